@@ -1,0 +1,2 @@
+//! The bundle of guests that a board boots: archive and manifest
+#![no_std]

@@ -1,0 +1,2 @@
+//! The spica command on the development machine.
+fn main() {}

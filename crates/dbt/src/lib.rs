@@ -1,0 +1,2 @@
+//! Dynamic binary translator: blocks, translation rules, code cache, linking
+#![no_std]

@@ -1,0 +1,74 @@
+//! Constructors for the instructions that the translator emits itself.
+//!
+//! Each function returns the A32 encoding. Arguments are registers and validated immediates, so that an encoding that
+//! does not exist cannot be asked for.
+
+use crate::{Cond, ModImm, Reg};
+
+const fn c(cond: Cond) -> u32 {
+    (cond as u32) << 28
+}
+
+/// `B<cond>` over `offset` bytes from the instruction's address + 8, if it is in reach (±32 MiB).
+#[must_use]
+pub const fn b(cond: Cond, offset: i32) -> Option<u32> {
+    if offset & 3 != 0 || offset < -0x200_0000 || offset > 0x1ff_fffc {
+        return None;
+    }
+    Some(c(cond) | 0x0a00_0000 | (offset >> 2) as u32 & 0xff_ffff)
+}
+
+/// `MOVW<cond> rd, #imm`.
+#[must_use]
+pub const fn movw(cond: Cond, rd: Reg, imm: u16) -> u32 {
+    c(cond) | 0x0300_0000 | (imm as u32 & 0xf000) << 4 | rd.n() << 12 | imm as u32 & 0xfff
+}
+
+/// `MOVT<cond> rd, #imm`.
+#[must_use]
+pub const fn movt(cond: Cond, rd: Reg, imm: u16) -> u32 {
+    c(cond) | 0x0340_0000 | (imm as u32 & 0xf000) << 4 | rd.n() << 12 | imm as u32 & 0xfff
+}
+
+/// `LDR<cond> rt, [rn, #offset]` or `STR`, if `offset` is in ±4095. `rn` may be PC.
+#[must_use]
+pub const fn ldr_str(load: bool, cond: Cond, rt: Reg, rn: Reg, offset: i32) -> Option<u32> {
+    if offset < -4095 || offset > 4095 {
+        return None;
+    }
+    let (u, imm) = if offset < 0 { (0, -offset) } else { (1 << 23, offset) };
+    Some(c(cond) | 0x0500_0000 | u | (load as u32) << 20 | rn.n() << 16 | rt.n() << 12 | imm as u32)
+}
+
+/// `MOV<cond> rd, rm`.
+#[must_use]
+pub const fn mov_reg(cond: Cond, rd: Reg, rm: Reg) -> u32 {
+    c(cond) | 0x01a0_0000 | rd.n() << 12 | rm.n()
+}
+
+/// `ADD<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn add_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x0280_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
+/// `SUB<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn sub_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x0240_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
+/// `SVC<cond> #imm`, the low 24 bits of `imm`.
+#[must_use]
+pub const fn svc(cond: Cond, imm: u32) -> u32 {
+    c(cond) | 0x0f00_0000 | imm & 0xff_ffff
+}
+
+/// `UDF #imm` (A8.8.247): permanently undefined, in every condition state.
+#[must_use]
+pub const fn udf(imm: u16) -> u32 {
+    0xe7f0_00f0 | (imm as u32 & 0xfff0) << 4 | imm as u32 & 0xf
+}
+
+/// `NOP`.
+pub const NOP: u32 = 0xe320_f000;

@@ -1,0 +1,2 @@
+//! The guest machine: memory map, devices, device tree
+#![no_std]

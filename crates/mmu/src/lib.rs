@@ -1,0 +1,2 @@
+//! Guest translation-table walk, fault encoding and shadow translation tables
+#![no_std]

@@ -1,0 +1,2 @@
+//! Virtual CPU state: register banks, exceptions, CP15, interpreter of sensitive instructions
+#![no_std]
