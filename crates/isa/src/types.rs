@@ -37,14 +37,41 @@ impl Reg {
 #[repr(u8)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum Cond {
-    Eq, Ne, Cs, Cc, Mi, Pl, Vs, Vc, Hi, Ls, Ge, Lt, Gt, Le, Al,
+    Eq,
+    Ne,
+    Cs,
+    Cc,
+    Mi,
+    Pl,
+    Vs,
+    Vc,
+    Hi,
+    Ls,
+    Ge,
+    Lt,
+    Gt,
+    Le,
+    Al,
 }
 
 impl Cond {
     /// All of them, in the order of their encodings.
     pub const ALL: [Cond; 15] = [
-        Cond::Eq, Cond::Ne, Cond::Cs, Cond::Cc, Cond::Mi, Cond::Pl, Cond::Vs, Cond::Vc, Cond::Hi, Cond::Ls, Cond::Ge,
-        Cond::Lt, Cond::Gt, Cond::Le, Cond::Al,
+        Cond::Eq,
+        Cond::Ne,
+        Cond::Cs,
+        Cond::Cc,
+        Cond::Mi,
+        Cond::Pl,
+        Cond::Vs,
+        Cond::Vc,
+        Cond::Hi,
+        Cond::Ls,
+        Cond::Ge,
+        Cond::Lt,
+        Cond::Gt,
+        Cond::Le,
+        Cond::Al,
     ];
 
     /// The condition that holds exactly when this one does not; `Al` has none.
@@ -98,7 +125,22 @@ pub struct Decoded {
 #[repr(u8)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum DpOp {
-    And, Eor, Sub, Rsb, Add, Adc, Sbc, Rsc, Tst, Teq, Cmp, Cmn, Orr, Mov, Bic, Mvn,
+    And,
+    Eor,
+    Sub,
+    Rsb,
+    Add,
+    Adc,
+    Sbc,
+    Rsc,
+    Tst,
+    Teq,
+    Cmp,
+    Cmn,
+    Orr,
+    Mov,
+    Bic,
+    Mvn,
 }
 
 impl DpOp {
@@ -120,7 +162,10 @@ impl DpOp {
 #[repr(u8)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum ShiftType {
-    Lsl, Lsr, Asr, Ror,
+    Lsl,
+    Lsr,
+    Asr,
+    Ror,
 }
 
 /// An A32 modified immediate constant (A5.2.4): 8 bits rotated right by twice 4 bits.
@@ -159,9 +204,17 @@ impl ModImm {
 pub enum Operand2 {
     Imm(ModImm),
     /// Register shifted by a constant: `amount` is the raw 5-bit field (0 means 32 for LSR/ASR, RRX for ROR).
-    Shifted { rm: Reg, shift: ShiftType, amount: u8 },
+    Shifted {
+        rm: Reg,
+        shift: ShiftType,
+        amount: u8,
+    },
     /// Register shifted by a register.
-    ShiftedByReg { rm: Reg, shift: ShiftType, rs: Reg },
+    ShiftedByReg {
+        rm: Reg,
+        shift: ShiftType,
+        rs: Reg,
+    },
 }
 
 /// The offset of a single load or store. For `Reg`, `amount` is the raw 5-bit field; the halfword and doubleword forms
@@ -177,7 +230,12 @@ pub enum Offset {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum MemSize {
-    Word, Byte, Half, SignedByte, SignedHalf, Dual,
+    Word,
+    Byte,
+    Half,
+    SignedByte,
+    SignedHalf,
+    Dual,
 }
 
 /// A single load or store: LDR, STR, LDRB, STRB, LDRH, STRH, LDRSB, LDRSH, LDRD, STRD and their unprivileged forms.
@@ -238,47 +296,105 @@ pub struct CpReg {
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum Op {
     /// A5.2.1 to A5.2.4, incl. MOV and shifts (which are MOV with `op2` shifted); not MOVW and MOVT. Unused fields are 0.
-    DataProcessing { op: DpOp, s: bool, rd: Reg, rn: Reg, op2: Operand2 },
+    DataProcessing {
+        op: DpOp,
+        s: bool,
+        rd: Reg,
+        rn: Reg,
+        op2: Operand2,
+    },
     /// MOVW (`top` = false) and MOVT. PC as `rd` is [`Op::Unpredictable`].
-    MoveWide { top: bool, rd: Reg, imm: u16 },
+    MoveWide {
+        top: bool,
+        rd: Reg,
+        imm: u16,
+    },
     /// Single loads and stores.
     Mem(Mem),
     /// LDM and STM with a non-empty list.
     MemMultiple(MemMultiple),
     /// PLD, PLDW, PLI with base register `rn` (PC for the literal form); `rm` for the register form. A hint: may be dropped.
-    Preload { rn: Reg, rm: Option<Reg> },
+    Preload {
+        rn: Reg,
+        rm: Option<Reg>,
+    },
     /// LDREX, LDREXB, LDREXH, LDREXD, STREX …: registers other than PC, copied as they are; also SWP and SWPB.
     Exclusive,
     /// B and BL; `offset` is in bytes, relative to the instruction's address + 8.
-    Branch { link: bool, offset: i32 },
+    Branch {
+        link: bool,
+        offset: i32,
+    },
     /// BLX to Thumb; `offset` incl. the H bit, relative to the instruction's address + 8.
-    BranchLinkExchangeImm { offset: i32 },
+    BranchLinkExchangeImm {
+        offset: i32,
+    },
     /// BX (`link` = false), BLX.
-    BranchExchange { link: bool, rm: Reg },
+    BranchExchange {
+        link: bool,
+        rm: Reg,
+    },
     /// BXJ.
-    BranchJazelle { rm: Reg },
+    BranchJazelle {
+        rm: Reg,
+    },
     /// SVC.
-    SupervisorCall { imm: u32 },
+    SupervisorCall {
+        imm: u32,
+    },
     /// SMC.
-    SecureMonitorCall { imm: u8 },
+    SecureMonitorCall {
+        imm: u8,
+    },
     /// HVC: undefined without the virtualisation extensions, decoded for completeness.
-    HypervisorCall { imm: u16 },
+    HypervisorCall {
+        imm: u16,
+    },
     /// BKPT. UNPREDICTABLE unless the condition is AL.
-    Breakpoint { imm: u16 },
+    Breakpoint {
+        imm: u16,
+    },
     /// MRS of CPSR (`spsr` = false) or SPSR.
-    Mrs { spsr: bool, rd: Reg },
+    Mrs {
+        spsr: bool,
+        rd: Reg,
+    },
     /// MSR of a register to the fields in `mask` (bit 0 = c, 1 = x, 2 = s, 3 = f) of CPSR or SPSR.
-    MsrReg { spsr: bool, mask: u8, rn: Reg },
+    MsrReg {
+        spsr: bool,
+        mask: u8,
+        rn: Reg,
+    },
     /// MSR of an immediate; a mask of 0 with `spsr` = false is not this but a hint.
-    MsrImm { spsr: bool, mask: u8, imm: ModImm },
+    MsrImm {
+        spsr: bool,
+        mask: u8,
+        imm: ModImm,
+    },
     /// CPS: `imod` is the raw 2-bit field, `aif` bits 2:0 = A, I, F; `mode` where M is set.
-    ChangeState { imod: u8, aif: u8, mode: Option<u8> },
+    ChangeState {
+        imod: u8,
+        aif: u8,
+        mode: Option<u8>,
+    },
     /// SETEND.
-    SetEndian { big: bool },
+    SetEndian {
+        big: bool,
+    },
     /// SRS.
-    StoreReturnState { before: bool, increment: bool, writeback: bool, mode: u8 },
+    StoreReturnState {
+        before: bool,
+        increment: bool,
+        writeback: bool,
+        mode: u8,
+    },
     /// RFE.
-    ReturnFromException { before: bool, increment: bool, writeback: bool, rn: Reg },
+    ReturnFromException {
+        before: bool,
+        increment: bool,
+        writeback: bool,
+        rn: Reg,
+    },
     /// NOP, YIELD, SEV, DBG and the unallocated hints, which execute as NOP.
     Hint,
     /// WFE.
@@ -288,22 +404,54 @@ pub enum Op {
     /// CLREX.
     ClearExclusive,
     /// DSB, DMB, ISB.
-    DataSyncBarrier { option: u8 },
-    DataMemBarrier { option: u8 },
-    InstrSyncBarrier { option: u8 },
+    DataSyncBarrier {
+        option: u8,
+    },
+    DataMemBarrier {
+        option: u8,
+    },
+    InstrSyncBarrier {
+        option: u8,
+    },
     /// MCR and MRC (and MCR2, MRC2 where `Decoded::uncond`), coprocessors other than 10 and 11.
-    CoprocMove { load: bool, reg: CpReg, rt: Reg },
+    CoprocMove {
+        load: bool,
+        reg: CpReg,
+        rt: Reg,
+    },
     /// MCRR and MRRC, coprocessors other than 10 and 11.
-    CoprocMove2 { load: bool, coproc: u8, opc1: u8, crm: u8, rt: Reg, rt2: Reg },
+    CoprocMove2 {
+        load: bool,
+        coproc: u8,
+        opc1: u8,
+        crm: u8,
+        rt: Reg,
+        rt2: Reg,
+    },
     /// CDP, coprocessors other than 10 and 11.
-    CoprocData { coproc: u8 },
+    CoprocData {
+        coproc: u8,
+    },
     /// LDC and STC, coprocessors other than 10 and 11.
-    CoprocMem { load: bool, coproc: u8, rn: Reg },
+    CoprocMem {
+        load: bool,
+        coproc: u8,
+        rn: Reg,
+    },
     /// VMRS and VMSR: `sysreg` 1 is FPSCR; 0 (FPSID), 5 to 7 (MVFR2 to 0), 8 (FPEXC) are sensitive. `rt` may be PC for
     /// VMRS APSR_nzcv, FPSCR.
-    VfpSystem { load: bool, sysreg: u8, rt: Reg },
+    VfpSystem {
+        load: bool,
+        sysreg: u8,
+        rt: Reg,
+    },
     /// VLDR, VSTR, VLDM, VSTM, VPUSH, VPOP: `rn` may be PC for VLDR and VSTR (and VLDM, VSTM without writeback).
-    VfpMem { load: bool, rn: Reg, multiple: bool, writeback: bool },
+    VfpMem {
+        load: bool,
+        rn: Reg,
+        multiple: bool,
+        writeback: bool,
+    },
     /// Any other VFP or Advanced SIMD instruction (data processing, transfers; element and structure loads with `rn`
     /// other than PC): copied as it is.
     Vfp,

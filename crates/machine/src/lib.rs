@@ -1,2 +1,24 @@
-//! The guest machine: memory map, devices, device tree
+//! The guest machine: QEMU's ARM `virt` board with one CPU.
+//!
+//! * [`map`]: what lies where, for every other module here.
+//! * [`Machine`]: the devices behind that map, and the only place that knows how their interrupts are wired.
+//! * [`psci`]: the firmware that the guest calls by `smc`.
+//! * [`fdt`]: the device tree that describes all this to the guest's kernel.
+//! * [`loader`]: where kernel, initial RAM disk and device tree go in the guest's memory.
+//!
+//! Nothing here knows the host. Time comes in as `now`: ticks of the guest's counter, [`map::COUNTER_HZ`] a second,
+//! since the machine started.
 #![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod fdt;
+pub mod loader;
+mod machine;
+pub mod map;
+pub mod psci;
+
+pub use machine::{Machine, MachineConfig};
+pub use spica_devices::TimerReg;

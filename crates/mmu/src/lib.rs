@@ -1,2 +1,42 @@
-//! Guest translation-table walk, fault encoding and shadow translation tables
+//! The guest's MMU: what its translation tables say, what its fault registers hold, and the shadow tables that make
+//! the real MMU do the same.
+//!
+//! Where this stands in the life of a trap: a data or prefetch abort arrives, the trampoline has saved the guest's
+//! registers, and somebody must decide whose fault it is. [`Shadow::fill`] walks the guest's own tables
+//! ([`walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow entry
+//! was missing and now exists), or a device's, or a write to a page from which code was translated.
+//!
+//! Everything here is pure logic over traits: [`GuestMemory`] to read guest tables, [`TableMemory`] to hold shadow
+//! tables, [`HostTlb`] to forget stale translations. It knows the *format* of ARMv7-A short descriptors on both sides
+//! but touches no machine register, so that all of it is tested on the development machine against slow models.
+//!
+//! Sources: ARM DDI 0406C ("ARM ARM"), chapter B3 (VMSA) and B4 (registers).
 #![no_std]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+mod bitmap;
+pub mod fault;
+mod fill;
+mod host;
+mod pool;
+mod protect;
+mod ram;
+pub mod regime;
+mod shadow;
+mod space;
+mod stats;
+mod table;
+pub mod walk;
+
+pub use fault::{Fault, FaultKind};
+pub use fill::Fill;
+pub use pool::Pool;
+pub use ram::{Chunk, RamError};
+pub use regime::{Access, AccessKind, DomainAccess, Regime};
+pub use shadow::{Config, ConfigError, Root, Shadow};
+pub use space::{MINIMUM_TABLE_BYTES, View};
+pub use stats::Stats;
+pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+pub use walk::{GuestMemory, Mapping, PageSize, Permission, lookup, translate};

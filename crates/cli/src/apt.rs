@@ -1,0 +1,369 @@
+//! Packages of another architecture, without touching this machine's package database.
+//!
+//! The guest is made of Debian's own packages for `armhf`. To get them, apt runs on a private state under `build/apt`:
+//! its own list of sources, its own index files, no installed packages, `armhf` as its only architecture. The sources
+//! are this machine's own Debian archives, so mirrors, proxies and keys are those that its owner chose, and our files name
+//! no server. apt verifies signatures and checksums as always: options that would switch that off are not taken over.
+//! Hooks are not, either: they belong to this machine's package database.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Context, Error, Result};
+use crate::process;
+use crate::progress::Step;
+use crate::project::{create_dir, read_text, remove_dir, write};
+
+/// apt with a private state.
+#[derive(Debug)]
+pub struct Apt {
+    config: PathBuf,
+}
+
+impl Apt {
+    /// Makes a private state for packages of `architecture` in `dir` and fetches the index files.
+    ///
+    /// # Errors
+    /// If this machine has no Debian archive among its sources, or if no index can be fetched.
+    pub fn update(dir: &Path, architecture: &str) -> Result<Self> {
+        let _step = Step::begin(format!("fetching Debian's package lists for {architecture}"));
+        let os_release = read_text(Path::new("/etc/os-release"))?;
+        let codename = os_release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
+        let sources = debian_archives(&machine_sources()?, codename.trim_matches('"'));
+        if sources.is_empty() {
+            return Err(Error::failed(format!(
+                "no archive of Debian's {codename}/main among the sources in /etc/apt/sources.list and \
+                 /etc/apt/sources.list.d; the guest's packages come from there"
+            )));
+        }
+        // Old index files would outlive a change of the sources.
+        remove_dir(&dir.join("state"))?;
+        for sub in ["state/lists/partial", "cache/archives/partial", "sources"] {
+            create_dir(&dir.join(sub))?;
+        }
+        let mut text = String::new();
+        for source in &sources {
+            let _ = writeln!(text, "{source}");
+        }
+        write(&dir.join("sources/spica.sources"), text.as_bytes())?;
+        write(&dir.join("status"), b"")?;
+        let config = dir.join("apt.conf");
+        write(&config, configuration(dir, architecture, &machine_options()).as_bytes())?;
+
+        let apt = Self { config };
+        // A mirror that is being updated serves an index and a signature that do not fit: apt refuses it. A second try
+        // often succeeds. If not, the other indexes are still good; whether they suffice will show.
+        let update = || apt.run("apt-get", &["--quiet", "update"], "cannot fetch Debian's package lists");
+        if update().is_err()
+            && let Err(error) = update()
+        {
+            let details = error.details.unwrap_or_default();
+            let reason = details.lines().rfind(|l| l.starts_with("E: Failed")).unwrap_or(&error.message);
+            eprintln!("spica: warning: some of Debian's package lists are missing: {reason}");
+        }
+        Ok(apt)
+    }
+
+    /// The fields of a package, as `apt-cache show` prints them: its newest version.
+    ///
+    /// # Errors
+    /// If no list has the package.
+    pub fn show(&self, package: &str) -> Result<Fields> {
+        let purpose = format!("Debian's package lists have no {package}");
+        let text = self.run("apt-cache", &["--no-all-versions", "show", package], &purpose)?;
+        Ok(Fields(text))
+    }
+
+    /// Downloads packages into `dir`, verified; gives the files in the order of the packages.
+    ///
+    /// # Errors
+    /// If one cannot be fetched, or is not what the signed lists say.
+    pub fn download(&self, packages: &[&str], dir: &Path) -> Result<Vec<PathBuf>> {
+        let _step = Step::begin(format!("fetching {}", packages.join(", ")));
+        remove_dir(dir)?;
+        create_dir(dir)?;
+        let mut command = self.command("apt-get");
+        command.current_dir(dir).args(["--quiet", "download"]).args(packages);
+        process::output(&mut command, "cannot fetch the guest's packages")?;
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(dir).context(|| format!("cannot list {}", dir.display()))? {
+            files.push(entry.context(|| format!("cannot list {}", dir.display()))?.path());
+        }
+        let file_of = |package: &&str| {
+            let prefix = format!("{package}_");
+            let file = files.iter().find(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)));
+            file.cloned().ok_or_else(|| Error::failed(format!("apt-get did not download {package}")))
+        };
+        packages.iter().map(file_of).collect()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("APT_CONFIG", &self.config).env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    fn run(&self, program: &str, args: &[&str], purpose: &str) -> Result<String> {
+        process::output(self.command(program).args(args), purpose)
+    }
+}
+
+/// The fields of one package.
+#[derive(Debug)]
+pub struct Fields(String);
+
+impl Fields {
+    /// The value of a field that fits on one line.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let value = |l: &'_ str| l.strip_prefix(name)?.strip_prefix(':').map(str::len);
+        self.0.lines().find_map(|l| value(l).map(|n| l[l.len() - n..].trim()))
+    }
+
+    /// The first package in `Depends` whose name begins with `prefix`.
+    #[must_use]
+    pub fn dependency(&self, prefix: &str) -> Option<&str> {
+        let names = self.get("Depends")?.split([',', '|']).filter_map(|d| d.split_whitespace().next());
+        names.into_iter().find(|n| n.starts_with(prefix))
+    }
+}
+
+/// One archive: a stanza of a deb822 file.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Source {
+    types: Vec<String>,
+    uris: Vec<String>,
+    suites: Vec<String>,
+    components: Vec<String>,
+    /// Options that may be taken over, as whole lines: which keys sign the archive, and how old it may be.
+    options: Vec<String>,
+    disabled: bool,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "Types: {}", self.types.join(" "))?;
+        writeln!(f, "URIs: {}", self.uris.join(" "))?;
+        writeln!(f, "Suites: {}", self.suites.join(" "))?;
+        writeln!(f, "Components: {}", self.components.join(" "))?;
+        for option in &self.options {
+            writeln!(f, "{option}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Options of a source that are taken over, by their names in deb822 and in one-line files.
+const OPTIONS: &[(&str, &str)] = &[
+    ("Signed-By", "signed-by"),
+    ("Check-Valid-Until", "check-valid-until"),
+    ("Check-Date", "check-date"),
+    ("By-Hash", "by-hash"),
+];
+
+/// All sources of this machine.
+fn machine_sources() -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    if let Ok(text) = fs::read_to_string("/etc/apt/sources.list") {
+        sources.extend(parse_one_line(&text));
+    }
+    let Ok(dir) = fs::read_dir("/etc/apt/sources.list.d") else { return Ok(sources) };
+    let mut files: Vec<_> = dir.flatten().map(|e| e.path()).collect();
+    files.sort();
+    for file in files {
+        match file.extension().and_then(|e| e.to_str()) {
+            Some("list") => sources.extend(parse_one_line(&read_text(&file)?)),
+            Some("sources") => sources.extend(parse_deb822(&read_text(&file)?)),
+            _ => {}
+        }
+    }
+    Ok(sources)
+}
+
+/// Sources in the form `deb [option=value …] uri suite component …`.
+fn parse_one_line(text: &str) -> Vec<Source> {
+    let parse = |line: &str| {
+        let line = line.split('#').next()?.trim();
+        let (kind, rest) = line.split_once(char::is_whitespace)?;
+        let rest = rest.trim_start();
+        let (options, rest) = match rest.strip_prefix('[') {
+            Some(rest) => rest.split_once(']')?,
+            None => ("", rest),
+        };
+        let mut words = rest.split_whitespace().map(str::to_string);
+        let option = |option: &str| {
+            let (key, value) = option.split_once('=')?;
+            let (name, _) = OPTIONS.iter().find(|(_, one_line)| *one_line == key)?;
+            Some(format!("{name}: {}", value.replace(',', " ")))
+        };
+        Some(Source {
+            types: vec![kind.to_string()],
+            uris: vec![words.next()?],
+            suites: vec![words.next()?],
+            components: words.collect(),
+            options: options.split_whitespace().filter_map(option).collect(),
+            disabled: false,
+        })
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// Sources in the form of deb822: stanzas of fields, with empty lines between them.
+fn parse_deb822(text: &str) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for line in text.lines().chain([""]) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.trim().is_empty() {
+            let words = |name: &str| -> Vec<String> {
+                let value = fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+                value.map(|(_, v)| v.split_whitespace().map(str::to_string).collect()).unwrap_or_default()
+            };
+            let options = fields.iter().filter_map(|(n, v)| {
+                let (name, _) = OPTIONS.iter().find(|(name, _)| n.eq_ignore_ascii_case(name))?;
+                Some(format!("{name}: {v}"))
+            });
+            if !fields.is_empty() {
+                sources.push(Source {
+                    types: words("Types"),
+                    uris: words("URIs"),
+                    suites: words("Suites"),
+                    components: words("Components"),
+                    options: options.collect(),
+                    disabled: words("Enabled").first().is_some_and(|v| v.eq_ignore_ascii_case("no")),
+                });
+            }
+            fields.clear();
+        } else if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = fields.last_mut() {
+                value.push('\n');
+                value.push_str(line);
+            }
+        } else if let Some((name, value)) = line.split_once(':') {
+            fields.push((name.trim().to_string(), value.trim().to_string()));
+        }
+    }
+    sources
+}
+
+/// Those of `sources` that are Debian's archive of `codename` with its updates: suites by that name or by the name of
+/// its role, component `main` only.
+fn debian_archives(sources: &[Source], codename: &str) -> Vec<Source> {
+    let base = |suite: &str| [codename, "stable", "oldstable", "testing", "unstable", "sid"].contains(&suite);
+    let ours = |suite: &String| {
+        let name = ["-updates", "-security", "/updates"].iter().find_map(|s| suite.strip_suffix(s));
+        base(name.unwrap_or(suite))
+    };
+    let mut kept = Vec::new();
+    for source in sources {
+        let suites: Vec<_> = source.suites.iter().filter(|s| ours(s)).cloned().collect();
+        // A disc in a drive has no packages of another architecture.
+        let uris: Vec<_> = source.uris.iter().filter(|u| !u.starts_with("cdrom:")).cloned().collect();
+        let binary = source.types.iter().any(|t| t == "deb");
+        let main = source.components.iter().any(|c| c == "main");
+        if !source.disabled && binary && main && !suites.is_empty() && !uris.is_empty() {
+            let (types, components) = (vec!["deb".to_string()], vec!["main".to_string()]);
+            kept.push(Source { types, uris, suites, components, options: source.options.clone(), disabled: false });
+        }
+    }
+    kept
+}
+
+/// This machine's options on how to reach archives (proxies, retries, time limits), one per line in apt's form; those
+/// that weaken apt's checks, and those that ask for more index files, are left out.
+fn machine_options() -> String {
+    let mut command = Command::new("apt-config");
+    command.args(["dump", "--no-empty", "--format", "%F \"%v\";%n"]);
+    let Ok(dump) = process::output(&mut command, "cannot read apt's configuration") else { return String::new() };
+    let refused = ["Acquire::Allow", "Acquire::IndexTargets", "Acquire::Languages", "Acquire::Changelogs"];
+    let keep = |l: &&str| l.starts_with("Acquire::") && !refused.iter().any(|r| l.starts_with(r)) && l.len() < 4096;
+    let quoted = |l: &&str| l.matches('"').count() == 2 && !l.to_ascii_lowercase().contains("allow-insecure");
+    dump.lines().filter(keep).filter(quoted).map(|l| format!("{l}\n")).collect()
+}
+
+/// The private configuration: it replaces the machine's own, since `APT_CONFIG` is read first and switches off the rest.
+fn configuration(dir: &Path, architecture: &str, options: &str) -> String {
+    let dir = dir.display();
+    format!(
+        "// Written by spica. Options of this machine on how to reach archives:\n\
+         {options}\
+         // A private state, so that this machine's own stays as it is:\n\
+         Dir::State \"{dir}/state\";\n\
+         Dir::State::status \"{dir}/status\";\n\
+         Dir::Cache \"{dir}/cache\";\n\
+         Dir::Log \"{dir}/log\";\n\
+         Dir::Etc::main \"/dev/null\";\n\
+         Dir::Etc::parts \"/dev/null\";\n\
+         Dir::Etc::preferences \"/dev/null\";\n\
+         Dir::Etc::preferencesparts \"/dev/null\";\n\
+         Dir::Etc::sourcelist \"/dev/null\";\n\
+         Dir::Etc::sourceparts \"{dir}/sources\";\n\
+         APT::Architecture \"{architecture}\";\n\
+         APT::Architectures {{ \"{architecture}\"; }};\n\
+         // The user _apt need not be able to reach this directory:\n\
+         APT::Sandbox::User \"root\";\n\
+         Acquire::Languages \"none\";\n\
+         Acquire::AllowInsecureRepositories \"false\";\n\
+         Acquire::AllowWeakRepositories \"false\";\n\
+         Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
+         APT::Get::AllowUnauthenticated \"false\";\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Vec<String> {
+        let mut sources = parse_deb822(text);
+        sources.extend(parse_one_line(text));
+        debian_archives(&sources, "bookworm").iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn deb822_keeps_suites_of_debian_and_its_keys() {
+        let text = "# Mirror\nTypes: deb deb-src\nURIs: http://mirror/debian\n# inside\n\
+                    Suites: bookworm bookworm-updates bookworm-backports\nComponents: main contrib\n\
+                    Architectures: amd64\nSigned-By:\n -----BEGIN\n .\n x\nTrusted: yes\n\n\
+                    Types: deb\nURIs: http://tool/\nSuites: nodistro\nComponents: main\n";
+        assert_eq!(
+            source(text),
+            ["Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\n\
+              Signed-By: \n -----BEGIN\n .\n x\n"]
+        );
+    }
+
+    #[test]
+    fn one_line_sources() {
+        let text = "deb [arch=amd64 signed-by=/a.gpg,/b.gpg trusted=yes] http://m/debian bookworm main # comment\n\
+                    deb-src http://m/debian bookworm main\n#deb http://m/debian bookworm main\n\
+                    deb http://m/security stable/updates main non-free\ndeb cdrom:[disc]/ bookworm main\n";
+        assert_eq!(
+            source(text),
+            [
+                "Types: deb\nURIs: http://m/debian\nSuites: bookworm\nComponents: main\nSigned-By: /a.gpg /b.gpg\n",
+                "Types: deb\nURIs: http://m/security\nSuites: stable/updates\nComponents: main\n"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_archives_are_left_out() {
+        assert!(source("Types: deb\nURIs: http://m/\nSuites: bookworm\nComponents: stable\n").is_empty());
+        assert!(source("Types: deb\nURIs: http://m/\nSuites: bookworm-pgdg\nComponents: main\n").is_empty());
+        assert!(source("Types: deb\nEnabled: no\nURIs: http://m/\nSuites: bookworm\nComponents: main\n").is_empty());
+    }
+
+    #[test]
+    fn fields_of_a_package() {
+        let fields = Fields("Package: meta\nDepends: a (= 1), linux-image-6.1.0-1-armmp (= 6.1) | b\nSize: 7\n".into());
+        assert_eq!(fields.get("Size"), Some("7"));
+        assert_eq!(fields.get("Siz"), None);
+        assert_eq!(fields.dependency("linux-image-"), Some("linux-image-6.1.0-1-armmp"));
+        assert_eq!(fields.dependency("c"), None);
+    }
+}

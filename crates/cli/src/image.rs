@@ -1,0 +1,39 @@
+//! The board image: the hypervisor as the boot loader starts it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::error::{Context, Result};
+use crate::process;
+use crate::progress::Step;
+use crate::project::Project;
+
+/// Builds the image, if anything changed, and gives its file.
+///
+/// Cargo decides what changed. The image is built for another target than this program, with its own standard library:
+/// `crates/hypervisor` is a workspace of its own with its own options.
+///
+/// # Errors
+/// If it does not compile; with the end of the compiler's output.
+pub fn build(project: &Project) -> Result<PathBuf> {
+    let _step = Step::begin("building the hypervisor");
+    let target = project.build("hypervisor");
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(project.source("crates/hypervisor"));
+    // Only the distribution's toolchain needs this; a nightly one does not mind.
+    cargo.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
+    cargo.args(["build", "--release", "--locked", "--quiet", "--target-dir"]).arg(&target);
+    process::output(&mut cargo, "cannot build the hypervisor")?;
+
+    let elf = target.join("armv7a-none-eabi/release/spica-hypervisor");
+    let image = project.build("spica.bin");
+    let built = fs::metadata(&elf).and_then(|m| m.modified()).context(|| format!("cannot read {}", elf.display()))?;
+    if !fs::metadata(&image).and_then(|m| m.modified()).is_ok_and(|m| m >= built) {
+        let new = project.build("spica.bin.new");
+        let mut objcopy = Command::new("arm-none-eabi-objcopy");
+        process::output(objcopy.args(["-O", "binary"]).arg(&elf).arg(&new), "cannot make the board image")?;
+        fs::rename(&new, &image).context(|| format!("cannot write {}", image.display()))?;
+    }
+    Ok(image)
+}

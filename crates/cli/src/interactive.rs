@@ -1,0 +1,157 @@
+//! The guest's console on this terminal.
+//!
+//! All keys go to the guest, but for one: Ctrl-A is a command to us (`x` leaves, Ctrl-A again is a Ctrl-A for the guest).
+//! Ctrl-] goes to the board like any other key; there, Spica takes it and answers with its report.
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use crate::console::Ending;
+use crate::error::{Context, Error, Result};
+use crate::initramfs::Overlay;
+use crate::prepare::Run;
+use crate::qemu::{Event, Session};
+use crate::spica::{HALTED, failure, is_power_off};
+
+const CTRL_A: u8 = 0x01;
+
+/// Tells the guest about this terminal: its kind and size.
+pub fn describe_terminal(overlay: &mut Overlay) {
+    let mut text = String::new();
+    let plain = |t: &String| t.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b));
+    if let Some(kind) = std::env::var("TERM").ok().filter(plain) {
+        text.push_str(&format!("export TERM={kind}\n"));
+    }
+    if let Ok(size) = tcgetwinsize(std::io::stdin())
+        && size.ws_row > 0
+    {
+        text.push_str(&format!("export SPICA_ROWS={} SPICA_COLUMNS={}\n", size.ws_row, size.ws_col));
+    }
+    overlay.file("spica/terminal", 0o644, text.as_bytes());
+}
+
+/// Boots a run and connects its console with this terminal until it ends.
+///
+/// # Errors
+/// If Spica stops the guest, or QEMU ends by itself with a failure, or `timeout` passes.
+pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbose: bool) -> Result<()> {
+    let mut session = Session::start(run.board, &run.boot(), log, verbose)?;
+    let deadline = timeout.map(|t| Instant::now() + t);
+    let stdin = std::io::stdin();
+    let raw = if stdin.is_terminal() { Some(RawMode::enter()?) } else { None };
+    let end_of_line = if raw.is_some() { "\r\n" } else { "\n" };
+    let say = |line: &str| eprint!("{line}{end_of_line}");
+
+    let mut keys = Keys::default();
+    let mut input = Some(stdin.as_fd());
+    let mut spica: Vec<String> = Vec::new();
+    // Spica's own lines are shown from the guest's first output on: then they answer a key, or tell of trouble.
+    let mut show = verbose;
+    loop {
+        match session.next(input, deadline)? {
+            Event::Guest(bytes) => {
+                show |= bytes.iter().any(|b| !b.is_ascii_whitespace());
+                let mut out = std::io::stdout();
+                out.write_all(&bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")?;
+            }
+            Event::Spica(line) => {
+                show = verbose || show && !is_power_off(&line, run.name);
+                let halted = line == HALTED;
+                if show && !halted {
+                    say(&format!("spica: {line}"));
+                }
+                spica.push(line);
+                if halted {
+                    drop(raw);
+                    return match failure(&spica, run.name) {
+                        None => Ok(()),
+                        Some(report) if show => Err(Error::failed(format!("the guest was stopped: {}", report[0]))),
+                        Some(report) => Err(Error::failed("Spica stopped").with_details(report.join("\n"))),
+                    };
+                }
+            }
+            Event::Ending(Ending::Off) if run.native => return Ok(()),
+            Event::Ending(_) => {}
+            Event::Input(bytes) if bytes.is_empty() => input = None,
+            Event::Input(bytes) => match keys.translate(&bytes) {
+                Some(bytes) => session.send(&bytes),
+                None => {
+                    drop(raw);
+                    eprintln!();
+                    return Ok(());
+                }
+            },
+            Event::Exited(status) if status.success() => return Ok(()),
+            Event::Exited(status) => {
+                drop(raw);
+                return Err(Error::failed(format!("QEMU ended ({status})")).with_details(session.said()));
+            }
+            Event::Quiet => {
+                drop(raw);
+                let limit = timeout.unwrap_or_default().as_secs();
+                return Err(Error::timeout(format!("the guest did not end within {limit} s")));
+            }
+        }
+    }
+}
+
+/// Finds our commands among the keys.
+#[derive(Debug, Default)]
+struct Keys {
+    command: bool,
+}
+
+impl Keys {
+    /// The bytes for the board, or `None` if the user wants to leave.
+    fn translate(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(bytes.len());
+        for &byte in bytes {
+            match (std::mem::take(&mut self.command), byte) {
+                (false, CTRL_A) => self.command = true,
+                (true, b'x') => return None,
+                (true, CTRL_A | b'a') => out.push(CTRL_A),
+                (true, other) => out.extend([CTRL_A, other]),
+                (false, other) => out.push(other),
+            }
+        }
+        Some(out)
+    }
+}
+
+/// The terminal passes every key on, until this is dropped.
+struct RawMode(Termios);
+
+impl RawMode {
+    fn enter() -> Result<Self> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin).context(|| "cannot set up the terminal")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(&stdin, OptionalActions::Flush, &raw).context(|| "cannot set up the terminal")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ctrl_a_is_ours() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.translate(b"ab\x01"), Some(b"ab".to_vec()));
+        assert_eq!(keys.translate(b"\x01x"), Some(b"\x01x".to_vec()));
+        assert_eq!(keys.translate(b"\x01c\x1d\x03"), Some(b"\x01c\x1d\x03".to_vec()));
+        assert_eq!(keys.translate(b"y\x01x"), None);
+    }
+}

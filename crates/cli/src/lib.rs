@@ -1,0 +1,24 @@
+//! The `spica` command as a library: everything that its subcommands and the end-to-end tests share.
+//!
+//! The way of a run: [`prepare`] turns a [`prepare::Request`] into a [`prepare::Run`], for which it fetches the guest
+//! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
+//! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
+//! ([`interactive`]) or a command's caller ([`exec`]).
+
+pub mod apt;
+pub mod board;
+pub mod console;
+pub mod error;
+pub mod exec;
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod interactive;
+pub mod modules;
+pub mod prepare;
+pub mod process;
+pub mod progress;
+pub mod project;
+pub mod qemu;
+pub mod spica;
+pub mod suite;

@@ -1,0 +1,280 @@
+//! One run of QEMU: the process, and its console as a sequence of events.
+//!
+//! QEMU's serial port is its standard input and output, and both are pipes that we hold: no key has a meaning to QEMU,
+//! and nothing reaches the terminal that we did not let through. Everything happens on one thread, in
+//! [`Session::next`], which waits for whatever comes first.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::board::Board;
+use crate::console::{Ending, Lines, Piece, Splitter, Tail};
+use crate::error::{Context, Error, Result};
+
+/// How long bytes at the start of a line are held back that might become a line of Spica's.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Something that happened in a session.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The guest wrote.
+    Guest(Vec<u8>),
+    /// Spica wrote a line.
+    Spica(String),
+    /// The kernel wrote a line that means its end.
+    Ending(Ending),
+    /// Standard input had bytes; none means that it ended.
+    Input(Vec<u8>),
+    /// QEMU ended.
+    Exited(ExitStatus),
+    /// The time was up before anything happened.
+    Quiet,
+}
+
+/// What a board boots.
+#[derive(Clone, Copy, Debug)]
+pub struct Boot<'a> {
+    /// The image given to `-kernel`.
+    pub kernel: &'a Path,
+    /// The file given to `-initrd`.
+    pub initrd: Option<&'a Path>,
+    /// The command line.
+    pub append: &'a str,
+    /// The board's device tree.
+    pub device_tree: Option<&'a Path>,
+    /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
+    pub icount: bool,
+}
+
+/// A running board. Dropping it ends QEMU.
+#[derive(Debug)]
+pub struct Session {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    said: Tail,
+    splitter: Splitter,
+    lines: Lines,
+    console: Tail,
+    log: Option<File>,
+    events: VecDeque<Event>,
+    outgoing: VecDeque<u8>,
+}
+
+impl Session {
+    /// Starts a board. The whole console is written to `log`, too, if there is one.
+    ///
+    /// # Errors
+    /// If QEMU cannot be started or the log not be written.
+    pub fn start(board: &Board, boot: &Boot<'_>, log: Option<&Path>, verbose: bool) -> Result<Self> {
+        let mut command = Command::new("qemu-system-arm");
+        command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{}M", board.memory_mib)]);
+        // Without `-nic none`, some boards want firmware for a network card.
+        command.args(["-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"]);
+        command.args(["-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);
+        command.arg("-kernel").arg(boot.kernel).args(["-append", boot.append]);
+        if let Some(initrd) = boot.initrd {
+            command.arg("-initrd").arg(initrd);
+        }
+        if let Some(device_tree) = boot.device_tree {
+            command.arg("-dtb").arg(device_tree);
+        }
+        if boot.icount {
+            command.args(["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
+        }
+        command.env("QEMU_AUDIO_DRV", "none");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal's Ctrl-C is for us to handle.
+        command.process_group(0);
+        let die_with_parent = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from);
+        // SAFETY: between fork and exec the closure makes one system call, and touches no memory that is shared.
+        unsafe { command.pre_exec(die_with_parent) };
+        if verbose {
+            eprintln!("spica: {command:?}");
+        }
+        let mut child = command.spawn().map_err(|e| {
+            Error::failed(format!("qemu-system-arm cannot be started: {e}; it is in Debian's package qemu-system-arm"))
+        })?;
+        let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
+        let ((stdin, stdout), stderr) = pipes.ok_or_else(|| Error::failed("QEMU has no pipes"))?;
+        for fd in [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()] {
+            let flags = fcntl_getfl(fd).context(|| "cannot talk to QEMU")?;
+            fcntl_setfl(fd, flags | OFlags::NONBLOCK).context(|| "cannot talk to QEMU")?;
+        }
+        let log = match log {
+            Some(path) => Some(File::create(path).context(|| format!("cannot write {}", path.display()))?),
+            None => None,
+        };
+        Ok(Self {
+            child,
+            stdin,
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            said: Tail::default(),
+            splitter: Splitter::default(),
+            lines: Lines::default(),
+            console: Tail::default(),
+            log,
+            events: VecDeque::new(),
+            outgoing: VecDeque::new(),
+        })
+    }
+
+    /// Types bytes on the board's UART.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.outgoing.extend(bytes);
+    }
+
+    /// The next event, or [`Event::Quiet`] when there was none until `deadline`. With `input`, bytes from there are
+    /// events, too.
+    ///
+    /// # Errors
+    /// If the pipes fail, or the log.
+    pub fn next(&mut self, input: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> Result<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|d| now >= d) {
+                return Ok(Event::Quiet);
+            }
+            if self.stdout.is_none() && self.stderr.is_none() {
+                let status = self.child.wait().context(|| "cannot wait for QEMU")?;
+                return Ok(Event::Exited(status));
+            }
+            let patience = self.splitter.holds().then(|| now + PATIENCE);
+            self.wait(input, [deadline, patience].into_iter().flatten().min(), patience)?;
+        }
+    }
+
+    /// Waits once for any of the descriptors, and moves what they have.
+    fn wait(&mut self, input: Option<BorrowedFd<'_>>, until: Option<Instant>, patience: Option<Instant>) -> Result<()> {
+        let sending = !self.outgoing.is_empty();
+        let timeout = until.map(|u| u.saturating_duration_since(Instant::now()));
+        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs().cast_signed(), tv_nsec: t.subsec_nanos().into() });
+        let [mut out_ready, mut err_ready, mut in_ready, mut input_ready] = [false; 4];
+        {
+            let sources = [
+                (self.stdout.as_ref().map(AsFd::as_fd), PollFlags::IN, &mut out_ready),
+                (self.stderr.as_ref().map(AsFd::as_fd), PollFlags::IN, &mut err_ready),
+                (sending.then(|| self.stdin.as_fd()), PollFlags::OUT, &mut in_ready),
+                (input, PollFlags::IN, &mut input_ready),
+            ];
+            let (mut fds, mut flags) = (Vec::new(), Vec::new());
+            for (fd, events, ready) in sources {
+                if let Some(fd) = fd {
+                    fds.push(PollFd::from_borrowed_fd(fd, events));
+                    flags.push(ready);
+                }
+            }
+            match poll(&mut fds, timeout.as_ref()) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => drop(result.context(|| "cannot wait for QEMU")?),
+            }
+            for (fd, ready) in fds.iter().zip(flags) {
+                *ready = !fd.revents().is_empty();
+            }
+        }
+
+        let mut buffer = [0; 16 << 10];
+        if err_ready {
+            match read_some(self.stderr.as_mut(), &mut buffer)? {
+                Some(0) => self.stderr = None,
+                Some(n) => self.said.feed(&buffer[..n]),
+                None => {}
+            }
+        }
+        if out_ready {
+            match read_some(self.stdout.as_mut(), &mut buffer)? {
+                Some(0) => {
+                    self.stdout = None;
+                    self.take(None);
+                }
+                Some(n) => {
+                    if let Some(log) = &mut self.log {
+                        log.write_all(&buffer[..n]).context(|| "cannot write the log")?;
+                    }
+                    self.console.feed(&buffer[..n]);
+                    let pieces = self.splitter.feed(&buffer[..n]);
+                    pieces.into_iter().for_each(|p| self.take(Some(p)));
+                }
+                None => {}
+            }
+        } else if patience.is_some_and(|p| Instant::now() >= p) {
+            self.take(None);
+        }
+        if in_ready {
+            let (first, _) = self.outgoing.as_slices();
+            match self.stdin.write(first) {
+                Ok(n) => drop(self.outgoing.drain(..n)),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                // QEMU has ended, which its output will say.
+                Err(_) => self.outgoing.clear(),
+            }
+        }
+        if let Some(fd) = input.filter(|_| input_ready) {
+            match rustix::io::read(fd, &mut buffer) {
+                Ok(n) => self.events.push_back(Event::Input(buffer[..n].to_vec())),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(_) => self.events.push_back(Event::Input(Vec::new())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes events of a piece of the console's stream; without one, of what was held back.
+    fn take(&mut self, piece: Option<Piece>) {
+        match piece.or_else(|| self.splitter.flush()) {
+            Some(Piece::Guest(bytes)) => {
+                let mut endings = Vec::new();
+                self.lines.feed(&bytes, |line| endings.extend(Ending::of_line(line)));
+                self.events.push_back(Event::Guest(bytes));
+                self.events.extend(endings.into_iter().map(Event::Ending));
+            }
+            Some(Piece::Spica(line)) => self.events.push_back(Event::Spica(line)),
+            None => {}
+        }
+    }
+
+    /// The last lines of the console.
+    #[must_use]
+    pub fn console(&self, count: usize) -> String {
+        self.console.lines(count)
+    }
+
+    /// What QEMU itself had to say.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.said.lines(10)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads what there is: `Some(0)` is the end, `None` that there is nothing now.
+fn read_some(source: Option<&mut impl Read>, buffer: &mut [u8]) -> Result<Option<usize>> {
+    let Some(source) = source else { return Ok(None) };
+    match source.read(buffer) {
+        Ok(n) => Ok(Some(n)),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(e) => Err(Error::failed(format!("cannot read from QEMU: {e}"))),
+    }
+}

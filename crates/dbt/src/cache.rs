@@ -1,0 +1,532 @@
+//! The code cache: which blocks there are, where they lie, how they are linked, and what makes them go.
+//!
+//! Blocks are found by guest VA and guest PA. Links are recorded in both directions, and guest pages know their blocks,
+//! so that a block is unlinked or dropped without a scan. Space is not reused piecemeal: when pages, block records or
+//! exit records run out, everything is flushed (STAR §3.5), and counted.
+//!
+//! Guest code pages are write-protected by the MMU, so that a write to one is known at once ([`Translator::drop_page`]);
+//! a change of mapping is announced by the guest's TLB maintenance ([`Translator::unmap_page`]). A link to another page
+//! holds until then; links within a page, always.
+
+use crate::block::{self, Location};
+use crate::emit::{Emitter, ROOM};
+use crate::jump_cache::JumpCache;
+use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
+use crate::options::Options;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_isa::{Cond, asm};
+
+/// The memory of the code pages.
+pub trait CodeMemory {
+    /// The words of code page `page`, to be read and written.
+    fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS];
+    /// Makes words `first..first + words` of a page, just written, visible to instruction fetches (B2.2.9).
+    fn publish(&mut self, page: u32, first: usize, words: usize);
+}
+
+/// Number of a block. Valid until the next flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockId(u32);
+
+/// Number of an exit that was checked to exist. Valid until the next flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExitId(u32);
+
+const NONE: u32 = u32::MAX;
+const BUCKETS: usize = 16384;
+
+#[derive(Clone, Copy)]
+struct Block {
+    va: GuestVa,
+    pa: GuestPa,
+    /// Guest instructions.
+    length: u16,
+    code_page: u16,
+    hot: (u16, u16),
+    cold: (u16, u16),
+    first_exit: u32,
+    exit_count: u8,
+    /// The mapping of its page is global: it may be linked to from other pages.
+    global: bool,
+    /// Still to be found and linked to; a dropped block keeps its place, and code that is in it runs on to its end.
+    live: bool,
+    next_in_bucket: u32,
+    next_in_page: u32,
+    /// First of the exits that are linked to it.
+    incoming: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Exit {
+    site: CachePc,
+    stub: CachePc,
+    target: GuestVa,
+    source: u32,
+    linked: u32,
+    next_incoming: u32,
+}
+
+/// Figures for the report.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Stats {
+    /// Blocks translated, since the start.
+    pub translated: u64,
+    /// Guest instructions translated, since the start.
+    pub instructions: u64,
+    /// Links made.
+    pub links: u64,
+    /// Links undone.
+    pub unlinks: u64,
+    /// Times that everything was flushed because the cache was full.
+    pub flushes: u64,
+    /// Blocks dropped because their code changed.
+    pub dropped: u64,
+}
+
+/// How much a code cache can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capacity {
+    /// Block records.
+    pub blocks: usize,
+    /// Exit records.
+    pub exits: usize,
+}
+
+/// See the module's text.
+pub struct Translator {
+    layout: Layout,
+    options: Options,
+    capacity: Capacity,
+    blocks: Vec<Block>,
+    exits: Vec<Exit>,
+    buckets: Vec<u32>,
+    /// First block of each code page in use, in the order of the pages.
+    page_starts: Vec<u32>,
+    hot: usize,
+    cold: usize,
+    /// (PA page, VA page) → first block.
+    by_page: BTreeMap<(u32, u32), u32>,
+    /// (VA page, PA page).
+    mapped: BTreeSet<(u32, u32)>,
+    /// Where indirect branches look first.
+    pub jump_cache: Box<JumpCache>,
+    version: u32,
+    stats: Stats,
+}
+
+fn bucket(va: GuestVa) -> usize {
+    let word = va.0 >> 2;
+    ((word ^ word >> 14) as usize) % BUCKETS
+}
+
+impl Translator {
+    /// An empty cache for `layout`. All memory that it will ever use for records is taken here.
+    #[must_use]
+    pub fn new(layout: Layout, options: Options, capacity: Capacity) -> Translator {
+        Translator {
+            layout,
+            options,
+            capacity,
+            blocks: Vec::with_capacity(capacity.blocks),
+            exits: Vec::with_capacity(capacity.exits),
+            buckets: vec![NONE; BUCKETS],
+            page_starts: Vec::with_capacity(layout.pages as usize),
+            hot: 0,
+            cold: 0,
+            by_page: BTreeMap::new(),
+            mapped: BTreeSet::new(),
+            jump_cache: Box::default(),
+            version: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Where the cache lies.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The switches.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Figures for the report.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Blocks now in the cache, exits now recorded, code pages in use.
+    #[must_use]
+    pub fn in_use(&self) -> (usize, usize, usize) {
+        (self.blocks.len(), self.exits.len(), self.page_starts.len())
+    }
+
+    /// Changes whenever a block was dropped or everything was flushed: code-cache addresses from before may be stale.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The live block at a guest address.
+    #[must_use]
+    pub fn lookup(&self, va: GuestVa, pa: GuestPa) -> Option<BlockId> {
+        let mut at = self.buckets[bucket(va)];
+        while at != NONE {
+            let block = &self.blocks[at as usize];
+            if block.va == va && block.pa == pa {
+                return Some(BlockId(at));
+            }
+            at = block.next_in_bucket;
+        }
+        None
+    }
+
+    /// Where a block starts.
+    #[must_use]
+    pub fn entry(&self, id: BlockId) -> CachePc {
+        let block = &self.blocks[id.0 as usize];
+        self.layout.code_page(block.code_page.into()).wrapping_add(4 * u32::from(block.hot.0))
+    }
+
+    /// Guest address of a block's first instruction.
+    #[must_use]
+    pub fn source(&self, id: BlockId) -> (GuestVa, GuestPa) {
+        let block = &self.blocks[id.0 as usize];
+        (block.va, block.pa)
+    }
+
+    /// Whether code from this page is in the cache.
+    #[must_use]
+    pub fn has_code(&self, pa: GuestPa) -> bool {
+        let page = pa.page().0;
+        self.by_page.range((page, 0)..=(page, u32::MAX)).next().is_some()
+    }
+
+    /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the guest
+    /// maps that page in all address spaces.
+    pub fn translate(
+        &mut self,
+        va: GuestVa,
+        pa: GuestPa,
+        global: bool,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        self.make_room();
+        let code_page = self.page_starts.len() as u32 - 1;
+        let (hot, cold) = (self.hot, self.cold);
+        let first_exit = self.exits.len() as u32;
+        let base = self.layout.code_page(code_page);
+        let mut emitter = Emitter::new(Some(memory.page(code_page)), base, hot, cold, first_exit, None);
+        let length = block::translate(&mut emitter, &self.options, va, |pc| words[pc.page_offset() as usize / 4]);
+        (self.hot, self.cold) = (emitter.hot(), emitter.cold());
+        let id = self.blocks.len() as u32;
+        for exit in emitter.exits() {
+            self.exits.push(Exit {
+                site: exit.site,
+                stub: exit.stub,
+                target: exit.target,
+                source: id,
+                linked: NONE,
+                next_incoming: NONE,
+            });
+        }
+        memory.publish(code_page, hot, self.hot - hot);
+        memory.publish(code_page, self.cold, cold - self.cold);
+        let key = (pa.page().0, va.page().0);
+        let in_page = self.by_page.insert(key, id).unwrap_or(NONE);
+        self.mapped.insert((key.1, key.0));
+        let bucket = bucket(va);
+        self.blocks.push(Block {
+            va,
+            pa,
+            length: length as u16,
+            code_page: code_page as u16,
+            hot: (hot as u16, self.hot as u16),
+            cold: (self.cold as u16, cold as u16),
+            first_exit,
+            exit_count: (self.exits.len() as u32 - first_exit) as u8,
+            global,
+            live: true,
+            next_in_bucket: self.buckets[bucket],
+            next_in_page: in_page,
+            incoming: NONE,
+        });
+        self.buckets[bucket] = id;
+        self.stats.translated += 1;
+        self.stats.instructions += length as u64;
+        BlockId(id)
+    }
+
+    /// Sees to it that the last code page has room for a block, and the records too.
+    fn make_room(&mut self) {
+        let full = self.blocks.len() == self.capacity.blocks
+            || self.exits.len() + crate::emit::MAX_EXITS > self.capacity.exits;
+        if full {
+            self.flush();
+            self.stats.flushes += 1;
+        }
+        if self.page_starts.is_empty() || self.hot + 2 * ROOM > self.cold {
+            if self.page_starts.len() == self.layout.pages as usize {
+                self.flush();
+                self.stats.flushes += 1;
+            }
+            self.page_starts.push(self.blocks.len() as u32);
+            self.hot = HOT_FIELDS as usize / 4;
+            self.cold = PAGE_WORDS;
+        }
+    }
+
+    /// Forgets all blocks.
+    pub fn flush(&mut self) {
+        self.blocks.clear();
+        self.exits.clear();
+        self.buckets.fill(NONE);
+        self.page_starts.clear();
+        self.by_page.clear();
+        self.mapped.clear();
+        self.jump_cache.clear();
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// The block whose translation holds `pc`, and the word in its code page; live or dropped.
+    #[must_use]
+    pub fn block_at(&self, pc: CachePc) -> Option<BlockId> {
+        let (page, word) = self.layout.find(pc)?;
+        let first = *self.page_starts.get(page as usize)? as usize;
+        let end = self.page_starts.get(page as usize + 1).map_or(self.blocks.len(), |&next| next as usize);
+        let blocks = self.blocks.get(first..end)?;
+        let word = word as u16;
+        let in_hot = blocks.partition_point(|b| b.hot.0 <= word).checked_sub(1);
+        let in_cold = blocks.partition_point(|b| b.cold.0 > word);
+        let found = match in_hot {
+            Some(at) if word < blocks[at].hot.1 => at,
+            _ => Some(in_cold).filter(|&at| at < blocks.len() && word < blocks[at].cold.1)?,
+        };
+        Some(BlockId((first + found) as u32))
+    }
+
+    /// Whether a block can still be found; a dropped one may be executing, but what it was made from is gone.
+    #[must_use]
+    pub fn is_live(&self, id: BlockId) -> bool {
+        self.blocks[id.0 as usize].live
+    }
+
+    /// The guest instruction that `pc`, in block `id`, belongs to, by translating the block again without writing
+    /// (STAR §3.7.1). `words` is the guest's page as it was when the block was made.
+    #[must_use]
+    pub fn locate(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
+        let block = &self.blocks[id.0 as usize];
+        let (_, word) = self.layout.find(pc)?;
+        let base = self.layout.code_page(block.code_page.into());
+        let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
+        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word));
+        block::translate(&mut emitter, &self.options, block.va, |pc| words[pc.page_offset() as usize / 4]);
+        emitter.found()
+    }
+
+    /// Checks that exit `number` has its `SVC` at `svc`: the guest can execute any word of a code page, so the number
+    /// alone is hearsay.
+    #[must_use]
+    pub fn exit(&self, number: u32, svc: CachePc) -> Option<(ExitId, GuestVa)> {
+        let exit = self.exits.get(number as usize)?;
+        (exit.stub == svc).then_some((ExitId(number), exit.target))
+    }
+
+    /// Makes `exit` branch straight to block `to`, if that holds for as long as the block does: the target is in the
+    /// same guest page, or its page is mapped in all address spaces.
+    pub fn link(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
+        let from = self.exits[exit.0 as usize];
+        let (source, target) = (&self.blocks[from.source as usize], &self.blocks[to.0 as usize]);
+        let same_page = source.va.page() == target.va.page() && source.pa.page() == target.pa.page();
+        if !self.options.link || !source.live || !target.live || from.linked != NONE || !(same_page || target.global) {
+            return false;
+        }
+        let entry = self.entry(to);
+        let offset = entry.0.wrapping_sub(from.site.0).wrapping_sub(8) as i32;
+        let cond = if from.site == from.stub { Cond::Al } else { self.site_cond(from.site, memory) };
+        let Some(word) = asm::b(cond, offset) else { return false };
+        self.patch(from.site, word, memory);
+        let target = &mut self.blocks[to.0 as usize];
+        let next_incoming = core::mem::replace(&mut target.incoming, exit.0);
+        let from = &mut self.exits[exit.0 as usize];
+        from.linked = to.0;
+        from.next_incoming = next_incoming;
+        self.stats.links += 1;
+        true
+    }
+
+    /// The condition of the side exit at `site`.
+    fn site_cond(&self, site: CachePc, memory: &mut impl CodeMemory) -> Cond {
+        let word = self.layout.find(site).map_or(0, |(page, word)| memory.page(page)[word]);
+        Cond::ALL[(word >> 28) as usize % 15]
+    }
+
+    fn patch(&self, site: CachePc, word: u32, memory: &mut impl CodeMemory) {
+        if let Some((page, at)) = self.layout.find(site) {
+            memory.page(page)[at] = word;
+            memory.publish(page, at, 1);
+        }
+    }
+
+    /// Makes an exit trap again; the target's list is the caller's business.
+    fn unpatch(&mut self, exit: u32, memory: &mut impl CodeMemory) {
+        let from = self.exits[exit as usize];
+        let word = if from.site == from.stub {
+            asm::svc(Cond::Al, crate::trap::LINK)
+        } else {
+            let offset = from.stub.0.wrapping_sub(from.site.0).wrapping_sub(8) as i32;
+            asm::b(self.site_cond(from.site, memory), offset).unwrap_or(asm::NOP)
+        };
+        self.patch(from.site, word, memory);
+        let from = &mut self.exits[exit as usize];
+        from.linked = NONE;
+        from.next_incoming = NONE;
+        self.stats.unlinks += 1;
+    }
+
+    /// Unlinks all exits of a block, so that the very next one taken traps: an interrupt waits for the end of the block.
+    pub fn unlink_exits(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
+        let block = self.blocks[id.0 as usize];
+        for exit in block.first_exit..block.first_exit + u32::from(block.exit_count) {
+            let target = self.exits[exit as usize].linked;
+            if target != NONE {
+                self.remove_incoming(target, exit);
+                self.unpatch(exit, memory);
+            }
+        }
+    }
+
+    fn remove_incoming(&mut self, target: u32, exit: u32) {
+        let next = self.exits[exit as usize].next_incoming;
+        let mut at = self.blocks[target as usize].incoming;
+        if at == exit {
+            self.blocks[target as usize].incoming = next;
+            return;
+        }
+        while at != NONE {
+            let following = self.exits[at as usize].next_incoming;
+            if following == exit {
+                self.exits[at as usize].next_incoming = next;
+                return;
+            }
+            at = following;
+        }
+    }
+
+    /// Unlinks every exit that leads to a block.
+    fn unlink_incoming(&mut self, id: u32, memory: &mut impl CodeMemory) {
+        let mut at = core::mem::replace(&mut self.blocks[id as usize].incoming, NONE);
+        while at != NONE {
+            let next = self.exits[at as usize].next_incoming;
+            self.unpatch(at, memory);
+            at = next;
+        }
+    }
+
+    /// Drops every block made from the page at `pa`: its code changes.
+    pub fn drop_page(&mut self, pa: GuestPa, memory: &mut impl CodeMemory) {
+        let page = pa.page().0;
+        while let Some((&key, &first)) = self.by_page.range((page, 0)..=(page, u32::MAX)).next() {
+            self.by_page.remove(&key);
+            self.mapped.remove(&(key.1, key.0));
+            let mut at = first;
+            while at != NONE {
+                let next = self.blocks[at as usize].next_in_page;
+                self.drop_block(at, memory);
+                at = next;
+            }
+            self.version = self.version.wrapping_add(1);
+        }
+    }
+
+    fn drop_block(&mut self, id: u32, memory: &mut impl CodeMemory) {
+        self.unlink_incoming(id, memory);
+        self.unlink_exits(BlockId(id), memory);
+        let block = &mut self.blocks[id as usize];
+        block.live = false;
+        let (va, next) = (block.va, block.next_in_bucket);
+        self.jump_cache.remove(va.0);
+        let head = bucket(va);
+        if self.buckets[head] == id {
+            self.buckets[head] = next;
+        } else {
+            let mut at = self.buckets[head];
+            while at != NONE {
+                let following = self.blocks[at as usize].next_in_bucket;
+                if following == id {
+                    self.blocks[at as usize].next_in_bucket = next;
+                    break;
+                }
+                at = following;
+            }
+        }
+        self.stats.dropped += 1;
+    }
+
+    /// The guest's mapping of the page at `va` changed: nothing may branch there without looking again. Blocks stay, in
+    /// case the mapping comes back.
+    pub fn unmap_page(&mut self, va: GuestVa, memory: &mut impl CodeMemory) {
+        let page = va.page().0;
+        let keys: Vec<u32> = self.mapped.range((page, 0)..=(page, u32::MAX)).map(|key| key.1).collect();
+        for pa in keys {
+            let mut at = self.by_page.get(&(pa, page)).copied().unwrap_or(NONE);
+            while at != NONE {
+                self.unlink_incoming(at, memory);
+                let block = &self.blocks[at as usize];
+                at = block.next_in_page;
+                let va = block.va;
+                self.jump_cache.remove(va.0);
+            }
+        }
+    }
+
+    /// The pages of which code is in the cache: VA and the PA that it was mapped to.
+    pub fn mapped_pages(&self) -> impl Iterator<Item = (GuestVa, GuestPa)> + '_ {
+        self.mapped.iter().map(|&(va, pa)| (GuestVa(va), GuestPa(pa)))
+    }
+
+    /// The physical pages of which code is in the cache that was fetched through the page at `va`.
+    pub fn mapped_pages_at(&self, va: GuestVa) -> impl Iterator<Item = GuestPa> + '_ {
+        let page = va.page().0;
+        self.mapped.range((page, 0)..=(page, u32::MAX)).map(|&(_, pa)| GuestPa(pa))
+    }
+
+    /// Whether code from the page at `va` is in the cache.
+    #[must_use]
+    pub fn maps(&self, va: GuestVa) -> bool {
+        let page = va.page().0;
+        self.mapped.range((page, 0)..=(page, u32::MAX)).next().is_some()
+    }
+
+    /// Unlinks everything: the whole translation regime changed.
+    pub fn unlink_all(&mut self, memory: &mut impl CodeMemory) {
+        for id in 0..self.blocks.len() as u32 {
+            self.unlink_incoming(id, memory);
+        }
+        self.jump_cache.clear();
+    }
+
+    /// Enters a block into the jump cache, if its page is mapped in all address spaces.
+    pub fn remember(&mut self, id: BlockId) {
+        let block = &self.blocks[id.0 as usize];
+        if block.global && block.live {
+            let entry = self.entry(id);
+            self.jump_cache.insert(self.blocks[id.0 as usize].va.0, entry.0);
+        }
+    }
+
+    /// Guest instructions in a block.
+    #[must_use]
+    pub fn length(&self, id: BlockId) -> usize {
+        self.blocks[id.0 as usize].length.into()
+    }
+}

@@ -1,0 +1,27 @@
+//! Direct branches: `B`, `BL` and their conditional forms (STAR §5.1).
+
+use super::Flow;
+use crate::emit::Emitter;
+use crate::options::Options;
+use spica_addr::GuestVa;
+use spica_isa::{Cond, Decoded, Reg};
+
+/// An exit to `target`; a call sets LR by one load of a literal.
+pub fn direct(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, target: GuestVa, pc: GuestVa) -> Flow {
+    if d.cond == Cond::Al {
+        if link {
+            e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
+        }
+        e.exit(target);
+        return Flow::Ends;
+    }
+    if link {
+        let skip = e.begin_skip(d.cond);
+        e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
+        e.exit(target);
+        e.end_skip(skip);
+    } else {
+        e.side_exit(d.cond, target);
+    }
+    if options.side_exits { Flow::Continues } else { Flow::Splits }
+}

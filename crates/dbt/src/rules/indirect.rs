@@ -1,0 +1,100 @@
+//! Indirect branches: the target goes to the vCPU page, a trap looks it up.
+//!
+//! Returns (`BX LR`, `MOV PC, LR`, `LDM {…, PC}`, `LDR PC, [SP], #4`) are ten times as frequent as all other indirect
+//! branches together. The trap handler answers a hit in the jump cache without leaving assembly.
+
+use super::{Flow, bit, data, emulate, restore, scratch, spill};
+use crate::emit::Emitter;
+use crate::options::Options;
+use spica_addr::GuestVa;
+use spica_isa::{Cond, Decoded, DpOp, Mem, MemMultiple, Offset, Op, Operand2, Reg, ShiftType, asm, encode};
+use spica_vcpu::field;
+
+/// The end of every sequence: the target is in place, look it up.
+fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
+    e.emit(asm::svc(Cond::Al, crate::trap::INDIRECT));
+    e.end_skip(skip);
+    if skip.is_none() { Flow::Ends } else { Flow::Continues }
+}
+
+/// `BX` and `BLX` to a register.
+pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, rm: Reg, pc: GuestVa) -> Flow {
+    if rm.is_pc() || !options.indirect {
+        return emulate(e, d, true);
+    }
+    let skip = e.begin_skip(d.cond);
+    e.page_field(false, Cond::Al, rm, field::TARGET);
+    if link {
+        e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
+    }
+    leave(e, skip)
+}
+
+/// Data processing into the PC without `S`.
+pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> Flow {
+    let Op::DataProcessing { op, rn, op2, .. } = d.op else { return emulate(e, d, true) };
+    if !options.indirect {
+        return emulate(e, d, true);
+    }
+    if let (DpOp::Mov, Operand2::Shifted { rm, shift: ShiftType::Lsl, amount: 0 }) = (op, op2)
+        && !rm.is_pc()
+    {
+        return exchange(e, options, d, false, rm, pc);
+    }
+    let mut used = if op.has_rn() { bit(rn) } else { 0 };
+    match op2 {
+        Operand2::Imm(_) => {}
+        Operand2::Shifted { rm, .. } => used |= bit(rm),
+        Operand2::ShiftedByReg { rm, rs, .. } => used |= bit(rm) | bit(rs),
+    }
+    let rs = scratch(used);
+    let skip = e.begin_skip(d.cond);
+    spill(e, Cond::Al, rs);
+    if used & bit(Reg::PC) != 0 {
+        e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
+    }
+    let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, rs).op else { return emulate(e, d, true) };
+    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::DataProcessing { op, s, rd: rs, rn, op2 }, ..*d }));
+    e.page_field(false, Cond::Al, rs, field::TARGET);
+    restore(e, Cond::Al, rs);
+    leave(e, skip)
+}
+
+/// `LDR PC, …`.
+pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
+    if !options.indirect {
+        return emulate(e, d, true);
+    }
+    let mut used = bit(mem.rn);
+    if let Offset::Reg { rm, .. } = mem.offset {
+        used |= bit(rm);
+    }
+    let rs = scratch(used);
+    let skip = e.begin_skip(d.cond);
+    spill(e, Cond::Al, rs);
+    let mut mem = Mem { rt: rs, ..mem };
+    if mem.rn.is_pc() {
+        e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
+        mem.rn = rs;
+    }
+    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(mem), ..*d }));
+    e.page_field(false, Cond::Al, rs, field::TARGET);
+    restore(e, Cond::Al, rs);
+    leave(e, skip)
+}
+
+/// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
+pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple) -> Flow {
+    let regs = mem.regs & 0x7fff;
+    let free = (0..15).rev().map(Reg::new).find(|r| u32::from(regs) >> r.n() == 0 && *r != mem.rn);
+    let Some(rs) = free.filter(|_| options.indirect && !mem.rn.is_pc()) else {
+        return emulate(e, d, true);
+    };
+    let skip = e.begin_skip(d.cond);
+    spill(e, Cond::Al, rs);
+    let mem = MemMultiple { regs: regs | 1 << rs.n(), ..mem };
+    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(mem), ..*d }));
+    e.page_field(false, Cond::Al, rs, field::TARGET);
+    restore(e, Cond::Al, rs);
+    leave(e, skip)
+}

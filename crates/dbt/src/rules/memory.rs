@@ -1,0 +1,53 @@
+//! Single loads and stores with the PC as base or as stored register (STAR §3.6).
+
+use super::{Flow, bit, copy, restore, scratch, spill};
+use crate::emit::Emitter;
+use spica_addr::GuestVa;
+use spica_isa::{Decoded, Mem, MemSize, Offset, Op, Reg, encode};
+
+/// A load or store whose destination is not the PC.
+pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
+    let stores_pc = !mem.load && mem.rt.is_pc();
+    if !mem.rn.is_pc() && !stores_pc {
+        return copy(e, d);
+    }
+    let value = pc.wrapping_add(8);
+    if let (true, Offset::Imm(imm)) = (mem.load, mem.offset) {
+        let imm = u32::from(imm);
+        let literal = value.wrapping_add(if mem.add { imm } else { imm.wrapping_neg() });
+        // A literal in the instruction's own page can be read wherever the instruction could be fetched, so that no
+        // fault that the guest sees can find Rt overwritten.
+        let bytes = if mem.size == MemSize::Dual { 8 } else { 4 };
+        if literal.page() == pc.page() && literal.page_offset() + bytes <= 4096 {
+            e.load_constant(d.cond, mem.rt, literal.0);
+            let mem = Mem { rn: mem.rt, offset: Offset::Imm(0), add: true, pre: true, writeback: false, ..mem };
+            e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
+            return Flow::Continues;
+        }
+    }
+    let mut used = bit(mem.rt) | bit(mem.rn);
+    if mem.size == MemSize::Dual {
+        used |= bit(Reg::new(mem.rt.n() + 1));
+    }
+    if let Offset::Reg { rm, .. } = mem.offset {
+        used |= bit(rm);
+    }
+    let rs = scratch(used);
+    spill(e, d.cond, rs);
+    e.load_constant(d.cond, rs, value.0);
+    let mem = Mem { rn: if mem.rn.is_pc() { rs } else { mem.rn }, rt: if stores_pc { rs } else { mem.rt }, ..mem };
+    e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
+    restore(e, d.cond, rs);
+    Flow::Continues
+}
+
+/// `VLDR`, `VSTR` and their multiple forms with the PC as base.
+pub fn vfp(e: &mut Emitter<'_>, d: &Decoded, pc: GuestVa) -> Flow {
+    let Op::VfpMem { load, multiple, writeback, .. } = d.op else { return copy(e, d) };
+    let rs = scratch(0);
+    spill(e, d.cond, rs);
+    e.load_constant(d.cond, rs, pc.wrapping_add(8).0);
+    e.emit(encode(&Decoded { op: Op::VfpMem { load, rn: rs, multiple, writeback }, ..*d }));
+    restore(e, d.cond, rs);
+    Flow::Continues
+}

@@ -1,0 +1,142 @@
+//! Translation rules, one file per class of instruction.
+//!
+//! A rule emits words for one guest instruction and says how control goes on. It must not assume that it runs in a
+//! block of its own making: what it needs comes from the instruction and its address.
+
+mod branch;
+mod coproc;
+mod data;
+mod indirect;
+mod memory;
+mod store_multiple;
+
+use crate::block::Undo;
+use crate::emit::Emitter;
+use crate::options::Options;
+use spica_addr::GuestVa;
+use spica_isa::{Cond, Decoded, Op, Reg};
+use spica_vcpu::field;
+
+/// How control goes on behind an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// To the next instruction.
+    Continues,
+    /// Elsewhere, always: the block ends.
+    Ends,
+    /// To the next instruction, but in a block of its own.
+    Splits,
+}
+
+/// Translates one instruction.
+pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> Flow {
+    match d.op {
+        Op::DataProcessing { s, rd, .. } if rd.is_pc() && !is_test(d) => {
+            if s {
+                emulate(e, d, true)
+            } else {
+                indirect::alu(e, options, d, pc)
+            }
+        }
+        Op::DataProcessing { .. } => data::translate(e, d, pc),
+        Op::Mem(mem) if mem.unprivileged => emulate(e, d, false),
+        Op::Mem(mem) if mem.load && mem.rt.is_pc() => indirect::load(e, options, d, mem, pc),
+        Op::Mem(mem) => memory::single(e, d, mem, pc),
+        Op::MemMultiple(mem) if mem.user => emulate(e, d, mem.load && mem.regs & 0x8000 != 0),
+        Op::MemMultiple(mem) if mem.regs & 0x8000 == 0 => copy(e, d),
+        Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem),
+        Op::MemMultiple(mem) => store_multiple::translate(e, d, mem, pc),
+        Op::Preload { rn, rm } => {
+            // A hint: one that would need the PC is dropped (A8.8.126).
+            if !rn.is_pc() && !rm.is_some_and(Reg::is_pc) {
+                e.emit(d.word);
+            }
+            Flow::Continues
+        }
+        Op::VfpMem { rn, .. } if rn.is_pc() => memory::vfp(e, d, pc),
+        Op::Branch { link, offset } => {
+            branch::direct(e, options, d, link, pc.wrapping_add(8).wrapping_add(offset as u32), pc)
+        }
+        Op::BranchExchange { link, rm } => indirect::exchange(e, options, d, link, rm, pc),
+        Op::CoprocMove { load, reg, rt } => coproc::register(e, options, d, load, reg, rt),
+        Op::Mrs { spsr: true, rd } if options.plain_registers && !rd.is_pc() => {
+            e.page_field(true, d.cond, rd, field::SPSR);
+            Flow::Continues
+        }
+        Op::VfpSystem { sysreg: 1, .. } => copy(e, d),
+        Op::Plain
+        | Op::MoveWide { .. }
+        | Op::Exclusive
+        | Op::Vfp
+        | Op::VfpMem { .. }
+        | Op::Divide
+        | Op::Hint
+        | Op::ClearExclusive
+        | Op::DataSyncBarrier { .. }
+        | Op::DataMemBarrier { .. }
+        | Op::InstrSyncBarrier { .. } => copy(e, d),
+        Op::Mrs { .. }
+        | Op::MsrReg { .. }
+        | Op::MsrImm { .. }
+        | Op::ChangeState { .. }
+        | Op::StoreReturnState { .. }
+        | Op::WaitForInterrupt
+        | Op::WaitForEvent
+        | Op::CoprocMove2 { .. }
+        | Op::CoprocData { .. }
+        | Op::CoprocMem { .. }
+        | Op::VfpSystem { .. }
+        | Op::SecureMonitorCall { .. }
+        | Op::SetEndian { .. } => emulate(e, d, false),
+        Op::BranchLinkExchangeImm { .. }
+        | Op::BranchJazelle { .. }
+        | Op::SupervisorCall { .. }
+        | Op::ReturnFromException { .. }
+        | Op::Breakpoint { .. }
+        | Op::HypervisorCall { .. }
+        | Op::VirtExt
+        | Op::Undefined
+        | Op::Unpredictable => emulate(e, d, true),
+    }
+}
+
+fn is_test(d: &Decoded) -> bool {
+    matches!(d.op, Op::DataProcessing { op, .. } if op.is_test())
+}
+
+/// An innocuous instruction, as it is.
+fn copy(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
+    e.emit(d.word);
+    Flow::Continues
+}
+
+/// A trap to the interpreter, taken only where the condition holds; `leaves` where it never comes back to the next
+/// instruction.
+fn emulate(e: &mut Emitter<'_>, d: &Decoded, leaves: bool) -> Flow {
+    let skip = e.begin_skip(d.cond);
+    e.emulate(d.word);
+    e.end_skip(skip);
+    if leaves && skip.is_none() { Flow::Ends } else { Flow::Continues }
+}
+
+/// The lowest register that `used` (a bit per register) leaves free, SP apart.
+fn scratch(used: u32) -> Reg {
+    // No instruction names more than four registers, a block transfer goes through `scratch_above`.
+    Reg::new((0..13).find(|n| used >> n & 1 == 0).unwrap_or(14))
+}
+
+fn bit(reg: Reg) -> u32 {
+    1 << reg.n()
+}
+
+/// Frees `reg` by storing it to spill slot 0.
+fn spill(e: &mut Emitter<'_>, cond: Cond, reg: Reg) {
+    e.page_field(false, cond, reg, field::spill(0));
+    e.set_undo(Undo::spilled(reg, 0));
+}
+
+/// Gets `reg` back.
+fn restore(e: &mut Emitter<'_>, cond: Cond, reg: Reg) {
+    e.page_field(true, cond, reg, field::spill(0));
+    e.set_undo(Undo::NONE);
+}

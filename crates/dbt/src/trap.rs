@@ -1,0 +1,15 @@
+//! The traps that translated code makes: `SVC` with a number, and the literal words behind it.
+//!
+//! **Any number may come from anywhere with any registers**: a hostile guest kernel can jump to any word of a code page,
+//! also to a literal that happens to look like an `SVC`. What a trap asks for must therefore be harmless by itself: a
+//! link is made only if its exit is one that the translator recorded at that very address, and an emulated instruction
+//! is executed with the guest's own rights.
+
+/// `SVC` number of a direct exit that is not linked. One literal word: the exit's number.
+pub const LINK: u32 = 1;
+/// `SVC` number of an indirect branch. The target is in the vCPU page.
+pub const INDIRECT: u32 = 2;
+/// `SVC` number of an instruction to interpret. Two literal words: the instruction, and its guest address.
+pub const EMULATE: u32 = 3;
+/// Words of literals behind the `SVC` of [`EMULATE`].
+pub const EMULATE_LITERALS: u32 = 2;

@@ -1,0 +1,35 @@
+//! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
+//!
+//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
+//! the 64-bit clock, the command line) is included here from its own files. Run from the top of the repository, where the image's
+//! cargo configuration does not apply:
+//!
+//! ```text
+//! cargo test --manifest-path crates/hypervisor/host-tests/Cargo.toml
+//! ```
+
+extern crate alloc;
+
+/// The board's description.
+pub mod board {
+    #[path = "../../../src/board/error.rs"]
+    pub mod error;
+    #[path = "../../../src/board/info.rs"]
+    pub mod info;
+    #[path = "../../../src/board/tree.rs"]
+    pub mod tree;
+    #[path = "../../../src/board/wrap.rs"]
+    pub mod wrap;
+}
+
+/// Ranges of memory.
+pub mod memory {
+    #[path = "../../../src/memory/spans.rs"]
+    pub mod spans;
+}
+
+#[path = "../../src/cmdline.rs"]
+pub mod cmdline;
+
+#[path = "../../src/log.rs"]
+pub mod log;

@@ -1,0 +1,120 @@
+//! Cache maintenance by address (ARM ARM B2.2.7, B4.2.1).
+//!
+//! On ARMv7-A data caches behave as physically addressed, so any mapping of a location serves to clean it. Instruction caches may
+//! be virtually indexed: code that is mapped at two addresses is invalidated at the one where it runs.
+
+use super::barrier::{dsb, isb};
+use super::cp15::{Bpiall, Ctr, Dccimvac, Dccmvau, Iciallu, Icimvau, IdMmfr3, SysRegRead, SysRegWrite};
+
+/// The smallest line of any data cache, in bytes (CTR\[19:16\] = log2 of it in words).
+#[inline]
+pub fn data_line() -> u32 {
+    4 << (Ctr::read_raw() >> 16 & 0xf)
+}
+
+/// The smallest line of any instruction cache, in bytes (CTR\[3:0\] = log2 of it in words).
+#[inline]
+pub fn instruction_line() -> u32 {
+    4 << (Ctr::read_raw() & 0xf)
+}
+
+/// Calls `operation` with an address in each line of `line` bytes (a power of two) that `start..start + len` touches.
+#[inline]
+fn for_each_line(start: u32, len: u32, line: u32, mut operation: impl FnMut(u32)) {
+    if len == 0 {
+        return;
+    }
+    let first = start & !(line - 1);
+    // The last byte, not the one after it: a range may end at the top of the address space.
+    let last = start.wrapping_add(len - 1) & !(line - 1);
+    let mut at = first;
+    loop {
+        operation(at);
+        if at == last {
+            break;
+        }
+        at = at.wrapping_add(line);
+    }
+}
+
+/// Makes instructions that were written to `va..va + len` ready to be executed there: cleans the data cache to the point of
+/// unification, invalidates the instruction cache and the branch predictor (the sequence of ARM ARM B2.2.9).
+///
+/// The range has to be mapped, readable, in the current tables. Costs two operations per line and three barriers.
+pub fn sync_code(va: u32, len: u32) {
+    for_each_line(va, len, data_line(), |at| {
+        // SAFETY: a clean changes no value that any access could read.
+        unsafe { Dccmvau::write_raw(at) }
+    });
+    // The stores and cleans have to be complete before instructions are fetched again.
+    dsb();
+    for_each_line(va, len, instruction_line(), |at| {
+        // SAFETY: instruction lines are never dirty; they are fetched again.
+        unsafe { Icimvau::write_raw(at) }
+    });
+    invalidate_branch_predictor();
+}
+
+/// As [`sync_code`] for code that was written at `written` and is executed at `executed`, another mapping of the same memory.
+pub fn sync_code_alias(written: u32, executed: u32, len: u32) {
+    for_each_line(written, len, data_line(), |at| {
+        // SAFETY: as above.
+        unsafe { Dccmvau::write_raw(at) }
+    });
+    dsb();
+    for_each_line(executed, len, instruction_line(), |at| {
+        // SAFETY: as above.
+        unsafe { Icimvau::write_raw(at) }
+    });
+    invalidate_branch_predictor();
+}
+
+/// Drops everything that the branch predictor learned, and waits for this and for all maintenance before it.
+#[inline]
+pub fn invalidate_branch_predictor() {
+    // SAFETY: predictions are hints; the operand is ignored.
+    unsafe { Bpiall::write_raw(0) }
+    dsb();
+    isb();
+}
+
+/// Drops all instructions from the instruction cache, and all predictions.
+pub fn invalidate_instructions() {
+    dsb();
+    // SAFETY: instruction lines are never dirty; the operand is ignored.
+    unsafe { Iciallu::write_raw(0) }
+    invalidate_branch_predictor();
+}
+
+/// Makes stores to the translation tables in `va..va + len` visible to the table walk hardware.
+///
+/// ID_MMFR3\[23:20\] says whether walks look into the data cache; where they do not (Cortex-A8), the lines are cleaned to the
+/// point of unification, which is as far as walks reach (ARM ARM B3.10.1, B4.1.92). The barrier makes sure that a walk that
+/// comes later sees the stores. A caller that goes on to use the new mapping itself adds an [`isb`].
+pub fn clean_table(va: u32, len: u32) {
+    if IdMmfr3::read_raw() >> 20 & 0xf == 0 {
+        for_each_line(va, len, data_line(), |at| {
+            // SAFETY: a clean changes no value that any access could read.
+            unsafe { Dccmvau::write_raw(at) }
+        });
+    }
+    dsb();
+}
+
+/// Cleans `va..va + len` from the data cache to the point of unification, where instruction fetches see it.
+pub fn clean_to_pou(va: u32, len: u32) {
+    for_each_line(va, len, data_line(), |at| {
+        // SAFETY: a clean changes no value that any access could read.
+        unsafe { Dccmvau::write_raw(at) }
+    });
+    dsb();
+}
+
+/// Cleans `va..va + len` from the data cache to the point of coherency, and drops it from there.
+pub fn clean_invalidate(va: u32, len: u32) {
+    for_each_line(va, len, data_line(), |at| {
+        // SAFETY: what is dropped was cleaned first.
+        unsafe { Dccimvac::write_raw(at) }
+    });
+    dsb();
+}

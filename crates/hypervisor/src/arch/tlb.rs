@@ -1,0 +1,58 @@
+//! TLB maintenance, and the change of address spaces (ARM ARM B3.10, B4.2.2).
+//!
+//! Spica runs on one core, so these are the local operations. Each finishes with the barriers that make its effect certain for
+//! the code after it. Stores to tables must have been made visible to walks before ([`super::cache::clean_table`]).
+
+use spica_addr::HostPa;
+
+use super::barrier::{dsb, isb};
+use super::cp15::{Contextidr, SysRegWrite, Tlbiall, Tlbiasid, Tlbimva, Ttbr0};
+use crate::layout::TTBR_WALK;
+
+fn complete() {
+    dsb();
+    isb();
+}
+
+/// Drops all translations, global ones included.
+pub fn invalidate_all() {
+    dsb();
+    // SAFETY: translations are fetched again from the tables; the operand is ignored.
+    unsafe { Tlbiall::write_raw(0) }
+    complete();
+}
+
+/// Drops all non-global translations of an address space.
+pub fn invalidate_asid(asid: u32) {
+    dsb();
+    // SAFETY: as above.
+    unsafe { Tlbiasid::write_raw(asid & 0xff) }
+    complete();
+}
+
+/// Drops the translation of one page, whatever its size, of an address space, and a global one of the same address.
+pub fn invalidate_page(va: u32, asid: u32) {
+    dsb();
+    // SAFETY: as above.
+    unsafe { Tlbimva::write_raw(va & 0xffff_f000 | asid & 0xff) }
+    complete();
+}
+
+/// Makes `table` (16 KiB aligned) with address space identifier `asid` the current translation tables.
+///
+/// The order is that of ARM ARM B3.10.4: through ASID 0, which owns no entries, so that no translation of one table can be
+/// remembered under the identifier of the other.
+///
+/// # Safety
+/// The table must hold the hole as [`crate::memory::hole`] has it, and map whatever the caller goes on to use.
+pub unsafe fn switch_table(table: HostPa, asid: u32) {
+    // SAFETY: passed on to the caller; the code that runs here and its stack lie in the hole, mapped alike before and after.
+    unsafe {
+        Contextidr::write_raw(0);
+        isb();
+        Ttbr0::write_raw(table.0 | TTBR_WALK);
+        isb();
+        Contextidr::write_raw(asid & 0xff);
+        isb();
+    }
+}

@@ -1,0 +1,205 @@
+//! The host board: what the device tree says there is, and drivers for the few devices that the hypervisor itself needs.
+//!
+//! A serial port, an interrupt controller and a timer, each picked by `compatible` from the tables below: a new driver is a file
+//! and a line. Everything else on the board is left alone.
+
+pub mod arch_timer;
+pub mod error;
+pub mod gic;
+pub mod info;
+pub mod pl011;
+pub mod sp804;
+pub mod sun4i_intc;
+pub mod sun4i_timer;
+pub mod tree;
+pub mod uart_16550;
+pub mod wrap;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use crate::memory::device::{self, Mmio};
+use error::BoardError;
+use tree::{Node, Tree};
+
+/// An interrupt line, as the board's interrupt controller numbers it (on a GIC: the interrupt ID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line(pub u32);
+
+/// A serial port: bytes out, polled; bytes in, polled or announced by an interrupt.
+pub trait SerialPort: Send {
+    /// Sends a byte, waiting for room.
+    fn put(&mut self, byte: u8);
+    /// A byte that has arrived. When this has returned `None`, the receive interrupt is no longer raised.
+    fn get(&mut self) -> Option<u8>;
+    /// From now on the line is raised while there is something to [`get`](Self::get).
+    fn enable_rx_interrupt(&mut self);
+}
+
+/// An interrupt controller. All lines start out disabled; level-triggered devices are assumed.
+pub trait InterruptController: Send {
+    /// The line that an interrupt specifier of the device tree means; `None` if it is malformed.
+    fn line(&self, cells: &[u32]) -> Option<Line>;
+    /// Lets a line's interrupts come.
+    fn enable(&mut self, line: Line);
+    /// Stops a line's interrupts from coming.
+    fn disable(&mut self, line: Line);
+    /// The most urgent interrupt that waits; it is the caller's now, until [`end`](Self::end).
+    fn acknowledge(&mut self) -> Option<Line>;
+    /// The interrupt has been dealt with: its device no longer raises the line, or the line is disabled.
+    fn end(&mut self, line: Line);
+}
+
+/// The host's clock and alarm.
+pub trait HostTimer: Send {
+    /// Ticks per second.
+    fn frequency(&self) -> u32;
+    /// Ticks since some moment before boot; never goes back.
+    fn now(&mut self) -> u64;
+    /// Raises the line at `deadline` (in ticks), at once if that has passed; replaces the deadline before. The line may be raised
+    /// earlier (a counter of 32 bits has to be looked at now and then, also with no deadline): look at [`now`](Self::now), and set
+    /// the deadline again.
+    fn set_deadline(&mut self, deadline: Option<u64>);
+    /// Lowers the line. The deadline is used up: set the next.
+    fn acknowledge(&mut self);
+    /// Where assembly can read the clock itself; `None` where the clock is a system register (CNTVCT).
+    fn counter(&self) -> Option<Counter>;
+}
+
+/// A clock in a register: the low 32 bits of [`HostTimer::now`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Virtual address of the 32-bit register, in the hole: valid under every table.
+    pub address: u32,
+    /// The register counts down: the clock is its complement.
+    pub down: bool,
+}
+
+/// Registers of a device: the `index`th `reg` entry of its node, in a window of the hole.
+fn map(node: &Node<'_>, index: usize) -> Result<Mmio, BoardError> {
+    let (pa, len) = node.reg(index)?;
+    device::map(pa, len).map_err(|error| node.error("reg", format!("{error}")))
+}
+
+type ProbeSerial = fn(&Node<'_>) -> Result<Box<dyn SerialPort>, BoardError>;
+type ProbeController = fn(&Node<'_>) -> Result<Box<dyn InterruptController>, BoardError>;
+type ProbeTimer = fn(Tree<'_>, &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError>;
+
+/// Serial ports by `compatible`.
+const SERIAL_PORTS: &[(&str, ProbeSerial)] =
+    &[("snps,dw-apb-uart", uart_16550::probe), ("ns16550a", uart_16550::probe), ("arm,pl011", pl011::probe)];
+
+/// Interrupt controllers by `compatible`.
+const CONTROLLERS: &[(&str, ProbeController)] = &[
+    ("allwinner,sun4i-a10-ic", sun4i_intc::probe),
+    ("arm,cortex-a9-gic", gic::probe),
+    ("arm,cortex-a15-gic", gic::probe),
+    ("arm,cortex-a7-gic", gic::probe),
+    ("arm,gic-400", gic::probe),
+];
+
+/// Timers by `compatible`, with the index of the interrupt that is used; the best first.
+const TIMERS: &[(&str, usize, ProbeTimer)] = &[
+    ("arm,armv7-timer", arch_timer::INTERRUPT, |_, node| arch_timer::probe(node)),
+    ("allwinner,sun4i-a10-timer", 0, |_, node| sun4i_timer::probe(node)),
+    ("arm,sp804", 0, sp804::probe),
+];
+
+/// A device that was found: its driver, what it is, and its interrupt.
+pub struct Found<T: ?Sized> {
+    /// The driver.
+    pub driver: Box<T>,
+    /// The `compatible` string by which it was chosen.
+    pub compatible: &'static str,
+    /// Path of its node.
+    pub node: String,
+}
+
+/// The devices that the hypervisor uses, besides the console ([`crate::console`]).
+pub struct Board {
+    /// The interrupt controller.
+    pub interrupts: Found<dyn InterruptController>,
+    /// Clock and alarm.
+    pub timer: Found<dyn HostTimer>,
+    /// The timer's interrupt.
+    pub timer_line: Line,
+    /// The console's receive interrupt, where the device tree tells it.
+    pub console_line: Option<Line>,
+}
+
+fn matching<'t, T>(node: &Node<'_>, table: &'t [T], name: impl Fn(&T) -> &'static str) -> Option<&'t T> {
+    table.iter().find(|entry| node.compatible().any(|compatible| compatible == name(entry)))
+}
+
+/// The serial port that `/chosen/stdout-path` names, else the first for which there is a driver.
+///
+/// # Errors
+/// If there is none, or its description does not make sense.
+pub fn find_serial(tree: Tree<'_>) -> Result<Found<dyn SerialPort>, BoardError> {
+    let driver = |node: &Node<'_>| matching(node, SERIAL_PORTS, |entry| entry.0);
+    let named = tree
+        .at("/chosen")
+        .and_then(|chosen| chosen.string("stdout-path").or_else(|| chosen.string("linux,stdout-path")))
+        // Behind a colon are the line settings, which are the boot loader's business.
+        .and_then(|path| tree.at(path.split(':').next().unwrap_or(path)))
+        .filter(|node| driver(node).is_some());
+    let node = named
+        .or_else(|| tree.find(|node| node.is_enabled() && driver(node).is_some()))
+        .ok_or_else(|| missing("serial port", SERIAL_PORTS.iter().map(|entry| entry.0)))?;
+    let Some(&(compatible, probe)) = driver(&node) else {
+        return Err(node.error("compatible", "no driver"));
+    };
+    Ok(Found { driver: probe(&node)?, compatible, node: node.path() })
+}
+
+impl Board {
+    /// Finds and takes over interrupt controller and timer. `console` is the path of the node whose receive interrupt to look up.
+    ///
+    /// # Errors
+    /// If one is missing, or its description does not make sense.
+    pub fn discover(tree: Tree<'_>, console: &str) -> Result<Self, BoardError> {
+        let controller_driver = |node: &Node<'_>| matching(node, CONTROLLERS, |entry| entry.0);
+        let node = tree
+            .find(|node| node.is_enabled() && controller_driver(node).is_some())
+            .ok_or_else(|| missing("interrupt controller", CONTROLLERS.iter().map(|entry| entry.0)))?;
+        let Some(&(compatible, probe)) = controller_driver(&node) else {
+            return Err(node.error("compatible", "no driver"));
+        };
+        let interrupts = Found { driver: probe(&node)?, compatible, node: node.path() };
+
+        let (compatible, index, probe, node) = TIMERS
+            .iter()
+            .find_map(|&(compatible, index, probe)| {
+                let is_it = |node: &Node<'_>| node.is_enabled() && node.compatible().any(|name| name == compatible);
+                Some((compatible, index, probe, tree.find(is_it)?))
+            })
+            .ok_or_else(|| missing("timer", TIMERS.iter().map(|entry| entry.0)))?;
+        let timer_line = resolve(tree, &interrupts, &node, index)?;
+        let timer = Found { driver: probe(tree, &node)?, compatible, node: node.path() };
+
+        let console_line = tree.at(console).and_then(|node| resolve(tree, &interrupts, &node, 0).ok());
+        Ok(Self { interrupts, timer, timer_line, console_line })
+    }
+}
+
+/// The line of a device's interrupt, which has to end at the controller that we drive.
+fn resolve(
+    tree: Tree<'_>,
+    controller: &Found<dyn InterruptController>,
+    node: &Node<'_>,
+    index: usize,
+) -> Result<Line, BoardError> {
+    let interrupt = tree.interrupt(node, index)?;
+    if interrupt.controller != controller.node {
+        let problem = format!("goes to {}, not to {}", interrupt.controller, controller.node);
+        return Err(node.error("interrupts", problem));
+    }
+    let malformed = || node.error("interrupts", format!("{:x?} is no interrupt of {}", interrupt.cells, controller.compatible));
+    controller.driver.line(&interrupt.cells).ok_or_else(malformed)
+}
+
+fn missing(what: &str, known: impl Iterator<Item = &'static str>) -> BoardError {
+    let known: alloc::vec::Vec<_> = known.collect();
+    BoardError::new("/", "", format!("no {what} that Spica can drive: one of {} is needed", known.join(", ")))
+}

@@ -1,0 +1,53 @@
+//! The PL011 UART (Arm PrimeCell UART PL011 TRM, DDI 0183).
+//!
+//! Line settings and baud rate are the boot loader's: this driver moves bytes and turns on the receive interrupt.
+
+use alloc::boxed::Box;
+
+use super::error::BoardError;
+use super::tree::Node;
+use super::{SerialPort, map};
+use crate::memory::device::Mmio;
+
+const DATA: u32 = 0x00;
+const FLAGS: u32 = 0x18;
+const CONTROL: u32 = 0x30;
+const INTERRUPT_MASK: u32 = 0x38;
+
+const RECEIVE_EMPTY: u32 = 1 << 4;
+const TRANSMIT_FULL: u32 = 1 << 5;
+/// UART, transmitter and receiver enabled.
+const ENABLED: u32 = 1 << 0 | 1 << 8 | 1 << 9;
+/// Receive FIFO filled to its mark, and receive timeout: both end when the FIFO has been read.
+const RECEIVE_INTERRUPTS: u32 = 1 << 4 | 1 << 6;
+
+struct Pl011 {
+    registers: Mmio,
+}
+
+/// Takes over the UART of `node`.
+pub fn probe(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardError> {
+    let registers = map(node, 0)?;
+    let control = registers.read(CONTROL);
+    if control & ENABLED != ENABLED {
+        registers.write(CONTROL, control | ENABLED);
+    }
+    registers.write(INTERRUPT_MASK, 0);
+    Ok(Box::new(Pl011 { registers }))
+}
+
+impl SerialPort for Pl011 {
+    fn put(&mut self, byte: u8) {
+        while self.registers.read(FLAGS) & TRANSMIT_FULL != 0 {}
+        self.registers.write(DATA, byte.into());
+    }
+
+    fn get(&mut self) -> Option<u8> {
+        // The upper bits of the data register are errors of this byte; a damaged byte is still what arrived.
+        (self.registers.read(FLAGS) & RECEIVE_EMPTY == 0).then(|| self.registers.read(DATA) as u8)
+    }
+
+    fn enable_rx_interrupt(&mut self) {
+        self.registers.write(INTERRUPT_MASK, RECEIVE_INTERRUPTS);
+    }
+}

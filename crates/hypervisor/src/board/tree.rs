@@ -1,0 +1,338 @@
+//! The host's device tree, as the drivers want to see it.
+//!
+//! `dtoolkit` reads the flattened format. What it leaves to us is what needs more than one node at a time: a register's physical
+//! address is found by applying the `ranges` of every bus above it, an interrupt's line by going through `interrupt-parent` and
+//! `interrupt-map` (Devicetree Specification 0.4, sections 2.3.8 and 2.4). So a [`Node`] here carries its ancestors along.
+//! Pure: runs on the development machine as well.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node as _, Property as _};
+use spica_addr::HostPa;
+
+use super::error::BoardError;
+
+/// A device tree that was found to be well-formed.
+#[derive(Clone, Copy)]
+pub struct Tree<'a> {
+    fdt: Fdt<'a>,
+}
+
+/// A node, with the way to it.
+#[derive(Clone)]
+pub struct Node<'a> {
+    /// From the root to the node itself.
+    chain: Vec<FdtNode<'a>>,
+}
+
+/// An interrupt, as its controller numbers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Path of the controller's node.
+    pub controller: String,
+    /// The interrupt specifier, in the controller's own format.
+    pub cells: Vec<u32>,
+}
+
+impl<'a> Tree<'a> {
+    /// Reads `bytes`, the whole blob.
+    ///
+    /// # Errors
+    /// If it is not a well-formed flattened device tree.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, BoardError> {
+        let fdt = Fdt::new(bytes).map_err(|error| BoardError::new("/", "", format!("not well-formed: {error}")))?;
+        Ok(Self { fdt })
+    }
+
+    /// The root.
+    pub fn root(self) -> Node<'a> {
+        Node { chain: Vec::from([self.fdt.root()]) }
+    }
+
+    /// Ranges of the header's memory reservation block: start and size.
+    pub fn reservations(self) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.fdt.memory_reservations().map(|reserved| (reserved.address(), reserved.size()))
+    }
+
+    /// The first node, depth first, that `wanted` accepts.
+    pub fn find(self, mut wanted: impl FnMut(&Node<'a>) -> bool) -> Option<Node<'a>> {
+        fn search<'a>(node: Node<'a>, wanted: &mut dyn FnMut(&Node<'a>) -> bool) -> Option<Node<'a>> {
+            if wanted(&node) {
+                return Some(node);
+            }
+            node.children().find_map(|child| search(child, wanted))
+        }
+        search(self.root(), &mut wanted)
+    }
+
+    /// The node at `path`, which is absolute, or starts with a name from `/aliases`. A component without a unit address matches
+    /// the first node of that name.
+    pub fn at(self, path: &str) -> Option<Node<'a>> {
+        if !path.starts_with('/') {
+            let (alias, rest) = path.split_once('/').unwrap_or((path, ""));
+            let target = self.root().child("aliases")?.string(alias)?;
+            return self.at(target)?.descendant(rest);
+        }
+        self.root().descendant(path)
+    }
+
+    /// The node with this phandle.
+    pub fn phandle(self, phandle: u32) -> Option<Node<'a>> {
+        self.find(|node| node.word("phandle").or_else(|| node.word("linux,phandle")) == Some(phandle))
+    }
+
+    /// The `index`th interrupt of `node`, resolved through all `interrupt-map`s on the way to a controller.
+    ///
+    /// # Errors
+    /// If a property on the way is missing or malformed, or leads nowhere.
+    pub fn interrupt(self, node: &Node<'a>, index: usize) -> Result<Interrupt, BoardError> {
+        let mut parent = self.interrupt_parent(node)?;
+        let count = parent.word_or_error("#interrupt-cells")? as usize;
+        let all = node.words("interrupts").ok_or_else(|| node.error("interrupts", "is missing"))?;
+        let mut cells = all
+            .chunks_exact(count.max(1))
+            .nth(index)
+            .ok_or_else(|| node.error("interrupts", format!("has no entry {index} of {count} cells")))?
+            .to_vec();
+        // A nexus translates; a chain of them ends at a controller. Trees are finite, loops in malformed ones are not.
+        for _ in 0..8 {
+            let Some(map) = parent.words("interrupt-map") else {
+                return Ok(Interrupt { controller: parent.path(), cells });
+            };
+            (parent, cells) = self.through_map(node, &parent, &map, &cells)?;
+        }
+        Err(node.error("interrupts", "goes through more than 8 interrupt maps"))
+    }
+
+    fn interrupt_parent(self, node: &Node<'a>) -> Result<Node<'a>, BoardError> {
+        let mut at = node.clone();
+        loop {
+            if let Some(phandle) = at.word("interrupt-parent") {
+                return self
+                    .phandle(phandle)
+                    .ok_or_else(|| at.error("interrupt-parent", format!("no node has phandle {phandle:#x}")));
+            }
+            at = at.parent().ok_or_else(|| node.error("interrupt-parent", "neither here nor in any parent"))?;
+            if at.property("#interrupt-cells").is_some() {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// One step through the `interrupt-map` of `nexus`: rows of (unit address, specifier, parent, parent's unit address,
+    /// parent's specifier).
+    fn through_map(
+        self,
+        node: &Node<'a>,
+        nexus: &Node<'a>,
+        map: &[u32],
+        cells: &[u32],
+    ) -> Result<(Node<'a>, Vec<u32>), BoardError> {
+        let address_cells = nexus.word("#address-cells").unwrap_or(2) as usize;
+        let key_cells = address_cells + cells.len();
+        let mask = nexus.words("interrupt-map-mask").unwrap_or_else(|| Vec::from_iter((0..key_cells).map(|_| u32::MAX)));
+        let reg = node.words("reg").unwrap_or_default();
+        let unit = (0..address_cells).map(|index| reg.get(index).copied().unwrap_or(0));
+        let key: Vec<u32> = unit.chain(cells.iter().copied()).collect();
+        let broken = || nexus.error("interrupt-map", "ends in the middle of a row");
+        let mut rest = map;
+        while !rest.is_empty() {
+            let (row_key, after) = rest.split_at_checked(key_cells).ok_or_else(broken)?;
+            let (&phandle, after) = after.split_first().ok_or_else(broken)?;
+            let parent = self
+                .phandle(phandle)
+                .ok_or_else(|| nexus.error("interrupt-map", format!("no node has phandle {phandle:#x}")))?;
+            let parent_address = parent.word("#address-cells").unwrap_or(0) as usize;
+            let parent_cells = parent.word_or_error("#interrupt-cells")? as usize;
+            let (row_value, after) = after.split_at_checked(parent_address + parent_cells).ok_or_else(broken)?;
+            let matches =
+                key.iter().zip(row_key).zip(&mask).all(|((&wanted, &row), &mask)| wanted & mask == row & mask);
+            if matches {
+                return Ok((parent, row_value[parent_address..].to_vec()));
+            }
+            rest = after;
+        }
+        Err(node.error("interrupts", format!("{cells:x?} is not in the interrupt-map of {}", nexus.path())))
+    }
+}
+
+impl<'a> Node<'a> {
+    fn node(&self) -> &FdtNode<'a> {
+        // A chain starts with the root and only grows.
+        &self.chain[self.chain.len() - 1]
+    }
+
+    /// Name with unit address; empty for the root.
+    pub fn name(&self) -> &'a str {
+        self.node().name()
+    }
+
+    /// Absolute path.
+    pub fn path(&self) -> String {
+        if self.chain.len() == 1 {
+            return String::from("/");
+        }
+        self.chain[1..].iter().map(|node| format!("/{}", node.name())).collect()
+    }
+
+    /// An error at a property of this node.
+    pub fn error(&self, property: &'static str, problem: impl Into<String>) -> BoardError {
+        BoardError::new(self.path(), property, problem)
+    }
+
+    /// The node above; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        (self.chain.len() > 1).then(|| Self { chain: self.chain[..self.chain.len() - 1].to_vec() })
+    }
+
+    /// The nodes directly below.
+    pub fn children(&self) -> impl Iterator<Item = Node<'a>> {
+        self.node().children().map(|child| {
+            let mut chain = self.chain.clone();
+            chain.push(child);
+            Node { chain }
+        })
+    }
+
+    /// The first child of this name, with or without unit address.
+    pub fn child(&self, name: &str) -> Option<Self> {
+        self.children().find(|child| {
+            let full = child.name();
+            full == name || full.split_once('@').is_some_and(|(base, _)| base == name)
+        })
+    }
+
+    fn descendant(&self, path: &str) -> Option<Self> {
+        path.split('/').filter(|name| !name.is_empty()).try_fold(self.clone(), |node, name| node.child(name))
+    }
+
+    /// A property's bytes.
+    pub fn property(&self, name: &str) -> Option<&'a [u8]> {
+        self.node().property(name)?.value_as::<&'a [u8]>().ok()
+    }
+
+    /// A property's first string.
+    pub fn string(&self, name: &str) -> Option<&'a str> {
+        self.property(name)?.split(|&byte| byte == 0).next().and_then(|bytes| core::str::from_utf8(bytes).ok())
+    }
+
+    /// A property as 32-bit cells; `None` if it is missing or not whole cells.
+    pub fn words(&self, name: &str) -> Option<Vec<u32>> {
+        let (cells, []) = self.property(name)?.as_chunks::<4>() else { return None };
+        Some(cells.iter().map(|cell| u32::from_be_bytes(*cell)).collect())
+    }
+
+    /// A property of one cell.
+    pub fn word(&self, name: &str) -> Option<u32> {
+        self.property(name)?.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    fn word_or_error(&self, name: &'static str) -> Result<u32, BoardError> {
+        self.word(name).ok_or_else(|| self.error(name, "is missing or not one cell"))
+    }
+
+    /// A property that is a number of one or two cells, as boot loaders write addresses into `/chosen`.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        match self.words(name)?[..] {
+            [low] => Some(low.into()),
+            [high, low] => Some(u64::from(high) << 32 | u64::from(low)),
+            _ => None,
+        }
+    }
+
+    /// The `compatible` strings, most specific first.
+    pub fn compatible(&self) -> impl Iterator<Item = &'a str> {
+        let bytes = self.property("compatible").unwrap_or_default();
+        bytes.split(|&byte| byte == 0).filter(|name| !name.is_empty()).filter_map(|name| core::str::from_utf8(name).ok())
+    }
+
+    /// Whether the device is there to be used: `status` missing or "okay".
+    pub fn is_enabled(&self) -> bool {
+        matches!(self.string("status"), None | Some("okay" | "ok"))
+    }
+
+    /// The rows of a property that consists of (address, size) pairs in the parent's cells, not translated: `reg` of memory.
+    ///
+    /// # Errors
+    /// If the property does not consist of whole pairs.
+    pub fn pairs(&self, name: &'static str) -> Result<Vec<(u64, u64)>, BoardError> {
+        let parent = self.parent();
+        let cells = |property, default| parent.as_ref().and_then(|parent| parent.word(property)).unwrap_or(default) as usize;
+        let (address, size) = (cells("#address-cells", 2), cells("#size-cells", 1));
+        let words = self.words(name).ok_or_else(|| self.error(name, "is missing or not whole cells"))?;
+        if address > 2 || size > 2 || address == 0 || words.len() % (address + size) != 0 {
+            let problem = format!("{} cells are not pairs of {address} (address) and {size} (size) cells", words.len());
+            return Err(self.error(name, problem));
+        }
+        let rows = words.chunks_exact(address + size);
+        Ok(rows.map(|row| (join(&row[..address]), join(&row[address..]))).collect())
+    }
+
+    /// Physical address and size of the `index`th `reg` entry, through the `ranges` of all buses above.
+    ///
+    /// # Errors
+    /// If a property on the way is missing or malformed, or does not map the address, or if that lies above 4 GiB.
+    pub fn reg(&self, index: usize) -> Result<(HostPa, u32), BoardError> {
+        let words = self.words("reg").ok_or_else(|| self.error("reg", "is missing or not whole cells"))?;
+        let mut bus = self.parent().ok_or_else(|| self.error("reg", "the root has no address"))?;
+        let (cells, size_cells) = (bus.address_cells(), bus.size_cells());
+        let row = words
+            .chunks_exact((cells + size_cells).max(1))
+            .nth(index)
+            .ok_or_else(|| self.error("reg", format!("has no entry {index}")))?;
+        let mut address = row[..cells].to_vec();
+        let size = join(&row[cells..]);
+        while let Some(above) = bus.parent() {
+            address = bus.translate(&address, above.address_cells())?;
+            bus = above;
+        }
+        let address = join(&address);
+        match (u32::try_from(address), u32::try_from(size)) {
+            (Ok(address), Ok(size)) if size > 0 => Ok((HostPa(address), size)),
+            _ => Err(self.error("reg", format!("{size:#x} bytes at {address:#x}: not a range below 4 GiB"))),
+        }
+    }
+
+    fn address_cells(&self) -> usize {
+        self.word("#address-cells").unwrap_or(2) as usize
+    }
+
+    fn size_cells(&self) -> usize {
+        self.word("#size-cells").unwrap_or(1) as usize
+    }
+
+    /// An address on this bus as one on the bus above, which has `above` address cells.
+    fn translate(&self, address: &[u32], above: usize) -> Result<Vec<u32>, BoardError> {
+        let ranges =
+            self.words("ranges").ok_or_else(|| self.error("ranges", "is missing: the bus is not mapped to the one above"))?;
+        if ranges.is_empty() {
+            return Ok(address.to_vec());
+        }
+        let (here, size) = (self.address_cells(), self.size_cells());
+        for row in ranges.chunks_exact((here + above + size).max(1)) {
+            // With three or more cells the first are a space or chip-select code, compared as part of the number's top.
+            let (start, offset_from) = (join(&row[..here]), join(address));
+            let length = join(&row[here + above..]);
+            if offset_from >= start && offset_from - start < length {
+                let target = join(&row[here..here + above]) + (offset_from - start);
+                let mut cells: Vec<u32> = row[here..here + above].to_vec();
+                if let [.., low] = cells.as_mut_slice() {
+                    *low = target as u32;
+                }
+                if let [.., high, _] = cells.as_mut_slice() {
+                    *high = (target >> 32) as u32;
+                }
+                return Ok(cells);
+            }
+        }
+        Err(self.error("ranges", format!("does not map {:#x}", join(address))))
+    }
+}
+
+/// The last two of some big-endian cells as one number.
+fn join(cells: &[u32]) -> u64 {
+    cells.iter().fold(0, |number, &cell| number << 32 | u64::from(cell))
+}

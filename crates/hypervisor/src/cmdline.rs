@@ -1,0 +1,44 @@
+//! Spica's command line: the words that the boot loader passes in `/chosen/bootargs`. Pure.
+//!
+//! | word                | meaning                                                       |
+//! |---------------------|---------------------------------------------------------------|
+//! | `spica.verbose`     | say what is going on (the same as `spica.loglevel=info`)      |
+//! | `spica.loglevel=L`  | `error`, `warn` (the default), `info` or `debug`              |
+//! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
+//!
+//! Words that do not begin with `spica.` are not for us; others of ours are reported, not obeyed.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::log::Level;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How much is said.
+    pub level: Level,
+    /// Test the platform instead of running guests.
+    pub selftest: bool,
+    /// Words that begin with `spica.` and mean nothing.
+    pub unknown: Vec<String>,
+}
+
+impl Options {
+    /// Reads a command line. Of words that contradict each other the last counts.
+    pub fn parse(line: &str) -> Self {
+        let mut options = Self { level: Level::Warn, selftest: false, unknown: Vec::new() };
+        for word in line.split_ascii_whitespace() {
+            let Some(ours) = word.strip_prefix("spica.") else { continue };
+            match ours.split_once('=').unwrap_or((ours, "")) {
+                ("verbose", "") => options.level = Level::Info,
+                ("selftest", "") => options.selftest = true,
+                ("loglevel", name) if Level::named(name).is_some() => {
+                    options.level = Level::named(name).unwrap_or(options.level);
+                }
+                _ => options.unknown.push(word.into()),
+            }
+        }
+        options
+    }
+}

@@ -1,0 +1,57 @@
+//! From the bundle to running guests: the hypervisor's main job, once the platform is up.
+
+use spica_bundle::{Bundle, GuestSpec};
+use spica_dbt::Options;
+
+use crate::host::Host;
+use crate::memory::{home, phys};
+use crate::platform::{BOARD, Platform};
+use crate::vm::{Stop, Vm, report};
+use crate::world::space;
+use crate::{arch, panic, println};
+
+/// Boots the guest of the bundle, and stays with it until it is off. Says what went wrong otherwise.
+pub fn run(platform: &Platform) -> ! {
+    // Interrupts are taken by polling from here on, and while a guest runs: hypervisor code is never interrupted.
+    arch::interrupts::mask();
+    space::start_at(home::table(platform.image));
+    match boot(platform) {
+        Ok(()) => {}
+        Err(problem) => println!("spica: error: {problem}"),
+    }
+    println!("spica: board halted");
+    panic::halt()
+}
+
+/// What the user is told if there is no guest to run.
+type Problem = alloc::string::String;
+
+fn boot(platform: &Platform) -> Result<(), Problem> {
+    let initrd = platform.info.initrd.filter(|span| !span.is_empty()).ok_or_else(|| {
+        Problem::from("no guest at all: the board's initrd must hold a bundle, as `spica run` makes it")
+    })?;
+    // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
+    let bytes: &'static [u8] =
+        unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
+    let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("bundle: {error}"))?;
+    let guests = bundle.guests();
+    let [spec] = guests else {
+        return Err(alloc::format!("manifest.toml: {} guests; this version runs one at a time", guests.len()));
+    };
+    let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
+    let mut host = Host::new(board);
+    run_guest(spec, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
+}
+
+fn run_guest(spec: &GuestSpec<'static>, host: &mut Host) -> Result<(), Problem> {
+    let text = |error: &dyn core::fmt::Display| alloc::format!("{error}");
+    let (mut vm, image) = Vm::create(spec, Options::all(), host).map_err(|error| text(&error))?;
+    loop {
+        let stop = vm.run(host);
+        if stop != Stop::Reset {
+            report::print(&vm, &stop);
+            return Ok(());
+        }
+        vm.reboot(&image, host).map_err(|error| text(&error))?;
+    }
+}

@@ -1,0 +1,122 @@
+//! The host as virtual machines see it: the time, one timer, the console, interrupts.
+
+use alloc::collections::VecDeque;
+
+use spica_machine::map::COUNTER_HZ;
+
+use crate::arch::barrier;
+use crate::board::Board;
+use crate::console;
+
+/// The escape key: Ctrl-], as telnet has it.
+const ESCAPE: u8 = 0x1d;
+/// Bytes of input that are kept until the guest takes them.
+const INPUT_BYTES: usize = 4096;
+
+/// See the module's text.
+pub struct Host {
+    board: Board,
+    input: VecDeque<u8>,
+    escape: bool,
+    /// Guest counter ticks per host timer ticks, as a reduced fraction.
+    ticks: (u32, u32),
+    /// The deadline that the timer is set to; the outer `None` where it was used up.
+    armed: Option<Option<u64>>,
+}
+
+const fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Host {
+    /// The host on `board`, whose devices are ours from now on.
+    pub fn new(mut board: Board) -> Host {
+        let frequency = board.timer.driver.frequency();
+        let common = gcd(COUNTER_HZ, frequency);
+        console::enable_rx_interrupt();
+        if let Some(line) = board.console_line {
+            board.interrupts.driver.enable(line);
+        }
+        board.interrupts.driver.enable(board.timer_line);
+        Host {
+            board,
+            input: VecDeque::new(),
+            escape: false,
+            ticks: (COUNTER_HZ / common, frequency / common),
+            armed: None,
+        }
+    }
+
+    /// Host time, in ticks of the host's timer.
+    pub fn now(&mut self) -> u64 {
+        self.board.timer.driver.now()
+    }
+
+    /// Seconds since 1970, for the guest's clock. None of the boards has a clock of its own that runs.
+    pub fn wall_clock(&mut self) -> u64 {
+        0
+    }
+
+    /// A guest's counter, which was 0 at host time `start`.
+    pub fn guest_now(&mut self, start: u64) -> u64 {
+        (self.now() - start) * u64::from(self.ticks.0) / u64::from(self.ticks.1)
+    }
+
+    /// Sees to an interrupt of the host when the guest's counter reaches `deadline`.
+    pub fn arm_timer(&mut self, start: u64, deadline: Option<u64>) {
+        // Rounded up: never early, or the guest would be woken for nothing.
+        let at = deadline.map(|ticks| {
+            start.saturating_add((ticks / u64::from(self.ticks.0)).saturating_mul(u64::from(self.ticks.1)).saturating_add(
+                ((ticks % u64::from(self.ticks.0)) * u64::from(self.ticks.1)).div_ceil(u64::from(self.ticks.0)),
+            ))
+        });
+        if self.armed != Some(at) {
+            self.board.timer.driver.set_deadline(at);
+            self.armed = Some(at);
+        }
+    }
+
+    /// A byte of the guest's to the console.
+    pub fn console_put(&mut self, byte: u8) {
+        console::write(&[byte]);
+    }
+
+    /// Acknowledges and serves all interrupts that wait.
+    pub fn serve_interrupts(&mut self) {
+        while let Some(line) = self.board.interrupts.driver.acknowledge() {
+            if line == self.board.timer_line {
+                self.board.timer.driver.acknowledge();
+                self.armed = None;
+            } else if Some(line) == self.board.console_line {
+                while let Some(byte) = console::read() {
+                    if byte == ESCAPE {
+                        self.escape = true;
+                    } else if self.input.len() < INPUT_BYTES {
+                        self.input.push_back(byte);
+                    }
+                }
+            }
+            self.board.interrupts.driver.end(line);
+        }
+    }
+
+    /// The next byte of input, left in place.
+    pub fn peek_input(&self) -> Option<u8> {
+        self.input.front().copied()
+    }
+
+    /// Takes the byte that was looked at.
+    pub fn pop_input(&mut self) {
+        self.input.pop_front();
+    }
+
+    /// Whether the escape key was pressed since the last call.
+    pub fn take_escape(&mut self) -> bool {
+        core::mem::take(&mut self.escape)
+    }
+
+    /// Sleeps until an interrupt waits.
+    pub fn wait(&mut self) {
+        barrier::wait_for_interrupt();
+    }
+}

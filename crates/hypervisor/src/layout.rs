@@ -1,0 +1,67 @@
+//! Where Spica itself lives in the virtual address space: the *hole*.
+//!
+//! The hole is 64 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
+//! the shadow tables of all guests. Because it is the same everywhere, its entries are global, and a trap from a guest finds its
+//! vectors, its stack, its data and the host's devices without any change of tables.
+//!
+//! | from        | to (excl.)  | what                                                                       |
+//! |-------------|-------------|----------------------------------------------------------------------------|
+//! | 0xF000_0000 | 0xF010_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
+//! | 0xF010_0000 | 0xF150_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
+//! | 0xF200_0000 | 0xF300_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
+//! | 0xF300_0000 | 0xF400_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
+//!
+//! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a guest's
+//! domain register never opens it.
+
+/// First virtual address of the hole.
+pub const HOLE_START: u32 = 0xf000_0000;
+/// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
+pub const HOLE_SIZE: u32 = 64 * MEGABYTE;
+/// First-level entries that make up the hole.
+pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
+
+/// The megabyte that holds the image; the image starts at `link.ld`'s offset into it.
+pub const IMAGE_START: u32 = HOLE_START;
+
+/// First virtual address of the pool.
+pub const POOL_START: u32 = 0xf010_0000;
+/// Bytes of the pool: physically contiguous and aligned to 1 MiB.
+pub const POOL_SIZE: u32 = 20 * MEGABYTE;
+/// Bytes at the start of the pool that are the heap of Rust's `alloc`.
+pub const HEAP_SIZE: u32 = 8 * MEGABYTE;
+
+/// First virtual address that the code cache may use.
+pub const CODE_CACHE_START: u32 = 0xf200_0000;
+/// Bytes of virtual address space kept for the code cache.
+pub const CODE_CACHE_SIZE: u32 = 16 * MEGABYTE;
+
+/// First virtual address of the device windows.
+pub const DEVICES_START: u32 = 0xf300_0000;
+/// How many device windows of 1 MiB there are.
+pub const DEVICE_WINDOWS: usize = 16;
+
+/// The host's domain: that of the hole and of the home table.
+pub const HOST_DOMAIN: u32 = 15;
+/// The domain access control register while the hypervisor runs in its home table: domains 15 and 0 client.
+pub const HOST_DACR: u32 = 1 << (2 * HOST_DOMAIN) | 1;
+
+/// The address space identifier of the home table. ASID 0 owns no entries: it is what a change of tables passes through
+/// (ARM ARM B3.10.4).
+pub const HOME_ASID: u32 = 1;
+
+/// The attributes of a translation table base register: table walks are inner and outer write-back, not shared.
+///
+/// Bit 0 is C on a core without the multiprocessing extensions and IRGN\[1\] on one with them, bit 6 is reserved or IRGN\[0\]:
+/// both read this as "inner write-back" (ARM ARM B4.1.154).
+pub const TTBR_WALK: u32 = 0x59;
+
+/// Bytes in a megabyte, the unit of first-level entries.
+pub const MEGABYTE: u32 = 1 << 20;
+
+const _: () = {
+    assert!(POOL_START + POOL_SIZE <= CODE_CACHE_START);
+    assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= DEVICES_START);
+    assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= HOLE_START + HOLE_SIZE);
+    assert!(HEAP_SIZE < POOL_SIZE);
+};

@@ -1,0 +1,40 @@
+//! Spica's board image: what runs below the virtual machines.
+//!
+//! The platform: [`boot`] brings the machine from the boot loader's hands to Rust, [`memory`] and [`arch`] are the processor and its
+//! memory, [`board`] finds and drives the devices, [`console`] is how it talks, [`vectors`] what happens when the hypervisor itself
+//! is interrupted or wrong. Guests run on top of that.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+pub mod arch;
+pub mod board;
+pub mod boot;
+pub mod cmdline;
+pub mod console;
+pub mod guests;
+pub mod host;
+pub mod layout;
+pub mod log;
+pub mod memory;
+pub mod panic;
+pub mod platform;
+pub mod selftest;
+pub mod trap;
+pub mod vectors;
+pub mod vm;
+pub mod world;
+
+/// The whole life of the hypervisor.
+fn main(handover: boot::Handover) -> ! {
+    let platform = platform::bring_up(handover);
+    println!("{platform}");
+    for word in &platform.options.unknown {
+        warning!("{word} on the command line means nothing to Spica");
+    }
+    if platform.options.selftest {
+        selftest::run(&platform);
+    }
+    guests::run(&platform)
+}

@@ -1,0 +1,172 @@
+//! The home table: the translation tables under which the hypervisor itself runs.
+//!
+//! Its upper part is the hole ([`crate::layout`]), which all other tables copy ([`hole_entries`]); below, all RAM is mapped at
+//! its physical address, so that the hypervisor reaches guests' memory, tables and bundles without further ado
+//! ([`super::phys`]). RAM is normal memory, write-back, write-allocate, not shared (one core), never executable here; it is not
+//! global, and belongs to ASID 1.
+//!
+//! An entry of the table only ever goes from invalid to valid: TLBs hold no invalid entries, so this needs no TLB maintenance,
+//! only that the table walk sees the store (ARM ARM B3.10.1).
+
+use core::cell::UnsafeCell;
+
+use spica_addr::HostPa;
+
+use crate::arch::barrier::isb;
+use crate::arch::cache::clean_table;
+use crate::arch::tlb;
+use crate::boot::Handover;
+use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE};
+
+/// First-level section: privileged read/write, XN, in the host's domain.
+const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | 1 << 4;
+/// Normal memory, inner and outer write-back write-allocate (TEX = 001, C, B), not shared.
+const SECTION_NORMAL: u32 = 1 << 12 | 1 << 3 | 1 << 2;
+/// Shareable device memory (TEX = 000, B).
+const SECTION_DEVICE: u32 = 1 << 2;
+/// Not global: the entry belongs to an address space.
+const SECTION_NOT_GLOBAL: u32 = 1 << 17;
+
+/// Second-level small page, normal memory as above.
+const PAGE: u32 = 0b10 | 1 << 6 | 1 << 3 | 1 << 2;
+/// Privileged read/write.
+const PAGE_READ_WRITE: u32 = 1 << 4;
+/// Privileged read only (AP = 101).
+const PAGE_READ_ONLY: u32 = 1 << 9 | 1 << 4;
+/// Execute never.
+const PAGE_XN: u32 = 1;
+
+/// First-level table: 16 KiB, aligned to that.
+#[repr(C, align(16384))]
+struct FirstLevel(UnsafeCell<[u32; 4096]>);
+
+/// Second-level table: 1 KiB, aligned to that.
+#[repr(C, align(1024))]
+struct SecondLevel(UnsafeCell<[u32; 256]>);
+
+// SAFETY: written only by the functions below, on the one core, with interrupt handlers not touching it.
+unsafe impl Sync for FirstLevel {}
+// SAFETY: as above.
+unsafe impl Sync for SecondLevel {}
+
+static HOME: FirstLevel = FirstLevel(UnsafeCell::new([0; 4096]));
+static IMAGE_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
+
+macro_rules! linker_symbols {
+    ($($name:ident)+) => {
+        unsafe extern "C" {
+            $(static $name: u8;)+
+        }
+    };
+}
+
+linker_symbols! {
+    __image_start __text_end __rodata_end __image_end __exception_stack_guard __stack_guard
+}
+
+macro_rules! address_of {
+    ($symbol:ident) => {
+        // Only the symbol's address is taken; it has no value.
+        &raw const $symbol as u32
+    };
+}
+
+/// Writes an entry of a table and makes it visible to table walks.
+///
+/// # Safety
+/// `entry` points into [`HOME`] or [`IMAGE_PAGES`], and the new mapping breaks no reference of Rust's.
+unsafe fn write(entry: *mut u32, value: u32) {
+    // SAFETY: passed on to the caller.
+    unsafe { entry.write_volatile(value) }
+    clean_table(entry as u32, 4);
+    isb();
+}
+
+fn first_level(va: u32) -> *mut u32 {
+    HOME.0.get().cast::<u32>().wrapping_add((va / MEGABYTE) as usize)
+}
+
+/// Physical address of something in the image, given its virtual one.
+fn image_pa(image: HostPa, va: u32) -> HostPa {
+    HostPa(va - address_of!(__image_start) + image.0)
+}
+
+/// The bytes of memory that the image occupies, from its first on, with all that the flat binary leaves out.
+pub fn image_size() -> u32 {
+    address_of!(__image_end) - address_of!(__image_start)
+}
+
+/// Builds the home table around the image and the device tree, and makes it current. Called once, first thing in Rust.
+pub fn install(handover: &Handover) {
+    let image = handover.image;
+    let pages = IMAGE_PAGES.0.get().cast::<u32>();
+    let guards = [address_of!(__exception_stack_guard), address_of!(__stack_guard)];
+    let mut va = address_of!(__image_start);
+    while va < address_of!(__image_end) {
+        let access = if va < address_of!(__text_end) {
+            PAGE_READ_ONLY
+        } else if va < address_of!(__rodata_end) {
+            PAGE_READ_ONLY | PAGE_XN
+        } else {
+            PAGE_READ_WRITE | PAGE_XN
+        };
+        if !guards.contains(&va) {
+            // SAFETY: within the table (the image lies in one megabyte); mapped like this is how Rust expects the image.
+            unsafe { write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access) }
+        }
+        va += 4096;
+    }
+    let pages_pa = image_pa(image, pages as u32);
+    // SAFETY: nothing is mapped there in the home table yet, which is not in use.
+    unsafe { write(first_level(IMAGE_START), pages_pa.0 | HOST_DOMAIN << 5 | 0b01) }
+
+    if handover.device_tree_size > 0 {
+        let last = handover.device_tree.0 + (handover.device_tree_size - 1);
+        for megabyte in handover.device_tree.0 / MEGABYTE..=last / MEGABYTE {
+            map_ram_megabyte(megabyte * MEGABYTE);
+        }
+    }
+
+    let table = image_pa(image, HOME.0.get() as u32);
+    // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use.
+    unsafe { tlb::switch_table(table, HOME_ASID) }
+    // What the boot table left behind belongs to ASID 0, which must own nothing.
+    tlb::invalidate_all();
+}
+
+/// Physical address of the home table, for [`tlb::switch_table`] with [`HOME_ASID`].
+pub fn table(image: HostPa) -> HostPa {
+    image_pa(image, HOME.0.get() as u32)
+}
+
+/// Maps a megabyte of RAM at its physical address.
+///
+/// # Panics
+/// If the address lies in the hole: memory there is left out by [`super::ram`].
+pub fn map_ram_megabyte(pa: u32) {
+    assert!(pa % MEGABYTE == 0 && pa < HOLE_START, "RAM at {pa:#010x} cannot be mapped at its address");
+    // SAFETY: RAM at its own address, where nothing else is or was mapped but the same.
+    unsafe { write(first_level(pa), pa | SECTION | SECTION_NORMAL | SECTION_NOT_GLOBAL) }
+}
+
+/// Maps a megabyte of the pool at an address in the hole.
+pub(super) fn map_pool_megabyte(va: u32, pa: u32) {
+    // SAFETY: `pool` maps each megabyte of its range once.
+    unsafe { write(first_level(va), pa | SECTION | SECTION_NORMAL) }
+}
+
+/// Maps a megabyte of devices at an address in the hole.
+pub(super) fn map_device_megabyte(va: u32, pa: u32) {
+    // SAFETY: `device` maps each window once.
+    unsafe { write(first_level(va), pa | SECTION | SECTION_DEVICE) }
+}
+
+/// The first-level entries of the hole, from 0xF000_0000 on: every table that the host runs under holds these.
+///
+/// Taken once all device windows exist ([`super::device::seal`]).
+pub fn hole_entries() -> [u32; HOLE_ENTRIES] {
+    core::array::from_fn(|index| {
+        // SAFETY: within the table, and nothing writes to it meanwhile.
+        unsafe { first_level(HOLE_START + index as u32 * MEGABYTE).read_volatile() }
+    })
+}

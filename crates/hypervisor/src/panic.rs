@@ -1,0 +1,37 @@
+//! The end: something that must not happen has happened in the hypervisor.
+
+use core::arch::asm;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arch::barrier::wait_for_interrupt;
+use crate::arch::interrupts;
+use crate::println;
+
+static PANICKING: AtomicBool = AtomicBool::new(false);
+
+/// Prints where and why, and stops. Whoever started an emulator watches for the line.
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    interrupts::mask();
+    // A panic while panicking has nothing to add.
+    if !PANICKING.swap(true, Ordering::Relaxed) {
+        let (sp, cpsr): (u32, u32);
+        // SAFETY: reads registers.
+        unsafe { asm!("mov {}, sp", "mrs {}, cpsr", out(reg) sp, out(reg) cpsr, options(nomem, nostack, preserves_flags)) }
+        println!("\nspica: panic: {}", info.message());
+        if let Some(location) = info.location() {
+            println!("spica: at {location}, sp={sp:#010x}, cpsr={cpsr:#010x}");
+        }
+        println!("spica: stopped");
+    }
+    halt()
+}
+
+/// Does nothing for ever, with interrupts masked.
+pub fn halt() -> ! {
+    interrupts::mask();
+    loop {
+        wait_for_interrupt();
+    }
+}

@@ -1,0 +1,133 @@
+//! The built-in test of the platform (`spica.selftest`): is what guests will rest on really there?
+//!
+//! Each step says `selftest: … ok` or panics. Bytes that arrive on the console are echoed for ever after, by interrupt.
+
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::arch::barrier::wait_for_interrupt;
+use crate::arch::{fixup, interrupts};
+use crate::layout::MEGABYTE;
+use crate::memory::{home, phys, pool, ram};
+use crate::platform::{Platform, with_board};
+use crate::{console, println, vectors};
+
+use spica_addr::HostPa;
+
+/// Timer interrupts that have come.
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+/// How many ticks are waited for, and how many come in a second.
+const WANTED: u32 = 10;
+const PER_SECOND: u32 = 100;
+
+/// Bytes that are tried as a guest's RAM.
+const GUEST: u32 = 16 * MEGABYTE;
+
+fn handle() {
+    let Some(line) = with_board(|board| board.interrupts.driver.acknowledge()) else { return };
+    with_board(|board| {
+        if line == board.timer_line {
+            TICKS.fetch_add(1, Ordering::Relaxed);
+            let timer = &mut board.timer.driver;
+            timer.acknowledge();
+            let next = timer.now() + u64::from(timer.frequency() / PER_SECOND);
+            timer.set_deadline(Some(next));
+        } else if Some(line) == board.console_line {
+            while let Some(byte) = console::read() {
+                console::write(&[byte]);
+            }
+        }
+        board.interrupts.driver.end(line);
+    });
+}
+
+/// Tests, then echoes what is typed, for ever.
+pub fn run(platform: &Platform) -> ! {
+    heap();
+    memory(platform);
+    faults();
+    timer();
+    let line = with_board(|board| board.console_line);
+    match line {
+        Some(line) => {
+            with_board(|board| board.interrupts.driver.enable(line));
+            console::enable_rx_interrupt();
+            println!("selftest: console input echoes, by interrupt {}", line.0);
+        }
+        None => println!("selftest: the device tree tells no interrupt of the console"),
+    }
+    println!("selftest: done");
+    loop {
+        wait_for_interrupt();
+    }
+}
+
+fn heap() {
+    let mut blocks: Vec<Vec<u32>> = (0..64u32).map(|index| (0..256 * index).collect()).collect();
+    blocks.retain(|block| block.len() % 512 == 0);
+    for block in &blocks {
+        assert!(block.iter().enumerate().all(|(index, &value)| index as u32 == value), "the heap forgets");
+    }
+    println!("selftest: heap ok");
+}
+
+fn memory(platform: &Platform) {
+    let mut block = pool::alloc(16384, 16384).expect("the pool has room");
+    assert!(block.va() % 16384 == 0 && block.pa().0 % 16384 == 0, "the block is misaligned");
+    block.words_mut()[4095] = 0x600d_cafe;
+    let alias = phys::pointer(block.pa(), block.len()).cast::<u32>();
+    // SAFETY: the block's last word, at its other address; the block is ours.
+    assert_eq!(unsafe { alias.add(4095).read_volatile() }, 0x600d_cafe, "the pool and its physical address differ");
+    let guest = ram::take(HostPa(0), GUEST, MEGABYTE).expect("RAM for a guest is free");
+    // SAFETY: taken just now.
+    let words = unsafe { phys::slice_mut(guest, GUEST) };
+    words.iter_mut().step_by(4096).zip(0u32..).for_each(|(byte, index)| *byte = index as u8);
+    assert!(words.iter().step_by(4096).zip(0u32..).all(|(byte, index)| *byte == index as u8), "RAM forgets");
+    let mapped = home::hole_entries().iter().filter(|&&entry| entry != 0).count();
+    println!("selftest: memory ok: pool at {}, a guest's RAM at {guest}, {mapped} MiB of the hole mapped", pool::pa());
+    if let Some(initrd) = platform.info.initrd {
+        // SAFETY: the initrd is kept from being handed out.
+        let bytes = unsafe { phys::slice(HostPa(initrd.start as u32), initrd.len() as u32) };
+        println!("selftest: initrd {} bytes, checksum {:08x}", bytes.len(), crc32(bytes));
+    }
+}
+
+/// CRC-32 as in ISO 3309 and gzip, so that it can be compared with the file.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ 0xedb8_8320 & (crc & 1).wrapping_neg())
+    })
+}
+
+/// Write xor execute, guard pages and the list of faults that are survived.
+fn faults() {
+    // SAFETY: reads of memory that is, and of memory that must not be, mapped.
+    unsafe {
+        assert!(fixup::read_word(home::hole_entries as *const () as u32 & !3).is_some(), "the text cannot be read");
+        assert!(fixup::read_word(crate::layout::CODE_CACHE_START).is_none(), "the code cache is mapped at home");
+    }
+    println!("selftest: faults ok");
+}
+
+fn timer() {
+    vectors::set_irq_handler(handle);
+    let (frequency, start) = with_board(|board| {
+        let line = board.timer_line;
+        board.interrupts.driver.enable(line);
+        let timer = &mut board.timer.driver;
+        let start = timer.now();
+        timer.set_deadline(Some(start + u64::from(timer.frequency() / PER_SECOND)));
+        (timer.frequency(), start)
+    });
+    // SAFETY: vectors and handler are set up, and the board is not in use.
+    unsafe { interrupts::unmask() }
+    while TICKS.load(Ordering::Relaxed) < WANTED {
+        wait_for_interrupt();
+    }
+    let elapsed = with_board(|board| board.timer.driver.now()) - start;
+    let least = u64::from(frequency / PER_SECOND) * u64::from(WANTED);
+    assert!(elapsed >= least, "{WANTED} ticks came within {elapsed} counts, which is too soon");
+    println!("selftest: timer ok: {WANTED} interrupts in {} ms", elapsed * 1000 / u64::from(frequency));
+    with_board(|board| board.timer.driver.set_deadline(None));
+}

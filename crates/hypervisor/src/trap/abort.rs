@@ -1,0 +1,173 @@
+//! Aborts: entries that the shadow tables lack, devices, writes to code, and the guest's own faults.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_isa::Op;
+use spica_mmu::{AccessKind, Fault, FaultKind, Fill, View};
+use spica_vcpu::interp::{self, Step};
+use spica_vcpu::{Effect, Exception};
+
+use super::locate;
+use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::host::Host;
+use crate::vm::env::TrapEnv;
+use crate::vm::tables::RealTlb;
+use crate::vm::{Resume, Stop, Vm, regime};
+use crate::world::{World, space};
+
+/// Fault status, bits 10 and 3:0 of an FSR in the short-descriptor format (table B3-23).
+fn status(fsr: u32) -> u32 {
+    fsr >> 6 & 0x10 | fsr & 0xf
+}
+
+/// Whether a status is one that the shadow tables can be the cause of: translation, access flag, domain, permission.
+fn is_mmu_fault(status: u32) -> bool {
+    matches!(status, 0b00101 | 0b00111 | 0b00011 | 0b00110 | 0b01001 | 0b01011 | 0b01101 | 0b01111)
+}
+
+const ALIGNMENT: u32 = 0b00001;
+const DEBUG_EVENT: u32 = 0b00010;
+
+fn fill(vm: &mut Vm, view: View, va: GuestVa, kind: AccessKind) -> Fill {
+    space::go_home();
+    let regime = regime(&vm.context.cpu);
+    let parts = &mut vm.parts;
+    parts.shadow.fill(&parts.ram, &regime, view, va, kind, &mut parts.tables, &mut RealTlb)
+}
+
+/// A data abort.
+pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
+    let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
+    let write = fsr >> 11 & 1 != 0;
+    let pc = vm.context.cpu.pc;
+    let again = match world {
+        World::Kernel => Resume::Cache(CachePc(pc)),
+        World::User => Resume::Guest(GuestVa(pc)),
+    };
+    match status(fsr) {
+        ALIGNMENT => deliver(vm, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
+        // A watchpoint is nothing that a guest could have set.
+        s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
+        _ => {
+            let view = if world == World::Kernel { View::Kernel } else { View::User };
+            let kind = if write { AccessKind::Write } else { AccessKind::Read };
+            match fill(vm, view, GuestVa(far), kind) {
+                Fill::Mapped => {
+                    vm.parts.counters.hidden_faults += 1;
+                    again
+                }
+                Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
+                Fill::CodePageWrite(pa) => write_to_code(vm, host, world, pa, again),
+                Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
+                // User code with a device mapped: its instructions are native and may be Thumb. An external abort is what
+                // a bus gives for an access that it does not support.
+                Fill::Device(_) => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
+                Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
+                Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
+                Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
+            }
+        }
+    }
+}
+
+/// The guest takes the abort.
+fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Resume {
+    vm.parts.counters.guest_aborts += 1;
+    let pc = vm.context.cpu.pc;
+    let pc = match world {
+        World::User => GuestVa(pc),
+        World::Kernel => match locate::guest_pc(vm, CachePc(pc)) {
+            Some(guest) => guest,
+            None => return Resume::Stop(Stop::WildJump(pc)),
+        },
+    };
+    vm.take(Exception::DataAbort { pc: pc.0, fsr: fault.fsr(write), far })
+}
+
+/// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
+/// has there (a spilled register may stand in for another).
+fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bool) -> Resume {
+    let Some(word) = vm.parts.code.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let decoded = spica_isa::decode(word);
+    if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
+        // Exclusives and VFP on a device: no bus supports it.
+        return deliver(vm, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
+    }
+    let version = vm.parts.translator.version();
+    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
+        Step::Next(Effect::None) if vm.parts.translator.version() == version => Resume::Cache(pc.wrapping_add(4)),
+        Step::Abort(abort) => match locate::guest_pc(vm, pc) {
+            Some(guest) => {
+                vm.parts.counters.guest_aborts += 1;
+                vm.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
+            }
+            None => Resume::Stop(Stop::WildJump(pc.0)),
+        },
+        _ => Resume::Stop(Stop::WildJump(pc.0)),
+    }
+}
+
+/// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
+/// its own page is left for good: the store is interpreted, and a new block begins behind it.
+fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
+    let pc = CachePc(vm.context.cpu.pc);
+    let own = world == World::Kernel
+        && vm.parts.translator.block_at(pc).is_some_and(|block| vm.parts.translator.source(block).1.page() == pa.page());
+    if !own {
+        vm.parts.code_changes(pa);
+        return again;
+    }
+    let Some(guest) = locate::guest_pc(vm, pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let (_, code_pa) = match vm.parts.translator.block_at(pc) {
+        Some(block) => vm.parts.translator.source(block),
+        None => return Resume::Stop(Stop::WildJump(pc.0)),
+    };
+    let word = vm.parts.ram.load(GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
+    let decoded = spica_isa::decode(word);
+    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let step = match decoded.op {
+        Op::Mem(_) | Op::MemMultiple(_) => interp::execute(&mut vm.context.cpu, &mut env, &decoded, guest.0),
+        _ => {
+            vm.parts.code_changes(pa);
+            return Resume::Guest(guest);
+        }
+    };
+    match step {
+        Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
+        Step::Abort(abort) => {
+            vm.parts.counters.guest_aborts += 1;
+            vm.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
+        }
+        _ => Resume::Stop(Stop::WildJump(pc.0)),
+    }
+}
+
+/// A prefetch abort.
+pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
+    let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
+    let pc = vm.context.cpu.pc;
+    if world == World::Kernel {
+        // All branches of translated code lead into the cache.
+        return Resume::Stop(Stop::WildJump(pc));
+    }
+    let deliver = |vm: &mut Vm, fsr: u32, far: u32| {
+        vm.parts.counters.guest_aborts += 1;
+        vm.take(Exception::PrefetchAbort { pc, fsr, far })
+    };
+    match status(fsr) {
+        // BKPT in user code (C3.1): no debugger of ours set it.
+        DEBUG_EVENT => deliver(vm, DEBUG_EVENT, pc),
+        s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
+        _ => match fill(vm, View::User, GuestVa(far), AccessKind::Fetch) {
+            Fill::Mapped => {
+                vm.parts.counters.hidden_faults += 1;
+                Resume::Guest(GuestVa(pc))
+            }
+            Fill::GuestFault(fault) => deliver(vm, fault.ifsr(), far),
+            Fill::Device(_) => deliver(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
+            Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
+            Fill::CodePageWrite(_) | Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
+            Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
+        },
+    }
+}

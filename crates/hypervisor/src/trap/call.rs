@@ -1,0 +1,46 @@
+//! Supervisor calls: system calls of the guest's user code, and the exits of translated code.
+
+use spica_addr::{CachePc, GuestVa};
+use spica_dbt::trap;
+use spica_vcpu::{Exception, psr};
+
+use super::emulate;
+use crate::host::Host;
+use crate::vm::{Resume, Stop, Vm};
+
+/// SVC from the guest's user code: its system call.
+pub fn from_user(vm: &mut Vm) -> Resume {
+    vm.parts.counters.user_calls += 1;
+    let cpu = &vm.context.cpu;
+    let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
+    vm.take(Exception::SupervisorCall { pc })
+}
+
+/// SVC from translated code. What is read here may be forged by a guest that jumps into the middle of a code page: see
+/// [`spica_dbt::trap`].
+pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
+    let behind = CachePc(vm.context.cpu.pc);
+    let svc = CachePc(behind.0.wrapping_sub(4));
+    let code = &mut vm.parts.code;
+    let wild = Resume::Stop(Stop::WildJump(svc.0));
+    let Some(word) = code.word(svc) else { return wild };
+    match word & 0x00ff_ffff {
+        trap::LINK => {
+            let Some(number) = code.word(behind) else { return wild };
+            let Some((exit, target)) = vm.parts.translator.exit(number, svc) else { return wild };
+            vm.parts.counters.links += 1;
+            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
+            if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Link(target, exit) }
+        }
+        trap::INDIRECT => {
+            vm.parts.counters.indirect += 1;
+            let target = vm.context.cpu.page.target;
+            vm.branch(target)
+        }
+        trap::EMULATE => {
+            let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
+            emulate::instruction(vm, host, word, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))
+        }
+        _ => wild,
+    }
+}

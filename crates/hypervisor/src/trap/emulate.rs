@@ -1,0 +1,224 @@
+//! Emulation of one guest instruction, and of what it asks for beyond the virtual CPU: MMU, caches, firmware.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_machine::psci::{self, PsciResult};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
+use spica_vcpu::cp15::{LineOp, TlbOp};
+use spica_vcpu::interp::{self, Step};
+use spica_vcpu::{Effect, Exception, psr};
+
+use crate::arch::cache;
+use crate::host::Host;
+use crate::vm::counters::Class;
+use crate::vm::env::TrapEnv;
+use crate::vm::tables::RealTlb;
+use crate::vm::{Resume, Stop, Vm, regime};
+use crate::world::space;
+
+/// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
+const ANNOUNCED_LINE: u32 = 4096;
+
+/// Emulates the instruction `word` at guest address `pc`; the block goes on at `next`.
+pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: CachePc) -> Resume {
+    let decoded = spica_isa::decode(word);
+    vm.parts.counters.emulated[Class::of(&decoded) as usize] += 1;
+    let version = vm.parts.translator.version();
+    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let step = interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0);
+    let behind = pc.wrapping_add(4);
+    match step {
+        Step::Next(effect) => match apply(vm, host, effect) {
+            Ok(Stay::Yes) if vm.parts.translator.version() == version && !vm.interrupt_deliverable() => {
+                Resume::Cache(next)
+            }
+            Ok(_) => Resume::Guest(behind),
+            Err(After::Abort { fsr, far }) => {
+                vm.parts.counters.guest_aborts += 1;
+                vm.take(Exception::DataAbort { pc: pc.0, fsr, far })
+            }
+            Err(After::Stop(stop)) => Resume::Stop(stop),
+        },
+        Step::Branch(target) => vm.branch(target),
+        Step::Return(target) => {
+            let cpu = &vm.context.cpu;
+            let stays = target == behind.0
+                && cpu.privileged()
+                && cpu.psr & (psr::T | psr::E) == 0
+                && !vm.interrupt_deliverable()
+                && falls_through(&decoded);
+            if stays { Resume::Cache(next) } else { Resume::Guest(GuestVa(target)) }
+        }
+        Step::Undefined => {
+            vm.parts.counters.undefined += 1;
+            vm.take(Exception::Undefined { pc: pc.0 })
+        }
+        Step::SupervisorCall => vm.take(Exception::SupervisorCall { pc: pc.0 }),
+        Step::SecureMonitorCall => firmware(vm, host, behind),
+        Step::Abort(abort) => {
+            vm.parts.counters.guest_aborts += 1;
+            vm.take(Exception::DataAbort { pc: pc.0, fsr: abort.fsr, far: abort.far })
+        }
+        Step::Breakpoint => {
+            let fault = Fault::without_descriptor(FaultKind::Debug);
+            vm.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
+        }
+        Step::Wait => {
+            super::wait(vm, host);
+            Resume::Guest(behind)
+        }
+    }
+}
+
+/// Whether the block has code behind the instruction: CPS, MSR and SETEND, not the exception returns, which end it.
+fn falls_through(d: &spica_isa::Decoded) -> bool {
+    use spica_isa::Op;
+    matches!(d.op, Op::ChangeState { .. } | Op::MsrReg { .. } | Op::MsrImm { .. } | Op::SetEndian { .. })
+}
+
+/// Whether the block may go on.
+enum Stay {
+    Yes,
+    No,
+}
+
+/// What else can come of an effect.
+enum After {
+    Abort { fsr: u32, far: u32 },
+    Stop(Stop),
+}
+
+/// Carries out what a CP15 write asks for.
+fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
+    let cpu = &mut vm.context.cpu;
+    let parts = &mut vm.parts;
+    match effect {
+        // The real state follows at the next entry (`Vm::prepare`).
+        Effect::None | Effect::Mirror | Effect::Vfp => {}
+        Effect::Regime => {
+            vm.regime_changed().map_err(After::Stop)?;
+            return Ok(Stay::No);
+        }
+        Effect::Dacr { old } => {
+            if regime(cpu).mmu_on() && old != cpu.cp15.dacr {
+                // A domain that becomes manager, or stops being one, costs all entries.
+                if manager(old) != manager(cpu.cp15.dacr) || (old ^ cpu.cp15.dacr) >> 30 != 0 {
+                    space::go_home();
+                    parts.shadow.set_dacr(cpu.cp15.dacr, &mut parts.tables, &mut RealTlb);
+                }
+            }
+        }
+        Effect::Tlb(op) => {
+            space::go_home();
+            match op {
+                TlbOp::All => parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb),
+                TlbOp::Page { va, asid } => {
+                    parts.shadow.invalidate_page(GuestVa(va), asid, &mut parts.tables, &mut RealTlb)
+                }
+                TlbOp::Asid(asid) => parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb),
+            }
+            revalidate(vm, op);
+        }
+        // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
+        Effect::InstructionCache(_) => cache::invalidate_instructions(),
+        Effect::BranchPredictor => cache::invalidate_branch_predictor(),
+        Effect::DataCache(op, va) => {
+            let access = Access { kind: AccessKind::Read, privileged: true };
+            match spica_mmu::lookup(&parts.ram, &regime(cpu), GuestVa(va)) {
+                Ok(mapping) => clean(vm, op, mapping.pa),
+                // Operations by address can take MMU faults other than permission faults (B3.12.3); they are reported
+                // as writes.
+                Err(fault) => {
+                    let _ = access;
+                    return Err(After::Abort { fsr: fault.fsr(true), far: va });
+                }
+            }
+        }
+        Effect::Translate { va, privileged, write } => {
+            let kind = if write { AccessKind::Write } else { AccessKind::Read };
+            // PAR in the short-descriptor format (B4.1.112): PA with SS for supersections, or the fault status and F.
+            cpu.cp15.par = match translate(&parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
+                Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
+                Ok(mapping) => mapping.pa.0 & 0xffff_f000,
+                Err(fault) => {
+                    let status = fault.ifsr();
+                    (status >> 10 & 1) << 5 | (status & 0xf) << 1 | 1
+                }
+            };
+        }
+        Effect::ThreadIdReadOnly(value) => parts.mirror.set_thread_id_read_only(value),
+        Effect::ThreadIdReadWrite(value) => parts.mirror.set_thread_id_read_write(value),
+        Effect::WaitForInterrupt => {
+            super::wait(vm, host);
+            return Ok(Stay::No);
+        }
+    }
+    Ok(Stay::Yes)
+}
+
+/// The domains that are manager, a bit each in the even positions.
+fn manager(dacr: u32) -> u32 {
+    dacr & dacr >> 1 & 0x5555_5555
+}
+
+/// After TLB maintenance: blocks whose page is mapped elsewhere now are not to be branched to.
+fn revalidate(vm: &mut Vm, op: TlbOp) {
+    let parts = &mut vm.parts;
+    let regime = regime(&vm.context.cpu);
+    let moved = |ram: &crate::vm::ram::Ram, va: GuestVa, pa: GuestPa| {
+        spica_mmu::lookup(ram, &regime, va).map_or(true, |mapping| mapping.pa.page() != pa)
+    };
+    match op {
+        TlbOp::Page { va, .. } => {
+            let va = GuestVa(va).page();
+            if parts.translator.maps(va)
+                && parts.translator.mapped_pages_at(va).any(|pa| moved(&parts.ram, va, pa))
+            {
+                parts.translator.unmap_page(va, &mut parts.code);
+            }
+        }
+        TlbOp::All => {
+            let gone: alloc::vec::Vec<GuestVa> = parts
+                .translator
+                .mapped_pages()
+                .filter(|&(va, pa)| moved(&parts.ram, va, pa))
+                .map(|(va, _)| va)
+                .collect();
+            for va in gone {
+                parts.translator.unmap_page(va, &mut parts.code);
+            }
+        }
+        // Only global pages are linked to from others.
+        TlbOp::Asid(_) => {}
+    }
+}
+
+/// Cleans (and invalidates, but never without cleaning) the announced line of guest RAM at `pa`.
+fn clean(vm: &mut Vm, op: LineOp, pa: GuestPa) {
+    let start = GuestPa(pa.0 & !(ANNOUNCED_LINE - 1));
+    let Some(bytes) = vm.parts.ram.bytes(start, ANNOUNCED_LINE) else { return };
+    let va = bytes.as_ptr() as u32;
+    match op {
+        LineOp::CleanToPou => cache::clean_to_pou(va, ANNOUNCED_LINE),
+        LineOp::CleanToPoc | LineOp::CleanInvalidate | LineOp::Invalidate => {
+            cache::clean_invalidate(va, ANNOUNCED_LINE)
+        }
+    }
+}
+
+/// The guest's firmware: PSCI.
+fn firmware(vm: &mut Vm, host: &mut Host, behind: GuestVa) -> Resume {
+    let regs = &vm.context.cpu.regs;
+    match psci::call(regs[0], [regs[1], regs[2], regs[3]]) {
+        PsciResult::Value(value) => {
+            vm.context.cpu.regs[0] = value;
+            Resume::Guest(behind)
+        }
+        PsciResult::Suspend => {
+            super::wait(vm, host);
+            vm.context.cpu.regs[0] = 0;
+            Resume::Guest(behind)
+        }
+        PsciResult::PowerOff => Resume::Stop(Stop::PowerOff),
+        PsciResult::Reset => Resume::Stop(Stop::Reset),
+    }
+}

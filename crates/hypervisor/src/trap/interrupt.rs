@@ -1,0 +1,59 @@
+//! Interrupts of the host, and the guest's wait for its own.
+
+use spica_addr::{CachePc, GuestVa};
+
+use crate::host::Host;
+use crate::vm::{Resume, Vm};
+use crate::world::World;
+
+/// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
+/// in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
+pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
+    vm.parts.counters.host_interrupts += 1;
+    serve(vm, host);
+    let pc = vm.context.cpu.pc;
+    if world == World::User {
+        return Resume::Guest(GuestVa(pc));
+    }
+    let pc = CachePc(pc);
+    if vm.interrupt_deliverable() {
+        if let Some(block) = vm.parts.translator.block_at(pc) {
+            vm.parts.translator.unlink_exits(block, &mut vm.parts.code);
+        }
+        vm.context.leave = 1;
+    }
+    Resume::Cache(pc)
+}
+
+/// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
+fn serve(vm: &mut Vm, host: &mut Host) {
+    host.serve_interrupts();
+    feed_console(vm, host);
+    if host.take_escape() {
+        crate::vm::report::print(vm, &"report, as asked for");
+    }
+    let now = host.guest_now(vm.parts.start);
+    vm.parts.machine.update(now);
+    vm.parts.machine.take_output(|byte| host.console_put(byte));
+    host.arm_timer(vm.parts.start, vm.parts.machine.next_deadline());
+}
+
+/// The guest waits for an interrupt: so does the host, until one is there for the guest, masked or not (B1.8.13).
+pub fn wait(vm: &mut Vm, host: &mut Host) {
+    vm.parts.counters.waits += 1;
+    serve(vm, host);
+    while !vm.parts.machine.irq_asserted() {
+        host.wait();
+        serve(vm, host);
+    }
+}
+
+/// Passes on what was typed, as far as the guest's UART has room for it.
+pub fn feed_console(vm: &mut Vm, host: &mut Host) {
+    while let Some(byte) = host.peek_input() {
+        if !vm.parts.machine.console_input(byte) {
+            break;
+        }
+        host.pop_input();
+    }
+}

@@ -1,0 +1,28 @@
+//! From an address in the code cache to the guest instruction that it stands for, with the guest's registers as they
+//! were before it (STAR §3.7.1).
+
+use spica_addr::{CachePc, GuestVa};
+
+use crate::vm::Vm;
+
+/// Puts the guest's registers right for an exception at code-cache address `pc`, and returns the guest's own PC.
+/// `None` if `pc` is in no live block: only a wild jump gets there.
+pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
+    let parts = &mut vm.parts;
+    let block = parts.translator.block_at(pc)?;
+    if !parts.translator.is_live(block) {
+        return None;
+    }
+    let (_, pa) = parts.translator.source(block);
+    let words = parts.ram.page(pa)?;
+    let location = parts.translator.locate(block, pc, words)?;
+    let cpu = &mut vm.context.cpu;
+    if let Some((reg, slot)) = location.undo.spilled {
+        cpu.regs[reg.n() as usize % 15] = cpu.page.spill[slot as usize % 4];
+    }
+    if let Some((reg, by)) = location.undo.adjust {
+        let reg = &mut cpu.regs[reg.n() as usize % 15];
+        *reg = reg.wrapping_add(by);
+    }
+    Some(location.guest)
+}

@@ -1,0 +1,34 @@
+//! What a trap asks for: one file per class.
+//!
+//! | trap            | from translated kernel code         | from native user code             |
+//! |-----------------|-------------------------------------|-----------------------------------|
+//! | SVC             | [`call`]: exits, emulation          | [`call`]: the guest's system call |
+//! | undefined       | [`undefined`]: VFP off, or guest's  | the same                          |
+//! | data abort      | [`abort`]: shadow fill, device, guest's | the same                      |
+//! | prefetch abort  | never, but for a wild jump          | [`abort`]                         |
+//! | IRQ             | [`interrupt`]                       | [`interrupt`]                     |
+
+mod abort;
+mod call;
+mod emulate;
+mod interrupt;
+mod locate;
+mod undefined;
+
+use crate::host::Host;
+use crate::vm::{Resume, Vm};
+use crate::world::{Trap, World};
+
+pub use interrupt::wait;
+
+/// Handles a trap, and says where the guest goes on.
+pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
+    match (trap, world) {
+        (Trap::SupervisorCall, World::Kernel) => call::from_kernel(vm, host),
+        (Trap::SupervisorCall, World::User) => call::from_user(vm),
+        (Trap::Undefined, _) => undefined::handle(vm, host, world),
+        (Trap::DataAbort, _) => abort::data(vm, host, world),
+        (Trap::PrefetchAbort, _) => abort::prefetch(vm, world),
+        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, host, world),
+    }
+}

@@ -1,0 +1,81 @@
+@ The hypervisor's own exception vectors: what happens when an exception comes while the hypervisor itself runs.
+
+    .syntax unified
+    .arch armv7-a
+    .arch_extension sec
+    .arm
+
+    .section .vectors, "ax", %progbits
+    .balign 32
+    .globl hypervisor_vectors
+hypervisor_vectors:
+    b       hypervisor_reset
+    b       hypervisor_undefined
+    b       hypervisor_supervisor_call
+    b       hypervisor_prefetch_abort
+    b       hypervisor_data_abort
+    b       hypervisor_hyp_trap
+    b       hypervisor_interrupt
+    b       hypervisor_fast_interrupt
+
+@ Saves everything as a `Frame` (src/vectors.rs) on the exception's own stack, lets `hypervisor_exception` decide, and goes on
+@ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the
+@ instruction (ARM ARM table B1-7), `kind` the Rust enum's number.
+    .macro  exception name, mode, adjust, kind
+\name:
+    .if \adjust
+    sub     lr, lr, #\adjust
+    .endif
+    srsdb   sp!, #\mode             @ pc, psr
+    stmdb   sp!, {r0-r12}
+    mov     r1, #\kind
+    mov     r2, #\mode
+    b       exception_common
+    .endm
+
+    exception hypervisor_reset,           0x13, 0, 0
+    exception hypervisor_undefined,       0x1b, 4, 1
+    exception hypervisor_supervisor_call, 0x13, 4, 2
+    exception hypervisor_prefetch_abort,  0x17, 4, 3
+    exception hypervisor_data_abort,      0x17, 8, 4
+    exception hypervisor_hyp_trap,        0x13, 0, 5
+    exception hypervisor_fast_interrupt,  0x11, 4, 6
+
+exception_common:
+    @ SP and LR of the interrupted mode (r4 = its CPSR): System mode shares those of user mode.
+    ldr     r4, [sp, #56]           @ the frame's psr
+    and     r5, r4, #0x1f
+    cmp     r5, #0x10
+    moveq   r5, #0x1f
+    orr     r5, r5, #0xc0
+    orr     r2, r2, #0xc0
+    msr     cpsr_c, r5
+    mov     r7, sp
+    mov     r8, lr
+    msr     cpsr_c, r2
+    stmdb   sp!, {r7, r8}
+    sub     sp, sp, #4              @ 8-byte alignment: 18 words in all, on an aligned stack
+    mov     r9, sp
+    bic     sp, sp, #7
+    add     r0, r9, #4
+    clrex
+    bl      hypervisor_exception
+    add     sp, r9, #12
+    ldmia   sp!, {r0-r12}
+    rfeia   sp!
+
+@ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use.
+hypervisor_interrupt:
+    sub     lr, lr, #4
+    srsdb   sp!, #0x13
+    cps     #0x13
+    push    {r0-r3, r12, lr}
+    and     r1, sp, #4
+    sub     sp, sp, r1
+    push    {r1, r2}
+    clrex
+    bl      hypervisor_irq
+    pop     {r1, r2}
+    add     sp, sp, r1
+    pop     {r0-r3, r12, lr}
+    rfeia   sp!

@@ -1,0 +1,114 @@
+//! The code cache's memory: code pages, the vCPU page between them, and the second-level tables that map them.
+//!
+//! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages readable and executable by User mode, the
+//! vCPU page readable and writable and never executable.
+
+use alloc::vec::Vec;
+
+use spica_addr::HostPa;
+use spica_dbt::CodeMemory;
+use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+
+use crate::arch::barrier::{dsb, isb};
+use crate::arch::cache;
+use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
+use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN};
+use crate::memory::pool::{self, Block};
+
+/// Small page, normal write-back write-allocate memory, not global (B3.5.1): TEX = 001, C = B = 1, nG.
+const SMALL_PAGE: u32 = 1 << 11 | 0b001 << 6 | 0b1100 | 0b10;
+/// Read-only for User mode: AP = 010.
+const USER_READ: u32 = 0b10 << 4;
+/// Readable and writable for User mode: AP = 011.
+const USER_WRITE: u32 = 0b11 << 4;
+/// Execute never.
+const XN: u32 = 1;
+
+/// See the module's text.
+pub struct CodePages {
+    pages: Block,
+    tables: Block,
+    layout: Layout,
+    unpublished: bool,
+}
+
+impl CodePages {
+    /// `count` code pages between mappings of the vCPU page at `vcpu_page`; `None` if the pool is exhausted.
+    pub fn new(count: u32, vcpu_page: HostPa) -> Option<CodePages> {
+        let layout = Layout { base: CODE_CACHE_START, pages: count };
+        assert!(layout.va_size() <= CODE_CACHE_SIZE, "the code cache is larger than its place in the hole");
+        let pages = pool::alloc(count * PAGE, PAGE)?;
+        let megabytes = layout.va_size().div_ceil(1 << 20);
+        let mut tables = pool::alloc(megabytes * 1024, 1024)?;
+        let entries = tables.words_mut();
+        entries.fill(0);
+        for (at, entry) in entries.iter_mut().enumerate().take((layout.va_size() / PAGE) as usize) {
+            *entry = if at % 2 == 1 {
+                (pages.pa().0 + (at as u32 / 2) * PAGE) | SMALL_PAGE | USER_READ
+            } else {
+                vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN
+            };
+        }
+        cache::clean_table(tables.va(), megabytes * 1024);
+        Some(CodePages { pages, tables, layout, unpublished: false })
+    }
+
+    /// Where the cache lies.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// First-level entries for the megabytes of the cache, from [`CODE_CACHE_START`] on.
+    pub fn first_level(&self) -> Vec<u32> {
+        let megabytes = self.layout.va_size().div_ceil(1 << 20);
+        (0..megabytes).map(|mb| (self.tables.pa().0 + mb * 1024) | HOST_DOMAIN << 5 | 0b01).collect()
+    }
+
+    /// The word at code-cache address `pc`.
+    pub fn word(&mut self, pc: spica_addr::CachePc) -> Option<u32> {
+        let (page, word) = self.layout.find(pc)?;
+        Some(self.page(page)[word])
+    }
+
+    /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). The lines were cleaned
+    /// one by one; instruction caches may be indexed by the address where the code runs, so all of them are invalidated.
+    pub fn publish_all(&mut self) {
+        if core::mem::take(&mut self.unpublished) {
+            dsb();
+            // SAFETY: instruction lines are never dirty, and predictions are hints.
+            unsafe {
+                Iciallu::write_raw(0);
+                Bpiall::write_raw(0);
+            }
+            dsb();
+            isb();
+        }
+    }
+
+    /// Bytes of memory used.
+    pub fn bytes(&self) -> u32 {
+        self.pages.len() + self.tables.len()
+    }
+}
+
+impl CodeMemory for CodePages {
+    fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        let start = page as usize * PAGE_WORDS;
+        match self.pages.words_mut()[start..start + PAGE_WORDS].as_mut_array() {
+            Some(words) => words,
+            None => unreachable!("the slice has a page's length"),
+        }
+    }
+
+    fn publish(&mut self, page: u32, first: usize, words: usize) {
+        let start = self.pages.va() + page * PAGE + 4 * first as u32;
+        let line = cache::data_line();
+        let mut at = start & !(line - 1);
+        while at < start + 4 * words as u32 {
+            // SAFETY: a clean changes no value that any access could read.
+            unsafe { Dccmvau::write_raw(at) }
+            at += line;
+        }
+        self.unpublished = true;
+    }
+}

@@ -1,0 +1,95 @@
+//! Guest memory by guest virtual address, for the interpreter: translated by the guest's own tables, devices included.
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, translate};
+use spica_vcpu::Vcpu;
+use spica_vcpu::cp15::{SCTLR_A, TimerReg};
+use spica_vcpu::interp::{Abort, Env};
+
+use super::{Parts, regime};
+use crate::host::Host;
+
+/// The guest's memory and timer during one trap.
+pub struct TrapEnv<'a> {
+    /// The VM.
+    pub parts: &'a mut Parts,
+    /// The host, for the time.
+    pub host: &'a mut Host,
+}
+
+impl TrapEnv<'_> {
+    fn locate(&self, cpu: &Vcpu, va: u32, bytes: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
+        let write = kind == AccessKind::Write;
+        let abort = |fault: Fault| Abort { fsr: fault.fsr(write), far: va };
+        if va & (bytes - 1) != 0 && cpu.cp15.sctlr & SCTLR_A != 0 {
+            return Err(abort(Fault::without_descriptor(FaultKind::Alignment)));
+        }
+        let mapping = translate(&self.parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged });
+        mapping.map(|mapping| mapping.pa).map_err(abort)
+    }
+
+    /// Runs `one` for the access, or for each byte of one that crosses a page.
+    fn split(va: u32, bytes: u32, mut one: impl FnMut(u32, u32, u32) -> Result<(), Abort>) -> Result<(), Abort> {
+        if va & 0xfff <= 0x1000 - bytes {
+            return one(va, bytes, 0);
+        }
+        (0..bytes).try_for_each(|n| one(va.wrapping_add(n), 1, 8 * n))
+    }
+}
+
+fn external(va: u32, write: bool) -> Abort {
+    Abort { fsr: Fault::without_descriptor(FaultKind::External).fsr(write), far: va }
+}
+
+impl Env for TrapEnv<'_> {
+    fn load(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+        let mut value = 0;
+        Self::split(va, bytes, |va, bytes, shift| {
+            let pa = self.locate(cpu, va, bytes, AccessKind::Read, privileged)?;
+            let part = match self.parts.ram.load(pa, bytes) {
+                Some(part) => part,
+                None => {
+                    self.parts.counters.mmio += 1;
+                    let now = self.host.guest_now(self.parts.start);
+                    self.parts.machine.mmio_read(pa, bytes, now).ok_or(external(va, false))?
+                }
+            };
+            value |= part << shift;
+            Ok(())
+        })?;
+        Ok(value)
+    }
+
+    fn store(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+        // The second page of an access that crosses may fault: nothing may have been written then.
+        if va & 0xfff > 0x1000 - bytes {
+            self.locate(cpu, va.wrapping_add(bytes - 1), 1, AccessKind::Write, privileged)?;
+        }
+        Self::split(va, bytes, |va, bytes, shift| {
+            let pa = self.locate(cpu, va, bytes, AccessKind::Write, privileged)?;
+            if self.parts.ram.contains(pa) {
+                if self.parts.shadow.is_code_page(pa) {
+                    self.parts.code_changes(pa);
+                }
+                return self.parts.ram.store(pa, bytes, value >> shift).ok_or(external(va, true));
+            }
+            self.parts.counters.mmio += 1;
+            let now = self.host.guest_now(self.parts.start);
+            self.parts.machine.mmio_write(pa, bytes, value >> shift, now).ok_or(external(va, true))?;
+            self.parts.machine.take_output(|byte| self.host.console_put(byte));
+            self.host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+            Ok(())
+        })
+    }
+
+    fn timer_read(&mut self, reg: TimerReg) -> u64 {
+        let now = self.host.guest_now(self.parts.start);
+        self.parts.machine.timer_read(reg, now)
+    }
+
+    fn timer_write(&mut self, reg: TimerReg, value: u64) {
+        let now = self.host.guest_now(self.parts.start);
+        self.parts.machine.timer_write(reg, value, now);
+        self.host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+    }
+}

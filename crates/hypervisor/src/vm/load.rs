@@ -1,0 +1,217 @@
+//! Making a VM from its description, and putting its kernel in place, at first and after each reset.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_bundle::GuestSpec;
+use spica_dbt::{Capacity, Options, Translator};
+use spica_machine::fdt::{self, FdtSpec};
+use spica_machine::loader::{self, LoadError};
+use spica_machine::map::RAM as RAM_BASE;
+use spica_machine::{Machine, MachineConfig};
+use spica_mmu::{Chunk, Config, Regime, Shadow};
+use spica_vcpu::{CpuId, Vcpu, VcpuPage};
+
+use super::code::CodePages;
+use super::counters::Counters;
+use super::ram::Ram;
+use super::tables::{RealTlb, Tables};
+use super::{Parts, Vm, regime};
+use crate::arch::identity;
+use crate::host::Host;
+use crate::layout::{CODE_CACHE_START, HOLE_ENTRIES, HOLE_START, MEGABYTE};
+use crate::memory::{home, pool, ram as host_ram};
+use crate::world::{Context, mirror::Mirror, space};
+
+/// Code pages of one VM: 4 MiB.
+const CODE_PAGES: u32 = 1024;
+/// Records of the translator: what a Debian boot needs, twice.
+const CAPACITY: Capacity = Capacity { blocks: 48 * 1024, exits: 112 * 1024 };
+/// Bytes of shadow tables: 2 × 16 KiB for each of the spaces, and second-level tables.
+const TABLE_BYTES: u32 = 2 * MEGABYTE;
+/// Address spaces kept.
+const SPACES: usize = 24;
+
+/// What a guest needs that is kept for its resets. The files stay in the bundle, in the host's memory.
+pub struct Image {
+    kernel: &'static [u8],
+    initrd: Option<&'static [u8]>,
+    append: String,
+}
+
+/// Why a guest cannot be made.
+#[derive(Debug)]
+pub enum CreateError {
+    /// The board has not that much free memory.
+    Memory {
+        /// Bytes asked for.
+        wanted: u32,
+        /// Bytes that are free, at most.
+        free: u64,
+    },
+    /// Its files do not fit together.
+    Load(LoadError),
+    /// The hypervisor's own memory is exhausted.
+    Pool,
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CreateError::Memory { wanted, free } => write!(
+                f,
+                "memory: {} MiB wanted, but the board has {} MiB to give; name less, or take a board with more",
+                wanted >> 20,
+                free >> 20
+            ),
+            CreateError::Load(error) => write!(f, "{error}"),
+            CreateError::Pool => write!(f, "the hypervisor's own memory does not suffice for one more guest"),
+        }
+    }
+}
+
+impl Vm {
+    /// A VM as its description asks for, loaded and ready to run.
+    ///
+    /// # Errors
+    /// What is missing, and what would be right.
+    pub fn create(spec: &GuestSpec<'static>, options: Options, host: &mut Host) -> Result<(Vm, Image), CreateError> {
+        let wanted = spec.memory_bytes;
+        let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE)
+            .ok_or_else(|| CreateError::Memory { wanted, free: host_ram::free_bytes() })?;
+        // SAFETY: just taken, for this guest.
+        let ram = unsafe { Ram::new(RAM_BASE, host_pa, wanted) };
+
+        let page = pool::alloc(4096, 4096).ok_or(CreateError::Pool)?;
+        let code = CodePages::new(CODE_PAGES, page.pa()).ok_or(CreateError::Pool)?;
+        let tables = Tables::new(pool::alloc(TABLE_BYTES, 16 * 1024).ok_or(CreateError::Pool)?);
+        let translator = Translator::new(code.layout(), options, CAPACITY);
+
+        let hole = home::hole_entries();
+        let mut kernel_hole = hole;
+        let first = ((CODE_CACHE_START - HOLE_START) / MEGABYTE) as usize;
+        for (entry, table) in kernel_hole[first..HOLE_ENTRIES].iter_mut().zip(code.first_level()) {
+            *entry = table;
+        }
+        let shadow = Shadow::new(&Config {
+            ram: &[Chunk { guest: RAM_BASE, host: host_pa, megabytes: wanted / MEGABYTE }],
+            hole_first_mb: (HOLE_START / MEGABYTE) as usize,
+            hole_kernel: &kernel_hole,
+            hole_user: &hole,
+            asids: 2..=255,
+            max_spaces: SPACES,
+            fault_around: true,
+        })
+        .map_err(|_| CreateError::Pool)?;
+
+        // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
+        let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
+        let cpu = Vcpu::new(vcpu_page, cpu_id());
+        let layout = code.layout();
+        let context = Box::new(Context::new(cpu, layout.base, layout.va_size(), &translator.jump_cache));
+        let parts = Parts {
+            name: spec.name.to_string(),
+            ram,
+            machine: Machine::new(MachineConfig { rtc_base_seconds: host.wall_clock() }),
+            translator,
+            code,
+            shadow,
+            tables,
+            mirror: Mirror::new(),
+            counters: Counters::default(),
+            active: Regime::default(),
+            nested: 0,
+            start: host.now(),
+        };
+        let mut vm = Vm { context, parts };
+        let image = Image { kernel: spec.kernel, initrd: spec.initrd, append: spec.append.to_string() };
+        vm.load(&image).map_err(CreateError::Load)?;
+        Ok((vm, image))
+    }
+
+    /// Puts kernel, initrd and device tree into RAM and the CPU at the kernel's start, as the Linux ARM boot protocol
+    /// has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode, everything masked.
+    fn load(&mut self, image: &Image) -> Result<(), LoadError> {
+        let ram_size = self.parts.ram.size();
+        // What the bundle holds is host memory, mapped at home.
+        space::go_home();
+        let initrd = image.initrd.unwrap_or(&[]);
+        let compatible = identity::compatible();
+        let tree = |initrd_at: Option<GuestPa>| -> Vec<u8> {
+            fdt::build(&FdtSpec {
+                ram_size,
+                bootargs: &image.append,
+                initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
+                cpu_compatible: compatible,
+            })
+        };
+        let size = tree(image.initrd.map(|_| RAM_BASE)).len() as u32;
+        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size)?;
+        let tree = tree(image.initrd.map(|_| place.initrd));
+        for (at, bytes) in [(place.kernel, image.kernel), (place.initrd, initrd), (place.dtb, &tree[..])] {
+            if let Some(to) = self.parts.ram.bytes_mut(at, bytes.len() as u32) {
+                to.copy_from_slice(bytes);
+            }
+        }
+        let cpu = &mut self.context.cpu;
+        cpu.reset();
+        cpu.regs[1] = u32::MAX;
+        cpu.regs[2] = place.dtb.0;
+        cpu.pc = place.kernel.0;
+        let parts = &mut self.parts;
+        parts.mirror.reset_vfp();
+        parts.mirror.set_thread_id_read_only(0);
+        parts.mirror.set_thread_id_read_write(0);
+        parts.active = regime(cpu);
+        // There are two first-level tables' worth of memory at least, so that this cannot fail.
+        let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
+        Ok(())
+    }
+
+    /// Resets the machine and loads the guest again.
+    ///
+    /// # Errors
+    /// None that did not show at the first load already.
+    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), LoadError> {
+        let parts = &mut self.parts;
+        parts.counters.resets += 1;
+        parts.translator.flush();
+        space::go_home();
+        parts.shadow.release(&mut parts.tables, &mut RealTlb);
+        for page in 0..parts.ram.size() / 4096 {
+            parts.shadow.unprotect_code_page(RAM_BASE.wrapping_add(page * 4096));
+        }
+        parts.machine = Machine::new(MachineConfig { rtc_base_seconds: host.wall_clock() });
+        parts.start = host.now();
+        parts.nested = 0;
+        host.arm_timer(parts.start, None);
+        self.load(image)
+    }
+
+    /// Where the guest is to go on: before it runs for the first time, its kernel's start.
+    pub fn entry(&self) -> GuestVa {
+        GuestVa(self.context.cpu.pc)
+    }
+}
+
+/// What the guest's identification registers say: the host's own, less what a guest of ours must not see.
+fn cpu_id() -> CpuId {
+    let mut id = identity::read();
+    // Caches announce lines of 4 KiB, so that one emulated operation covers a page (CTR, B4.1.42: log2 of words).
+    id.ctr = id.ctr & !0x000f_000f | 10 << 16 | 10;
+    // One set of one way: loops by set and way end at once (CCSIDR, B4.1.19).
+    id.ccsidr_data &= 0xf000_0007;
+    id.ccsidr_instr &= 0xf000_0007;
+    // A multiprocessing core that is alone says so (MPIDR.U, B4.1.106), or the guest looks for an SCU.
+    if id.mpidr >> 31 != 0 {
+        id.mpidr = 0xc000_0000;
+    }
+    id.tcmtr = 0;
+    // No performance monitors (ID_DFR0, B4.1.82), no virtualisation, no generic timer but the device tree's.
+    id.dfr0 = id.dfr0 & !0x0f00_0000 | 0x0f00_0000;
+    id.pfr[1] &= !0x000f_f000;
+    id
+}

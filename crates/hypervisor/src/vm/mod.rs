@@ -1,0 +1,319 @@
+//! A virtual machine: everything that one guest owns, and the loop that runs it.
+//!
+//! The path of a trap: the vectors in `world/switch.s` save the guest and return from [`Context::enter`]; [`Vm::run`]
+//! passes the trap to `trap/`, one file per class, which says in a [`Resume`] where the guest goes on; [`Vm::resume`]
+//! takes interrupts that wait, finds or makes the block for a guest PC, puts the guest's world in place, and enters.
+
+pub mod code;
+pub mod counters;
+pub mod env;
+pub mod load;
+pub mod ram;
+pub mod report;
+pub mod tables;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::{ExitId, Translator};
+use spica_machine::Machine;
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, translate};
+use spica_vcpu::cp15::{FPEXC_EN, SCTLR_M};
+use spica_vcpu::{Exception, psr};
+
+use crate::host::Host;
+use crate::trap;
+use crate::world::{Context, World, mirror::Mirror, space};
+use code::CodePages;
+use counters::Counters;
+use ram::Ram;
+use tables::{RealTlb, Tables};
+
+/// Where the guest goes on after a trap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// At this code-cache address, in the same block: nothing happened that the block does not know.
+    Cache(CachePc),
+    /// At this guest address, in the mode and state that the CPSR now has. A precise point: interrupts may be taken.
+    Guest(GuestVa),
+    /// At this guest address; if it is linkable, the exit is linked to its block.
+    Link(GuestVa, ExitId),
+    /// Nowhere: the VM stops.
+    Stop(Stop),
+}
+
+/// Why a VM stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The guest powered itself off.
+    PowerOff,
+    /// The guest asked for a reset.
+    Reset,
+    /// The guest's kernel entered Thumb state, which the translator does not know.
+    ThumbKernel,
+    /// The guest's kernel accesses data big-endian, which translated code cannot.
+    BigEndianKernel,
+    /// Taking an exception raises an exception, endlessly.
+    ExceptionLoop,
+    /// The guest's kernel jumped into the middle of Spica's code cache.
+    WildJump(u32),
+    /// The guest maps memory where Spica lives.
+    HoleMapped(GuestVa),
+    /// No memory for the least that the guest needs.
+    OutOfTables,
+    /// An abort that says that the hardware is broken, or that Spica is.
+    BadAbort {
+        /// DFSR or IFSR.
+        fsr: u32,
+        /// DFAR or IFAR.
+        far: u32,
+    },
+}
+
+/// A virtual machine.
+pub struct Vm {
+    /// The virtual CPU.
+    pub context: Box<Context>,
+    /// All else.
+    pub parts: Parts,
+}
+
+/// What a VM has beside its virtual CPU.
+pub struct Parts {
+    /// Its name, from the manifest.
+    pub name: String,
+    /// Memory.
+    pub ram: Ram,
+    /// Devices.
+    pub machine: Machine,
+    /// Translated code.
+    pub translator: Translator,
+    /// Its memory.
+    pub code: CodePages,
+    /// Shadow tables.
+    pub shadow: Shadow,
+    /// Their memory.
+    pub tables: Tables,
+    /// What the real core has on the guest's behalf.
+    pub mirror: Mirror,
+    /// Figures for the report.
+    pub counters: Counters,
+    /// The regime that the shadow tables were last activated for, DACR apart.
+    pub active: Regime,
+    /// Exceptions taken since guest code last ran.
+    nested: u32,
+    /// Host time at which the guest's counter was 0.
+    pub start: u64,
+}
+
+/// That many exceptions without an instruction in between are an endless loop.
+const MAX_NESTED: u32 = 16;
+
+impl Vm {
+    /// Runs the guest until it stops.
+    pub fn run(&mut self, host: &mut Host) -> Stop {
+        self.context.install();
+        let mut resume = Resume::Guest(GuestVa(self.context.cpu.pc));
+        loop {
+            let world = match self.resume(resume) {
+                Ok(world) => world,
+                Err(stop) => {
+                    space::go_home();
+                    return stop;
+                }
+            };
+            let trap = self.context.enter(world);
+            resume = trap::handle(self, host, world, trap);
+        }
+    }
+
+    /// Puts everything in place for the guest to go on.
+    fn resume(&mut self, mut resume: Resume) -> Result<World, Stop> {
+        loop {
+            let (pc, exit) = match resume {
+                Resume::Stop(stop) => return Err(stop),
+                Resume::Cache(pc) => {
+                    self.context.cpu.pc = pc.0;
+                    self.prepare(World::Kernel);
+                    return Ok(World::Kernel);
+                }
+                Resume::Guest(pc) => (pc, None),
+                Resume::Link(pc, exit) => (pc, Some(exit)),
+            };
+            if self.interrupt_deliverable() {
+                self.parts.counters.interrupts += 1;
+                resume = self.take(Exception::Irq { pc: pc.0 });
+                continue;
+            }
+            if !self.context.cpu.privileged() {
+                self.parts.nested = 0;
+                self.context.cpu.pc = pc.0;
+                self.context.leave = 0;
+                self.prepare(World::User);
+                return Ok(World::User);
+            }
+            if self.context.cpu.psr & psr::T != 0 {
+                return Err(Stop::ThumbKernel);
+            }
+            if self.context.cpu.psr & psr::E != 0 {
+                return Err(Stop::BigEndianKernel);
+            }
+            match self.find_block(pc, exit) {
+                Ok(entry) => resume = Resume::Cache(entry),
+                Err(fault) => {
+                    self.parts.counters.guest_aborts += 1;
+                    resume = self.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
+                }
+            }
+        }
+    }
+
+    /// The code-cache address for a guest PC: translated if need be, linked if asked for.
+    fn find_block(&mut self, pc: GuestVa, exit: Option<ExitId>) -> Result<CachePc, Fault> {
+        let parts = &mut self.parts;
+        let pc = GuestVa(pc.0 & !3);
+        self.context.leave = 0;
+        if exit.is_none()
+            && let Some(entry) = parts.translator.jump_cache.get(pc.0)
+        {
+            parts.nested = 0;
+            return Ok(CachePc(entry));
+        }
+        let regime = regime(&self.context.cpu);
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        let mapping = translate(&parts.ram, &regime, pc, access)?;
+        let known = parts.translator.lookup(pc, mapping.pa);
+        let block = match known {
+            Some(block) => block,
+            None => {
+                let version = parts.translator.version();
+                let block = parts.translate(pc, &mapping, regime.mmu_on())?;
+                if parts.translator.version() != version {
+                    // Everything was flushed, the exit is gone with it.
+                    parts.translator.remember(block);
+                    parts.nested = 0;
+                    return Ok(parts.translator.entry(block));
+                }
+                block
+            }
+        };
+        if let Some(exit) = exit {
+            parts.translator.link(exit, block, &mut parts.code);
+        }
+        parts.translator.remember(block);
+        parts.nested = 0;
+        Ok(parts.translator.entry(block))
+    }
+
+    /// Takes an exception on the guest's behalf.
+    pub fn take(&mut self, exception: Exception) -> Resume {
+        self.parts.nested += 1;
+        if self.parts.nested > MAX_NESTED {
+            return Resume::Stop(Stop::ExceptionLoop);
+        }
+        // A virtual exception clears the local monitor (B1.8.3, note on exclusives: software must not rely on it, and
+        // a guest must not inherit another context's reservation).
+        crate::arch::barrier::clear_exclusive();
+        let vector = self.context.cpu.take_exception(exception);
+        self.branch(vector)
+    }
+
+    /// A branch to `target`, bit 0 of which selects the instruction set.
+    pub fn branch(&mut self, target: u32) -> Resume {
+        if target & 1 != 0 {
+            self.context.cpu.psr |= psr::T;
+            Resume::Guest(GuestVa(target & !1))
+        } else {
+            self.context.cpu.psr &= !psr::T;
+            Resume::Guest(GuestVa(target & !3))
+        }
+    }
+
+    /// Whether a virtual IRQ waits and may be taken.
+    pub fn interrupt_deliverable(&self) -> bool {
+        self.parts.machine.irq_asserted() && !self.context.cpu.irq_masked()
+    }
+
+    /// Puts the guest's tables, DACR and the rest of its world in place.
+    fn prepare(&mut self, world: World) {
+        let parts = &mut self.parts;
+        let cpu = &self.context.cpu;
+        let view = match world {
+            World::Kernel => {
+                parts.code.publish_all();
+                View::Kernel
+            }
+            World::User => View::User,
+        };
+        let dacr = if cpu.cp15.sctlr & SCTLR_M != 0 { parts.shadow.host_dacr(cpu.cp15.dacr) } else { FLAT_DACR };
+        parts.mirror.set_dacr(dacr);
+        parts.mirror.set_sctlr(cpu.cp15.sctlr);
+        if !vfp_enabled(cpu, world) {
+            parts.mirror.disable_vfp();
+        }
+        let root = parts.shadow.root(view);
+        space::go_to_guest(root.ttbr0, root.asid);
+    }
+
+    /// Activates the shadow tables for the guest's translation registers, after a change.
+    pub fn regime_changed(&mut self) -> Result<(), Stop> {
+        space::go_home();
+        let parts = &mut self.parts;
+        let new = regime(&self.context.cpu);
+        let old = core::mem::replace(&mut parts.active, new);
+        // A process switch changes TTBR0 and the ASID. Anything more changes what global mappings mean, too.
+        let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
+        if !process_switch {
+            parts.translator.unlink_all(&mut parts.code);
+        }
+        parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)
+    }
+}
+
+/// Domain 15 is Spica's, 0 that of the flat space; both client.
+const FLAT_DACR: u32 = 1 << 30 | 1;
+
+/// Whether the guest's VFP is on for what runs in `world` (CPACR, B4.1.40, and FPEXC.EN).
+pub fn vfp_enabled(cpu: &spica_vcpu::Vcpu, world: World) -> bool {
+    let access = cpu.cp15.cpacr >> 20 & 0xf;
+    let allowed = access == 0xf || access == 0b0101 && world == World::Kernel;
+    allowed && cpu.cp15.fpexc & FPEXC_EN != 0
+}
+
+/// The guest's translation regime.
+pub fn regime(cpu: &spica_vcpu::Vcpu) -> Regime {
+    let cp15 = &cpu.cp15;
+    Regime {
+        sctlr: cp15.sctlr,
+        ttbr0: cp15.ttbr0,
+        ttbr1: cp15.ttbr1,
+        ttbcr: cp15.ttbcr,
+        dacr: cp15.dacr,
+        prrr: cp15.prrr,
+        nmrr: cp15.nmrr,
+        asid: cp15.asid(),
+        pxn: cpu.id.mmfr[0] & 0xf >= 4,
+    }
+}
+
+impl Parts {
+    /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
+    fn translate(&mut self, pc: GuestVa, mapping: &Mapping, mmu_on: bool) -> Result<spica_dbt::BlockId, Fault> {
+        if !self.ram.contains(mapping.pa) {
+            return Err(Fault::without_descriptor(FaultKind::External));
+        }
+        space::go_home();
+        self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        let words = self.ram.page(mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
+        let global = !mmu_on || mapping.global;
+        Ok(self.translator.translate(pc, mapping.pa, global, words, &mut self.code))
+    }
+
+    /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
+    pub fn code_changes(&mut self, pa: GuestPa) {
+        self.counters.code_page_writes += 1;
+        self.translator.drop_page(pa, &mut self.code);
+        self.shadow.unprotect_code_page(pa);
+    }
+}

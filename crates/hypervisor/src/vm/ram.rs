@@ -1,0 +1,96 @@
+//! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, through the home table.
+
+use spica_addr::{GuestPa, HostPa};
+use spica_mmu::GuestMemory;
+
+use crate::memory::phys;
+use crate::world::space;
+
+/// Guest RAM: one run of host memory.
+pub struct Ram {
+    base: GuestPa,
+    host: HostPa,
+    size: u32,
+    /// Its first byte under the home table.
+    start: *mut u8,
+}
+
+impl Ram {
+    /// RAM of `size` bytes at guest physical `base`, which lies at `host`.
+    ///
+    /// # Safety
+    /// The host memory belongs to this guest alone.
+    ///
+    /// # Panics
+    /// If the host memory is not RAM.
+    pub unsafe fn new(base: GuestPa, host: HostPa, size: u32) -> Ram {
+        Ram { base, host, size, start: phys::pointer(host, size) }
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Where it lies on the host.
+    pub fn host(&self) -> HostPa {
+        self.host
+    }
+
+    /// Pointer to `len` bytes at `pa`, if they are all RAM; home is where it may be used.
+    fn pointer(&self, pa: GuestPa, len: u32) -> Option<*mut u8> {
+        let offset = pa.0.wrapping_sub(self.base.0);
+        if offset >= self.size || len > self.size - offset {
+            return None;
+        }
+        space::go_home();
+        Some(self.start.wrapping_add(offset as usize))
+    }
+
+    /// Whether `pa` is RAM.
+    pub fn contains(&self, pa: GuestPa) -> bool {
+        pa.0.wrapping_sub(self.base.0) < self.size
+    }
+
+    /// `len` bytes at `pa`.
+    pub fn bytes(&self, pa: GuestPa, len: u32) -> Option<&[u8]> {
+        let start = self.pointer(pa, len)?;
+        // SAFETY: the range is this guest's RAM (`new`), mapped at home, where we are; the guest does not run.
+        Some(unsafe { core::slice::from_raw_parts(start, len as usize) })
+    }
+
+    /// `len` bytes at `pa`, to be written. Whoever writes sees to the translated code made from them.
+    pub fn bytes_mut(&mut self, pa: GuestPa, len: u32) -> Option<&mut [u8]> {
+        let start = self.pointer(pa, len)?;
+        // SAFETY: as above, and `self` is borrowed mutably.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
+    }
+
+    /// The words of the page at `pa`.
+    pub fn page(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
+        let start = self.pointer(pa.page(), 4096)?;
+        // SAFETY: as above; guest RAM starts at a megabyte, so a page of it is aligned for words.
+        Some(unsafe { &*start.cast() })
+    }
+
+    /// Reads 1, 2 or 4 bytes, little-endian, at any alignment.
+    pub fn load(&self, pa: GuestPa, bytes: u32) -> Option<u32> {
+        let slice = self.bytes(pa, bytes)?;
+        Some(slice.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)))
+    }
+
+    /// Writes the low 1, 2 or 4 bytes of `value`, little-endian.
+    pub fn store(&mut self, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
+        let slice = self.bytes_mut(pa, bytes)?;
+        slice.copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
+        Some(())
+    }
+}
+
+impl GuestMemory for Ram {
+    fn read_word(&self, pa: GuestPa) -> Option<u32> {
+        let start = self.pointer(GuestPa(pa.0 & !3), 4)?;
+        // SAFETY: as above; aligned.
+        Some(unsafe { start.cast::<u32>().read() })
+    }
+}

@@ -1,0 +1,95 @@
+//! The report: what a VM did and where it stands, for its end and for the escape key. A guest that prints nothing can be
+//! diagnosed from it.
+
+use core::fmt;
+
+use super::counters::Class;
+use crate::println;
+use super::{Stop, Vm};
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::PowerOff => write!(f, "powered off"),
+            Stop::Reset => write!(f, "reset"),
+            Stop::ThumbKernel => write!(f, "stopped: its kernel entered Thumb state; only A32 kernels are supported"),
+            Stop::BigEndianKernel => write!(f, "stopped: its kernel switched to big-endian data, which is not supported"),
+            Stop::ExceptionLoop => write!(f, "stopped: its exception vectors fault themselves, endlessly"),
+            Stop::WildJump(pc) => write!(f, "stopped: it ran astray in the code cache, at {pc:#010x}"),
+            Stop::HoleMapped(va) => {
+                write!(f, "stopped: it uses {va}, where the hypervisor lives (0xf0000000 to 0xf4000000)")
+            }
+            Stop::OutOfTables => write!(f, "stopped: no memory for its shadow tables"),
+            Stop::BadAbort { fsr, far } => write!(f, "stopped: abort with status {fsr:#x} at {far:#010x}"),
+        }
+    }
+}
+
+macro_rules! say {
+    ($($argument:tt)*) => { println!("spica: {}", format_args!($($argument)*)) };
+}
+
+/// Prints the report, each line marked as ours.
+pub fn print(vm: &Vm, why: &dyn fmt::Display) {
+    let context = &vm.context;
+    let cpu = &context.cpu;
+    let parts = &vm.parts;
+    let c = &parts.counters;
+    say!("guest {}: {why}", parts.name);
+    let real = spica_addr::CachePc(cpu.pc);
+    let block = parts.translator.block_at(real).map(|block| parts.translator.source(block).0);
+    match block {
+        Some(va) => say!("  pc in the block of {va} (code cache {real}), cpsr {:#010x}, {:?} mode", cpu.cpsr(), cpu.mode()),
+        None => say!("  pc {:#010x}, cpsr {:#010x}, {:?} mode", cpu.pc, cpu.cpsr(), cpu.mode()),
+    }
+    for (at, five) in cpu.regs.chunks(5).enumerate() {
+        say!("  r{:<2} {five:08x?}", 5 * at);
+    }
+    let s = &cpu.cp15;
+    say!(
+        "  sctlr {:08x} ttbr0 {:08x} ttbr1 {:08x} ttbcr {:x} dacr {:08x} contextidr {:08x}",
+        s.sctlr, s.ttbr0, s.ttbr1, s.ttbcr, s.dacr, s.contextidr
+    );
+    say!("  dfsr {:x} dfar {:08x} ifsr {:x} ifar {:08x} spsr {:08x}", s.dfsr, s.dfar, s.ifsr, s.ifar, cpu.page.spsr);
+    say!("  interrupts: {}", parts.machine);
+    say!("  traps, emulated instructions:");
+    for class in Class::ALL {
+        let count = c.emulated[class as usize];
+        if count != 0 {
+            say!("    {:<18} {count}", class.name());
+        }
+    }
+    say!(
+        "  traps, branches: {} direct not linked, {} indirect missed, {} indirect hit",
+        c.links, c.indirect, context.jump_hits
+    );
+    say!(
+        "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
+        c.user_calls, c.undefined, c.hidden_faults, c.guest_aborts, c.mmio, c.code_page_writes
+    );
+    say!(
+        "  {} host interrupts, {} delivered, {} waits, {} VFP switches, {} resets",
+        c.host_interrupts, c.interrupts, c.waits, c.vfp_switches, c.resets
+    );
+    let t = parts.translator.stats();
+    let (blocks, exits, pages) = parts.translator.in_use();
+    say!(
+        "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes",
+        t.translated, t.instructions, t.links, t.unlinks, t.dropped, t.flushes
+    );
+    say!("  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages", parts.translator.layout().pages);
+    let m = parts.shadow.stats();
+    let (used, total) = parts.tables.usage();
+    say!(
+        "  shadow tables: {} spaces, {} KiB of {} KiB; {} section fills, {} page fills, {} around; maintenance {} all, {} page, {} ASID",
+        m.spaces_live,
+        used >> 10,
+        total >> 10,
+        m.section_fills,
+        m.page_fills,
+        m.around_fills,
+        m.invalidate_all,
+        m.invalidate_page,
+        m.invalidate_asid
+    );
+}

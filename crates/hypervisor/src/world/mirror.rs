@@ -1,0 +1,87 @@
+//! State of the real core that follows the guest: DACR, SCTLR.{A, SW}, thread IDs, and whether VFP is on.
+//!
+//! Each is written only when it differs from what the core has; [`Mirror`] remembers that.
+
+use crate::arch::barrier::isb;
+use crate::arch::cp15::{Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
+use crate::world::vfp::Bank;
+use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
+
+/// What the real core has now on behalf of a guest.
+pub struct Mirror {
+    dacr: u32,
+    sctlr: u32,
+    vfp_on: bool,
+    bank: Bank,
+}
+
+impl Mirror {
+    /// The state that boot left.
+    pub fn new() -> Mirror {
+        Mirror { dacr: Dacr::read_raw(), sctlr: Sctlr::read_raw(), vfp_on: false, bank: Bank::new() }
+    }
+
+    /// Sets DACR to a value that leaves Spica's own domain a client.
+    pub fn set_dacr(&mut self, value: u32) {
+        if self.dacr != value {
+            // SAFETY: the caller takes the value from `Shadow::host_dacr`, which never opens domain 15.
+            unsafe { Dacr::write_raw(value) }
+            isb();
+            self.dacr = value;
+        }
+    }
+
+    /// Lets alignment checking and SWP follow the guest's SCTLR (B4.1.130). Spica itself makes no unaligned access and
+    /// uses no SWP.
+    pub fn set_sctlr(&mut self, guest: u32) {
+        let bits = SCTLR_A | SCTLR_SW;
+        let value = self.sctlr & !bits | guest & bits;
+        if self.sctlr != value {
+            // SAFETY: only the two bits above change.
+            unsafe { Sctlr::write_raw(value) }
+            isb();
+            self.sctlr = value;
+        }
+    }
+
+    /// Sets the real TPIDRURO, which the guest's user code reads.
+    pub fn set_thread_id_read_only(&mut self, value: u32) {
+        // SAFETY: a register without effect on the hypervisor.
+        unsafe { Tpidruro::write_raw(value) }
+    }
+
+    /// Sets the real TPIDRURW, which the guest's user code reads and writes.
+    pub fn set_thread_id_read_write(&mut self, value: u32) {
+        // SAFETY: as above.
+        unsafe { Tpidrurw::write_raw(value) }
+    }
+
+    /// The real TPIDRURW.
+    pub fn thread_id_read_write(&self) -> u32 {
+        Tpidrurw::read_raw()
+    }
+
+    /// Turns VFP on for the guest, with its registers loaded. `true` if it was off.
+    pub fn enable_vfp(&mut self) -> bool {
+        if self.vfp_on {
+            return false;
+        }
+        self.vfp_on = true;
+        self.bank.load(FPEXC_EN);
+        true
+    }
+
+    /// Turns VFP off; the registers stay in the core, they are the guest's as long as no other uses VFP.
+    pub fn disable_vfp(&mut self) {
+        if self.vfp_on {
+            self.vfp_on = false;
+            self.bank.park();
+        }
+    }
+
+    /// Forgets the guest's VFP registers: it is reset.
+    pub fn reset_vfp(&mut self) {
+        self.disable_vfp();
+        self.bank = Bank::new();
+    }
+}

@@ -1,0 +1,94 @@
+//! Immediates, conditions, and the constructors of the translator's own instructions.
+
+use spica_isa::{Cond, DpOp, ModImm, Op, Operand2, Reg, asm, decode};
+
+#[test]
+fn modified_immediates() {
+    // A5.2.4
+    for (field, value) in [(0x000, 0), (0x0ff, 0xff), (0x4ff, 0xff00_0000), (0x102, 0x8000_0000), (0xfab, 0x2ac)] {
+        assert_eq!(ModImm::from_field(field).value(), value);
+    }
+    for field in 0..4096 {
+        let imm = ModImm::from_field(field);
+        assert_eq!(imm.field(), field);
+        let canonical = ModImm::encode(imm.value()).expect("has an encoding");
+        assert_eq!(canonical.value(), imm.value());
+        assert!(canonical.field() >> 8 <= field >> 8, "the smallest rotation");
+    }
+    for none in [0x101, 0xffff, 0x1fe, 0x0012_3000, 0x8000_0100, 0xffff_ffff] {
+        assert_eq!(ModImm::encode(none), None, "{none:#x}");
+    }
+}
+
+#[test]
+fn conditions() {
+    for n in 0..16u32 {
+        let psr = n << 28;
+        for (encoding, cond) in Cond::ALL.into_iter().enumerate() {
+            assert_eq!(cond as usize, encoding);
+            // A8.3.1, ConditionPassed(), written as in the manual
+            let flag = |bit: u32| psr >> bit & 1 == 1;
+            let (n, z, c, v) = (flag(31), flag(30), flag(29), flag(28));
+            let result = match encoding >> 1 {
+                0b000 => z,
+                0b001 => c,
+                0b010 => n,
+                0b011 => v,
+                0b100 => c && !z,
+                0b101 => n == v,
+                0b110 => n == v && !z,
+                _ => true,
+            };
+            let expected = if encoding & 1 == 1 { !result } else { result };
+            assert_eq!(cond.holds(psr), expected, "{cond:?} under {psr:#x}");
+            assert_eq!(cond.holds(psr | 0x0fff_ffff), expected, "only the flags count");
+            match cond.inverse() {
+                Some(inverse) => assert_ne!(inverse.holds(psr), cond.holds(psr)),
+                None => assert_eq!(cond, Cond::Al),
+            }
+        }
+    }
+}
+
+#[test]
+fn constructors() {
+    let r = Reg::new;
+    let text = |word: u32| decode(word).to_string();
+    let imm = |value| ModImm::encode(value).expect("has an encoding");
+    assert_eq!(text(asm::movw(Cond::Al, r(3), 0xbeef)), "movw r3, #0xbeef");
+    assert_eq!(text(asm::movt(Cond::Lt, Reg::LR, 0x1)), "movtlt lr, #1");
+    assert_eq!(text(asm::mov_reg(Cond::Ne, Reg::PC, Reg::LR)), "movne pc, lr");
+    assert_eq!(text(asm::add_imm(Cond::Al, Reg::PC, Reg::LR, imm(0x3f00_0000))), "add pc, lr, #0x3f000000");
+    assert_eq!(text(asm::sub_imm(Cond::Eq, r(0), r(1), imm(4))), "subeq r0, r1, #4");
+    assert_eq!(text(asm::svc(Cond::Al, 0xff12_3456)), "svc #0x123456");
+    assert_eq!(text(asm::udf(0xbeef)), "udf #0xbeef");
+    assert_eq!(text(asm::NOP), "nop");
+    assert_eq!(decode(asm::udf(0xffff)).op, Op::Undefined);
+    let op2 = Operand2::Shifted { rm: Reg::LR, shift: spica_isa::ShiftType::Lsl, amount: 0 };
+    let mov = Op::DataProcessing { op: DpOp::Mov, s: false, rd: Reg::PC, rn: r(0), op2 };
+    assert_eq!(decode(asm::mov_reg(Cond::Al, Reg::PC, Reg::LR)).op, mov);
+}
+
+#[test]
+fn branches_reach_32_mib() {
+    for offset in [0, 4, -4, -8, 0x1ff_fffc, -0x200_0000] {
+        let word = asm::b(Cond::Al, offset).expect("in reach");
+        assert_eq!(decode(word).op, Op::Branch { link: false, offset });
+    }
+    for offset in [1, 2, -3, 0x200_0000, -0x200_0004, i32::MIN, i32::MAX] {
+        assert_eq!(asm::b(Cond::Al, offset), None, "{offset:#x}");
+    }
+}
+
+#[test]
+fn loads_and_stores_reach_4095() {
+    for (offset, text) in [(0, "[pc]"), (4095, "[pc, #0xfff]"), (-4095, "[pc, #-0xfff]"), (-4, "[pc, #-4]")] {
+        let load = asm::ldr_str(true, Cond::Al, Reg::new(5), Reg::PC, offset).expect("in reach");
+        assert_eq!(decode(load).to_string(), format!("ldr r5, {text}"));
+        let store = asm::ldr_str(false, Cond::Hi, Reg::PC, Reg::PC, offset).expect("in reach");
+        assert_eq!(decode(store).to_string(), format!("strhi pc, {text}"));
+    }
+    for offset in [4096, -4096, i32::MIN] {
+        assert_eq!(asm::ldr_str(true, Cond::Al, Reg::SP, Reg::PC, offset), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The device tree that describes the machine to a guest's kernel.
+//!
+//! It follows the one that QEMU makes for its `virt` board, so that whatever boots there finds what it expects, with
+//! these differences: PSCI is called by `smc`; the timer is marked `arm,cpu-registers-not-fw-configured`, which makes
+//! Linux use the physical timer and keep user mode away from the counter; and there is no flash, PCI, fw-cfg, PMU, or
+//! MSI frame.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use dtoolkit::ToPropertyValue;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use spica_addr::GuestPa;
+
+use crate::map;
+
+/// What differs from one guest to another.
+#[derive(Clone, Copy, Debug)]
+pub struct FdtSpec<'a> {
+    /// The size of RAM in bytes, from [`map::RAM`] on.
+    pub ram_size: u32,
+    /// The kernel's command line.
+    pub bootargs: &'a str,
+    /// The initial RAM disk: start and length in bytes.
+    pub initrd: Option<(GuestPa, u32)>,
+    /// What kind of CPU the guest sees, such as `arm,cortex-a9`.
+    pub cpu_compatible: &'a str,
+}
+
+/// The handles by which nodes refer to each other, in the order of their making.
+mod phandle {
+    pub const GIC: u32 = 1;
+    pub const CLOCK: u32 = 2;
+    pub const GPIO: u32 = 3;
+}
+
+/// The kinds of interrupt that the first cell of an interrupt specifier names.
+const SPI: u32 = 0;
+const PPI: u32 = 1;
+/// Flags of an interrupt specifier.
+const EDGE_RISING: u32 = 1;
+const LEVEL_HIGH: u32 = 4;
+/// For a PPI: it goes to CPU 0.
+const CPU_0: u32 = 1 << 8;
+
+const GPIO_ACTIVE_HIGH: u32 = 0;
+/// Linux's code of the power key.
+const KEY_POWER: u32 = 116;
+/// The clock of the UART and of the bus, in Hz.
+const APB_HZ: u32 = 24_000_000;
+
+/// A node under construction: names are ours, so they are valid by construction.
+struct Node(DeviceTreeNode);
+
+impl Node {
+    fn new(name: impl Into<String>) -> Self {
+        Self(DeviceTreeNode::new_unchecked(name))
+    }
+
+    fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
+        self.0.add_property(DeviceTreeProperty::new_unchecked(name, value));
+        self
+    }
+
+    /// A property whose presence says it all.
+    fn flag(self, name: &str) -> Self {
+        self.with(name, [0u8; 0])
+    }
+
+    /// A list of strings.
+    fn strings(self, name: &str, strings: &[&str]) -> Self {
+        let bytes: Vec<u8> = strings.iter().flat_map(|string| string.bytes().chain([0])).collect();
+        self.with(name, bytes)
+    }
+
+    /// `reg` with one frame.
+    fn reg(self, base: GuestPa, size: u32) -> Self {
+        self.with("reg", [0, base.0, 0, size])
+    }
+
+    fn child(mut self, child: Self) -> Self {
+        self.0.add_child(child.0);
+        self
+    }
+}
+
+/// Builds the device tree blob.
+#[must_use]
+pub fn build(spec: &FdtSpec<'_>) -> Vec<u8> {
+    let mut root = Node::new("")
+        .with("compatible", "linux,dummy-virt")
+        .with("model", "linux,dummy-virt")
+        .with("#address-cells", 2u32)
+        .with("#size-cells", 2u32)
+        .with("interrupt-parent", phandle::GIC)
+        .child(chosen(spec))
+        .child(Node::new("aliases").strings("serial0", &[&uart_path()]))
+        .child(Node::new(format!("memory@{:x}", map::RAM.0)).with("device_type", "memory").reg(map::RAM, spec.ram_size))
+        .child(cpus(spec))
+        .child(psci())
+        .child(timer())
+        .child(clock())
+        .child(interrupt_controller())
+        .child(uart())
+        .child(rtc())
+        .child(gpio())
+        .child(power_key());
+    for slot in 0..map::VIRTIO_SLOTS {
+        root = root.child(virtio(slot));
+    }
+    let mut tree = DeviceTree::new();
+    tree.root = root.0;
+    tree.to_dtb()
+}
+
+fn uart_path() -> String {
+    format!("/pl011@{:x}", map::UART.0)
+}
+
+fn chosen(spec: &FdtSpec<'_>) -> Node {
+    let chosen = Node::new("chosen").strings("stdout-path", &[&uart_path()]).with("bootargs", spec.bootargs);
+    match spec.initrd {
+        Some((start, len)) => {
+            chosen.with("linux,initrd-start", start.0).with("linux,initrd-end", start.wrapping_add(len).0)
+        }
+        None => chosen,
+    }
+}
+
+fn cpus(spec: &FdtSpec<'_>) -> Node {
+    let cpu = Node::new("cpu@0").with("device_type", "cpu").with("compatible", spec.cpu_compatible).with("reg", 0u32);
+    Node::new("cpus").with("#address-cells", 1u32).with("#size-cells", 0u32).child(cpu)
+}
+
+fn psci() -> Node {
+    // The function numbers are for kernels that know PSCI 0.1 only.
+    Node::new("psci")
+        .strings("compatible", &["arm,psci-1.0", "arm,psci-0.2", "arm,psci"])
+        .with("method", "smc")
+        .with("cpu_suspend", 0x8400_0001u32)
+        .with("cpu_off", 0x8400_0002u32)
+        .with("cpu_on", 0x8400_0003u32)
+}
+
+fn timer() -> Node {
+    let ppi = |number| [PPI, number, LEVEL_HIGH | CPU_0];
+    let interrupts =
+        [map::TIMER_SECURE_PPI, map::TIMER_NONSECURE_PPI, map::TIMER_VIRTUAL_PPI, map::TIMER_HYP_PPI].map(ppi);
+    Node::new("timer")
+        .with("compatible", "arm,armv7-timer")
+        .with("interrupts", interrupts.as_flattened())
+        .flag("always-on")
+        .flag("arm,cpu-registers-not-fw-configured")
+}
+
+fn clock() -> Node {
+    Node::new("apb-pclk")
+        .with("compatible", "fixed-clock")
+        .with("#clock-cells", 0u32)
+        .with("clock-frequency", APB_HZ)
+        .with("clock-output-names", "clk24mhz")
+        .with("phandle", phandle::CLOCK)
+}
+
+fn interrupt_controller() -> Node {
+    Node::new(format!("intc@{:x}", map::GICD.0))
+        .with("compatible", "arm,cortex-a15-gic")
+        .flag("interrupt-controller")
+        .with("#interrupt-cells", 3u32)
+        .with("#address-cells", 0u32)
+        .with("reg", [0, map::GICD.0, 0, map::GIC_FRAME, 0, map::GICC.0, 0, map::GIC_FRAME])
+        .with("phandle", phandle::GIC)
+}
+
+/// A node of a PrimeCell with its one interrupt.
+fn primecell(kind: &str, base: GuestPa, spi: u32) -> Node {
+    Node::new(format!("{kind}@{:x}", base.0))
+        .strings("compatible", &[&format!("arm,{kind}"), "arm,primecell"])
+        .reg(base, map::PRIMECELL_FRAME)
+        .with("interrupts", [SPI, spi, LEVEL_HIGH])
+}
+
+fn uart() -> Node {
+    primecell("pl011", map::UART, map::UART_SPI)
+        .with("clocks", [phandle::CLOCK, phandle::CLOCK])
+        .strings("clock-names", &["uartclk", "apb_pclk"])
+}
+
+fn rtc() -> Node {
+    primecell("pl031", map::RTC, map::RTC_SPI).with("clocks", phandle::CLOCK).with("clock-names", "apb_pclk")
+}
+
+fn gpio() -> Node {
+    primecell("pl061", map::GPIO, map::GPIO_SPI)
+        .with("clocks", phandle::CLOCK)
+        .with("clock-names", "apb_pclk")
+        .flag("gpio-controller")
+        .with("#gpio-cells", 2u32)
+        .with("phandle", phandle::GPIO)
+}
+
+fn power_key() -> Node {
+    let key = Node::new("poweroff")
+        .with("label", "GPIO Key Poweroff")
+        .with("linux,code", KEY_POWER)
+        .with("gpios", [phandle::GPIO, map::POWER_KEY_LINE, GPIO_ACTIVE_HIGH]);
+    Node::new("gpio-keys").with("compatible", "gpio-keys").child(key)
+}
+
+fn virtio(slot: u32) -> Node {
+    let base = map::VIRTIO.wrapping_add(slot * map::VIRTIO_FRAME);
+    Node::new(format!("virtio_mmio@{:x}", base.0))
+        .with("compatible", "virtio,mmio")
+        .reg(base, map::VIRTIO_FRAME)
+        .with("interrupts", [SPI, map::VIRTIO_SPI + slot, EDGE_RISING])
+        .flag("dma-coherent")
+}
+
+#[cfg(test)]
+mod tests;

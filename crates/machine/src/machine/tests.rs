@@ -1,0 +1,216 @@
+use super::*;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+const HZ: u64 = map::COUNTER_HZ as u64;
+
+fn machine() -> Machine {
+    Machine::new(MachineConfig { rtc_base_seconds: 1_700_000_000 })
+}
+
+fn write(machine: &mut Machine, pa: u32, value: u32, now: u64) {
+    machine.mmio_write(GuestPa(pa), 4, value, now).unwrap();
+}
+
+fn read(machine: &mut Machine, pa: u32, now: u64) -> u32 {
+    machine.mmio_read(GuestPa(pa), 4, now).unwrap()
+}
+
+/// Brings up the interrupt controller as Linux does, with these interrupts enabled.
+fn with_interrupts(intids: &[u32]) -> Machine {
+    let mut machine = machine();
+    write(&mut machine, 0x0800_0000, 1, 0);
+    for intid in intids {
+        write(&mut machine, 0x0800_0100 + intid / 32 * 4, 1 << (intid % 32), 0);
+        machine.mmio_write(GuestPa(0x0800_0400 + intid), 1, 0xa0, 0).unwrap();
+    }
+    write(&mut machine, 0x0801_0004, 0xf0, 0);
+    write(&mut machine, 0x0801_0000, 1, 0);
+    machine
+}
+
+fn acknowledge(machine: &mut Machine, now: u64) -> u32 {
+    read(machine, 0x0801_000c, now)
+}
+
+#[test]
+fn nothing_answers_between_the_devices() {
+    let mut machine = machine();
+    for pa in [0, 0x07ff_fffc, 0x0802_0000, 0x0900_1000, 0x0902_0000, 0x0a00_4000, 0x4000_0000, 0xffff_fffc] {
+        assert_eq!(machine.mmio_read(GuestPa(pa), 4, 0), None, "{pa:#x}");
+        assert_eq!(machine.mmio_write(GuestPa(pa), 4, 0, 0), None, "{pa:#x}");
+    }
+}
+
+#[test]
+fn misaligned_and_odd_sized_accesses_are_refused() {
+    let mut machine = machine();
+    for (pa, bytes) in [(0x0900_0fe1, 4), (0x0900_0fe2, 4), (0x0900_0fe1, 2), (0x0900_0fe0, 8), (0x0900_0fe0, 0)] {
+        assert_eq!(machine.mmio_read(GuestPa(pa), bytes, 0), None, "{pa:#x} {bytes}");
+    }
+    assert_eq!(machine.mmio_read(GuestPa(0x0900_0fe0), 1, 0), Some(0x11));
+    assert_eq!(machine.mmio_read(GuestPa(0x0900_0fe0), 2, 0), Some(0x11));
+}
+
+#[test]
+fn every_device_is_where_the_map_says() {
+    let mut machine = machine();
+    assert_eq!(read(&mut machine, 0x0800_0fe8, 0), 0x2b);
+    assert_eq!(read(&mut machine, 0x0801_00fc, 0) & 0xf_0fff, 0x2_043b);
+    assert_eq!(read(&mut machine, 0x0900_0fe0, 0), 0x11);
+    assert_eq!(read(&mut machine, 0x0901_0fe0, 0), 0x31);
+    assert_eq!(read(&mut machine, 0x0903_0fe0, 0), 0x61);
+    for slot in 0..32 {
+        assert_eq!(read(&mut machine, 0x0a00_0000 + slot * 0x200, 0), 0x7472_6976);
+        assert_eq!(read(&mut machine, 0x0a00_0008 + slot * 0x200, 0), 0);
+    }
+}
+
+#[test]
+fn physical_timer_interrupts_at_its_deadline() {
+    let mut machine = with_interrupts(&[29]);
+    machine.timer_write(TimerReg::CntpTval, 1_000, 500);
+    machine.timer_write(TimerReg::CntpCtl, 1, 500);
+    assert_eq!(machine.next_deadline(), Some(1_500));
+    machine.update(1_499);
+    assert!(!machine.irq_asserted());
+    machine.update(1_500);
+    assert!(machine.irq_asserted());
+    assert_eq!(machine.next_deadline(), None, "it has fired");
+    assert_eq!(acknowledge(&mut machine, 1_510), 29);
+    assert!(!machine.irq_asserted());
+    // The handler moves the deadline, which takes the line down, and ends the interrupt.
+    machine.timer_write(TimerReg::CntpTval, 1_000, 1_520);
+    write(&mut machine, 0x0801_0010, 29, 1_530);
+    assert!(!machine.irq_asserted());
+    assert_eq!(machine.next_deadline(), Some(2_520));
+    machine.update(2_520);
+    assert!(machine.irq_asserted());
+}
+
+#[test]
+fn virtual_timer_is_interrupt_27() {
+    let mut machine = with_interrupts(&[27, 29]);
+    machine.timer_write(TimerReg::CntvCval, 100, 0);
+    machine.timer_write(TimerReg::CntvCtl, 1, 0);
+    assert_eq!(acknowledge(&mut machine, 100), 27, "an access lets time pass as well");
+}
+
+#[test]
+fn a_timer_written_into_the_past_interrupts_at_once() {
+    let mut machine = with_interrupts(&[29]);
+    machine.timer_write(TimerReg::CntpCtl, 1, 500);
+    assert!(machine.irq_asserted());
+    machine.timer_write(TimerReg::CntpCtl, 3, 501);
+    assert!(!machine.irq_asserted(), "masked");
+}
+
+#[test]
+fn console_input_interrupts_until_it_is_read() {
+    let mut machine = with_interrupts(&[33]);
+    write(&mut machine, 0x0900_0038, 0x50, 0);
+    assert!(machine.console_input(b'x'));
+    assert!(!machine.console_input(b'y'), "no FIFO yet: one character fits");
+    assert!(machine.irq_asserted());
+    assert_eq!(acknowledge(&mut machine, 0), 33);
+    assert_eq!(read(&mut machine, 0x0900_0000, 0), u32::from(b'x'));
+    write(&mut machine, 0x0801_0010, 33, 0);
+    assert!(!machine.irq_asserted());
+    assert!(machine.console_input(b'y') && machine.irq_asserted());
+}
+
+#[test]
+fn console_output_comes_in_order() {
+    let mut machine = machine();
+    for &byte in b"Linux" {
+        machine.mmio_write(GuestPa(0x0900_0000), 1, byte.into(), 0).unwrap();
+    }
+    assert!(machine.has_output());
+    let mut bytes = Vec::new();
+    machine.take_output(|byte| bytes.push(byte));
+    assert_eq!(bytes, b"Linux");
+    assert!(!machine.has_output());
+}
+
+#[test]
+fn clock_runs_with_the_counter_and_its_alarm_is_a_deadline() {
+    let mut machine = with_interrupts(&[34]);
+    assert_eq!(read(&mut machine, 0x0901_0000, 0), 1_700_000_000);
+    assert_eq!(read(&mut machine, 0x0901_0000, HZ - 1), 1_700_000_000);
+    assert_eq!(read(&mut machine, 0x0901_0000, HZ), 1_700_000_001);
+    assert_eq!(read(&mut machine, 0x0901_0000, 100 * HZ + 5), 1_700_000_100);
+    write(&mut machine, 0x0901_0004, 1_700_000_200, 100 * HZ + 6);
+    write(&mut machine, 0x0901_0010, 1, 100 * HZ + 7);
+    assert_eq!(machine.next_deadline(), Some(200 * HZ));
+    machine.timer_write(TimerReg::CntpCval, 150 * HZ, 101 * HZ);
+    machine.timer_write(TimerReg::CntpCtl, 1, 101 * HZ);
+    assert_eq!(machine.next_deadline(), Some(150 * HZ), "the earlier of the two");
+    machine.update(200 * HZ - 1);
+    assert!(!machine.irq_asserted());
+    machine.update(200 * HZ);
+    assert_eq!(acknowledge(&mut machine, 200 * HZ), 34);
+}
+
+#[test]
+fn power_key_interrupts_on_both_edges() {
+    let mut machine = with_interrupts(&[39]);
+    write(&mut machine, 0x0903_0408, 1 << 3, 0);
+    write(&mut machine, 0x0903_0410, 1 << 3, 0);
+    machine.press_power_key();
+    assert!(machine.irq_asserted());
+    write(&mut machine, 0x0903_041c, 1 << 3, 0);
+    assert!(!machine.irq_asserted());
+    machine.release_power_key();
+    assert!(machine.irq_asserted());
+}
+
+#[test]
+fn report_names_who_waits() {
+    let mut machine = with_interrupts(&[29]);
+    machine.timer_write(TimerReg::CntpCtl, 1, 77);
+    assert!(machine.console_input(b'x'));
+    write(&mut machine, 0x0900_0038, 0x50, 77);
+    let report = machine.to_string();
+    assert!(report.contains("pending: 29 33\n"), "{report}");
+    assert!(report.contains("pending but disabled: 33\n"), "{report}");
+    assert!(report.contains("mask 0xf0"), "{report}");
+    assert!(report.contains("physical timer: control 0x5, compare 0, counter 77"), "{report}");
+}
+
+#[test]
+fn no_access_panics() {
+    let mut machine = machine();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let frames = [0x0800_0000u32, 0x0801_0000, 0x0900_0000, 0x0901_0000, 0x0903_0000, 0x0a00_0000];
+    let regs = [
+        TimerReg::Cntfrq,
+        TimerReg::Cntkctl,
+        TimerReg::CntpTval,
+        TimerReg::CntpCtl,
+        TimerReg::CntvTval,
+        TimerReg::CntvCtl,
+        TimerReg::CntpCval,
+        TimerReg::CntvCval,
+    ];
+    for _ in 0..200_000 {
+        let pick = random();
+        let pa = GuestPa(frames[pick as usize % frames.len()] + (pick >> 8) as u32 % 0x1100);
+        let bytes = 1 << ((pick >> 40) % 3);
+        let now = random() >> (pick >> 58);
+        match pick >> 44 & 7 {
+            0..3 => drop(machine.mmio_read(pa, bytes, now)),
+            3..6 => drop(machine.mmio_write(pa, bytes, random() as u32, now)),
+            6 => machine.timer_write(regs[(pick >> 50) as usize % regs.len()], random(), now),
+            _ => drop(machine.console_input(pick as u8)),
+        }
+        let deadline = machine.next_deadline();
+        assert!(deadline.is_none_or(|deadline| deadline > machine.updated), "a deadline lies ahead");
+    }
+    machine.take_output(drop);
+}

@@ -1,0 +1,262 @@
+//! Filling: what to do about an access of the guest that the host's MMU did not let through.
+//!
+//! This is the first stop of every data and prefetch abort from a guest. The guest's own tables decide. If the bare
+//! core would have faulted, the guest gets that fault. If not, the shadow was behind (no entry yet, or one with less
+//! permission than the guest's tables have by now), and is brought up; or the access is one that must not go through
+//! natively, and somebody has to emulate it.
+//!
+//! Filling an invalid entry needs no TLB maintenance, as no TLB holds invalid entries. A valid entry is broken, flushed
+//! and only then replaced.
+
+use crate::fault::Fault;
+use crate::host::{self, FirstLevel};
+use crate::regime::{Access, AccessKind, Regime};
+use crate::shadow::Shadow;
+use crate::space::{Key, Origin, View};
+use crate::table::{HostTlb, Table, TableMemory};
+use crate::walk::{GuestMemory, Mapping, PageSize, Permission, lookup, translate};
+use spica_addr::{GuestPa, GuestVa, HostPa};
+
+/// What became of an access that faulted on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Fill {
+    /// The tables now allow it: run the instruction again. (If it was a domain fault, the host's DACR may have to be
+    /// brought up to the guest's as well.)
+    Mapped,
+    /// The bare core would have faulted: the guest must see this.
+    GuestFault(Fault),
+    /// The guest may, but the address is not RAM: a device, or nothing at all.
+    Device(GuestPa),
+    /// The guest may write there, but code was translated from that page: emulate the store, and drop the code.
+    CodePageWrite(GuestPa),
+    /// The guest may, but the hypervisor lives at that virtual address: emulate the access.
+    Hole(GuestPa),
+    /// Kernel view: the guest may fetch its instruction there, which means that it has to be translated.
+    KernelFetch(GuestPa),
+    /// There is no memory for a table ([`OutOfTables`](crate::OutOfTables)).
+    OutOfTables,
+}
+
+/// The number of small pages, aligned, that fault-around considers.
+const AROUND: usize = 16;
+
+/// A host mapping as the guest's tables and the hypervisor's own needs make it.
+struct Wanted {
+    host: HostPa,
+    domain: u8,
+    writable: bool,
+    xn: bool,
+}
+
+impl Shadow {
+    /// Brings the active space's `view` up to the guest's tables at `va`, for an access of `kind` that the host refused.
+    /// `regime` must be the one that was last activated, but for DACR, whose present value counts.
+    ///
+    /// To be called for translation, permission and domain faults of the host alike; alignment faults and external
+    /// aborts are not its business.
+    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
+    pub fn fill(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        view: View,
+        va: GuestVa,
+        kind: AccessKind,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        debug_assert!(self.is_active(Key::of(regime)), "fill under a regime that is not active: {regime:?}");
+        if regime.mmu_on() {
+            self.set_dacr(regime.dacr, tables, tlb);
+        }
+        let privileged = view == View::Kernel;
+        let mapping = match translate(mem, regime, va, Access { kind, privileged }) {
+            Ok(mapping) => mapping,
+            Err(fault) => {
+                self.stats.guest_faults += 1;
+                return Fill::GuestFault(fault);
+            }
+        };
+        if privileged && kind == AccessKind::Fetch {
+            return Fill::KernelFetch(mapping.pa);
+        }
+        if self.in_hole(va) {
+            return Fill::Hole(mapping.pa);
+        }
+        let Some(wanted) = self.wanted(regime, view, &mapping) else {
+            return Fill::Device(mapping.pa);
+        };
+        if kind == AccessKind::Write && !wanted.writable {
+            // The guest's own permission was checked above.
+            return Fill::CodePageWrite(mapping.pa);
+        }
+        let as_section = mapping.size.is_first_level() && !self.ram.any_protected(mapping.pa);
+        if as_section {
+            self.fill_section(view, va, &mapping, &wanted, tables, tlb);
+            return Fill::Mapped;
+        }
+        self.fill_pages(mem, regime, view, va, &mapping, &wanted, tables, tlb)
+    }
+
+    /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.
+    fn wanted(&self, regime: &Regime, view: View, mapping: &Mapping) -> Option<Wanted> {
+        let permission = mapping.permission(regime, view == View::Kernel);
+        if permission == Permission::None {
+            return None;
+        }
+        let flat = !regime.mmu_on();
+        Some(Wanted {
+            host: self.ram.host(mapping.pa)?,
+            // The guest's DACR has no say over the flat space; and domain 15 is taken on the host, so that access to
+            // it is decided now, and again after each change of its DACR field.
+            domain: if flat { host::OWN_DOMAIN } else { mapping.domain },
+            writable: permission == Permission::ReadWrite && !self.ram.is_protected(mapping.pa),
+            xn: view == View::Kernel || mapping.never_executes(regime, false),
+        })
+    }
+
+    fn fill_section(
+        &mut self,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        wanted: &Wanted,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        let mb = (va.0 >> 20) as usize;
+        let word = host::section(wanted.host, wanted.domain, wanted.writable, wanted.xn);
+        let active = self.active_index();
+        let space = &mut self.spaces[active];
+        let view = &mut space.views[view as usize];
+        let origin = Origin { global: mapping.global, size: mapping.size };
+        match view.first_level_word(mb, tables) {
+            // Where nG or the guest's size is another by now, the older entry is what a TLB may hold as well.
+            present if present == word => {
+                self.stats.idle_fills += 1;
+                return;
+            }
+            0 => {}
+            _ => view.drop_megabyte(mb, tables, tlb),
+        }
+        if wanted.writable {
+            self.ram.note_section_writer(mapping.pa, mb);
+        }
+        view.set_section(mb, word, origin, tables);
+        space.fills += 1;
+        self.stats.section_fills += 1;
+    }
+
+    /// The second-level table of `mb` in the active space, made if need be.
+    fn second_level(
+        &mut self,
+        view: View,
+        mb: usize,
+        domain: u8,
+        origin: Origin,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Option<Table> {
+        let active = self.active_index();
+        let tables_of_view = &mut self.spaces[active].views[view as usize];
+        match tables_of_view.first_level(mb, tables) {
+            FirstLevel::Table { table, domain: present } if present == domain => return Some(table),
+            FirstLevel::Invalid => {}
+            // A section, or pages under another domain: the guest replaced its first-level entry.
+            _ => tables_of_view.drop_megabyte(mb, tables, tlb),
+        }
+        let table = self.alloc_second(tables, tlb)?;
+        self.spaces[active].views[view as usize].set_table(mb, table, domain, origin, tables);
+        Some(table)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's answer to it, and the two seams")]
+    fn fill_pages(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        wanted: &Wanted,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        let mb = (va.0 >> 20) as usize;
+        let origin = |mapping: &Mapping| Origin { global: mapping.global, size: mapping.size };
+        let Some(table) = self.second_level(view, mb, wanted.domain, origin(mapping), tables, tlb) else {
+            return Fill::OutOfTables;
+        };
+        let active = self.active_index();
+        let index = (va.0 >> 12 & 0xff) as usize;
+        let word = host::page(wanted.host, wanted.writable, wanted.xn);
+        let present = tables.read(&table, index);
+        self.note_page(view, va, mapping, wanted);
+        if present == word {
+            self.stats.idle_fills += 1;
+            return Fill::Mapped;
+        }
+        if present != 0 {
+            tables.write(&table, index, 0);
+            tlb.flush_page(va.page().0, self.spaces[active].views[view as usize].asid);
+        }
+        self.spaces[active].fills += 1;
+        self.stats.page_fills += 1;
+        if !self.fault_around {
+            tables.write(&table, index, word);
+            return Fill::Mapped;
+        }
+        let first = index & !(AROUND - 1);
+        let mut entries = [0; AROUND];
+        for (offset, entry) in entries.iter_mut().enumerate() {
+            let neighbour = first + offset;
+            *entry = if neighbour == index { word } else { tables.read(&table, neighbour) };
+            if *entry == 0 {
+                let va = GuestVa((mb as u32) << 20 | (neighbour as u32) << 12);
+                *entry = self.neighbour(mem, regime, view, va, wanted.domain).unwrap_or(0);
+            }
+        }
+        // Valid entries in between are stored again as they are, which changes nothing.
+        let valid = |entry: &u32| *entry != 0;
+        let start = entries.iter().position(valid).unwrap_or(0);
+        let end = entries.iter().rposition(valid).map_or(0, |last| last + 1);
+        tables.write_run(&table, first + start, &entries[start..end]);
+        Fill::Mapped
+    }
+
+    /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
+    fn neighbour(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        view: View,
+        va: GuestVa,
+        domain: u8,
+    ) -> Option<u32> {
+        let mapping = lookup(mem, regime, va).ok()?;
+        // Entries whose access flag is clear are never held in a TLB.
+        if !mapping.accessed {
+            return None;
+        }
+        let wanted = self.wanted(regime, view, &mapping)?;
+        // All pages of a megabyte share the first-level entry, and with it the domain; but nothing makes the guest's
+        // memory stand still between two walks.
+        if wanted.domain != domain {
+            return None;
+        }
+        self.note_page(view, va, &mapping, &wanted);
+        self.stats.around_fills += 1;
+        Some(host::page(wanted.host, wanted.writable, wanted.xn))
+    }
+
+    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted) {
+        let active = self.active_index();
+        let origin = Origin { global: mapping.global, size: mapping.size };
+        let split = mapping.size != PageSize::Small4K;
+        self.spaces[active].views[view as usize].note((va.0 >> 20) as usize, origin, split);
+        if wanted.writable {
+            self.ram.note_page_writer(mapping.pa, va.0 >> 12);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Write protection of the pages from which code was translated.
+//!
+//! A translated block is a cache of guest memory. Where the guest's own cache maintenance does not tell when that
+//! memory changes, the page is mapped read-only everywhere: in every space, in both views, whatever the guest's tables
+//! and its domains say. The guest's store then faults, [`Shadow::fill`] answers
+//! [`Fill::CodePageWrite`](crate::Fill::CodePageWrite), and the translator drops the blocks.
+//!
+//! Protection is by guest *physical* page, so aliases do not get around it. While any page of a megabyte is protected,
+//! guest sections over that megabyte are mapped by small pages.
+
+use crate::host;
+use crate::ram::Writers;
+use crate::shadow::Shadow;
+use crate::table::{HostTlb, TableMemory};
+use spica_addr::{GuestPa, HostPa};
+
+impl Shadow {
+    /// Makes the guest page that holds `pa` unwritable until [`Shadow::unprotect_code_page`]. When this returns, no TLB
+    /// holds a writable translation of it. False if it was protected already, or is not RAM.
+    pub fn protect_code_page(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
+        let pa = pa.page();
+        let Some(page) = self.ram.host(pa) else { return false };
+        if !self.ram.set_protected(pa, true) {
+            return false;
+        }
+        self.stats.protections += 1;
+        self.drop_writable_sections(pa, HostPa(page.0 & !0xf_ffff), tables, tlb);
+        self.downgrade_pages(pa, page, tables, tlb);
+        true
+    }
+
+    /// Allows writable mappings of the page again; they appear when the guest next writes. False if it was not
+    /// protected.
+    pub fn unprotect_code_page(&mut self, pa: GuestPa) -> bool {
+        self.ram.set_protected(pa, false)
+    }
+
+    /// [`Shadow::unprotect_code_page`] for every page: the code cache was emptied.
+    pub fn unprotect_all_code_pages(&mut self) {
+        self.ram.unprotect_all();
+    }
+
+    /// Whether the page that holds `pa` is write-protected.
+    #[must_use]
+    pub fn is_code_page(&self, pa: GuestPa) -> bool {
+        self.ram.is_protected(pa)
+    }
+
+    fn drop_writable_sections(
+        &mut self,
+        pa: GuestPa,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        let writers = self.ram.take_section_writers(pa);
+        if writers == Writers::Nowhere {
+            return;
+        }
+        self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
+        for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
+            if let Writers::At(mb) = writers {
+                view.drop_writable_section(mb as usize, base, tables, tlb);
+                continue;
+            }
+            let mut next = 0;
+            while let Some(mb) = view.next_populated(next) {
+                view.drop_writable_section(mb, base, tables, tlb);
+                next = mb + 1;
+            }
+        }
+    }
+
+    fn downgrade_pages(&mut self, pa: GuestPa, page: HostPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let writers = self.ram.take_page_writers(pa);
+        if writers == Writers::Nowhere {
+            return;
+        }
+        self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
+        for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
+            if let Writers::At(number) = writers {
+                view.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, page, tables, tlb);
+                continue;
+            }
+            let mut next = 0;
+            while let Some(mb) = view.next_populated(next) {
+                for index in 0..256 {
+                    view.downgrade_page(mb, index, page, tables, tlb);
+                }
+                next = mb + 1;
+            }
+        }
+    }
+}
+
+// A protected page's entries are told from writable ones by AP alone.
+const _: () = assert!(host::read_only_page(host::page(HostPa(0), true, false)) == host::page(HostPa(0), false, false));

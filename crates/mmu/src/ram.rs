@@ -1,0 +1,199 @@
+//! The guest's RAM: where each megabyte really lies, which pages hold translated code, and who may be writing to them.
+//!
+//! Everything that ends in a shadow entry passes through [`Ram::host`]; it is the one place where a guest physical
+//! address becomes a host physical address, and so the place that keeps guests apart.
+//!
+//! To write-protect a page, every writable mapping of it must be found. A full reverse map would cost memory and time
+//! on each fill, so each page and each megabyte carries a *hint* instead: no writable mapping, all of them at this one
+//! virtual address (in whichever spaces and views), or anywhere. Kernel text has one virtual address in practice, so
+//! protecting a page costs one look per space; "anywhere" costs a scan of what is populated. Hints only ever grow too
+//! broad: unmapping does not narrow them, a protection does.
+
+use alloc::{vec, vec::Vec};
+use spica_addr::{GuestPa, HostPa};
+
+/// A run of guest RAM that is contiguous on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where the guest sees it; a multiple of 1 MiB.
+    pub guest: GuestPa,
+    /// Where it lies on the host; a multiple of 1 MiB.
+    pub host: HostPa,
+    /// Its length.
+    pub megabytes: u32,
+}
+
+/// A mistake in a list of [`Chunk`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RamError {
+    /// The chunk's addresses are not multiples of 1 MiB, or it is empty, or it passes the end of the address space.
+    BadChunk(Chunk),
+    /// The chunk covers guest addresses or host memory that another chunk has already.
+    Overlap(Chunk),
+}
+
+/// Where writable mappings of a page or a megabyte may exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    Nowhere,
+    /// Only at this virtual page (or megabyte) number, in any space and view.
+    At(u32),
+    Anywhere,
+}
+
+/// [`Writers`] in 32 bits: virtual page numbers have 20.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hint(u32);
+
+impl Hint {
+    const NOWHERE: Self = Self(u32::MAX);
+    const ANYWHERE: Self = Self(u32::MAX - 1);
+
+    fn note(&mut self, number: u32) {
+        *self = match self.writers() {
+            Writers::Nowhere => Self(number),
+            Writers::At(known) if known == number => *self,
+            _ => Self::ANYWHERE,
+        };
+    }
+
+    fn writers(self) -> Writers {
+        match self {
+            Self::NOWHERE => Writers::Nowhere,
+            Self::ANYWHERE => Writers::Anywhere,
+            Self(number) => Writers::At(number),
+        }
+    }
+
+    fn take(&mut self) -> Writers {
+        core::mem::replace(self, Self::NOWHERE).writers()
+    }
+}
+
+const PAGES_PER_MEGABYTE: usize = 256;
+
+/// One megabyte of guest RAM.
+#[derive(Clone)]
+struct Megabyte {
+    host: HostPa,
+    section_writers: Hint,
+    page_writers: Vec<Hint>,
+    protected: [u32; PAGES_PER_MEGABYTE / 32],
+    protected_count: u16,
+}
+
+/// The guest's RAM.
+pub(crate) struct Ram {
+    /// The guest megabyte number of `megabytes[0]`.
+    first: usize,
+    megabytes: Vec<Option<Megabyte>>,
+}
+
+impl Ram {
+    pub(crate) fn new(chunks: &[Chunk]) -> Result<Self, RamError> {
+        let first = chunks.iter().map(|chunk| chunk.guest.0 >> 20).min().unwrap_or(0) as usize;
+        let mut ram = Self { first, megabytes: Vec::new() };
+        let mut host_used = crate::bitmap::MegabyteSet::new();
+        for &chunk in chunks {
+            let fits = |start: u32| start & 0xf_ffff == 0 && chunk.megabytes <= 4096 - (start >> 20);
+            if chunk.megabytes == 0 || !fits(chunk.guest.0) || !fits(chunk.host.0) {
+                return Err(RamError::BadChunk(chunk));
+            }
+            let start = (chunk.guest.0 >> 20) as usize - first;
+            let end = start + chunk.megabytes as usize;
+            if ram.megabytes.len() < end {
+                ram.megabytes.resize(end, None);
+            }
+            for (index, slot) in ram.megabytes[start..end].iter_mut().enumerate() {
+                let host = chunk.host.wrapping_add((index as u32) << 20);
+                let host_mb = (host.0 >> 20) as usize;
+                if slot.is_some() || host_used.contains(host_mb) {
+                    return Err(RamError::Overlap(chunk));
+                }
+                host_used.insert(host_mb);
+                *slot = Some(Megabyte {
+                    host,
+                    section_writers: Hint::NOWHERE,
+                    page_writers: vec![Hint::NOWHERE; PAGES_PER_MEGABYTE],
+                    protected: [0; PAGES_PER_MEGABYTE / 32],
+                    protected_count: 0,
+                });
+            }
+        }
+        Ok(ram)
+    }
+
+    fn megabyte(&self, pa: GuestPa) -> Option<&Megabyte> {
+        self.megabytes.get(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_ref()
+    }
+
+    fn megabyte_mut(&mut self, pa: GuestPa) -> Option<&mut Megabyte> {
+        self.megabytes.get_mut(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_mut()
+    }
+
+    /// Where `pa` really lies; `None` where the guest has no RAM.
+    pub(crate) fn host(&self, pa: GuestPa) -> Option<HostPa> {
+        Some(self.megabyte(pa)?.host.wrapping_add(pa.0 & 0xf_ffff))
+    }
+
+    pub(crate) fn is_protected(&self, pa: GuestPa) -> bool {
+        let page = page_in_megabyte(pa);
+        self.megabyte(pa).is_some_and(|mb| mb.protected[page / 32] >> (page % 32) & 1 != 0)
+    }
+
+    /// Whether any page in the megabyte of `pa` is protected.
+    pub(crate) fn any_protected(&self, pa: GuestPa) -> bool {
+        self.megabyte(pa).is_some_and(|mb| mb.protected_count != 0)
+    }
+
+    /// Protects or unprotects the page; whether that changed anything. `false` also where there is no RAM.
+    pub(crate) fn set_protected(&mut self, pa: GuestPa, protect: bool) -> bool {
+        let page = page_in_megabyte(pa);
+        if self.is_protected(pa) == protect {
+            return false;
+        }
+        let Some(mb) = self.megabyte_mut(pa) else { return false };
+        mb.protected[page / 32] ^= 1 << (page % 32);
+        if protect {
+            mb.protected_count += 1;
+        } else {
+            mb.protected_count -= 1;
+        }
+        true
+    }
+
+    pub(crate) fn unprotect_all(&mut self) {
+        for mb in self.megabytes.iter_mut().flatten().filter(|mb| mb.protected_count != 0) {
+            mb.protected.fill(0);
+            mb.protected_count = 0;
+        }
+    }
+
+    /// A writable section at virtual megabyte `va_mb` is about to map the megabyte of `pa`.
+    pub(crate) fn note_section_writer(&mut self, pa: GuestPa, va_mb: usize) {
+        if let Some(mb) = self.megabyte_mut(pa) {
+            mb.section_writers.note(va_mb as u32);
+        }
+    }
+
+    /// A writable small page at virtual page `va_page` is about to map the page of `pa`.
+    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) {
+        if let Some(mb) = self.megabyte_mut(pa) {
+            mb.page_writers[page_in_megabyte(pa)].note(va_page);
+        }
+    }
+
+    /// Where writable sections map the megabyte of `pa`. The caller removes them all, so the hint starts afresh.
+    pub(crate) fn take_section_writers(&mut self, pa: GuestPa) -> Writers {
+        self.megabyte_mut(pa).map_or(Writers::Nowhere, |mb| mb.section_writers.take())
+    }
+
+    /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
+    pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
+        self.megabyte_mut(pa).map_or(Writers::Nowhere, |mb| mb.page_writers[page_in_megabyte(pa)].take())
+    }
+}
+
+const fn page_in_megabyte(pa: GuestPa) -> usize {
+    (pa.0 >> 12 & 0xff) as usize
+}

@@ -1,0 +1,377 @@
+//! The shadow tables of one guest: which spaces exist, which is active, and what the guest's own maintenance does.
+//!
+//! While a guest runs, the host's TTBR0 points to a first-level table from here: that of the active *space* (one per
+//! setting of the guest's translation registers) and the current *view* (kernel or user). Entries appear on demand, in
+//! `fill.rs`, when the guest trips over a missing one. They disappear for three reasons: the guest did TLB
+//! maintenance (here), a page must be write-protected (`protect.rs`), or memory is short (here).
+//!
+//! The contract with the guest is that of a real TLB, no more and no less: a translation may be remembered until the
+//! guest invalidates it, and invalid entries are never remembered. So nothing here watches guest tables.
+//!
+//! # Spaces
+//! A process switch must be a table switch, so spaces are kept, up to a limit, and reused least recently used first.
+//! Guests change TTBR0 and ASID in separate instructions; Linux passes through its kernel tables in between, with the
+//! old ASID and then the new one. A space without private (nG = 1) entries means the same under every ASID, so such a
+//! space is *renamed* instead of joined by a second one, and the passage costs nothing. A new space takes over the
+//! global sections of the one before it, as those would stay in a real TLB.
+//!
+//! # Cost of maintenance
+//! A guest chooses how often it invalidates. TLBIALL sweeps the active space, in proportion to what is populated
+//! there, and only marks the others; they are swept when they are next activated.
+
+use crate::bitmap::MEGABYTES;
+use crate::ram::{Chunk, Ram, RamError};
+use crate::regime::{DomainAccess, Regime};
+use crate::space::{Key, Space, VIEWS, View};
+use crate::stats::Stats;
+use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use spica_addr::{GuestPa, GuestVa, HostPa};
+
+/// What a [`Shadow`] must know about its guest and about the host's address space.
+#[derive(Clone, Debug)]
+pub struct Config<'a> {
+    /// The guest's RAM. Host memory of two chunks must not overlap: write protection goes by guest page.
+    pub ram: &'a [Chunk],
+    /// The first megabyte (virtual address divided by 1 MiB) of the hole, the hypervisor's part of the address space.
+    pub hole_first_mb: usize,
+    /// The first-level entries of the hole in the kernel view, one per megabyte. Copied into every table, never changed
+    /// afterwards.
+    pub hole_kernel: &'a [u32],
+    /// The same for the user view; as many entries.
+    pub hole_user: &'a [u32],
+    /// The host ASIDs that belong to this guest: no other guest, nor the hypervisor, may use them. 0 is not for use.
+    /// Two per space.
+    pub asids: RangeInclusive<u8>,
+    /// How many spaces to keep at most.
+    pub max_spaces: usize,
+    /// Whether a fill may also map the neighbours of the page that faulted.
+    pub fault_around: bool,
+}
+
+/// A mistake in a [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The RAM chunks do not fit together.
+    Ram(RamError),
+    /// The two lists of hole entries differ in length, or the hole passes the end of the address space.
+    Hole,
+    /// ASID 0 is in the range.
+    AsidZero,
+    /// There is no space at all, or the ASIDs do not suffice for two per space.
+    Spaces,
+}
+
+/// What to run a view with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The first-level table, without any attribute bits of TTBR0.
+    pub ttbr0: HostPa,
+    /// The host ASID. Never 0.
+    pub asid: u8,
+}
+
+/// The shadow tables of one guest.
+pub struct Shadow {
+    pub(crate) ram: Ram,
+    hole_first_mb: usize,
+    hole_kernel: Vec<u32>,
+    hole_user: Vec<u32>,
+    pub(crate) fault_around: bool,
+    pub(crate) spaces: Vec<Space>,
+    active: Option<usize>,
+    clock: u64,
+    /// What of the guest's DACR is baked into entries: see [`baked_dacr`].
+    baked_dacr: u32,
+    pub(crate) stats: Stats,
+}
+
+/// The part of a guest's DACR that fills bake into entries: which domains are manager (their entries are filled
+/// without the guest's permissions), and all of domain 15 (whose host counterpart is the hypervisor's own).
+const fn baked_dacr(guest_dacr: u32) -> u32 {
+    guest_dacr & guest_dacr >> 1 & 0x1555_5555 | guest_dacr & 0xc000_0000
+}
+
+impl Shadow {
+    /// A guest without any space; it needs [`Shadow::activate`] before anything else. Allocates no table.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn new(config: &Config<'_>) -> Result<Self, ConfigError> {
+        let hole = config.hole_kernel.len();
+        if config.hole_user.len() != hole || config.hole_first_mb > MEGABYTES || hole > MEGABYTES - config.hole_first_mb
+        {
+            return Err(ConfigError::Hole);
+        }
+        if config.asids.contains(&0) {
+            return Err(ConfigError::AsidZero);
+        }
+        if config.max_spaces == 0 || config.asids.clone().count() / 2 < config.max_spaces {
+            return Err(ConfigError::Spaces);
+        }
+        let first = *config.asids.start();
+        // In range: asids has two for each.
+        let space = |index: usize| Space::new([first + 2 * index as u8, first + 2 * index as u8 + 1]);
+        Ok(Self {
+            ram: Ram::new(config.ram).map_err(ConfigError::Ram)?,
+            hole_first_mb: config.hole_first_mb,
+            hole_kernel: config.hole_kernel.to_vec(),
+            hole_user: config.hole_user.to_vec(),
+            fault_around: config.fault_around,
+            spaces: (0..config.max_spaces).map(space).collect(),
+            active: None,
+            clock: 0,
+            baked_dacr: 0,
+            stats: Stats::default(),
+        })
+    }
+
+    /// Gives all tables back. The guest must not run until [`Shadow::activate`] is called again.
+    pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        for space in &mut self.spaces {
+            space.release(tables, tlb);
+        }
+        self.active = None;
+    }
+
+    /// The guest's translation registers are now `regime`: finds its space, or makes one, and makes it the active one.
+    /// To be called when SCTLR, TTBR0, TTBR1, TTBCR or the ASID changed; [`Shadow::root`] must be asked again then.
+    ///
+    /// # Errors
+    /// [`OutOfTables`] if there is no memory even after every other space was given up. No space is active then, and
+    /// the guest cannot run.
+    pub fn activate(
+        &mut self,
+        regime: &Regime,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Result<(), OutOfTables> {
+        if regime.mmu_on() {
+            self.set_dacr(regime.dacr, tables, tlb);
+        }
+        let key = Key::of(regime);
+        self.clock += 1;
+        if let Some(space) = self.active.map(|index| &mut self.spaces[index])
+            && space.key == Some(key)
+        {
+            space.last_used = self.clock;
+            return Ok(());
+        }
+        let index = match self.find(key) {
+            Some(index) => index,
+            None => self.create(key, tables, tlb)?,
+        };
+        let space = &mut self.spaces[index];
+        if space.stale {
+            space.clear(tables, tlb);
+        }
+        space.last_used = self.clock;
+        self.active = Some(index);
+        Ok(())
+    }
+
+    /// The space for `key`; a space that holds nothing ASID-specific is as good under any ASID, and takes the new one.
+    fn find(&mut self, key: Key) -> Option<usize> {
+        if let Some(index) = self.spaces.iter().position(|space| space.key == Some(key)) {
+            return Some(index);
+        }
+        let index = self.spaces.iter().position(|space| {
+            let same_tables = space.key.is_some_and(|other| other.same_tables(&key));
+            same_tables && (space.stale || !space.holds_private())
+        })?;
+        self.spaces[index].key = Some(key);
+        self.stats.spaces_renamed += 1;
+        Some(index)
+    }
+
+    /// A space for `key`, in an unused place or in that of the space least worth keeping.
+    fn create(
+        &mut self,
+        key: Key,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Result<usize, OutOfTables> {
+        let hole: [&[u32]; 2] = [&self.hole_kernel, &self.hole_user];
+        let unused = self.spaces.iter().position(|space| !space.has_roots());
+        let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.hole_first_mb, &hole, tables));
+        let index = match fresh {
+            Some(index) => index,
+            None => {
+                let Some(victim) = self.victim() else {
+                    self.active = None;
+                    return Err(OutOfTables);
+                };
+                if self.spaces[victim].key.is_some() {
+                    self.stats.spaces_evicted += 1;
+                }
+                self.spaces[victim].clear(tables, tlb);
+                self.spaces[victim].key = None;
+                victim
+            }
+        };
+        // Not where the new space took the active one's place.
+        if let Some(active) = self.active
+            && let Ok([space, before]) = self.spaces.get_disjoint_mut([index, active])
+            && before.key.is_some_and(|old| old.same_kernel(&key))
+        {
+            space.adopt_global_sections(before, tables);
+        }
+        self.spaces[index].key = Some(key);
+        self.stats.spaces_created += 1;
+        Ok(index)
+    }
+
+    /// The space whose loss costs least, the active one last: what waits to be swept, then what was never filled, then
+    /// what was not used for longest.
+    fn victim(&self) -> Option<usize> {
+        let candidates = self.spaces.iter().enumerate().filter(|(_, space)| space.has_roots());
+        let worth = |(index, space): &(usize, &Space)| {
+            (self.active == Some(*index), space.is_live(), space.fills != 0, space.last_used)
+        };
+        candidates.min_by_key(worth).map(|(index, _)| index)
+    }
+
+    /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it.
+    /// False when there was nothing left to give.
+    fn reclaim(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
+        let Some(victim) = self.victim() else { return false };
+        if self.active == Some(victim) {
+            let had_entries = !self.spaces[victim].is_empty();
+            self.stats.active_emptied += u64::from(had_entries);
+            self.spaces[victim].clear(tables, tlb);
+            return had_entries;
+        }
+        self.stats.spaces_evicted += 1;
+        self.spaces[victim].release(tables, tlb);
+        true
+    }
+
+    /// A second-level table, at other spaces' expense if need be.
+    pub(crate) fn alloc_second(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> Option<Table> {
+        loop {
+            if let Some(table) = tables.alloc(SECOND_LEVEL_BYTES) {
+                return Some(table);
+            }
+            if !self.reclaim(tables, tlb) {
+                return None;
+            }
+        }
+    }
+
+    /// The active space's table and ASID for `view`. Stays the same until the next [`Shadow::activate`] or
+    /// [`Shadow::release`].
+    ///
+    /// # Panics
+    /// If no space is active.
+    #[must_use]
+    pub fn root(&self, view: View) -> Root {
+        let view = &self.spaces[self.active_index()].views[view as usize];
+        let root = view.root.expect("the active space has tables");
+        Root { ttbr0: root.pa, asid: view.asid }
+    }
+
+    pub(crate) fn active_index(&self) -> usize {
+        self.active.expect("no space is active: Shadow::activate must come first")
+    }
+
+    /// Whether `key` is the active space's: what [`Shadow::fill`] requires of its regime.
+    pub(crate) fn is_active(&self, key: Key) -> bool {
+        self.spaces[self.active_index()].key == Some(key)
+    }
+
+    /// Whether `va` lies in the hypervisor's part of the address space.
+    #[must_use]
+    pub fn in_hole(&self, va: GuestVa) -> bool {
+        ((va.0 >> 20) as usize).wrapping_sub(self.hole_first_mb) < self.hole_kernel.len()
+    }
+
+    /// Where guest RAM at `pa` really lies; `None` where the guest has none.
+    #[must_use]
+    pub fn host(&self, pa: GuestPa) -> Option<HostPa> {
+        self.ram.host(pa)
+    }
+
+    /// Guest TLBIALL: everything goes. The active space is swept now, the others when they are next used.
+    pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.stats.invalidate_all += 1;
+        self.drop_translations(tables, tlb);
+    }
+
+    /// Drops what came from guest tables. The flat space has nothing from there.
+    fn drop_translations(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| space.is_translated()) {
+            if self.active == Some(index) {
+                space.clear(tables, tlb);
+            } else {
+                space.stale = true;
+            }
+        }
+    }
+
+    /// Guest TLBIMVA (with `asid`) or TLBIMVAA (without): whatever guest entry maps `va` goes, all of it. With an ASID,
+    /// entries of other ASIDs stay unless they are global.
+    pub fn invalidate_page(
+        &mut self,
+        va: GuestVa,
+        asid: Option<u8>,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        self.stats.invalidate_page += 1;
+        for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
+            let matches = asid.is_none_or(|asid| space.key.is_some_and(|key| key.asid == asid));
+            for view in &mut space.views {
+                view.invalidate_page(va.0, matches, tables, tlb);
+            }
+        }
+    }
+
+    /// Guest TLBIASID: what is not global under `asid` goes. Megabytes with global entries only stay.
+    pub fn invalidate_asid(&mut self, asid: u8, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.stats.invalidate_asid += 1;
+        for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
+            if space.key.is_some_and(|key| key.asid == asid) {
+                for view in &mut space.views {
+                    self.stats.megabytes_dropped += view.clear_private(tables, tlb);
+                }
+            }
+        }
+    }
+
+    /// The guest's DACR is now `guest_dacr` (and its MMU is on, or DACR means nothing). Opening and closing domains
+    /// costs nothing here; if a domain became manager or ceased to be, or domain 15 changed at all, every entry goes,
+    /// and the answer is true.
+    pub fn set_dacr(&mut self, guest_dacr: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
+        let baked = baked_dacr(guest_dacr);
+        if baked == self.baked_dacr {
+            return false;
+        }
+        self.baked_dacr = baked;
+        self.stats.dacr_drops += 1;
+        self.drop_translations(tables, tlb);
+        true
+    }
+
+    /// The most that the host's DACR may hold while the guest's is `guest_dacr`: client where the guest says client or
+    /// manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is fine.
+    #[must_use]
+    pub fn host_dacr(&self, guest_dacr: u32) -> u32 {
+        let open = (0..15).filter(|&domain| DomainAccess::of(guest_dacr, domain) != DomainAccess::None);
+        open.fold(0b01 << 30, |dacr, domain| dacr | 0b01 << (2 * domain))
+    }
+
+    /// What happened so far, and what is in use now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        for space in &self.spaces {
+            stats.spaces_live += u64::from(space.is_live());
+            for view in VIEWS.map(|view| &space.views[view as usize]) {
+                stats.first_level_tables += u64::from(view.root.is_some());
+                stats.second_level_tables += u64::from(view.second_tables());
+            }
+        }
+        stats
+    }
+}

@@ -1,0 +1,420 @@
+//! One shadowed address space: two first-level tables (a view each), and what lives in them.
+//!
+//! A space holds what the guest's TLB could hold for one setting of its translation registers. It never knows *why* an
+//! entry is there; it knows just enough to forget the right ones when the guest does TLB maintenance:
+//!
+//! * `private` and `global`: this megabyte holds entries that the guest marked nG = 1, nG = 0, or both;
+//! * `coarse`: some small pages here are pieces of a larger guest page or section, which one TLBIMVA removes whole;
+//! * `supers`: something here is a piece of a guest supersection, which spans sixteen first-level entries.
+//!
+//! A megabyte's entries go all at once or one small page at a time; nothing between. Taking down structure is always:
+//! write the invalid entry, flush the ASID, free the table.
+
+use crate::bitmap::{MEGABYTES, MegabyteSet};
+use crate::host::{self, FirstLevel};
+use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
+use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
+use crate::walk::PageSize;
+use spica_addr::HostPa;
+
+/// Which of a space's two tables is meant: whose permissions they grant to USR mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// For translated guest kernel code: the guest's privileged permissions, nothing executable.
+    Kernel = 0,
+    /// For guest user code that runs natively: the guest's unprivileged permissions and execute-never.
+    User = 1,
+}
+
+/// Both views, for loops.
+pub(crate) const VIEWS: [View; 2] = [View::Kernel, View::User];
+
+/// The register values that make two spaces different: those on which the outcome of a walk depends, without DACR,
+/// which is not in the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    sctlr: u32,
+    ttbr0: u32,
+    ttbr1: u32,
+    ttbcr: u32,
+    pub(crate) asid: u8,
+}
+
+impl Key {
+    /// The flat space of a guest whose MMU is off.
+    pub(crate) const FLAT: Self = Self { sctlr: 0, ttbr0: 0, ttbr1: 0, ttbcr: 0, asid: 0 };
+
+    /// Bits that no walk looks at are left out, so that they do not split a space in two.
+    pub(crate) fn of(regime: &Regime) -> Self {
+        if !regime.mmu_on() {
+            return Self::FLAT;
+        }
+        let n = regime.ttbcr & 0b111;
+        Self {
+            sctlr: regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE),
+            ttbr0: regime.ttbr0 & !((1 << (14 - n)) - 1),
+            ttbr1: if n == 0 { 0 } else { regime.ttbr1 & !0x3fff },
+            ttbcr: regime.ttbcr & (0b111 | TTBCR_PD0 | TTBCR_PD1),
+            asid: regime.asid,
+        }
+    }
+
+    /// Equal but for the ASID.
+    pub(crate) fn same_tables(&self, other: &Self) -> bool {
+        Self { asid: 0, ..*self } == Self { asid: 0, ..*other }
+    }
+
+    /// Equal but for what a process switch changes.
+    pub(crate) fn same_kernel(&self, other: &Self) -> bool {
+        Self { asid: 0, ttbr0: 0, ..*self } == Self { asid: 0, ttbr0: 0, ..*other }
+    }
+}
+
+/// What a fill needs to tell a view about the guest entry behind a host entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) global: bool,
+    pub(crate) size: PageSize,
+}
+
+/// One view of a space: a first-level table, the ASID under which the host sees it, and what it holds.
+pub(crate) struct ViewTables {
+    pub(crate) asid: u8,
+    pub(crate) root: Option<Table>,
+    private: MegabyteSet,
+    global: MegabyteSet,
+    coarse: MegabyteSet,
+    supers: MegabyteSet,
+    second_tables: u32,
+}
+
+impl ViewTables {
+    const fn new(asid: u8) -> Self {
+        Self {
+            asid,
+            root: None,
+            private: MegabyteSet::new(),
+            global: MegabyteSet::new(),
+            coarse: MegabyteSet::new(),
+            supers: MegabyteSet::new(),
+            second_tables: 0,
+        }
+    }
+
+    /// The first populated megabyte at or after `from`.
+    pub(crate) fn next_populated(&self, from: usize) -> Option<usize> {
+        match (self.private.next(from), self.global.next(from)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn is_populated(&self, mb: usize) -> bool {
+        self.private.contains(mb) || self.global.contains(mb)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.private.is_empty() && self.global.is_empty()
+    }
+
+    pub(crate) fn holds_private(&self) -> bool {
+        !self.private.is_empty()
+    }
+
+    pub(crate) fn second_tables(&self) -> u32 {
+        self.second_tables
+    }
+
+    /// The first-level entry of `mb`, which must not be in the hole, as it is in the table.
+    pub(crate) fn first_level_word(&self, mb: usize, tables: &impl TableMemory) -> u32 {
+        self.root.map_or(0, |root| tables.read(&root, mb))
+    }
+
+    /// The same, decoded.
+    pub(crate) fn first_level(&self, mb: usize, tables: &impl TableMemory) -> FirstLevel {
+        FirstLevel::decode(self.first_level_word(mb, tables))
+    }
+
+    /// Remembers where an entry of `mb` came from. `split` says that it is smaller than the guest's own.
+    pub(crate) fn note(&mut self, mb: usize, origin: Origin, split: bool) {
+        if origin.global {
+            self.global.insert(mb)
+        } else {
+            self.private.insert(mb)
+        }
+        if split {
+            self.coarse.insert(mb);
+        }
+        if origin.size == PageSize::Super16M {
+            self.supers.insert(mb);
+        }
+    }
+
+    /// Puts a section descriptor into the invalid entry of `mb`.
+    pub(crate) fn set_section(&mut self, mb: usize, word: u32, origin: Origin, tables: &mut impl TableMemory) {
+        let Some(root) = self.root else { return };
+        tables.write(&root, mb, word);
+        self.note(mb, origin, false);
+    }
+
+    /// Hangs an empty second-level table into the invalid entry of `mb`.
+    pub(crate) fn set_table(
+        &mut self,
+        mb: usize,
+        table: Table,
+        domain: u8,
+        origin: Origin,
+        tables: &mut impl TableMemory,
+    ) {
+        let Some(root) = self.root else { return };
+        tables.write(&root, mb, host::table(table, domain));
+        self.second_tables += 1;
+        // Before any page of it is there: what hangs in the root must be found by a sweep.
+        self.note(mb, origin, false);
+    }
+
+    /// Invalidates the entry of `mb` and frees what hung there. The caller flushes the ASID before anything is
+    /// allocated again.
+    fn detach(&mut self, mb: usize, tables: &mut impl TableMemory) {
+        let Some(root) = self.root else { return };
+        let entry = FirstLevel::decode(tables.read(&root, mb));
+        tables.write(&root, mb, 0);
+        if let FirstLevel::Table { table, .. } = entry {
+            tables.free(table);
+            self.second_tables -= 1;
+        }
+        self.private.remove(mb);
+        self.global.remove(mb);
+        self.coarse.remove(mb);
+        self.supers.remove(mb);
+    }
+
+    /// Drops everything in `mb`.
+    pub(crate) fn drop_megabyte(&mut self, mb: usize, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        if self.is_populated(mb) {
+            self.detach(mb, tables);
+            tlb.flush_asid(self.asid);
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let mut next = 0;
+        while let Some(mb) = self.next_populated(next) {
+            self.detach(mb, tables);
+            next = mb + 1;
+        }
+        if next != 0 {
+            tlb.flush_asid(self.asid);
+        }
+    }
+
+    /// Drops every megabyte that holds an entry the guest did not mark global. Returns how many went.
+    pub(crate) fn clear_private(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> u64 {
+        let mut dropped = 0;
+        while let Some(mb) = self.private.next(0) {
+            self.detach(mb, tables);
+            dropped += 1;
+        }
+        if dropped != 0 {
+            tlb.flush_asid(self.asid);
+        }
+        dropped
+    }
+
+    /// Forgets what came from the guest entry that maps `va`: all of it, whatever its size. Where `asid_matches` is
+    /// false, only if it may have been global.
+    pub(crate) fn invalidate_page(
+        &mut self,
+        va: u32,
+        asid_matches: bool,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        let mb = (va >> 20) as usize;
+        // Pieces of a supersection may be in any of its sixteen megabytes, and not in this one.
+        let mut pieces = self.supers.group16(mb);
+        if !asid_matches {
+            pieces &= self.global.group16(mb);
+        }
+        if pieces != 0 {
+            for offset in (0..16).filter(|offset| pieces >> offset & 1 != 0) {
+                self.detach((mb & !15) + offset, tables);
+            }
+            tlb.flush_asid(self.asid);
+        }
+        if !(self.global.contains(mb) || asid_matches && self.private.contains(mb)) {
+            return;
+        }
+        match self.first_level(mb, tables) {
+            FirstLevel::Invalid => {}
+            FirstLevel::Table { table, .. } if !self.coarse.contains(mb) => {
+                let index = (va >> 12 & 0xff) as usize;
+                if tables.read(&table, index) != 0 {
+                    tables.write(&table, index, 0);
+                    tlb.flush_page(va & !0xfff, self.asid);
+                }
+            }
+            FirstLevel::Table { .. } | FirstLevel::Section { .. } => self.drop_megabyte(mb, tables, tlb),
+        }
+    }
+
+    /// Takes the writable section that maps host megabyte `base` out of `mb`, if it is there.
+    pub(crate) fn drop_writable_section(
+        &mut self,
+        mb: usize,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        if self.is_populated(mb) && self.first_level(mb, tables) == (FirstLevel::Section { base, writable: true }) {
+            self.drop_megabyte(mb, tables, tlb);
+        }
+    }
+
+    /// Takes write permission from the small page at `index` of `mb`, if it maps host page `base` writable.
+    pub(crate) fn downgrade_page(
+        &mut self,
+        mb: usize,
+        index: usize,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        if !self.is_populated(mb) {
+            return;
+        }
+        let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return };
+        let word = tables.read(&table, index);
+        if host::is_writable_page(word, base) {
+            // Only permissions change, so there is no need to break the entry first (ARM ARM B3.10.1).
+            tables.write(&table, index, host::read_only_page(word));
+            tlb.flush_page((mb as u32) << 20 | (index as u32) << 12, self.asid);
+        }
+    }
+
+    /// Takes over the guest-global sections of `other`, a space that differs only in what a process switch changes. A
+    /// TLB would do the same: its global entries survive the switch.
+    fn adopt_global_sections(&mut self, other: &Self, tables: &mut impl TableMemory) {
+        let (Some(root), Some(source)) = (self.root, other.root) else { return };
+        let mut next = 0;
+        let mut run = [0; 16];
+        while let Some(first) = other.global.next(next) {
+            let mut length = 0;
+            while length < run.len() {
+                let mb = first + length;
+                if mb >= MEGABYTES || !other.global.contains(mb) {
+                    break;
+                }
+                run[length] = tables.read(&source, mb);
+                // A section is one entry: if it is global, nothing in its megabyte is private.
+                if !matches!(FirstLevel::decode(run[length]), FirstLevel::Section { .. }) {
+                    break;
+                }
+                self.global.insert(mb);
+                if other.supers.contains(mb) {
+                    self.supers.insert(mb);
+                }
+                length += 1;
+            }
+            if length != 0 {
+                tables.write_run(&root, first, &run[..length]);
+            }
+            // A run that broke off did so at a megabyte that is not to be copied.
+            next = if length == run.len() { first + length } else { first + length + 1 };
+        }
+    }
+}
+
+/// A place for a shadowed address space. It owns its two host ASIDs for good, so that no ASID can ever name the
+/// entries of two spaces; the tables come when the place is first used, and are reused by its next tenant.
+pub(crate) struct Space {
+    pub(crate) key: Option<Key>,
+    pub(crate) views: [ViewTables; 2],
+    /// The guest invalidated everything since this space was last active: its content must go before it is used again.
+    pub(crate) stale: bool,
+    /// When it was last activated.
+    pub(crate) last_used: u64,
+    /// Entries filled for the present tenant.
+    pub(crate) fills: u64,
+}
+
+impl Space {
+    pub(crate) const fn new(asids: [u8; 2]) -> Self {
+        let [kernel, user] = asids;
+        Self {
+            key: None,
+            views: [ViewTables::new(kernel), ViewTables::new(user)],
+            stale: false,
+            last_used: 0,
+            fills: 0,
+        }
+    }
+
+    pub(crate) fn has_roots(&self) -> bool {
+        self.views[0].root.is_some()
+    }
+
+    /// Whether its entries may be used or reached by maintenance: it has a tenant, and is not waiting to be swept.
+    pub(crate) fn is_live(&self) -> bool {
+        self.key.is_some() && !self.stale
+    }
+
+    /// Whether it has entries of the guest that a TLB operation can concern: the flat space does not.
+    pub(crate) fn is_translated(&self) -> bool {
+        self.key.is_some_and(|key| key != Key::FLAT)
+    }
+
+    pub(crate) fn holds_private(&self) -> bool {
+        self.views.iter().any(ViewTables::holds_private)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.views.iter().all(ViewTables::is_empty)
+    }
+
+    /// Gets two first-level tables with the hole's entries in them. Leaves nothing behind if there is no memory.
+    pub(crate) fn alloc_roots(&mut self, hole_first: usize, hole: &[&[u32]; 2], tables: &mut impl TableMemory) -> bool {
+        let Some(kernel) = tables.alloc(FIRST_LEVEL_BYTES) else { return false };
+        let Some(user) = tables.alloc(FIRST_LEVEL_BYTES) else {
+            tables.free(kernel);
+            return false;
+        };
+        for ((view, root), entries) in self.views.iter_mut().zip([kernel, user]).zip(hole) {
+            tables.write_run(&root, hole_first, entries);
+            view.root = Some(root);
+        }
+        true
+    }
+
+    /// Drops all entries, and is no longer stale.
+    pub(crate) fn clear(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        for view in &mut self.views {
+            view.clear(tables, tlb);
+        }
+        self.stale = false;
+        self.fills = 0;
+    }
+
+    /// Drops everything, tables and tenant included.
+    pub(crate) fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.clear(tables, tlb);
+        self.key = None;
+        for view in &mut self.views {
+            if let Some(root) = view.root.take() {
+                // The walker may have cached the hole's entries of this root.
+                tlb.flush_asid(view.asid);
+                tables.free(root);
+            }
+        }
+    }
+
+    pub(crate) fn adopt_global_sections(&mut self, other: &Self, tables: &mut impl TableMemory) {
+        for (view, source) in self.views.iter_mut().zip(&other.views) {
+            view.adopt_global_sections(source, tables);
+        }
+    }
+}
+
+/// How much table memory a guest needs at least: the tables of one space, and one second-level table.
+pub const MINIMUM_TABLE_BYTES: usize = 2 * FIRST_LEVEL_BYTES + SECOND_LEVEL_BYTES;

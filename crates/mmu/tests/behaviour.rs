@@ -1,0 +1,342 @@
+//! What a kernel's habits cost: each test is a thing that guests do all day, and the counters that must not move.
+
+mod model;
+mod sim;
+
+use model::Memory;
+use sim::{Tables, Tlb, host_walk};
+use spica_addr::{GuestPa, GuestVa, HostPa};
+use spica_mmu::{
+    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, RamError, Regime, Shadow, TableMemory, View,
+};
+
+const RAM: u32 = 0x4000_0000;
+const HOST: u32 = 0x6000_0000;
+const CHUNK: Chunk = Chunk { guest: GuestPa(RAM), host: HostPa(HOST), megabytes: 16 };
+const HOLE: usize = 0xf00;
+
+/// Global and private, read/write for both sides, domain 1.
+const SECTION: u32 = 0b10 | 0b11 << 10 | 1 << 5;
+const PRIVATE_SECTION: u32 = SECTION | 1 << 17;
+const PAGE: u32 = 0b10 | 0b11 << 4;
+const PRIVATE_PAGE: u32 = PAGE | 1 << 11;
+
+/// The kernel's own tables, and those of two processes, which share the kernel's half.
+const KERNEL: u32 = RAM + 0x4000;
+const PROCESS: [u32; 2] = [RAM + 0x8000, RAM + 0xc000];
+const USER_PAGES: [u32; 2] = [RAM + 0x1_0000, RAM + 0x1_0400];
+const KERNEL_PAGES: u32 = RAM + 0x1_0800;
+
+const LOWMEM: u32 = 0xc000_0000;
+const VMALLOC: u32 = 0xd080_0000;
+const USER: u32 = 0x0001_0000;
+
+fn config(hole: &'static [u32]) -> Config<'static> {
+    Config {
+        ram: &[CHUNK],
+        hole_first_mb: HOLE,
+        hole_kernel: hole,
+        hole_user: hole,
+        asids: 1..=16,
+        max_spaces: 8,
+        fault_around: true,
+    }
+}
+
+struct Guest {
+    memory: Memory,
+    regime: Regime,
+    shadow: Shadow,
+    tables: Tables,
+    tlb: Tlb,
+}
+
+impl Guest {
+    /// A kernel as Linux lays it out, with its MMU on and its first process active under ASID 1.
+    fn new() -> Self {
+        let mut memory = Memory { ram: vec![(RAM, 16 << 20)], ..Memory::default() };
+        for root in [KERNEL, PROCESS[0], PROCESS[1]] {
+            for mb in 0..16 {
+                memory.write(root + ((LOWMEM >> 20) + mb) * 4, (RAM + (mb << 20)) | SECTION);
+            }
+            memory.write(root + (VMALLOC >> 20) * 4, KERNEL_PAGES | 1 << 5 | 0b01);
+        }
+        for page in 0..256 {
+            memory.write(KERNEL_PAGES + page * 4, (RAM + (8 << 20) + (page << 12)) | PAGE);
+        }
+        for (process, table) in USER_PAGES.into_iter().enumerate() {
+            memory.write(PROCESS[process], table | 1 << 5 | 0b01);
+            for page in 0..256 {
+                let pa = RAM + ((4 + process as u32) << 20) + (page << 12);
+                memory.write(table + page * 4, pa | PRIVATE_PAGE);
+            }
+        }
+        let regime = Regime { sctlr: 1, dacr: 0b01 << 2, ..Regime::default() };
+        let mut guest = Self {
+            memory,
+            regime,
+            shadow: Shadow::new(&config(&[0])).unwrap(),
+            tables: Tables::new(64 * 16 * 1024),
+            tlb: Tlb::default(),
+        };
+        guest.switch(PROCESS[0], 1);
+        guest
+    }
+
+    fn switch(&mut self, ttbr0: u32, asid: u8) {
+        self.regime.ttbr0 = ttbr0;
+        self.regime.asid = asid;
+        self.shadow.activate(&self.regime, &mut self.tables, &mut self.tlb).unwrap();
+    }
+
+    /// Switches as Linux does: to the kernel's own tables, to the new ASID, to the new tables.
+    fn switch_process(&mut self, process: usize) {
+        self.switch(KERNEL, self.regime.asid);
+        self.switch(KERNEL, process as u8 + 1);
+        self.switch(PROCESS[process], process as u8 + 1);
+    }
+
+    /// The host page behind `va`; fills if need be, and says whether that was so.
+    fn touch(&mut self, view: View, va: u32, kind: AccessKind) -> (u32, bool) {
+        let root = self.shadow.root(view);
+        let allows = |entry: &sim::HostEntry| kind != AccessKind::Write || entry.writable;
+        if let Some(entry) = self.tlb.get(&self.tables, root, va).filter(allows) {
+            return (entry.page << 12, false);
+        }
+        let fill = self.fill(view, va, kind);
+        assert_eq!(fill, Fill::Mapped);
+        let entry = self.tlb.get(&self.tables, root, va).filter(allows).unwrap();
+        (entry.page << 12, true)
+    }
+
+    fn fill(&mut self, view: View, va: u32, kind: AccessKind) -> Fill {
+        let (tables, tlb) = (&mut self.tables, &mut self.tlb);
+        self.shadow.fill(&self.memory, &self.regime, view, GuestVa(va), kind, tables, tlb)
+    }
+
+    fn touch_all(&mut self) -> u32 {
+        let mut filled = 0;
+        for va in [LOWMEM, LOWMEM + (3 << 20), VMALLOC] {
+            filled += u32::from(self.touch(View::Kernel, va, AccessKind::Write).1);
+        }
+        for view in [View::Kernel, View::User] {
+            filled += u32::from(self.touch(view, USER, AccessKind::Write).1);
+        }
+        filled
+    }
+}
+
+#[test]
+fn a_process_switch_costs_no_fill_and_its_passage_no_space() {
+    let mut guest = Guest::new();
+    guest.switch_process(0);
+    guest.touch_all();
+    guest.switch_process(1);
+    guest.touch_all();
+    let before = guest.shadow.stats();
+    assert_eq!(before.spaces_created, 3);
+    for process in [0, 1, 0, 1] {
+        guest.switch_process(process);
+        assert_eq!(guest.touch_all(), 0);
+        let (page, _) = guest.touch(View::User, USER, AccessKind::Read);
+        assert_eq!(page, HOST + ((4 + process as u32) << 20) + 0x1_0000);
+    }
+    let after = guest.shadow.stats();
+    assert_eq!(after.spaces_created, before.spaces_created);
+    assert_eq!(after.section_fills + after.page_fills, before.section_fills + before.page_fills);
+}
+
+#[test]
+fn a_new_space_starts_with_the_global_sections_of_the_last() {
+    let mut guest = Guest::new();
+    guest.memory.write(PROCESS[0] + 4, (RAM + (6 << 20)) | PRIVATE_SECTION);
+    guest.memory.write(PROCESS[1] + 4, (RAM + (7 << 20)) | PRIVATE_SECTION);
+    guest.touch_all();
+    guest.touch(View::Kernel, 1 << 20, AccessKind::Read);
+    guest.switch(PROCESS[1], 2);
+    assert!(!guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+    assert!(!guest.touch(View::Kernel, LOWMEM + (3 << 20) + 0x5000, AccessKind::Write).1);
+    // Private ones stay behind.
+    assert_eq!(guest.touch(View::Kernel, 1 << 20, AccessKind::Read), (HOST + (7 << 20), true));
+    // What was adopted is forgotten like the rest.
+    guest.shadow.invalidate_page(GuestVa(LOWMEM), Some(77), &mut guest.tables, &mut guest.tlb);
+    assert!(guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+    guest.switch(PROCESS[0], 1);
+    assert!(guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+}
+
+#[test]
+fn tlbiasid_keeps_what_is_global() {
+    let mut guest = Guest::new();
+    guest.touch_all();
+    guest.shadow.invalidate_asid(1, &mut guest.tables, &mut guest.tlb);
+    assert!(!guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+    assert!(!guest.touch(View::Kernel, VMALLOC, AccessKind::Write).1);
+    assert!(guest.touch(View::Kernel, USER, AccessKind::Write).1);
+    assert!(guest.touch(View::User, USER, AccessKind::Write).1);
+    guest.shadow.invalidate_asid(2, &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.touch_all(), 0);
+}
+
+#[test]
+fn tlbiall_touches_inactive_spaces_only_when_they_are_used_again() {
+    let mut guest = Guest::new();
+    guest.touch_all();
+    guest.switch(PROCESS[1], 2);
+    guest.touch_all();
+    let flushes = guest.tlb.asid_flushes;
+    guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.tlb.asid_flushes - flushes, 2, "one per view of the active space");
+    assert_eq!(guest.shadow.stats().spaces_live, 1);
+    assert_eq!(guest.touch_all(), 5);
+    guest.switch(PROCESS[0], 1);
+    assert_eq!(guest.tlb.asid_flushes - flushes, 4);
+    assert_eq!(guest.touch_all(), 5);
+}
+
+#[test]
+fn fault_around_fills_one_large_page_worth() {
+    let mut guest = Guest::new();
+    guest.memory.write(USER_PAGES[0] + 0x12 * 4, 0);
+    guest.touch(View::User, 0x0001_5000, AccessKind::Read);
+    let stats = guest.shadow.stats();
+    assert_eq!((stats.page_fills, stats.around_fills), (1, 14));
+    let root = guest.shadow.root(View::User);
+    for page in 0..256 {
+        let mapped = host_walk(&guest.tables, root.ttbr0, page << 12).is_some();
+        assert_eq!(mapped, (0x10..0x20).contains(&page) && page != 0x12, "page {page:#x}");
+    }
+}
+
+#[test]
+fn protecting_text_takes_one_look_per_space_and_spares_its_neighbours() {
+    let mut guest = Guest::new();
+    let text = LOWMEM + (3 << 20);
+    for process in [1, 0] {
+        guest.switch_process(process);
+        guest.touch(View::Kernel, text, AccessKind::Write);
+    }
+    for page in 0..32 {
+        let pa = GuestPa(RAM + (3 << 20) + (page << 12));
+        assert!(guest.shadow.protect_code_page(pa, &mut guest.tables, &mut guest.tlb));
+        for process in [1, 0] {
+            guest.switch_process(process);
+            let va = text + (page << 12);
+            // Still readable, not writable; the next page still is, until its turn comes.
+            assert!(guest.touch(View::Kernel, va, AccessKind::Read).0 == HOST + (3 << 20) + (page << 12));
+            assert_eq!(guest.fill(View::Kernel, va + 8, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa.0 + 8)));
+            guest.touch(View::Kernel, va + 0x1000, AccessKind::Write);
+        }
+    }
+    assert_eq!(guest.shadow.stats().protection_scans, 0);
+    let pa = GuestPa(RAM + (3 << 20));
+    assert!(guest.shadow.unprotect_code_page(pa));
+    assert!(guest.touch(View::Kernel, text, AccessKind::Write).1);
+}
+
+#[test]
+fn an_alias_does_not_get_around_protection() {
+    let mut guest = Guest::new();
+    // The same physical page three times: by section, by kernel page, by user page.
+    let pa = RAM + (3 << 20) + 0x7000;
+    guest.memory.write(KERNEL_PAGES, pa | PAGE);
+    guest.memory.write(USER_PAGES[0] + 0x10 * 4, pa | PRIVATE_PAGE);
+    let aliases = [(View::Kernel, LOWMEM + (3 << 20) + 0x7000), (View::Kernel, VMALLOC), (View::User, USER)];
+    for (view, va) in aliases {
+        assert_eq!(guest.touch(view, va, AccessKind::Write).0, HOST + (3 << 20) + 0x7000);
+    }
+    guest.shadow.protect_code_page(GuestPa(pa), &mut guest.tables, &mut guest.tlb);
+    guest.tlb.check(&guest.tables);
+    for (view, va) in aliases {
+        let root = guest.shadow.root(view);
+        assert!(guest.tlb.get(&guest.tables, root, va).is_none_or(|entry| !entry.writable));
+        assert_eq!(guest.fill(view, va, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa)));
+    }
+    // A manager domain does not either.
+    guest.regime.dacr = 0b11 << 2;
+    assert_eq!(guest.fill(View::User, USER, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa)));
+}
+
+#[test]
+fn the_hosts_dacr_is_never_manager_and_never_lets_go_of_domain_15() {
+    let guest = Guest::new();
+    for (dacr, expected) in [
+        (0x0000_0000, 0x4000_0000),
+        (0xffff_ffff, 0x5555_5555),
+        (0xffff_fffd, 0x5555_5555),
+        (0x5555_5555, 0x5555_5555),
+        (0xaaaa_aaaa, 0x4000_0000),
+        (0x0000_0051, 0x4000_0051),
+        (0xc000_000c, 0x4000_0004),
+    ] {
+        assert_eq!(guest.shadow.host_dacr(dacr), expected, "{dacr:#010x}");
+    }
+}
+
+#[test]
+fn the_hole_is_copied_into_every_table_and_survives_eviction() {
+    const ENTRIES: [u32; 2] = [0x6fff_0001 | 15 << 5, 0x7000_0c0e | 15 << 5];
+    let mut config = config(&ENTRIES);
+    config.max_spaces = 2;
+    let mut shadow = Shadow::new(&config).unwrap();
+    let (mut tables, mut tlb) = (Tables::new(16 * 16 * 1024), Tlb::default());
+    let memory = Memory::default();
+    let mut asids = std::collections::BTreeSet::new();
+    for index in 0..6 {
+        let regime = Regime { sctlr: 1, ttbr0: index << 14, asid: 3, ..Regime::default() };
+        shadow.activate(&regime, &mut tables, &mut tlb).unwrap();
+        for view in [View::Kernel, View::User] {
+            let root = shadow.root(view);
+            asids.insert(root.asid);
+            let table = spica_mmu::Table { pa: root.ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
+            let words: Vec<u32> = (HOLE - 1..HOLE + 3).map(|mb| tables.read(&table, mb)).collect();
+            assert_eq!(words, [0, ENTRIES[0], ENTRIES[1], 0]);
+        }
+        assert!(shadow.in_hole(GuestVa((HOLE as u32) << 20)) && shadow.in_hole(GuestVa(((HOLE as u32 + 2) << 20) - 1)));
+        assert!(!shadow.in_hole(GuestVa((HOLE as u32 + 2) << 20)));
+        let fill = shadow.fill(&memory, &regime, View::User, GuestVa(0), AccessKind::Read, &mut tables, &mut tlb);
+        assert!(matches!(fill, Fill::GuestFault(_)));
+    }
+    assert_eq!(asids.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
+    shadow.release(&mut tables, &mut tlb);
+    assert_eq!(tables.pool.used_bytes(), 0);
+}
+
+#[test]
+fn a_pool_without_room_for_one_space_is_an_error_and_not_a_panic() {
+    let mut shadow = Shadow::new(&config(&[0])).unwrap();
+    let mut tables = Tables::new(16 * 1024);
+    let activated = shadow.activate(&Regime::default(), &mut tables, &mut Tlb::default());
+    assert_eq!(activated, Err(OutOfTables));
+    assert_eq!(tables.pool.used_bytes(), 0);
+    // Two first-level tables and nothing more: sections can be mapped, pages cannot.
+    let mut guest = Guest::new();
+    guest.shadow.release(&mut guest.tables, &mut guest.tlb);
+    guest.tables = Tables::new(2 * 16 * 1024);
+    guest.switch(PROCESS[0], 1);
+    assert_eq!(guest.fill(View::Kernel, LOWMEM, AccessKind::Write), Fill::Mapped);
+    assert_eq!(guest.fill(View::Kernel, VMALLOC, AccessKind::Write), Fill::OutOfTables);
+    assert_eq!(guest.fill(View::Kernel, LOWMEM, AccessKind::Write), Fill::Mapped);
+}
+
+#[test]
+fn mistakes_of_configuration_are_named() {
+    let error = |change: &dyn Fn(&mut Config<'static>)| {
+        let mut config = config(&[0]);
+        change(&mut config);
+        Shadow::new(&config).err()
+    };
+    assert_eq!(error(&|_| {}), None);
+    assert_eq!(error(&|c| c.hole_user = &[]), Some(ConfigError::Hole));
+    assert_eq!(error(&|c| c.hole_first_mb = 4096), Some(ConfigError::Hole));
+    assert_eq!(error(&|c| c.asids = 0..=40), Some(ConfigError::AsidZero));
+    assert_eq!(error(&|c| c.max_spaces = 9), Some(ConfigError::Spaces));
+    assert_eq!(error(&|c| c.max_spaces = 0), Some(ConfigError::Spaces));
+    const CROOKED: Chunk = Chunk { guest: GuestPa(RAM + 0x1000), ..CHUNK };
+    assert_eq!(error(&|c| c.ram = &[CROOKED]), Some(ConfigError::Ram(RamError::BadChunk(CROOKED))));
+    const BEYOND: Chunk = Chunk { guest: GuestPa(0xff00_0000), megabytes: 17, ..CHUNK };
+    assert_eq!(error(&|c| c.ram = &[BEYOND]), Some(ConfigError::Ram(RamError::BadChunk(BEYOND))));
+    // Two guest addresses for one host megabyte would be a way around write protection.
+    const ALIAS: Chunk = Chunk { guest: GuestPa(0x8000_0000), ..CHUNK };
+    assert_eq!(error(&|c| c.ram = &[CHUNK, ALIAS]), Some(ConfigError::Ram(RamError::Overlap(ALIAS))));
+}

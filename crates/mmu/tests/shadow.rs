@@ -1,0 +1,475 @@
+//! The shadow tables under a guest that does everything at random.
+//!
+//! A simulated guest edits its tables, changes its registers, does (or forgets) TLB maintenance, and accesses memory
+//! through a simulated host MMU with a spiteful TLB. An oracle remembers what a real TLB in that guest could still
+//! hold. Checked at every access:
+//!
+//! * what gets through is the guest's present translation, or one that a real TLB could still hold, and it is the
+//!   guest's own memory;
+//! * what does not get through is turned by `fill` into just what the model of the guest's MMU says;
+//! * after `Mapped`, the retry goes through, to exactly the guest's present translation;
+//! * no write reaches a protected page, no fetch succeeds in the kernel view, nothing is mapped in the hole.
+
+mod model;
+mod sim;
+
+use model::{Entry, KINDS, Memory, Random};
+use sim::{Tables, Tlb, allowed, host_walk};
+use spica_addr::{GuestPa, GuestVa, HostPa};
+use spica_mmu::{AccessKind, Chunk, Config, Fill, Regime, Shadow, Stats, TableMemory, View};
+use std::collections::HashSet;
+
+const RAM: u32 = 0x4000_0000;
+const MB: u32 = 0x10_0000;
+/// Guest RAM: 3 + 4 MiB with a gap of one, on the host out of order.
+const CHUNKS: [Chunk; 3] = [
+    Chunk { guest: GuestPa(RAM), host: HostPa(0x6150_0000), megabytes: 2 },
+    Chunk { guest: GuestPa(RAM + 4 * MB), host: HostPa(0x6000_0000), megabytes: 4 },
+    Chunk { guest: GuestPa(RAM + 2 * MB), host: HostPa(0x6900_0000), megabytes: 1 },
+];
+const HOLE_FIRST_MB: u32 = 0x302;
+/// Shaped like pointers to tables of the hypervisor's; the simulated guest must never get there by a fill.
+const HOLE_KERNEL: [u32; 2] = [0, 0];
+const HOLE_USER: [u32; 2] = [0, 0];
+
+/// The megabytes that the guest plays with: two supersection groups, the hole, both halves of a split TTBCR.
+const VA_MB: [u32; 9] = [0x000, 0x001, 0x013, 0x300, 0x301, 0x302, 0x303, 0x308, 0xfff];
+/// The pages of each: within one large page, across large pages, the last one.
+const VA_PAGE: [u32; 8] = [0x00, 0x01, 0x0f, 0x10, 0x11, 0x1f, 0x80, 0xff];
+
+const ROOTS: [u32; 4] = [RAM + 0x4000, RAM + 0x8000, RAM + 0xc000, RAM + 0x1_0000];
+const SECOND: u32 = RAM + 0x2_0000;
+const SECOND_COUNT: u32 = 6;
+
+fn vas() -> impl Iterator<Item = u32> {
+    VA_MB.iter().flat_map(|mb| VA_PAGE.iter().map(move |page| mb << 20 | page << 12))
+}
+
+/// Something that a real TLB in the guest may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Held {
+    va: u32,
+    asid: u8,
+    afe: bool,
+    entry: Entry,
+}
+
+struct World {
+    random: Random,
+    memory: Memory,
+    regime: Regime,
+    shadow: Shadow,
+    tables: Tables,
+    tlb: Tlb,
+    held: Vec<Held>,
+    protected: HashSet<u32>,
+    /// Domains (two bits each) that the host keeps closed although the guest opened them, until one faults.
+    lazily_closed: u32,
+    passed: [u64; 3],
+    stale_passed: u64,
+    outcomes: [u64; 6],
+}
+
+impl World {
+    fn new(seed: u64, pool_bytes: usize, max_spaces: usize, fault_around: bool) -> Self {
+        let config = Config {
+            ram: &CHUNKS,
+            hole_first_mb: HOLE_FIRST_MB as usize,
+            hole_kernel: &HOLE_KERNEL,
+            hole_user: &HOLE_USER,
+            asids: 17..=16 + 2 * max_spaces as u8,
+            max_spaces,
+            fault_around,
+        };
+        let ram = vec![(RAM, 3 * MB), (RAM + 4 * MB, 4 * MB)];
+        let mut world = Self {
+            random: Random(seed),
+            memory: Memory { ram, ..Memory::default() },
+            regime: Regime { ttbr0: ROOTS[0], ttbr1: ROOTS[3], dacr: 0x5555_5555, ..Regime::default() },
+            shadow: Shadow::new(&config).unwrap(),
+            tables: Tables::new(pool_bytes),
+            tlb: Tlb::default(),
+            held: Vec::new(),
+            protected: HashSet::new(),
+            lazily_closed: 0,
+            passed: [0; 3],
+            stale_passed: 0,
+            outcomes: [0; 6],
+        };
+        for _ in 0..400 {
+            world.edit();
+        }
+        world.regime.sctlr = 1;
+        world.activate();
+        world
+    }
+
+    fn activate(&mut self) {
+        self.shadow.activate(&self.regime, &mut self.tables, &mut self.tlb).expect("the pool suffices");
+    }
+
+    fn afe(&self) -> bool {
+        self.regime.sctlr >> 29 & 1 != 0
+    }
+
+    fn host_of(pa: u32) -> Option<u32> {
+        let chunk = CHUNKS.iter().find(|chunk| pa.wrapping_sub(chunk.guest.0) < chunk.megabytes << 20)?;
+        Some(chunk.host.0 + (pa - chunk.guest.0))
+    }
+
+    /// A real TLB may by now hold whatever is valid at present: to be called before anything changes.
+    fn remember(&mut self) {
+        if self.regime.sctlr & 1 == 0 {
+            return;
+        }
+        for va in vas() {
+            let Ok(entry) = model::walk(&self.memory, &self.regime, va) else { continue };
+            if self.afe() && entry.ap & 1 == 0 {
+                continue;
+            }
+            let held = Held { va, asid: self.regime.asid, afe: self.afe(), entry };
+            if !self.held.contains(&held) {
+                self.held.push(held);
+            }
+        }
+    }
+
+    fn ram_page(&mut self) -> u32 {
+        // Now and then a device, or the gap.
+        if self.random.one_in(12) {
+            return self.random.pick(&[0x0900_0000, RAM + 3 * MB, RAM + 9 * MB, 0xfff0_0000]);
+        }
+        // Few pages, so that aliases are frequent; none in the megabyte of the tables.
+        RAM + self.random.pick(&[1, 2, 4, 5, 7]) * MB + self.random.pick(&[0, 1, 15, 16, 17, 128, 255]) * 0x1000
+    }
+
+    fn edit(&mut self) {
+        let noise = self.random.word();
+        // Domains 0 to 3, and 15; AP mostly useful.
+        let domain = self.random.pick(&[0, 0, 1, 2, 3, 15]) << 5;
+        let ap = self.random.pick(&[0b011, 0b011, 0b011, 0b010, 0b001, 0b111, 0b101, 0b110, 0b100, 0b000]);
+        if self.random.one_in(3) {
+            let root = self.random.pick(&ROOTS);
+            let mb = self.random.pick(&VA_MB);
+            let pa = self.ram_page();
+            let attributes = (ap & 3) << 10 | (ap >> 2) << 15 | domain | noise & (1 << 17 | 1 << 4 | 0x700c);
+            let word = match self.random.below(8) {
+                0 => 0,
+                1..=4 => (SECOND + self.random.below(SECOND_COUNT) * 0x400) | domain | 0b01,
+                5 | 6 => pa & 0xfff0_0000 | attributes | 0b10,
+                _ => pa & 0xff00_0000 | attributes & !(0xf << 5) | 1 << 18 | 0b10,
+            };
+            if word >> 18 & 1 != 0 && word & 3 == 2 {
+                for piece in 0..16 {
+                    self.memory.write(root + ((mb & !15) + piece) * 4, word);
+                }
+            } else {
+                self.memory.write(root + mb * 4, word);
+            }
+        } else {
+            let table = SECOND + self.random.below(SECOND_COUNT) * 0x400;
+            let index = self.random.pick(&VA_PAGE);
+            let pa = self.ram_page();
+            let attributes = (ap & 3) << 4 | (ap >> 2) << 9 | noise & (1 << 11 | 0xc);
+            match self.random.below(6) {
+                0 => self.memory.write(table + index * 4, 0),
+                1 => {
+                    let word = pa & 0xffff_0000 | attributes | noise & (1 << 15 | 0x7000) | 0b01;
+                    for piece in 0..16 {
+                        self.memory.write(table + ((index & !15) + piece) * 4, word);
+                    }
+                }
+                _ => self.memory.write(table + index * 4, pa | attributes | noise & 0x1c1 | 0b10),
+            }
+        }
+    }
+
+    fn maintain(&mut self) {
+        let va = self.random.pick(&VA_MB) << 20 | self.random.pick(&VA_PAGE) << 12;
+        let asid = self.random.pick(&[1, 2, 3]);
+        let covers = |held: &Held| {
+            let mask = !(held.entry.size.bytes() - 1);
+            held.va & mask == va & mask
+        };
+        match self.random.below(20) {
+            0 => {
+                self.shadow.invalidate_all(&mut self.tables, &mut self.tlb);
+                self.held.clear();
+            }
+            1..=3 => {
+                self.shadow.invalidate_asid(asid, &mut self.tables, &mut self.tlb);
+                self.held.retain(|held| held.asid != asid || !held.entry.ng);
+            }
+            4 | 5 => {
+                self.shadow.invalidate_page(GuestVa(va), None, &mut self.tables, &mut self.tlb);
+                self.held.retain(|held| !covers(held));
+            }
+            _ => {
+                self.shadow.invalidate_page(GuestVa(va), Some(asid), &mut self.tables, &mut self.tlb);
+                self.held.retain(|held| !(covers(held) && (held.asid == asid || !held.entry.ng)));
+            }
+        }
+    }
+
+    fn change_registers(&mut self) {
+        match self.random.below(16) {
+            0 => self.regime.sctlr = self.regime.sctlr & !1 | u32::from(!self.random.one_in(4)),
+            1 => self.regime.sctlr = self.regime.sctlr & 1 | u32::from(self.random.one_in(4)) << 29,
+            2 => self.regime.ttbcr = self.random.pick(&[0, 0, 0, 0, 1, 2, 0x10, 0x21]),
+            // Client and none, as a kernel with software PAN does; domains 14 to 4 are never used.
+            3..=7 => {
+                for domain in [0, 1, 2, 3, 15] {
+                    let field = if self.random.one_in(4) { 0 } else { 0b01 };
+                    if self.regime.dacr >> (2 * domain) & 3 != 3 {
+                        self.regime.dacr = self.regime.dacr & !(3 << (2 * domain)) | field << (2 * domain);
+                    }
+                }
+            }
+            8 if self.random.one_in(3) => self.regime.dacr = self.random.word() | 0x5555_5555 & self.random.word(),
+            8 | 9 => self.regime.dacr = 0x5555_5555,
+            10..=12 => self.regime.asid = self.random.pick(&[1, 2, 3]),
+            _ => self.regime.ttbr0 = self.random.pick(&ROOTS) | self.random.below(64),
+        }
+        if self.random.one_in(2) && self.regime.sctlr & 1 != 0 {
+            self.shadow.set_dacr(self.regime.dacr, &mut self.tables, &mut self.tlb);
+        }
+        if self.random.one_in(2) {
+            self.lazily_closed = self.random.pick(&[0xffff, 0x0003, 0x003c]);
+        }
+        self.activate();
+    }
+
+    fn protect(&mut self) {
+        if self.random.one_in(40) {
+            self.shadow.unprotect_all_code_pages();
+            self.protected.clear();
+            return;
+        }
+        let page = self.ram_page();
+        let ram = Self::host_of(page).is_some();
+        if self.random.one_in(2) {
+            let new = self.shadow.protect_code_page(GuestPa(page + 0x123), &mut self.tables, &mut self.tlb);
+            assert_eq!(new, ram && self.protected.insert(page));
+        } else {
+            assert_eq!(self.shadow.unprotect_code_page(GuestPa(page)), self.protected.remove(&page));
+        }
+        assert_eq!(self.shadow.is_code_page(GuestPa(page)), self.protected.contains(&page));
+    }
+
+    /// What the host lets through must be legal for the guest.
+    fn judge_pass(&mut self, host: u32, view: View, va: u32, kind: AccessKind) {
+        let privileged = view == View::Kernel;
+        let context = format!("{view:?} {kind:?} {va:#x} under {:x?}", self.regime);
+        assert!(!(privileged && kind == AccessKind::Fetch), "kernel view executes: {context}");
+        assert!(!self.shadow.in_hole(GuestVa(va)), "mapped in the hole: {context}");
+        if kind == AccessKind::Write {
+            let protected = |page: &&u32| Self::host_of(**page) == Some(host & !0xfff);
+            assert!(self.protected.iter().find(protected).is_none(), "write to a protected page: {context}");
+        }
+        let same_place = |entry: &Entry| Self::host_of(entry.pa & !0xfff | va & 0xfff) == Some(host);
+        let now = model::translate(&self.memory, &self.regime, va, kind, privileged);
+        if now.as_ref().is_ok_and(same_place) {
+            self.passed[kind as usize] += 1;
+            return;
+        }
+        assert!(self.regime.sctlr & 1 != 0, "the flat map is never out of date: {context}");
+        let legal = self.held.iter().any(|held| {
+            held.va == va & !0xfff
+                && (!held.entry.ng || held.asid == self.regime.asid)
+                && same_place(&held.entry)
+                && held.entry.check(held.afe, self.regime.dacr, kind, privileged).is_ok()
+        });
+        assert!(legal, "no TLB could give {host:#x}: {context}; the model says {now:x?}");
+        self.stale_passed += 1;
+    }
+
+    fn attempt(&mut self, view: View, va: u32, kind: AccessKind) -> bool {
+        let root = self.shadow.root(view);
+        let dacr = self.shadow.host_dacr(self.regime.dacr) & !self.lazily_closed;
+        assert_eq!(dacr >> 30, 0b01);
+        let Some(entry) = self.tlb.get(&self.tables, root, va) else { return false };
+        if !allowed(&entry, dacr, kind) {
+            return false;
+        }
+        self.judge_pass(entry.page << 12 | va & 0xfff, view, va, kind);
+        true
+    }
+
+    fn access(&mut self) {
+        let view = self.random.pick(&[View::Kernel, View::User]);
+        let kind = self.random.pick(&KINDS);
+        let va = if self.regime.sctlr & 1 == 0 && self.random.one_in(2) {
+            self.ram_page()
+        } else {
+            self.random.pick(&VA_MB) << 20 | self.random.pick(&VA_PAGE) << 12
+        } | self.random.word() & 0xffc;
+        if self.attempt(view, va, kind) {
+            return;
+        }
+        let privileged = view == View::Kernel;
+        let expected = model::translate(&self.memory, &self.regime, va, kind, privileged);
+        let fill =
+            self.shadow.fill(&self.memory, &self.regime, view, GuestVa(va), kind, &mut self.tables, &mut self.tlb);
+        let context = format!("{view:?} {kind:?} {va:#x} under {:x?}: {fill:x?}, model {expected:x?}", self.regime);
+        match fill {
+            Fill::GuestFault(fault) => {
+                let Err(model) = expected else { panic!("{context}") };
+                let write = kind == AccessKind::Write;
+                assert_eq!(fault.kind, model.kind, "{context}");
+                assert_eq!(fault.fsr(write), model::dfsr(&model, write), "{context}");
+                self.outcomes[0] += 1;
+                return;
+            }
+            Fill::OutOfTables => panic!("{context}"),
+            _ => {}
+        }
+        let Ok(entry) = expected else { panic!("{context}") };
+        let in_hole = (va >> 20).wrapping_sub(HOLE_FIRST_MB) < 2;
+        let is_ram = Self::host_of(entry.pa).is_some();
+        match fill {
+            Fill::KernelFetch(pa) => {
+                assert!(privileged && kind == AccessKind::Fetch && pa.0 == entry.pa, "{context}");
+                self.outcomes[1] += 1;
+            }
+            Fill::Hole(pa) => {
+                assert!(in_hole && pa.0 == entry.pa, "{context}");
+                self.outcomes[2] += 1;
+            }
+            Fill::Device(pa) => {
+                assert!(!is_ram && !in_hole && pa.0 == entry.pa, "{context}");
+                self.outcomes[3] += 1;
+            }
+            Fill::CodePageWrite(pa) => {
+                assert!(pa.0 == entry.pa && kind == AccessKind::Write, "{context}");
+                assert!(self.protected.contains(&(pa.0 & !0xfff)), "{context}");
+                self.outcomes[4] += 1;
+            }
+            Fill::Mapped => {
+                self.lazily_closed = 0;
+                assert!(self.attempt(view, va, kind), "mapped, but still faults: {context}");
+                let root = self.shadow.root(view);
+                let page = self.tlb.get(&self.tables, root, va).map(|entry| entry.page);
+                assert_eq!(page, Self::host_of(entry.pa).map(|host| host >> 12), "{context}");
+                self.outcomes[5] += 1;
+            }
+            Fill::GuestFault(_) | Fill::OutOfTables => unreachable!("dealt with above"),
+        }
+    }
+
+    /// The processor may walk for any address at any time, under the present table and ASID.
+    fn speculate(&mut self) {
+        let view = self.random.pick(&[View::Kernel, View::User]);
+        let root = self.shadow.root(view);
+        for va in vas().collect::<Vec<_>>() {
+            if self.random.one_in(4) {
+                self.tlb.get(&self.tables, root, va);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(60) {
+            0..=4 => {
+                self.remember();
+                self.edit();
+            }
+            5 | 6 => {
+                self.remember();
+                self.maintain();
+            }
+            7 => {
+                self.remember();
+                self.change_registers();
+            }
+            8 => self.protect(),
+            9 => self.speculate(),
+            _ => {
+                self.access();
+                return;
+            }
+        }
+        self.tlb.check(&self.tables);
+    }
+
+    /// Nothing in either view of the active space leads anywhere but to guest RAM, and the kernel view is XN.
+    fn check_active(&self) {
+        for view in [View::Kernel, View::User] {
+            let root = self.shadow.root(view);
+            for va in vas() {
+                let Some(entry) = host_walk(&self.tables, root.ttbr0, va) else { continue };
+                let host = entry.page << 12;
+                let inside = |chunk: &Chunk| host.wrapping_sub(chunk.host.0) < chunk.megabytes << 20;
+                assert!(CHUNKS.iter().any(inside), "{va:#x} leads out of the guest's memory");
+                assert!(view == View::User || entry.xn);
+                assert!(
+                    !entry.writable || !self.protected.iter().any(|&page| Self::host_of(page) == Some(host)),
+                    "{va:#x} maps a protected page writable"
+                );
+            }
+        }
+    }
+
+    fn run(&mut self, steps: u32) {
+        for step in 0..steps {
+            self.step();
+            if step % 64 == 0 {
+                self.check_active();
+            }
+        }
+    }
+
+    fn finish(mut self) -> Stats {
+        let stats = self.shadow.stats();
+        let in_use = stats.first_level_tables * 16 * 1024 + stats.second_level_tables * 1024;
+        assert_eq!(self.tables.pool.used_bytes() as u64, in_use);
+        self.shadow.release(&mut self.tables, &mut self.tlb);
+        assert_eq!(self.tables.pool.used_bytes(), 0, "tables leaked");
+        assert!(self.tlb.entries.is_empty(), "the TLB remembers a guest that is gone");
+        stats
+    }
+}
+
+#[test]
+fn a_random_guest_with_plenty_of_memory() {
+    let mut outcomes = [0; 6];
+    let mut passed = [0; 3];
+    let mut stale = 0;
+    for seed in 1..=12 {
+        let mut world = World::new(seed, 64 * 16 * 1024, 8, seed % 2 == 0);
+        world.run(16_000);
+        for (sum, count) in outcomes.iter_mut().zip(world.outcomes) {
+            *sum += count;
+        }
+        for (sum, count) in passed.iter_mut().zip(world.passed) {
+            *sum += count;
+        }
+        stale += world.stale_passed;
+        let stats = world.finish();
+        println!("seed {seed}: {stats:?}");
+        assert!(stats.idle_fills > 0 && stats.section_fills > 0 && stats.page_fills > 0 && stats.spaces_evicted > 0);
+        assert_eq!(stats.around_fills > 0, seed % 2 == 0);
+    }
+    println!("outcomes {outcomes:?}, passed {passed:?}, stale {stale}");
+    assert!(outcomes.iter().all(|&count| count > 100), "{outcomes:?}");
+    assert!(passed.iter().all(|&count| count > 100), "{passed:?}");
+    assert!(stale > 100, "the test must reach translations that are out of date, but legal");
+}
+
+#[test]
+fn a_random_guest_with_hardly_any_memory() {
+    let mut emptied = 0;
+    for seed in 101..=108 {
+        // The tables of one space, and six second-level tables; then the same with room for one more space.
+        let spaces = 1 + seed % 2;
+        let mut world = World::new(seed, (2 * spaces as usize + 1) * 16 * 1024, 5, true);
+        let ballast: Vec<_> = (0..10).map(|_| world.tables.alloc(1024).unwrap()).collect();
+        world.run(8_000);
+        for table in ballast {
+            world.tables.free(table);
+        }
+        let stats = world.finish();
+        assert!(stats.spaces_evicted > 5, "{stats:?}");
+        emptied += stats.active_emptied;
+    }
+    assert!(emptied > 100, "{emptied}");
+}

@@ -1,0 +1,184 @@
+//! The virtual CPU's core registers, its mode, and what a write to the CPSR does.
+
+use crate::cp15::{Cp15, CpuId};
+use crate::page::{Bank, VcpuPage};
+use crate::psr::{self, Mode};
+
+/// A virtual CPU.
+///
+/// `regs`, `pc` and `psr` are what the world switch saves and restores, in that order; the rest is reached by name.
+#[repr(C)]
+pub struct Vcpu {
+    /// R0 to R14 of the current mode.
+    pub regs: [u32; 15],
+    /// Where the real core was or will be: an address in the code cache while the guest's kernel runs, the guest's own
+    /// PC while its user code runs.
+    pub pc: u32,
+    /// The real CPSR of the guest; only [`psr::USER_BITS`] of it mean anything.
+    pub psr: u32,
+    /// The page that translated code shares. Hostile: see [`VcpuPage`].
+    pub page: &'static mut VcpuPage,
+    /// System control registers.
+    pub cp15: Cp15,
+    /// What the identification registers say.
+    pub id: CpuId,
+}
+
+impl Vcpu {
+    /// A virtual CPU in the reset state (B1.9.1) with the given page.
+    #[must_use]
+    pub fn new(page: &'static mut VcpuPage, id: CpuId) -> Vcpu {
+        *page = VcpuPage::reset();
+        Vcpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id }
+    }
+
+    /// Back to the reset state.
+    pub fn reset(&mut self) {
+        *self.page = VcpuPage::reset();
+        self.regs = [0; 15];
+        self.pc = 0;
+        self.psr = 0;
+        self.cp15 = Cp15::reset();
+    }
+
+    /// The current mode. A guest that wrote nonsense over it in its page is in Supervisor mode.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        Mode::from_bits(self.page.mode).unwrap_or(Mode::Svc)
+    }
+
+    /// Whether the guest is in a privileged mode, where its code is translated.
+    #[must_use]
+    pub fn privileged(&self) -> bool {
+        self.mode() != Mode::Usr
+    }
+
+    /// Whether virtual IRQs are masked.
+    #[must_use]
+    pub fn irq_masked(&self) -> bool {
+        self.page.irq_masked != 0
+    }
+
+    /// Whether virtual FIQs are masked.
+    #[must_use]
+    pub fn fiq_masked(&self) -> bool {
+        self.page.fiq_masked != 0
+    }
+
+    /// The CPSR as the guest sees it.
+    #[must_use]
+    pub fn cpsr(&self) -> u32 {
+        let bit = |flag: u32, bit: u32| if flag != 0 { bit } else { 0 };
+        self.psr & psr::USER_BITS
+            | bit(self.page.abort_masked, psr::A)
+            | bit(self.page.irq_masked, psr::I)
+            | bit(self.page.fiq_masked, psr::F)
+            | self.mode() as u32
+    }
+
+    /// Replaces the whole CPSR, as an exception return does; a mode that does not exist leaves the mode as it is
+    /// (UNPREDICTABLE, B1.3.3).
+    pub fn set_cpsr(&mut self, value: u32) {
+        if let Some(mode) = Mode::from_bits(value) {
+            self.change_mode(mode);
+        }
+        self.set_masks(value, psr::A | psr::I | psr::F);
+        self.psr = psr::sanitize(value);
+    }
+
+    /// `CPSRWriteByInstr` for `MSR` (B1.3.3): the bytes in `fields` (bit 0 = c … bit 3 = f) of `value`. T, J and IT
+    /// are not writable this way; in User mode only flags, GE and E are.
+    pub fn write_cpsr_fields(&mut self, value: u32, fields: u8) {
+        let mut user = 0;
+        if fields & 8 != 0 {
+            user |= psr::NZCVQ;
+        }
+        if fields & 4 != 0 {
+            user |= psr::GE;
+        }
+        if fields & 2 != 0 {
+            user |= psr::E;
+        }
+        self.psr = self.psr & !user | value & user;
+        if self.privileged() {
+            if fields & 2 != 0 {
+                self.set_masks(value, psr::A);
+            }
+            if fields & 1 != 0 {
+                self.set_masks(value, psr::I | psr::F);
+                if let Some(mode) = Mode::from_bits(value) {
+                    self.change_mode(mode);
+                }
+            }
+        }
+    }
+
+    /// Sets those of the masks A, I, F that are in `which` from `value`.
+    pub fn set_masks(&mut self, value: u32, which: u32) {
+        if which & psr::A != 0 {
+            self.page.abort_masked = value & psr::A;
+        }
+        if which & psr::I != 0 {
+            self.page.irq_masked = value & psr::I;
+        }
+        if which & psr::F != 0 {
+            self.page.fiq_masked = value & psr::F;
+        }
+    }
+
+    /// Goes to `mode`: the banked registers (B1.3.2) of the current mode go to the page, those of `mode` come from it.
+    pub fn change_mode(&mut self, mode: Mode) {
+        let from = self.mode();
+        self.page.mode = mode as u32;
+        let (old, new) = (Bank::of(from), Bank::of(mode));
+        if old == new {
+            return;
+        }
+        let page = &mut *self.page;
+        page.bank_sp[old as usize] = self.regs[13];
+        page.bank_lr[old as usize] = self.regs[14];
+        page.bank_spsr[old as usize] = page.spsr;
+        self.regs[13] = page.bank_sp[new as usize];
+        self.regs[14] = page.bank_lr[new as usize];
+        page.spsr = page.bank_spsr[new as usize];
+        if old == Bank::Fiq || new == Bank::Fiq {
+            self.regs[8..13].swap_with_slice(&mut page.bank_r8_r12);
+        }
+    }
+
+    /// Register `n` of User mode, whatever the mode (`n` below 15).
+    #[must_use]
+    pub fn user_reg(&self, n: usize) -> u32 {
+        match (n, Bank::of(self.mode())) {
+            (8..=12, Bank::Fiq) => self.page.bank_r8_r12[n - 8],
+            (13, bank) if bank != Bank::Usr => self.page.bank_sp[Bank::Usr as usize],
+            (14, bank) if bank != Bank::Usr => self.page.bank_lr[Bank::Usr as usize],
+            _ => self.regs[n],
+        }
+    }
+
+    /// Sets register `n` of User mode, whatever the mode (`n` below 15).
+    pub fn set_user_reg(&mut self, n: usize, value: u32) {
+        match (n, Bank::of(self.mode())) {
+            (8..=12, Bank::Fiq) => self.page.bank_r8_r12[n - 8] = value,
+            (13, bank) if bank != Bank::Usr => self.page.bank_sp[Bank::Usr as usize] = value,
+            (14, bank) if bank != Bank::Usr => self.page.bank_lr[Bank::Usr as usize] = value,
+            _ => self.regs[n] = value,
+        }
+    }
+
+    /// SP of `mode`, for SRS.
+    #[must_use]
+    pub fn sp_of(&self, mode: Mode) -> u32 {
+        if Bank::of(mode) == Bank::of(self.mode()) { self.regs[13] } else { self.page.bank_sp[Bank::of(mode) as usize] }
+    }
+
+    /// Sets SP of `mode`, for SRS.
+    pub fn set_sp_of(&mut self, mode: Mode, value: u32) {
+        if Bank::of(mode) == Bank::of(self.mode()) {
+            self.regs[13] = value;
+        } else {
+            self.page.bank_sp[Bank::of(mode) as usize] = value;
+        }
+    }
+}
