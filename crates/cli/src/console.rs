@@ -108,15 +108,17 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// What a line of the kernel's log means: `[    1.234567] reboot: Power down`.
+    /// What a line of the kernel's log means: `[    1.234567] reboot: Power down`. A program's output without an end of
+    /// line may stand before it.
     #[must_use]
     pub fn of_line(line: &str) -> Option<Self> {
-        let (time, text) = line.trim().strip_prefix('[')?.split_once("] ")?;
+        let (before, message) = line.trim_end().rsplit_once("] ")?;
+        let (_, time) = before.rsplit_once('[')?;
         time.trim().parse::<f64>().ok()?;
         let off = ["reboot: Power down", "reboot: System halted", "Reboot failed -- System halted"];
-        if off.contains(&text) {
+        if off.contains(&message) {
             Some(Self::Off)
-        } else if text.starts_with("Kernel panic - not syncing") {
+        } else if message.starts_with("Kernel panic - not syncing") {
             Some(Self::Panic)
         } else {
             None
@@ -220,6 +222,7 @@ mod tests {
     fn endings() {
         assert_eq!(Ending::of_line("[   12.345678] reboot: Power down\r"), Some(Ending::Off));
         assert_eq!(Ending::of_line("[    0.1] Kernel panic - not syncing: VFS"), Some(Ending::Panic));
+        assert_eq!(Ending::of_line("output[    1.9] reboot: System halted"), Some(Ending::Off));
         assert_eq!(Ending::of_line("reboot: Power down"), None);
         assert_eq!(Ending::of_line("[x] reboot: Power down"), None);
     }

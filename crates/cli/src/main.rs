@@ -31,6 +31,9 @@ Examples:
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Show what is done, Spica's own log, and with --exec the guest's boot, on standard error
+    #[arg(long, short, global = true)]
+    verbose: bool,
 }
 
 #[derive(Subcommand)]
@@ -94,9 +97,6 @@ struct RunArgs {
     /// The guest's memory: 256M, 1G … [default: 256M; with --native, the board's]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Show Spica's own log, and with --exec the guest's boot, on standard error
-    #[arg(long, short)]
-    verbose: bool,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -113,7 +113,7 @@ fn board_help() -> String {
     text
 }
 
-fn run(project: &Project, args: RunArgs) -> Result<u8> {
+fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
     let mut request = Request {
         native: args.native,
         kernel: args.kernel,
@@ -121,6 +121,7 @@ fn run(project: &Project, args: RunArgs) -> Result<u8> {
         append: args.append,
         memory: args.memory,
         icount: args.icount,
+        spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
         ..Request::new(board::find(&args.board)?)
     };
     if args.timeout == Some(0) {
@@ -135,22 +136,22 @@ fn run(project: &Project, args: RunArgs) -> Result<u8> {
         let board = run.board;
         eprintln!("spica: booting {} {place} on {} ({}, emulated)", run.name, board.name, board.cpu);
         eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] shows a report" });
-        interactive::interact(&run, timeout, log, args.verbose)?;
+        interactive::interact(&run, timeout, log, verbose)?;
         return Ok(0);
     };
     let script = Script::new(&command, &mut request.overlay)?;
-    if !args.verbose {
+    if !verbose {
         request.append = format!("quiet {}", request.append);
     }
     let run = prepare::prepare(project, &request)?;
     let timeout = timeout.unwrap_or(Duration::from_secs(DEFAULT_TIMEOUT));
-    Ok(exec::exec(&run, &script, timeout, log, args.verbose, &mut std::io::stdout())?.status)
+    Ok(exec::exec(&run, &script, timeout, log, verbose, &mut std::io::stdout())?.status)
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {
     let project = Project::find()?;
     match cli.command {
-        Command::Run(args) => return run(&project, *args),
+        Command::Run(args) => return run(&project, *args, cli.verbose),
         Command::Fetch { update } => {
             for package in prepare::fetch(&project, update)?.packages {
                 println!("{} {} sha256:{}", package.name, package.version, package.sha256);

@@ -38,6 +38,8 @@ pub struct Request {
     pub memory: Option<String>,
     /// Files laid over the initial RAM disk.
     pub overlay: Overlay,
+    /// Spica's own command line.
+    pub spica_append: String,
     /// Whether the emulated time is the count of executed instructions.
     pub icount: bool,
 }
@@ -54,6 +56,7 @@ impl Request {
             append: String::new(),
             memory: None,
             overlay: Overlay::new(),
+            spica_append: String::new(),
             icount: false,
         }
     }
@@ -164,6 +167,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             let bundle = bundle(name, &kernel, &initrd, append, memory_bytes)?;
             fits_board(board, false, memory_bytes, bundle.len() as u64)?;
             run.kernel = image;
+            run.append.clone_from(&request.spica_append);
             write(&run.initrd, &bundle)?;
         }
     }

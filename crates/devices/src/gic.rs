@@ -37,7 +37,7 @@ const SPURIOUS_OTHER_GROUP: u32 = 1022;
 const IDLE_PRIORITY: u32 = 0xff;
 /// The implemented bits of a priority.
 const PRIORITY_BITS: u32 = 0xf8;
-/// With 5 priority bits the finest split has group priority [7:3] (IHI 0048B, table 3-2).
+/// With 5 priority bits the finest split has group priority `[7:3]` (IHI 0048B, table 3-2).
 const MIN_BPR: u32 = 2;
 /// The alias of the binary point for Group 1 counts one higher for the same split.
 const MIN_ABPR: u32 = MIN_BPR + 1;
@@ -72,7 +72,7 @@ const CTLR_FIQEN: u32 = 1 << 3;
 const CTLR_CBPR: u32 = 1 << 4;
 /// GICC_CTLR: EOIR drops the priority only; GICC_DIR deactivates.
 const CTLR_EOIMODE: u32 = 1 << 9;
-/// GICC_CTLR: the bits that exist without Security Extensions, bypass disables [8:5] included.
+/// GICC_CTLR: the bits that exist without Security Extensions, bypass disables `[8:5]` included.
 const CTLR_BITS: u32 = 0x3ff;
 
 /// One bit per interrupt.
@@ -81,7 +81,7 @@ type Bitmap = [u32; WORDS];
 /// The distributor and the CPU interface of the one CPU.
 #[derive(Clone, Debug)]
 pub struct Gic {
-    /// GICD_CTLR: forward Group 0 [0], Group 1 [1].
+    /// GICD_CTLR: forward Group 0 `[0]`, Group 1 `[1]`.
     dist_ctlr: u32,
     group: Bitmap,
     enabled: Bitmap,

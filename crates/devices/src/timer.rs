@@ -14,7 +14,7 @@ pub enum TimerReg {
     Cntkctl,
     /// CNTP_TVAL: 32 bits of distance from the counter to the physical timer's compare value.
     CntpTval,
-    /// CNTP_CTL: ENABLE [0], IMASK [1], ISTATUS [2] of the physical timer.
+    /// CNTP_CTL: ENABLE `[0]`, IMASK `[1]`, ISTATUS `[2]` of the physical timer.
     CntpCtl,
     /// CNTV_TVAL: the same for the virtual timer.
     CntvTval,
@@ -33,7 +33,7 @@ pub enum TimerReg {
 const ENABLE: u32 = 1;
 const IMASK: u32 = 2;
 const ISTATUS: u32 = 4;
-/// CNTKCTL: PL0 access [1:0] and [9:8], event stream [7:2].
+/// CNTKCTL: PL0 access `[1:0]` and `[9:8]`, event stream `[7:2]`.
 const KCTL_BITS: u32 = 0x3ff;
 
 /// One timer of the two.

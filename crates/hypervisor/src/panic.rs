@@ -18,7 +18,9 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     if !PANICKING.swap(true, Ordering::Relaxed) {
         let (sp, cpsr): (u32, u32);
         // SAFETY: reads registers.
-        unsafe { asm!("mov {}, sp", "mrs {}, cpsr", out(reg) sp, out(reg) cpsr, options(nomem, nostack, preserves_flags)) }
+        unsafe {
+            asm!("mov {}, sp", "mrs {}, cpsr", out(reg) sp, out(reg) cpsr, options(nomem, nostack, preserves_flags))
+        }
         println!("\nspica: panic: {}", info.message());
         if let Some(location) = info.location() {
             println!("spica: at {location}, sp={sp:#010x}, cpsr={cpsr:#010x}");

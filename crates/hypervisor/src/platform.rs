@@ -87,9 +87,8 @@ pub fn bring_up(handover: Handover) -> Platform {
 
     assert!(handover.device_tree_size > 0, "the boot loader passed no device tree in r2: Spica needs one");
     // SAFETY: the home table maps these bytes, and nobody ever writes to them: `ram` keeps them from being handed out.
-    let blob = unsafe {
-        core::slice::from_raw_parts(handover.device_tree.0 as *const u8, handover.device_tree_size as usize)
-    };
+    let blob =
+        unsafe { core::slice::from_raw_parts(handover.device_tree.0 as *const u8, handover.device_tree_size as usize) };
     let tree = Tree::new(blob).unwrap_or_else(|error| panic!("{error}"));
     let serial = board::find_serial(tree).unwrap_or_else(|error| panic!("{error}"));
     console::set_port(serial.driver);

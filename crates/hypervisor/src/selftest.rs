@@ -74,7 +74,7 @@ fn heap() {
 
 fn memory(platform: &Platform) {
     let mut block = pool::alloc(16384, 16384).expect("the pool has room");
-    assert!(block.va() % 16384 == 0 && block.pa().0 % 16384 == 0, "the block is misaligned");
+    assert!(block.va().is_multiple_of(16384) && block.pa().0.is_multiple_of(16384), "the block is misaligned");
     block.words_mut()[4095] = 0x600d_cafe;
     let alias = phys::pointer(block.pa(), block.len()).cast::<u32>();
     // SAFETY: the block's last word, at its other address; the block is ours.
@@ -100,11 +100,20 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Write xor execute, guard pages and the list of faults that are survived.
+/// Write xor execute, and the list of faults that are survived.
 fn faults() {
-    // SAFETY: reads of memory that is, and of memory that must not be, mapped.
+    static CONSTANT: u32 = 0x600d_cafe;
+    static VARIABLE: AtomicU32 = AtomicU32::new(0);
+    let text = faults as *const () as u32 & !3;
+    let constant = &raw const CONSTANT as u32;
+    let variable = VARIABLE.as_ptr() as u32;
+    // SAFETY: what is written is a test variable's, or must not be writable, in which case the word would be the one that is there.
     unsafe {
-        assert!(fixup::read_word(home::hole_entries as *const () as u32 & !3).is_some(), "the text cannot be read");
+        let word = fixup::read_word(text).expect("the text cannot be read");
+        assert!(!fixup::write_word(text, word), "the text can be written");
+        assert!(!fixup::write_word(constant, CONSTANT), "constants can be written");
+        assert!(fixup::write_word(variable, 7) && VARIABLE.load(Ordering::Relaxed) == 7, "variables cannot be written");
+        assert!(fixup::read_word(home::stack_guard()).is_none(), "the stack has no guard page");
         assert!(fixup::read_word(crate::layout::CODE_CACHE_START).is_none(), "the code cache is mapped at home");
     }
     println!("selftest: faults ok");

@@ -26,7 +26,7 @@ mod vfp;
 use crate::{Cond, CpReg, Decoded, DpOp, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Operand2, Reg, ShiftType};
 
 /// Bits `hi` to `lo` of `word`, both included, as in the manual's `word<hi:lo>`.
-const fn bits(word: u32, hi: u32, lo: u32) -> u32 {
+pub(crate) const fn bits(word: u32, hi: u32, lo: u32) -> u32 {
     word >> lo & (u32::MAX >> (31 - (hi - lo)))
 }
 

@@ -91,6 +91,8 @@ pub struct Cp15 {
     pub pmuserenr: u32,
     pub diagnostic: u32,
     pub l2ctlr: u32,
+    pub teecr: u32,
+    pub teehbr: u32,
 }
 
 /// A TLB maintenance operation (B4.2.2).
@@ -237,6 +239,8 @@ impl Cp15 {
             pmuserenr: 0,
             diagnostic: 0,
             l2ctlr: 0,
+            teecr: 0,
+            teehbr: 0,
         }
     }
 
@@ -336,15 +340,20 @@ impl Cp15 {
             // DBGDRAR, DBGDSAR: no memory-mapped debug registers.
             (0, 1 | 2, 0, 0) => ReadResult::Value(0),
             (0, 0..=1, _, _) => ReadResult::Value(0),
+            // ThumbEE (A2.10.1): its state is never entered, its registers are kept for a kernel that switches them.
+            (6, 0, 0, 0) if has_thumbee(id) => ReadResult::Value(self.teecr),
+            (6, 1, 0, 0) if has_thumbee(id) => ReadResult::Value(self.teehbr),
             _ => ReadResult::Undefined,
         }
     }
 
     /// Writes a CP15 or CP14 register that is not in the vCPU page.
-    pub fn write(&mut self, reg: CpReg, value: u32) -> WriteResult {
+    pub fn write(&mut self, id: &CpuId, reg: CpReg, value: u32) -> WriteResult {
         if reg.coproc == 14 {
             return match (reg.opc1, reg.crn) {
                 (0, 0..=1) => WriteResult::Done(Effect::None),
+                (6, 0) if has_thumbee(id) => WriteResult::Done(store(&mut self.teecr, value & 1)),
+                (6, 1) if has_thumbee(id) => WriteResult::Done(store(&mut self.teehbr, value & !3)),
                 _ => WriteResult::Undefined,
             };
         }
@@ -438,6 +447,11 @@ impl Cp15 {
             _ => return WriteResult::Undefined,
         })
     }
+}
+
+/// Whether the core has ThumbEE (ID_PFR0, B4.1.93).
+fn has_thumbee(id: &CpuId) -> bool {
+    id.pfr[0] >> 12 & 0xf != 0
 }
 
 fn store(field: &mut u32, value: u32) -> Effect {

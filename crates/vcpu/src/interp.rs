@@ -185,7 +185,7 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
                 }
                 _ => {}
             }
-            match cpu.cp15.write(reg, value) {
+            match cpu.cp15.write(&cpu.id, reg, value) {
                 WriteResult::Done(effect) => Step::Next(effect),
                 WriteResult::Timer(reg) => {
                     env.timer_write(reg, u64::from(value));

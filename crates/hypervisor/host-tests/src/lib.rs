@@ -11,20 +11,17 @@
 extern crate alloc;
 
 /// The board's description.
+#[path = "../../src/board"]
 pub mod board {
-    #[path = "../../../src/board/error.rs"]
     pub mod error;
-    #[path = "../../../src/board/info.rs"]
     pub mod info;
-    #[path = "../../../src/board/tree.rs"]
     pub mod tree;
-    #[path = "../../../src/board/wrap.rs"]
     pub mod wrap;
 }
 
 /// Ranges of memory.
+#[path = "../../src/memory"]
 pub mod memory {
-    #[path = "../../../src/memory/spans.rs"]
     pub mod spans;
 }
 

@@ -148,7 +148,7 @@ fn malformed_properties_are_errors_and_no_panics() {
     let high = node("high@0", [words("reg", &[0xffff_f000, 0x1000])], []);
     let wide = node(
         "wide",
-        [words("#address-cells", &[9]), words("#size-cells", &[9]), words("ranges", &[1, 2])],
+        [words("#address-cells", &[u32::MAX]), words("#size-cells", &[1]), words("ranges", &[1, 2])],
         [node("x@0", [words("reg", &[1])], [])],
     );
     let blob = blob([words("#address-cells", &[1]), words("#size-cells", &[1])], [odd, zero, high, wide]);

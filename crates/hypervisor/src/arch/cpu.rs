@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::barrier::isb;
 use super::cp15::{
-    Cntkctl, CntvCtl, Cpacr, IdDfr0, IdPfr0, IdPfr1, Joscr, Midr, Pmuserenr, SysRegRead, SysRegWrite, Teecr, Teehbr, Tpidruro,
-    Tpidrurw,
+    Cntkctl, CntvCtl, Cpacr, IdDfr0, IdPfr0, IdPfr1, Joscr, Midr, Pmuserenr, SysRegRead, SysRegWrite, Teecr, Teehbr,
+    Tpidruro, Tpidrurw,
 };
 use crate::{try_read_register, try_write_register};
 

@@ -57,6 +57,31 @@ pub unsafe fn read_word(address: u32) -> Option<u32> {
     (done != 0).then_some(value)
 }
 
+/// Writes a word of memory or of a device; false if the access aborts.
+///
+/// # Safety
+/// As for any write through a pointer, except that the address need not be writable.
+pub unsafe fn write_word(address: u32, value: u32) -> bool {
+    let done: u32;
+    // SAFETY: as for `read_word`.
+    unsafe {
+        asm!(
+            "dsb",
+            "2: str {value}, [{address}]",
+            "mov {done}, #1",
+            "3:",
+            ".pushsection .fixups, \"a\"",
+            ".word 2b, 3b",
+            ".popsection",
+            address = in(reg) address,
+            value = in(reg) value,
+            done = inout(reg) 0u32 => done,
+            options(nostack)
+        );
+    }
+    done != 0
+}
+
 /// Reads a coprocessor register that some cores lack: `Some(value)`, or `None` where the instruction is undefined.
 ///
 /// `$instruction` names its register operand `{value}`. Unsafe as the read is.

@@ -195,7 +195,8 @@ fn resolve(
         let problem = format!("goes to {}, not to {}", interrupt.controller, controller.node);
         return Err(node.error("interrupts", problem));
     }
-    let malformed = || node.error("interrupts", format!("{:x?} is no interrupt of {}", interrupt.cells, controller.compatible));
+    let malformed =
+        || node.error("interrupts", format!("{:x?} is no interrupt of {}", interrupt.cells, controller.compatible));
     controller.driver.line(&interrupt.cells).ok_or_else(malformed)
 }
 

@@ -48,7 +48,8 @@ pub fn probe(tree: Tree<'_>, node: &Node<'_>) -> Result<Box<dyn HostTimer>, Boar
 
 /// The frequency of the timers' clock, from the first entry of `clocks`: a fixed clock, or the SP810 behind which there is one.
 fn select_clock(tree: Tree<'_>, node: &Node<'_>) -> Result<u32, BoardError> {
-    let unknown = || node.error("clocks", "the first clock is neither a fixed-clock nor an arm,sp810 with a fixed timclk");
+    let unknown =
+        || node.error("clocks", "the first clock is neither a fixed-clock nor an arm,sp810 with a fixed timclk");
     let first = node.words("clocks").and_then(|clocks| clocks.first().copied()).ok_or_else(unknown)?;
     let source = tree.phandle(first).ok_or_else(unknown)?;
     if let Some(frequency) = source.word("clock-frequency") {

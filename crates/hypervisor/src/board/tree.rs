@@ -90,7 +90,7 @@ impl<'a> Tree<'a> {
     /// If a property on the way is missing or malformed, or leads nowhere.
     pub fn interrupt(self, node: &Node<'a>, index: usize) -> Result<Interrupt, BoardError> {
         let mut parent = self.interrupt_parent(node)?;
-        let count = parent.word_or_error("#interrupt-cells")? as usize;
+        let count = cells_of(parent.word_or_error("#interrupt-cells")?);
         let all = node.words("interrupts").ok_or_else(|| node.error("interrupts", "is missing"))?;
         let mut cells = all
             .chunks_exact(count.max(1))
@@ -131,9 +131,10 @@ impl<'a> Tree<'a> {
         map: &[u32],
         cells: &[u32],
     ) -> Result<(Node<'a>, Vec<u32>), BoardError> {
-        let address_cells = nexus.word("#address-cells").unwrap_or(2) as usize;
+        let address_cells = cells_of(nexus.word("#address-cells").unwrap_or(2));
         let key_cells = address_cells + cells.len();
-        let mask = nexus.words("interrupt-map-mask").unwrap_or_else(|| Vec::from_iter((0..key_cells).map(|_| u32::MAX)));
+        let mask =
+            nexus.words("interrupt-map-mask").unwrap_or_else(|| Vec::from_iter((0..key_cells).map(|_| u32::MAX)));
         let reg = node.words("reg").unwrap_or_default();
         let unit = (0..address_cells).map(|index| reg.get(index).copied().unwrap_or(0));
         let key: Vec<u32> = unit.chain(cells.iter().copied()).collect();
@@ -145,8 +146,8 @@ impl<'a> Tree<'a> {
             let parent = self
                 .phandle(phandle)
                 .ok_or_else(|| nexus.error("interrupt-map", format!("no node has phandle {phandle:#x}")))?;
-            let parent_address = parent.word("#address-cells").unwrap_or(0) as usize;
-            let parent_cells = parent.word_or_error("#interrupt-cells")? as usize;
+            let parent_address = cells_of(parent.word("#address-cells").unwrap_or(0));
+            let parent_cells = cells_of(parent.word_or_error("#interrupt-cells")?);
             let (row_value, after) = after.split_at_checked(parent_address + parent_cells).ok_or_else(broken)?;
             let matches =
                 key.iter().zip(row_key).zip(&mask).all(|((&wanted, &row), &mask)| wanted & mask == row & mask);
@@ -246,7 +247,10 @@ impl<'a> Node<'a> {
     /// The `compatible` strings, most specific first.
     pub fn compatible(&self) -> impl Iterator<Item = &'a str> {
         let bytes = self.property("compatible").unwrap_or_default();
-        bytes.split(|&byte| byte == 0).filter(|name| !name.is_empty()).filter_map(|name| core::str::from_utf8(name).ok())
+        bytes
+            .split(|&byte| byte == 0)
+            .filter(|name| !name.is_empty())
+            .filter_map(|name| core::str::from_utf8(name).ok())
     }
 
     /// Whether the device is there to be used: `status` missing or "okay".
@@ -260,7 +264,7 @@ impl<'a> Node<'a> {
     /// If the property does not consist of whole pairs.
     pub fn pairs(&self, name: &'static str) -> Result<Vec<(u64, u64)>, BoardError> {
         let parent = self.parent();
-        let cells = |property, default| parent.as_ref().and_then(|parent| parent.word(property)).unwrap_or(default) as usize;
+        let cells = |name, default| cells_of(parent.as_ref().and_then(|parent| parent.word(name)).unwrap_or(default));
         let (address, size) = (cells("#address-cells", 2), cells("#size-cells", 1));
         let words = self.words(name).ok_or_else(|| self.error(name, "is missing or not whole cells"))?;
         if address > 2 || size > 2 || address == 0 || words.len() % (address + size) != 0 {
@@ -297,17 +301,18 @@ impl<'a> Node<'a> {
     }
 
     fn address_cells(&self) -> usize {
-        self.word("#address-cells").unwrap_or(2) as usize
+        cells_of(self.word("#address-cells").unwrap_or(2))
     }
 
     fn size_cells(&self) -> usize {
-        self.word("#size-cells").unwrap_or(1) as usize
+        cells_of(self.word("#size-cells").unwrap_or(1))
     }
 
     /// An address on this bus as one on the bus above, which has `above` address cells.
     fn translate(&self, address: &[u32], above: usize) -> Result<Vec<u32>, BoardError> {
-        let ranges =
-            self.words("ranges").ok_or_else(|| self.error("ranges", "is missing: the bus is not mapped to the one above"))?;
+        let ranges = self
+            .words("ranges")
+            .ok_or_else(|| self.error("ranges", "is missing: the bus is not mapped to the one above"))?;
         if ranges.is_empty() {
             return Ok(address.to_vec());
         }
@@ -317,7 +322,7 @@ impl<'a> Node<'a> {
             let (start, offset_from) = (join(&row[..here]), join(address));
             let length = join(&row[here + above..]);
             if offset_from >= start && offset_from - start < length {
-                let target = join(&row[here..here + above]) + (offset_from - start);
+                let target = join(&row[here..here + above]).wrapping_add(offset_from - start);
                 let mut cells: Vec<u32> = row[here..here + above].to_vec();
                 if let [.., low] = cells.as_mut_slice() {
                     *low = target as u32;
@@ -330,6 +335,11 @@ impl<'a> Node<'a> {
         }
         Err(self.error("ranges", format!("does not map {:#x}", join(address))))
     }
+}
+
+/// A count of cells from a property. No bus or controller has more than four; a malformed count must not become a size here.
+fn cells_of(count: u32) -> usize {
+    count.min(8) as usize
 }
 
 /// The last two of some big-endian cells as one number.

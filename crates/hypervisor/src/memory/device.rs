@@ -89,7 +89,10 @@ impl Mmio {
     /// If the `size` bytes at `offset` are not all registers of this device, or not aligned.
     #[inline]
     pub fn address(&self, offset: u32, size: u32) -> u32 {
-        assert!(offset % size == 0 && offset.checked_add(size).is_some_and(|end| end <= self.len), "no register {offset:#x}");
+        assert!(
+            offset.is_multiple_of(size) && offset.checked_add(size).is_some_and(|end| end <= self.len),
+            "no register {offset:#x}"
+        );
         self.base + offset
     }
 

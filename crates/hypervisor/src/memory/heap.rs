@@ -3,8 +3,8 @@
 //! Two arenas: a small one in .bss, which serves while the device tree is read and no RAM is known yet, and the start of the
 //! pool. Exhaustion is a panic (Rust's default), which names the size that was asked for.
 
-use talc::source::Claim;
 use talc::TalcLock;
+use talc::source::Claim;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -96,6 +96,11 @@ pub fn image_size() -> u32 {
     address_of!(__image_end) - address_of!(__image_start)
 }
 
+/// The page below the hypervisor's stack, which is not mapped.
+pub fn stack_guard() -> u32 {
+    address_of!(__stack_guard)
+}
+
 /// Builds the home table around the image and the device tree, and makes it current. Called once, first thing in Rust.
 pub fn install(handover: &Handover) {
     let image = handover.image;
@@ -112,7 +117,9 @@ pub fn install(handover: &Handover) {
         };
         if !guards.contains(&va) {
             // SAFETY: within the table (the image lies in one megabyte); mapped like this is how Rust expects the image.
-            unsafe { write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access) }
+            unsafe {
+                write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access)
+            }
         }
         va += 4096;
     }
@@ -144,7 +151,7 @@ pub fn table(image: HostPa) -> HostPa {
 /// # Panics
 /// If the address lies in the hole: memory there is left out by [`super::ram`].
 pub fn map_ram_megabyte(pa: u32) {
-    assert!(pa % MEGABYTE == 0 && pa < HOLE_START, "RAM at {pa:#010x} cannot be mapped at its address");
+    assert!(pa.is_multiple_of(MEGABYTE) && pa < HOLE_START, "RAM at {pa:#010x} cannot be mapped at its address");
     // SAFETY: RAM at its own address, where nothing else is or was mapped but the same.
     unsafe { write(first_level(pa), pa | SECTION | SECTION_NORMAL | SECTION_NOT_GLOBAL) }
 }

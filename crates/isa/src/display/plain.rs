@@ -6,7 +6,8 @@
 
 use core::fmt;
 
-use crate::{Cond, Reg, decode::shift_type};
+use crate::decode::{bits, shift_type};
+use crate::{Cond, Reg};
 
 /// What follows the registers.
 enum Tail {
@@ -34,10 +35,6 @@ impl Text {
     const fn new(name: [&'static str; 3], regs: &'static [u32]) -> Text {
         Text { name, regs, saturate: None, tail: Tail::None }
     }
-}
-
-const fn bits(word: u32, hi: u32, lo: u32) -> u32 {
-    word >> lo & (u32::MAX >> (31 - (hi - lo)))
 }
 
 /// The half of a register that a halfword multiply takes.
