@@ -1,1 +1,246 @@
-//! End-to-end tests on emulated boards.
+//! End-to-end tests: guests on emulated boards, started as `spica run --exec` starts them.
+//!
+//! A boot takes long, a check is quick; so one boot serves many tests. A script for the guest (`tests/guest/*.sh`) runs
+//! all checks of a kind, with the test programs of `tests/guest/programs` at hand, and prints each one's output and exit
+//! status as a section. [`transcript`] boots each [`Machine`] once per test program, and every test looks at its
+//! section. If the guest dies in between, the tests of the sections before still pass, and the others say what happened.
+//!
+//! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use spica_cli::board;
+use spica_cli::error::Result;
+use spica_cli::exec::{Script, exec};
+use spica_cli::prepare::{Request, prepare};
+use spica_cli::project::{Project, create_dir, read, read_text};
+use spica_cli::{process, spica};
+
+/// A guest machine under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Machine {
+    /// Spica on a Cortex-A8.
+    Cubieboard,
+    /// Spica on a Cortex-A9.
+    VexpressA9,
+    /// The kernel alone on the Cortex-A8.
+    CubieboardNative,
+    /// The kernel alone on the Cortex-A9.
+    VexpressA9Native,
+    /// The kernel alone on the board whose devices Spica's guest machine has.
+    VirtNative,
+}
+
+impl Machine {
+    /// The board's name.
+    #[must_use]
+    pub const fn board(self) -> &'static str {
+        match self {
+            Self::Cubieboard | Self::CubieboardNative => "cubieboard",
+            Self::VexpressA9 | Self::VexpressA9Native => "vexpress-a9",
+            Self::VirtNative => "virt",
+        }
+    }
+
+    /// Whether the kernel runs without Spica.
+    #[must_use]
+    pub const fn native(self) -> bool {
+        !matches!(self, Self::Cubieboard | Self::VexpressA9)
+    }
+}
+
+/// What one check printed.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// When each line came, since QEMU started.
+    pub times: Vec<Duration>,
+    /// Its exit status; `None` if it did not end.
+    pub status: Option<i32>,
+}
+
+/// All that came of one boot.
+#[derive(Debug)]
+pub struct Transcript {
+    sections: BTreeMap<String, Section>,
+    /// What Spica reported at each `@@report` that the script printed.
+    pub reports: Vec<Vec<String>>,
+    /// What went wrong with the whole run, in words.
+    pub error: Option<String>,
+}
+
+impl Transcript {
+    /// The section of a check that ended with status 0.
+    ///
+    /// # Panics
+    /// If it did not: with its output, or with what became of the guest before.
+    #[must_use]
+    #[track_caller]
+    pub fn passed(&self, check: &str) -> &Section {
+        let section = self.section(check);
+        assert_eq!(section.status, Some(0), "{check} printed:\n{}\n{}", section.lines.join("\n"), self.trouble());
+        section
+    }
+
+    /// The section of a check that ended, well or not.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    #[track_caller]
+    pub fn section(&self, check: &str) -> &Section {
+        let section = self.sections.get(check);
+        section.unwrap_or_else(|| panic!("the guest did not come to {check}\n{}", self.trouble()))
+    }
+
+    fn trouble(&self) -> &str {
+        self.error.as_deref().unwrap_or_default()
+    }
+}
+
+/// The time that a boot with all its checks may take. It is generous: the machine may be slow and busy.
+const TIMEOUT: Duration = Duration::from_secs(900);
+
+/// What a script prints to have Spica report; it sleeps for a second then.
+const REPORT: &str = "@@report";
+
+/// Boots a machine with a script of `tests/guest`, once: the second call gives the first one's transcript.
+///
+/// # Panics
+/// If nothing can be booted at all.
+#[must_use]
+pub fn transcript(machine: Machine, script: &'static str) -> &'static Transcript {
+    type Known = BTreeMap<(Machine, &'static str), &'static OnceLock<Transcript>>;
+    static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
+    let cell = {
+        let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *known.entry((machine, script)).or_insert_with(|| Box::leak(Box::default()))
+    };
+    cell.get_or_init(|| boot(machine, script).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
+}
+
+fn boot(machine: Machine, script: &str) -> Result<Transcript> {
+    let project = Project::find()?;
+    let command = read_text(&project.source(&format!("tests/guest/{script}")))?;
+    let board = board::find(machine.board())?;
+    let mut request = Request { native: machine.native(), ..Request::new(board) };
+    request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
+    let frame = Script::new(&command, &mut request.overlay)?;
+    let run = prepare(&project, &request)?;
+
+    create_dir(&project.build("logs"))?;
+    let log = project.build(&format!("logs/{machine:?}-{script}.log"));
+    let start = Instant::now();
+    let mut parser = Parser::default();
+    let mut listener = |bytes: &[u8]| Ok(parser.feed(bytes, start.elapsed()));
+    let result = exec(&run, &frame, TIMEOUT, Some(&log), false, &mut listener);
+    let spica = result.as_ref().map(|o| o.spica.clone()).unwrap_or_default();
+    let error = match result {
+        Ok(outcome) if outcome.status == 0 => None,
+        Ok(outcome) => Some(format!("{script} ended with status {}; see {}", outcome.status, log.display())),
+        Err(error) => Some(format!("{error}\nthe whole console is in {}", log.display())),
+    };
+    Ok(Transcript { sections: parser.sections, reports: reports(&spica), error })
+}
+
+/// Builds the test programs.
+fn probe() -> Result<PathBuf> {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let project = Project::find()?;
+    let target = project.build("guest-programs");
+    if BUILT.get().is_none() {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(project.source("tests/guest/programs"));
+        cargo.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
+        cargo.args(["build", "--release", "--locked", "--quiet", "--target-dir"]).arg(&target);
+        process::output(&mut cargo, "cannot build the guest's test programs")?;
+        let _ = BUILT.set(());
+    }
+    Ok(target.join("armv7a-none-eabi/release/probe"))
+}
+
+/// Reads sections: `=== NAME`, the check's output, `--- STATUS`.
+#[derive(Debug, Default)]
+struct Parser {
+    sections: BTreeMap<String, Section>,
+    current: Option<String>,
+    pending: Vec<u8>,
+}
+
+impl Parser {
+    /// Takes the next bytes, and gives the keys to be typed in answer.
+    fn feed(&mut self, bytes: &[u8], now: Duration) -> Vec<u8> {
+        let mut keys = Vec::new();
+        self.pending.extend_from_slice(bytes);
+        while let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
+            let line: Vec<u8> = self.pending.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            if line == REPORT {
+                keys.push(spica::ESCAPE);
+            }
+            self.line(line, now);
+        }
+        keys
+    }
+
+    fn line(&mut self, line: String, now: Duration) {
+        if let Some(name) = line.strip_prefix("=== ") {
+            self.current = Some(name.to_string());
+            self.sections.insert(name.to_string(), Section::default());
+            return;
+        }
+        let Some(section) = self.current.as_ref().and_then(|c| self.sections.get_mut(c)) else { return };
+        if let Some(status) = line.strip_prefix("--- ") {
+            section.status = status.parse().ok();
+            self.current = None;
+        } else {
+            section.lines.push(line);
+            section.times.push(now);
+        }
+    }
+}
+
+/// Divides what Spica said into reports: each begins with a line that says that it was asked for.
+fn reports(lines: &[String]) -> Vec<Vec<String>> {
+    let mut reports: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        if line.ends_with("report, as asked for") {
+            reports.push(Vec::new());
+        } else if line.starts_with("guest ") {
+            // Another event: what follows is no report that was asked for.
+            break;
+        } else if let Some(report) = reports.last_mut() {
+            report.push(line.clone());
+        }
+    }
+    reports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_read() {
+        let mut parser = Parser::default();
+        assert!(parser.feed(b"noise\n=== a\none\ntw", Duration::from_secs(1)).is_empty());
+        assert_eq!(parser.feed(b"o\n@@report\n--- 0\n=== b\nx\n", Duration::from_secs(2)), [spica::ESCAPE]);
+        let a = &parser.sections["a"];
+        assert_eq!((a.lines.as_slice(), a.status), (&["one".into(), "two".into(), "@@report".into()][..], Some(0)));
+        assert_eq!(a.times[1], Duration::from_secs(2));
+        assert_eq!(parser.sections["b"].status, None);
+    }
+
+    #[test]
+    fn reports_are_told_apart() {
+        let lines = "hello\nguest a: report, as asked for\n one 1\nguest a: report, as asked for\n two\n\
+                     guest a: powered off\n three";
+        let lines: Vec<_> = lines.lines().map(str::to_string).collect();
+        assert_eq!(reports(&lines), [[" one 1"], [" two"]]);
+    }
+}

@@ -56,7 +56,10 @@ pub struct Outcome {
     pub spica: Vec<String>,
 }
 
-/// Boots a run whose initial RAM disk has this script, and passes the command's output on to `out` as it comes.
+/// Takes the command's output as it comes, and gives what is to be typed on the board's UART in answer: mostly nothing.
+pub type Listener<'a> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'a;
+
+/// Boots a run whose initial RAM disk has this script, and passes the command's output on to `listener` as it comes.
 ///
 /// # Errors
 /// If the guest does not come to the end of the command: it panics, Spica stops it, QEMU ends, or the time is up.
@@ -66,7 +69,7 @@ pub fn exec(
     timeout: Duration,
     log: Option<&Path>,
     verbose: bool,
-    out: &mut dyn Write,
+    listener: &mut Listener<'_>,
 ) -> Result<Outcome> {
     let deadline = Instant::now() + timeout;
     let mut session = Session::start(run.board, &run.boot(), log, verbose)?;
@@ -79,7 +82,10 @@ pub fn exec(
         match session.next(None, Some(until))? {
             Event::Guest(bytes) => {
                 let (output, other) = frame.feed(&bytes);
-                out.write_all(&output).and_then(|()| out.flush()).context(|| "cannot pass on the command's output")?;
+                if !output.is_empty() {
+                    let answer = listener(&output).context(|| "cannot pass on the command's output")?;
+                    session.send(&answer);
+                }
                 if verbose {
                     // Nobody to tell if this fails.
                     let _ = std::io::stderr().write_all(&other);

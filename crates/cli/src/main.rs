@@ -1,5 +1,6 @@
 //! The `spica` command on the development machine: reads its arguments and hands over to the library.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -145,7 +146,11 @@ fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
     }
     let run = prepare::prepare(project, &request)?;
     let timeout = timeout.unwrap_or(Duration::from_secs(DEFAULT_TIMEOUT));
-    Ok(exec::exec(&run, &script, timeout, log, verbose, &mut std::io::stdout())?.status)
+    let mut print = |bytes: &[u8]| {
+        let mut out = std::io::stdout();
+        out.write_all(bytes).and_then(|()| out.flush()).map(|()| Vec::new())
+    };
+    Ok(exec::exec(&run, &script, timeout, log, verbose, &mut print)?.status)
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {

@@ -163,6 +163,15 @@ impl Translator {
         self.stats
     }
 
+    /// Bytes of memory that the records take, by their capacity.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<Block>()
+            + self.exits.capacity() * size_of::<Exit>()
+            + self.buckets.capacity() * size_of::<u32>()
+            + size_of::<JumpCache>()
+    }
+
     /// Blocks now in the cache, exits now recorded, code pages in use.
     #[must_use]
     pub fn in_use(&self) -> (usize, usize, usize) {
@@ -513,6 +522,12 @@ impl Translator {
             self.unlink_incoming(id, memory);
         }
         self.jump_cache.clear();
+    }
+
+    /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one
+    /// that the block was made under.
+    pub fn set_global(&mut self, id: BlockId, global: bool) {
+        self.blocks[id.0 as usize].global = global;
     }
 
     /// Enters a block into the jump cache, if its page is mapped in all address spaces.

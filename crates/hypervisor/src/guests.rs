@@ -6,6 +6,7 @@ use spica_dbt::Options;
 use crate::host::Host;
 use crate::memory::{home, phys};
 use crate::platform::{BOARD, Platform};
+use crate::vm::load::Sizes;
 use crate::vm::{Stop, Vm, report};
 use crate::world::space;
 use crate::{arch, panic, println};
@@ -39,13 +40,13 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
         return Err(alloc::format!("manifest.toml: {} guests; this version runs one at a time", guests.len()));
     };
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
-    let mut host = Host::new(board);
+    let mut host = Host::new(board, platform.options.time);
     run_guest(spec, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
 }
 
 fn run_guest(spec: &GuestSpec<'static>, host: &mut Host) -> Result<(), Problem> {
     let text = |error: &dyn core::fmt::Display| alloc::format!("{error}");
-    let (mut vm, image) = Vm::create(spec, Options::all(), host).map_err(|error| text(&error))?;
+    let (mut vm, image) = Vm::create(spec, Options::all(), Sizes::LINUX, host).map_err(|error| text(&error))?;
     loop {
         let stop = vm.run(host);
         if stop != Stop::Reset {

@@ -1,12 +1,14 @@
 //! The host as virtual machines see it: the time, one timer, the console, interrupts.
 
 use alloc::collections::VecDeque;
+use core::ops::RangeInclusive;
 
 use spica_machine::map::COUNTER_HZ;
 
 use crate::arch::barrier;
 use crate::board::Board;
 use crate::console;
+use crate::layout::HOME_ASID;
 
 /// The escape key: Ctrl-], as telnet has it.
 const ESCAPE: u8 = 0x1d;
@@ -18,8 +20,13 @@ pub struct Host {
     board: Board,
     input: VecDeque<u8>,
     escape: bool,
+    /// Host ASIDs that no VM has yet.
+    asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer ticks, as a reduced fraction.
     ticks: (u32, u32),
+    /// Seconds since 1970 when the host's timer stood at `boot_ticks`.
+    boot_time: u64,
+    boot_ticks: u64,
     /// The deadline that the timer is set to; the outer `None` where it was used up.
     armed: Option<Option<u64>>,
 }
@@ -29,8 +36,8 @@ const fn gcd(a: u32, b: u32) -> u32 {
 }
 
 impl Host {
-    /// The host on `board`, whose devices are ours from now on.
-    pub fn new(mut board: Board) -> Host {
+    /// The host on `board`, whose devices are ours from now on; it is `time` seconds since 1970.
+    pub fn new(mut board: Board, time: u64) -> Host {
         let frequency = board.timer.driver.frequency();
         let common = gcd(COUNTER_HZ, frequency);
         console::enable_rx_interrupt();
@@ -38,13 +45,29 @@ impl Host {
             board.interrupts.driver.enable(line);
         }
         board.interrupts.driver.enable(board.timer_line);
+        let boot_ticks = board.timer.driver.now();
         Host {
             board,
             input: VecDeque::new(),
             escape: false,
+            // 0 owns nothing, 1 is home's.
+            asids: HOME_ASID as u8 + 1..=u8::MAX,
             ticks: (COUNTER_HZ / common, frequency / common),
+            boot_time: time,
+            boot_ticks,
             armed: None,
         }
+    }
+
+    /// Takes `count` ASIDs for a VM.
+    pub fn take_asids(&mut self, count: u8) -> Option<RangeInclusive<u8>> {
+        let (first, last) = (*self.asids.start(), *self.asids.end());
+        let end = first.checked_add(count)?;
+        if count == 0 || end > last {
+            return None;
+        }
+        self.asids = end..=last;
+        Some(first..=end - 1)
     }
 
     /// Host time, in ticks of the host's timer.
@@ -52,9 +75,10 @@ impl Host {
         self.board.timer.driver.now()
     }
 
-    /// Seconds since 1970, for the guest's clock. None of the boards has a clock of its own that runs.
+    /// Seconds since 1970, for a guest's clock.
     pub fn wall_clock(&mut self) -> u64 {
-        0
+        let passed = self.now() - self.boot_ticks;
+        self.boot_time + passed / u64::from(self.board.timer.driver.frequency())
     }
 
     /// A guest's counter, which was 0 at host time `start`.

@@ -6,16 +6,19 @@
 //!
 //! | from        | to (excl.)  | what                                                                       |
 //! |-------------|-------------|----------------------------------------------------------------------------|
-//! | 0xF000_0000 | 0xF010_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
-//! | 0xF010_0000 | 0xF150_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
-//! | 0xF200_0000 | 0xF300_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
-//! | 0xF300_0000 | 0xF400_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
+//! | 0xF600_0000 | 0xF610_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
+//! | 0xF610_0000 | 0xF750_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
+//! | 0xF800_0000 | 0xF900_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
+//! | 0xF900_0000 | 0xFA00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
+//!
+//! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above its linear map
+//! (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top.
 //!
 //! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a guest's
 //! domain register never opens it.
 
 /// First virtual address of the hole.
-pub const HOLE_START: u32 = 0xf000_0000;
+pub const HOLE_START: u32 = 0xf600_0000;
 /// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
 pub const HOLE_SIZE: u32 = 64 * MEGABYTE;
 /// First-level entries that make up the hole.
@@ -25,19 +28,19 @@ pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
 pub const IMAGE_START: u32 = HOLE_START;
 
 /// First virtual address of the pool.
-pub const POOL_START: u32 = 0xf010_0000;
+pub const POOL_START: u32 = 0xf610_0000;
 /// Bytes of the pool: physically contiguous and aligned to 1 MiB.
 pub const POOL_SIZE: u32 = 20 * MEGABYTE;
 /// Bytes at the start of the pool that are the heap of Rust's `alloc`.
 pub const HEAP_SIZE: u32 = 8 * MEGABYTE;
 
 /// First virtual address that the code cache may use.
-pub const CODE_CACHE_START: u32 = 0xf200_0000;
+pub const CODE_CACHE_START: u32 = 0xf800_0000;
 /// Bytes of virtual address space kept for the code cache.
 pub const CODE_CACHE_SIZE: u32 = 16 * MEGABYTE;
 
 /// First virtual address of the device windows.
-pub const DEVICES_START: u32 = 0xf300_0000;
+pub const DEVICES_START: u32 = 0xf900_0000;
 /// How many device windows of 1 MiB there are.
 pub const DEVICE_WINDOWS: usize = 16;
 

@@ -25,7 +25,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         if let Some(location) = info.location() {
             println!("spica: at {location}, sp={sp:#010x}, cpsr={cpsr:#010x}");
         }
-        println!("spica: stopped");
+        println!("spica: board halted");
     }
     halt()
 }

@@ -20,7 +20,7 @@ use spica_dbt::{ExitId, Translator};
 use spica_machine::Machine;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, translate};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_M};
-use spica_vcpu::{Exception, psr};
+use spica_vcpu::{Exception, VcpuPage, psr};
 
 use crate::host::Host;
 use crate::trap;
@@ -114,12 +114,14 @@ impl Vm {
     /// Runs the guest until it stops.
     pub fn run(&mut self, host: &mut Host) -> Stop {
         self.context.install();
+        self.parts.mirror.arrive();
         let mut resume = Resume::Guest(GuestVa(self.context.cpu.pc));
         loop {
             let world = match self.resume(resume) {
                 Ok(world) => world,
                 Err(stop) => {
                     space::go_home();
+                    self.parts.mirror.depart();
                     return stop;
                 }
             };
@@ -185,7 +187,10 @@ impl Vm {
         let mapping = translate(&parts.ram, &regime, pc, access)?;
         let known = parts.translator.lookup(pc, mapping.pa);
         let block = match known {
-            Some(block) => block,
+            Some(block) => {
+                parts.translator.set_global(block, !regime.mmu_on() || mapping.global);
+                block
+            }
             None => {
                 let version = parts.translator.version();
                 let block = parts.translate(pc, &mapping, regime.mmu_on())?;
@@ -254,6 +259,15 @@ impl Vm {
         }
         let root = parts.shadow.root(view);
         space::go_to_guest(root.ttbr0, root.asid);
+    }
+
+    /// Bytes of the hypervisor's memory that this VM takes, beyond the guest's RAM.
+    pub fn overhead(&self) -> usize {
+        let parts = &self.parts;
+        let (_, tables) = parts.tables.usage();
+        // The shadow's bookkeeping is dominated by one word per page of guest RAM.
+        let hints = parts.ram.size() as usize / 4096 * 4;
+        size_of::<Context>() + size_of::<VcpuPage>() + parts.code.bytes() as usize + parts.translator.bytes() + tables + hints
     }
 
     /// Activates the shadow tables for the guest's translation registers, after a change.

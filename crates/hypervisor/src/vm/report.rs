@@ -1,9 +1,11 @@
 //! The report: what a VM did and where it stands, for its end and for the escape key. A guest that prints nothing can be
 //! diagnosed from it.
 
+use alloc::format;
 use core::fmt;
 
 use super::counters::Class;
+use crate::layout::{HOLE_SIZE, HOLE_START};
 use crate::println;
 use super::{Stop, Vm};
 
@@ -17,7 +19,7 @@ impl fmt::Display for Stop {
             Stop::ExceptionLoop => write!(f, "stopped: its exception vectors fault themselves, endlessly"),
             Stop::WildJump(pc) => write!(f, "stopped: it ran astray in the code cache, at {pc:#010x}"),
             Stop::HoleMapped(va) => {
-                write!(f, "stopped: it uses {va}, where the hypervisor lives (0xf0000000 to 0xf4000000)")
+                write!(f, "stopped: it uses {va}, where the hypervisor lives ({HOLE_START:#010x} to {:#010x})", HOLE_START + HOLE_SIZE)
             }
             Stop::OutOfTables => write!(f, "stopped: no memory for its shadow tables"),
             Stop::BadAbort { fsr, far } => write!(f, "stopped: abort with status {fsr:#x} at {far:#010x}"),
@@ -51,7 +53,9 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
         s.sctlr, s.ttbr0, s.ttbr1, s.ttbcr, s.dacr, s.contextidr
     );
     say!("  dfsr {:x} dfar {:08x} ifsr {:x} ifar {:08x} spsr {:08x}", s.dfsr, s.dfar, s.ifsr, s.ifar, cpu.page.spsr);
-    say!("  interrupts: {}", parts.machine);
+    for line in format!("{}", parts.machine).lines() {
+        say!("  {}", line.trim_end());
+    }
     say!("  traps, emulated instructions:");
     for class in Class::ALL {
         let count = c.emulated[class as usize];
@@ -92,4 +96,5 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
         m.invalidate_page,
         m.invalidate_asid
     );
+    say!("  memory beyond the guest's RAM: {} KiB", vm.overhead() >> 10);
 }

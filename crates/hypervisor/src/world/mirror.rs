@@ -2,23 +2,50 @@
 //!
 //! Each is written only when it differs from what the core has; [`Mirror`] remembers that.
 
-use crate::arch::barrier::isb;
+use crate::arch::barrier::{self, isb};
 use crate::arch::cp15::{Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
 use crate::world::vfp::Bank;
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
 
-/// What the real core has now on behalf of a guest.
+/// What the real core has on behalf of one guest, and what the guest has of it while another runs.
 pub struct Mirror {
     dacr: u32,
     sctlr: u32,
     vfp_on: bool,
     bank: Bank,
+    /// TPIDRURO and TPIDRURW while the guest does not run.
+    thread_ids: [u32; 2],
 }
 
 impl Mirror {
-    /// The state that boot left.
+    /// The state of a guest after reset.
     pub fn new() -> Mirror {
-        Mirror { dacr: Dacr::read_raw(), sctlr: Sctlr::read_raw(), vfp_on: false, bank: Bank::new() }
+        Mirror {
+            dacr: Dacr::read_raw(),
+            sctlr: Sctlr::read_raw(),
+            vfp_on: false,
+            bank: Bank::new(),
+            thread_ids: [0; 2],
+        }
+    }
+
+    /// The guest is about to run, after another one or none.
+    pub fn arrive(&mut self) {
+        self.dacr = Dacr::read_raw();
+        self.sctlr = Sctlr::read_raw();
+        self.set_thread_id_read_only(self.thread_ids[0]);
+        self.set_thread_id_read_write(self.thread_ids[1]);
+        // A reservation of whoever ran before is none of this guest's.
+        barrier::clear_exclusive();
+    }
+
+    /// The guest stops running; nothing of it stays in the core that the next guest could see.
+    pub fn depart(&mut self) {
+        self.disable_vfp();
+        self.bank.save();
+        self.thread_ids = [Tpidruro::read_raw(), Tpidrurw::read_raw()];
+        self.set_thread_id_read_only(0);
+        self.set_thread_id_read_write(0);
     }
 
     /// Sets DACR to a value that leaves Spica's own domain a client.
@@ -56,11 +83,6 @@ impl Mirror {
         unsafe { Tpidrurw::write_raw(value) }
     }
 
-    /// The real TPIDRURW.
-    pub fn thread_id_read_write(&self) -> u32 {
-        Tpidrurw::read_raw()
-    }
-
     /// Turns VFP on for the guest, with its registers loaded. `true` if it was off.
     pub fn enable_vfp(&mut self) -> bool {
         if self.vfp_on {
@@ -71,17 +93,17 @@ impl Mirror {
         true
     }
 
-    /// Turns VFP off; the registers stay in the core, they are the guest's as long as no other uses VFP.
+    /// Turns VFP off; the registers stay in the core until the guest departs.
     pub fn disable_vfp(&mut self) {
         if self.vfp_on {
             self.vfp_on = false;
             self.bank.park();
         }
     }
+}
 
-    /// Forgets the guest's VFP registers: it is reset.
-    pub fn reset_vfp(&mut self) {
-        self.disable_vfp();
-        self.bank = Bank::new();
+impl Default for Mirror {
+    fn default() -> Self {
+        Mirror::new()
     }
 }

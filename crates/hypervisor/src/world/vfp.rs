@@ -5,6 +5,8 @@
 
 use core::arch::asm;
 
+use spica_vcpu::cp15::FPEXC_EN;
+
 /// One guest's registers while they are not in the core.
 #[repr(C, align(8))]
 pub struct Bank {
@@ -49,5 +51,49 @@ impl Bank {
     pub fn park(&mut self) {
         // SAFETY: as above.
         unsafe { asm!(".fpu neon", "vmsr fpexc, {0}", "isb", in(reg) 0u32, options(nostack, preserves_flags)) }
+    }
+
+    /// Takes the registers out of the core, if they are there, and leaves zeroes for whoever is next.
+    pub fn save(&mut self) {
+        if !self.in_core {
+            return;
+        }
+        self.in_core = false;
+        let zeroes = [0u64; 32];
+        // SAFETY: as above; `registers` and `zeroes` have room for 32 double words.
+        unsafe {
+            asm!(
+                ".fpu neon",
+                "vmsr fpexc, {on}",
+                "isb",
+                "vmrs {t}, fpscr",
+                "str {t}, [{f}]",
+                "vstmia {r}!, {{d0-d15}}",
+                "vldmia {z}!, {{d0-d15}}",
+                "vmrs {t}, mvfr0",
+                "and {t}, {t}, #0xf",
+                "cmp {t}, #2",
+                "it eq",
+                "vstmiaeq {r}!, {{d16-d31}}",
+                "it eq",
+                "vldmiaeq {z}!, {{d16-d31}}",
+                "mov {t}, #0",
+                "vmsr fpscr, {t}",
+                "vmsr fpexc, {t}",
+                "isb",
+                on = in(reg) FPEXC_EN,
+                t = out(reg) _,
+                f = in(reg) &raw mut self.fpscr,
+                r = inout(reg) self.registers.as_mut_ptr() => _,
+                z = inout(reg) zeroes.as_ptr() => _,
+                options(nostack)
+            );
+        }
+    }
+}
+
+impl Default for Bank {
+    fn default() -> Self {
+        Bank::new()
     }
 }

@@ -1,0 +1,78 @@
+//! Bad input to the `spica` command: one clear error each, that names the thing and says what would be right.
+
+use std::fs;
+use std::path::PathBuf;
+
+use spica_cli::board;
+use spica_cli::error::{Error, FAILED, USAGE};
+use spica_cli::prepare::{Request, prepare};
+use spica_cli::project::Project;
+
+fn error(change: impl FnOnce(&mut Request)) -> Error {
+    let mut request = Request { native: true, ..Request::new(board::find("cubieboard").expect("a board")) };
+    change(&mut request);
+    prepare(&Project::find().expect("the project"), &request).expect_err("the request makes no sense")
+}
+
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let project = Project::find().expect("the project");
+    let path = project.build(&format!("test-{}-{name}", std::process::id()));
+    fs::create_dir_all(project.build("")).expect("build/");
+    fs::write(&path, bytes).expect("a file");
+    path
+}
+
+#[test]
+fn unknown_board() {
+    let error = board::find("raspberry").expect_err("no such board");
+    assert_eq!(error.status, USAGE);
+    let expected = "unknown board \"raspberry\"; the boards are cubieboard (Cortex-A8), vexpress-a9 (Cortex-A9), ";
+    assert!(error.message.starts_with(expected), "{error}");
+}
+
+#[test]
+fn missing_kernel() {
+    let error = error(|r| r.kernel = Some("/does/not/exist".into()));
+    assert_eq!(error.status, FAILED);
+    assert!(error.message.starts_with("cannot read /does/not/exist: No such file"), "{error}");
+}
+
+#[test]
+fn missing_initrd() {
+    let error = error(|r| r.initrd = Some("/does/not/exist".into()));
+    assert!(error.message.starts_with("cannot read /does/not/exist: No such file"), "{error}");
+}
+
+#[test]
+fn kernel_that_is_none() {
+    let path = file("kernel", &[0; 4096]);
+    let error = error(|r| r.kernel = Some(path.clone()));
+    let _ = fs::remove_file(&path);
+    assert_eq!(error.status, FAILED);
+    assert!(error.message.contains("not an ARM Linux zImage"), "{error}");
+    assert!(error.message.contains(&path.display().to_string()), "{error}");
+}
+
+#[test]
+fn memory_that_is_no_size() {
+    let error = error(|r| r.memory = Some("lots".into()));
+    assert_eq!(error.status, USAGE);
+    assert_eq!(error.message, "wrong value \"lots\" of --memory: expected a size such as \"256M\" or \"1G\"");
+}
+
+#[test]
+fn more_memory_than_the_board_has() {
+    let error = error(|r| (r.memory, r.native) = (Some("1G".into()), false));
+    assert_eq!(error.status, USAGE);
+    let expected = "a guest with 1024M does not fit: cubieboard has 512M, of which a guest can have 480M";
+    assert!(error.message.starts_with(expected), "{error}");
+}
+
+#[test]
+fn initrd_that_does_not_fit() {
+    let path = file("initrd", &vec![0; 20 << 20]);
+    let error = error(|r| (r.initrd, r.memory) = (Some(path.clone()), Some("24M".into())));
+    let _ = fs::remove_file(&path);
+    assert_eq!(error.status, USAGE);
+    assert!(error.message.starts_with("the guest's memory of 24M is too small: kernel and initrd"), "{error}");
+}

@@ -1,0 +1,240 @@
+//! What must be seen to work in the guest.
+//!
+//! One module per machine with the same tests in it; those under Spica and those without must agree.
+
+use spica_tests::{Machine, Section, Transcript, transcript};
+
+/// The section of a check that must have passed.
+#[track_caller]
+fn passed(machine: Machine, check: &str) -> &'static Section {
+    let transcript: &'static Transcript = transcript(machine, "checks.sh");
+    transcript.passed(check)
+}
+
+/// A check that must have printed exactly these lines.
+#[track_caller]
+fn prints(machine: Machine, check: &str, lines: &[&str]) {
+    assert_eq!(passed(machine, check).lines, lines, "{check}");
+}
+
+fn clock(machine: Machine) {
+    let section = passed(machine, "clock");
+    let [date, up, interrupts, date_after, up_after, interrupts_after] = &section.lines[..] else {
+        panic!("{:?}", section.lines)
+    };
+    let number = |text: &str| text.split(' ').next().and_then(|t| t.parse::<f64>().ok()).expect(text);
+    let (dates, ups) = (number(date_after) - number(date), number(up_after) - number(up));
+    // The emulated board's clock is this machine's.
+    let here = (section.times[4] - section.times[1]).as_secs_f64();
+    assert!((5.0..8.0).contains(&ups), "the guest slept for {ups} s instead of 5 s");
+    assert!((dates - ups).abs() <= 1.5, "date advanced by {dates} s, uptime by {ups} s");
+    assert!((here - ups).abs() <= 1.0, "{ups} s in the guest were {here} s on the board");
+    // An idle kernel still has its timer; a storm would have many more.
+    let interrupts = number(interrupts_after) - number(interrupts);
+    assert!((5.0..5000.0).contains(&interrupts), "{interrupts} interrupts in {ups} s");
+}
+
+fn loop_costs(machine: Machine) {
+    let transcript = transcript(machine, "checks.sh");
+    let _ = transcript.passed("loop-costs");
+    if machine.native() {
+        return;
+    }
+    let [start, baseline, end] = &transcript.reports[..] else { panic!("{} reports", transcript.reports.len()) };
+    // All numbers in the lines that count traps.
+    let traps = |report: &[String]| -> u64 {
+        let from = report.iter().position(|l| l.contains("traps")).expect("a report that counts traps");
+        let to = report.iter().position(|l| l.contains("host interrupts")).expect("a report that counts interrupts");
+        let words = report[from..to].iter().flat_map(|l| l.split_whitespace());
+        words.filter_map(|w| w.trim_matches(',').parse::<u64>().ok()).sum()
+    };
+    let interrupts = |report: &[String]| -> u64 {
+        let line = report.iter().find(|l| l.contains("host interrupts")).expect("a report that counts interrupts");
+        line.split_whitespace().find_map(|w| w.parse().ok()).expect("a count")
+    };
+    let without = traps(baseline) - traps(start);
+    let with = traps(end) - traps(baseline);
+    let more_interrupts = interrupts(end).saturating_sub(2 * interrupts(baseline)) + interrupts(start);
+    // What the guest's kernel does for an interrupt costs some hundreds of traps; the loop itself has 10^8 instructions.
+    let allowed = without + without / 2 + 3000 * more_interrupts + 20_000;
+    assert!(with <= allowed, "{with} traps with the loop, {without} without, {more_interrupts} more interrupts");
+}
+
+macro_rules! machines {
+    ($($module:ident: $machine:ident;)*) => { $(
+        mod $module {
+            use super::*;
+            const MACHINE: Machine = Machine::$machine;
+
+            #[test]
+            fn kernel_and_processor() {
+                let lines = &passed(MACHINE, "information").lines;
+                assert!(lines[0].starts_with("Linux 6.") && lines[0].ends_with(" armv7l"), "{lines:?}");
+                let features = lines.iter().find(|l| l.starts_with("Features")).expect("features");
+                // User code runs on the real processor: what that lacks must not be announced.
+                for absent in ["idiva", "idivt", "vfpv4", "lpae", "evtstrm"] {
+                    assert!(!features.contains(absent), "{features}");
+                }
+                for present in ["half", "thumb", "vfpv3", "neon", "tls"] {
+                    assert!(features.contains(present), "{features}");
+                }
+            }
+
+            #[test]
+            fn shell_scripts() {
+                prints(MACHINE, "shell-script", &["sum 9613942", "words 3"]);
+            }
+
+            #[test]
+            fn fork_and_exec() {
+                prints(MACHINE, "fork-exec", &[]);
+                prints(MACHINE, "probe-fork-exit", &["ok"]);
+            }
+
+            #[test]
+            fn pipes() {
+                let sums = ["20000", "11ff34a4aa6d7d5fa1ae26c0bf9e1a13  -", "2db1ea6b0c9b6b0f4b0b4ae9b2a1b2aa  -"];
+                prints(MACHINE, "pipes", &sums);
+                prints(MACHINE, "probe-pipe", &["ok"]);
+            }
+
+            #[test]
+            fn signals() {
+                prints(MACHINE, "signals", &["usr1", "status 143", "status 139"]);
+                prints(MACHINE, "probe-alarm", &["ok"]);
+            }
+
+            #[test]
+            fn null_pointers() {
+                prints(MACHINE, "probe-null-read", &[
+                    "read 0: SIGSEGV code 1 at 0x0 far 0x0 fsr 0x5 pc +0",
+                    "read 0xff0: SIGSEGV code 1 at 0xff0 far 0xff0 fsr 0x5 pc +0",
+                ]);
+                prints(MACHINE, "probe-null-write", &["write 0: SIGSEGV code 1 at 0x0 far 0x0 fsr 0x805 pc +0"]);
+                prints(MACHINE, "probe-null-call", &[
+                    "call 0: SIGSEGV code 1 at 0x0 far 0x0 fsr 0x80000005 pc +0",
+                    "call 0x7000: SIGSEGV code 1 at 0x7000 far 0x7000 fsr 0x80000005 pc +0",
+                ]);
+            }
+
+            #[test]
+            fn forbidden_accesses() {
+                prints(MACHINE, "probe-text-write", &["write to text: SIGSEGV code 2 at 0x10000 far 0x10000 fsr 0x80f pc +0"]);
+                prints(MACHINE, "probe-stack-execute", &[
+                    "signal 11 code 2 fsr 0x8000000f, at the page: true true true",
+                ]);
+            }
+
+            #[test]
+            fn the_kernels_addresses() {
+                prints(MACHINE, "probe-kernel-read", &["0 megabytes readable, 0 other signals", "read: ok"]);
+                assert_eq!(passed(MACHINE, "probe-kernel-write").lines[0], "write: ok");
+                prints(MACHINE, "probe-kernel-call", &["call: ok"]);
+            }
+
+            #[test]
+            fn undefined_instructions() {
+                prints(MACHINE, "probe-undefined-arm", &["udf: SIGILL code 1 at +0 pc +0"]);
+                prints(MACHINE, "probe-undefined-thumb", &["udf: SIGILL code 1 at +0 pc +0, T32"]);
+                prints(MACHINE, "probe-undefined-neon", &["neon: SIGILL code 1 at +0 pc +0"]);
+            }
+
+            #[test]
+            fn division_by_instruction() {
+                prints(MACHINE, "probe-divide", &["sdiv 700/7: SIGILL code 1 at +4 pc +4"]);
+                prints(MACHINE, "probe-divide-thumb", &["sdiv 700/7: SIGILL code 1 at +2 pc +2, T32"]);
+            }
+
+            #[test]
+            fn privileged_instructions() {
+                let mut expected = Vec::new();
+                for what in ["read MIDR", "read SCTLR", "write SCTLR", "write TTBR0", "write DACR", "flush the TLB",
+                    "clean the cache", "write VBAR", "read TPIDRPRW", "write TPIDRURO", "smc"] {
+                    expected.push(format!("{what}: SIGILL code 1 at +0 pc +0"));
+                }
+                expected.push("barriers: 0x1".to_string());
+                assert_eq!(passed(MACHINE, "probe-privileged").lines, expected);
+                prints(MACHINE, "probe-mode-change", &["mode and masks 0x10"]);
+            }
+
+            #[test]
+            fn thread_registers() {
+                prints(MACHINE, "probe-thread-register", &["ok"]);
+                prints(MACHINE, "probe-kuser", &["version 5, ok"]);
+            }
+
+            #[test]
+            fn bad_pointers_in_system_calls() {
+                prints(MACHINE, "probe-efault", &["ok"]);
+            }
+
+            #[test]
+            fn memory_mapping() {
+                prints(MACHINE, "probe-mmap", &["ok"]);
+                prints(MACHINE, "probe-mprotect", &["192 faults"]);
+                prints(MACHINE, "probe-fault-loop", &["2000 faults"]);
+                prints(MACHINE, "probe-copy-on-write", &["ok"]);
+            }
+
+            #[test]
+            fn self_modifying_code() {
+                prints(MACHINE, "probe-self-modifying", &["ok"]);
+            }
+
+            #[test]
+            fn floating_point_of_two_processes() {
+                prints(MACHINE, "probe-float", &["ok"]);
+            }
+
+            #[test]
+            fn files() {
+                prints(MACHINE, "files", &["sum 79800", "400"]);
+            }
+
+            #[test]
+            fn compression() {
+                prints(MACHINE, "compression", &["00000000000000000000000000000000  -"]);
+            }
+
+            #[test]
+            fn kernel_modules() {
+                prints(MACHINE, "modules", &[]);
+                assert_ne!(passed(MACHINE, "neon-in-kernel").lines, ["0"]);
+            }
+
+            #[test]
+            fn block_devices() {
+                prints(MACHINE, "block-devices", &["ok"]);
+            }
+
+            #[test]
+            fn network() {
+                prints(MACHINE, "network", &[]);
+            }
+
+            #[test]
+            fn time() {
+                super::clock(MACHINE);
+                let _ = passed(MACHINE, "sleeps");
+            }
+
+            #[test]
+            fn user_loops_cost_nothing() {
+                super::loop_costs(MACHINE);
+            }
+
+            #[test]
+            fn the_kernel_does_not_complain() {
+                prints(MACHINE, "complaints", &[]);
+                assert_eq!(transcript(MACHINE, "checks.sh").error, None);
+            }
+        }
+    )* };
+}
+
+machines! {
+    cubieboard: Cubieboard;
+    vexpress_a9: VexpressA9;
+    cubieboard_native: CubieboardNative;
+    vexpress_a9_native: VexpressA9Native;
+}

@@ -1,0 +1,56 @@
+//! The kernel's log: under Spica, no warning or error that the same kernel does not print elsewhere, too.
+//!
+//! What it says of the processor is compared with the same board without Spica; what it says of the machine, with the
+//! board whose devices Spica's guest machine has.
+
+use std::collections::BTreeSet;
+
+use spica_tests::{Machine, transcript};
+
+/// Messages that only a guest of Spica's prints, each with its reason: none is unexplained.
+const ALLOWED: &[(&str, &str)] = &[];
+
+/// The most important level that is not looked at: `KERN_NOTICE`.
+const NOTICE: u32 = 5;
+
+/// Messages that matter, with numbers made equal: times, addresses and sizes differ from run to run.
+fn complaints(machine: Machine) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in &transcript(machine, "kernel_log.sh").passed("log").lines {
+        let Some((level, text)) = line.strip_prefix('<').and_then(|l| l.split_once('>')) else { continue };
+        let Ok(level) = level.parse::<u32>() else { continue };
+        // The facility is in the upper bits.
+        if level & 7 >= NOTICE {
+            continue;
+        }
+        let text = text.split_once("] ").map_or(text, |(_, text)| text);
+        let mut plain = String::new();
+        for c in text.chars() {
+            if !c.is_ascii_digit() {
+                plain.push(c);
+            } else if !plain.ends_with('#') {
+                plain.push('#');
+            }
+        }
+        found.insert(plain);
+    }
+    found
+}
+
+fn compare(machine: Machine, same_board: Machine) {
+    let mut known = complaints(same_board);
+    known.extend(complaints(Machine::VirtNative));
+    let new: Vec<_> = complaints(machine).into_iter().filter(|c| !known.contains(c)).collect();
+    let new: Vec<_> = new.iter().filter(|c| !ALLOWED.iter().any(|(text, _)| c.starts_with(text))).collect();
+    assert!(new.is_empty(), "only under Spica, the kernel prints: {new:#?}");
+}
+
+#[test]
+fn cubieboard() {
+    compare(Machine::Cubieboard, Machine::CubieboardNative);
+}
+
+#[test]
+fn vexpress_a9() {
+    compare(Machine::VexpressA9, Machine::VexpressA9Native);
+}

@@ -1,0 +1,240 @@
+# All checks of one boot: each is a function, and prints its section for the tests on the development machine to judge.
+# Runs in the guest's busybox.
+
+check() { # check NAME COMMAND...
+    echo "=== $1"
+    name=$1
+    shift
+    # A check that hangs must not keep the others from running.
+    (
+        "$@" &
+        job=$!
+        (sleep 120 && echo "check $name hangs" && kill -9 $job) >/dev/null 2>&1 &
+        guard=$!
+        wait $job
+        status=$?
+        kill $guard 2>/dev/null
+        exit $status
+    )
+    echo "--- $?"
+}
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+# --- The shell and its processes -----------------------------------------------------------------------------------
+
+shell_script() {
+    fib() { if [ $1 -lt 2 ]; then echo $1; else echo $(($(fib $(($1 - 1))) + $(fib $(($1 - 2))))); fi; }
+    [ "$(fib 9)" = 34 ] || fail "fib 9 is $(fib 9)"
+    sum=0
+    i=0
+    while [ $i -lt 20000 ]; do
+        sum=$(((sum * 31 + i) & 0xffffff))
+        i=$((i + 1))
+    done
+    echo "sum $sum"
+    text=$(cat <<END
+one two
+three
+END
+    )
+    set -- $text
+    [ $# = 3 ] || fail "$# words"
+    case "$3" in th*e) ;; *) fail "pattern" ;; esac
+    echo "$text" | sed 's/o/0/g' | awk '{ n += NF } END { print "words", n }'
+}
+
+fork_exec() {
+    i=0
+    while [ $i -lt 300 ]; do
+        /bin/busybox true || fail "true failed in round $i"
+        i=$((i + 1))
+    done
+    /bin/busybox false && fail "false succeeded"
+    sh -c 'exit 77'
+    [ $? = 77 ] || fail "exit status"
+}
+
+pipes() {
+    seq 1 20000 | tr 0-9 a-j | sort -r | uniq | wc -l
+    seq 1 20000 | awk '{ print $1 * 7 % 1009 }' | sort -n | md5sum
+    yes | head -n 100000 | md5sum
+}
+
+signals() {
+    trap 'echo usr1' USR1
+    kill -USR1 $$
+    # $$ is the script's own process, also in a subshell; a process of our own is better to shoot at.
+    sleep 100 &
+    kill -TERM $!
+    wait $!
+    echo "status $?"
+    sh -c 'kill -SEGV $$'
+    echo "status $?"
+    trap - USR1
+}
+
+# --- Files ---------------------------------------------------------------------------------------------------------
+
+files() {
+    mkdir /tmp/files
+    cd /tmp/files
+    dd if=/dev/urandom of=a bs=64k count=256 2>/dev/null
+    cp a b
+    cat a | dd of=c bs=1000 2>/dev/null
+    sum=$(sha256sum <a)
+    [ "$(sha256sum <b)" = "$sum" ] && [ "$(sha256sum <c)" = "$sum" ] || fail "checksums differ"
+    cmp a b || fail "files differ"
+    rm a b c
+    i=0
+    while [ $i -lt 400 ]; do
+        echo $i >f$i
+        i=$((i + 1))
+    done
+    cat f* | awk '{ s += $1 } END { print "sum", s }'
+    find . -name 'f*' | wc -l
+    cd /
+    rm -r /tmp/files
+}
+
+compression() {
+    cp /bin/busybox /tmp/x
+    gzip /tmp/x
+    gunzip -c /tmp/x.gz | cmp - /bin/busybox || fail "gzip changes data"
+    rm /tmp/x.gz
+    bzip2 -c /bin/busybox | bunzip2 -c | cmp - /bin/busybox || fail "bzip2 changes data"
+    seq 1 50000 | gzip -9 | gunzip | md5sum
+}
+
+# --- Modules of the kernel -----------------------------------------------------------------------------------------
+
+modules() {
+    for round in 1 2 3; do
+        for module in dummy tun loop zram chacha-neon sha1-arm-neon aes-arm-bs xor test_static_keys evdev virtio_mmio; do
+            modprobe $module || fail "modprobe $module in round $round"
+        done
+        lsmod | grep -q ^zsmalloc || fail "a dependency is not loaded"
+        for module in test_static_keys test_static_key_base dummy tun loop zram chacha-neon sha1-arm-neon; do
+            rmmod $module || fail "rmmod $module in round $round"
+        done
+    done
+    dmesg | grep -E 'BUG|WARNING|Oops' && fail "the kernel complains"
+    true
+}
+
+neon_in_kernel() {
+    # It measures all its algorithms, and checks them by what they compute.
+    modprobe raid6_pq || fail "raid6_pq"
+    dmesg | grep -q 'raid6: using algorithm' || fail "no algorithm"
+    dmesg | grep -c 'raid6: neon'
+}
+
+block_devices() {
+    modprobe zram && modprobe loop || fail "modules"
+    echo 16M >/sys/block/zram0/disksize
+    dd if=/dev/urandom of=/tmp/image bs=1M count=8 2>/dev/null
+    dd if=/tmp/image of=/dev/zram0 bs=64k 2>/dev/null
+    echo 3 >/proc/sys/vm/drop_caches
+    dd if=/dev/zram0 bs=64k count=128 2>/dev/null | cmp - /tmp/image || fail "zram changes data"
+    losetup /dev/loop0 /tmp/image
+    cmp -n 8388608 /dev/loop0 /tmp/image || fail "loop changes data"
+    losetup -d /dev/loop0
+    rm /tmp/image
+    echo 1 >/sys/block/zram0/reset
+    # Swapping unmaps pages that are in use, and faults them in again.
+    echo 32M >/sys/block/zram0/disksize
+    mkswap /dev/zram0 >/dev/null && swapon /dev/zram0 || fail "swap"
+    probe mmap || fail "memory under swap"
+    swapoff /dev/zram0 || fail "swapoff"
+    rmmod zram
+}
+
+network() {
+    ifconfig lo 127.0.0.1 up || fail "lo"
+    ping -c 3 -i 0.1 127.0.0.1 >/dev/null || fail "ping"
+    seq 1 100000 >/tmp/sent
+    nc -l -p 1234 >/tmp/received &
+    sleep 1
+    nc 127.0.0.1 1234 </tmp/sent
+    wait $!
+    cmp /tmp/sent /tmp/received || fail "TCP changes data"
+    rm /tmp/sent /tmp/received
+    modprobe dummy && ifconfig dummy0 10.1.1.1 up && ping -c 1 10.1.1.1 >/dev/null || fail "dummy"
+}
+
+# --- Time and interrupts -------------------------------------------------------------------------------------------
+
+# Interrupts of all kinds so far: numbers in the second column.
+interrupts() { awk '$1 ~ /^[0-9]+:$/ { n += $2 } END { print n }' /proc/interrupts; }
+
+clock() {
+    date +%s
+    cat /proc/uptime
+    interrupts
+    sleep 5
+    date +%s
+    cat /proc/uptime
+    interrupts
+}
+
+sleeps() {
+    # Two hundred short sleeps: timers in one-shot mode.
+    i=0
+    start=$(cut -d ' ' -f 1 /proc/uptime)
+    while [ $i -lt 200 ]; do
+        usleep 10000
+        i=$((i + 1))
+    done
+    end=$(cut -d ' ' -f 1 /proc/uptime)
+    echo "$start $end" | awk '{ d = $2 - $1; print "took", d; exit !(d >= 2) }'
+}
+
+interrupt_lists() {
+    cat /proc/interrupts
+    grep -c . /proc/stat
+}
+
+# --- Costs: what Spica counts between two of its reports --------------------------------------------------------------
+
+report() {
+    echo "@@report"
+    sleep 1
+}
+
+loop_costs() {
+    report
+    probe kuser
+    report
+    probe loop
+    report
+}
+
+# --- All -----------------------------------------------------------------------------------------------------------
+
+information() {
+    uname -srm
+    grep -E '^(model name|Features|CPU (part|architecture|variant))' /proc/cpuinfo
+    grep MemTotal /proc/meminfo
+}
+
+check information information
+check shell-script shell_script
+check fork-exec fork_exec
+check pipes pipes
+check signals signals
+for test in $(probe | sed 1d); do check "probe-$test" probe "$test"; done
+check files files
+check compression compression
+check modules modules
+check neon-in-kernel neon_in_kernel
+check block-devices block_devices
+check network network
+check clock clock
+check sleeps sleeps
+check interrupt-lists interrupt_lists
+check loop-costs loop_costs
+check complaints sh -c '! dmesg | grep -E "BUG|Oops|WARNING|Unable to handle|stack guard"'
+true
