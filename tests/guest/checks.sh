@@ -65,16 +65,13 @@ pipes() {
 }
 
 signals() {
-    trap 'echo usr1' USR1
-    kill -USR1 $$
-    # $$ is the script's own process, also in a subshell; a process of our own is better to shoot at.
+    sh -c 'trap "echo usr1" USR1; kill -USR1 $$; echo after'
     sleep 100 &
     kill -TERM $!
     wait $!
     echo "status $?"
     sh -c 'kill -SEGV $$'
     echo "status $?"
-    trap - USR1
 }
 
 # --- Files ---------------------------------------------------------------------------------------------------------
@@ -156,12 +153,14 @@ network() {
     ifconfig lo 127.0.0.1 up || fail "lo"
     ping -c 3 -i 0.1 127.0.0.1 >/dev/null || fail "ping"
     seq 1 100000 >/tmp/sent
-    nc -l -p 1234 >/tmp/received &
+    # The receiver's standard input must stay open: at its end, nc closes the connection.
+    mkfifo /tmp/open
+    nc -l -p 1234 <>/tmp/open >/tmp/received &
     sleep 1
     nc 127.0.0.1 1234 </tmp/sent
     wait $!
     cmp /tmp/sent /tmp/received || fail "TCP changes data"
-    rm /tmp/sent /tmp/received
+    rm /tmp/sent /tmp/received /tmp/open
     modprobe dummy && ifconfig dummy0 10.1.1.1 up && ping -c 1 10.1.1.1 >/dev/null || fail "dummy"
 }
 

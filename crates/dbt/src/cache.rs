@@ -10,10 +10,9 @@
 
 use crate::block::{self, Location};
 use crate::emit::{Emitter, ROOM};
-use crate::jump_cache::JumpCache;
+use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::options::Options;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -113,7 +112,7 @@ pub struct Translator {
     /// (VA page, PA page).
     mapped: BTreeSet<(u32, u32)>,
     /// Where indirect branches look first.
-    pub jump_cache: Box<JumpCache>,
+    pub jump_cache: JumpCache,
     version: u32,
     stats: Stats,
 }
@@ -139,7 +138,7 @@ impl Translator {
             cold: 0,
             by_page: BTreeMap::new(),
             mapped: BTreeSet::new(),
-            jump_cache: Box::default(),
+            jump_cache: JumpCache::new(),
             version: 0,
             stats: Stats::default(),
         }
@@ -169,7 +168,7 @@ impl Translator {
         self.blocks.capacity() * size_of::<Block>()
             + self.exits.capacity() * size_of::<Exit>()
             + self.buckets.capacity() * size_of::<u32>()
-            + size_of::<JumpCache>()
+            + crate::jump_cache::ENTRIES * size_of::<Entry>()
     }
 
     /// Blocks now in the cache, exits now recorded, code pages in use.

@@ -4,10 +4,16 @@
 //! long as the guest's mapping of its page does; only pages that are mapped global enter it, so that a change of
 //! address space leaves it alone.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 /// Entries, a power of two; the assembly handler uses it as an immediate.
 pub const ENTRIES: usize = 4096;
-/// A guest PC that no A32 instruction has: marks an empty entry.
-const EMPTY: u32 = 1;
+/// Marks entry `index` as empty: an address that is looked up elsewhere. An odd one alone would not do, for a guest can
+/// branch to any value.
+const fn empty(index: usize) -> Entry {
+    Entry { guest: !((index as u32) << 2), host: 0 }
+}
 
 /// One entry. The layout is known to the trap handler in assembly.
 #[repr(C)]
@@ -20,9 +26,9 @@ pub struct Entry {
 }
 
 /// The table.
-#[repr(C, align(8))]
 pub struct JumpCache {
-    entries: [Entry; ENTRIES],
+    // Made on the heap: too large for a stack.
+    entries: Box<[Entry]>,
 }
 
 const fn index(guest: u32) -> usize {
@@ -32,8 +38,16 @@ const fn index(guest: u32) -> usize {
 impl JumpCache {
     /// An empty table.
     #[must_use]
-    pub const fn new() -> JumpCache {
-        JumpCache { entries: [Entry { guest: EMPTY, host: 0 }; ENTRIES] }
+    pub fn new() -> JumpCache {
+        let mut cache = JumpCache { entries: vec![empty(0); ENTRIES].into_boxed_slice() };
+        cache.clear();
+        cache
+    }
+
+    /// The first entry, for the trap handler. It stays where it is as long as the table lives.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const Entry {
+        self.entries.as_ptr()
     }
 
     /// Enters a block.
@@ -50,15 +64,17 @@ impl JumpCache {
 
     /// Forgets one guest PC.
     pub fn remove(&mut self, guest: u32) {
-        let entry = &mut self.entries[index(guest)];
-        if entry.guest == guest {
-            entry.guest = EMPTY;
+        let at = index(guest);
+        if self.entries[at].guest == guest {
+            self.entries[at] = empty(at);
         }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.entries.fill(Entry { guest: EMPTY, host: 0 });
+        for (at, entry) in self.entries.iter_mut().enumerate() {
+            *entry = empty(at);
+        }
     }
 }
 

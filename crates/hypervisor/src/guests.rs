@@ -4,7 +4,7 @@ use spica_bundle::{Bundle, GuestSpec};
 use spica_dbt::Options;
 
 use crate::host::Host;
-use crate::memory::{home, phys};
+use crate::memory::{device, home, phys};
 use crate::platform::{BOARD, Platform};
 use crate::vm::load::Sizes;
 use crate::vm::{Stop, Vm, report};
@@ -16,6 +16,8 @@ pub fn run(platform: &Platform) -> ! {
     // Interrupts are taken by polling from here on, and while a guest runs: hypervisor code is never interrupted.
     arch::interrupts::mask();
     space::start_at(home::table(platform.image));
+    // From here on the hole is copied into the guests' tables: no device may be added to it.
+    device::seal();
     match boot(platform) {
         Ok(()) => {}
         Err(problem) => println!("spica: error: {problem}"),
@@ -32,8 +34,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
         Problem::from("no guest at all: the board's initrd must hold a bundle, as `spica run` makes it")
     })?;
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
-    let bytes: &'static [u8] =
-        unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
+    let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
     let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("bundle: {error}"))?;
     let guests = bundle.guests();
     let [spec] = guests else {

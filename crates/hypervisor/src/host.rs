@@ -59,6 +59,11 @@ impl Host {
         }
     }
 
+    /// Gives the board back.
+    pub fn into_board(self) -> Board {
+        self.board
+    }
+
     /// Takes `count` ASIDs for a VM.
     pub fn take_asids(&mut self, count: u8) -> Option<RangeInclusive<u8>> {
         let (first, last) = (*self.asids.start(), *self.asids.end());
@@ -90,9 +95,11 @@ impl Host {
     pub fn arm_timer(&mut self, start: u64, deadline: Option<u64>) {
         // Rounded up: never early, or the guest would be woken for nothing.
         let at = deadline.map(|ticks| {
-            start.saturating_add((ticks / u64::from(self.ticks.0)).saturating_mul(u64::from(self.ticks.1)).saturating_add(
-                ((ticks % u64::from(self.ticks.0)) * u64::from(self.ticks.1)).div_ceil(u64::from(self.ticks.0)),
-            ))
+            start.saturating_add(
+                (ticks / u64::from(self.ticks.0)).saturating_mul(u64::from(self.ticks.1)).saturating_add(
+                    ((ticks % u64::from(self.ticks.0)) * u64::from(self.ticks.1)).div_ceil(u64::from(self.ticks.0)),
+                ),
+            )
         });
         if self.armed != Some(at) {
             self.board.timer.driver.set_deadline(at);

@@ -3,16 +3,23 @@
 //! Each step says `selftest: … ok` or panics. Bytes that arrive on the console are echoed for ever after, by interrupt.
 
 use alloc::vec::Vec;
+use core::arch::global_asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::{fixup, interrupts};
+use crate::host::Host;
 use crate::layout::MEGABYTE;
-use crate::memory::{home, phys, pool, ram};
-use crate::platform::{Platform, with_board};
+use crate::memory::{device, home, phys, pool, ram};
+use crate::platform::{BOARD, Platform, with_board};
+use crate::vm::load::Sizes;
+use crate::vm::{Stop, Vm};
+use crate::world::space;
 use crate::{console, println, vectors};
 
 use spica_addr::HostPa;
+use spica_bundle::GuestSpec;
+use spica_dbt::{Capacity, Options};
 
 /// Timer interrupts that have come.
 static TICKS: AtomicU32 = AtomicU32::new(0);
@@ -48,6 +55,7 @@ pub fn run(platform: &Platform) -> ! {
     memory(platform);
     faults();
     timer();
+    interrupts::without(|| two_guests(platform));
     let line = with_board(|board| board.console_line);
     match line {
         Some(line) => {
@@ -61,6 +69,62 @@ pub fn run(platform: &Platform) -> ! {
     loop {
         wait_for_interrupt();
     }
+}
+
+global_asm!(include_str!("selftest_guest.s"));
+
+unsafe extern "C" {
+    static selftest_guest_start: u8;
+    static selftest_guest_mark: u8;
+    static selftest_guest_end: u8;
+}
+
+/// The kernel of `selftest_guest.s`, with its mark.
+fn guest_kernel(mark: u32) -> &'static [u8] {
+    let start = &raw const selftest_guest_start;
+    let (at, end) = (&raw const selftest_guest_mark, &raw const selftest_guest_end);
+    // SAFETY: the symbols are the start, a word of and the end of constant data.
+    let (mut kernel, at) = unsafe {
+        let len = end.offset_from_unsigned(start);
+        (core::slice::from_raw_parts(start, len).to_vec(), at.offset_from_unsigned(start))
+    };
+    kernel[at..at + 4].copy_from_slice(&mark.to_le_bytes());
+    kernel.leak()
+}
+
+/// Two virtual machines exist at once, and run one after the other: neither finds anything of the other's in the core, and
+/// each keeps what is its own.
+fn two_guests(platform: &Platform) {
+    const SIZES: Sizes =
+        Sizes { code_pages: 8, capacity: Capacity { blocks: 256, exits: 1024 }, table_bytes: MEGABYTE / 4, spaces: 4 };
+    space::start_at(home::table(platform.image));
+    device::seal();
+    let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
+    let mut host = Host::new(board, 0);
+    let marks = [0x1111_1111, 0x2222_2222];
+    let mut guests = marks.map(|mark| {
+        let spec = GuestSpec {
+            name: alloc::format!("{mark:x}"),
+            kernel: guest_kernel(mark),
+            initrd: None,
+            append: alloc::string::String::new(),
+            memory_bytes: GUEST,
+        };
+        let (vm, _) = Vm::create(&spec, Options::all(), SIZES, &mut host).unwrap_or_else(|error| panic!("{error}"));
+        vm
+    });
+    for vm in &mut guests {
+        assert_eq!(vm.run(&mut host), Stop::PowerOff, "the guest should power itself off");
+    }
+    for (vm, mark) in guests.iter().zip(marks) {
+        let regs = &vm.context.cpu.regs;
+        assert_eq!(regs[4], mark, "a guest lost its register");
+        assert_eq!(regs[5..10], [0; 5], "a guest found something of another's");
+        assert_eq!(regs[10], mark, "a guest lost its banked register");
+        assert_eq!(vm.context.cpu.page.tpidruro, mark, "a guest lost its thread ID");
+    }
+    BOARD.with(|slot| *slot = Some(host.into_board()));
+    println!("selftest: two guests ok");
 }
 
 fn heap() {

@@ -262,6 +262,22 @@ pub fn lookup(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Result<Mapping
     }
 }
 
+/// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds. The MMU must be
+/// on.
+pub fn maps_megabyte(mem: &impl GuestMemory, r: &Regime, va: GuestVa, counts: impl Fn(GuestPa) -> bool) -> bool {
+    let Some(l1) = first_level_address(r, va.0).and_then(|address| read_descriptor(mem, r, address)) else {
+        return false;
+    };
+    match l1 & 0b11 {
+        0b00 => false,
+        0b01 => (0..256)
+            .filter_map(|page| lookup_page(mem, r, va.0 & 0xfff0_0000 | page << 12, l1).ok())
+            .any(|mapping| counts(mapping.pa)),
+        0b11 if !r.pxn => false,
+        _ => counts(section(r, va.0, l1).pa),
+    }
+}
+
 /// A section or supersection descriptor (ARM ARM figure B3-4).
 fn section(r: &Regime, va: u32, l1: u32) -> Mapping {
     let attributes = |domain| Attributes {

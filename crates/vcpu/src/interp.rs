@@ -126,8 +126,8 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
             let base = cpu.sp_of(mode);
             let address = block_start(base, 2, before, increment);
             let (lr, spsr) = (cpu.regs[14], cpu.page.spsr);
-            if let Err(abort) = env
-                .store(cpu, address, 4, lr, true)
+            if let Err(abort) = aligned(address, true)
+                .and_then(|()| env.store(cpu, address, 4, lr, true))
                 .and_then(|()| env.store(cpu, address.wrapping_add(4), 4, spsr, true))
             {
                 return Step::Abort(abort);
@@ -140,8 +140,8 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
         Op::ReturnFromException { before, increment, writeback, rn } => {
             let base = read_reg(cpu, rn, pc);
             let address = block_start(base, 2, before, increment);
-            let loaded = env
-                .load(cpu, address, 4, true)
+            let loaded = aligned(address, false)
+                .and_then(|()| env.load(cpu, address, 4, true))
                 .and_then(|pc| env.load(cpu, address.wrapping_add(4), 4, true).map(|psr| (pc, psr)));
             match loaded {
                 Err(abort) => Step::Abort(abort),
@@ -227,6 +227,12 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
 
 fn read_reg(cpu: &Vcpu, reg: Reg, pc: u32) -> u32 {
     if reg.is_pc() { pc.wrapping_add(8) } else { cpu.regs[reg.n() as usize] }
+}
+
+/// Transfers of several words have to be word-aligned, whatever SCTLR.A says (A3.2.1): an alignment fault if not.
+fn aligned(address: u32, write: bool) -> Result<(), Abort> {
+    const ALIGNMENT: u32 = 0b00001;
+    if address & 3 == 0 { Ok(()) } else { Err(Abort { fsr: u32::from(write) << 11 | ALIGNMENT, far: address }) }
 }
 
 /// The lowest address of a block transfer of `words` (A8.8.58 and its siblings).
@@ -315,6 +321,9 @@ pub fn transfer(
         MemSize::SignedHalf => (2, 16),
     };
     let dual = mem.size == MemSize::Dual;
+    if dual {
+        aligned(address, !mem.load)?;
+    }
     let second = Reg::new(mem.rt.n() + 1);
     let mut branch = None;
     if mem.load {
@@ -360,6 +369,9 @@ pub fn transfer_multiple(cpu: &mut Vcpu, env: &mut impl Env, mem: &MemMultiple, 
     let base = read_reg(cpu, mem.rn, pc);
     let mut address = block_start(base, words, mem.before, mem.increment);
     let end = block_end(base, words, mem.increment);
+    if let Err(abort) = aligned(address, !mem.load) {
+        return Step::Abort(abort);
+    }
     let listed = (0..16usize).filter(|n| mem.regs >> n & 1 != 0);
     if mem.load {
         let mut values = [0u32; 16];

@@ -63,3 +63,11 @@ impl Mode {
         })
     }
 }
+
+/// The PSR after an instruction of an IT block, or `psr` outside of one (`ITAdvance`, A2.5.2).
+#[must_use]
+pub const fn advance_it(psr: u32) -> u32 {
+    let it = psr >> 25 & 3 | psr >> 8 & 0xfc;
+    let next = if it & 7 == 0 { 0 } else { it & 0xe0 | it << 1 & 0x1f };
+    psr & !IT | (next & 3) << 25 | (next & 0xfc) << 8
+}

@@ -16,9 +16,9 @@ pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
         let imm = u32::from(imm);
         let literal = value.wrapping_add(if mem.add { imm } else { imm.wrapping_neg() });
         // A literal in the instruction's own page can be read wherever the instruction could be fetched, so that no
-        // fault that the guest sees can find Rt overwritten.
+        // fault that the guest sees can find Rt overwritten; a misaligned one can fault.
         let bytes = if mem.size == MemSize::Dual { 8 } else { 4 };
-        if literal.page() == pc.page() && literal.page_offset() + bytes <= 4096 {
+        if literal.page() == pc.page() && literal.page_offset() + bytes <= 4096 && literal.0 & 3 == 0 {
             e.load_constant(d.cond, mem.rt, literal.0);
             let mem = Mem { rn: mem.rt, offset: Offset::Imm(0), add: true, pre: true, writeback: false, ..mem };
             e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));

@@ -20,6 +20,10 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
     let highest = 15 - (u32::from(regs) | 1 << rn.n()).leading_zeros().wrapping_sub(16);
     let substitute = Reg::new(highest + 1);
     let whole = !substitute.is_pc();
+    // Algorithm 1 lowers the base first, and would store the lowered one.
+    if !whole && !inc && regs >> rn.n() & 1 != 0 {
+        return emulate(e, d, false);
+    }
     let (four, four_imm) = (4u32, ModImm::from_field(4));
     // The whole is skipped where the condition fails: shorter to reason about than seven conditional words.
     let skip = e.begin_skip(d.cond);

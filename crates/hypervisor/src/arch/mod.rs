@@ -7,7 +7,7 @@ pub mod cache;
 pub mod cp15;
 pub mod cpu;
 pub mod fixup;
-pub mod identity;
 pub mod generic_timer;
+pub mod identity;
 pub mod interrupts;
 pub mod tlb;

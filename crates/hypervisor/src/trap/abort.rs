@@ -112,7 +112,11 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
 fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let own = world == World::Kernel
-        && vm.parts.translator.block_at(pc).is_some_and(|block| vm.parts.translator.source(block).1.page() == pa.page());
+        && vm
+            .parts
+            .translator
+            .block_at(pc)
+            .is_some_and(|block| vm.parts.translator.source(block).1.page() == pa.page());
     if !own {
         vm.parts.code_changes(pa);
         return again;

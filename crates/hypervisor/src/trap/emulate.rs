@@ -117,6 +117,15 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
                 TlbOp::Asid(asid) => parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb),
             }
             revalidate(vm, op);
+            // Only an operation on the cache's own addresses, or on all, announces a mapping there.
+            let concerns = match op {
+                TlbOp::All => true,
+                TlbOp::Page { va, .. } => vm.parts.shadow.in_hole(GuestVa(va)),
+                TlbOp::Asid(_) => false,
+            };
+            if concerns && let Some(va) = vm.mapped_in_cache() {
+                return Err(After::Stop(Stop::HoleMapped(va)));
+            }
         }
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
@@ -170,9 +179,7 @@ fn revalidate(vm: &mut Vm, op: TlbOp) {
     match op {
         TlbOp::Page { va, .. } => {
             let va = GuestVa(va).page();
-            if parts.translator.maps(va)
-                && parts.translator.mapped_pages_at(va).any(|pa| moved(&parts.ram, va, pa))
-            {
+            if parts.translator.maps(va) && parts.translator.mapped_pages_at(va).any(|pa| moved(&parts.ram, va, pa)) {
                 parts.translator.unmap_page(va, &mut parts.code);
             }
         }

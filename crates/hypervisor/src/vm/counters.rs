@@ -41,15 +41,29 @@ impl Class {
         match d.op {
             Op::Branch { .. } | Op::BranchLinkExchangeImm { .. } => Class::DirectBranch,
             Op::BranchExchange { .. } | Op::BranchJazelle { .. } => Class::IndirectBranch,
-            Op::DataProcessing { s, .. } => if s { Class::ExceptionReturn } else { Class::IndirectBranch },
+            Op::DataProcessing { s, .. } => {
+                if s {
+                    Class::ExceptionReturn
+                } else {
+                    Class::IndirectBranch
+                }
+            }
             Op::ReturnFromException { .. } => Class::ExceptionReturn,
             Op::MemMultiple(m) if m.user && m.load && m.regs & 0x8000 != 0 => Class::ExceptionReturn,
             Op::MemMultiple(m) if m.user => Class::UserBank,
             Op::MemMultiple(_) => Class::IndirectBranch,
-            Op::Mem(m) => if m.unprivileged { Class::Unprivileged } else { Class::IndirectBranch },
+            Op::Mem(m) => {
+                if m.unprivileged {
+                    Class::Unprivileged
+                } else {
+                    Class::IndirectBranch
+                }
+            }
             Op::ChangeState { .. } => Class::ModeChange,
             Op::MsrReg { spsr: false, .. } | Op::MsrImm { spsr: false, .. } => Class::ModeChange,
-            Op::Mrs { .. } | Op::MsrReg { .. } | Op::MsrImm { .. } | Op::StoreReturnState { .. } => Class::StatusRegister,
+            Op::Mrs { .. } | Op::MsrReg { .. } | Op::MsrImm { .. } | Op::StoreReturnState { .. } => {
+                Class::StatusRegister
+            }
             Op::CoprocMove { .. }
             | Op::CoprocMove2 { .. }
             | Op::CoprocData { .. }

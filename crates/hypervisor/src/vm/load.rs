@@ -93,7 +93,12 @@ impl Vm {
     ///
     /// # Errors
     /// What is missing, and what would be right.
-    pub fn create(spec: &GuestSpec<'static>, options: Options, sizes: Sizes, host: &mut Host) -> Result<(Vm, Image), CreateError> {
+    pub fn create(
+        spec: &GuestSpec<'static>,
+        options: Options,
+        sizes: Sizes,
+        host: &mut Host,
+    ) -> Result<(Vm, Image), CreateError> {
         let wanted = spec.memory_bytes;
         let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE)
             .ok_or_else(|| CreateError::Memory { wanted, free: host_ram::free_bytes() })?;

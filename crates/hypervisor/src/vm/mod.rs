@@ -23,6 +23,7 @@ use spica_vcpu::cp15::{FPEXC_EN, SCTLR_M};
 use spica_vcpu::{Exception, VcpuPage, psr};
 
 use crate::host::Host;
+use crate::layout::MEGABYTE;
 use crate::trap;
 use crate::world::{Context, World, mirror::Mirror, space};
 use code::CodePages;
@@ -267,7 +268,28 @@ impl Vm {
         let (_, tables) = parts.tables.usage();
         // The shadow's bookkeeping is dominated by one word per page of guest RAM.
         let hints = parts.ram.size() as usize / 4096 * 4;
-        size_of::<Context>() + size_of::<VcpuPage>() + parts.code.bytes() as usize + parts.translator.bytes() + tables + hints
+        size_of::<Context>()
+            + size_of::<VcpuPage>()
+            + parts.code.bytes() as usize
+            + parts.translator.bytes()
+            + tables
+            + hints
+    }
+
+    /// Where the guest's own tables map RAM at the code cache's address, if they do (Linux's decompressor maps the whole
+    /// address space, with nothing behind most of it). Translated code could reach
+    /// the cache there instead of what the guest means. Looked for when the guest changes tables or maintains its TLB, and
+    /// at each interrupt, because a mapping may appear without either; the rest of the hole faults by itself.
+    pub fn mapped_in_cache(&self) -> Option<GuestVa> {
+        let regime = regime(&self.context.cpu);
+        if !regime.mmu_on() {
+            return None;
+        }
+        let layout = self.parts.code.layout();
+        (layout.base..layout.base + layout.va_size())
+            .step_by(MEGABYTE as usize)
+            .map(GuestVa)
+            .find(|&va| spica_mmu::maps_megabyte(&self.parts.ram, &regime, va, |pa| self.parts.ram.contains(pa)))
     }
 
     /// Activates the shadow tables for the guest's translation registers, after a change.
@@ -281,7 +303,8 @@ impl Vm {
         if !process_switch {
             parts.translator.unlink_all(&mut parts.code);
         }
-        parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)
+        parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)?;
+        self.mapped_in_cache().map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
     }
 }
 

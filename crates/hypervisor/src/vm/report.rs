@@ -5,9 +5,9 @@ use alloc::format;
 use core::fmt;
 
 use super::counters::Class;
+use super::{Stop, Vm};
 use crate::layout::{HOLE_SIZE, HOLE_START};
 use crate::println;
-use super::{Stop, Vm};
 
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,11 +15,17 @@ impl fmt::Display for Stop {
             Stop::PowerOff => write!(f, "powered off"),
             Stop::Reset => write!(f, "reset"),
             Stop::ThumbKernel => write!(f, "stopped: its kernel entered Thumb state; only A32 kernels are supported"),
-            Stop::BigEndianKernel => write!(f, "stopped: its kernel switched to big-endian data, which is not supported"),
+            Stop::BigEndianKernel => {
+                write!(f, "stopped: its kernel switched to big-endian data, which is not supported")
+            }
             Stop::ExceptionLoop => write!(f, "stopped: its exception vectors fault themselves, endlessly"),
             Stop::WildJump(pc) => write!(f, "stopped: it ran astray in the code cache, at {pc:#010x}"),
             Stop::HoleMapped(va) => {
-                write!(f, "stopped: it uses {va}, where the hypervisor lives ({HOLE_START:#010x} to {:#010x})", HOLE_START + HOLE_SIZE)
+                write!(
+                    f,
+                    "stopped: it uses {va}, where the hypervisor lives ({HOLE_START:#010x} to {:#010x})",
+                    HOLE_START + HOLE_SIZE
+                )
             }
             Stop::OutOfTables => write!(f, "stopped: no memory for its shadow tables"),
             Stop::BadAbort { fsr, far } => write!(f, "stopped: abort with status {fsr:#x} at {far:#010x}"),
@@ -41,7 +47,9 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     let real = spica_addr::CachePc(cpu.pc);
     let block = parts.translator.block_at(real).map(|block| parts.translator.source(block).0);
     match block {
-        Some(va) => say!("  pc in the block of {va} (code cache {real}), cpsr {:#010x}, {:?} mode", cpu.cpsr(), cpu.mode()),
+        Some(va) => {
+            say!("  pc in the block of {va} (code cache {real}), cpsr {:#010x}, {:?} mode", cpu.cpsr(), cpu.mode())
+        }
         None => say!("  pc {:#010x}, cpsr {:#010x}, {:?} mode", cpu.pc, cpu.cpsr(), cpu.mode()),
     }
     for (at, five) in cpu.regs.chunks(5).enumerate() {
@@ -50,7 +58,12 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     let s = &cpu.cp15;
     say!(
         "  sctlr {:08x} ttbr0 {:08x} ttbr1 {:08x} ttbcr {:x} dacr {:08x} contextidr {:08x}",
-        s.sctlr, s.ttbr0, s.ttbr1, s.ttbcr, s.dacr, s.contextidr
+        s.sctlr,
+        s.ttbr0,
+        s.ttbr1,
+        s.ttbcr,
+        s.dacr,
+        s.contextidr
     );
     say!("  dfsr {:x} dfar {:08x} ifsr {:x} ifar {:08x} spsr {:08x}", s.dfsr, s.dfar, s.ifsr, s.ifar, cpu.page.spsr);
     for line in format!("{}", parts.machine).lines() {
@@ -65,21 +78,37 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     }
     say!(
         "  traps, branches: {} direct not linked, {} indirect missed, {} indirect hit",
-        c.links, c.indirect, context.jump_hits
+        c.links,
+        c.indirect,
+        context.jump_hits
     );
     say!(
         "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
-        c.user_calls, c.undefined, c.hidden_faults, c.guest_aborts, c.mmio, c.code_page_writes
+        c.user_calls,
+        c.undefined,
+        c.hidden_faults,
+        c.guest_aborts,
+        c.mmio,
+        c.code_page_writes
     );
     say!(
         "  {} host interrupts, {} delivered, {} waits, {} VFP switches, {} resets",
-        c.host_interrupts, c.interrupts, c.waits, c.vfp_switches, c.resets
+        c.host_interrupts,
+        c.interrupts,
+        c.waits,
+        c.vfp_switches,
+        c.resets
     );
     let t = parts.translator.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     say!(
         "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes",
-        t.translated, t.instructions, t.links, t.unlinks, t.dropped, t.flushes
+        t.translated,
+        t.instructions,
+        t.links,
+        t.unlinks,
+        t.dropped,
+        t.flushes
     );
     say!("  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages", parts.translator.layout().pages);
     let m = parts.shadow.stats();

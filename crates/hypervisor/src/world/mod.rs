@@ -10,14 +10,13 @@ pub mod vfp;
 use core::arch::global_asm;
 use core::ffi::c_void;
 use core::mem::offset_of;
-use core::ptr;
 
-use spica_dbt::jump_cache::{self, JumpCache};
+use spica_dbt::jump_cache::{self, Entry, JumpCache};
 use spica_vcpu::{Vcpu, VcpuPage, psr};
 
 use crate::arch::barrier::isb;
-use crate::vectors;
 use crate::arch::cp15::{SysRegWrite, Vbar};
+use crate::vectors;
 
 global_asm!(include_str!("switch.s"), world_panic = sym world_panic);
 
@@ -60,7 +59,7 @@ pub enum Trap {
 pub struct Context {
     code_base: u32,
     code_size: u32,
-    jump_cache: *const JumpCache,
+    jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
     pub leave: u32,
     /// Indirect branches that the jump cache answered.
@@ -88,7 +87,7 @@ const _: () = {
     assert!(offset_of!(Vcpu, psr) == 64);
     assert!(offset_of!(Vcpu, page) == 68);
     assert!(offset_of!(VcpuPage, target) == 16);
-    assert!(jump_cache::ENTRIES == 4096 && size_of::<jump_cache::Entry>() == 8);
+    assert!(jump_cache::ENTRIES == 4096 && size_of::<Entry>() == 8);
     assert!(spica_dbt::trap::INDIRECT == 2);
 };
 
@@ -98,7 +97,7 @@ impl Context {
         Context {
             code_base,
             code_size,
-            jump_cache: ptr::from_ref(jump_cache),
+            jump_cache: jump_cache.as_ptr(),
             leave: 0,
             jump_hits: 0,
             host_sp: 0,

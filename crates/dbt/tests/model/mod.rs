@@ -1,0 +1,636 @@
+//! A slow and obvious ARMv7-A machine, A32 only, written from the manual's pseudocode (ARM DDI 0406C, chapters A5 and
+//! A8) on its own: it takes instructions apart by bits and shares no line with the decoder, the interpreter or the
+//! translator. What it and they disagree about is a bug in one of them.
+//!
+//! It executes one instruction at a time on a [`Bus`]. As the reference it runs guest code at the guest's own
+//! addresses, in Supervisor mode; as the host it runs translated code in User mode, where a sensitive instruction is
+//! an [`Event::Privileged`] that must never be seen.
+// Each test file uses a part of this.
+#![allow(dead_code)]
+
+/// Deterministic pseudo-random numbers (xorshift64*).
+pub struct Random(pub u64);
+
+impl Random {
+    /// A generator for a seed, small seeds included.
+    pub fn new(seed: u64) -> Random {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..4 {
+            random.word();
+        }
+        random
+    }
+
+    pub fn word(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    pub fn below(&mut self, limit: u32) -> u32 {
+        ((u64::from(self.word()) * u64::from(limit)) >> 32) as u32
+    }
+
+    pub fn one_in(&mut self, n: u32) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u32) as usize]
+    }
+}
+
+pub const N: u32 = 1 << 31;
+pub const Z: u32 = 1 << 30;
+pub const C: u32 = 1 << 29;
+pub const V: u32 = 1 << 28;
+pub const Q: u32 = 1 << 27;
+pub const GE: u32 = 0xf << 16;
+pub const T: u32 = 1 << 5;
+
+/// An access that aborts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The first address that cannot be accessed, or the misaligned one.
+    pub address: u32,
+    pub write: bool,
+    pub alignment: bool,
+}
+
+/// Memory as the machine sees it.
+pub trait Bus {
+    /// The instruction at `address`.
+    fn fetch(&mut self, address: u32) -> u32;
+    /// `bytes` (1, 2, 4) at `address`, of any alignment; nothing happens where one of them faults.
+    fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault>;
+    fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault>;
+}
+
+/// What an instruction did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It executed; the PC is that of the next one.
+    Done,
+    /// SVC; the PC is still at it.
+    Supervisor(u32),
+    /// It is sensitive, and the machine is in User mode; or it is sensitive and not modelled. The PC is still at it.
+    Privileged,
+    /// It is undefined, or not modelled. The PC is still at it.
+    Undefined,
+    /// What it does is UNPREDICTABLE: nothing can be compared any more.
+    Unpredictable,
+    /// It faulted: nothing but memory has changed.
+    Fault(Fault),
+}
+
+/// What the reference machine has beyond User mode: it is in Supervisor mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Supervisor {
+    /// CPSR.A, I, F in their places.
+    pub masks: u32,
+    pub spsr: u32,
+    /// SP and LR of User mode.
+    pub user: [u32; 2],
+    /// TPIDRPRW.
+    pub thread_private: u32,
+}
+
+/// The machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    pub r: [u32; 15],
+    /// Address of the next instruction.
+    pub pc: u32,
+    /// NZCVQ, GE and T.
+    pub psr: u32,
+    /// TPIDRURW and TPIDRURO.
+    pub thread: [u32; 2],
+    /// `None` is User mode.
+    pub supervisor: Option<Supervisor>,
+}
+
+fn bit(word: u32, n: u32) -> bool {
+    word >> n & 1 != 0
+}
+
+fn bits(word: u32, hi: u32, lo: u32) -> u32 {
+    (word >> lo) & ((1u64 << (hi - lo + 1)) - 1) as u32
+}
+
+/// `AddWithCarry` (A2.2.1): result, carry, overflow.
+fn add_with_carry(x: u32, y: u32, carry: bool) -> (u32, bool, bool) {
+    let unsigned = u64::from(x) + u64::from(y) + u64::from(carry);
+    let signed = i64::from(x as i32) + i64::from(y as i32) + i64::from(carry);
+    let result = unsigned as u32;
+    (result, u64::from(result) != unsigned, i64::from(result as i32) != signed)
+}
+
+/// `Shift_C` (A2.2.1) for a decoded shift of `n` places; `kind` 4 is RRX.
+fn shift_c(value: u32, kind: u32, n: u32, carry: bool) -> (u32, bool) {
+    if kind == 4 {
+        return (u32::from(carry) << 31 | value >> 1, bit(value, 0));
+    }
+    let (mut value, mut carry) = (value, carry);
+    // One place at a time.
+    for _ in 0..n {
+        (value, carry) = match kind {
+            0 => (value << 1, bit(value, 31)),
+            1 => (value >> 1, bit(value, 0)),
+            2 => (((value as i32) >> 1) as u32, bit(value, 0)),
+            _ => (value >> 1 | value << 31, bit(value, 0)),
+        };
+    }
+    (value, carry)
+}
+
+/// `ConditionPassed` (A8.3.1).
+pub fn condition_passed(cond: u32, psr: u32) -> bool {
+    let (n, z, c, v) = (psr & N != 0, psr & Z != 0, psr & C != 0, psr & V != 0);
+    let result = match cond >> 1 {
+        0 => z,
+        1 => c,
+        2 => n,
+        3 => v,
+        4 => c && !z,
+        5 => n == v,
+        6 => n == v && !z,
+        _ => return true,
+    };
+    result != (cond & 1 != 0)
+}
+
+impl Machine {
+    fn reg(&self, n: u32) -> u32 {
+        if n == 15 { self.pc.wrapping_add(8) } else { self.r[n as usize] }
+    }
+
+    /// `BXWritePC`.
+    fn bx_write_pc(&mut self, address: u32) -> Event {
+        if bit(address, 0) {
+            self.psr |= T;
+            self.pc = address & !1;
+        } else if bit(address, 1) {
+            return Event::Unpredictable;
+        } else {
+            self.pc = address;
+        }
+        Event::Done
+    }
+
+    fn next(&mut self) -> Event {
+        self.pc = self.pc.wrapping_add(4);
+        Event::Done
+    }
+
+    fn flags(&mut self, result: u32, carry: bool, overflow: Option<bool>) {
+        self.psr &= !(N | Z | C);
+        self.psr |= result & N;
+        if result == 0 {
+            self.psr |= Z;
+        }
+        if carry {
+            self.psr |= C;
+        }
+        if let Some(overflow) = overflow {
+            self.psr = self.psr & !V | u32::from(overflow) << 28;
+        }
+    }
+
+    /// Executes the instruction at the PC.
+    pub fn step(&mut self, bus: &mut impl Bus) -> Event {
+        assert_eq!(self.psr & T, 0, "this machine knows A32 only");
+        let word = bus.fetch(self.pc);
+        if word >> 28 == 15 {
+            return self.unconditional(word);
+        }
+        if !condition_passed(word >> 28, self.psr) {
+            return self.next();
+        }
+        match (bits(word, 27, 25), bit(word, 4)) {
+            (0b000, _) if bit(word, 7) && bit(word, 4) => {
+                if bits(word, 6, 5) != 0 {
+                    self.extra_load_store(word, bus)
+                } else if bit(word, 24) {
+                    self.exclusive(word, bus)
+                } else {
+                    self.multiply(word)
+                }
+            }
+            (0b000 | 0b001, _) if bits(word, 24, 23) == 0b10 && !bit(word, 20) => self.miscellaneous(word),
+            (0b000 | 0b001, _) => self.data_processing(word),
+            (0b010, _) | (0b011, false) => self.load_store(word, bus),
+            (0b100, _) => self.block_transfer(word, bus),
+            (0b101, _) => {
+                if bit(word, 24) {
+                    self.r[14] = self.pc.wrapping_add(4);
+                }
+                self.pc = self.reg(15).wrapping_add(((word << 8) as i32 >> 6) as u32);
+                Event::Done
+            }
+            (0b111, _) if bit(word, 24) => Event::Supervisor(word & 0x00ff_ffff),
+            (0b111, true) => self.coprocessor(word),
+            _ => Event::Undefined,
+        }
+    }
+
+    /// A5.7: barriers, CLREX and preloads do nothing here; CPS of masks.
+    fn unconditional(&mut self, word: u32) -> Event {
+        let barrier = word & 0xffff_ff80 == 0xf57f_f000;
+        let preload = word & 0xfc30_f000 == 0xf410_f000;
+        if barrier || preload {
+            return self.next();
+        }
+        // CPSIE, CPSID without a mode.
+        if word & 0xfffb_fe3f == 0xf108_0000 {
+            let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+            let masks = word & 0x1c0;
+            supervisor.masks = if bit(word, 18) { supervisor.masks | masks } else { supervisor.masks & !masks };
+            return self.next();
+        }
+        if word & 0xfff1_fe20 == 0xf100_0000 || word & 0xfe00_0000 == 0xf800_0000 {
+            return Event::Privileged;
+        }
+        Event::Undefined
+    }
+
+    fn data_processing(&mut self, word: u32) -> Event {
+        let carry_in = self.psr & C != 0;
+        let (operand, shifter_carry) = if bit(word, 25) {
+            let value = bits(word, 7, 0).rotate_right(2 * bits(word, 11, 8));
+            (value, if bits(word, 11, 8) == 0 { carry_in } else { bit(value, 31) })
+        } else if bit(word, 4) {
+            if [0, 8, 12, 16].iter().any(|&lo| bits(word, lo + 3, lo) == 15) {
+                return Event::Unpredictable;
+            }
+            shift_c(self.reg(bits(word, 3, 0)), bits(word, 6, 5), self.reg(bits(word, 11, 8)) & 0xff, carry_in)
+        } else {
+            let (kind, amount) = match (bits(word, 6, 5), bits(word, 11, 7)) {
+                (kind @ (1 | 2), 0) => (kind, 32),
+                (3, 0) => (4, 1),
+                other => other,
+            };
+            shift_c(self.reg(bits(word, 3, 0)), kind, amount, carry_in)
+        };
+        let (opcode, s, rd) = (bits(word, 24, 21), bit(word, 20), bits(word, 15, 12));
+        let rn = self.reg(bits(word, 19, 16));
+        let (result, carry, overflow) = match opcode {
+            0 | 8 => (rn & operand, shifter_carry, None),
+            1 | 9 => (rn ^ operand, shifter_carry, None),
+            12 => (rn | operand, shifter_carry, None),
+            13 => (operand, shifter_carry, None),
+            14 => (rn & !operand, shifter_carry, None),
+            15 => (!operand, shifter_carry, None),
+            _ => {
+                let (result, carry, overflow) = match opcode {
+                    2 | 10 => add_with_carry(rn, !operand, true),
+                    3 => add_with_carry(!rn, operand, true),
+                    4 | 11 => add_with_carry(rn, operand, false),
+                    5 => add_with_carry(rn, operand, carry_in),
+                    6 => add_with_carry(rn, !operand, carry_in),
+                    _ => add_with_carry(!rn, operand, carry_in),
+                };
+                (result, carry, Some(overflow))
+            }
+        };
+        let test = matches!(opcode, 8..=11);
+        if !test && rd == 15 {
+            // With S it is an exception return.
+            return if s { Event::Privileged } else { self.bx_write_pc(result) };
+        }
+        if s {
+            self.flags(result, carry, overflow);
+        }
+        if !test {
+            self.r[rd as usize] = result;
+        }
+        self.next()
+    }
+
+    /// A5.2.10 to A5.2.12, and MOVW, MOVT.
+    fn miscellaneous(&mut self, word: u32) -> Event {
+        let rd = bits(word, 15, 12) as usize;
+        if bit(word, 25) {
+            if !bit(word, 21) {
+                let imm = bits(word, 19, 16) << 12 | bits(word, 11, 0);
+                if rd == 15 {
+                    return Event::Unpredictable;
+                }
+                self.r[rd] = if bit(word, 22) { self.r[rd] & 0xffff | imm << 16 } else { imm };
+                return self.next();
+            }
+            if bits(word, 22, 16) == 0b010_0000 {
+                // Hints; WFE and WFI are the hypervisor's.
+                return if matches!(bits(word, 7, 0), 2 | 3) { Event::Privileged } else { self.next() };
+            }
+            return self.msr(word, bits(word, 7, 0).rotate_right(2 * bits(word, 11, 8)));
+        }
+        match (bits(word, 6, 4), bits(word, 22, 21)) {
+            (0, 0b00) => {
+                let Some(supervisor) = self.supervisor else { return Event::Privileged };
+                self.r[rd] = self.psr & !T | supervisor.masks | 0x13;
+                self.next()
+            }
+            (0, 0b10) => {
+                let Some(supervisor) = self.supervisor else { return Event::Privileged };
+                self.r[rd] = supervisor.spsr;
+                self.next()
+            }
+            (0, _) => self.msr(word, self.reg(bits(word, 3, 0))),
+            (1 | 3, 0b01) => {
+                let target = self.reg(bits(word, 3, 0));
+                if bits(word, 6, 4) == 3 {
+                    self.r[14] = self.pc.wrapping_add(4);
+                }
+                self.bx_write_pc(target)
+            }
+            (1, 0b11) => {
+                self.r[rd] = self.reg(bits(word, 3, 0)).leading_zeros();
+                self.next()
+            }
+            (5, op) => {
+                let (m, n) = (self.reg(bits(word, 3, 0)) as i32, self.reg(bits(word, 19, 16)) as i32);
+                let n = if op & 2 != 0 {
+                    if n.checked_mul(2).is_none() {
+                        self.psr |= Q;
+                    }
+                    n.saturating_mul(2)
+                } else {
+                    n
+                };
+                let exact = if op & 1 != 0 { m.checked_sub(n) } else { m.checked_add(n) };
+                if exact.is_none() {
+                    self.psr |= Q;
+                }
+                self.r[rd] = if op & 1 != 0 { m.saturating_sub(n) } else { m.saturating_add(n) } as u32;
+                self.next()
+            }
+            _ => Event::Undefined,
+        }
+    }
+
+    /// MSR: flags and GE of the CPSR, masks where `c` is written with Supervisor mode; any byte of the SPSR.
+    fn msr(&mut self, word: u32, value: u32) -> Event {
+        let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+        if bit(word, 22) {
+            for byte in 0..4 {
+                if bit(word, 16 + byte) {
+                    let mask = 0xff << (8 * byte);
+                    supervisor.spsr = supervisor.spsr & !mask | value & mask;
+                }
+            }
+            return self.next();
+        }
+        if bit(word, 16) && value & 0x1f != 0x13 || bit(word, 17) && bit(value, 9) {
+            return Event::Privileged;
+        }
+        let mut mask = 0;
+        mask |= if bit(word, 19) { N | Z | C | V | Q } else { 0 };
+        mask |= if bit(word, 18) { GE } else { 0 };
+        self.psr = self.psr & !mask | value & mask;
+        let mut mask = 0;
+        mask |= if bit(word, 17) { 0x100 } else { 0 };
+        mask |= if bit(word, 16) { 0xc0 } else { 0 };
+        supervisor.masks = supervisor.masks & !mask | value & mask;
+        self.next()
+    }
+
+    fn multiply(&mut self, word: u32) -> Event {
+        let (rd, ra) = (bits(word, 19, 16), bits(word, 15, 12));
+        let (rm, rn) = (bits(word, 11, 8), bits(word, 3, 0));
+        if [rd, rm, rn].contains(&15) {
+            return Event::Unpredictable;
+        }
+        let (m, n, s) = (self.reg(rm), self.reg(rn), bit(word, 20));
+        match bits(word, 23, 21) {
+            op @ (0 | 1 | 3) => {
+                let product = m.wrapping_mul(n);
+                let result = match op {
+                    0 => product,
+                    1 => product.wrapping_add(self.reg(ra)),
+                    _ => self.reg(ra).wrapping_sub(product),
+                };
+                self.r[rd as usize] = result;
+                if s {
+                    self.psr = self.psr & !(N | Z) | result & N | u32::from(result == 0) << 30;
+                }
+            }
+            op @ (4 | 6) => {
+                let result = if op == 4 {
+                    u64::from(m) * u64::from(n)
+                } else {
+                    (i64::from(m as i32) * i64::from(n as i32)) as u64
+                };
+                self.r[ra as usize] = result as u32;
+                self.r[rd as usize] = (result >> 32) as u32;
+                if s {
+                    self.psr = self.psr & !(N | Z) | (result >> 32) as u32 & N | u32::from(result == 0) << 30;
+                }
+            }
+            _ => return Event::Undefined,
+        }
+        self.next()
+    }
+
+    /// LDREX and STREX, word only, on a monitor that never loses a reservation.
+    fn exclusive(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let address = self.reg(bits(word, 19, 16));
+        if bits(word, 23, 21) != 0b100 {
+            return Event::Undefined;
+        }
+        let write = !bit(word, 20);
+        if address & 3 != 0 {
+            return Event::Fault(Fault { address, write, alignment: true });
+        }
+        if write {
+            if let Err(fault) = bus.store(address, 4, self.reg(bits(word, 3, 0))) {
+                return Event::Fault(fault);
+            }
+            self.r[bits(word, 15, 12) as usize] = 0;
+        } else {
+            match bus.load(address, 4) {
+                Err(fault) => return Event::Fault(fault),
+                Ok(value) => self.r[bits(word, 15, 12) as usize] = value,
+            }
+        }
+        self.next()
+    }
+
+    /// The rest of a load or store: `access` has the offset worked out.
+    #[expect(clippy::too_many_arguments, reason = "the fields of the instruction")]
+    fn transfer(
+        &mut self,
+        word: u32,
+        offset: u32,
+        load: bool,
+        bytes: u32,
+        signed: bool,
+        dual: bool,
+        bus: &mut impl Bus,
+    ) -> Event {
+        let (rn, rt) = (bits(word, 19, 16), bits(word, 15, 12));
+        let (pre, up, w) = (bit(word, 24), bit(word, 23), bit(word, 21));
+        if !pre && w && self.supervisor.is_none() {
+            return Event::Privileged;
+        }
+        let writeback = !pre || w;
+        if writeback && (rn == 15 || rn == rt || dual && rn == rt + 1) {
+            return Event::Unpredictable;
+        }
+        let base = self.reg(rn);
+        let moved = if up { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
+        let address = if pre { moved } else { base };
+        if dual && address & 3 != 0 {
+            return Event::Fault(Fault { address, write: !load, alignment: true });
+        }
+        if !load {
+            let second = if dual { Some(self.reg(rt + 1)) } else { None };
+            let mut result = bus.store(address, bytes, self.reg(rt));
+            if let (Ok(()), Some(second)) = (result, second) {
+                result = bus.store(address.wrapping_add(4), 4, second);
+            }
+            if let Err(fault) = result {
+                return Event::Fault(fault);
+            }
+            if writeback {
+                self.r[rn as usize] = moved;
+            }
+            return self.next();
+        }
+        let first = match bus.load(address, bytes) {
+            Ok(value) => value,
+            Err(fault) => return Event::Fault(fault),
+        };
+        let second = if dual {
+            match bus.load(address.wrapping_add(4), 4) {
+                Ok(value) => Some(value),
+                Err(fault) => return Event::Fault(fault),
+            }
+        } else {
+            None
+        };
+        if writeback {
+            self.r[rn as usize] = moved;
+        }
+        if let Some(second) = second {
+            self.r[rt as usize + 1] = second;
+        }
+        if rt == 15 {
+            return if address & 3 == 0 { self.bx_write_pc(first) } else { Event::Unpredictable };
+        }
+        let unused = 32 - 8 * bytes;
+        self.r[rt as usize] = if signed { ((first << unused) as i32 >> unused) as u32 } else { first };
+        self.next()
+    }
+
+    /// A5.3.
+    fn load_store(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let offset = if bit(word, 25) {
+            let (kind, amount) = match (bits(word, 6, 5), bits(word, 11, 7)) {
+                (kind @ (1 | 2), 0) => (kind, 32),
+                (3, 0) => (4, 1),
+                other => other,
+            };
+            shift_c(self.reg(bits(word, 3, 0)), kind, amount, self.psr & C != 0).0
+        } else {
+            bits(word, 11, 0)
+        };
+        let bytes = if bit(word, 22) { 1 } else { 4 };
+        self.transfer(word, offset, bit(word, 20), bytes, false, false, bus)
+    }
+
+    /// A5.2.8.
+    fn extra_load_store(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let offset =
+            if bit(word, 22) { bits(word, 11, 8) << 4 | bits(word, 3, 0) } else { self.reg(bits(word, 3, 0)) };
+        let (load, bytes, signed, dual) = match (bits(word, 6, 5), bit(word, 20)) {
+            (1, load) => (load, 2, false, false),
+            (2, true) => (true, 1, true, false),
+            (3, true) => (true, 2, true, false),
+            (2, false) => (true, 4, false, true),
+            _ => (false, 4, false, true),
+        };
+        self.transfer(word, offset, load, bytes, signed, dual, bus)
+    }
+
+    /// LDM and STM; with `^` the registers of User mode, or an exception return, which is not modelled.
+    fn block_transfer(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let (before, up, user) = (bit(word, 24), bit(word, 23), bit(word, 22));
+        let (writeback, load, rn) = (bit(word, 21), bit(word, 20), bits(word, 19, 16));
+        let list: Vec<u32> = (0..16).filter(|&n| bit(word, n)).collect();
+        if list.is_empty() || rn == 15 || load && writeback && list.contains(&rn) {
+            return Event::Unpredictable;
+        }
+        if user && (self.supervisor.is_none() || load && list.contains(&15)) {
+            return Event::Privileged;
+        }
+        if user && writeback {
+            return Event::Unpredictable;
+        }
+        let (base, size) = (self.reg(rn), 4 * list.len() as u32);
+        let mut address = match (up, before) {
+            (true, false) => base,
+            (true, true) => base.wrapping_add(4),
+            (false, false) => base.wrapping_sub(size).wrapping_add(4),
+            (false, true) => base.wrapping_sub(size),
+        };
+        let after = if up { base.wrapping_add(size) } else { base.wrapping_sub(size) };
+        if address & 3 != 0 {
+            return Event::Fault(Fault { address, write: !load, alignment: true });
+        }
+        let mut loaded = Vec::new();
+        for &n in &list {
+            if load {
+                match bus.load(address, 4) {
+                    Ok(value) => loaded.push(value),
+                    Err(fault) => return Event::Fault(fault),
+                }
+            } else {
+                let value = match (n, user, self.supervisor) {
+                    (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13],
+                    _ => self.reg(n),
+                };
+                if let Err(fault) = bus.store(address, 4, value) {
+                    return Event::Fault(fault);
+                }
+            }
+            address = address.wrapping_add(4);
+        }
+        if writeback {
+            self.r[rn as usize] = after;
+        }
+        for (&n, &value) in list.iter().zip(&loaded) {
+            match (n, user, &mut self.supervisor) {
+                (15, _, _) => return self.bx_write_pc(value),
+                (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13] = value,
+                _ => self.r[n as usize] = value,
+            }
+        }
+        self.next()
+    }
+
+    /// The thread ID registers, and the barriers of CP15.
+    fn coprocessor(&mut self, word: u32) -> Event {
+        let rt = bits(word, 15, 12);
+        if bits(word, 11, 8) != 15 || rt == 15 {
+            return Event::Undefined;
+        }
+        let register = (bits(word, 19, 16), bits(word, 23, 21), bits(word, 3, 0), bits(word, 7, 5));
+        match (bit(word, 20), register) {
+            (true, (13, 0, 0, n @ (2 | 3))) => self.r[rt as usize] = self.thread[n as usize - 2],
+            (false, (13, 0, 0, 2)) => self.thread[0] = self.reg(rt),
+            (false, (7, 0, 5, 4) | (7, 0, 10, 4 | 5)) => {}
+            (load, (13, 0, 0, n @ (3 | 4))) => {
+                let value = self.reg(rt);
+                let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+                match (load, n) {
+                    (false, 3) => self.thread[1] = value,
+                    (false, _) => supervisor.thread_private = value,
+                    (true, _) => self.r[rt as usize] = supervisor.thread_private,
+                }
+            }
+            _ => return Event::Privileged,
+        }
+        self.next()
+    }
+}

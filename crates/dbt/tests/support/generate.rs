@@ -1,0 +1,326 @@
+//! Random guest code, weighted towards what the translator has rules for, and random states for it to run in.
+
+use super::{CODE, CODE_PAGES, DATA, DATA_PAGES, Memory};
+use crate::model::{Machine, Random, Supervisor};
+use spica_dbt::Options;
+use spica_dbt::layout::PAGE;
+
+const PC: u32 = 15;
+
+/// The code that a case runs in, the rest of the code pages holds older code.
+#[derive(Clone, Copy)]
+pub struct Window {
+    pub start: u32,
+    pub words: u32,
+}
+
+impl Window {
+    pub fn random(random: &mut Random) -> Window {
+        let words = 96;
+        let last = CODE_PAGES * PAGE - 4 * words;
+        let start = if random.one_in(2) {
+            // Across the end of a page.
+            PAGE * (1 + random.below(CODE_PAGES - 1)) - 4 * (1 + random.below(words - 1))
+        } else {
+            4 * random.below(last / 4)
+        };
+        Window { start: CODE + start.min(last), words }
+    }
+
+    pub fn address(&self, random: &mut Random) -> u32 {
+        self.start + 4 * random.below(self.words)
+    }
+}
+
+fn condition(random: &mut Random) -> u32 {
+    if random.one_in(2) { 14 << 28 } else { random.below(15) << 28 }
+}
+
+fn reg(random: &mut Random) -> u32 {
+    random.below(15)
+}
+
+/// A register for an operand; the PC half of the time where the instruction may name it.
+fn operand(random: &mut Random, pc: bool) -> u32 {
+    if pc && random.one_in(2) { PC } else { reg(random) }
+}
+
+fn imm12(random: &mut Random) -> u32 {
+    match random.below(3) {
+        0 => random.below(64) * 4 % 256,
+        _ => random.below(4096),
+    }
+}
+
+/// Shift by a constant: bits 11:5 of the instruction.
+fn shift(random: &mut Random) -> u32 {
+    let amount = random.pick(&[0, 0, 0, 1, 2, 2, 4, 16, 31]);
+    (amount << 2 | random.below(4)) << 5
+}
+
+fn data_processing(random: &mut Random, pc: bool) -> u32 {
+    let opcode = random.below(16);
+    let test = matches!(opcode, 8..=11);
+    let s = u32::from(test || random.one_in(2));
+    let rn = if matches!(opcode, 13 | 15) { 0 } else { operand(random, pc) };
+    let mut rd = if test { 0 } else { reg(random) };
+    let op2 = match random.below(if pc { 5 } else { 6 }) {
+        0 | 1 => 1 << 25 | imm12(random),
+        5 => reg(random) | 1 << 4 | random.below(4) << 5 | reg(random) << 8,
+        _ => {
+            let rm = operand(random, pc);
+            if rm != PC && !test && random.one_in(3) {
+                rd = rm;
+            }
+            rm | shift(random)
+        }
+    };
+    if rn != PC && !test && random.one_in(3) {
+        rd = rn;
+    }
+    opcode << 21 | s << 20 | rn << 16 | rd << 12 | op2
+}
+
+/// Data processing into the PC.
+fn alu_to_pc(random: &mut Random) -> u32 {
+    match random.below(6) {
+        // ADD PC, PC, Rm, LSL #2
+        0 | 1 => 0x008f_f100 | reg(random),
+        // ADD PC, PC, #4 * n; SUB PC, PC, #4 * n
+        2 => 0x028f_f000 | 4 * random.below(8),
+        3 => 0x024f_f000 | 4 * random.below(16),
+        // MOV PC, Rm
+        4 => 0x01a0_f000 | reg(random),
+        _ => data_processing(random, true) & !(1 << 20 | 0xf000) & !0x0180_0000 | 0xf000,
+    }
+}
+
+fn single(random: &mut Random, rn: u32, rt: u32) -> u32 {
+    let (pre, w) = match rn {
+        PC => (1, 0),
+        _ => random.pick(&[(1, 0), (1, 0), (1, 1), (0, 0), (0, 1)]),
+    };
+    // LDRT has no form for the PC.
+    let w = if rt == PC && pre == 0 { 0 } else { w };
+    let common = pre << 24 | random.below(2) << 23 | w << 21 | rn << 16 | rt << 12;
+    let offset = if random.one_in(2) {
+        random.pick(&[0, 0, 4, 8, 60, 2, 1]) + if random.one_in(4) { random.below(0xf80) } else { 0 }
+    } else {
+        1 << 25 | reg(random) | shift(random)
+    };
+    0x0400_0000 | common | offset
+}
+
+/// LDR, LDRB, STR, STRB, or one of the halfword and doubleword forms.
+fn load_store(random: &mut Random, pc_base: bool) -> u32 {
+    let rn = if pc_base { PC } else { reg(random) };
+    if random.one_in(2) {
+        let load = random.below(if pc_base { 8 } else { 2 }).min(1) << 20;
+        let byte = random.below(2) << 22;
+        let rt = reg(random);
+        return single(random, rn, rt) | byte | load;
+    }
+    let rt = reg(random);
+    let form = random.pick(&[0x0010_00b0, 0x0010_00d0, 0x0010_00f0, 0x0000_00d0, 0x0000_00d0, 0x0000_00b0, 0x0000_00f0]);
+    let (form, rt) = if form & 0x0010_0040 == 0x40 { (form, 2 * random.below(7)) } else { (form, rt) };
+    let (pre, w) = if rn == PC { (1, 0) } else { random.pick(&[(1, 0), (1, 1), (0, 0)]) };
+    let offset = if random.one_in(2) {
+        let offset = random.pick(&[0, 4, 8, 2, 1, 0x20]) + random.below(2) * 4 * random.below(48);
+        1 << 22 | (offset & 0xf0) << 4 | offset & 15
+    } else {
+        reg(random)
+    };
+    form | pre << 24 | random.below(2) << 23 | w << 21 | rn << 16 | rt << 12 | offset
+}
+
+/// LDM or STM; the list gets a shape, so that each branch of Algorithm 1 is met.
+fn block_transfer(random: &mut Random, load: bool, pc: bool) -> u32 {
+    let mut list = match random.below(5) {
+        0 => 1 << reg(random),
+        1 => (1 << (1 + random.below(15))) - 1,
+        2 => random.below(1 << 15) | 1 << 14,
+        3 => 1 << 14,
+        _ => random.below(1 << 15),
+    };
+    let any = reg(random);
+    let rn = random.pick(&[13, 13, 14, 0, 1, any]);
+    let mut w = random.below(2);
+    if load && list >> rn & 1 != 0 {
+        w = 0;
+    }
+    list |= if pc { 1 << 15 } else { 0 };
+    list |= if list == 0 { 1 << 3 } else { 0 };
+    0x0800_0000 | random.below(4) << 23 | w << 21 | u32::from(load) << 20 | rn << 16 | list
+}
+
+fn branch(random: &mut Random, at: u32, window: &Window) -> u32 {
+    let target = if random.one_in(8) { at } else { window.address(random) };
+    let link = random.below(3) & 1;
+    0x0a00_0000 | link << 24 | (target.wrapping_sub(at + 8) >> 2) & 0x00ff_ffff
+}
+
+/// Sensitive instructions, and what else has a rule of its own.
+fn special(random: &mut Random) -> u32 {
+    let rt = reg(random) << 12;
+    match random.below(15) {
+        0 => 0x010f_0000 | rt,
+        1 => 0x014f_0000 | rt,
+        2 => 0x0128_f000 | random.below(2) << 18 | reg(random),
+        3 => 0x0328_f000 | imm12(random),
+        4 => 0x0160_f000 | (1 + random.below(15)) << 16 | reg(random),
+        5 => 0x0320_f000 | random.pick(&[0, 1, 4, 0xf0]),
+        6 => 0x0e1d_0f10 | random.pick(&[2, 3, 4]) << 5 | rt,
+        7 => 0x0e0d_0f10 | random.pick(&[2, 3, 4]) << 5 | rt,
+        8 => 0x0e07_0f10 | random.pick(&[0x5 | 4 << 5, 0xa | 4 << 5, 0xa | 5 << 5]) | rt,
+        // LDM and STM of the User bank
+        9 => block_transfer(random, true, false) & !(1 << 21) | 1 << 22,
+        10 => {
+            let pc = random.one_in(3);
+            block_transfer(random, false, pc) & !(1 << 21) | 1 << 22
+        }
+        // LDRT, STRT, LDRBT, STRBT
+        11 => {
+            let (rn, rt) = (reg(random), reg(random));
+            single(random, rn, rt) & !(1 << 24) | 1 << 21 | random.below(2) << 20 | random.below(2) << 22
+        }
+        // LDREX, STREX
+        12 => 0x0190_0f9f | rt | reg(random) << 16,
+        13 => 0x0180_0f90 | rt | reg(random) << 16 | reg(random),
+        // SVC, an exception return, an undefined instruction
+        _ => random.pick(&[0x0f00_0001, 0x01b0_f00e, 0x07f0_00f0, 0x0320_f003, 0x0f12_3456]),
+    }
+}
+
+/// Instructions with no condition.
+fn unconditional(random: &mut Random) -> u32 {
+    let (masks, rn) = ((1 + random.below(7)) << 6, reg(random));
+    random.pick(&[
+        0xf57f_f05b,
+        0xf57f_f04f,
+        0xf57f_f06f,
+        0xf57f_f01f,
+        0xf5d0_f000 | rn << 16,
+        // PLD and PLI of a literal
+        0xf5df_f010,
+        0xf4df_f010,
+        0xf108_0000 | masks,
+        0xf10c_0000 | masks,
+    ])
+}
+
+fn arithmetic(random: &mut Random) -> u32 {
+    let (a, b, c) = (reg(random), reg(random), reg(random));
+    match random.below(8) {
+        0 => 0x0000_0090 | random.below(2) << 20 | a << 16 | b << 8 | c,
+        1 => 0x0020_0090 | random.below(2) << 20 | a << 16 | reg(random) << 12 | b << 8 | c,
+        2 => 0x0080_0090 | random.below(2) << 22 | random.below(2) << 20 | a << 16 | (a + 1) % 15 << 12 | b << 8 | c,
+        3 => 0x0060_0090 | a << 16 | reg(random) << 12 | b << 8 | c,
+        4 | 5 => 0x0300_0000 | random.below(2) << 22 | random.below(16) << 16 | a << 12 | random.below(4096),
+        6 => 0x016f_0f10 | a << 12 | b,
+        _ => 0x0100_0050 | random.below(4) << 21 | a << 16 | b << 12 | c,
+    }
+}
+
+/// One instruction, to be at `at`.
+pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
+    let body = match random.below(24) {
+        0..=4 => data_processing(random, true),
+        5..=6 => data_processing(random, false),
+        7..=8 => load_store(random, true),
+        9..=10 => load_store(random, false),
+        // STR PC
+        11 => {
+            let rn = reg(random);
+            single(random, rn, PC)
+        }
+        12..=13 => block_transfer(random, false, true),
+        14 => {
+            let load = random.one_in(2);
+            block_transfer(random, load, false)
+        }
+        15 => block_transfer(random, true, true),
+        // LDR PC
+        16 => {
+            let rn = operand(random, true);
+            single(random, rn, PC) | 1 << 20
+        }
+        17 => alu_to_pc(random),
+        18 if random.one_in(16) => 0x012f_ff1f, // BX PC
+        18 => random.pick(&[0x012f_ff10, 0x012f_ff30]) | reg(random),
+        19..=20 => branch(random, at, window),
+        21 => special(random),
+        22 => return unconditional(random),
+        _ => arithmetic(random),
+    };
+    condition(random) | body & 0x0fff_ffff
+}
+
+/// A value for a register or a word of data.
+fn value(random: &mut Random, window: &Window) -> u32 {
+    match random.below(16) {
+        0..=4 => window.address(random),
+        5..=8 => {
+            let page = DATA + PAGE * random.below(DATA_PAGES);
+            let at = match random.below(3) {
+                // Where transfers cross into the next page.
+                0 => (PAGE - 64) + 4 * random.below(16),
+                1 => 4 * random.below(16),
+                _ => 4 * random.below(PAGE / 4),
+            };
+            page + at + if random.one_in(12) { random.below(4) } else { 0 }
+        }
+        9..=11 => random.below(12),
+        12 => random.pick(&[0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff]),
+        13 => window.address(random) | 1,
+        _ => random.word(),
+    }
+}
+
+/// A state to start from.
+pub fn machine(random: &mut Random, window: &Window) -> Machine {
+    let mut r = [0; 15];
+    for value_of in &mut r {
+        *value_of = value(random, window);
+    }
+    // A stack, and a return address.
+    r[13] = DATA + PAGE * random.below(DATA_PAGES) + 4 * random.below(PAGE / 4);
+    r[14] = window.address(random);
+    Machine {
+        r,
+        pc: window.start + 4 * random.below(8),
+        psr: random.word() & 0xf80f_0000,
+        thread: [random.word(), random.word()],
+        supervisor: Some(Supervisor {
+            masks: random.word() & 0x1c0,
+            spsr: random.word(),
+            user: [value(random, window), value(random, window)],
+            thread_private: random.word(),
+        }),
+    }
+}
+
+/// Fills a window with code, the data pages with data, and takes some pages away.
+pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
+    for n in 0..window.words {
+        let at = window.start + 4 * n;
+        memory.set_word(at, instruction(random, at, window));
+    }
+    let page = DATA + PAGE * random.below(DATA_PAGES);
+    for n in 0..PAGE / 4 {
+        memory.set_word(page + 4 * n, value(random, window));
+    }
+    for page in CODE_PAGES..CODE_PAGES + DATA_PAGES {
+        memory.present[page as usize] = !random.one_in(3);
+    }
+}
+
+/// Any options.
+pub fn options(random: &mut Random) -> Options {
+    Options {
+        link: random.one_in(2),
+        side_exits: random.one_in(2),
+        indirect: random.one_in(2),
+        plain_registers: random.one_in(2),
+        max_block: random.pick(&[1, 2, 3, 8, 32]),
+    }
+}
