@@ -16,7 +16,9 @@ const NOTICE: u32 = 5;
 /// Messages that matter, with numbers made equal: times, addresses and sizes differ from run to run.
 fn complaints(machine: Machine) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for line in &transcript(machine, "kernel_log.sh").passed("log").lines {
+    let lines = &transcript(machine, "kernel_log.sh").passed("log").lines;
+    assert!(lines.iter().any(|l| l.contains("Linux version")), "the log has no beginning: {} lines", lines.len());
+    for line in lines {
         let Some((level, text)) = line.strip_prefix('<').and_then(|l| l.split_once('>')) else { continue };
         let Ok(level) = level.parse::<u32>() else { continue };
         // The facility is in the upper bits.

@@ -103,6 +103,8 @@ const fn line_end(byte: u8) -> bool {
 pub enum Ending {
     /// It switched the board off, or stopped it for good.
     Off,
+    /// It restarted.
+    Restart,
     /// It panicked.
     Panic,
 }
@@ -118,6 +120,8 @@ impl Ending {
         let off = ["reboot: Power down", "reboot: System halted", "Reboot failed -- System halted"];
         if off.contains(&message) {
             Some(Self::Off)
+        } else if message == "reboot: Restarting system" {
+            Some(Self::Restart)
         } else if message.starts_with("Kernel panic - not syncing") {
             Some(Self::Panic)
         } else {
@@ -223,6 +227,7 @@ mod tests {
         assert_eq!(Ending::of_line("[   12.345678] reboot: Power down\r"), Some(Ending::Off));
         assert_eq!(Ending::of_line("[    0.1] Kernel panic - not syncing: VFS"), Some(Ending::Panic));
         assert_eq!(Ending::of_line("output[    1.9] reboot: System halted"), Some(Ending::Off));
+        assert_eq!(Ending::of_line("[    2.5] reboot: Restarting system"), Some(Ending::Restart));
         assert_eq!(Ending::of_line("reboot: Power down"), None);
         assert_eq!(Ending::of_line("[x] reboot: Power down"), None);
     }

@@ -116,6 +116,10 @@ pub fn exec(
                 return Err(Error::failed("the guest switched itself off before the command had ended")
                     .with_details(session.console(TAIL_LINES)));
             }
+            Event::Ending(Ending::Restart) if frame.status.is_none() => {
+                return Err(Error::failed("the guest restarted before the command had ended")
+                    .with_details(session.console(TAIL_LINES)));
+            }
             Event::Ending(_) | Event::Input(_) => {}
             Event::Exited(status) => {
                 return match (last, frame.status) {

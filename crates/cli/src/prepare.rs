@@ -182,6 +182,14 @@ pub fn fetch(project: &Project, update: bool) -> Result<Guest> {
     locked(project, || guest::prepare(project, update))
 }
 
+/// Builds the board image, if anything changed.
+///
+/// # Errors
+/// As [`image::build`].
+pub fn board_image(project: &Project) -> Result<PathBuf> {
+    locked(project, || image::build(project))
+}
+
 /// Does work in `build/` that no other run may do at the same time.
 fn locked<T>(project: &Project, work: impl FnOnce() -> Result<T>) -> Result<T> {
     create_dir(&project.build(""))?;

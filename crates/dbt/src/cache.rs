@@ -16,6 +16,7 @@ use crate::options::Options;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
@@ -497,22 +498,10 @@ impl Translator {
         }
     }
 
-    /// The pages of which code is in the cache: VA and the PA that it was mapped to.
-    pub fn mapped_pages(&self) -> impl Iterator<Item = (GuestVa, GuestPa)> + '_ {
-        self.mapped.iter().map(|&(va, pa)| (GuestVa(va), GuestPa(pa)))
-    }
-
-    /// The physical pages of which code is in the cache that was fetched through the page at `va`.
-    pub fn mapped_pages_at(&self, va: GuestVa) -> impl Iterator<Item = GuestPa> + '_ {
-        let page = va.page().0;
-        self.mapped.range((page, 0)..=(page, u32::MAX)).map(|&(_, pa)| GuestPa(pa))
-    }
-
-    /// Whether code from the page at `va` is in the cache.
-    #[must_use]
-    pub fn maps(&self, va: GuestVa) -> bool {
-        let page = va.page().0;
-        self.mapped.range((page, 0)..=(page, u32::MAX)).next().is_some()
+    /// The pages in `range` of which code is in the cache: VA and the PA that it was mapped to.
+    pub fn mapped_pages(&self, range: RangeInclusive<GuestVa>) -> impl Iterator<Item = (GuestVa, GuestPa)> + '_ {
+        let (first, last) = (range.start().page().0, range.end().page().0);
+        self.mapped.range((first, 0)..=(last, u32::MAX)).map(|&(va, pa)| (GuestVa(va), GuestPa(pa)))
     }
 
     /// Unlinks everything: the whole translation regime changed.

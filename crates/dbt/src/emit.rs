@@ -26,6 +26,9 @@ pub const MAX_EXITS: usize = 24;
 /// that it puts into the cold part, and the exit that ends the block.
 pub const ROOM: usize = 32;
 
+/// The cold part of an inlined translation that may have to leave.
+pub struct SlowPath(usize);
+
 /// See the module's text.
 pub struct Emitter<'a> {
     page: Option<&'a mut [u32; PAGE_WORDS]>,
@@ -141,15 +144,42 @@ impl<'a> Emitter<'a> {
         4 * (to as i32 - from as i32) - 8
     }
 
-    /// `LDR`/`STR<cond> rt, [field of the vCPU page]`.
-    pub fn page_field(&mut self, load: bool, cond: Cond, rt: Reg, field: u32) {
+    /// `LDR`/`STR<cond> rt, [field of the vCPU page]` as it reads at word `at`.
+    fn field_access(at: usize, load: bool, cond: Cond, rt: Reg, field: u32) -> u32 {
         debug_assert!(field < HOT_FIELDS);
         // The data page behind this one; the offset is below 4096 because the field lies below the instruction.
-        let offset = (layout::PAGE + field) as i32 - 4 * self.hot as i32 - 8;
+        let offset = (layout::PAGE + field) as i32 - 4 * at as i32 - 8;
         match asm::ldr_str(load, cond, rt, Reg::PC, offset) {
-            Some(word) => self.emit(word),
+            Some(word) => word,
             None => unreachable!("code starts behind the hot fields"),
         }
+    }
+
+    /// `LDR`/`STR<cond> rt, [field of the vCPU page]`.
+    pub fn page_field(&mut self, load: bool, cond: Cond, rt: Reg, field: u32) {
+        self.emit(Self::field_access(self.hot, load, cond, rt, field));
+    }
+
+    /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back from spill slot 0, interprets
+    /// `word`, the instruction being translated, and goes on where [`Self::end_slow`] says.
+    pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
+        let at = self.cold - 5;
+        let reload = Self::field_access(at, true, Cond::Al, spilled, spica_vcpu::field::spill(0));
+        self.emit_cold([reload, asm::svc(Cond::Al, crate::trap::EMULATE), word, self.guest.0, asm::NOP]);
+        SlowPath(at)
+    }
+
+    /// Emits a branch to the slow path.
+    pub fn branch_slow(&mut self, slow: &SlowPath) {
+        let offset = Self::relative(self.hot, slow.0);
+        self.emit(asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
+    }
+
+    /// The slow path goes on here.
+    pub fn end_slow(&mut self, slow: SlowPath) {
+        let at = slow.0 + 4;
+        let offset = Self::relative(at, self.hot);
+        self.put(at, asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
 
     /// `rd = value` by MOVW and MOVT.

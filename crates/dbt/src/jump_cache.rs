@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 /// Entries, a power of two; the assembly handler uses it as an immediate.
-pub const ENTRIES: usize = 4096;
+pub const ENTRIES: usize = 16384;
 /// Marks entry `index` as empty: an address that is looked up elsewhere. An odd one alone would not do, for a guest can
 /// branch to any value.
 const fn empty(index: usize) -> Entry {

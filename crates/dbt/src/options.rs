@@ -12,6 +12,9 @@ pub struct Options {
     pub indirect: bool,
     /// Reads of TPIDRPRW and of the SPSR are loads from the vCPU page; user-accessible thread IDs are used directly.
     pub plain_registers: bool,
+    /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
+    /// change of mode, leaves the cache.
+    pub masks: bool,
     /// The most guest instructions in a block.
     pub max_block: usize,
 }
@@ -20,13 +23,13 @@ impl Options {
     /// All on.
     #[must_use]
     pub const fn all() -> Options {
-        Options { link: true, side_exits: true, indirect: true, plain_registers: true, max_block: 32 }
+        Options { link: true, side_exits: true, indirect: true, plain_registers: true, masks: true, max_block: 32 }
     }
 
     /// All off: STAR's naive translator.
     #[must_use]
     pub const fn naive() -> Options {
-        Options { link: false, side_exits: false, indirect: false, plain_registers: false, max_block: 32 }
+        Options { link: false, side_exits: false, indirect: false, plain_registers: false, masks: false, max_block: 32 }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use alloc::boxed::Box;
 use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::interrupts::IrqCell;
 use crate::board::SerialPort;
 
 static PORT: IrqCell<Option<Box<dyn SerialPort>>> = IrqCell::new(None);
+/// A guest has written part of a line: what Spica has to say begins a new one.
+static IN_GUEST_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Prints to `port` from now on.
 pub fn set_port(port: Box<dyn SerialPort>) {
@@ -33,6 +36,9 @@ impl Write for Text<'_> {
 pub fn print(arguments: fmt::Arguments<'_>) {
     PORT.try_with(|mut port| {
         if let Some(port) = port.as_deref_mut() {
+            if IN_GUEST_LINE.swap(false, Ordering::Relaxed) {
+                let _ = Text(port).write_str("\n");
+            }
             // The serial port takes everything.
             let _ = Text(port).write_fmt(arguments);
         }
@@ -44,6 +50,9 @@ pub fn write(bytes: &[u8]) {
     PORT.with(|port| {
         if let Some(port) = port {
             bytes.iter().for_each(|&byte| port.put(byte));
+            if let Some(&last) = bytes.last() {
+                IN_GUEST_LINE.store(last != b'\n', Ordering::Relaxed);
+            }
         }
     });
 }

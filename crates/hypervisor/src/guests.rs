@@ -35,7 +35,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     })?;
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
     let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
-    let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("bundle: {error}"))?;
+    let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("{error}"))?;
     let guests = bundle.guests();
     let [spec] = guests else {
         return Err(alloc::format!("manifest.toml: {} guests; this version runs one at a time", guests.len()));
@@ -54,6 +54,7 @@ fn run_guest(spec: &GuestSpec<'static>, host: &mut Host) -> Result<(), Problem> 
             report::print(&vm, &stop);
             return Ok(());
         }
+        println!("spica: guest {}: restarted", spec.name);
         vm.reboot(&image, host).map_err(|error| text(&error))?;
     }
 }

@@ -46,8 +46,8 @@ pub const DEVICE_WINDOWS: usize = 16;
 
 /// The host's domain: that of the hole and of the home table.
 pub const HOST_DOMAIN: u32 = 15;
-/// The domain access control register while the hypervisor runs in its home table: domains 15 and 0 client.
-pub const HOST_DACR: u32 = 1 << (2 * HOST_DOMAIN) | 1;
+/// The domain access control register while the hypervisor runs in its home table: domain 15 client.
+pub const HOST_DACR: u32 = 1 << (2 * HOST_DOMAIN);
 
 /// The address space identifier of the home table. ASID 0 owns no entries: it is what a change of tables passes through
 /// (ARM ARM B3.10.4).

@@ -72,3 +72,70 @@ pub const fn udf(imm: u16) -> u32 {
 
 /// `NOP`.
 pub const NOP: u32 = 0xe320_f000;
+
+/// `EOR<cond> rd, rn, rm`.
+#[must_use]
+pub const fn eor_reg(cond: Cond, rd: Reg, rn: Reg, rm: Reg) -> u32 {
+    c(cond) | 0x0020_0000 | rn.n() << 16 | rd.n() << 12 | rm.n()
+}
+
+/// `ORR<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn orr_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x0380_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
+/// `BIC<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn bic_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x03c0_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
+/// The modified immediate of a constant below 256, which needs no rotation.
+#[must_use]
+pub const fn imm(value: u32) -> ModImm {
+    assert!(value < 256, "needs a rotation: use ModImm::encode");
+    ModImm::from_field(value)
+}
+
+/// `LSL<cond> rd, rm, #amount`, 1 to 31.
+#[must_use]
+pub const fn lsl_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
+    c(cond) | 0x01a0_0000 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
+}
+
+/// `LSR<cond> rd, rm, #amount`, 1 to 31.
+#[must_use]
+pub const fn lsr_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
+    c(cond) | 0x01a0_0020 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
+}
+
+/// `CLZ<cond> rd, rm`.
+#[must_use]
+pub const fn clz(cond: Cond, rd: Reg, rm: Reg) -> u32 {
+    c(cond) | 0x016f_0f10 | rd.n() << 12 | rm.n()
+}
+
+/// `BFI<cond> rd, rn, #lsb, #width`, with `lsb + width` at most 32 and `width` at least 1.
+#[must_use]
+pub const fn bfi(cond: Cond, rd: Reg, rn: Reg, lsb: u32, width: u32) -> u32 {
+    c(cond) | 0x07c0_0010 | ((lsb + width - 1) & 31) << 16 | rd.n() << 12 | (lsb & 31) << 7 | rn.n()
+}
+
+/// `MRS<cond> rd, CPSR`.
+#[must_use]
+pub const fn mrs(cond: Cond, rd: Reg) -> u32 {
+    c(cond) | 0x010f_0000 | rd.n() << 12
+}
+
+/// `ADD PC, PC, rm, LSL #2`: a jump to the instruction's address + 8, and `rm` words on.
+#[must_use]
+pub const fn add_pc(rm: Reg) -> u32 {
+    c(Cond::Al) | 0x0080_0000 | 15 << 16 | 15 << 12 | 2 << 7 | rm.n()
+}
+
+/// `SBFX<cond> rd, rn, #lsb, #width`, with `lsb + width` at most 32 and `width` at least 1.
+#[must_use]
+pub const fn sbfx(cond: Cond, rd: Reg, rn: Reg, lsb: u32, width: u32) -> u32 {
+    c(cond) | 0x07a0_0050 | ((width - 1) & 31) << 16 | rd.n() << 12 | (lsb & 31) << 7 | rn.n()
+}

@@ -99,6 +99,12 @@ impl Machine {
         Some(value)
     }
 
+    /// Whether a device answers in the page at `pa`.
+    #[must_use]
+    pub fn has_device(&self, pa: GuestPa) -> bool {
+        target(pa.page(), 4).is_some()
+    }
+
     /// A store of 1, 2 or 4 bytes to a guest physical address at time `now`; `None` if nothing answers there.
     pub fn mmio_write(&mut self, pa: GuestPa, bytes: u32, value: u32, now: u64) -> Option<()> {
         let (device, offset, width) = target(pa, bytes)?;

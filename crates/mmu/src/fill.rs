@@ -91,6 +91,7 @@ impl Shadow {
             // The guest's own permission was checked above.
             return Fill::CodePageWrite(mapping.pa);
         }
+        self.touched.insert((va.0 >> 20) as usize);
         let as_section = mapping.size.is_first_level() && !self.ram.any_protected(mapping.pa);
         if as_section {
             self.fill_section(view, va, &mapping, &wanted, tables, tlb);

@@ -1,7 +1,7 @@
 //! The guest's MMU: what its translation tables say, what its fault registers hold, and the shadow tables that make
 //! the real MMU do the same.
 //!
-//! Where this stands in the life of a trap: a data or prefetch abort arrives, the trampoline has saved the guest's
+//! Where this stands in the life of a trap: a data or prefetch abort arrives, the world switch has saved the guest's
 //! registers, and somebody must decide whose fault it is. [`Shadow::fill`] walks the guest's own tables
 //! ([`walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow entry
 //! was missing and now exists), or a device's, or a write to a page from which code was translated.
@@ -39,4 +39,4 @@ pub use shadow::{Config, ConfigError, Root, Shadow};
 pub use space::{MINIMUM_TABLE_BYTES, View};
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-pub use walk::{GuestMemory, Mapping, PageSize, Permission, lookup, maps_megabyte, translate};
+pub use walk::{GuestMemory, Mapping, PageSize, Permission, first_level_descriptor, lookup, maps_megabyte, translate};

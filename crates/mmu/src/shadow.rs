@@ -19,9 +19,9 @@
 //! A guest chooses how often it invalidates. TLBIALL sweeps the active space, in proportion to what is populated
 //! there, and only marks the others; they are swept when they are next activated.
 
-use crate::bitmap::MEGABYTES;
+use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::ram::{Chunk, Ram, RamError};
-use crate::regime::{DomainAccess, Regime};
+use crate::regime::Regime;
 use crate::space::{Key, Space, VIEWS, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
@@ -84,6 +84,8 @@ pub struct Shadow {
     clock: u64,
     /// What of the guest's DACR is baked into entries: see [`baked_dacr`].
     baked_dacr: u32,
+    /// Megabytes in which any space ever had an entry: the guest may maintain the TLB for much that it never used.
+    pub(crate) touched: MegabyteSet,
     pub(crate) stats: Stats,
 }
 
@@ -123,6 +125,7 @@ impl Shadow {
             active: None,
             clock: 0,
             baked_dacr: 0,
+            touched: MegabyteSet::new(),
             stats: Stats::default(),
         })
     }
@@ -319,6 +322,10 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) {
         self.stats.invalidate_page += 1;
+        // A supersection's pieces may be in any of its sixteen megabytes.
+        if self.touched.group16((va.0 >> 20) as usize) == 0 {
+            return;
+        }
         for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
             let matches = asid.is_none_or(|asid| space.key.is_some_and(|key| key.asid == asid));
             for view in &mut space.views {
@@ -357,8 +364,8 @@ impl Shadow {
     /// manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is fine.
     #[must_use]
     pub fn host_dacr(&self, guest_dacr: u32) -> u32 {
-        let open = (0..15).filter(|&domain| DomainAccess::of(guest_dacr, domain) != DomainAccess::None);
-        open.fold(0b01 << 30, |dacr, domain| dacr | 0b01 << (2 * domain))
+        // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.
+        guest_dacr & 0x1555_5555 | 0b01 << 30
     }
 
     /// What happened so far, and what is in use now.

@@ -262,6 +262,11 @@ pub fn lookup(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Result<Mapping
     }
 }
 
+/// The first-level descriptor that a walk for `va` reads; `None` where there is none to read. The MMU must be on.
+pub fn first_level_descriptor(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Option<u32> {
+    read_descriptor(mem, r, first_level_address(r, va.0)?)
+}
+
 /// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds. The MMU must be
 /// on.
 pub fn maps_megabyte(mem: &impl GuestMemory, r: &Regime, va: GuestVa, counts: impl Fn(GuestPa) -> bool) -> bool {

@@ -414,6 +414,8 @@ impl Cp15 {
             (10, 0, 2, 1) => regime(&mut self.nmrr, value),
             (10, 0, _, _) => Effect::None,
             (12, 0, 0, 0) => store(&mut self.vbar, value & !0x1f),
+            // FCSEIDR: no FCSE (B4.1.64).
+            (13, 0, 0, 0) => Effect::None,
             (13, 0, 0, 1) => regime(&mut self.contextidr, value),
             (13, 0, 0, 2) => {
                 self.tpidrurw = value;

@@ -62,7 +62,8 @@ pub enum Step {
     Wait,
 }
 
-/// Executes `d`, which lies at `pc`, whose condition holds, in a privileged mode and A32 state.
+/// Executes `d`, which lies at `pc` and whose condition holds, in A32 state. In User mode, of loads and stores only: all
+/// else that traps from there is an exception of the guest's.
 pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step {
     match d.op {
         Op::DataProcessing { op, s, rd, rn, op2 } => {
@@ -153,7 +154,7 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
                 }
             }
         }
-        Op::Mem(mem) => match transfer(cpu, env, &mem, pc, !mem.unprivileged) {
+        Op::Mem(mem) => match transfer(cpu, env, &mem, pc, !mem.unprivileged && cpu.privileged()) {
             Ok(None) => Step::Next(Effect::None),
             Ok(Some(target)) => Step::Branch(target),
             Err(abort) => Step::Abort(abort),
@@ -363,6 +364,7 @@ fn set_reg(cpu: &mut Vcpu, reg: Reg, value: u32) {
 
 /// LDM and STM in all their forms (A8.8.58 to 61, A8.8.199 to 202, B9.3.5, B9.3.6, B9.3.17).
 pub fn transfer_multiple(cpu: &mut Vcpu, env: &mut impl Env, mem: &MemMultiple, pc: u32) -> Step {
+    let privileged = cpu.privileged();
     let words = mem.regs.count_ones();
     let loads_pc = mem.load && mem.regs & 0x8000 != 0;
     let user_bank = mem.user && !loads_pc;
@@ -376,7 +378,7 @@ pub fn transfer_multiple(cpu: &mut Vcpu, env: &mut impl Env, mem: &MemMultiple, 
     if mem.load {
         let mut values = [0u32; 16];
         for n in listed.clone() {
-            match env.load(cpu, address, 4, true) {
+            match env.load(cpu, address, 4, privileged) {
                 Ok(value) => values[n] = value,
                 Err(abort) => return Step::Abort(abort),
             }
@@ -404,7 +406,7 @@ pub fn transfer_multiple(cpu: &mut Vcpu, env: &mut impl Env, mem: &MemMultiple, 
             n if user_bank => cpu.user_reg(n),
             n => cpu.regs[n],
         };
-        if let Err(abort) = env.store(cpu, address, 4, value, true) {
+        if let Err(abort) = env.store(cpu, address, 4, value, privileged) {
             return Step::Abort(abort);
         }
         address = address.wrapping_add(4);

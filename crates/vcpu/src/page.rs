@@ -7,7 +7,7 @@
 //! **Everything in it is hostile input.** The guest's kernel can write it at will. It holds only what belongs to the
 //! guest anyway; whoever reads it checks the value ([`crate::Vcpu::mode`] is the model) and never indexes with it.
 
-use crate::psr::Mode;
+use crate::psr::{self, Mode};
 
 /// A register bank: which SP, LR and SPSR a mode uses (B1.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,14 +45,11 @@ pub struct VcpuPage {
     pub spill: [u32; 4],
     /// Where an indirect branch goes: a guest PC, bit 0 set for Thumb.
     pub target: u32,
-    /// Virtual CPSR.I: any non-zero value is "masked".
-    pub irq_masked: u32,
-    /// Virtual CPSR.F, likewise.
-    pub fiq_masked: u32,
-    /// Virtual CPSR.A, likewise.
-    pub abort_masked: u32,
-    /// Virtual CPSR.M.
-    pub mode: u32,
+    /// Virtual CPSR bits A, I, F and M, where the CPSR has them; the other bits are 0.
+    pub control: u32,
+    /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs leaves its block if it is
+    /// negative.
+    pub pending: u32,
     /// SPSR of the current mode.
     pub spsr: u32,
     /// TPIDRPRW (B4.1.148).
@@ -67,7 +64,7 @@ pub struct VcpuPage {
     pub bank_spsr: [u32; 6],
     /// R8 to R12 of the modes other than FIQ while in FIQ mode, and of FIQ mode otherwise.
     pub bank_r8_r12: [u32; 5],
-    _cold: [u32; 1024 - 35],
+    _cold: [u32; 1024 - 33],
 }
 
 const _: () = assert!(core::mem::size_of::<VcpuPage>() == 4096);
@@ -84,8 +81,10 @@ pub mod field {
     }
     /// [`VcpuPage::target`].
     pub const TARGET: u32 = offset_of!(VcpuPage, target) as u32;
-    /// [`VcpuPage::irq_masked`].
-    pub const IRQ_MASKED: u32 = offset_of!(VcpuPage, irq_masked) as u32;
+    /// [`VcpuPage::control`].
+    pub const CONTROL: u32 = offset_of!(VcpuPage, control) as u32;
+    /// [`VcpuPage::pending`].
+    pub const PENDING: u32 = offset_of!(VcpuPage, pending) as u32;
     /// [`VcpuPage::spsr`].
     pub const SPSR: u32 = offset_of!(VcpuPage, spsr) as u32;
     /// [`VcpuPage::tpidrprw`].
@@ -99,10 +98,8 @@ impl VcpuPage {
         VcpuPage {
             spill: [0; 4],
             target: 0,
-            irq_masked: 1,
-            fiq_masked: 1,
-            abort_masked: 1,
-            mode: Mode::Svc as u32,
+            control: psr::A | psr::I | psr::F | Mode::Svc as u32,
+            pending: 0,
             spsr: 0,
             tpidrprw: 0,
             tpidruro: 0,
@@ -110,7 +107,7 @@ impl VcpuPage {
             bank_lr: [0; 6],
             bank_spsr: [0; 6],
             bank_r8_r12: [0; 5],
-            _cold: [0; 1024 - 35],
+            _cold: [0; 1024 - 33],
         }
     }
 }

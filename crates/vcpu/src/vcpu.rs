@@ -44,7 +44,7 @@ impl Vcpu {
     /// The current mode. A guest that wrote nonsense over it in its page is in Supervisor mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        Mode::from_bits(self.page.mode).unwrap_or(Mode::Svc)
+        Mode::from_bits(self.page.control).unwrap_or(Mode::Svc)
     }
 
     /// Whether the guest is in a privileged mode, where its code is translated.
@@ -56,24 +56,19 @@ impl Vcpu {
     /// Whether virtual IRQs are masked.
     #[must_use]
     pub fn irq_masked(&self) -> bool {
-        self.page.irq_masked != 0
+        self.page.control & psr::I != 0
     }
 
     /// Whether virtual FIQs are masked.
     #[must_use]
     pub fn fiq_masked(&self) -> bool {
-        self.page.fiq_masked != 0
+        self.page.control & psr::F != 0
     }
 
     /// The CPSR as the guest sees it.
     #[must_use]
     pub fn cpsr(&self) -> u32 {
-        let bit = |flag: u32, bit: u32| if flag != 0 { bit } else { 0 };
-        self.psr & psr::USER_BITS
-            | bit(self.page.abort_masked, psr::A)
-            | bit(self.page.irq_masked, psr::I)
-            | bit(self.page.fiq_masked, psr::F)
-            | self.mode() as u32
+        self.psr & psr::USER_BITS | self.page.control & (psr::A | psr::I | psr::F) | self.mode() as u32
     }
 
     /// Replaces the whole CPSR, as an exception return does; a mode that does not exist leaves the mode as it is
@@ -115,21 +110,14 @@ impl Vcpu {
 
     /// Sets those of the masks A, I, F that are in `which` from `value`.
     pub fn set_masks(&mut self, value: u32, which: u32) {
-        if which & psr::A != 0 {
-            self.page.abort_masked = value & psr::A;
-        }
-        if which & psr::I != 0 {
-            self.page.irq_masked = value & psr::I;
-        }
-        if which & psr::F != 0 {
-            self.page.fiq_masked = value & psr::F;
-        }
+        let which = which & (psr::A | psr::I | psr::F);
+        self.page.control = self.page.control & !which | value & which;
     }
 
     /// Goes to `mode`: the banked registers (B1.3.2) of the current mode go to the page, those of `mode` come from it.
     pub fn change_mode(&mut self, mode: Mode) {
         let from = self.mode();
-        self.page.mode = mode as u32;
+        self.page.control = self.page.control & (psr::A | psr::I | psr::F) | mode as u32;
         let (old, new) = (Bank::of(from), Bank::of(mode));
         if old == new {
             return;

@@ -8,6 +8,7 @@ mod coproc;
 mod data;
 mod indirect;
 mod memory;
+mod status;
 mod store_multiple;
 
 use crate::block::Undo;
@@ -63,6 +64,15 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
             e.page_field(true, d.cond, rd, field::SPSR);
             Flow::Continues
         }
+        Op::MsrReg { spsr: true, mask: 0xf, rn } if options.plain_registers && !rn.is_pc() => {
+            e.page_field(false, d.cond, rn, field::SPSR);
+            Flow::Continues
+        }
+        Op::Mrs { spsr: false, rd } if options.masks && !rd.is_pc() => status::read(e, d, rd),
+        Op::MsrReg { spsr: false, mask: 1, rn } if options.masks && !rn.is_pc() => status::write(e, d, rn),
+        Op::ChangeState { imod, aif: 0b010, mode: None } if options.masks && imod & 2 != 0 => {
+            status::mask_irq(e, d, imod & 1 != 0)
+        }
         Op::VfpSystem { sysreg: 1, .. } => copy(e, d),
         Op::Plain
         | Op::MoveWide { .. }
@@ -73,8 +83,8 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
         | Op::Hint
         | Op::ClearExclusive
         | Op::DataSyncBarrier { .. }
-        | Op::DataMemBarrier { .. }
-        | Op::InstrSyncBarrier { .. } => copy(e, d),
+        | Op::DataMemBarrier { .. } => copy(e, d),
+        Op::InstrSyncBarrier { .. } => barrier(e, d),
         Op::Mrs { .. }
         | Op::MsrReg { .. }
         | Op::MsrImm { .. }
@@ -108,6 +118,13 @@ fn is_test(d: &Decoded) -> bool {
 fn copy(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
     e.emit(d.word);
     Flow::Continues
+}
+
+/// An ISB. What comes behind it is fetched anew, and may have been changed by the code before it: in a page whose code is
+/// not kept, that is translated anew as well.
+fn barrier(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
+    e.emit(d.word);
+    Flow::Splits
 }
 
 /// A trap to the interpreter, taken only where the condition holds; `leaves` where it never comes back to the next

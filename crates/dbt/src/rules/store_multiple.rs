@@ -18,7 +18,9 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
     }
     let count = regs.count_ones();
     let highest = 15 - (u32::from(regs) | 1 << rn.n()).leading_zeros().wrapping_sub(16);
-    let substitute = Reg::new(highest + 1);
+    let low = Reg::new(u32::from(rn.n() == 0));
+    // A lone PC has any other register for a substitute; STR would not do, for it allows a misaligned address.
+    let substitute = if regs == 0 { low } else { Reg::new(highest + 1) };
     let whole = !substitute.is_pc();
     // Algorithm 1 lowers the base first, and would store the lowered one.
     if !whole && !inc && regs >> rn.n() & 1 != 0 {
@@ -27,7 +29,7 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
     let (four, four_imm) = (4u32, ModImm::from_field(4));
     // The whole is skipped where the condition fails: shorter to reason about than seven conditional words.
     let skip = e.begin_skip(d.cond);
-    let rs = if whole { substitute } else { Reg::new(u32::from(rn.n() == 0)) };
+    let rs = if whole { substitute } else { low };
     let part = MemMultiple { regs, ..mem };
     let mut undo = Undo::NONE;
     if !whole {
@@ -36,13 +38,11 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
             undo = undo.adjusting(rn, four);
             e.set_undo(undo);
         }
-        if regs != 0 {
-            e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(part), ..*d }));
-            if wback {
-                let moved = 4 * count;
-                let back = if inc { moved.wrapping_neg() } else { moved.wrapping_add(four) };
-                undo = undo.adjusting(rn, back);
-            }
+        e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(part), ..*d }));
+        if wback {
+            let moved = 4 * count;
+            let back = if inc { moved.wrapping_neg() } else { moved.wrapping_add(four) };
+            undo = undo.adjusting(rn, back);
         }
         e.set_undo(undo);
     }

@@ -44,7 +44,7 @@ pub fn invalidate_page(va: u32, asid: u32) {
 /// remembered under the identifier of the other.
 ///
 /// # Safety
-/// The table must hold the hole as [`crate::memory::hole`] has it, and map whatever the caller goes on to use.
+/// The table must hold the hole as [`crate::memory::home::hole_entries`] has it, and map whatever the caller goes on to use.
 pub unsafe fn switch_table(table: HostPa, asid: u32) {
     // SAFETY: passed on to the caller; the code that runs here and its stack lie in the hole, mapped alike before and after.
     unsafe {

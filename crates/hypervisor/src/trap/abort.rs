@@ -6,7 +6,7 @@ use spica_mmu::{AccessKind, Fault, FaultKind, Fill, View};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::{Effect, Exception};
 
-use super::locate;
+use super::{interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::host::Host;
 use crate::vm::env::TrapEnv;
@@ -58,10 +58,11 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                 Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
                 Fill::CodePageWrite(pa) => write_to_code(vm, host, world, pa, again),
                 Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
-                // User code with a device mapped: its instructions are native and may be Thumb. An external abort is what
-                // a bus gives for an access that it does not support.
-                Fill::Device(_) => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
-                Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
+                Fill::Device(_) => match emulate_user_access(vm, host, pc) {
+                    Some(resume) => resume,
+                    None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
+                },
+                Fill::Hole(_) => in_hole(vm, host, world, far, write),
                 Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
@@ -95,7 +96,11 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
     let version = vm.parts.translator.version();
     let mut env = TrapEnv { parts: &mut vm.parts, host };
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
-        Step::Next(Effect::None) if vm.parts.translator.version() == version => Resume::Cache(pc.wrapping_add(4)),
+        Step::Next(Effect::None) if vm.parts.translator.version() == version => {
+            // What the guest did to the device may have raised an interrupt.
+            interrupt::leave_soon(vm, pc);
+            Resume::Cache(pc.wrapping_add(4))
+        }
         Step::Abort(abort) => match locate::guest_pc(vm, pc) {
             Some(guest) => {
                 vm.parts.counters.guest_aborts += 1;
@@ -104,6 +109,46 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
             None => Resume::Stop(Stop::WildJump(pc.0)),
         },
         _ => Resume::Stop(Stop::WildJump(pc.0)),
+    }
+}
+
+/// A load or store to where Spica lives, which the guest's tables allow: what they map there is reached by emulation,
+/// however slow, or not at all.
+fn in_hole(vm: &mut Vm, host: &mut Host, world: World, far: u32, write: bool) -> Resume {
+    let pc = vm.context.cpu.pc;
+    let resume = match world {
+        World::User => emulate_user_access(vm, host, pc),
+        World::Kernel => vm
+            .parts
+            .code
+            .word(CachePc(pc))
+            .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
+            .then(|| emulate_access(vm, host, CachePc(pc), far, write)),
+    };
+    resume.unwrap_or(Resume::Stop(Stop::HoleMapped(GuestVa(far))))
+}
+
+/// A load or store of user code that reached a device. `None` if it is not one of A32's: an external abort is then what
+/// a bus gives for an access that it does not support.
+fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
+    let (decoded, bytes) = undefined::fetch(vm, pc)?;
+    let allowed = match decoded.op {
+        Op::Mem(_) => true,
+        Op::MemMultiple(mem) => !mem.user,
+        _ => false,
+    };
+    if !allowed {
+        return None;
+    }
+    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc) {
+        Step::Next(_) => Some(Resume::Guest(GuestVa(pc.wrapping_add(bytes)))),
+        Step::Branch(target) => Some(vm.branch(target)),
+        Step::Abort(abort) => {
+            vm.parts.counters.guest_aborts += 1;
+            Some(vm.take(Exception::DataAbort { pc, fsr: abort.fsr, far: abort.far }))
+        }
+        _ => None,
     }
 }
 
@@ -131,11 +176,14 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
     let mut env = TrapEnv { parts: &mut vm.parts, host };
     let step = match decoded.op {
         Op::Mem(_) | Op::MemMultiple(_) => interp::execute(&mut vm.context.cpu, &mut env, &decoded, guest.0),
+        // Exclusives and VFP: executed natively, in a page that is not protected from now on.
         _ => {
             vm.parts.code_changes(pa);
+            vm.parts.wrote_to_itself(pa, true);
             return Resume::Guest(guest);
         }
     };
+    vm.parts.wrote_to_itself(pa, false);
     match step {
         Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
         Step::Abort(abort) => {
@@ -169,6 +217,10 @@ pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
             }
             Fill::GuestFault(fault) => deliver(vm, fault.ifsr(), far),
             Fill::Device(_) => deliver(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
+            // Nothing is there that could be executed, whoever lives at the address.
+            Fill::Hole(pa) if !vm.parts.ram.contains(pa) => {
+                deliver(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
+            }
             Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
             Fill::CodePageWrite(_) | Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
             Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),

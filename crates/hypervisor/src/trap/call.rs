@@ -24,6 +24,9 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
     let code = &mut vm.parts.code;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
     let Some(word) = code.word(svc) else { return wild };
+    if vm.context.cpu.psr & psr::T != 0 || word >> 24 != 0xef {
+        return wild;
+    }
     match word & 0x00ff_ffff {
         trap::LINK => {
             let Some(number) = code.word(behind) else { return wild };

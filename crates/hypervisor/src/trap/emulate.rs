@@ -1,5 +1,8 @@
 //! Emulation of one guest instruction, and of what it asks for beyond the virtual CPU: MMU, caches, firmware.
 
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_machine::psci::{self, PsciResult};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
@@ -9,6 +12,7 @@ use spica_vcpu::{Effect, Exception, psr};
 
 use crate::arch::cache;
 use crate::host::Host;
+use crate::layout::MEGABYTE;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::tables::RealTlb;
@@ -108,13 +112,19 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
             }
         }
         Effect::Tlb(op) => {
-            space::go_home();
             match op {
-                TlbOp::All => parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb),
+                TlbOp::All => {
+                    space::go_home();
+                    parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);
+                }
+                // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
                 TlbOp::Page { va, asid } => {
                     parts.shadow.invalidate_page(GuestVa(va), asid, &mut parts.tables, &mut RealTlb)
                 }
-                TlbOp::Asid(asid) => parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb),
+                TlbOp::Asid(asid) => {
+                    space::go_home();
+                    parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb);
+                }
             }
             revalidate(vm, op);
             // Only an operation on the cache's own addresses, or on all, announces a mapping there.
@@ -131,15 +141,10 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
         Effect::DataCache(op, va) => {
-            let access = Access { kind: AccessKind::Read, privileged: true };
             match spica_mmu::lookup(&parts.ram, &regime(cpu), GuestVa(va)) {
                 Ok(mapping) => clean(vm, op, mapping.pa),
-                // Operations by address can take MMU faults other than permission faults (B3.12.3); they are reported
-                // as writes.
-                Err(fault) => {
-                    let _ = access;
-                    return Err(After::Abort { fsr: fault.fsr(true), far: va });
-                }
+                // An operation by address takes translation faults, which are reported as writes (B3.12.3).
+                Err(fault) => return Err(After::Abort { fsr: fault.fsr(true), far: va }),
             }
         }
         Effect::Translate { va, privileged, write } => {
@@ -169,33 +174,50 @@ fn manager(dacr: u32) -> u32 {
     dacr & dacr >> 1 & 0x5555_5555
 }
 
-/// After TLB maintenance: blocks whose page is mapped elsewhere now are not to be branched to.
+/// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking.
 fn revalidate(vm: &mut Vm, op: TlbOp) {
-    let parts = &mut vm.parts;
-    let regime = regime(&vm.context.cpu);
-    let moved = |ram: &crate::vm::ram::Ram, va: GuestVa, pa: GuestPa| {
-        spica_mmu::lookup(ram, &regime, va).map_or(true, |mapping| mapping.pa.page() != pa)
-    };
     match op {
+        TlbOp::All => revalidate_range(vm, GuestVa(0)..=GuestVa(u32::MAX)),
         TlbOp::Page { va, .. } => {
-            let va = GuestVa(va).page();
-            if parts.translator.maps(va) && parts.translator.mapped_pages_at(va).any(|pa| moved(&parts.ram, va, pa)) {
-                parts.translator.unmap_page(va, &mut parts.code);
+            // One operation removes the entry of a page of 4 or 64 KiB, or of a section of up to 16 MiB. The latter changed
+            // only if a first-level descriptor did.
+            let first = va >> 24 << 4;
+            if !vm.parts.may_have_code(va) {
+                return;
             }
-        }
-        TlbOp::All => {
-            let gone: alloc::vec::Vec<GuestVa> = parts
-                .translator
-                .mapped_pages()
-                .filter(|&(va, pa)| moved(&parts.ram, va, pa))
-                .map(|(va, _)| va)
-                .collect();
-            for va in gone {
-                parts.translator.unmap_page(va, &mut parts.code);
+            let regime = regime(&vm.context.cpu);
+            let known = vm.parts.code_megabytes.range_mut(first..first + 16);
+            let mut changed = [false; 16];
+            for (&megabyte, descriptor) in known {
+                let now = spica_mmu::first_level_descriptor(&vm.parts.ram, &regime, GuestVa(megabyte * MEGABYTE));
+                changed[(megabyte - first) as usize] = core::mem::replace(descriptor, now) != now;
             }
+            for (megabyte, _) in (first..).zip(changed).filter(|&(_, changed)| changed) {
+                let start = megabyte * MEGABYTE;
+                revalidate_range(vm, GuestVa(start)..=GuestVa(start | (MEGABYTE - 1)));
+            }
+            revalidate_range(vm, GuestVa(va & !0xffff)..=GuestVa(va | 0xffff));
         }
         // Only global pages are linked to from others.
         TlbOp::Asid(_) => {}
+    }
+}
+
+fn revalidate_range(vm: &mut Vm, range: RangeInclusive<GuestVa>) {
+    let parts = &mut vm.parts;
+    let regime = regime(&vm.context.cpu);
+    let access = Access { kind: AccessKind::Fetch, privileged: true };
+    let gone: Vec<GuestVa> = parts
+        .translator
+        .mapped_pages(range)
+        .filter(|&(va, pa)| {
+            !translate(&parts.ram, &regime, va, access)
+                .is_ok_and(|now| now.pa.page() == pa && (now.global || !regime.mmu_on()))
+        })
+        .map(|(va, _)| va)
+        .collect();
+    for va in gone {
+        parts.translator.unmap_page(va, &mut parts.code);
     }
 }
 

@@ -19,13 +19,19 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         return Resume::Guest(GuestVa(pc));
     }
     let pc = CachePc(pc);
+    leave_soon(vm, pc);
+    Resume::Cache(pc)
+}
+
+/// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are unlinked,
+/// and the fast path of indirect branches is closed.
+pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     if vm.interrupt_deliverable() {
         if let Some(block) = vm.parts.translator.block_at(pc) {
             vm.parts.translator.unlink_exits(block, &mut vm.parts.code);
         }
         vm.context.leave = 1;
     }
-    Resume::Cache(pc)
 }
 
 /// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
@@ -45,7 +51,7 @@ fn serve(vm: &mut Vm, host: &mut Host) {
 pub fn wait(vm: &mut Vm, host: &mut Host) {
     vm.parts.counters.waits += 1;
     serve(vm, host);
-    while !vm.parts.machine.irq_asserted() {
+    while !(vm.parts.machine.irq_asserted() || vm.parts.machine.fiq_asserted()) {
         host.wait();
         serve(vm, host);
     }

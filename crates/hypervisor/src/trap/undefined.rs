@@ -85,7 +85,7 @@ fn read_counter(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
 
 /// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18) and in
 /// A32 with the condition `AL`; other T32 instructions are not decoded.
-fn fetch(vm: &Vm, pc: u32) -> Option<(Decoded, u32)> {
+pub fn fetch(vm: &Vm, pc: u32) -> Option<(Decoded, u32)> {
     let cpu = &vm.context.cpu;
     let half = |va: u32| {
         let access = Access { kind: AccessKind::Fetch, privileged: false };

@@ -2,9 +2,9 @@
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, translate};
-use spica_vcpu::Vcpu;
 use spica_vcpu::cp15::{SCTLR_A, TimerReg};
 use spica_vcpu::interp::{Abort, Env};
+use spica_vcpu::{Vcpu, psr};
 
 use super::{Parts, regime};
 use crate::host::Host;
@@ -37,6 +37,11 @@ impl TrapEnv<'_> {
     }
 }
 
+/// The bytes of a value the other way round, if CPSR.E says so: only user code can have it set.
+fn endian(cpu: &Vcpu, value: u32, bytes: u32) -> u32 {
+    if cpu.psr & psr::E == 0 { value } else { value.swap_bytes() >> (32 - 8 * bytes) }
+}
+
 fn external(va: u32, write: bool) -> Abort {
     Abort { fsr: Fault::without_descriptor(FaultKind::External).fsr(write), far: va }
 }
@@ -57,10 +62,11 @@ impl Env for TrapEnv<'_> {
             value |= part << shift;
             Ok(())
         })?;
-        Ok(value)
+        Ok(endian(cpu, value, bytes))
     }
 
     fn store(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+        let value = endian(cpu, value, bytes);
         // The second page of an access that crosses may fault: nothing may have been written then.
         if va & 0xfff > 0x1000 - bytes {
             self.locate(cpu, va.wrapping_add(bytes - 1), 1, AccessKind::Write, privileged)?;

@@ -1,6 +1,7 @@
 //! Making a VM from its description, and putting its kernel in place, at first and after each reset.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -131,8 +132,7 @@ impl Vm {
         // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
         let cpu = Vcpu::new(vcpu_page, cpu_id());
-        let layout = code.layout();
-        let context = Box::new(Context::new(cpu, layout.base, layout.va_size(), &translator.jump_cache));
+        let context = Box::new(Context::new(cpu, &translator.jump_cache));
         let parts = Parts {
             name: spec.name.to_string(),
             ram,
@@ -144,6 +144,9 @@ impl Vm {
             mirror: Mirror::new(),
             counters: Counters::default(),
             active: Regime::default(),
+            code_megabytes: BTreeMap::new(),
+            code_regions: [0; 8],
+            volatile: BTreeMap::new(),
             nested: 0,
             start: host.now(),
         };
@@ -197,12 +200,9 @@ impl Vm {
     pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), LoadError> {
         let parts = &mut self.parts;
         parts.counters.resets += 1;
-        parts.translator.flush();
         space::go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
-        for page in 0..parts.ram.size() / 4096 {
-            parts.shadow.unprotect_code_page(RAM_BASE.wrapping_add(page * 4096));
-        }
+        parts.forget_code();
         parts.machine = Machine::new(MachineConfig { rtc_base_seconds: host.wall_clock() });
         parts.start = host.now();
         parts.nested = 0;
@@ -232,5 +232,7 @@ fn cpu_id() -> CpuId {
     // No performance monitors (ID_DFR0, B4.1.82), no virtualisation, no generic timer but the device tree's.
     id.dfr0 = id.dfr0 & !0x0f00_0000 | 0x0f00_0000;
     id.pfr[1] &= !0x000f_f000;
+    // Short descriptors with PXN at most (VMSA, B4.1.89): no large physical addresses.
+    id.mmfr[0] = id.mmfr[0] & !0xf | (id.mmfr[0] & 0xf).min(4);
     id
 }

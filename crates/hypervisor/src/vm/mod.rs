@@ -13,6 +13,8 @@ pub mod report;
 pub mod tables;
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
@@ -102,11 +104,21 @@ pub struct Parts {
     pub counters: Counters,
     /// The regime that the shadow tables were last activated for, DACR apart.
     pub active: Regime,
+    /// Megabytes of VA from which code was translated, with the guest's first-level descriptors as they were then.
+    pub code_megabytes: BTreeMap<u32, Option<u32>>,
+    /// A bit for each 16 MiB of VA from which code was ever translated: TLB maintenance elsewhere concerns no block.
+    pub code_regions: [u32; 8],
+    /// Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with
+    /// instructions that cannot be interpreted. Their code is translated anew each time that it is entered.
+    pub volatile: BTreeMap<u32, u32>,
     /// Exceptions taken since guest code last ran.
     nested: u32,
     /// Host time at which the guest's counter was 0.
     pub start: u64,
 }
+
+/// That many writes of code to its own page make the page volatile.
+const VOLATILE_AFTER: u32 = 256;
 
 /// That many exceptions without an instruction in between are an endless loop.
 const MAX_NESTED: u32 = 16;
@@ -144,9 +156,9 @@ impl Vm {
                 Resume::Guest(pc) => (pc, None),
                 Resume::Link(pc, exit) => (pc, Some(exit)),
             };
-            if self.interrupt_deliverable() {
+            if let Some(exception) = self.deliverable(pc) {
                 self.parts.counters.interrupts += 1;
-                resume = self.take(Exception::Irq { pc: pc.0 });
+                resume = self.take(exception);
                 continue;
             }
             if !self.context.cpu.privileged() {
@@ -186,6 +198,11 @@ impl Vm {
         let regime = regime(&self.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let mapping = translate(&parts.ram, &regime, pc, access)?;
+        if parts.is_volatile(mapping.pa) {
+            let block = parts.translate_once(pc, &mapping)?;
+            parts.nested = 0;
+            return Ok(parts.translator.entry(block));
+        }
         let known = parts.translator.lookup(pc, mapping.pa);
         let block = match known {
             Some(block) => {
@@ -204,6 +221,12 @@ impl Vm {
                 block
             }
         };
+        parts.code_regions[pc.0 as usize >> 29] |= 1 << (pc.0 >> 24 & 31);
+        if regime.mmu_on()
+            && let Entry::Vacant(entry) = parts.code_megabytes.entry(pc.0 / MEGABYTE)
+        {
+            entry.insert(spica_mmu::first_level_descriptor(&parts.ram, &regime, pc));
+        }
         if let Some(exit) = exit {
             parts.translator.link(exit, block, &mut parts.code);
         }
@@ -236,17 +259,30 @@ impl Vm {
         }
     }
 
-    /// Whether a virtual IRQ waits and may be taken.
+    /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).
+    fn deliverable(&self, pc: GuestVa) -> Option<Exception> {
+        let (machine, cpu) = (&self.parts.machine, &self.context.cpu);
+        if machine.fiq_asserted() && !cpu.fiq_masked() {
+            Some(Exception::Fiq { pc: pc.0 })
+        } else if machine.irq_asserted() && !cpu.irq_masked() {
+            Some(Exception::Irq { pc: pc.0 })
+        } else {
+            None
+        }
+    }
+
+    /// Whether a virtual interrupt waits and may be taken.
     pub fn interrupt_deliverable(&self) -> bool {
-        self.parts.machine.irq_asserted() && !self.context.cpu.irq_masked()
+        self.deliverable(GuestVa(0)).is_some()
     }
 
     /// Puts the guest's tables, DACR and the rest of its world in place.
     fn prepare(&mut self, world: World) {
         let parts = &mut self.parts;
-        let cpu = &self.context.cpu;
+        let cpu = &mut self.context.cpu;
         let view = match world {
             World::Kernel => {
+                cpu.page.pending = if parts.machine.irq_asserted() { u32::MAX } else { 0 };
                 parts.code.publish_all();
                 View::Kernel
             }
@@ -276,7 +312,7 @@ impl Vm {
             + hints
     }
 
-    /// Where the guest's own tables map RAM at the code cache's address, if they do (Linux's decompressor maps the whole
+    /// Where the guest's own tables map RAM or a device at the code cache's address, if they do (Linux's decompressor maps the whole
     /// address space, with nothing behind most of it). Translated code could reach
     /// the cache there instead of what the guest means. Looked for when the guest changes tables or maintains its TLB, and
     /// at each interrupt, because a mapping may appear without either; the rest of the hole faults by itself.
@@ -286,10 +322,11 @@ impl Vm {
             return None;
         }
         let layout = self.parts.code.layout();
-        (layout.base..layout.base + layout.va_size())
-            .step_by(MEGABYTE as usize)
-            .map(GuestVa)
-            .find(|&va| spica_mmu::maps_megabyte(&self.parts.ram, &regime, va, |pa| self.parts.ram.contains(pa)))
+        (layout.base..layout.base + layout.va_size()).step_by(MEGABYTE as usize).map(GuestVa).find(|&va| {
+            spica_mmu::maps_megabyte(&self.parts.ram, &regime, va, |pa| {
+                self.parts.ram.contains(pa) || self.parts.machine.has_device(pa)
+            })
+        })
     }
 
     /// Activates the shadow tables for the guest's translation registers, after a change.
@@ -301,6 +338,7 @@ impl Vm {
         // A process switch changes TTBR0 and the ASID. Anything more changes what global mappings mean, too.
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
         if !process_switch {
+            parts.code_megabytes.clear();
             parts.translator.unlink_all(&mut parts.code);
         }
         parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)?;
@@ -308,8 +346,8 @@ impl Vm {
     }
 }
 
-/// Domain 15 is Spica's, 0 that of the flat space; both client.
-const FLAT_DACR: u32 = 1 << 30 | 1;
+/// With the guest's MMU off all is in domain 15, client as ever.
+const FLAT_DACR: u32 = 1 << 30;
 
 /// Whether the guest's VFP is on for what runs in `world` (CPACR, B4.1.40, and FPEXC.EN).
 pub fn vfp_enabled(cpu: &spica_vcpu::Vcpu, world: World) -> bool {
@@ -344,7 +382,47 @@ impl Parts {
         self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
         let words = self.ram.page(mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
         let global = !mmu_on || mapping.global;
-        Ok(self.translator.translate(pc, mapping.pa, global, words, &mut self.code))
+        let flushes = self.translator.stats().flushes;
+        let block = self.translator.translate(pc, mapping.pa, global, words, &mut self.code);
+        if self.translator.stats().flushes != flushes {
+            // No code is left but this block.
+            self.shadow.unprotect_all_code_pages();
+            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        }
+        Ok(block)
+    }
+
+    /// Translates the block at `pc`, in a volatile page, for one execution: what it was made from may change any time, so
+    /// it is never found again, nor linked to.
+    fn translate_once(&mut self, pc: GuestVa, mapping: &Mapping) -> Result<spica_dbt::BlockId, Fault> {
+        let external = Fault::without_descriptor(FaultKind::External);
+        self.translator.drop_page(mapping.pa, &mut self.code);
+        let words = self.ram.page(mapping.pa).ok_or(external)?;
+        Ok(self.translator.translate(pc, mapping.pa, false, words, &mut self.code))
+    }
+
+    /// Whether blocks exist, or existed, for the 16 MiB around `va`.
+    pub fn may_have_code(&self, va: u32) -> bool {
+        self.code_regions[va as usize >> 29] >> (va >> 24 & 31) & 1 != 0
+    }
+
+    /// Whether code of this page is not to be kept.
+    fn is_volatile(&self, pa: GuestPa) -> bool {
+        self.volatile.get(&pa.page().0).is_some_and(|&writes| writes >= VOLATILE_AFTER)
+    }
+
+    /// Code in the page at `pa` wrote to its own page; `at_once` if that must not happen again.
+    pub fn wrote_to_itself(&mut self, pa: GuestPa, at_once: bool) {
+        let writes = self.volatile.entry(pa.page().0).or_default();
+        *writes = if at_once { VOLATILE_AFTER } else { writes.saturating_add(1) };
+    }
+
+    /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
+    pub fn forget_code(&mut self) {
+        self.volatile.clear();
+        self.code_megabytes.clear();
+        self.translator.flush();
+        self.shadow.unprotect_all_code_pages();
     }
 
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.

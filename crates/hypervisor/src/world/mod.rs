@@ -57,8 +57,6 @@ pub enum Trap {
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
-    code_base: u32,
-    code_size: u32,
     jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
     pub leave: u32,
@@ -76,8 +74,6 @@ const fn before_cpu(offset: usize) -> isize {
 }
 
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, code_base)) == -32);
-    assert!(before_cpu(offset_of!(Context, code_size)) == -28);
     assert!(before_cpu(offset_of!(Context, jump_cache)) == -24);
     assert!(before_cpu(offset_of!(Context, leave)) == -20);
     assert!(before_cpu(offset_of!(Context, jump_hits)) == -16);
@@ -87,23 +83,14 @@ const _: () = {
     assert!(offset_of!(Vcpu, psr) == 64);
     assert!(offset_of!(Vcpu, page) == 68);
     assert!(offset_of!(VcpuPage, target) == 16);
-    assert!(jump_cache::ENTRIES == 4096 && size_of::<Entry>() == 8);
+    assert!(jump_cache::ENTRIES == 16384 && size_of::<Entry>() == 8);
     assert!(spica_dbt::trap::INDIRECT == 2);
 };
 
 impl Context {
-    /// A context for `cpu`, whose code cache covers `code_size` bytes from `code_base` in the kernel view.
-    pub fn new(cpu: Vcpu, code_base: u32, code_size: u32, jump_cache: &JumpCache) -> Context {
-        Context {
-            code_base,
-            code_size,
-            jump_cache: jump_cache.as_ptr(),
-            leave: 0,
-            jump_hits: 0,
-            host_sp: 0,
-            scratch: [0; 2],
-            cpu,
-        }
+    /// A context for `cpu`.
+    pub fn new(cpu: Vcpu, jump_cache: &JumpCache) -> Context {
+        Context { jump_cache: jump_cache.as_ptr(), leave: 0, jump_hits: 0, host_sp: 0, scratch: [0; 2], cpu }
     }
 
     /// Makes this the virtual CPU that the exception modes save to. To be called before [`Context::enter`] whenever

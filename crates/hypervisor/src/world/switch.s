@@ -6,8 +6,6 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
-.equ CTX_CODE_BASE, -32
-.equ CTX_CODE_SIZE, -28
 .equ CTX_JUMP_CACHE, -24
 .equ CTX_LEAVE, -20
 .equ CTX_HITS, -16
@@ -99,31 +97,24 @@ world_leave:
     pop {{r4-r12, pc}}
 
 @ SVC from translated guest kernel code. An indirect branch whose target is in the jump cache is answered here.
-@ Nothing is trusted: the SVC must lie in a code page, in A32 state; the target is the guest's own business.
+@
+@ The SVC was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this world: it can be
+@ read, and it is a word that the translator wrote, if not always one that it meant as an instruction. The target is the
+@ guest's own business. Where it leads comes from privileged memory.
 kernel_supervisor_call:
     stmia sp, {{r0-r3}}
     mrs r0, spsr
-    ldr r2, [sp, #CTX_CODE_BASE]
-    ldr r3, [sp, #CTX_CODE_SIZE]
-    tst r0, #0x20                   @ SPSR.T
-    tsteq r0, #0xf                  @ User mode
-    bne 1f
-    sub r1, lr, #4
-    sub r1, r1, r2
-    cmp r1, r3
-    bhs 1f
-    tst r1, #0x1000                 @ odd pages are code, even ones data
-    beq 1f
-    ldr r1, [lr, #-4]
     ldr r2, 2f
+    tst r0, #0x2f                   @ SPSR.T, and User mode
+    ldreq r1, [lr, #-4]
     ldr r3, [sp, #CTX_LEAVE]
-    cmp r1, r2
+    cmpeq r1, r2
     cmpeq r3, #0                    @ an interrupt waits for the end of the block
     bne 1f
     ldr r3, [sp, #CPU_PAGE]
     ldr r2, [sp, #CTX_JUMP_CACHE]
     ldr r0, [r3, #PAGE_TARGET]
-    ubfx r1, r0, #2, #12            @ jump_cache::ENTRIES = 4096, of 8 bytes
+    ubfx r1, r0, #2, #14            @ jump_cache::ENTRIES = 16384, of 8 bytes
     add r1, r2, r1, lsl #3
     ldm r1, {{r2, r3}}
     cmp r2, r0
