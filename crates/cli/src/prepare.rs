@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use spica_bundle::archive::Writer;
 use spica_bundle::{Bundle, GuestEntry, MANIFEST, Manifest, ZImage, parse_memory};
@@ -14,6 +15,9 @@ use crate::image;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::Boot;
+
+/// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
+const ICOUNT_TIME: u64 = 1_767_225_600;
 
 const MIB: u64 = 1 << 20;
 
@@ -167,7 +171,10 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             let bundle = bundle(name, &kernel, &initrd, append, memory_bytes)?;
             fits_board(board, false, memory_bytes, bundle.len() as u64)?;
             run.kernel = image;
-            run.append.clone_from(&request.spica_append);
+            // The boards have no clock that runs. With counted instructions, equal runs need an equal time.
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let time = if request.icount { ICOUNT_TIME } else { now };
+            run.append = join(&request.spica_append, &format!("spica.time={time}"));
             write(&run.initrd, &bundle)?;
         }
     }

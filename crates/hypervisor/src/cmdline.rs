@@ -5,6 +5,7 @@
 //! | `spica.verbose`     | say what is going on (the same as `spica.loglevel=info`)      |
 //! | `spica.loglevel=L`  | `error`, `warn` (the default), `info` or `debug`              |
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
+//! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
 //! Words that do not begin with `spica.` are not for us; others of ours are reported, not obeyed.
@@ -21,6 +22,8 @@ pub struct Options {
     pub level: Level,
     /// Test the platform instead of running guests.
     pub selftest: bool,
+    /// Say the SHA-256 of each guest's kernel.
+    pub digest: bool,
     /// Seconds since 1970 at boot.
     pub time: u64,
     /// Words that begin with `spica.` and mean nothing.
@@ -30,7 +33,7 @@ pub struct Options {
 impl Options {
     /// Reads a command line. Of words that contradict each other the last counts.
     pub fn parse(line: &str) -> Self {
-        let mut options = Self { level: Level::Warn, selftest: false, time: 0, unknown: Vec::new() };
+        let mut options = Self { level: Level::Warn, selftest: false, digest: false, time: 0, unknown: Vec::new() };
         for word in line.split_ascii_whitespace() {
             let Some(ours) = word.strip_prefix("spica.") else { continue };
             match ours.split_once('=').unwrap_or((ours, "")) {
@@ -39,6 +42,7 @@ impl Options {
                 ("loglevel", name) if Level::named(name).is_some() => {
                     options.level = Level::named(name).unwrap_or(options.level);
                 }
+                ("digest", "") => options.digest = true,
                 ("time", seconds) if seconds.parse::<u64>().is_ok() => {
                     options.time = seconds.parse().unwrap_or(options.time);
                 }

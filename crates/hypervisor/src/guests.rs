@@ -9,7 +9,7 @@ use crate::platform::{BOARD, Platform};
 use crate::vm::load::Sizes;
 use crate::vm::{Stop, Vm, report};
 use crate::world::space;
-use crate::{arch, panic, println};
+use crate::{arch, panic, print, println};
 
 /// Boots the guest of the bundle, and stays with it until it is off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
@@ -42,12 +42,18 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     };
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let mut host = Host::new(board, platform.options.time);
-    run_guest(spec, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
+    run_guest(spec, platform.options.digest, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
 }
 
-fn run_guest(spec: &GuestSpec<'static>, host: &mut Host) -> Result<(), Problem> {
+fn run_guest(spec: &GuestSpec<'static>, digest: bool, host: &mut Host) -> Result<(), Problem> {
     let text = |error: &dyn core::fmt::Display| alloc::format!("{error}");
     let (mut vm, image) = Vm::create(spec, Options::all(), Sizes::LINUX, host).map_err(|error| text(&error))?;
+    if digest {
+        let (kernel, len) = vm.kernel(&image);
+        print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
+        vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
+        println!();
+    }
     loop {
         let stop = vm.run(host);
         if stop != Stop::Reset {

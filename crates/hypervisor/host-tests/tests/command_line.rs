@@ -23,3 +23,10 @@ fn words_of_others_are_ignored_and_unknown_ones_of_ours_reported() {
     assert_eq!(options.unknown, ["spica.loglevel=loud", "spica.selftest=maybe", "spica.x"]);
     assert_eq!((options.level, options.selftest), (Level::Warn, false));
 }
+
+#[test]
+fn the_time_is_a_number_of_seconds() {
+    assert_eq!(Options::parse("spica.time=1767225600 spica.digest").time, 1_767_225_600);
+    let wrong = Options::parse("spica.time=today spica.time=-1");
+    assert_eq!((wrong.time, wrong.digest, wrong.unknown.len()), (0, false, 2));
+}

@@ -6,7 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use spica_addr::{GuestPa, GuestVa};
+use sha2::{Digest, Sha256};
+use spica_addr::GuestPa;
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options, Translator};
 use spica_machine::fdt::{self, FdtSpec};
@@ -193,6 +194,17 @@ impl Vm {
         Ok(())
     }
 
+    /// Where the kernel lies before it first runs, and how long it is.
+    pub fn kernel(&self, image: &Image) -> (GuestPa, u32) {
+        (GuestPa(self.context.cpu.pc), image.kernel.len() as u32)
+    }
+
+    /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
+    pub fn kernel_digest(&self, image: &Image) -> [u8; 32] {
+        let (at, len) = self.kernel(image);
+        Sha256::digest(self.parts.ram.bytes(at, len).unwrap_or_default()).into()
+    }
+
     /// Resets the machine and loads the guest again.
     ///
     /// # Errors
@@ -208,11 +220,6 @@ impl Vm {
         parts.nested = 0;
         host.arm_timer(parts.start, None);
         self.load(image)
-    }
-
-    /// Where the guest is to go on: before it runs for the first time, its kernel's start.
-    pub fn entry(&self) -> GuestVa {
-        GuestVa(self.context.cpu.pc)
     }
 }
 

@@ -1,0 +1,79 @@
+//! The board image itself: its self-test passes on each board, and what it loads is the package's kernel, byte for byte.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use spica_cli::board;
+use spica_cli::exec::{Script, exec};
+use spica_cli::prepare::{self, Request, prepare};
+use spica_cli::project::Project;
+use spica_cli::qemu::{Boot, Event, Session};
+
+/// The steps of the self-test (crates/hypervisor/src/selftest.rs).
+const STEPS: [&str; 6] =
+    ["heap ok", "memory ok", "faults ok", "timer ok", "two guests ok", "console input echoes, by interrupt"];
+
+fn selftest(name: &str) {
+    let project = Project::find().expect("the project");
+    let image = prepare::board_image(&project).expect("the board image");
+    let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
+    let board = board::find(name).expect("a board");
+    let tree = board.device_tree.map(|t| trees.join(t));
+    let boot = Boot {
+        kernel: &image,
+        initrd: None,
+        append: "spica.selftest",
+        device_tree: tree.as_deref(),
+        icount: false,
+    };
+    let mut session = Session::start(board, &boot, None, false).expect("QEMU");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut console = String::new();
+    while !console.contains("selftest: done") {
+        match session.next(None, Some(deadline)).expect("a console") {
+            Event::Guest(bytes) => console.push_str(&String::from_utf8_lossy(&bytes)),
+            Event::Spica(line) => assert!(!line.contains("panic"), "{name}: {line}\n{console}"),
+            Event::Quiet | Event::Exited(_) => panic!("{name} did not end its self-test:\n{console}"),
+            _ => {}
+        }
+    }
+    for step in STEPS {
+        assert!(console.contains(&format!("selftest: {step}")), "{name}: no {step:?} in\n{console}");
+    }
+}
+
+fn kernel(name: &str) {
+    let project = Project::find().expect("the project");
+    let guest = prepare::fetch(&project, false).expect("the guest");
+    let sum = Command::new("sha256sum").arg(&guest.kernel).output().expect("sha256sum").stdout;
+    let expected = String::from_utf8_lossy(&sum);
+    let expected = expected.split_whitespace().next().expect("a digest");
+    let board = board::find(name).expect("a board");
+    let mut request = Request { spica_append: "spica.digest".into(), ..Request::new(board) };
+    let script = Script::new("true", &mut request.overlay).expect("a script");
+    let run = prepare(&project, &request).expect("a run");
+    let outcome = exec(&run, &script, Duration::from_secs(300), None, false, &mut |_| Ok(Vec::new())).expect("a status");
+    let line = format!("guest debian: kernel of {} bytes in its RAM", std::fs::metadata(&guest.kernel).expect("a file").len());
+    let said = outcome.spica.iter().find(|l| l.starts_with(&line)).unwrap_or_else(|| panic!("{:#?}", outcome.spica));
+    assert!(said.ends_with(&format!("SHA-256 {expected}")), "{said}, but the package's file has {expected}");
+}
+
+#[test]
+fn the_self_test_passes_on_cubieboard() {
+    selftest("cubieboard");
+}
+
+#[test]
+fn the_self_test_passes_on_vexpress_a9() {
+    selftest("vexpress-a9");
+}
+
+#[test]
+fn the_kernel_is_the_packages_on_cubieboard() {
+    kernel("cubieboard");
+}
+
+#[test]
+fn the_kernel_is_the_packages_on_vexpress_a9() {
+    kernel("vexpress-a9");
+}
