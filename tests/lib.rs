@@ -7,6 +7,8 @@
 //!
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 
+mod module;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,9 +16,9 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use spica_cli::board;
-use spica_cli::error::Result;
+use spica_cli::error::{Error, Result};
 use spica_cli::exec::{Script, exec};
-use spica_cli::prepare::{Request, prepare};
+use spica_cli::prepare::{self, Request, prepare};
 use spica_cli::project::{Project, create_dir, read, read_text};
 use spica_cli::{process, spica};
 
@@ -130,6 +132,7 @@ fn boot(machine: Machine, script: &str) -> Result<Transcript> {
     let board = board::find(machine.board())?;
     let mut request = Request { native: machine.native(), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
+    request.overlay.file("lib/reads-user-memory.ko", 0o644, &module::reads_user_memory(&read(&any_module(&project)?)?)?);
     let frame = Script::new(&command, &mut request.overlay)?;
     let run = prepare(&project, &request)?;
 
@@ -146,6 +149,15 @@ fn boot(machine: Machine, script: &str) -> Result<Transcript> {
         Err(error) => Some(format!("{error}\nthe whole console is in {}", log.display())),
     };
     Ok(Transcript { sections: parser.sections, reports: reports(&spica), error })
+}
+
+/// A small module of the kernel's package.
+fn any_module(project: &Project) -> Result<PathBuf> {
+    prepare::fetch(project, false)?;
+    let versions = project.build("guests/debian/root/lib/modules");
+    let found = std::fs::read_dir(&versions).ok().and_then(|mut entries| entries.next()?.ok());
+    let version = found.ok_or_else(|| Error::failed(format!("no kernel modules in {}", versions.display())))?;
+    Ok(version.path().join("kernel/lib/test_static_key_base.ko"))
 }
 
 /// Builds the test programs.

@@ -224,6 +224,14 @@ macro_rules! machines {
             }
 
             #[test]
+            fn the_kernel_cannot_touch_user_memory_by_itself() {
+                let lines = &passed(MACHINE, "access-protection").lines;
+                assert!(lines.iter().any(|l| l == "insmod: 139"), "{lines:?}");
+                // First or second level, by how the page is mapped; a small page it is.
+                assert!(lines.iter().any(|l| l == "Unhandled fault: page domain fault (0x01b) at 0x00010000"), "{lines:?}");
+            }
+
+            #[test]
             fn the_kernel_does_not_complain() {
                 prints(MACHINE, "complaints", &[]);
                 assert_eq!(transcript(MACHINE, "checks.sh").error, None);

@@ -235,5 +235,15 @@ check clock clock
 check sleeps sleeps
 check interrupt-lists interrupt_lists
 check loop-costs loop_costs
+# The kernel may read user memory only where it says so (CONFIG_CPU_SW_DOMAIN_PAN): a module's start routine that just
+# does is killed with a domain fault. Last of all, since the kernel complains about that.
+access_protection() {
+    zcat /proc/config.gz 2>/dev/null | grep SW_DOMAIN_PAN
+    insmod /lib/reads-user-memory.ko
+    echo "insmod: $?"
+    dmesg | sed -n 's/.*\(Unhandled fault: .*\)/\1/p'
+}
+
 check complaints sh -c '! dmesg | grep -E "BUG|Oops|WARNING|Unable to handle|stack guard"'
+check access-protection access_protection
 true

@@ -160,6 +160,8 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
             Err(abort) => Step::Abort(abort),
         },
         Op::MemMultiple(mem) => transfer_multiple(cpu, env, &mem, pc),
+        // MCR2, MRC2, MCRR2 and MRRC2 reach neither CP14 nor CP15.
+        Op::CoprocMove { .. } | Op::CoprocMove2 { .. } if d.uncond => Step::Undefined,
         Op::CoprocMove { load: true, reg, rt } => {
             let value = match cpu.cp15.read(&cpu.id, reg, cpu.page.tpidruro, cpu.page.tpidrprw) {
                 ReadResult::Value(value) => value,

@@ -64,8 +64,11 @@ fn every_encoding_has_an_answer() {
     }
 }
 
+/// CRn, opc1, CRm, opc2.
+type Encoding = (u8, u8, u8, u8);
+
 /// Registers that are storage: encoding, and the bits that are kept.
-const STORAGE: &[((u8, u8, u8, u8), u32)] = &[
+const STORAGE: &[(Encoding, u32)] = &[
     ((1, 0, 0, 1), u32::MAX),    // ACTLR
     ((1, 0, 0, 2), 0xc0f0_0000), // CPACR
     ((2, 0, 0, 0), u32::MAX),    // TTBR0
@@ -221,6 +224,16 @@ fn the_timer_is_reached_by_both_kinds_of_move() {
         assert_eq!(step == Step::Next(Effect::None), writable);
         assert_eq!(world.timer.pop(), writable.then_some((timer, value)));
     }
+}
+
+#[test]
+fn the_unconditional_moves_are_undefined() {
+    let (mut cpu, mut world) = (vcpu(), World::default());
+    // MRC2 and MCR2 of SCTLR, MRRC2 and MCRR2 of the counter's compare value
+    for word in [0xfe11_1f10, 0xfe01_1f10, 0xfc52_1f2e, 0xfc42_1f2e] {
+        assert_eq!(execute(&mut cpu, &mut world, word, 0), Step::Undefined, "{word:#x}");
+    }
+    assert_eq!(world.timer, []);
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn slow_shift(value: u32, kind: ShiftType, amount: u32) -> u32 {
         ShiftType::Lsl => value << 1,
         ShiftType::Lsr => value >> 1,
         ShiftType::Asr => value >> 1 | value & 0x8000_0000,
-        ShiftType::Ror => value >> 1 | value << 31,
+        ShiftType::Ror => value.rotate_right(1),
     })
 }
 

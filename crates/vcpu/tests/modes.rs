@@ -312,6 +312,24 @@ fn random_sequences_of_mode_changes() {
 }
 
 #[test]
+fn the_sp_of_any_mode_from_any_mode() {
+    for current in MODES {
+        let (mut cpu, mut model) = (vcpu(), Registers::new());
+        cpu.set_cpsr(current);
+        model.cpsr = current;
+        for (n, of) in MODES.into_iter().enumerate() {
+            let value = 0x1000 + n as u32;
+            cpu.set_sp_of(Mode::from_bits(of).expect("a mode"), value);
+            model.set(of, 13, value);
+            model.check(&cpu, "a write to one SP");
+            for of in MODES {
+                assert_eq!(cpu.sp_of(Mode::from_bits(of).expect("a mode")), model.get(of, 13));
+            }
+        }
+    }
+}
+
+#[test]
 fn mrs_reads_no_execution_state() {
     let mut world = World::default();
     for mode in MODES {

@@ -104,6 +104,8 @@ pub struct Machine {
     pub pc: u32,
     /// NZCVQ, GE and T.
     pub psr: u32,
+    /// S0 to S31, and D16 to D31 behind them, two words each.
+    pub vfp: [u32; 64],
     /// TPIDRURW and TPIDRURO.
     pub thread: [u32; 2],
     /// `None` is User mode.
@@ -138,7 +140,7 @@ fn shift_c(value: u32, kind: u32, n: u32, carry: bool) -> (u32, bool) {
             0 => (value << 1, bit(value, 31)),
             1 => (value >> 1, bit(value, 0)),
             2 => (((value as i32) >> 1) as u32, bit(value, 0)),
-            _ => (value >> 1 | value << 31, bit(value, 0)),
+            _ => (value.rotate_right(1), bit(value, 0)),
         };
     }
     (value, carry)
@@ -160,20 +162,23 @@ pub fn condition_passed(cond: u32, psr: u32) -> bool {
     result != (cond & 1 != 0)
 }
 
+/// PLD, PLDW and PLI (A5.7.1).
+pub fn is_preload(word: u32) -> bool {
+    word & 0xfc30_f000 == 0xf410_f000 && !(bit(word, 25) && bit(word, 4))
+}
+
 impl Machine {
     fn reg(&self, n: u32) -> u32 {
         if n == 15 { self.pc.wrapping_add(8) } else { self.r[n as usize] }
     }
 
-    /// `BXWritePC`.
+    /// `BXWritePC`. What ends in 0b10 is UNPREDICTABLE; Spica aligns it.
     fn bx_write_pc(&mut self, address: u32) -> Event {
         if bit(address, 0) {
             self.psr |= T;
             self.pc = address & !1;
-        } else if bit(address, 1) {
-            return Event::Unpredictable;
         } else {
-            self.pc = address;
+            self.pc = address & !3;
         }
         Event::Done
     }
@@ -220,7 +225,9 @@ impl Machine {
             (0b000 | 0b001, _) if bits(word, 24, 23) == 0b10 && !bit(word, 20) => self.miscellaneous(word),
             (0b000 | 0b001, _) => self.data_processing(word),
             (0b010, _) | (0b011, false) => self.load_store(word, bus),
+            (0b011, true) => self.media(word),
             (0b100, _) => self.block_transfer(word, bus),
+            (0b110, _) if bits(word, 11, 9) == 0b101 => self.vfp_transfer(word, bus),
             (0b101, _) => {
                 if bit(word, 24) {
                     self.r[14] = self.pc.wrapping_add(4);
@@ -237,8 +244,7 @@ impl Machine {
     /// A5.7: barriers, CLREX and preloads do nothing here; CPS of masks.
     fn unconditional(&mut self, word: u32) -> Event {
         let barrier = word & 0xffff_ff80 == 0xf57f_f000;
-        let preload = word & 0xfc30_f000 == 0xf410_f000;
-        if barrier || preload {
+        if barrier || is_preload(word) {
             return self.next();
         }
         // CPSIE, CPSID without a mode.
@@ -247,6 +253,12 @@ impl Machine {
             let masks = word & 0x1c0;
             supervisor.masks = if bit(word, 18) { supervisor.masks | masks } else { supervisor.masks & !masks };
             return self.next();
+        }
+        // BLX to Thumb.
+        if word >> 25 == 0x7d {
+            self.r[14] = self.pc.wrapping_add(4);
+            let offset = ((word << 8) as i32 >> 6) as u32 | u32::from(bit(word, 24)) << 1;
+            return self.bx_write_pc(self.reg(15).wrapping_add(offset) | 1);
         }
         if word & 0xfff1_fe20 == 0xf100_0000 || word & 0xfe00_0000 == 0xf800_0000 {
             return Event::Privileged;
@@ -326,8 +338,15 @@ impl Machine {
             return self.msr(word, bits(word, 7, 0).rotate_right(2 * bits(word, 11, 8)));
         }
         match (bits(word, 6, 4), bits(word, 22, 21)) {
+            // MRS and MSR of banked registers, and what should be zero or one.
+            (0, op) if bit(word, 9) || op & 1 == 0 && word & 0xf_0fff != 0xf_0000 => Event::Undefined,
+            (0, op) if op & 1 != 0 && bits(word, 15, 4) != 0xf00 => Event::Undefined,
             (0, 0b00) => {
-                let Some(supervisor) = self.supervisor else { return Event::Privileged };
+                let Some(supervisor) = self.supervisor else {
+                    // What User mode reads below bit 10 is UNKNOWN.
+                    self.r[rd] = self.psr & (N | Z | C | V | Q | GE) | 0x2a5;
+                    return self.next();
+                };
                 self.r[rd] = self.psr & !T | supervisor.masks | 0x13;
                 self.next()
             }
@@ -403,6 +422,7 @@ impl Machine {
         }
         let (m, n, s) = (self.reg(rm), self.reg(rn), bit(word, 20));
         match bits(word, 23, 21) {
+            3 if s => return Event::Undefined,
             op @ (0 | 1 | 3) => {
                 let product = m.wrapping_mul(n);
                 let result = match op {
@@ -426,6 +446,27 @@ impl Machine {
                 if s {
                     self.psr = self.psr & !(N | Z) | (result >> 32) as u32 & N | u32::from(result == 0) << 30;
                 }
+            }
+            _ => return Event::Undefined,
+        }
+        self.next()
+    }
+
+    /// Of A5.4 only the bit fields: BFI, BFC, UBFX, SBFX.
+    fn media(&mut self, word: u32) -> Event {
+        let (rd, rn, lsb) = (bits(word, 15, 12) as usize, bits(word, 3, 0), bits(word, 11, 7));
+        let high = bits(word, 20, 16);
+        let ones = |width: u32| ((1u64 << width) - 1) as u32;
+        match (bits(word, 24, 21), bits(word, 6, 5)) {
+            (0b1110, 0b00) if rd != 15 && high >= lsb => {
+                let mask = ones(high - lsb + 1) << lsb;
+                let value = if rn == 15 { 0 } else { self.reg(rn) << lsb };
+                self.r[rd] = self.r[rd] & !mask | value & mask;
+            }
+            (op @ (0b1101 | 0b1111), 0b10) if rd != 15 && rn != 15 && lsb + high < 32 => {
+                let unused = 31 - high;
+                let field = (self.reg(rn) >> lsb) << unused;
+                self.r[rd] = if op == 0b1101 { (field as i32 >> unused) as u32 } else { field >> unused };
             }
             _ => return Event::Undefined,
         }
@@ -516,7 +557,7 @@ impl Machine {
             self.r[rt as usize + 1] = second;
         }
         if rt == 15 {
-            return if address & 3 == 0 { self.bx_write_pc(first) } else { Event::Unpredictable };
+            return self.bx_write_pc(first);
         }
         let unused = 32 - 8 * bytes;
         self.r[rt as usize] = if signed { ((first << unused) as i32 >> unused) as u32 } else { first };
@@ -541,8 +582,7 @@ impl Machine {
 
     /// A5.2.8.
     fn extra_load_store(&mut self, word: u32, bus: &mut impl Bus) -> Event {
-        let offset =
-            if bit(word, 22) { bits(word, 11, 8) << 4 | bits(word, 3, 0) } else { self.reg(bits(word, 3, 0)) };
+        let offset = if bit(word, 22) { bits(word, 11, 8) << 4 | bits(word, 3, 0) } else { self.reg(bits(word, 3, 0)) };
         let (load, bytes, signed, dual) = match (bits(word, 6, 5), bit(word, 20)) {
             (1, load) => (load, 2, false, false),
             (2, true) => (true, 1, true, false),
@@ -605,6 +645,55 @@ impl Machine {
                 (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13] = value,
                 _ => self.r[n as usize] = value,
             }
+        }
+        self.next()
+    }
+
+    /// VLDR, VSTR, VLDM, VSTM, VPUSH, VPOP (A7.6).
+    fn vfp_transfer(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let (pre, up, w, load) = (bit(word, 24), bit(word, 23), bit(word, 21), bit(word, 20));
+        let (rn, imm, double) = (bits(word, 19, 16), bits(word, 7, 0), bit(word, 8));
+        let first = if double {
+            2 * (bits(word, 22, 22) << 4 | bits(word, 15, 12))
+        } else {
+            bits(word, 15, 12) << 1 | bits(word, 22, 22)
+        };
+        let single_register = pre && !w;
+        let words = match (single_register, double) {
+            (true, true) => 2,
+            (true, false) => 1,
+            _ => imm,
+        };
+        // VLDM and VSTM: IA without and with writeback, DB with it. The rest is other instructions.
+        let multiple = matches!((pre, up, w), (false, true, _) | (true, false, true));
+        let limit = if double { 64 } else { 32 };
+        if !single_register && (!multiple || double && imm % 2 != 0) {
+            return Event::Undefined;
+        }
+        if words == 0 || words > 32 || first + words > limit || rn == 15 && w {
+            return Event::Unpredictable;
+        }
+        let base = self.reg(rn);
+        let moved = if up { base.wrapping_add(4 * imm) } else { base.wrapping_sub(4 * imm) };
+        let address = if single_register || pre { moved } else { base };
+        if address & 3 != 0 {
+            return Event::Fault(Fault { address, write: !load, alignment: true });
+        }
+        let mut loaded = self.vfp;
+        for n in 0..words {
+            let (address, register) = (address.wrapping_add(4 * n), (first + n) as usize);
+            let result = if load {
+                bus.load(address, 4).map(|value| loaded[register] = value)
+            } else {
+                bus.store(address, 4, self.vfp[register])
+            };
+            if let Err(fault) = result {
+                return Event::Fault(fault);
+            }
+        }
+        self.vfp = loaded;
+        if w {
+            self.r[rn as usize] = moved;
         }
         self.next()
     }

@@ -87,8 +87,8 @@ fn alu_to_pc(random: &mut Random) -> u32 {
         // ADD PC, PC, Rm, LSL #2
         0 | 1 => 0x008f_f100 | reg(random),
         // ADD PC, PC, #4 * n; SUB PC, PC, #4 * n
-        2 => 0x028f_f000 | 4 * random.below(8),
-        3 => 0x024f_f000 | 4 * random.below(16),
+        2 => 0x028f_f000 | (4 * random.below(8)),
+        3 => 0x024f_f000 | (4 * random.below(16)),
         // MOV PC, Rm
         4 => 0x01a0_f000 | reg(random),
         _ => data_processing(random, true) & !(1 << 20 | 0xf000) & !0x0180_0000 | 0xf000,
@@ -121,7 +121,8 @@ fn load_store(random: &mut Random, pc_base: bool) -> u32 {
         return single(random, rn, rt) | byte | load;
     }
     let rt = reg(random);
-    let form = random.pick(&[0x0010_00b0, 0x0010_00d0, 0x0010_00f0, 0x0000_00d0, 0x0000_00d0, 0x0000_00b0, 0x0000_00f0]);
+    let form =
+        random.pick(&[0x0010_00b0, 0x0010_00d0, 0x0010_00f0, 0x0000_00d0, 0x0000_00d0, 0x0000_00b0, 0x0000_00f0]);
     let (form, rt) = if form & 0x0010_0040 == 0x40 { (form, 2 * random.below(7)) } else { (form, rt) };
     let (pre, w) = if rn == PC { (1, 0) } else { random.pick(&[(1, 0), (1, 1), (0, 0)]) };
     let offset = if random.one_in(2) {
@@ -153,6 +154,20 @@ fn block_transfer(random: &mut Random, load: bool, pc: bool) -> u32 {
     0x0800_0000 | random.below(4) << 23 | w << 21 | u32::from(load) << 20 | rn << 16 | list
 }
 
+/// VLDR, VSTR, VLDM, VSTM.
+fn vfp_transfer(random: &mut Random) -> u32 {
+    let (double, load, d, vd) = (random.below(2), random.below(2), random.below(2), random.below(16));
+    let rn = random.pick(&[PC, PC, 13, 0, 1, 2]);
+    let common = 0x0c00_0a00 | d << 22 | rn << 16 | load << 20 | vd << 12 | double << 8;
+    let count = (1 + random.below(6)) << double;
+    match random.below(4) {
+        0 => common | 1 << 23 | u32::from(rn != PC) << 21 | count,
+        1 if rn != PC => common | 1 << 24 | 1 << 21 | count,
+        2 => common | 1 << 23 | count,
+        _ => common | 1 << 24 | random.below(2) << 23 | random.below(32),
+    }
+}
+
 fn branch(random: &mut Random, at: u32, window: &Window) -> u32 {
     let target = if random.one_in(8) { at } else { window.address(random) };
     let link = random.below(3) & 1;
@@ -165,6 +180,7 @@ fn special(random: &mut Random) -> u32 {
     match random.below(15) {
         0 => 0x010f_0000 | rt,
         1 => 0x014f_0000 | rt,
+        2 if random.one_in(2) => 0x0121_f000 | reg(random),
         2 => 0x0128_f000 | random.below(2) << 18 | reg(random),
         3 => 0x0328_f000 | imm12(random),
         4 => 0x0160_f000 | (1 + random.below(15)) << 16 | reg(random),
@@ -193,7 +209,8 @@ fn special(random: &mut Random) -> u32 {
 
 /// Instructions with no condition.
 fn unconditional(random: &mut Random) -> u32 {
-    let (masks, rn) = ((1 + random.below(7)) << 6, reg(random));
+    let masks = if random.one_in(2) { 1 << 7 } else { (1 + random.below(7)) << 6 };
+    let rn = reg(random);
     random.pick(&[
         0xf57f_f05b,
         0xf57f_f04f,
@@ -213,7 +230,7 @@ fn arithmetic(random: &mut Random) -> u32 {
     match random.below(8) {
         0 => 0x0000_0090 | random.below(2) << 20 | a << 16 | b << 8 | c,
         1 => 0x0020_0090 | random.below(2) << 20 | a << 16 | reg(random) << 12 | b << 8 | c,
-        2 => 0x0080_0090 | random.below(2) << 22 | random.below(2) << 20 | a << 16 | (a + 1) % 15 << 12 | b << 8 | c,
+        2 => 0x0080_0090 | random.below(2) << 22 | random.below(2) << 20 | a << 16 | ((a + 1) % 15) << 12 | b << 8 | c,
         3 => 0x0060_0090 | a << 16 | reg(random) << 12 | b << 8 | c,
         4 | 5 => 0x0300_0000 | random.below(2) << 22 | random.below(16) << 16 | a << 12 | random.below(4096),
         6 => 0x016f_0f10 | a << 12 | b,
@@ -223,7 +240,7 @@ fn arithmetic(random: &mut Random) -> u32 {
 
 /// One instruction, to be at `at`.
 pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
-    let body = match random.below(24) {
+    let body = match random.below(25) {
         0..=4 => data_processing(random, true),
         5..=6 => data_processing(random, false),
         7..=8 => load_store(random, true),
@@ -250,13 +267,14 @@ pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
         19..=20 => branch(random, at, window),
         21 => special(random),
         22 => return unconditional(random),
+        23 => vfp_transfer(random),
         _ => arithmetic(random),
     };
     condition(random) | body & 0x0fff_ffff
 }
 
 /// A value for a register or a word of data.
-fn value(random: &mut Random, window: &Window) -> u32 {
+pub fn value(random: &mut Random, window: &Window) -> u32 {
     match random.below(16) {
         0..=4 => window.address(random),
         5..=8 => {
@@ -270,6 +288,8 @@ fn value(random: &mut Random, window: &Window) -> u32 {
             page + at + if random.one_in(12) { random.below(4) } else { 0 }
         }
         9..=11 => random.below(12),
+        // CPSR values for MSR: this mode, with and without masks
+        12 if random.one_in(2) => 0x13 | random.below(8) << 6 | random.word() & 0xffff_f000,
         12 => random.pick(&[0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff]),
         13 => window.address(random) | 1,
         _ => random.word(),
@@ -289,6 +309,7 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
         r,
         pc: window.start + 4 * random.below(8),
         psr: random.word() & 0xf80f_0000,
+        vfp: std::array::from_fn(|_| random.word()),
         thread: [random.word(), random.word()],
         supervisor: Some(Supervisor {
             masks: random.word() & 0x1c0,
@@ -321,6 +342,7 @@ pub fn options(random: &mut Random) -> Options {
         side_exits: random.one_in(2),
         indirect: random.one_in(2),
         plain_registers: random.one_in(2),
+        masks: random.one_in(2),
         max_block: random.pick(&[1, 2, 3, 8, 32]),
     }
 }

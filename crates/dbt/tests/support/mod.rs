@@ -13,6 +13,7 @@ use crate::model::{self, Bus, Event, Fault, Machine, Random, Supervisor};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 use spica_dbt::{BlockId, Capacity, CodeMemory, ExitId, Location, Options, Translator, trap};
+use spica_isa::Op;
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::interp::{self, Abort, Env, Step};
 use spica_vcpu::{Bank, CpuId, Effect, Vcpu, VcpuPage, psr};
@@ -189,21 +190,21 @@ struct KernelView<'a> {
 impl KernelView<'_> {
     /// The word of the vCPU page that a load or store of translated code means.
     fn field(&mut self, address: u32, bytes: u32) -> Option<&mut u32> {
-        let offset = address.wrapping_sub(LAYOUT.base);
-        if offset >= LAYOUT.va_size() {
+        // Words, in the page behind; anything else is a stray pointer of the guest.
+        if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || (bytes, address & 3) != (4, 0) {
             return None;
         }
-        assert_eq!((bytes, address & 3), (4, 0), "a field is a word");
-        assert_eq!(address & !0xfff, (self.pc & !0xfff).wrapping_add(PAGE), "fields are reached in the page behind");
         let field = address & 0xfff;
-        const IRQ: usize = offset_of!(VcpuPage, irq_masked);
+        const CONTROL: usize = offset_of!(VcpuPage, control);
+        const PENDING: usize = offset_of!(VcpuPage, pending);
         const SPSR: usize = offset_of!(VcpuPage, spsr);
         const TARGET: usize = offset_of!(VcpuPage, target);
         const PRIVATE: usize = offset_of!(VcpuPage, tpidrprw);
         const READ_ONLY: usize = offset_of!(VcpuPage, tpidruro);
         Some(match field as usize {
             0..=15 => &mut self.page.spill[field as usize / 4],
-            IRQ => &mut self.page.irq_masked,
+            CONTROL => &mut self.page.control,
+            PENDING => &mut self.page.pending,
             SPSR => &mut self.page.spsr,
             TARGET => &mut self.page.target,
             PRIVATE => &mut self.page.tpidrprw,
@@ -307,12 +308,6 @@ struct Place {
 pub enum End {
     /// As many instructions as wanted were executed.
     Enough,
-    /// The guest went where there is no code, or into Thumb state.
-    Left,
-    /// The next instruction is one that takes an exception, or a sensitive one that is not modelled.
-    Exception,
-    /// A fault that stays.
-    Fault,
     /// Something UNPREDICTABLE.
     Unpredictable,
 }
@@ -332,6 +327,8 @@ pub struct Lockstep {
     under_way: bool,
     /// The word is executed again, after something that the guest knows nothing of.
     retry: bool,
+    /// There was a trap since the last boundary.
+    trapped: bool,
     /// Guest instructions left to execute.
     left: u32,
     /// An interrupt waits for the end of the block that starts here.
@@ -340,7 +337,15 @@ pub struct Lockstep {
     pub faults: u32,
     /// Interrupts that were asked for and reached the end of their block.
     pub interrupts: u32,
-    trace: Vec<String>,
+    /// Exceptions, and sensitive instructions that are not modelled: both guests go on behind them.
+    pub skipped: u32,
+    /// Branches to where there is no code, or into Thumb state: both guests go on elsewhere.
+    pub strayed: u32,
+    /// Where the guest's handlers get what they put right.
+    random: Random,
+    window: Window,
+    /// Every word executed goes to standard error.
+    tracing: bool,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -352,13 +357,15 @@ enum Next {
     End(End),
 }
 
+use generate::Window;
+
 impl Lockstep {
     pub fn new(options: Options) -> Lockstep {
         let page = Box::leak(Box::new(VcpuPage::reset()));
         Lockstep {
-            reference: Machine { r: [0; 15], pc: CODE, psr: 0, thread: [0; 2], supervisor: None },
+            reference: Machine { r: [0; 15], pc: CODE, psr: 0, vfp: [0; 64], thread: [0; 2], supervisor: None },
             reference_memory: Memory::new(),
-            machine: Machine { r: [0; 15], pc: 0, psr: 0, thread: [0; 2], supervisor: None },
+            machine: Machine { r: [0; 15], pc: 0, psr: 0, vfp: [0; 64], thread: [0; 2], supervisor: None },
             memory: Memory::new(),
             cpu: Vcpu::new(page, CpuId::default()),
             translator: Translator::new(LAYOUT, options, Capacity { blocks: 1000, exits: 4000 }),
@@ -366,11 +373,16 @@ impl Lockstep {
             places: HashMap::new(),
             under_way: false,
             retry: false,
+            trapped: false,
             left: 0,
             leave: None,
             faults: 0,
             interrupts: 0,
-            trace: Vec::new(),
+            skipped: 0,
+            strayed: 0,
+            random: Random::new(0),
+            window: Window { start: CODE, words: 96 },
+            tracing: std::env::var_os("SPICA_TRACE").is_some(),
         }
     }
 
@@ -381,10 +393,11 @@ impl Lockstep {
     }
 
     /// Puts both guests into the same state; the cache is flushed.
-    pub fn start(&mut self, reference: Machine, memory: &Memory) {
+    pub fn start(&mut self, reference: Machine, memory: &Memory, window: Window, seed: u64) {
+        self.random = Random::new(seed);
+        self.window = window;
         self.translator.flush();
         self.places.clear();
-        self.trace.clear();
         self.reference = reference;
         self.reference_memory.clone_from(memory);
         self.memory.clone_from(memory);
@@ -403,14 +416,12 @@ impl Lockstep {
         self.machine = Machine { supervisor: None, pc: 0, ..reference };
         self.under_way = false;
         self.retry = false;
+        self.trapped = false;
         self.leave = None;
     }
 
     fn fail(&self, what: &str) -> ! {
         let host = &self.machine;
-        for line in &self.trace {
-            eprintln!("{line}");
-        }
         eprintln!("reference {:x?}", self.reference);
         eprintln!("host      {host:x?}");
         panic!("{what}");
@@ -431,14 +442,17 @@ impl Lockstep {
         if reference.pc != guest_pc {
             self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", reference.pc));
         }
-        for n in 0..15 {
-            if r[n] != reference.r[n] {
-                self.fail(&format!("before {guest_pc:#x}: R{n} = {:#x}, expected {:#x}", r[n], reference.r[n]));
+        for (n, (have, want)) in r.iter().zip(&reference.r).enumerate() {
+            if have != want {
+                self.fail(&format!("before {guest_pc:#x}: R{n} = {have:#x}, expected {want:#x}"));
             }
         }
         if (self.machine.psr ^ reference.psr) & psr::USER_BITS != 0 {
             let (have, want) = (self.machine.psr, reference.psr);
             self.fail(&format!("before {guest_pc:#x}: flags {have:#x}, expected {want:#x}"));
+        }
+        if self.machine.vfp != reference.vfp {
+            self.fail(&format!("before {guest_pc:#x}: a VFP register differs"));
         }
         if seen != supervisor || self.machine.thread != reference.thread {
             self.fail(&format!("before {guest_pc:#x}: {seen:x?}, expected {supervisor:x?}"));
@@ -452,6 +466,8 @@ impl Lockstep {
 
     /// Between two guest instructions: the reference catches up, and all is compared. `Some` ends the run.
     fn boundary(&mut self, guest_pc: u32) -> Option<End> {
+        let masked = |machine: &Machine| machine.supervisor.is_some_and(|s| s.masks & psr::I != 0);
+        let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
             match self.reference.step(&mut self.reference_memory) {
                 Event::Done => {}
@@ -459,6 +475,9 @@ impl Lockstep {
                 other => self.fail(&format!("at {guest_pc:#x}, but the last instruction is {other:?}")),
             }
             self.left = self.left.saturating_sub(1);
+            if was_masked && !masked(&self.reference) && self.cpu.page.pending != 0 && !trapped {
+                self.fail(&format!("before {guest_pc:#x}: unmasked, but the interrupt that waits is not taken"));
+            }
         }
         // A preload that was dropped has no word in the block.
         while self.reference.pc != guest_pc && self.at_preload() {
@@ -470,7 +489,7 @@ impl Lockstep {
 
     fn at_preload(&self) -> bool {
         let pc = self.reference.pc;
-        Memory::is_code(pc) && pc & 3 == 0 && self.reference_memory.word(pc) & 0xfc30_f000 == 0xf410_f000
+        Memory::is_code(pc) && pc & 3 == 0 && model::is_preload(self.reference_memory.word(pc))
     }
 
     /// The block at a guest PC, made if need be.
@@ -510,9 +529,9 @@ impl Lockstep {
         }
     }
 
-    /// Runs at most `instructions`, or until something ends it. With `random`, interrupts arrive now and then, and pages
+    /// Runs at most `instructions`, or until something ends it. With `disturb`, interrupts arrive now and then, and pages
     /// get hidden.
-    pub fn run(&mut self, instructions: u32, mut random: Option<&mut Random>) -> End {
+    pub fn run(&mut self, instructions: u32, disturb: bool) -> End {
         self.left = instructions;
         let mut next = Next::Guest(self.reference.pc);
         // Words executed: an endless loop in the host would be a bug.
@@ -521,7 +540,7 @@ impl Lockstep {
                 Next::End(end) => return end,
                 Next::Cache(pc) => {
                     self.machine.pc = pc;
-                    self.execute(&mut random)
+                    self.execute(disturb)
                 }
                 other => match self.enter(other) {
                     Ok(pc) => Next::Cache(pc),
@@ -548,11 +567,16 @@ impl Lockstep {
             }
             Next::Cache(_) | Next::End(_) => unreachable!("not a guest address"),
         };
+        let (mut pc, mut exit) = (pc, exit);
         if self.machine.psr & model::T != 0 || !Memory::is_code(pc) {
-            return Err(match self.boundary(pc) {
-                Some(End::Unpredictable) => End::Unpredictable,
-                _ => End::Left,
-            });
+            if let Some(end) = self.boundary(pc) {
+                return Err(end);
+            }
+            self.strayed += 1;
+            (pc, exit) = (self.window.address(&mut self.random), None);
+            self.reference.pc = pc;
+            self.reference.psr &= !model::T;
+            self.machine.psr &= !model::T;
         }
         let version = self.translator.version();
         let block = self.find_block(pc);
@@ -564,7 +588,7 @@ impl Lockstep {
     }
 
     /// Executes one word of translated code.
-    fn execute(&mut self, random: &mut Option<&mut Random>) -> Next {
+    fn execute(&mut self, disturb: bool) -> Next {
         let pc = CachePc(self.machine.pc);
         let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
         if place.first && !std::mem::take(&mut self.retry) {
@@ -578,30 +602,45 @@ impl Lockstep {
         if self.leave.is_some_and(|waiting| waiting != entry) {
             self.fail("an interrupt waits, and the block was left without a trap");
         }
-        if let Some(random) = random {
-            if random.one_in(24) {
+        if disturb {
+            if self.random.one_in(24) {
                 // A host interrupt brings one for the guest, at any word.
                 self.translator.unlink_exits(block, &mut self.code);
                 self.leave = Some(entry);
                 self.interrupts += 1;
             }
-            if random.one_in(64) {
-                let page = random.below(PAGES as u32) as usize;
+            if place.first && self.random.one_in(16) {
+                self.cpu.page.pending = self.random.pick(&[0, 4u32.wrapping_neg()]);
+            }
+            if self.random.one_in(64) {
+                let page = self.random.below(PAGES as u32) as usize;
                 self.memory.hidden[page] = true;
             }
         }
-        if self.trace.len() < 400 {
+        if self.tracing {
             let (page, word) = LAYOUT.find(pc).expect("in a code page");
             let word = self.code.fetched[page as usize][word];
             let guest = place.location.guest;
-            self.trace.push(format!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word)));
+            eprintln!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word));
         }
-        let mut view =
-            KernelView { code: &self.code, page: self.cpu.page, memory: &mut self.memory, pc: pc.0 };
+        let mut view = KernelView { code: &self.code, page: self.cpu.page, memory: &mut self.memory, pc: pc.0 };
         match self.machine.step(&mut view) {
             Event::Done => Next::Cache(self.machine.pc),
             Event::Supervisor(number) => self.trapped(number, pc, place),
             Event::Fault(fault) => self.faulted(fault, pc, place),
+            Event::Undefined => {
+                // A copy of an instruction that is not modelled.
+                let guest = self.undo(place);
+                let word = self.reference_memory.word(guest);
+                let known = !matches!(spica_isa::decode(word).op, Op::Undefined | Op::Unpredictable);
+                let event = self.reference.step(&mut self.reference_memory);
+                self.under_way = false;
+                if !known || event != Event::Undefined {
+                    self.fail(&format!("translated code at {pc} is undefined"));
+                }
+                self.compare(&self.machine.r.clone(), guest);
+                self.skip(guest)
+            }
             other => self.fail(&format!("translated code at {pc} is {other:?}")),
         }
     }
@@ -652,23 +691,32 @@ impl Lockstep {
         if pc != place.location.guest.0 || word != self.reference_memory.word(pc) {
             self.fail("the literals of an emulation");
         }
-        self.compare(&self.machine.r.clone(), pc);
-        self.under_way = false;
         let decoded = spica_isa::decode(word);
-        if decoded.op == spica_isa::Op::Unpredictable {
-            return Next::End(End::Unpredictable);
+        // An inlined change of the mask stores it before it looks whether it has to leave.
+        let control = self.cpu.page.control;
+        if matches!(decoded.op, Op::ChangeState { .. } | Op::MsrReg { spsr: false, .. }) {
+            let expected = self.reference.supervisor.map_or(0, |supervisor| supervisor.masks);
+            self.cpu.page.control = control & !psr::I | expected & psr::I;
+        }
+        self.compare(&self.machine.r.clone(), pc);
+        self.cpu.page.control = control;
+        self.under_way = false;
+        self.trapped = true;
+        if decoded.op == Op::Unpredictable {
+            return self.skip(pc);
         }
         let event = self.reference.step(&mut self.reference_memory);
         match event {
-            Event::Privileged => return Next::End(End::Exception),
+            Event::Privileged => return self.skip(pc),
+            // Not modelled, unless nobody knows it.
+            Event::Undefined if decoded.op != Op::Undefined => return self.skip(pc),
             Event::Unpredictable => return Next::End(End::Unpredictable),
             _ => {}
         }
         self.left = self.left.saturating_sub(1);
         self.save();
         let version = self.translator.version();
-        let mut env =
-            TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
         let step = interp::execute(&mut self.cpu, &mut env, &decoded, pc);
         self.restore();
         let behind = pc.wrapping_add(4);
@@ -680,11 +728,14 @@ impl Lockstep {
                 }
                 if stays { Next::Cache(next) } else { Next::Guest(behind) }
             }
-            (Event::Done, Step::Return(target)) if target == behind => Next::Cache(next),
+            (Event::Done, Step::Return(target)) if target == behind => {
+                let deliverable = self.cpu.page.pending != 0 && !self.cpu.irq_masked();
+                if deliverable { Next::Guest(behind) } else { Next::Cache(next) }
+            }
             (Event::Done, Step::Branch(target)) => Next::Branch(target),
             (Event::Supervisor(_), Step::SupervisorCall) | (Event::Undefined, Step::Undefined) => {
                 self.compare(&self.machine.r.clone(), pc);
-                Next::End(End::Exception)
+                self.skip(pc)
             }
             (Event::Fault(fault), Step::Abort(found)) => {
                 if found != abort(fault) {
@@ -693,7 +744,7 @@ impl Lockstep {
                 self.compare(&self.machine.r.clone(), pc);
                 self.guest_fault(fault, pc)
             }
-            other => self.fail(&format!("interpreted: {other:x?}")),
+            other => self.fail(&format!("interpreted {decoded}: {other:x?}")),
         }
     }
 
@@ -707,8 +758,23 @@ impl Lockstep {
                 self.reference_memory.present[page] = true;
                 Next::Guest(pc)
             }
-            _ => Next::End(End::Fault),
+            _ => {
+                // The handler puts something better into the base register, and goes on behind.
+                let better = generate::value(&mut self.random, &self.window);
+                if let base @ 0..=14 = (self.reference_memory.word(pc) >> 16 & 15) as usize {
+                    self.reference.r[base] = better;
+                    self.machine.r[base] = better;
+                }
+                self.skip(pc)
+            }
         }
+    }
+
+    /// Both guests go on behind the instruction.
+    fn skip(&mut self, pc: u32) -> Next {
+        self.skipped += 1;
+        self.reference.pc = pc.wrapping_add(4);
+        Next::Guest(self.reference.pc)
     }
 
     /// As `trap/abort.rs` and `trap/locate.rs`.
@@ -753,8 +819,7 @@ impl Lockstep {
         let block = self.translator.block_at(pc).expect("it has a place");
         let (_, source) = self.translator.source(block);
         let own = source.page().0 == fault.address.wrapping_sub(VA_TO_PA) & !0xfff;
-        let mut env =
-            TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
         if !own {
             env.code_changes(fault.address);
             self.retry = place.first;
@@ -764,11 +829,13 @@ impl Lockstep {
         let word = self.memory.word(guest_pc);
         let decoded = spica_isa::decode(word);
         self.save();
-        let mut env =
-            TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
-        if matches!(decoded.op, spica_isa::Op::Exclusive) {
-            // The board leaves the page alone and tries again, for good where that is what the guest does.
-            return Next::End(End::Exception);
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
+            // The interpreter knows neither exclusives nor VFP: none of it is executed, what was stored so far included.
+            self.under_way = false;
+            self.memory.bytes.clone_from(&self.reference_memory.bytes);
+            self.compare(&self.machine.r.clone(), guest_pc);
+            return self.skip(guest_pc);
         }
         match interp::execute(&mut self.cpu, &mut env, &decoded, guest_pc) {
             Step::Next(_) => {

@@ -14,7 +14,7 @@ pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
         return None;
     }
     let (_, pa) = parts.translator.source(block);
-    let words = parts.ram.page(pa)?;
+    let words = parts.source_words(pa)?;
     let location = parts.translator.locate(block, pc, words)?;
     let cpu = &mut vm.context.cpu;
     if let Some((reg, slot)) = location.undo.spilled {

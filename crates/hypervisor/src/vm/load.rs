@@ -148,6 +148,7 @@ impl Vm {
             code_megabytes: BTreeMap::new(),
             code_regions: [0; 8],
             volatile: BTreeMap::new(),
+            snapshot: Box::new([0; 1024]),
             nested: 0,
             start: host.now(),
         };

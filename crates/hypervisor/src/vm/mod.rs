@@ -111,6 +111,8 @@ pub struct Parts {
     /// Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with
     /// instructions that cannot be interpreted. Their code is translated anew each time that it is entered.
     pub volatile: BTreeMap<u32, u32>,
+    /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
+    pub snapshot: Box<[u32; 1024]>,
     /// Exceptions taken since guest code last ran.
     nested: u32,
     /// Host time at which the guest's counter was 0.
@@ -398,12 +400,18 @@ impl Parts {
         let external = Fault::without_descriptor(FaultKind::External);
         self.translator.drop_page(mapping.pa, &mut self.code);
         let words = self.ram.page(mapping.pa).ok_or(external)?;
+        self.snapshot.copy_from_slice(words);
         Ok(self.translator.translate(pc, mapping.pa, false, words, &mut self.code))
     }
 
     /// Whether blocks exist, or existed, for the 16 MiB around `va`.
     pub fn may_have_code(&self, va: u32) -> bool {
         self.code_regions[va as usize >> 29] >> (va >> 24 & 31) & 1 != 0
+    }
+
+    /// The words that live blocks from the page at `pa` were made from.
+    pub fn source_words(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
+        if self.is_volatile(pa) { Some(&self.snapshot) } else { self.ram.page(pa) }
     }
 
     /// Whether code of this page is not to be kept.

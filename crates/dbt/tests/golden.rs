@@ -1,0 +1,260 @@
+//! Golden files: for each translation rule, guest instructions and the exact code that they become.
+//!
+//! A change of the code generator shows in review as a change of these files. `UPDATE_GOLDEN=1` writes them anew.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::layout::{Layout, PAGE_WORDS};
+use spica_dbt::{Capacity, CodeMemory, Options, Translator};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Code memory that only one block is ever put into.
+struct Code(Vec<[u32; PAGE_WORDS]>);
+
+impl CodeMemory for Code {
+    fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.0[page as usize]
+    }
+
+    fn publish(&mut self, _page: u32, _first: usize, _words: usize) {}
+}
+
+/// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
+/// it faults.
+fn translate(options: Options, va: u32, word: u32) -> String {
+    let layout = Layout { base: 0xf000_0000, pages: 1 };
+    let mut code = Code(vec![[0; PAGE_WORDS]]);
+    let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64 });
+    let mut guest = [0xe1a0_0000; PAGE_WORDS];
+    guest[(va as usize & 0xfff) / 4] = word;
+    let block = translator.translate(GuestVa(va), GuestPa(va), true, &guest, &mut code);
+    let mut text = format!("{va:08x}: {word:08x}  {}\n", spica_isa::decode(word));
+    let mut literal = 0;
+    for at in 0..PAGE_WORDS {
+        let pc = CachePc(layout.code_page(0).0 + 4 * at as u32);
+        if translator.block_at(pc) != Some(block) {
+            continue;
+        }
+        let location = translator.locate(block, pc, &guest).expect("a word of the block");
+        if location.guest != GuestVa(va) {
+            continue;
+        }
+        let word = code.0[0][at];
+        // The words behind an SVC are its literals.
+        let svc = word >> 24 == 0xef;
+        let meaning = if literal > 0 { "literal".to_string() } else { spica_isa::decode(word).to_string() };
+        literal = match word & 0x00ff_ffff {
+            _ if literal > 0 => literal - 1,
+            spica_dbt::trap::LINK if svc => 1,
+            spica_dbt::trap::EMULATE if svc => spica_dbt::trap::EMULATE_LITERALS,
+            _ => 0,
+        };
+        write!(text, "    +{:03x}: {word:08x}  {meaning}", 4 * at).expect("a string");
+        if let Some((reg, slot)) = location.undo.spilled {
+            write!(text, "    ; r{} is in slot {slot}", reg.n()).expect("a string");
+        }
+        if let Some((reg, by)) = location.undo.adjust {
+            write!(text, "    ; r{} is off by {}", reg.n(), by as i32).expect("a string");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Compares with `tests/golden/<name>.txt`, or writes it.
+fn check(name: &str, words: &[u32]) {
+    let mut text = String::new();
+    for (title, options) in [("all()", Options::all()), ("naive()", Options::naive())] {
+        writeln!(text, "# Options::{title}\n").expect("a string");
+        for &word in words {
+            writeln!(text, "{}", translate(options, 0x8000_8010, word)).expect("a string");
+        }
+    }
+    // An address that MOVW alone can make.
+    writeln!(text, "# Options::all(), at a low address\n").expect("a string");
+    for &word in &words[..words.len().min(2)] {
+        writeln!(text, "{}", translate(Options::all(), 0x0000_8010, word)).expect("a string");
+        writeln!(text, "{}", translate(Options::all(), 0x0001_8010, word)).expect("a string");
+    }
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("the directory can be made");
+        std::fs::write(&path, text).expect("the golden file can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    for (line, (found, expected)) in text.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "{name}.txt, line {}: UPDATE_GOLDEN=1 if it is meant to change", line + 1);
+    }
+    assert_eq!(text, expected, "{name}.txt: UPDATE_GOLDEN=1 if it is meant to change");
+}
+
+#[test]
+fn data() {
+    check(
+        "data",
+        &[
+            0xe1a0_100f, // mov r1, pc
+            0x01a0_100f, // moveq r1, pc
+            0xe28f_1010, // add r1, pc, #16
+            0xe24f_1010, // sub r1, pc, #16
+            0xe08f_1002, // add r1, pc, r2
+            0xe08f_1001, // add r1, pc, r1
+            0x009f_1001, // addseq r1, pc, r1
+            0xe1b0_106f, // movs r1, pc, rrx
+            0xe35f_0000, // cmp pc, #0
+            0x131f_0004, // tstne pc, #4
+            0xe0a3_318f, // adc r3, r3, pc, lsl #3
+            0xe082_1003, // add r1, r2, r3
+        ],
+    );
+}
+
+#[test]
+fn memory() {
+    check(
+        "memory",
+        &[
+            0xe59f_1010, // ldr r1, [pc, #16]
+            0x059f_1010, // ldreq r1, [pc, #16]
+            0xe59f_1ffc, // ldr r1, [pc, #4092]
+            0xe59f_1011, // ldr r1, [pc, #17]
+            0xe1cf_21d0, // ldrd r2, [pc, #16]
+            0xe79f_1002, // ldr r1, [pc, r2]
+            0xe58f_1010, // str r1, [pc, #16]
+            0xe582_f000, // str pc, [r2]
+            0xe482_f004, // str pc, [r2], #4
+            0xed9f_0b04, // vldr d0, [pc, #16]
+            0xe4b2_1004, // ldrt r1, [r2], #4
+            0xf5df_f010, // pld [pc, #16]
+            0xf5d1_f010, // pld [r1, #16]
+            0xe192_1f9f, // ldrex r1, [r2]
+        ],
+    );
+}
+
+#[test]
+fn store_multiple() {
+    check(
+        "store_multiple",
+        &[
+            0xe8a2_8003, // stmia r2!, {r0, r1, pc}: the substitute is r3
+            0x18a2_8003, // stmiane
+            0xe92d_d800, // push {fp, ip, lr, pc}: none is left above LR
+            0xe88d_c000, // stmia sp, {lr, pc}
+            0xe8ad_c000, // stmia sp!, {lr, pc}
+            0xe98d_c000, // stmib sp, {lr, pc}
+            0xe9ad_c000, // stmib sp!, {lr, pc}
+            0xe80d_c000, // stmda sp, {lr, pc}
+            0xe82d_c000, // stmda sp!, {lr, pc}
+            0xe90d_c000, // stmdb sp, {lr, pc}
+            0xe90e_c000, // stmdb lr, {lr, pc}: the base is stored
+            0xe88e_8000, // stmia lr, {pc}
+            0xe8c2_6000, // stmia r2, {sp, lr}^
+        ],
+    );
+}
+
+#[test]
+fn indirect() {
+    check(
+        "indirect",
+        &[
+            0xe12f_ff1e, // bx lr
+            0x112f_ff1e, // bxne lr
+            0xe12f_ff33, // blx r3
+            0xe12f_ff3e, // blx lr
+            0xe12f_ff1f, // bx pc
+            0xe1a0_f00e, // mov pc, lr
+            0xe08f_f102, // add pc, pc, r2, lsl #2
+            0x908f_f100, // addls pc, pc, r0, lsl #2
+            0xe49d_f004, // pop {pc}
+            0xe59f_f010, // ldr pc, [pc, #16]
+            0xe792_f103, // ldr pc, [r2, r3, lsl #2]
+            0xe8bd_8010, // pop {r4, pc}
+            0xe89d_a800, // ldm sp, {fp, sp, pc}
+            0xe8bd_c000, // pop {lr, pc}: no register above LR
+            0xe1b0_f00e, // movs pc, lr
+            0xe8fd_8001, // ldm sp!, {r0, pc}^
+        ],
+    );
+}
+
+#[test]
+fn branch() {
+    check(
+        "branch",
+        &[
+            0xea00_0010, // b
+            0x0a00_0010, // beq
+            0xeb00_0010, // bl
+            0x0b00_0010, // bleq
+            0xeaff_fffe, // b .
+            0xfa00_0010, // blx, to Thumb
+        ],
+    );
+}
+
+#[test]
+fn status() {
+    check(
+        "status",
+        &[
+            0xe10f_1000, // mrs r1, cpsr
+            0x010f_1000, // mrseq r1, cpsr
+            0xe14f_1000, // mrs r1, spsr
+            0xe121_f001, // msr cpsr_c, r1
+            0x0121_f001, // msreq cpsr_c, r1
+            0xe128_f001, // msr cpsr_f, r1
+            0xe16f_f001, // msr spsr_fsxc, r1
+            0xe169_f001, // msr spsr_fc, r1
+            0xe321_f0d3, // msr cpsr_c, #0xd3
+            0xf10c_0080, // cpsid i
+            0xf108_0080, // cpsie i
+            0xf10c_00c0, // cpsid if
+            0xf102_0012, // cps #0x12
+            0xf1010000,  // setend le
+        ],
+    );
+}
+
+#[test]
+fn coproc() {
+    check(
+        "coproc",
+        &[
+            0xee1d_1f90, // mrc p15, 0, r1, c13, c0, 4: TPIDRPRW
+            0xee1d_1f70, // TPIDRURO
+            0xee1d_1f50, // TPIDRURW
+            0xee0d_1f90, // mcr TPIDRPRW
+            0xee0d_1f70, // mcr TPIDRURO
+            0xee11_1f10, // mrc SCTLR
+            0x0e03_1f10, // mcreq DACR
+            0xee07_0fba, // CP15DMB
+            0xec51_0f0e, // mrrc p15, 0, r0, r1, c14
+            0xeef1_0a10, // vmrs r0, fpscr
+            0xeef8_0a10, // vmrs r0, fpexc
+            0xee31_0a01, // vadd.f32
+        ],
+    );
+}
+
+#[test]
+fn system() {
+    check(
+        "system",
+        &[
+            0xef00_0000, // svc #0
+            0xe160_0070, // smc #0
+            0xe7f0_00f0, // udf #0
+            0x07f0_00f0, // udfeq #0
+            0xe320_f003, // wfi
+            0xe320_f000, // nop
+            0xf57f_f04f, // dsb sy
+            0xf96d_0513, // srsdb sp!, #0x13
+            0xf8bd_0a00, // rfeia sp!
+            0xe731_f211, // sdiv r1, r1, r2: the real core says whether it has it
+            0xe0e0_0090, // not an instruction, for what has no rule
+        ],
+    );
+}
