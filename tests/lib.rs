@@ -132,7 +132,11 @@ fn boot(machine: Machine, script: &str) -> Result<Transcript> {
     let board = board::find(machine.board())?;
     let mut request = Request { native: machine.native(), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
-    request.overlay.file("lib/reads-user-memory.ko", 0o644, &module::reads_user_memory(&read(&any_module(&project)?)?)?);
+    request.overlay.file(
+        "lib/reads-user-memory.ko",
+        0o644,
+        &module::reads_user_memory(&read(&any_module(&project)?)?)?,
+    );
     let frame = Script::new(&command, &mut request.overlay)?;
     let run = prepare(&project, &request)?;
 
@@ -154,7 +158,7 @@ fn boot(machine: Machine, script: &str) -> Result<Transcript> {
 /// A small module of the kernel's package.
 fn any_module(project: &Project) -> Result<PathBuf> {
     prepare::fetch(project, false)?;
-    let versions = project.build("guests/debian/root/lib/modules");
+    let versions = project.build("guests/debian/tree/lib/modules");
     let found = std::fs::read_dir(&versions).ok().and_then(|mut entries| entries.next()?.ok());
     let version = found.ok_or_else(|| Error::failed(format!("no kernel modules in {}", versions.display())))?;
     Ok(version.path().join("kernel/lib/test_static_key_base.ko"))

@@ -35,7 +35,9 @@ pub fn reads_user_memory(original: &[u8]) -> Result<Vec<u8>> {
     let relocations = file
         .elf_section_table()
         .enumerate()
-        .find(|(_, header)| header.sh_info(LittleEndian) as usize == text.index().0 && header.sh_size(LittleEndian) != 0)
+        .find(|(_, header)| {
+            header.sh_info(LittleEndian) as usize == text.index().0 && header.sh_size(LittleEndian) != 0
+        })
         .map(|(index, _)| index.0)
         .ok_or_else(|| wrong(".init.text has no relocations"))?;
 

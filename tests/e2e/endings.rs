@@ -29,7 +29,7 @@ fn run(board: &str, native: bool, command: &str, limit: Duration) -> (Vec<u8>, R
 #[test]
 fn output_and_status_are_the_commands() {
     let project = Project::find().expect("the project");
-    let busybox = std::fs::read(project.build("guests/debian/root/bin/busybox")).expect("busybox");
+    let busybox = std::fs::read(project.build("guests/debian/tree/bin/busybox")).expect("busybox");
     for native in [true, false] {
         let (output, outcome) = run("cubieboard", native, "head -c 100000 /bin/busybox; exit 42", LIMIT);
         let outcome = outcome.expect("a status");

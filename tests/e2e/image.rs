@@ -19,13 +19,8 @@ fn selftest(name: &str) {
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let board = board::find(name).expect("a board");
     let tree = board.device_tree.map(|t| trees.join(t));
-    let boot = Boot {
-        kernel: &image,
-        initrd: None,
-        append: "spica.selftest",
-        device_tree: tree.as_deref(),
-        icount: false,
-    };
+    let boot =
+        Boot { kernel: &image, initrd: None, append: "spica.selftest", device_tree: tree.as_deref(), icount: false };
     let mut session = Session::start(board, &boot, None, false).expect("QEMU");
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut console = String::new();
@@ -52,8 +47,10 @@ fn kernel(name: &str) {
     let mut request = Request { spica_append: "spica.digest".into(), ..Request::new(board) };
     let script = Script::new("true", &mut request.overlay).expect("a script");
     let run = prepare(&project, &request).expect("a run");
-    let outcome = exec(&run, &script, Duration::from_secs(300), None, false, &mut |_| Ok(Vec::new())).expect("a status");
-    let line = format!("guest debian: kernel of {} bytes in its RAM", std::fs::metadata(&guest.kernel).expect("a file").len());
+    let outcome =
+        exec(&run, &script, Duration::from_secs(300), None, false, &mut |_| Ok(Vec::new())).expect("a status");
+    let line =
+        format!("guest debian: kernel of {} bytes in its RAM", std::fs::metadata(&guest.kernel).expect("a file").len());
     let said = outcome.spica.iter().find(|l| l.starts_with(&line)).unwrap_or_else(|| panic!("{:#?}", outcome.spica));
     assert!(said.ends_with(&format!("SHA-256 {expected}")), "{said}, but the package's file has {expected}");
 }

@@ -92,7 +92,7 @@ pub fn prepare(project: &Project, update: bool) -> Result<Guest> {
         _ => fetch(project, &recipe, requested, &dir)?,
     };
 
-    let root = dir.join("root");
+    let root = dir.join("tree");
     let version = kernel_version(&root)?;
     let initrd = dir.join("initrd.cpio.gz");
     let init = read(&project.source("guests/debian/init"))?;
@@ -144,7 +144,7 @@ fn fetch(project: &Project, recipe: &Recipe, requested: Vec<String>, dir: &Path)
     // The stamp goes first and comes last: whatever happens between, the next run begins anew.
     let stamp = dir.join("packages.toml");
     let _ = fs::remove_file(&stamp);
-    let (root, new) = (dir.join("root"), dir.join("root.new"));
+    let (root, new) = (dir.join("tree"), dir.join("tree.new"));
     remove_dir(&new)?;
     remove_dir(&root)?;
     for file in &files {
