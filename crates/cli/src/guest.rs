@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! packages.toml      the packages with versions and checksums: the stamp; nothing is fetched while it fits guest.toml
-//! root/              the packages, unpacked with dpkg-deb: nothing is installed, no maintainer script runs
-//! initrd.cpio.gz     the initial RAM disk, made from root/ and guests/debian/
+//! tree/              the packages, unpacked with dpkg-deb: nothing is installed, no maintainer script runs
+//! initrd.cpio.gz     the initial RAM disk, made from tree/ and guests/debian/
 //! initrd.stamp       what it was made from
 //! ```
 

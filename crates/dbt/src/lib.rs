@@ -6,7 +6,7 @@
 //! a code-cache address stands for. Direct branches between blocks are linked at their first use and unlinked when
 //! either end goes, or when an interrupt must be delivered at the next block boundary.
 //!
-//! One file per class of instruction under [`rules`], one switch per optimisation in [`Options`]. The layout of the code
+//! One file per class of instruction under `rules`, one switch per optimisation in [`Options`]. The layout of the code
 //! cache is that of [`layout`]: code pages alternate with the vCPU page.
 #![no_std]
 

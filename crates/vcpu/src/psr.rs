@@ -2,7 +2,7 @@
 
 /// Negative, Zero, Carry, oVerflow, and Q.
 pub const NZCVQ: u32 = 0xf800_0000;
-/// IT[1:0] in bits 26:25 and IT[7:2] in bits 15:10.
+/// `IT[1:0]` in bits 26:25 and `IT[7:2]` in bits 15:10.
 pub const IT: u32 = 0x0600_fc00;
 /// Jazelle state.
 pub const J: u32 = 1 << 24;
