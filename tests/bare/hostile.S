@@ -214,7 +214,7 @@ vcpu_page:
     mov r0, #0
     bl use_modes
 4:  next_is 3b
-    again 5f, 6000
+    again 5f, 3000
     b survived
 5:  next_is 3b
     bl mmu_on
@@ -517,7 +517,7 @@ storm:
     ldrne r1, =0x20c50079           @ with the access flag
     mcr p15, 0, r1, c1, c0, 0
     isb
-    again 2b, 12000
+    again 2b, 6000
     b survived
 
 @ 9: a storm of aborts.
@@ -528,7 +528,7 @@ aborts:
 3:  next_is 4f
     ldr r0, =ABSENT
     bx r0
-4:  next_is 3f
+4:  next_is 3b
     again 2b, 12000
     b survived
 
@@ -683,7 +683,7 @@ status:
     lsr r1, r0, #5
     and r1, r1, #0x7f
     orr r4, r4, r1, lsl #5          @ T, F, I, A, E and IT
-    tst r0, #0x1000
+    tst r0, #0x800
     orrne r4, r4, #0x01000000       @ J
     and r1, r0, #31
     cmp r1, #MODE_USR               @ a kernel in Thumb state or with big-endian data is stopped: attacks 22 to 26
@@ -691,13 +691,13 @@ status:
     orr r4, r4, #0xf0000000
     msr spsr_cxsf, r4
     adr lr, status_landing
-    tst r0, #0x2000
+    tst r0, #0x400
     movseq pc, lr
     push {lr}
     push {r4}
     bne 1f
     nop
-1:  tst r0, #0x4000
+1:  tst r0, #0x200
     msreq cpsr_c, r4
     push {r4}
     push {lr}
@@ -706,7 +706,7 @@ status:
     stm sp, {r1, r4}
     rfeia sp
 3:  next_is 3b
-    again 2b, 32768
+    again 2b, 8192
     b survived
 status_landing:
     nop
@@ -742,7 +742,7 @@ much_code:
 @ 15: a loop that rewrites itself, and the code before and behind it.
 rewriting:
     mov r4, #0
-    ldr r5, =20000
+    ldr r5, =5000
 1:  adr r1, 2f
     ldr r2, =0xe2800000             @ ADD r0, r0, #n
     and r3, r4, #15

@@ -19,8 +19,10 @@ use spica_tests::Machine;
 
 /// Where the runtime has its parameters, in bytes from the start of the image.
 const PARAMETERS: usize = 0x34;
-/// The guest's memory, of which its code expects a few megabytes.
-const MEMORY: &str = "64M";
+/// The guest's memory: all that its code expects.
+const MEMORY: &str = "16M";
+/// How long Spica may take to answer the escape key.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a guest is built from.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct Outcome {
     pub spica: Vec<String>,
     /// Whether the machine came to an end before the time was up: Spica halted the board, or the board is off.
     pub ended: bool,
+    /// Whether Spica, when the time was up, answered the escape key with its report.
+    pub answered: bool,
 }
 
 impl Outcome {
@@ -49,6 +53,12 @@ impl Outcome {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.spica.iter().rev().find_map(|line| line.strip_prefix("guest guest: "))
+    }
+
+    /// Whether Spica itself failed.
+    #[must_use]
+    pub fn panicked(&self) -> bool {
+        self.spica.iter().any(|line| line.starts_with("panic"))
     }
 
     /// The end of all that was said, for a failed test to show.
@@ -62,7 +72,7 @@ impl Outcome {
     }
 }
 
-/// Builds a guest and runs it for at most `timeout`.
+/// Builds a guest and runs it for at most `timeout`; if it is still running then, Spica is asked for its report.
 ///
 /// # Errors
 /// If it cannot be built, or the board not be started.
@@ -97,15 +107,28 @@ fn run_in(
     };
     let run = prepare(project, &request)?;
     let mut session = Session::start(run.board, &run.boot(), None, false)?;
-    let deadline = Instant::now() + timeout;
+    let mut deadline = Instant::now() + timeout;
+    let mut asked = false;
     let mut outcome = Outcome::default();
     loop {
         match session.next(None, Some(deadline))? {
             Event::Guest(bytes) => outcome.guest.push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),
             Event::Spica(line) if line == spica::HALTED => outcome.ended = true,
-            Event::Spica(line) => outcome.spica.push(line),
+            Event::Spica(line) => {
+                outcome.answered |= asked && line.ends_with("report, as asked for");
+                // The report's last line.
+                if outcome.answered && line.contains("beyond the guest's RAM") {
+                    return Ok(outcome);
+                }
+                outcome.spica.push(line);
+            }
             Event::Exited(_) => outcome.ended = true,
-            Event::Quiet => return Ok(outcome),
+            Event::Quiet if asked || machine.native() => return Ok(outcome),
+            Event::Quiet => {
+                session.send(&[spica::ESCAPE]);
+                asked = true;
+                deadline = Instant::now() + PATIENCE;
+            }
             Event::Ending(_) | Event::Input(_) => {}
         }
         // A guest that prints without end has shown enough.

@@ -18,6 +18,7 @@ main:
     bl return_state
     bl unprivileged
     bl returns
+    bl into_user
     bl conditions
     pop {r4-r12, pc}
 
@@ -563,6 +564,56 @@ returns:
     pop {pc}
 
     .ltorg
+
+@ From the kernel straight into User mode: by CPS and MSR, which fall through to the next instruction.
+into_user:
+    say "\ninto user"
+    push {lr}
+    cps #MODE_SYS
+    ldr sp, =STACK_SYS
+    ldr lr, =0x12121212
+    cps #MODE_SVC
+    .macro drop instruction:vararg
+    adr lr, 9f
+    push {r4-r12, lr}
+    ldr r0, =user_caller
+    str sp, [r0]
+    pattern
+    \instruction
+    mov r1, sp
+    mov r2, lr
+    cps #MODE_SVC                   @ no effect from here on
+    cpsid aif
+    mrc p15, 0, r3, c1, c0, 0       @ undefined
+    svc #LEAVE
+9:
+    .endm
+    drop cps #MODE_USR
+    drop cpsie if, #MODE_USR
+    drop msr cpsr_c, #MODE_USR
+    mov r4, #MODE_USR
+    mrs r5, cpsr
+    bic r5, r5, #0x1f
+    orr r5, r5, #MODE_USR
+    .macro drop_by reg
+    adr lr, 9f
+    push {r4-r12, lr}
+    ldr r0, =user_caller
+    str sp, [r0]
+    mov r0, #0
+    msr cpsr_c, \reg
+    mov r1, sp
+    mov r2, lr
+    add r0, r0, #1
+    udf #5
+    svc #LEAVE
+9:
+    .endm
+    drop_by r4
+    drop_by r5
+    mrs r0, cpsr
+    show cpsr, r0
+    pop {pc}
 
 @ Branches of every kind, taken and not.
 conditions:

@@ -2,9 +2,14 @@
 //!
 //! *Exact* guests print all that the architecture lets them see; the same file runs on the real machine that Spica's guest
 //! machine is modelled on, and must print the same there.
+//!
+//! *Hostile* guests attack. Whatever they do, Spica goes on, or stops the guest and says why; it never fails itself, and
+//! never falls silent.
 
 #[path = "../bare/mod.rs"]
 mod bare;
+#[path = "../bare/garbage.rs"]
+mod garbage;
 
 use std::time::Duration;
 
@@ -21,7 +26,10 @@ fn run(machine: Machine, guest: &Guest<'_>) -> Outcome {
 /// Runs a guest under Spica and on the machine itself, which must agree.
 #[track_caller]
 fn exact(machine: Machine, name: &str) {
-    let guest = Guest { name, parameters: &[], payload: &[] };
+    // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state: misaligned
+    // accesses cannot be tested there.
+    let no_alignment = u32::from(machine == Machine::VexpressA9);
+    let guest = Guest { name, parameters: &[no_alignment], payload: &[] };
     let real = run(Machine::VirtNative, &guest);
     assert!(real.ended && real.guest.ends_with("\nend\n"), "the test itself fails:\n{}", real.tail());
     let outcome = run(machine, &guest);
@@ -31,6 +39,46 @@ fn exact(machine: Machine, name: &str) {
     assert_eq!(outcome.guest.lines().count(), real.guest.lines().count(), "{name} printed:\n{}", outcome.tail());
     assert!(outcome.reason().is_some_and(|r| r.starts_with("powered off")), "{}", outcome.tail());
 }
+
+/// What has to come of an attack.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The guest gets through all of it, and switches itself off.
+    Survives,
+    /// Spica stops the guest, for a reason that contains this.
+    Stops(&'static str),
+    /// It goes on for ever; Spica answers the escape key.
+    GoesOn,
+    /// Any of these.
+    Any,
+}
+
+/// For an attack that goes on for ever, or may.
+const ENDLESS: Duration = Duration::from_secs(2);
+
+/// Runs attack `number` of `hostile.S`, with two parameters and words for it to execute.
+#[track_caller]
+fn attack(machine: Machine, number: u32, parameters: [u32; 2], payload: &[u32], ending: Ending) -> Outcome {
+    let guest = Guest { name: "hostile", parameters: &[number, parameters[0], parameters[1]], payload };
+    let timeout = if matches!(ending, Ending::GoesOn | Ending::Any) { ENDLESS } else { TIMEOUT };
+    let outcome = bare::run(machine, &guest, timeout).unwrap_or_else(|error| panic!("{machine:?}: {error}"));
+    let what = format!("attack {number} with {parameters:x?}");
+    assert!(!outcome.panicked(), "{what}: Spica failed:\n{}", outcome.tail());
+    let reason = outcome.reason().unwrap_or_default();
+    let survived = outcome.guest.contains("survived") && reason.starts_with("powered off");
+    let as_expected = match ending {
+        Ending::Survives => survived,
+        Ending::Stops(why) => outcome.ended && reason.starts_with("stopped: ") && reason.contains(why),
+        Ending::GoesOn => outcome.answered,
+        Ending::Any => outcome.answered || outcome.ended && !reason.is_empty(),
+    };
+    assert!(as_expected, "{what} should end like this: {ending:?}\n{}", outcome.tail());
+    outcome
+}
+
+const VECTORS: Ending = Ending::Stops("exception vectors fault");
+const THUMB: Ending = Ending::Stops("Thumb");
+const BIG_ENDIAN: Ending = Ending::Stops("big-endian");
 
 macro_rules! boards {
     ($($module:ident: $machine:ident;)*) => { $(
@@ -46,6 +94,100 @@ macro_rules! boards {
             #[test]
             fn modes() {
                 exact(MACHINE, "modes");
+            }
+
+            #[test]
+            fn program_counter() {
+                exact(MACHINE, "pc");
+            }
+
+            #[test]
+            fn mmu() {
+                exact(MACHINE, "mmu");
+            }
+
+            #[test]
+            fn changing_code() {
+                exact(MACHINE, "code");
+            }
+
+            #[test]
+            fn interrupts() {
+                exact(MACHINE, "interrupts");
+            }
+
+            #[test]
+            fn garbage_as_kernel_code() {
+                // Parameter 2: bit 0 turns the MMU on, bit 1 lets registers point into the code cache.
+                for seed in 1..=8 {
+                    attack(MACHINE, 0, [seed, seed & 3], &garbage::words(seed), Ending::Any);
+                }
+            }
+
+            #[test]
+            fn the_code_cache_is_no_way_in() {
+                attack(MACHINE, 1, [0; 2], &[], Ending::Any);
+                attack(MACHINE, 2, [0; 2], &[], Ending::Any);
+                attack(MACHINE, 3, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 3, [1, 0], &[], Ending::Survives);
+                let outcome = attack(MACHINE, 4, [0; 2], &[], Ending::Survives);
+                assert!(outcome.guest.contains("exceptions=00000200"), "{}", outcome.tail());
+            }
+
+            #[test]
+            fn mapping_the_hole() {
+                attack(MACHINE, 5, [0xf600_0000, 0], &[], Ending::Survives);
+                attack(MACHINE, 5, [0xf9f0_0000, 0], &[], Ending::Survives);
+                attack(MACHINE, 5, [0xf800_0000, 0], &[], Ending::Stops("it uses 0xf8000000"));
+            }
+
+            #[test]
+            fn translation_tables() {
+                attack(MACHINE, 6, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 7, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 8, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 18, [0; 2], &[], VECTORS);
+            }
+
+            #[test]
+            fn everything_outside_the_cpu() {
+                attack(MACHINE, 9, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 10, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 11, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 12, [0; 2], &[], Ending::Survives);
+            }
+
+            #[test]
+            fn status_registers() {
+                attack(MACHINE, 13, [0; 2], &[], Ending::Survives);
+            }
+
+            #[test]
+            fn code_without_end() {
+                attack(MACHINE, 14, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 15, [0; 2], &[], Ending::Survives);
+            }
+
+            #[test]
+            fn nothing_goes_on() {
+                attack(MACHINE, 16, [0; 2], &[], VECTORS);
+                for endless in [17, 19, 20, 21] {
+                    attack(MACHINE, endless, [0; 2], &[], Ending::GoesOn);
+                }
+            }
+
+            #[test]
+            fn states_that_are_not_supported() {
+                attack(MACHINE, 22, [0; 2], &[], THUMB);
+                attack(MACHINE, 23, [0; 2], &[], Ending::Survives);
+                attack(MACHINE, 24, [0; 2], &[], BIG_ENDIAN);
+                attack(MACHINE, 25, [0; 2], &[], THUMB);
+                attack(MACHINE, 26, [0; 2], &[], BIG_ENDIAN);
+            }
+
+            #[test]
+            fn user_code() {
+                attack(MACHINE, 27, [0; 2], &[], Ending::Survives);
             }
         }
     )* };

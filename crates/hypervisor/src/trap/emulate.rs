@@ -153,6 +153,10 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
             cpu.cp15.par = match translate(&parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
                 Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
                 Ok(mapping) => mapping.pa.0 & 0xffff_f000,
+                // The only fault that is taken instead of being put into PAR (B3.13.1).
+                Err(fault) if fault.kind == FaultKind::ExternalOnWalk => {
+                    return Err(After::Abort { fsr: fault.fsr(false), far: va });
+                }
                 Err(fault) => {
                     let status = fault.ifsr();
                     (status >> 10 & 1) << 5 | (status & 0xf) << 1 | 1

@@ -18,14 +18,10 @@ pub struct TrapEnv<'a> {
 }
 
 impl TrapEnv<'_> {
-    fn locate(&self, cpu: &Vcpu, va: u32, bytes: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
+    fn locate(&self, cpu: &Vcpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
         let write = kind == AccessKind::Write;
-        let abort = |fault: Fault| Abort { fsr: fault.fsr(write), far: va };
-        if va & (bytes - 1) != 0 && cpu.cp15.sctlr & SCTLR_A != 0 {
-            return Err(abort(Fault::without_descriptor(FaultKind::Alignment)));
-        }
         let mapping = translate(&self.parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged });
-        mapping.map(|mapping| mapping.pa).map_err(abort)
+        mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })
     }
 
     /// Runs `one` for the access, or for each byte of one that crosses a page.
@@ -42,15 +38,24 @@ fn endian(cpu: &Vcpu, value: u32, bytes: u32) -> u32 {
     if cpu.psr & psr::E == 0 { value } else { value.swap_bytes() >> (32 - 8 * bytes) }
 }
 
+/// Alignment goes before everything else (B3.12.4).
+fn check_alignment(cpu: &Vcpu, va: u32, bytes: u32, write: bool) -> Result<(), Abort> {
+    if va & (bytes - 1) != 0 && cpu.cp15.sctlr & SCTLR_A != 0 {
+        return Err(Abort { fsr: Fault::without_descriptor(FaultKind::Alignment).fsr(write), far: va });
+    }
+    Ok(())
+}
+
 fn external(va: u32, write: bool) -> Abort {
     Abort { fsr: Fault::without_descriptor(FaultKind::External).fsr(write), far: va }
 }
 
 impl Env for TrapEnv<'_> {
     fn load(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+        check_alignment(cpu, va, bytes, false)?;
         let mut value = 0;
         Self::split(va, bytes, |va, bytes, shift| {
-            let pa = self.locate(cpu, va, bytes, AccessKind::Read, privileged)?;
+            let pa = self.locate(cpu, va, AccessKind::Read, privileged)?;
             let part = match self.parts.ram.load(pa, bytes) {
                 Some(part) => part,
                 None => {
@@ -67,12 +72,14 @@ impl Env for TrapEnv<'_> {
 
     fn store(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
         let value = endian(cpu, value, bytes);
+        check_alignment(cpu, va, bytes, true)?;
         // The second page of an access that crosses may fault: nothing may have been written then.
         if va & 0xfff > 0x1000 - bytes {
-            self.locate(cpu, va.wrapping_add(bytes - 1), 1, AccessKind::Write, privileged)?;
+            self.locate(cpu, va, AccessKind::Write, privileged)?;
+            self.locate(cpu, va.wrapping_add(bytes - 1) & !0xfff, AccessKind::Write, privileged)?;
         }
         Self::split(va, bytes, |va, bytes, shift| {
-            let pa = self.locate(cpu, va, bytes, AccessKind::Write, privileged)?;
+            let pa = self.locate(cpu, va, AccessKind::Write, privileged)?;
             if self.parts.ram.contains(pa) {
                 if self.parts.shadow.is_code_page(pa) {
                     self.parts.code_changes(pa);

@@ -1,0 +1,686 @@
+@ Code that changes: rewritten, copied, remapped, reached by two addresses; with the maintenance that is due, and no more.
+
+    .include "runtime.inc"
+
+    .equ WINDOW, 0x50000000
+    .equ LEVEL2, TABLES + 0x4000
+    .equ PAGES, 0x40200000          @ RAM for code, one to one as well
+    .equ FLAT, 0x00c0e
+    .equ SCTLR, 0x00c51879
+    .equ MOV_R0, 0xe3a00000         @ MOV r0, #n
+    .equ ADD_R0, 0xe2800000         @ ADD r0, r0, #n
+    .equ BX_LR, 0xe12fff1e
+
+    .macro get reg, name
+    ldr \reg, =\name
+    ldr \reg, [\reg]
+    .endm
+
+    .global main
+main:
+    push {r4-r12, lr}
+    say "\nMMU and caches off"
+    bl rewriting
+    bl own_page
+    bl copies
+    bl map
+    say "\nMMU and caches on"
+    bl rewriting
+    bl own_page
+    bl copies
+    bl aliases
+    bl remapping
+    bl spaces
+    bl boundary
+    bl unmapped
+    bl volatile
+    bl user_code
+    bl toggling
+    pop {r4-r12, pc}
+
+@ Pages for the window: page n of the window is page n of PAGES; all of it flat as well.
+map:
+    push {lr}
+    ldr r0, =TABLES
+    mov r1, #0
+    add r2, r0, #0x4000
+1:  str r1, [r0], #4
+    cmp r0, r2
+    blo 1b
+    ldr r0, =TABLES + 0x1000
+    ldr r1, =0x40000000 + FLAT
+    mov r2, #4
+2:  str r1, [r0], #4
+    add r1, r1, #0x100000
+    subs r2, r2, #1
+    bne 2b
+    ldr r0, =TABLES
+    ldr r1, =UART + 0xc16
+    str r1, [r0, #(UART >> 20) * 4]
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =LEVEL2 + 1
+    str r1, [r0]
+    ldr r0, =LEVEL2
+    ldr r1, =PAGES + 0x43e
+    add r2, r0, #0x400
+3:  str r1, [r0], #4
+    add r1, r1, #0x1000
+    cmp r0, r2
+    blo 3b
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    ldr r0, =TABLES
+    mcr p15, 0, r0, c2, c0, 0
+    mov r0, #0
+    mcr p15, 0, r0, c2, c0, 2
+    bl flush
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    pop {pc}
+
+flush:
+    dsb
+    mov r0, #0
+    mcr p15, 0, r0, c8, c7, 0
+    mcr p15, 0, r0, c7, c5, 0
+    mcr p15, 0, r0, c7, c5, 6
+    dsb
+    isb
+    bx lr
+
+@ What is due after a word at R0 was written (B2.2.9).
+publish:
+    mcr p15, 0, r0, c7, c11, 1
+    dsb
+    mcr p15, 0, r0, c7, c5, 1
+    mcr p15, 0, r0, c7, c5, 7
+    dsb
+    isb
+    bx lr
+
+@ R6 collects what code returns.
+    .macro collect
+    add r6, r0, r6, ror #27
+    .endm
+
+@ A function rewritten again and again, by stores of all kinds.
+rewriting:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+    ldr r4, =PAGES + 0x100
+    ldr r1, =BX_LR
+    str r1, [r4, #4]
+1:  and r2, r5, #0xff
+    ldr r1, =MOV_R0
+    orr r1, r1, r2
+    and r3, r5, #7
+    ldr pc, [pc, r3, lsl #2]
+    nop
+    .word 10f, 11f, 12f, 13f, 14f, 15f, 16f, 17f
+10: str r1, [r4]
+    b 2f
+11: strb r2, [r4]                   @ the rest of the word is as it was
+    b 2f
+12: strh r1, [r4]
+    lsr r1, r1, #16
+    strh r1, [r4, #2]
+    b 2f
+13: ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    b 2f
+14: mov r2, r1
+    ldr r3, =BX_LR
+    strd r2, r3, [r4]
+    b 2f
+15: ldrex r3, [r4]
+    strex r2, r1, [r4]
+    b 2f
+16: strt r1, [r4]
+    b 2f
+17: ldr r2, =BX_LR
+    add r3, r4, #8
+    stmdb r3!, {r1, r2}
+2:  mov r0, r4
+    bl publish
+    mov r0, #0
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #80
+    blo 1b
+    @ Several words, maintained all at once.
+    mov r5, #0
+3:  mov r3, r4
+    ldr r1, =MOV_R0
+    str r1, [r3], #4
+    ldr r1, =ADD_R0
+    orr r1, r1, r5
+    mov r2, #20
+4:  str r1, [r3], #4
+    subs r2, r2, #1
+    bne 4b
+    ldr r1, =BX_LR
+    str r1, [r3]
+    dsb
+    mcr p15, 0, r0, c7, c5, 0       @ all
+    dsb
+    isb
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #20
+    blo 3b
+    show rewritten, r6
+    pop {pc}
+
+@ Code that rewrites what is behind it, in its own page and block.
+own_page:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+1:  adr r4, 2f
+    ldr r1, =MOV_R0
+    and r2, r5, #0xff
+    orr r1, r1, r2
+    str r1, [r4]
+    mov r0, r4
+    mcr p15, 0, r0, c7, c11, 1
+    dsb
+    mcr p15, 0, r0, c7, c5, 1
+    mcr p15, 0, r0, c7, c5, 7
+    dsb
+    isb
+2:  nop
+    collect
+    add r5, r5, #1
+    cmp r5, #100
+    blo 1b
+    @ The code before: the loop's own head.
+    mov r5, #0
+3:  nop
+    collect
+    adr r4, 3b
+    ldr r1, =MOV_R0
+    orr r1, r1, r5
+    stm r4, {r1}
+    mov r0, r4
+    bl publish
+    add r5, r5, #1
+    cmp r5, #100
+    blo 3b
+    show own, r6
+    pop {pc}
+
+@ A function copied to other places, and run there; then the place is used for another one.
+copies:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+1:  tst r5, #1
+    ldreq r1, =sum_of
+    ldrne r1, =product_of
+    ldr r4, =PAGES + 0x8000
+    and r2, r5, #15
+    add r4, r4, r2, lsl #10
+    mov r3, r4
+    mov r2, #16
+2:  ldr r0, [r1], #4
+    str r0, [r3], #4
+    subs r2, r2, #1
+    bne 2b
+    dsb
+    mcr p15, 0, r0, c7, c5, 0
+    mcr p15, 0, r0, c7, c5, 6
+    dsb
+    isb
+    mov r0, r5
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #64
+    blo 1b
+    show copied, r6
+    pop {pc}
+
+    @ Sixteen words each, wherever they are.
+sum_of:
+    push {r4, lr}
+    mov r4, #0
+1:  add r4, r4, r0
+    subs r0, r0, #1
+    bpl 1b
+    add r0, r4, pc
+    adr r4, sum_of
+    sub r0, r0, r4
+    cmp r0, #1000
+    addhi r0, r0, #7
+    pop {r4, pc}
+    .space 24
+product_of:
+    mov r2, lr
+    mov r1, #1
+1:  cmp r0, #1
+    bls 2f
+    mul r1, r0, r1
+    sub r0, r0, #1
+    b 1b
+2:  ldr r0, 3f
+    eor r0, r0, r1
+    bx r2
+3:  .word 0x5a5a5a5a
+    .space 24
+
+@ One page by two addresses: written by one, run by the other; maintenance by either.
+aliases:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+    ldr r4, =WINDOW + 0x3000
+    ldr r7, =PAGES + 0x3000
+    ldr r1, =BX_LR
+    str r1, [r7, #4]
+1:  ldr r1, =MOV_R0
+    orr r1, r1, r5
+    tst r5, #1
+    streq r1, [r7]
+    strne r1, [r4]
+    tst r5, #2
+    moveq r0, r7
+    movne r0, r4
+    bl publish
+    mov r0, #0
+    tst r5, #4
+    blxeq r4
+    blxne r7
+    collect
+    mov r0, #0
+    blx r4                          @ both, before the next
+    collect
+    blx r7
+    collect
+    add r5, r5, #1
+    cmp r5, #96
+    blo 1b
+    show aliased, r6
+    pop {pc}
+
+    .ltorg
+
+    @ The window's page R0 = page R1 of PAGES.
+map_page:
+    ldr r2, =LEVEL2
+    ldr r3, =PAGES + 0x43e
+    add r3, r3, r1, lsl #12
+    str r3, [r2, r0, lsl #2]
+    dsb
+    bx lr
+
+@ One address, other code behind it: called directly, by register, and jumped to from a loop.
+remapping:
+    push {lr}
+    @ Page n of PAGES, from 16 on: return n.
+    ldr r4, =PAGES + 0x10000
+    mov r5, #16
+1:  ldr r1, =MOV_R0
+    orr r1, r1, r5
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    ldr r1, =ADD_R0 + 1             @ at 0x40: a loop of a hundred
+    ldr r2, =0xe3500064
+    ldr r3, =0x3afffffc             @ BLO
+    add r0, r4, #0x40
+    stm r0, {r1, r2, r3}
+    ldr r1, =ADD_R0
+    orr r1, r1, r5
+    ldr r2, =BX_LR
+    str r1, [r0, #12]
+    str r2, [r0, #16]
+    add r4, r4, #0x1000
+    add r5, r5, #1
+    cmp r5, #32
+    blo 1b
+    dsb
+    mcr p15, 0, r0, c7, c5, 0
+    dsb
+    isb
+    mov r6, #0
+    mov r5, #0
+2:  and r1, r5, #15
+    add r1, r1, #16
+    mov r0, #5
+    bl map_page
+    ldr r4, =WINDOW + 0x5000
+    tst r5, #1
+    mcreq p15, 0, r4, c8, c7, 1
+    mcrne p15, 0, r4, c8, c7, 0
+    mcr p15, 0, r4, c7, c5, 6
+    dsb
+    isb
+    blx r4
+    collect
+    bl at_window
+    collect
+    mov r0, #0
+    add r4, r4, #0x40
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #80
+    blo 2b
+    show remapped, r6
+    @ A section over all of it, and back.
+    mov r5, #0
+3:  ldr r0, =TABLES + 0x1400
+    tst r5, #1
+    ldreq r1, =PAGES + FLAT
+    ldrne r1, =LEVEL2 + 1
+    str r1, [r0]
+    dsb
+    ldr r4, =WINDOW + 0x11000
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    mov r0, #0x11
+    mov r1, #0x1e
+    bl map_page
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #16
+    blo 3b
+    show sections, r6
+    mov r0, #0x11
+    mov r1, #0x11
+    bl map_page
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    pop {pc}
+
+at_window:
+    ldr pc, =WINDOW + 0x5000
+
+@ Two address spaces with other code at one address, in pages that are not global.
+spaces:
+    push {lr}
+    ldr r4, =0x40384000
+    ldr r0, =TABLES
+    mov r1, #0
+1:  ldr r2, [r0, r1]
+    str r2, [r4, r1]
+    add r1, r1, #4
+    cmp r1, #0x4000
+    blo 1b
+    ldr r1, =LEVEL2 + 0x400 + 1
+    ldr r2, =0x1400
+    str r1, [r4, r2]
+    ldr r0, =LEVEL2 + 24
+    ldr r1, =PAGES + 0x12000 + 0xc3e
+    str r1, [r0]
+    ldr r0, =LEVEL2 + 0x400 + 24
+    ldr r1, =PAGES + 0x1d000 + 0xc3e
+    str r1, [r0]
+    bl flush
+    mov r5, #0
+    mov r6, #0
+2:  mov r0, #0
+    mcr p15, 0, r0, c13, c0, 1
+    isb
+    tst r5, #1
+    ldreq r0, =TABLES
+    movne r0, r4
+    mcr p15, 0, r0, c2, c0, 0
+    isb
+    and r0, r5, #1
+    add r0, r0, #1
+    mcr p15, 0, r0, c13, c0, 1
+    isb
+    ldr r3, =WINDOW + 0x6000
+    blx r3
+    collect
+    mov r0, #0
+    ldr r3, =WINDOW + 0x6040
+    blx r3
+    collect
+    add r5, r5, #1
+    cmp r5, #40
+    blo 2b
+    ldr r0, =TABLES
+    mcr p15, 0, r0, c2, c0, 0
+    isb
+    mov r0, #0
+    mcr p15, 0, r0, c13, c0, 1
+    isb
+    bl flush
+    show spaces, r6
+    pop {pc}
+
+@ Code across the end of a page, with the second page remapped and unmapped in between.
+boundary:
+    push {lr}
+    @ The first page ends with MOV r0, #1; ADD r0, r0, #2. Second pages n: ADD r0, r0, #n; BX LR
+    ldr r4, =PAGES + 0x7ff8
+    ldr r1, =MOV_R0 + 1
+    ldr r2, =ADD_R0 + 2
+    stm r4, {r1, r2}
+    mov r5, #8
+1:  ldr r4, =PAGES
+    add r4, r4, r5, lsl #12
+    ldr r1, =ADD_R0
+    orr r1, r1, r5
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    add r5, r5, #1
+    cmp r5, #16
+    blo 1b
+    dsb
+    mcr p15, 0, r0, c7, c5, 0
+    dsb
+    isb
+    mov r6, #0
+    mov r5, #0
+2:  and r1, r5, #7
+    add r1, r1, #8
+    mov r0, #8
+    bl map_page
+    ldr r4, =WINDOW + 0x8000
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    sub r4, r4, #8
+    blx r4
+    collect
+    blx r4
+    collect
+    add r5, r5, #1
+    cmp r5, #40
+    blo 2b
+    show boundary, r6
+    @ The second page is gone: the exception comes with the first half done.
+    ldr r0, =LEVEL2 + 32
+    mov r1, #0
+    str r1, [r0]
+    dsb
+    ldr r4, =WINDOW + 0x8000
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    sub r4, r4, #8
+    pattern
+    ldr r4, =WINDOW + 0x7ff8
+    resume_at 3f
+    blx r4
+3:  show r0, r0
+    mov r0, #8
+    mov r1, #9
+    bl map_page
+    ldr r4, =WINDOW + 0x8000
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    sub r4, r4, #8
+    blx r4
+    show r0, r0
+    pop {pc}
+
+@ Code whose page goes and comes back, called directly in between.
+unmapped:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+1:  mov r0, #5
+    mov r1, #17
+    bl map_page
+    ldr r4, =WINDOW + 0x5000
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    bl at_window
+    collect
+    ldr r0, =LEVEL2 + 20
+    tst r5, #1
+    mov r1, #0
+    ldrne r1, =PAGES + 0x43f        @ there, but not to be executed
+    str r1, [r0]
+    dsb
+    mcr p15, 0, r4, c8, c7, 1
+    dsb
+    isb
+    resume_at 2f
+    bl at_window
+    mov r0, #99
+2:  collect
+    add r5, r5, #1
+    cmp r5, #4
+    blo 1b
+    show unmapped, r6
+    pop {pc}
+
+@ A page of code that is rewritten so often that it is worth no protection, with exceptions in its midst.
+volatile:
+    push {lr}
+    mov r6, #0
+    mov r5, #0
+    ldr r4, =PAGES + 0x20000
+1:  ldr r0, =MOV_R0
+    and r2, r5, #0xff
+    orr r0, r0, r2
+    ldr r1, =ADD_R0 + 3
+    ldr r2, =BX_LR
+    stm r4, {r0, r1, r2}
+    mov r0, r4
+    bl publish
+    blx r4
+    collect
+    add r5, r5, #1
+    ldr r0, =600
+    cmp r5, r0
+    blo 1b
+    show volatile, r6
+    @ Code there that stores over itself, and then faults.
+    adr r0, 2f
+    ldm r0, {r0-r3, r7-r10}
+    stm r4, {r0-r3, r7-r10}
+    mov r0, r4
+    bl publish
+    pattern
+    ldr r4, =PAGES + 0x20000
+    ldr r12, =ABSENT
+    mov r5, #0
+    adr r11, 1f                     @ a supervisor call takes LR
+    bx r4
+1:  show r5, r5
+    mov r5, #0
+    adr r11, 1f
+    bx r4
+1:  show r5, r5
+    pop {pc}
+2:  add r5, r5, #1
+    str r5, [r4, #28]               @ behind the return
+    ldr r1, [r12, #4]!
+    add r5, r5, #2
+    svc #3
+    udf #4
+    bx r11
+    nop
+
+@ User code that writes code for itself, in a page from which the kernel has run code.
+user_code:
+    push {lr}
+    bl flush
+    ldr r4, =PAGES + 0x30000
+    ldr r1, =MOV_R0 + 1
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    mov r0, r4
+    bl publish
+    blx r4
+    show kernel, r0
+    user writes_code
+    ldr r4, =PAGES + 0x30000
+    mov r0, #0
+    blx r4
+    show kernel, r0
+    user writes_code
+    pop {pc}
+writes_code:
+    ldr r4, =PAGES + 0x30000
+    mov r5, #7
+1:  ldr r1, =MOV_R0
+    orr r1, r1, r5
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    svc #1                          @ printed; the system would do the maintenance
+    ldr lr, =2f
+    bx r4
+2:  show user, r0
+    subs r5, r5, #3
+    bpl 1b
+    svc #LEAVE
+
+    .ltorg
+
+@ The MMU goes off and on, and with it what an address means.
+toggling:
+    push {lr}
+    @ Where the window is, there is RAM of the real machine but not of ours: so the window moves to RAM.
+    ldr r0, =TABLES + 0x100c
+    ldr r1, =PAGES + FLAT           @ 0x40300000 is PAGES while the MMU is on
+    str r1, [r0]
+    bl flush
+    ldr r4, =0x40311000
+    blx r4
+    show on, r0
+    ldr r0, =SCTLR & ~0x1005
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    ldr r1, =MOV_R0 + 77
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    mov r0, r4
+    bl publish
+    mov r6, #0
+    mov r5, #20
+1:  mov r0, #0
+    blx r4
+    collect
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    mov r0, #0
+    blx r4
+    collect
+    ldr r0, =SCTLR & ~0x1005
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    subs r5, r5, #1
+    bne 1b
+    show toggled, r6
+    pop {pc}
+
+    .ltorg

@@ -1,0 +1,958 @@
+@ Translation: every kind of descriptor, every permission and domain, from both privilege levels; exact fault status.
+
+    .include "runtime.inc"
+
+    .equ WINDOW, 0x50000000         @ sixteen megabytes that the tests map
+    .equ LEVEL2, TABLES + 0x4000    @ second-level tables of 1 KiB
+    .equ SECTION, 0x40200000        @ what they map there: all words are BX LR
+    .equ FLAT, 0x00c0e              @ section, write-back, for all, domain 0
+    .equ SCTLR, 0x00c51879          @ MMU and caches on
+
+    .macro get reg, name
+    ldr \reg, =\name
+    ldr \reg, [\reg]
+    .endm
+
+    .global main
+main:
+    push {r4-r12, lr}
+    ldr r0, =probe_vectors
+    mcr p15, 0, r0, c12, c0, 0
+    ldr r0, =SECTION
+    ldr r1, =0xe12fff1e
+    add r2, r0, #0x100000
+1:  str r1, [r0], #4
+    cmp r0, r2
+    blo 1b
+    bl flat_tables
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    ldr r0, =TABLES | 0x4a
+    bic r0, r0, #0x4a
+    mcr p15, 0, r0, c2, c0, 0
+    mov r0, #0
+    mcr p15, 0, r0, c2, c0, 2
+    bl flush
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+
+    bl permissions
+    bl fuzz
+    bl table_places
+    bl both_tables
+    bl alignment
+    bl transfers
+    bl domains
+    bl remaps
+    bl vectors_by_mmu
+    pop {r4-r12, pc}
+
+@ Memory, and the console.
+flat_tables:
+    ldr r0, =TABLES
+    mov r1, #0
+    add r2, r0, #0x4000
+1:  str r1, [r0], #4
+    cmp r0, r2
+    blo 1b
+    ldr r0, =TABLES + 0x1000
+    ldr r1, =0x40000000 + FLAT
+    str r1, [r0], #4
+    add r1, r1, #0x100000
+    str r1, [r0], #4
+    add r1, r1, #0x100000
+    str r1, [r0], #4
+    add r1, r1, #0x100000
+    str r1, [r0]
+    ldr r0, =TABLES
+    ldr r1, =UART + 0xc16           @ device, never executed
+    str r1, [r0, #(UART >> 20) * 4]
+    ldr r1, =0x0b000000 + 0xc16
+    str r1, [r0, #(0x0b000000 >> 20) * 4]
+    bx lr
+
+@ Nothing in the window.
+clear_window:
+    push {lr}
+    ldr r0, =TABLES + 0x1400
+    mov r1, #0
+    add r2, r0, #64
+1:  str r1, [r0], #4
+    cmp r0, r2
+    blo 1b
+    bl flush
+    pop {pc}
+
+@ All of the TLB and the instruction cache; tables are visible to walks.
+flush:
+    dsb
+    mov r0, #0
+    mcr p15, 0, r0, c8, c7, 0
+    mcr p15, 0, r0, c7, c5, 0
+    mcr p15, 0, r0, c7, c5, 6
+    dsb
+    isb
+    bx lr
+
+@ One access to R0 of kind R1. R0 = 0, or the fault status: bit 31 for a data abort, bit 30 for a prefetch abort. The
+@ fault's address, return address and SPSR go into `sum`.
+    .equ KINDS, 12
+probe:
+    push {r4-r12, lr}
+    mov r4, r0
+    mov r5, r1
+    ldr r6, =probe_sp
+    str sp, [r6]
+    ldr r10, =0xe12fff1e            @ what is stored everywhere
+    add pc, pc, r5, lsl #4
+    nop
+    ldr r9, [r4]
+    b probe_good
+    nop
+    nop
+    str r10, [r4]
+    b probe_good
+    nop
+    nop
+    ldrt r9, [r4]
+    b probe_good
+    nop
+    nop
+    strt r10, [r4]
+    b probe_good
+    nop
+    nop
+    blx r4
+    b probe_good
+    nop
+    nop
+    adr r7, user_load
+    b probe_user
+    nop
+    nop
+    adr r7, user_store
+    b probe_user
+    nop
+    nop
+    mov r7, r4
+    b probe_user
+    nop
+    nop
+    mcr p15, 0, r4, c7, c8, 0
+    b probe_par
+    nop
+    nop
+    mcr p15, 0, r4, c7, c8, 1
+    b probe_par
+    nop
+    nop
+    mcr p15, 0, r4, c7, c8, 2
+    b probe_par
+    nop
+    nop
+    mcr p15, 0, r4, c7, c8, 3
+    b probe_par
+
+probe_par:
+    isb
+    mrc p15, 0, r0, c7, c4, 0
+    tst r0, #1
+    ldreq r1, =0xfffff000           @ attributes are the core's business
+    movne r1, #0x7f
+    and r0, r0, r1
+    orr r0, r0, r0, lsr #12
+    pop {r4-r12, pc}
+
+probe_user:
+    cps #MODE_SYS
+    adr lr, user_end
+    ldr sp, =STACK_SYS
+    cps #MODE_SVC
+    mov r0, #MODE_USR
+    msr spsr_cxsf, r0
+    mov lr, r7
+    movs pc, lr
+user_load:
+    ldr r9, [r4]
+    svc #0
+user_store:
+    str r10, [r4]
+user_end:
+    svc #0
+
+probe_good:
+    mov r0, #0
+    pop {r4-r12, pc}
+
+probe_svc:
+    cpsid aif, #MODE_SVC
+    get sp, probe_sp
+    b probe_good
+
+probe_dabt:
+    mrc p15, 0, r0, c5, c0, 0
+    mrc p15, 0, r1, c6, c0, 0
+    orr r0, r0, #0x80000000
+    b probe_fault
+probe_pabt:
+    mrc p15, 0, r0, c5, c0, 1
+    bic r0, r0, #0xf0               @ reserved (B4.1.96); QEMU has the domain there
+    mrc p15, 0, r1, c6, c0, 2
+    orr r0, r0, #0x40000000
+probe_fault:
+    mrs r2, spsr
+    ldr r3, =sum
+    ldr r4, [r3]
+    add r4, r1, r4, ror #27
+    add r4, lr, r4, ror #27
+    add r4, r2, r4, ror #27
+    str r4, [r3]
+    cpsid aif, #MODE_SVC
+    get sp, probe_sp
+    pop {r4-r12, pc}
+
+    .balign 32
+probe_vectors:
+    b .
+    b on_und
+    b probe_svc
+    b probe_pabt
+    b probe_dabt
+    b .
+    b .
+    b .
+
+@ All kinds of access to R0, two results to a word; then the sum.
+probe_all:
+    push {r4-r8, lr}
+    mov r4, r0
+    mov r5, #0
+1:  mov r0, r4
+    mov r1, r5
+    bl probe
+    bl fold
+    mov r6, r0
+    add r1, r5, #1
+    mov r0, r4
+    bl probe
+    bl fold
+    orr r6, r0, r6, lsl #16
+    show ., r6
+    add r5, r5, #2
+    cmp r5, #KINDS
+    blo 1b
+    get r0, sum
+    show sum, r0
+    pop {r4-r8, pc}
+
+fold:
+    lsr r1, r0, #16
+    orr r0, r0, r1
+    bic r0, r0, #0xff000000
+    bic r0, r0, #0x00ff0000
+    bx lr
+
+    .ltorg
+
+@ Sections, large and small pages with every AP, XN, state of the domain, with and without the access flag. AP = 100 is
+@ reserved. An access flag fault goes before a domain or permission fault (TranslationTableWalkSD, B3.19.6, does what
+@ TranslateAddressV checks afterwards), but not in QEMU: where both are due, there is no test.
+permissions:
+    push {lr}
+    say "\npermissions"
+    mov r4, #0                      @ bits 2:0 AP, 3 XN, 5:4 DACR, 6 AFE, 8:7 size
+1:  and r0, r4, #7
+    cmp r0, #4
+    beq 9f
+    ubfx r0, r4, #4, #2
+    cmp r0, #2
+    beq 9f
+    tst r4, #0x40
+    beq 2f
+    cmp r0, #1
+    bne 9f
+    and r0, r4, #9
+    cmp r0, #8
+    beq 9f
+2:  bl describe
+    @ Domain 3, and the access flag
+    ubfx r0, r4, #4, #2
+    lsl r0, r0, #6
+    orr r0, r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    ldr r0, =SCTLR
+    tst r4, #0x40
+    orrne r0, r0, #1 << 29
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    @ The flat sections have AP = 011: with the access flag, that is access for all, too.
+    bl flush
+    say "\n"
+    show ., r4
+    ldr r0, =WINDOW + 0x3000
+    bl probe_all
+9:  add r4, r4, #1
+    cmp r4, #0x180
+    blo 1b
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    bl flush
+    pop {pc}
+
+@ Puts the descriptors for WINDOW as R4 says, in domain 3.
+describe:
+    ubfx r0, r4, #0, #2             @ AP[1:0]
+    ubfx r1, r4, #2, #1             @ AP[2]
+    ubfx r2, r4, #3, #1             @ XN
+    ldr r3, =TABLES + 0x1400
+    tst r4, #0x180
+    bne 2f
+    @ Section: AP[1:0] at 10, AP[2] at 15, XN at 4, domain at 5
+    ldr r5, =SECTION + 0xe + (3 << 5)
+    orr r5, r5, r0, lsl #10
+    orr r5, r5, r1, lsl #15
+    orr r5, r5, r2, lsl #4
+    str r5, [r3]
+    bx lr
+2:  ldr r5, =LEVEL2 + 1 + (3 << 5)
+    str r5, [r3]
+    ldr r3, =LEVEL2
+    ldr r5, =SECTION + 0xc
+    orr r5, r5, r0, lsl #4
+    orr r5, r5, r1, lsl #9
+    tst r4, #0x80
+    @ Large page: XN at 15. Small: at 0.
+    orrne r5, r5, #1
+    orrne r5, r5, r2, lsl #15
+    orreq r5, r5, #2
+    orreq r5, r5, r2
+    add r2, r3, #64
+3:  str r5, [r3], #4
+    cmp r3, r2
+    blo 3b
+    bx lr
+
+@ Tables of random words, random accesses. What cores differ in is left out: types 11, PXN, large physical addresses, AP =
+@ 100.
+fuzz:
+    push {lr}
+    say "\nfuzz"
+    ldr r11, =60
+1:  ldr r5, =TABLES + 0x1400
+    add r6, r5, #64
+2:  bl random_section
+    str r0, [r5], #4
+    cmp r5, r6
+    blo 2b
+    ldr r5, =LEVEL2
+    add r6, r5, #0x2000
+3:  bl random_page
+    str r0, [r5], #4
+    cmp r5, r6
+    blo 3b
+    bl random
+    bic r0, r0, #15
+    orr r0, r0, #0xd                @ domain 0 client, 1 manager
+    tst r0, #0x10
+    bicne r0, r0, #8                @ or client
+    mcr p15, 0, r0, c3, c0, 0
+    bl flush
+    mov r10, #40
+    mov r9, #0
+4:  bl random
+    bic r6, r0, #0xff000000
+    bic r6, r6, #3
+    orr r6, r6, #WINDOW
+    bl random
+    ubfx r1, r0, #8, #4
+    cmp r1, #KINDS
+    subhs r1, r1, #8
+    mov r0, r6
+    bl probe
+    add r9, r0, r9, ror #27
+    subs r10, r10, #1
+    bne 4b
+    tst r11, #7
+    bne 5f
+    say "\n"
+5:  show ., r9
+    subs r11, r11, #1
+    bne 1b
+    get r0, sum
+    show sum, r0
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    pop {pc}
+
+random:
+    push {r1}
+    ldr r1, =seed
+    ldr r0, [r1]
+    eor r0, r0, r0, lsl #13
+    eor r0, r0, r0, lsr #17
+    eor r0, r0, r0, lsl #5
+    str r0, [r1]
+    pop {r1}
+    bx lr
+
+@ A first-level descriptor: a section, a supersection, a table, nothing.
+random_section:
+    push {lr}
+    bl random
+    and r1, r0, #3
+    cmp r1, #0
+    beq 9f
+    cmp r1, #3
+    beq 9f
+    cmp r1, #2
+    beq 2f
+    @ A table: one of eight. Domain kept, PXN, NS off.
+    ldr r1, =0x1de0
+    and r1, r0, r1
+    and r2, r1, #0x1c00
+    @ Domain 1, which is never closed: a fault of the second level goes before one of the domain (B3.19.6), but not in QEMU.
+    mov r1, #0x20
+    ldr r3, =LEVEL2 + 1
+    tst r0, #0x0f000000             @ now and then a table that is nowhere
+    ldreq r3, =ABSENT + 1
+    orr r0, r3, r1
+    orr r0, r0, r2
+    pop {pc}
+2:  ldr r1, =0x0001ffee             @ TEX, AP, XN, domain, C, B, S, nG
+    orr r1, r1, #0x20000
+    orr r1, r1, #0x08000
+    and r0, r0, r1
+    bl fix_section
+    pop {pc}
+9:  and r0, r0, #0xfffffffc
+    pop {pc}
+
+fix_section:
+    push {lr}
+    ubfx r1, r0, #10, #2
+    tst r0, #0x8000
+    beq 1f
+    cmp r1, #0
+    orreq r0, r0, #0x400
+1:  orr r0, r0, #2
+    mov r3, r0
+    bl random
+    tst r0, #0x700
+    beq 2f
+    ldr r1, =SECTION
+    orr r0, r3, r1
+    pop {pc}
+2:  @ A supersection: sixteen megabytes of RAM, domain 0 by definition
+    bic r0, r3, #0x1e0
+    orr r0, r0, #0x40000
+    orr r0, r0, #0x40000000
+    pop {pc}
+
+@ A second-level descriptor.
+random_page:
+    push {lr}
+    bl random
+    and r1, r0, #3
+    cmp r1, #0
+    beq 9f
+    tst r0, #0x200                  @ AP[2], AP[1:0]
+    beq 1f
+    tst r0, #0x30
+    orreq r0, r0, #0x10
+1:  cmp r1, #1
+    ldreq r1, =0x0000fe3d
+    ldrne r1, =0x000fffff
+    and r0, r0, r1
+    ldr r1, =SECTION
+    orr r0, r0, r1
+    bl large_in_ram
+9:  pop {pc}
+large_in_ram:
+    and r1, r0, #3
+    cmp r1, #1
+    biceq r0, r0, #0x1c0            @ SBZ
+    bx lr
+
+    .ltorg
+
+@ First- and second-level tables that are nowhere: external aborts of the walk.
+table_places:
+    push {lr}
+    say "\ntable places"
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =ABSENT + 1 + (5 << 5)
+    str r1, [r0]
+    bl flush
+    say "\n second"
+    ldr r0, =0x55555555
+    mcr p15, 0, r0, c3, c0, 0
+    isb
+    ldr r0, =WINDOW
+    bl probe_all
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    isb
+    pop {pc}
+
+@ TTBR0 and TTBR1 by TTBCR.N, and the bits that turn either off.
+both_tables:
+    push {lr}
+    say "\nboth tables"
+    bl clear_window
+    @ TTBR1 has the good table, TTBR0 a copy with other mappings below 0x40000000.
+    ldr r0, =TABLES
+    mcr p15, 0, r0, c2, c0, 1
+    ldr r4, =0x40380000
+    mov r1, #0
+    ldr r0, =SECTION + FLAT
+1:  str r0, [r4, r1]
+    add r1, r1, #4
+    cmp r1, #0x1000
+    blo 1b
+    ldr r0, =UART + 0xc16
+    str r0, [r4, #(UART >> 20) * 4]
+    mov r5, #2
+2:  mcr p15, 0, r5, c2, c0, 2
+    isb
+    mcr p15, 0, r4, c2, c0, 0
+    isb
+    bl flush
+    say "\n"
+    show ttbcr, r5
+    ldr r0, =0x01003000
+    mov r1, #0
+    bl probe
+    show ., r0
+    ldr r0, =0x03003000
+    mov r1, #0
+    bl probe
+    show ., r0
+    ldr r0, =0x07f03000
+    mov r1, #1
+    bl probe
+    show ., r0
+    ldr r0, =0x0ff03000
+    mov r1, #2
+    bl probe
+    show ., r0
+    ldr r0, =0x1ff03000
+    mov r1, #4
+    bl probe
+    show ., r0
+    ldr r0, =0x3ff03000
+    mov r1, #5
+    bl probe
+    show ., r0
+    add r5, r5, #1
+    cmp r5, #5                      @ the console is in TTBR0's part up to here
+    blo 2b
+    @ PD0 and PD1 are part of the security extensions, which the real machine here lacks.
+    mov r5, #0
+    ldr r0, =TABLES
+    mcr p15, 0, r0, c2, c0, 0
+    isb
+    mcr p15, 0, r5, c2, c0, 2
+    isb
+    bl flush
+    pop {pc}
+
+@ Misaligned accesses with SCTLR.A off and on; across a page's end.
+alignment:
+    push {lr}
+    say "\nalignment"
+    bl clear_window
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =LEVEL2 + 1
+    str r1, [r0]
+    ldr r0, =LEVEL2
+    ldr r1, =SECTION + 0x43e        @ small page, TEX 001, for all
+    str r1, [r0]
+    mov r1, #0
+    str r1, [r0, #4]
+    bl flush
+    ldr r4, =SCTLR
+    bl misaligned
+    @ On one board QEMU takes SCTLR.A from the wrong bank while user code runs: parameter 0 says so.
+    get r0, parameters
+    cmp r0, #0
+    orreq r4, r4, #2
+    bleq misaligned
+    ldr r0, =SCTLR
+    mcr p15, 0, r0, c1, c0, 0
+    isb
+    pop {pc}
+misaligned:
+    push {lr}
+    mcr p15, 0, r4, c1, c0, 0
+    isb
+    say "\n"
+    show sctlr, r4
+    .irp offset, 0x101, 0x102, 0x103, 0xffd, 0xffe, 0x1001, 0xfff
+    ldr r0, =WINDOW + \offset
+    bl probe_all_data
+    .endr
+    pop {pc}
+probe_all_data:
+    push {r4-r6, lr}
+    mov r4, r0
+    mov r5, #0
+    mov r6, #0
+    ldr r0, =sum
+    mov r1, #0
+    str r1, [r0]
+1:  cmp r5, #4                      @ not executed
+    beq 2f
+    cmp r5, #7
+    beq 2f
+    mov r0, r4
+    mov r1, r5
+    bl probe
+    add r6, r0, r6, ror #27
+2:  add r5, r5, #1
+    cmp r5, #8
+    blo 1b
+    show ., r6
+    get r0, sum
+    show ., r0
+    pop {r4-r6, pc}
+
+@ Multiple and double transfers that fault in the middle: the base is as before, the exception exact.
+transfers:
+    push {lr}
+    say "\ntransfers"
+    ldr r0, =vectors
+    mcr p15, 0, r0, c12, c0, 0
+    isb
+    ldr r12, =WINDOW + 0xff4
+    .macro faulting instruction
+    ldr r10, =WINDOW + 0xff4
+    mov r11, #4
+    \instruction
+    show base, r10
+    .endm
+    faulting "ldm r10, {r0-r3}"
+    faulting "ldm r10!, {r0-r5}"
+    faulting "ldmib r10!, {r0-r2}"
+    faulting "stm r10!, {r0-r5}"
+    faulting "add r10, r10, #32 ; ldmdb r10!, {r0-r3}"
+    faulting "add r10, r10, #32 ; stmda r10, {r0-r3}"
+    faulting "add r10, r10, #12 ; ldr r0, [r10], #4"
+    faulting "ldr r0, [r10, #16]!"
+    faulting "str r0, [r10, #16]!"
+    faulting "str r0, [r10, r11, lsl #3]!"
+    faulting "ldrd r0, r1, [r10, #12]!"
+    faulting "strd r0, r1, [r10, #8]!"
+    faulting "strd r0, r1, [r10, #12]!"
+    faulting "ldrh r0, [r10, #12]!"
+    faulting "ldrsb r0, [r10, #12]!"
+    faulting "add r10, r10, #12 ; ldrex r0, [r10]"
+    faulting "add r10, r10, #12 ; ldrexd r0, r1, [r10]"
+    faulting "add r10, r10, #12 ; ldrt r0, [r10], #4"
+    faulting "add r10, r10, #12 ; strt r0, [r10], r11"
+    faulting "add r10, r10, #12 ; ldrbt r0, [r10], #4"
+    faulting "stm r10, {r0-r3, r13, r14, pc}"
+    faulting "stm r10, {r0-r12, r14, pc}"
+    faulting "stm r10!, {r10, r11, r12, r13, r14, pc}"
+    faulting "stmib r10, {r0-r12, r13, r14, pc}"
+    faulting "str pc, [r10, #16]!"
+    faulting "mov r8, #16 ; str pc, [r10, r8]!"
+    faulting "stm r10, {r0-r3, r13, r14}^"
+    faulting "nop ; srs_at: cps #MODE_ABT ; ldr sp, =WINDOW + 0xffc ; cps #MODE_SVC ; srsia sp!, #MODE_SYS"
+    faulting "add r10, r10, #8 ; resume_at 88f ; rfeia r10! ; 88: nop"
+    faulting "resume_at 88f ; ldm r10!, {r0-r3, pc} ; 88: nop"
+    faulting "add r10, r10, #12 ; resume_at 88f ; ldm r10!, {r0-r3, pc}^ ; 88: nop"
+    faulting "resume_at 88f ; ldr pc, [r10, #16]! ; 88: nop"
+    faulting "add r10, r10, #0x1000 ; resume_at 88f ; bx r10 ; 88: nop"
+    faulting "ldr r9, =WINDOW + 0xffc ; mov lr, #0 ; blx r9"
+    show lr, lr
+    bl set_abt_stack
+    @ The same from user code, natively.
+    user user_transfers
+    user user_thumb_transfers + 1
+    ldr r0, =probe_vectors
+    mcr p15, 0, r0, c12, c0, 0
+    isb
+    pop {pc}
+set_abt_stack:
+    cps #MODE_ABT
+    ldr sp, =STACK_ABT
+    cps #MODE_SVC
+    bx lr
+
+user_transfers:
+    ldr r10, =WINDOW + 0xff4
+    ldm r10!, {r0-r5}
+    stm r10!, {r0-r5}
+    ldr r0, [r10, #16]!
+    strd r0, r1, [r10, #12]!
+    add r10, r10, #12
+    ldrt r0, [r10], #4
+    ldrex r0, [r10]
+    resume_at 1f
+    ldr pc, [r10, #16]
+1:  resume_at 1f
+    add r10, r10, #0x1000
+    bx r10
+1:  svc #LEAVE
+    .ltorg
+    .thumb
+user_thumb_transfers:
+    .macro after label
+    ldr r0, =resume
+    ldr r1, =\label + 1
+    str r1, [r0]
+    .endm
+    ldr r2, =WINDOW + 0xff4
+    after 1f
+    ldm r2!, {r3-r7}
+1:  after 1f
+    cmp r0, r0
+    itt eq
+    ldreq r3, [r2, #12]
+    moveq r4, #1
+1:  after 1f
+    ldr.w r3, [r2, #14]
+1:  after 1f
+    tbb [r2, r2]
+1:  after 1f
+    strd r3, r4, [r2, #12]!
+1:  svc #LEAVE
+    .ltorg
+    .arm
+    .balign 4
+
+@ Access to a domain opened and closed, as an operating system does around its copies to and from user memory.
+domains:
+    push {lr}
+    say "\ndomains"
+    bl clear_window
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =SECTION + FLAT
+    mov r2, #0
+1:  bic r3, r1, #0x1e0
+    orr r3, r3, r2, lsl #5
+    str r3, [r0, r2, lsl #2]
+    add r2, r2, #1
+    cmp r2, #16
+    blo 1b
+    bl flush
+    ldr r6, =0                      @ results
+    mov r5, #0
+2:  bl random
+    bic r0, r0, #3
+    orr r0, r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    isb
+    mov r4, #15
+3:  ldr r0, =WINDOW + 0x2000
+    add r0, r0, r4, lsl #20
+    and r1, r5, #1
+    bl probe
+    add r6, r0, r6, ror #27
+    ldr r0, =WINDOW + 0x2000
+    add r0, r0, r4, lsl #20
+    and r1, r5, #3
+    add r1, r1, #4
+    bl probe
+    add r6, r0, r6, ror #27
+    subs r4, r4, #1
+    bpl 3b
+    and r0, r5, #7
+    cmp r0, #7
+    bne 4f
+    show ., r6
+4:  add r5, r5, #1
+    cmp r5, #64
+    blo 2b
+    mrc p15, 0, r0, c3, c0, 0
+    show dacr, r0
+    mov r0, #1
+    mcr p15, 0, r0, c3, c0, 0
+    isb
+    get r0, sum
+    show sum, r0
+    pop {pc}
+
+@ One address, one page after the other, with the maintenance that is due: by address, by ASID, all.
+remaps:
+    push {lr}
+    say "\nremaps"
+    bl clear_window
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =LEVEL2 + 1
+    str r1, [r0]
+    @ Page n of the section begins with n.
+    ldr r0, =SECTION
+    mov r1, #0
+1:  str r1, [r0]
+    add r0, r0, #4096
+    add r1, r1, #1
+    cmp r1, #256
+    blo 1b
+    bl flush
+    mov r5, #0
+    mov r6, #0
+2:  ldr r0, =LEVEL2
+    ldr r1, =SECTION + 0x43e
+    orr r1, r1, r5, lsl #12
+    ands r2, r5, #1
+    orrne r1, r1, #0x800            @ not global
+    str r1, [r0, #20]
+    dsb
+    ldr r3, =WINDOW + 0x5000
+    and r2, r5, #3
+    cmp r2, #0
+    mcreq p15, 0, r3, c8, c7, 0
+    cmp r2, #1
+    mcreq p15, 0, r3, c8, c7, 1
+    cmp r2, #2
+    mcreq p15, 0, r3, c8, c7, 3
+    cmp r2, #3
+    mcreq p15, 0, r3, c8, c6, 1
+    mcreq p15, 0, r3, c8, c5, 1
+    dsb
+    isb
+    ldr r0, [r3]
+    add r6, r0, r6, ror #27
+    add r0, r0, #0x1000
+    str r0, [r3, #4]
+    ldr r3, =SECTION
+    add r3, r3, r5, lsl #12
+    ldr r0, [r3, #4]                @ by its own address
+    add r6, r0, r6, ror #27
+    add r5, r5, #1
+    cmp r5, #256
+    blo 2b
+    show ., r6
+    @ Address spaces: one table, two ASIDs, a page that differs.
+    ldr r0, =LEVEL2
+    ldr r1, =SECTION + 0xc3e
+    str r1, [r0, #20]
+    ldr r4, =0x40384000             @ another first-level table
+    ldr r0, =TABLES
+    mov r1, #0
+3:  ldr r2, [r0, r1]
+    str r2, [r4, r1]
+    add r1, r1, #4
+    cmp r1, #0x4000
+    blo 3b
+    ldr r1, =LEVEL2 + 0x400 + 1
+    ldr r2, =0x1400
+    str r1, [r4, r2]
+    ldr r0, =LEVEL2 + 0x400
+    ldr r1, =SECTION + 0xb000 + 0xc3e
+    str r1, [r0, #20]
+    bl flush
+    mov r5, #0
+    mov r6, #0
+4:  mov r0, #0
+    mcr p15, 0, r0, c13, c0, 1
+    isb
+    tst r5, #1
+    ldreq r0, =TABLES
+    movne r0, r4
+    mcr p15, 0, r0, c2, c0, 0
+    isb
+    and r0, r5, #1
+    add r0, r0, #1
+    mcr p15, 0, r0, c13, c0, 1
+    isb
+    ldr r3, =WINDOW + 0x5000
+    ldr r0, [r3]
+    add r6, r0, r6, ror #27
+    add r5, r5, #1
+    cmp r5, #32
+    blo 4b
+    show ., r6
+    ldr r0, =TABLES
+    mcr p15, 0, r0, c2, c0, 0
+    isb
+    mov r0, #0
+    mcr p15, 0, r0, c13, c0, 1
+    bl flush
+    pop {pc}
+
+@ Vectors at VBAR and high, mapped, moved by the MMU, and gone.
+vectors_by_mmu:
+    push {lr}
+    say "\nvectors"
+    @ A page of vectors: SVC returns with R0 = its number.
+    ldr r0, =SECTION + 0x10000
+    mov r1, #1
+1:  ldr r2, =0xe3a00000             @ MOV r0, #number
+    orr r2, r2, r1
+    str r2, [r0, #8]
+    ldr r2, =0xe1b0f00e             @ MOVS pc, lr
+    str r2, [r0, #12]
+    add r0, r0, #0x1000
+    add r1, r1, #1
+    cmp r1, #5
+    blo 1b
+    ldr r0, =TABLES + 0x3ffc        @ 0xfff00000
+    ldr r1, =LEVEL2 + 1
+    str r1, [r0]
+    ldr r0, =LEVEL2 + 0x3c0         @ 0xffff0000
+    ldr r1, =SECTION + 0x10000 + 0x43e
+    str r1, [r0]
+    bl flush
+    ldr r4, =SCTLR + (1 << 13)
+    mcr p15, 0, r4, c1, c0, 0
+    isb
+    svc #0
+    show high, r0
+    ldr r0, =LEVEL2 + 0x3c0
+    ldr r1, =SECTION + 0x12000 + 0x43e
+    str r1, [r0]
+    bl flush
+    svc #0
+    show high, r0
+    ldr r4, =SCTLR
+    mcr p15, 0, r4, c1, c0, 0
+    isb
+    ldr r0, =0xffff0000
+    mcr p15, 0, r0, c12, c0, 0
+    isb
+    svc #0
+    show vbar, r0
+    ldr r0, =SECTION + 0x13000
+    mcr p15, 0, r0, c12, c0, 0
+    isb
+    svc #0
+    show vbar, r0
+    ldr r0, =SECTION + 0x10000
+    mcr p15, 0, r0, c12, c0, 0
+    svc #0
+    show vbar, r0
+    @ High vectors in a page that user code could not read.
+    ldr r0, =LEVEL2 + 0x3c0
+    ldr r1, =SECTION + 0x11000 + 0x41e
+    str r1, [r0]
+    bl flush
+    ldr r4, =SCTLR + (1 << 13)
+    mcr p15, 0, r4, c1, c0, 0
+    isb
+    svc #0
+    ldr r4, =SCTLR
+    mcr p15, 0, r4, c1, c0, 0
+    isb
+    show high, r0
+    ldr r0, =vectors
+    mcr p15, 0, r0, c12, c0, 0
+    isb
+    pop {pc}
+
+    .ltorg
+
+    .section .data
+seed:
+    .word 0x2545f491
+sum:
+    .word 0
+probe_sp:
+    .word 0
+    .section .text
