@@ -573,7 +573,7 @@ into_user:
     ldr sp, =STACK_SYS
     ldr lr, =0x12121212
     cps #MODE_SVC
-    .macro drop instruction:vararg
+    .macro drop instruction
     adr lr, 9f
     push {r4-r12, lr}
     ldr r0, =user_caller
@@ -588,9 +588,9 @@ into_user:
     svc #LEAVE
 9:
     .endm
-    drop cps #MODE_USR
-    drop cpsie if, #MODE_USR
-    drop msr cpsr_c, #MODE_USR
+    drop "cps #MODE_USR"
+    drop "cpsie if, #MODE_USR"
+    drop "msr cpsr_c, #MODE_USR"
     mov r4, #MODE_USR
     mrs r5, cpsr
     bic r5, r5, #0x1f
