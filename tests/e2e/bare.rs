@@ -112,11 +112,6 @@ macro_rules! boards {
             }
 
             #[test]
-            fn interrupts() {
-                exact(MACHINE, "interrupts");
-            }
-
-            #[test]
             fn garbage_as_kernel_code() {
                 // Parameter 2: bit 0 turns the MMU on, bit 1 lets registers point into the code cache.
                 for seed in 1..=8 {
