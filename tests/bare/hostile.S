@@ -5,6 +5,8 @@
 
     .include "runtime.inc"
 
+    .equ GICD, 0x08000000
+    .equ GICC, 0x08010000
     .equ HOLE, 0xf6000000
     .equ VCPU_PAGE, 0xf8000000      @ the first page of the code cache; every other page is the same one
     .equ CODE, 0xf8001000           @ the first page of code
@@ -55,8 +57,33 @@ attacked_vectors:
     b recovered
     b recovered
     b recovered
+    b interrupted
     b recovered
+
+@ The timer has ended an attempt that does not end by itself.
+interrupted:
+    setend le
+    cpsid aif, #MODE_SVC
+    mov r0, #0
+    mcr p15, 0, r0, c14, c3, 1
+    isb
+    ldr r0, =GICC
+    ldr r1, [r0, #0xc]
+    str r1, [r0, #0x10]
     b recovered
+
+@ The virtual timer's interrupt may come.
+enable_timer:
+    ldr r0, =GICD
+    mov r1, #1
+    str r1, [r0]
+    ldr r2, =1 << 27
+    str r2, [r0, #0x100]
+    ldr r0, =GICC
+    mov r2, #0xff
+    str r2, [r0, #4]
+    str r1, [r0]
+    bx lr
 
 recovered:
     setend le
@@ -806,15 +833,8 @@ spinning:
 
 @ 21: an interrupt that is never served.
 unserved:
-    ldr r0, =0x08000000
+    bl enable_timer
     mov r1, #1
-    str r1, [r0]
-    mvn r2, #0
-    str r2, [r0, #0x100]
-    ldr r0, =0x08010000
-    mov r2, #0xff
-    str r2, [r0, #4]
-    str r1, [r0]
     mov r0, #0
     mcrr p15, 3, r0, r0, c14
     mcr p15, 0, r1, c14, c3, 1
@@ -877,6 +897,81 @@ user_attack:
 4:  bl mmu_on
     b 2b
 
+@ 28: words from the test's generator, executed as user code, a chunk of 8 at a time, in A32 and in T32 by turns. The kernel
+@ is out of its reach.
+user_garbage:
+    bl fill_memory
+    bl identity
+    bl quiet
+    ldr r0, =TABLES                 @ devices, and 0x400, 0x401, 0x403: privileged only
+    ldr r1, =0x402
+    mov r2, #0
+1:  orr r3, r1, r2, lsl #20
+    str r3, [r0, r2, lsl #2]
+    add r2, r2, #1
+    cmp r2, #0x400
+    blo 1b
+    add r0, r0, #0x1000
+    ldr r1, =0x40000402
+    str r1, [r0]
+    add r1, r1, #0x100000
+    str r1, [r0, #4]
+    add r1, r1, #0x200000
+    str r1, [r0, #12]
+    bl enable_timer
+    next_is 3f
+2:  get r0, attempts
+    ldr r4, =image_end
+    add r4, r4, r0, lsl #5
+    ldm r4, {r5-r12}
+    ldr r4, =SCRATCH + 0x1000
+    stm r4, {r5-r12}
+    ldr r5, =0xef000001             @ SVC
+    ldr r6, =0xdf00df00
+    tst r0, #1
+    moveq r6, r5
+    str r6, [r4, #32]
+    str r6, [r4, #36]
+    dsb
+    mcr p15, 0, r0, c7, c5, 0
+    mcr p15, 0, r0, c7, c5, 6
+    dsb
+    isb
+    bl mmu_on
+    ldr r0, =5000
+    mcr p15, 0, r0, c14, c3, 0
+    mov r0, #1
+    mcr p15, 0, r0, c14, c3, 1
+    isb
+    cps #MODE_SYS
+    ldr sp, =SCRATCH + 0x5000
+    mov lr, r4
+    cps #MODE_SVC
+    get r0, attempts
+    mov r1, #MODE_USR
+    tst r0, #1
+    orrne r1, r1, #0x20
+    tst r0, #0x40
+    orrne r1, r1, #0x200            @ big-endian data
+    msr spsr_cxsf, r1
+    mov lr, r4
+    ldr r0, =SCRATCH + 0x2000
+    mov r1, r0
+    ldr r2, =SCRATCH + 0x2800
+    mov r3, #4
+    ldr r5, =CODE + 0x100
+    ldr r6, =VCPU_PAGE
+    ldr r7, =HOLE
+    mvn r8, #0
+    mov r9, #64
+    ldr r10, =SCRATCH + 0x3000
+    ldr r11, =0x80000000
+    mov r12, r2
+    movs pc, lr
+3:  next_is 3b
+    again 2b, 1500
+    b survived
+
 ua_1: svc #1
 ua_2: svc #2
     svc #3
@@ -888,7 +983,8 @@ ua_7: add r0, r0, #1
     bx r0
 ua_8: .word 0xe320f004              @ SEV
     wfe
-    svc #0
+    adr r2, ua_7 + 2                @ a misaligned branch
+    bx r2
 ua_9: .word 0xec510f0e
     svc #0
 ua_10: mrc p15, 0, r0, c13, c0, 3
@@ -931,7 +1027,7 @@ attacks:
     .word garbage, vcpu_page, wild_distance, hole, calls, map_hole, tables, table_places
     .word storm, aborts, firmware, devices, coprocessors, status, much_code, rewriting
     .word no_vectors, looping_vectors, nothing_mapped, asleep, spinning, unserved
-    .word thumb, bxj, big, thumb_exceptions, big_exceptions, user_attack
+    .word thumb, bxj, big, thumb_exceptions, big_exceptions, user_attack, user_garbage
 user_attacks:
     .word ua_1, ua_2, ua_3, ua_4, ua_5, ua_6, ua_7, ua_8, ua_9, ua_10, ua_11, ua_12
 continue:

@@ -112,6 +112,11 @@ macro_rules! boards {
             }
 
             #[test]
+            fn vector_registers() {
+                exact(MACHINE, "vfp");
+            }
+
+            #[test]
             fn garbage_as_kernel_code() {
                 // Parameter 2: bit 0 turns the MMU on, bit 1 lets registers point into the code cache.
                 for seed in 1..=8 {
@@ -183,6 +188,9 @@ macro_rules! boards {
             #[test]
             fn user_code() {
                 attack(MACHINE, 27, [0; 2], &[], Ending::Survives);
+                for seed in 1..=2 {
+                    attack(MACHINE, 28, [0; 2], &garbage::words(seed), Ending::Survives);
+                }
             }
         }
     )* };

@@ -62,7 +62,7 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                     Some(resume) => resume,
                     None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
                 },
-                Fill::Hole(_) => in_hole(vm, host, world, far, write),
+                Fill::Hole(pa) => in_hole(vm, host, world, pa, far, write),
                 Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
@@ -114,7 +114,7 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
 
 /// A load or store to where Spica lives, which the guest's tables allow: what they map there is reached by emulation,
 /// however slow, or not at all.
-fn in_hole(vm: &mut Vm, host: &mut Host, world: World, far: u32, write: bool) -> Resume {
+fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, write: bool) -> Resume {
     let pc = vm.context.cpu.pc;
     let resume = match world {
         World::User => emulate_user_access(vm, host, pc),
@@ -125,7 +125,13 @@ fn in_hole(vm: &mut Vm, host: &mut Host, world: World, far: u32, write: bool) ->
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
             .then(|| emulate_access(vm, host, CachePc(pc), far, write)),
     };
-    resume.unwrap_or(Resume::Stop(Stop::HoleMapped(GuestVa(far))))
+    match resume {
+        Some(resume) => resume,
+        None if vm.parts.ram.contains(pa) || vm.parts.machine.has_device(pa) => {
+            Resume::Stop(Stop::HoleMapped(GuestVa(far)))
+        }
+        None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
+    }
 }
 
 /// A load or store of user code that reached a device. `None` if it is not one of A32's: an external abort is then what
@@ -209,6 +215,8 @@ pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
     match status(fsr) {
         // BKPT in user code (C3.1): no debugger of ours set it.
         DEBUG_EVENT => deliver(vm, DEBUG_EVENT, pc),
+        // A branch of A32 code to an odd half-word, UNPREDICTABLE (A2.3.1), aborts on some cores.
+        ALIGNMENT => deliver(vm, ALIGNMENT, far),
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => match fill(vm, View::User, GuestVa(far), AccessKind::Fetch) {
             Fill::Mapped => {
