@@ -8,8 +8,8 @@
     .equ GICD, 0x08000000
     .equ GICC, 0x08010000
     .equ HOLE, 0xf6000000
-    .equ VCPU_PAGE, 0xf8000000      @ the first page of the code cache; every other page is the same one
-    .equ CODE, 0xf8001000           @ the first page of code
+    .equ VCPU_PAGE, 0xf1800000      @ the first page of the code cache; every other page is the same one
+    .equ CODE, 0xf1801000           @ the first page of code
 
     @ Where the next attempt begins if an exception ends this one.
     .macro next_is label
@@ -410,10 +410,10 @@ tables:
     add r5, r5, #1
     cmp r5, #4096
     blo 1b
-    @ Nothing at the code cache's address: that ends the machine (attack 5).
-    ldr r1, =TABLES + 0xf80 * 4
+    @ Nothing at the addresses of code cache and return mirror: that ends the machine (attack 5).
+    ldr r1, =TABLES + 0xf18 * 4
     mov r0, #0
-    mov r5, #16
+    mov r5, #0x30
 9:  str r0, [r1], #4
     subs r5, r5, #1
     bne 9b
@@ -1042,10 +1042,10 @@ seed:
     .word 0x2545f491
 values:
     .word 0, -1, 1, 0x10, 0x13, 0x1d3, 0x1f, 0x80000000
-    .word 0x40010020, 0xf8001000, 0xf8001100, 0xf6000000, 0xfffffffc, 4, 0x40200000, 0x3f
+    .word 0x40010020, 0xf1801000, 0xf1801100, 0xf6000000, 0xfffffffc, 4, 0x40200000, 0x3f
 places:
     .word 0, 0x08000000, 0x09000000, 0x0b000000, TABLES, TABLES + 0x1000, 0x40000000, 0x43ffc000
-    .word 0x44000000, 0x7fffc000, 0xffffc000, 0xf8000000, 0xf6000000, 0x0a000000, SCRATCH, 0x80000000
+    .word 0x44000000, 0x7fffc000, 0xffffc000, 0xf1800000, 0xf6000000, 0x0a000000, SCRATCH, 0x80000000
 firmware_bases:
     .word 0x84000000, 0xc4000000, 0x80000000, 0x82000000, 0, 0xffffffc0, 0x86000000, 0xbf00ff00
 device_bases:

@@ -138,7 +138,8 @@ macro_rules! boards {
             fn mapping_the_hole() {
                 attack(MACHINE, 5, [0xf600_0000, 0], &[], Ending::Survives);
                 attack(MACHINE, 5, [0xf9f0_0000, 0], &[], Ending::Survives);
-                attack(MACHINE, 5, [0xf800_0000, 0], &[], Ending::Stops("it uses 0xf8000000"));
+                attack(MACHINE, 5, [0xf180_0000, 0], &[], Ending::Stops("it uses 0xf1800000"));
+                attack(MACHINE, 5, [0xf300_0000, 0], &[], Ending::Stops("it uses 0xf3000000"));
             }
 
             #[test]

@@ -55,6 +55,10 @@ pub fn translate(
 ) -> usize {
     let mut pc = entry;
     let mut count = 0;
+    emitter.begin(entry);
+    if emitter.mirror_of(entry).is_some() {
+        rules::landing(emitter);
+    }
     loop {
         emitter.begin(pc);
         let decoded = spica_isa::decode(fetch(pc));

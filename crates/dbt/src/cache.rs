@@ -13,12 +13,13 @@ use crate::emit::{Emitter, ROOM};
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::options::Options;
+use crate::return_mirror::{self, ReturnMirror};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_isa::{Cond, asm};
+use spica_isa::{Cond, Reg, asm};
 
 /// The memory of the code pages.
 pub trait CodeMemory {
@@ -26,6 +27,14 @@ pub trait CodeMemory {
     fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS];
     /// Makes words `first..first + words` of a page, just written, visible to instruction fetches (B2.2.9).
     fn publish(&mut self, page: u32, first: usize, words: usize);
+    /// The words of page `page` of the return mirror's memory.
+    fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS];
+    /// The same as [`CodeMemory::publish`] for those.
+    fn publish_mirror(&mut self, page: u32, first: usize, words: usize);
+    /// Maps page `page` of that memory at `va`, where nothing is.
+    fn map_mirror(&mut self, va: u32, page: u32);
+    /// Unmaps the page at `va`, or all of them; no processor may remember them.
+    fn unmap_mirror(&mut self, va: Option<u32>);
 }
 
 /// Number of a block. Valid until the next flush.
@@ -94,6 +103,8 @@ pub struct Capacity {
     pub blocks: usize,
     /// Exit records.
     pub exits: usize,
+    /// Pages of the return mirror.
+    pub mirror_pages: u32,
 }
 
 /// See the module's text.
@@ -114,6 +125,7 @@ pub struct Translator {
     mapped: BTreeSet<(u32, u32)>,
     /// Where indirect branches look first.
     pub jump_cache: JumpCache,
+    mirror: ReturnMirror,
     version: u32,
     stats: Stats,
 }
@@ -140,6 +152,10 @@ impl Translator {
             by_page: BTreeMap::new(),
             mapped: BTreeSet::new(),
             jump_cache: JumpCache::new(),
+            mirror: ReturnMirror::new(
+                layout.mirror.filter(|_| options.indirect && options.return_mirror),
+                capacity.mirror_pages,
+            ),
             version: 0,
             stats: Stats::default(),
         }
@@ -170,6 +186,7 @@ impl Translator {
             + self.exits.capacity() * size_of::<Exit>()
             + self.buckets.capacity() * size_of::<u32>()
             + crate::jump_cache::ENTRIES * size_of::<Entry>()
+            + self.mirror.bytes()
     }
 
     /// Blocks now in the cache, exits now recorded, code pages in use.
@@ -201,8 +218,33 @@ impl Translator {
     /// Where a block starts.
     #[must_use]
     pub fn entry(&self, id: BlockId) -> CachePc {
+        let landing = self.landing(id);
+        if self.mirror.has(self.blocks[id.0 as usize].va) { landing.wrapping_add(4) } else { landing }
+    }
+
+    /// Where a branch through the return mirror enters a block: before its start, where LR is reloaded.
+    fn landing(&self, id: BlockId) -> CachePc {
         let block = &self.blocks[id.0 as usize];
         self.layout.code_page(block.code_page.into()).wrapping_add(4 * u32::from(block.hot.0))
+    }
+
+    /// The return mirror.
+    #[must_use]
+    pub fn mirror(&self) -> &ReturnMirror {
+        &self.mirror
+    }
+
+    /// Makes branches through the return mirror find a block, if its page is mapped in all address spaces.
+    pub fn land(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
+        let block = &self.blocks[id.0 as usize];
+        if block.global && block.live {
+            self.mirror.set(block.va, self.landing(id), memory);
+        }
+    }
+
+    fn forget_landing(&mut self, id: u32, memory: &mut impl CodeMemory) {
+        let va = self.blocks[id as usize].va;
+        self.mirror.remove(va, memory);
     }
 
     /// Guest address of a block's first instruction.
@@ -229,12 +271,13 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.make_room();
+        self.make_room(memory);
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
         let first_exit = self.exits.len() as u32;
         let base = self.layout.code_page(code_page);
-        let mut emitter = Emitter::new(Some(memory.page(code_page)), base, hot, cold, first_exit, None);
+        let mut emitter =
+            Emitter::new(Some(memory.page(code_page)), base, hot, cold, first_exit, None, self.mirror.window());
         let length = block::translate(&mut emitter, &self.options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u32;
@@ -276,16 +319,16 @@ impl Translator {
     }
 
     /// Sees to it that the last code page has room for a block, and the records too.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, memory: &mut impl CodeMemory) {
         let full = self.blocks.len() == self.capacity.blocks
             || self.exits.len() + crate::emit::MAX_EXITS > self.capacity.exits;
         if full {
-            self.flush();
+            self.flush(memory);
             self.stats.flushes += 1;
         }
         if self.page_starts.is_empty() || self.hot + 2 * ROOM > self.cold {
             if self.page_starts.len() == self.layout.pages as usize {
-                self.flush();
+                self.flush(memory);
                 self.stats.flushes += 1;
             }
             self.page_starts.push(self.blocks.len() as u32);
@@ -295,7 +338,7 @@ impl Translator {
     }
 
     /// Forgets all blocks.
-    pub fn flush(&mut self) {
+    pub fn flush(&mut self, memory: &mut impl CodeMemory) {
         self.blocks.clear();
         self.exits.clear();
         self.buckets.fill(NONE);
@@ -303,6 +346,7 @@ impl Translator {
         self.by_page.clear();
         self.mapped.clear();
         self.jump_cache.clear();
+        self.mirror.clear(memory);
         self.version = self.version.wrapping_add(1);
     }
 
@@ -337,7 +381,7 @@ impl Translator {
         let (_, word) = self.layout.find(pc)?;
         let base = self.layout.code_page(block.code_page.into());
         let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
-        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word));
+        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), self.mirror.window());
         block::translate(&mut emitter, &self.options, block.va, |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }
@@ -402,8 +446,35 @@ impl Translator {
         self.stats.unlinks += 1;
     }
 
-    /// Unlinks all exits of a block, so that the very next one taken traps: an interrupt waits for the end of the block.
-    pub fn unlink_exits(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
+    /// Makes the next way out of a block trap, whichever it is: an interrupt waits for the end of the block.
+    pub fn close(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
+        self.unlink_exits(id, memory);
+        let Some(window) = self.mirror.window() else { return };
+        let block = &self.blocks[id.0 as usize];
+        let (page, first, end) = (u32::from(block.code_page), usize::from(block.hot.0), usize::from(block.hot.1));
+        let mut at = first;
+        while at < end {
+            let word = memory.page(page)[at];
+            if let Some(closed) = return_mirror::closed(word, window) {
+                memory.page(page)[at] = closed;
+                memory.publish(page, at, 1);
+            }
+            at += 1 + crate::trap::literals(word);
+        }
+    }
+
+    /// Undoes [`Self::close`] for the branch through the mirror at `site`. Returns the register with its target.
+    pub fn reopen(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> Option<Reg> {
+        let window = self.mirror.window()?;
+        let (page, at) = self.layout.find(site)?;
+        let (open, target) = return_mirror::reopened(memory.page(page)[at], window)?;
+        memory.page(page)[at] = open;
+        memory.publish(page, at, 1);
+        Some(target)
+    }
+
+    /// Unlinks the exits of a block.
+    fn unlink_exits(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
         let block = self.blocks[id.0 as usize];
         for exit in block.first_exit..block.first_exit + u32::from(block.exit_count) {
             let target = self.exits[exit as usize].linked;
@@ -464,6 +535,7 @@ impl Translator {
         block.live = false;
         let (va, next) = (block.va, block.next_in_bucket);
         self.jump_cache.remove(va.0);
+        self.forget_landing(id, memory);
         let head = bucket(va);
         if self.buckets[head] == id {
             self.buckets[head] = next;
@@ -490,6 +562,7 @@ impl Translator {
             let mut at = self.by_page.get(&(pa, page)).copied().unwrap_or(NONE);
             while at != NONE {
                 self.unlink_incoming(at, memory);
+                self.forget_landing(at, memory);
                 let block = &self.blocks[at as usize];
                 at = block.next_in_page;
                 let va = block.va;
@@ -510,6 +583,7 @@ impl Translator {
             self.unlink_incoming(id, memory);
         }
         self.jump_cache.clear();
+        self.mirror.clear(memory);
     }
 
     /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one

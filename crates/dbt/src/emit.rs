@@ -5,7 +5,7 @@
 //! instruction of a code-cache address (STAR §3.7.1); both must emit exactly the same words.
 
 use crate::block::{Location, Undo};
-use crate::layout::{self, HOT_FIELDS, PAGE_WORDS};
+use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use spica_addr::{CachePc, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
@@ -42,11 +42,13 @@ pub struct Emitter<'a> {
     undo: Undo,
     wanted: Option<usize>,
     found: Option<Location>,
+    mirror: Option<Window>,
 }
 
 impl<'a> Emitter<'a> {
     /// An emitter for the page at `base`, with words `hot..cold` free. `first_exit` is the number that its first exit
-    /// will get. Without a `page` nothing is written; `wanted` is then the word to locate.
+    /// will get. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
+    /// `mirror` where they can.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
         base: CachePc,
@@ -54,6 +56,7 @@ impl<'a> Emitter<'a> {
         cold: usize,
         first_exit: u32,
         wanted: Option<usize>,
+        mirror: Option<Window>,
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
         let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0) };
@@ -69,6 +72,7 @@ impl<'a> Emitter<'a> {
             undo: Undo::NONE,
             wanted,
             found: None,
+            mirror,
         }
     }
 
@@ -95,6 +99,11 @@ impl<'a> Emitter<'a> {
     /// Whether one more guest instruction fits, with the exit behind it.
     pub fn has_room(&self) -> bool {
         self.hot + ROOM <= self.cold && self.exit_count + 2 <= MAX_EXITS
+    }
+
+    /// The return mirror, if code at `pc` has one.
+    pub fn mirror_of(&self, pc: GuestVa) -> Option<Window> {
+        self.mirror.filter(|window| window.contains(pc.0))
     }
 
     /// From now on words belong to the guest instruction at `pc`.

@@ -26,6 +26,34 @@ pub struct Layout {
     pub base: u32,
     /// Number of code pages.
     pub pages: u32,
+    /// Which guest code has a return mirror, and where.
+    pub mirror: Option<Window>,
+}
+
+/// The guest addresses that have a place in the return mirror ([`crate::return_mirror`]), word for word, at a constant
+/// distance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First guest VA.
+    pub start: u32,
+    /// Bytes, whole megabytes.
+    pub size: u32,
+    /// What is added to a guest VA for its place; a modified immediate constant of A32 (A5.2.4).
+    pub distance: u32,
+}
+
+impl Window {
+    /// Whether guest code at `va` has a place in the mirror.
+    #[must_use]
+    pub const fn contains(&self, va: u32) -> bool {
+        va.wrapping_sub(self.start) < self.size
+    }
+
+    /// VA of the mirror's first word.
+    #[must_use]
+    pub const fn base(&self) -> u32 {
+        self.start.wrapping_add(self.distance)
+    }
 }
 
 impl Layout {

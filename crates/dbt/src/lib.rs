@@ -11,6 +11,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod block;
 mod cache;
@@ -18,9 +20,10 @@ mod emit;
 pub mod jump_cache;
 pub mod layout;
 mod options;
+pub mod return_mirror;
 mod rules;
 pub mod trap;
 
 pub use block::{Location, Undo};
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
-pub use options::Options;
+pub use options::{Options, UnknownSwitch};

@@ -1,40 +1,128 @@
 //! Which translation is used for each class of instruction: every optimisation has its switch.
 
-/// The switches. [`Options::naive`] is the translator of STAR §3, where every row of its Table 1 traps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+use core::fmt;
+
+macro_rules! options {
+    ($($(#[doc = $doc:literal])+ $field:ident: $name:literal,)+) => {
+        /// The switches. [`Options::naive`] is the translator of STAR §3, where every row of its Table 1 traps.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct Options {
+            $($(#[doc = $doc])+ pub $field: bool,)+
+            /// The most guest instructions in a block.
+            pub max_block: usize,
+        }
+
+        impl Options {
+            /// The names of all switches, as [`Options::parse`] knows them.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// All on.
+            #[must_use]
+            pub const fn all() -> Options {
+                Options { $($field: true,)+ max_block: 32 }
+            }
+
+            /// All off: STAR's naive translator.
+            #[must_use]
+            pub const fn naive() -> Options {
+                Options { $($field: false,)+ max_block: 32 }
+            }
+
+            /// The switch of that name.
+            pub fn switch(&mut self, name: &str) -> Option<&mut bool> {
+                match name {
+                    $($name => Some(&mut self.$field),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+options! {
     /// Direct branches between blocks are linked (STAR §5.1).
-    pub link: bool,
+    link: "link",
     /// Blocks go on past a conditional branch, which becomes a side exit.
-    pub side_exits: bool,
+    side_exits: "side-exits",
     /// Indirect branches and returns leave their target in the vCPU page for the fast look-up in the trap handler;
     /// else they are interpreted.
-    pub indirect: bool,
+    indirect: "indirect",
+    /// Indirect branches of code that has a return mirror go through it, without a trap. Needs `indirect`.
+    return_mirror: "return-mirror",
     /// Reads of TPIDRPRW and of the SPSR are loads from the vCPU page; user-accessible thread IDs are used directly.
-    pub plain_registers: bool,
+    plain_registers: "plain-registers",
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
     /// change of mode, leaves the cache.
-    pub masks: bool,
-    /// The most guest instructions in a block.
-    pub max_block: usize,
+    masks: "masks",
+}
+
+/// A word of a list of switches that means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownSwitch<'a>(pub &'a str);
+
+impl fmt::Display for UnknownSwitch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is neither `all` nor `naive`, nor + or - before one of:", self.0)?;
+        Options::NAMES.iter().try_for_each(|name| write!(f, " {name}"))
+    }
 }
 
 impl Options {
-    /// All on.
-    #[must_use]
-    pub const fn all() -> Options {
-        Options { link: true, side_exits: true, indirect: true, plain_registers: true, masks: true, max_block: 32 }
-    }
-
-    /// All off: STAR's naive translator.
-    #[must_use]
-    pub const fn naive() -> Options {
-        Options { link: false, side_exits: false, indirect: false, plain_registers: false, masks: false, max_block: 32 }
+    /// Reads a list such as `naive,+link,+masks` or `all,-return-mirror`, from left to right. It starts from all on.
+    ///
+    /// # Errors
+    /// The first word that is none.
+    pub fn parse(list: &str) -> Result<Options, UnknownSwitch<'_>> {
+        let mut options = Options::all();
+        for word in list.split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "all" => options = Options::all(),
+                "naive" => options = Options::naive(),
+                _ => {
+                    let (on, name) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
+                        (Some(name), _) => (true, name),
+                        (_, Some(name)) => (false, name),
+                        _ => return Err(UnknownSwitch(word)),
+                    };
+                    *options.switch(name).ok_or(UnknownSwitch(word))? = on;
+                }
+            }
+        }
+        Ok(options)
     }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options::all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_from_left_to_right() {
+        assert_eq!(Options::parse(""), Ok(Options::all()));
+        assert_eq!(Options::parse("naive"), Ok(Options::naive()));
+        assert_eq!(Options::parse("naive,+link,+masks,-link"), Ok(Options { masks: true, ..Options::naive() }));
+        assert_eq!(Options::parse("-return-mirror"), Ok(Options { return_mirror: false, ..Options::all() }));
+    }
+
+    #[test]
+    fn every_switch_has_a_name() {
+        let mut options = Options::naive();
+        for name in Options::NAMES {
+            *options.switch(name).unwrap() = true;
+        }
+        assert_eq!(options, Options::all());
+    }
+
+    #[test]
+    fn unknown_words_are_named() {
+        assert_eq!(Options::parse("naive,link"), Err(UnknownSwitch("link")));
+        let error = Options::parse("+lnik").unwrap_err();
+        assert!(std::format!("{error}").starts_with("`+lnik` is neither"));
     }
 }

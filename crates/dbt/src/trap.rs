@@ -13,3 +13,16 @@ pub const INDIRECT: u32 = 2;
 pub const EMULATE: u32 = 3;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
+/// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
+/// closed because an interrupt waits for the end of its block. The register holds the target.
+pub const CLOSED: u32 = 0x10;
+
+/// Words of literals behind `word`, if it is an `SVC` of ours.
+pub(crate) const fn literals(word: u32) -> usize {
+    const SVC: u32 = 0xef00_0000;
+    match word.wrapping_sub(SVC) {
+        LINK => 1,
+        EMULATE => EMULATE_LITERALS as usize,
+        _ => 0,
+    }
+}

@@ -15,7 +15,7 @@ use spica_dbt::{BlockId, Capacity, CodeMemory, ExitId, Options, Translator, trap
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use support::{Seed, cases};
 
-const LAYOUT: Layout = Layout { base: 0xa5c3_0000, pages: 4 };
+const LAYOUT: Layout = Layout { base: 0xa5c3_0000, pages: 4, mirror: None };
 const VA: u32 = 0x8000_0000;
 const PA: u32 = 0x4000_0000;
 
@@ -50,6 +50,16 @@ impl CodeMemory for Code {
         let (from, to) = (&self.written[page as usize], &mut self.fetched[page as usize]);
         to[first..first + words].copy_from_slice(&from[first..first + words]);
     }
+
+    fn mirror_page(&mut self, _page: u32) -> &mut [u32; PAGE_WORDS] {
+        unreachable!("no return mirror here")
+    }
+
+    fn publish_mirror(&mut self, _page: u32, _first: usize, _words: usize) {}
+
+    fn map_mirror(&mut self, _va: u32, _page: u32) {}
+
+    fn unmap_mirror(&mut self, _va: Option<u32>) {}
 }
 
 /// A translator with its memory, and guest pages by PA.
@@ -71,7 +81,7 @@ impl Fixture {
 
     /// Room for all that a small test can want.
     fn roomy() -> Fixture {
-        Fixture::new(Options::all(), LAYOUT.pages, Capacity { blocks: 1000, exits: 4000 })
+        Fixture::new(Options::all(), LAYOUT.pages, Capacity { blocks: 1000, exits: 4000, mirror_pages: 0 })
     }
 
     /// Puts guest code at `pa`; the rest of its page is returns.
@@ -193,7 +203,7 @@ fn a_link_is_a_branch_and_unlinking_restores_the_exact_words() {
         }
     }
     assert_eq!(conditions, [0, 14, 14], "one branch for each link, with the guest's condition");
-    f.translator.unlink_exits(from, &mut f.code);
+    f.translator.close(from, &mut f.code);
     assert_eq!(f.snapshot(), before);
     let stats = f.translator.stats();
     assert_eq!((stats.links, stats.unlinks), (3, 3));
@@ -214,7 +224,7 @@ fn a_block_can_link_to_itself() {
     for (exit, _, _) in f.exits(block) {
         assert!(f.link(exit, block));
     }
-    f.translator.unlink_exits(block, &mut f.code);
+    f.translator.close(block, &mut f.code);
     assert_eq!(f.snapshot(), before);
     for (exit, _, _) in f.exits(block) {
         assert!(f.link(exit, block));
@@ -274,7 +284,7 @@ fn unlinking_one_of_many_leaves_the_others_linked() {
             let (exit, _, _) = f.exits(block)[0];
             assert!(f.link(exit, target));
         }
-        f.translator.unlink_exits(from[gone as usize], &mut f.code);
+        f.translator.close(from[gone as usize], &mut f.code);
         for (n, &block) in from.iter().enumerate() {
             let linked = branch_target(f.entry(block), f.word(f.entry(block))) == Some(f.entry(target));
             assert_eq!(linked, n != gone as usize);
@@ -338,13 +348,13 @@ fn links_to_another_page_need_a_global_target() {
     assert!(f.link(exit, to), "within a page, always");
     // The same VA over another PA is another page.
     let other = f.translate(VA + 0x200, PA + 0x7200, false);
-    f.translator.unlink_exits(from, &mut f.code);
+    f.translator.close(from, &mut f.code);
     assert!(!f.link(exit, other));
 }
 
 #[test]
 fn without_the_option_nothing_is_linked() {
-    let mut f = Fixture::new(Options::naive(), LAYOUT.pages, Capacity { blocks: 100, exits: 400 });
+    let mut f = Fixture::new(Options::naive(), LAYOUT.pages, Capacity { blocks: 100, exits: 400, mirror_pages: 0 });
     let blocks = chain(&mut f, true);
     let before = f.snapshot();
     let (exit, _, _) = f.exits(blocks[0])[0];
@@ -391,7 +401,9 @@ fn the_jump_cache_holds_global_blocks_only() {
 #[test]
 fn the_jump_cache_is_cleared_with_the_regime_and_by_a_flush() {
     let mut f = Fixture::roomy();
-    for clear in [|f: &mut Fixture| f.translator.unlink_all(&mut f.code), |f: &mut Fixture| f.translator.flush()] {
+    for clear in
+        [|f: &mut Fixture| f.translator.unlink_all(&mut f.code), |f: &mut Fixture| f.translator.flush(&mut f.code)]
+    {
         let block = f.translate(VA, PA, true);
         f.translator.remember(block);
         assert!(f.translator.jump_cache.get(VA).is_some());
@@ -415,7 +427,7 @@ fn an_empty_jump_cache_answers_nothing_whatever_is_asked() {
         if round == 0 {
             f.unmap_page(VA)
         } else {
-            f.translator.flush()
+            f.translator.flush(&mut f.code)
         }
         if round == 1 {
             assert_eq!(f.translate(VA, PA, true), block);
@@ -439,7 +451,7 @@ fn the_jump_cache_keeps_addresses_apart_that_share_an_entry() {
 
 #[test]
 fn a_full_cache_is_flushed_and_counted() {
-    let few = |blocks, exits, pages| Fixture::new(Options::all(), pages, Capacity { blocks, exits });
+    let few = |blocks, exits, pages| Fixture::new(Options::all(), pages, Capacity { blocks, exits, mirror_pages: 0 });
     // Out of block records; out of exit records; out of code pages.
     for (name, mut f, limit) in
         [("blocks", few(10, 4000, 4), 10), ("exits", few(1000, 40, 4), 1000), ("pages", few(1000, 4000, 1), 1000)]
@@ -588,9 +600,9 @@ impl World {
         let options = Options { max_block: random.pick(&[2, 8, 32]), ..support::generate::options(&mut random) };
         let options = Options { link: true, ..options };
         let capacity = random.pick(&[
-            Capacity { blocks: 25, exits: 1000 },
-            Capacity { blocks: 1000, exits: 100 },
-            Capacity { blocks: 1000, exits: 4000 },
+            Capacity { blocks: 25, exits: 1000, mirror_pages: 0 },
+            Capacity { blocks: 1000, exits: 100, mirror_pages: 0 },
+            Capacity { blocks: 1000, exits: 4000, mirror_pages: 0 },
         ]);
         let pages = 1 + random.below(3);
         let mut world = World {
@@ -736,7 +748,7 @@ impl World {
                     at = self.source_of(exit);
                 }
                 let id = self.blocks[at].id;
-                self.f.translator.unlink_exits(id, &mut self.f.code);
+                self.f.translator.close(id, &mut self.f.code);
                 self.unlink_where(|w, exit, _| w.source_of(exit) == at);
             }
             18 if self.random.one_in(10) => {
@@ -745,7 +757,7 @@ impl World {
                 self.remembered.clear();
             }
             19 if self.random.one_in(30) => {
-                self.f.translator.flush();
+                self.f.translator.flush(&mut self.f.code);
                 self.forget_all();
             }
             _ => {}

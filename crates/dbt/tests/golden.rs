@@ -3,10 +3,13 @@
 //! A change of the code generator shows in review as a change of these files. `UPDATE_GOLDEN=1` writes them anew.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::layout::{Layout, PAGE_WORDS};
+use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::{Capacity, CodeMemory, Options, Translator};
 use std::fmt::Write;
 use std::path::PathBuf;
+
+/// Guest code from here on has a return mirror.
+const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000 };
 
 /// Code memory that only one block is ever put into.
 struct Code(Vec<[u32; PAGE_WORDS]>);
@@ -17,14 +20,24 @@ impl CodeMemory for Code {
     }
 
     fn publish(&mut self, _page: u32, _first: usize, _words: usize) {}
+
+    fn mirror_page(&mut self, _page: u32) -> &mut [u32; PAGE_WORDS] {
+        unreachable!("no return mirror here")
+    }
+
+    fn publish_mirror(&mut self, _page: u32, _first: usize, _words: usize) {}
+
+    fn map_mirror(&mut self, _va: u32, _page: u32) {}
+
+    fn unmap_mirror(&mut self, _va: Option<u32>) {}
 }
 
 /// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
 /// it faults.
 fn translate(options: Options, va: u32, word: u32) -> String {
-    let layout = Layout { base: 0xf000_0000, pages: 1 };
+    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
-    let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64 });
+    let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
     guest[(va as usize & 0xfff) / 4] = word;
     let block = translator.translate(GuestVa(va), GuestPa(va), true, &guest, &mut code);
@@ -69,6 +82,10 @@ fn check(name: &str, words: &[u32]) {
         for &word in words {
             writeln!(text, "{}", translate(options, 0x8000_8010, word)).expect("a string");
         }
+    }
+    writeln!(text, "# Options::all(), code that has a return mirror\n").expect("a string");
+    for &word in words.iter().filter(|_| name == "indirect") {
+        writeln!(text, "{}", translate(Options::all(), 0xc000_8010, word)).expect("a string");
     }
     // An address that MOVW alone can make.
     writeln!(text, "# Options::all(), at a low address\n").expect("a string");

@@ -28,20 +28,23 @@ fn case(lockstep: &mut Lockstep, memory: &mut Memory, seed: u64) -> End {
 fn run(options: impl Fn(&mut Random) -> Options, default_cases: u64) {
     let mut lockstep = Lockstep::new(Options::all());
     let mut memory = Memory::new();
-    let mut whole = 0;
+    let (mut whole, mut mirrored) = (0, false);
     let cases = cases(default_cases);
     for seed in cases.clone() {
-        lockstep.set_options(options(&mut Random::new(!seed)));
+        let options = options(&mut Random::new(!seed));
+        mirrored |= options.indirect && options.return_mirror;
+        lockstep.set_options(options);
         whole += u64::from(case(&mut lockstep, &mut memory, seed) == End::Enough);
     }
-    let Lockstep { faults, interrupts, skipped, strayed, .. } = lockstep;
+    let Lockstep { faults, interrupts, skipped, strayed, landings, .. } = lockstep;
     let count = cases.end - cases.start;
     eprintln!(
-        "{whole} of {count} whole, {faults} faults, {interrupts} interrupts, {skipped} skipped, {strayed} strayed"
+        "{whole} of {count} whole, {faults} faults, {interrupts} interrupts, {skipped} skipped, {strayed} strayed, {landings} landings"
     );
     if count >= default_cases {
         let enough = 9 * count / 10;
         assert!(whole > enough && u64::from(faults.min(interrupts)) > count, "the cases have become too tame");
+        assert!(landings != 0 || !mirrored, "nothing went through the return mirror");
     }
 }
 

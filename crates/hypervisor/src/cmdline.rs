@@ -6,12 +6,16 @@
 //! | `spica.loglevel=L`  | `error`, `warn` (the default), `info` or `debug`              |
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
+//! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
+//! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
 //! Words that do not begin with `spica.` are not for us; others of ours are reported, not obeyed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
+
+use spica_dbt::Options as Translation;
 
 use crate::log::Level;
 
@@ -24,6 +28,10 @@ pub struct Options {
     pub selftest: bool,
     /// Say the SHA-256 of each guest's kernel.
     pub digest: bool,
+    /// What the translator does.
+    pub translation: Translation,
+    /// Say every counter at the end of a guest.
+    pub stats: bool,
     /// Seconds since 1970 at boot.
     pub time: u64,
     /// Words that begin with `spica.` and mean nothing.
@@ -33,7 +41,15 @@ pub struct Options {
 impl Options {
     /// Reads a command line. Of words that contradict each other the last counts.
     pub fn parse(line: &str) -> Self {
-        let mut options = Self { level: Level::Warn, selftest: false, digest: false, time: 0, unknown: Vec::new() };
+        let mut options = Self {
+            level: Level::Warn,
+            selftest: false,
+            digest: false,
+            translation: Translation::all(),
+            stats: false,
+            time: 0,
+            unknown: Vec::new(),
+        };
         for word in line.split_ascii_whitespace() {
             let Some(ours) = word.strip_prefix("spica.") else { continue };
             match ours.split_once('=').unwrap_or((ours, "")) {
@@ -41,6 +57,10 @@ impl Options {
                 ("selftest", "") => options.selftest = true,
                 ("loglevel", name) if Level::named(name).is_some() => {
                     options.level = Level::named(name).unwrap_or(options.level);
+                }
+                ("stats", "") => options.stats = true,
+                ("translation", list) if Translation::parse(list).is_ok() => {
+                    options.translation = Translation::parse(list).unwrap_or_default();
                 }
                 ("digest", "") => options.digest = true,
                 ("time", seconds) if seconds.parse::<u64>().is_ok() => {

@@ -1,8 +1,8 @@
 //! From the bundle to running guests: the hypervisor's main job, once the platform is up.
 
 use spica_bundle::{Bundle, GuestSpec};
-use spica_dbt::Options;
 
+use crate::cmdline::Options;
 use crate::host::Host;
 use crate::memory::{device, home, phys};
 use crate::platform::{BOARD, Platform};
@@ -42,13 +42,13 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     };
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let mut host = Host::new(board, platform.options.time);
-    run_guest(spec, platform.options.digest, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
+    run_guest(spec, &platform.options, &mut host).map_err(|error| alloc::format!("guest {}: {error}", spec.name))
 }
 
-fn run_guest(spec: &GuestSpec<'static>, digest: bool, host: &mut Host) -> Result<(), Problem> {
+fn run_guest(spec: &GuestSpec<'static>, options: &Options, host: &mut Host) -> Result<(), Problem> {
     let text = |error: &dyn core::fmt::Display| alloc::format!("{error}");
-    let (mut vm, image) = Vm::create(spec, Options::all(), Sizes::LINUX, host).map_err(|error| text(&error))?;
-    if digest {
+    let (mut vm, image) = Vm::create(spec, options.translation, Sizes::LINUX, host).map_err(|error| text(&error))?;
+    if options.digest {
         let (kernel, len) = vm.kernel(&image);
         print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
         vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
@@ -58,6 +58,9 @@ fn run_guest(spec: &GuestSpec<'static>, digest: bool, host: &mut Host) -> Result
         let stop = vm.run(host);
         if stop != Stop::Reset {
             report::print(&vm, &stop);
+            if options.stats {
+                report::stats(&vm);
+            }
             return Ok(());
         }
         println!("spica: guest {}: restarted", spec.name);

@@ -1,15 +1,20 @@
 //! Where Spica itself lives in the virtual address space: the *hole*.
 //!
-//! The hole is 64 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
+//! The hole is 136 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
 //! the shadow tables of all guests. Because it is the same everywhere, its entries are global, and a trap from a guest finds its
 //! vectors, its stack, its data and the host's devices without any change of tables.
 //!
 //! | from        | to (excl.)  | what                                                                       |
 //! |-------------|-------------|----------------------------------------------------------------------------|
+//! | 0xF180_0000 | 0xF200_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
+//! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
 //! | 0xF600_0000 | 0xF610_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
-//! | 0xF610_0000 | 0xF750_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
-//! | 0xF800_0000 | 0xF900_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
+//! | 0xF610_0000 | 0xF7D0_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
 //! | 0xF900_0000 | 0xFA00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
+//!
+//! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel whose linear
+//! map begins at 0xC000_0000. At the same distance below the mirror, the code cache stands for 0xBE80_0000 to 0xBF00_0000, the end
+//! of user space there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
 //!
 //! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above its linear map
 //! (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top.
@@ -17,27 +22,32 @@
 //! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a guest's
 //! domain register never opens it.
 
+use spica_dbt::layout::Window;
+
 /// First virtual address of the hole.
-pub const HOLE_START: u32 = 0xf600_0000;
+pub const HOLE_START: u32 = 0xf180_0000;
 /// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
-pub const HOLE_SIZE: u32 = 64 * MEGABYTE;
+pub const HOLE_SIZE: u32 = 136 * MEGABYTE;
 /// First-level entries that make up the hole.
 pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
 
 /// The megabyte that holds the image; the image starts at `link.ld`'s offset into it.
-pub const IMAGE_START: u32 = HOLE_START;
+pub const IMAGE_START: u32 = 0xf600_0000;
 
 /// First virtual address of the pool.
 pub const POOL_START: u32 = 0xf610_0000;
 /// Bytes of the pool: physically contiguous and aligned to 1 MiB.
-pub const POOL_SIZE: u32 = 20 * MEGABYTE;
+pub const POOL_SIZE: u32 = 28 * MEGABYTE;
 /// Bytes at the start of the pool that are the heap of Rust's `alloc`.
 pub const HEAP_SIZE: u32 = 8 * MEGABYTE;
 
 /// First virtual address that the code cache may use.
-pub const CODE_CACHE_START: u32 = 0xf800_0000;
+pub const CODE_CACHE_START: u32 = HOLE_START;
 /// Bytes of virtual address space kept for the code cache.
-pub const CODE_CACHE_SIZE: u32 = 16 * MEGABYTE;
+pub const CODE_CACHE_SIZE: u32 = 8 * MEGABYTE;
+
+/// The return mirror.
+pub const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 * MEGABYTE, distance: 0x3300_0000 };
 
 /// First virtual address of the device windows.
 pub const DEVICES_START: u32 = 0xf900_0000;
@@ -63,8 +73,11 @@ pub const TTBR_WALK: u32 = 0x59;
 pub const MEGABYTE: u32 = 1 << 20;
 
 const _: () = {
-    assert!(POOL_START + POOL_SIZE <= CODE_CACHE_START);
-    assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= DEVICES_START);
+    assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
+    // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
+    assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
+    assert!(MIRROR.base() + MIRROR.size <= IMAGE_START);
+    assert!(POOL_START + POOL_SIZE <= DEVICES_START);
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= HOLE_START + HOLE_SIZE);
     assert!(HEAP_SIZE < POOL_SIZE);
 };

@@ -95,8 +95,12 @@ fn guest_kernel(mark: u32) -> &'static [u8] {
 /// Two virtual machines exist at once, and run one after the other: neither finds anything of the other's in the core, and
 /// each keeps what is its own.
 fn two_guests(platform: &Platform) {
-    const SIZES: Sizes =
-        Sizes { code_pages: 8, capacity: Capacity { blocks: 256, exits: 1024 }, table_bytes: MEGABYTE / 4, spaces: 4 };
+    const SIZES: Sizes = Sizes {
+        code_pages: 8,
+        capacity: Capacity { blocks: 256, exits: 1024, mirror_pages: 8 },
+        table_bytes: MEGABYTE / 4,
+        spaces: 4,
+    };
     space::start_at(home::table(platform.image));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };

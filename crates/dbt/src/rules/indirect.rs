@@ -1,11 +1,16 @@
-//! Indirect branches: the target goes to the vCPU page, a trap looks it up.
+//! Indirect branches: through the return mirror where the code has one, else the target goes to the vCPU page and a trap
+//! looks it up.
 //!
 //! Returns (`BX LR`, `MOV PC, LR`, `LDM {…, PC}`, `LDR PC, [SP], #4`) are ten times as frequent as all other indirect
-//! branches together. The trap handler answers a hit in the jump cache without leaving assembly.
+//! branches together. Through the mirror ([`crate::return_mirror`]) they are: store LR, get the target, add to the PC; then
+//! the branch in the mirror, and the landing. The trap handler answers a hit in the jump cache without leaving assembly.
 
 use super::{Flow, bit, data, emulate, restore, scratch, spill};
+use crate::block::Undo;
 use crate::emit::Emitter;
+use crate::layout::Window;
 use crate::options::Options;
+use crate::return_mirror::{self, LINK_SLOT};
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, DpOp, Mem, MemMultiple, Offset, Op, Operand2, Reg, ShiftType, asm, encode};
 use spica_vcpu::field;
@@ -17,10 +22,38 @@ fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
     if skip.is_none() { Flow::Ends } else { Flow::Continues }
 }
 
+/// The start of every block that has a place in the return mirror: gets LR back. Other entries begin behind it.
+pub fn landing(e: &mut Emitter<'_>) {
+    e.set_undo(Undo::spilled(Reg::LR, LINK_SLOT));
+    e.page_field(true, Cond::Al, Reg::LR, field::spill(LINK_SLOT));
+    e.set_undo(Undo::NONE);
+}
+
+/// Puts the guest's LR away for the landing.
+fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
+    e.page_field(false, cond, Reg::LR, field::spill(LINK_SLOT));
+    e.set_undo(Undo::spilled(Reg::LR, LINK_SLOT));
+}
+
+/// The branch through the mirror to the address in `target`.
+fn reflect(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) -> Flow {
+    e.emit(return_mirror::branch(cond, target, window));
+    if cond == Cond::Al { Flow::Ends } else { Flow::Continues }
+}
+
 /// `BX` and `BLX` to a register.
 pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, rm: Reg, pc: GuestVa) -> Flow {
     if rm.is_pc() || !options.indirect {
         return emulate(e, d, true);
+    }
+    if let Some(window) = e.mirror_of(pc)
+        && !(link && rm == Reg::LR)
+    {
+        if link {
+            e.load_literal(d.cond, Reg::LR, pc.wrapping_add(4).0);
+        }
+        put_link_away(e, d.cond);
+        return reflect(e, d.cond, rm, window);
     }
     let skip = e.begin_skip(d.cond);
     e.page_field(false, Cond::Al, rm, field::TARGET);
@@ -47,6 +80,19 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
         Operand2::Shifted { rm, .. } => used |= bit(rm),
         Operand2::ShiftedByReg { rm, rs, .. } => used |= bit(rm) | bit(rs),
     }
+    if let Some(window) = e.mirror_of(pc)
+        && used & bit(Reg::LR) == 0
+    {
+        put_link_away(e, d.cond);
+        if used & bit(Reg::PC) != 0 {
+            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(8).0);
+        }
+        let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, Reg::LR).op else {
+            return emulate(e, d, true);
+        };
+        e.emit(encode(&Decoded { op: Op::DataProcessing { op, s, rd: Reg::LR, rn, op2 }, ..*d }));
+        return reflect(e, d.cond, Reg::LR, window);
+    }
     let rs = scratch(used);
     let skip = e.begin_skip(d.cond);
     spill(e, Cond::Al, rs);
@@ -69,6 +115,18 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
     if let Offset::Reg { rm, .. } = mem.offset {
         used |= bit(rm);
     }
+    if let Some(window) = e.mirror_of(pc)
+        && used & bit(Reg::LR) == 0
+    {
+        put_link_away(e, d.cond);
+        let mut mem = Mem { rt: Reg::LR, ..mem };
+        if mem.rn.is_pc() {
+            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(8).0);
+            mem.rn = Reg::LR;
+        }
+        e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
+        return reflect(e, d.cond, Reg::LR, window);
+    }
     let rs = scratch(used);
     let skip = e.begin_skip(d.cond);
     spill(e, Cond::Al, rs);
@@ -84,8 +142,18 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
 }
 
 /// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
-pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple) -> Flow {
+pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple, pc: GuestVa) -> Flow {
     let regs = mem.regs & 0x7fff;
+    if let Some(window) = e.mirror_of(pc)
+        && u32::from(regs) & bit(Reg::LR) == 0
+        && mem.rn != Reg::LR
+        && !mem.rn.is_pc()
+    {
+        put_link_away(e, d.cond);
+        let mem = MemMultiple { regs: regs | 1 << Reg::LR.n(), ..mem };
+        e.emit(encode(&Decoded { op: Op::MemMultiple(mem), ..*d }));
+        return reflect(e, d.cond, Reg::LR, window);
+    }
     let free = (0..15).rev().map(Reg::new).find(|r| u32::from(regs) >> r.n() == 0 && *r != mem.rn);
     let Some(rs) = free.filter(|_| options.indirect && !mem.rn.is_pc()) else {
         return emulate(e, d, true);

@@ -11,6 +11,8 @@ mod memory;
 mod status;
 mod store_multiple;
 
+pub use indirect::landing;
+
 use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
@@ -45,7 +47,7 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
         Op::Mem(mem) => memory::single(e, d, mem, pc),
         Op::MemMultiple(mem) if mem.user => emulate(e, d, mem.load && mem.regs & 0x8000 != 0),
         Op::MemMultiple(mem) if mem.regs & 0x8000 == 0 => copy(e, d),
-        Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem),
+        Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem, pc),
         Op::MemMultiple(mem) => store_multiple::translate(e, d, mem, pc),
         Op::Preload { rn, rm } => {
             // A hint: one that would need the PC is dropped (A8.8.126).

@@ -337,12 +337,9 @@ pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
 
 /// Any options.
 pub fn options(random: &mut Random) -> Options {
-    Options {
-        link: random.one_in(2),
-        side_exits: random.one_in(2),
-        indirect: random.one_in(2),
-        plain_registers: random.one_in(2),
-        masks: random.one_in(2),
-        max_block: random.pick(&[1, 2, 3, 8, 32]),
+    let mut options = Options { max_block: random.pick(&[1, 2, 3, 8, 32]), ..Options::naive() };
+    for name in Options::NAMES {
+        *options.switch(name).expect("a name") = random.one_in(2);
     }
+    options
 }

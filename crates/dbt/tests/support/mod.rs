@@ -11,7 +11,8 @@ pub mod generate;
 
 use crate::model::{self, Bus, Event, Fault, Machine, Random, Supervisor};
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window as Mirrored};
+use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::{BlockId, Capacity, CodeMemory, ExitId, Location, Options, Translator, trap};
 use spica_isa::Op;
 use spica_vcpu::cp15::TimerReg;
@@ -29,7 +30,11 @@ pub const DATA_PAGES: u32 = 4;
 /// Guest PA = VA - this, so that a mix-up of the two does not go unseen.
 const VA_TO_PA: u32 = 0x4000_0000;
 /// The code cache, where no guest pointer is likely to point by accident.
-pub const LAYOUT: Layout = Layout { base: 0xa5c3_0000, pages: 16 };
+pub const LAYOUT: Layout = Layout { base: 0xf1c3_0000, pages: 16, mirror: Some(NEAR) };
+/// The return mirror of all of the guest's code that is mapped global: within the reach of a branch, and not.
+const NEAR: Mirrored = Mirrored { start: CODE + PAGE, size: 0x10_0000, distance: 0x7200_0000 };
+const FAR: Mirrored = Mirrored { distance: 0x2500_0000, ..NEAR };
+const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2 };
 
 /// The number of cases a random test runs, from the environment, and the first seed.
 pub fn cases(default: u64) -> std::ops::Range<u64> {
@@ -156,6 +161,9 @@ impl Bus for Memory {
 pub struct Code {
     pub written: Vec<[u32; PAGE_WORDS]>,
     pub fetched: Vec<[u32; PAGE_WORDS]>,
+    /// The pages of the return mirror, written and as they are fetched, and where they are mapped.
+    mirror: Vec<[[u32; PAGE_WORDS]; 2]>,
+    mapped: HashMap<u32, u32>,
 }
 
 /// UDF: what code memory is full of at first.
@@ -164,7 +172,14 @@ const UNUSED: u32 = 0xe7f0_00f0;
 impl Code {
     pub fn new(layout: &Layout) -> Code {
         let pages = vec![[UNUSED; PAGE_WORDS]; layout.pages as usize];
-        Code { written: pages.clone(), fetched: pages }
+        let mirror = vec![[[UNUSED; PAGE_WORDS]; 2]; CAPACITY.mirror_pages as usize];
+        Code { written: pages.clone(), fetched: pages, mirror, mapped: HashMap::new() }
+    }
+
+    /// The word of the return mirror at `pc`.
+    fn mirror_word(&self, pc: u32) -> Option<u32> {
+        let page = *self.mapped.get(&(pc & !0xfff))?;
+        Some(self.mirror[page as usize][1][(pc & 0xfff) as usize / 4])
     }
 }
 
@@ -176,6 +191,26 @@ impl CodeMemory for Code {
     fn publish(&mut self, page: u32, first: usize, words: usize) {
         let page = page as usize;
         self.fetched[page][first..first + words].copy_from_slice(&self.written[page][first..first + words]);
+    }
+
+    fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.mirror[page as usize][0]
+    }
+
+    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+        let [from, to] = &mut self.mirror[page as usize];
+        to[first..first + words].copy_from_slice(&from[first..first + words]);
+    }
+
+    fn map_mirror(&mut self, va: u32, page: u32) {
+        assert_eq!(self.mapped.insert(va, page), None, "mapped already");
+    }
+
+    fn unmap_mirror(&mut self, va: Option<u32>) {
+        match va {
+            Some(va) => assert!(self.mapped.remove(&va).is_some(), "not mapped"),
+            None => self.mapped.clear(),
+        }
     }
 }
 
@@ -339,6 +374,8 @@ pub struct Lockstep {
     pub interrupts: u32,
     /// Exceptions, and sensitive instructions that are not modelled: both guests go on behind them.
     pub skipped: u32,
+    /// Branches that the return mirror led to their block.
+    pub landings: u32,
     /// Branches to where there is no code, or into Thumb state: both guests go on elsewhere.
     pub strayed: u32,
     /// Where the guest's handlers get what they put right.
@@ -346,6 +383,8 @@ pub struct Lockstep {
     window: Window,
     /// Every word executed goes to standard error.
     tracing: bool,
+    /// The return mirror is out of reach of a branch.
+    far: bool,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -353,6 +392,7 @@ enum Next {
     Cache(u32),
     Guest(u32),
     Link(u32, ExitId),
+    Land(u32),
     Branch(u32),
     End(End),
 }
@@ -368,7 +408,7 @@ impl Lockstep {
             machine: Machine { r: [0; 15], pc: 0, psr: 0, vfp: [0; 64], thread: [0; 2], supervisor: None },
             memory: Memory::new(),
             cpu: Vcpu::new(page, CpuId::default()),
-            translator: Translator::new(LAYOUT, options, Capacity { blocks: 1000, exits: 4000 }),
+            translator: Translator::new(LAYOUT, options, CAPACITY),
             code: Code::new(&LAYOUT),
             places: HashMap::new(),
             under_way: false,
@@ -379,16 +419,21 @@ impl Lockstep {
             faults: 0,
             interrupts: 0,
             skipped: 0,
+            landings: 0,
             strayed: 0,
             random: Random::new(0),
             window: Window { start: CODE, words: 96 },
             tracing: std::env::var_os("SPICA_TRACE").is_some(),
+            far: false,
         }
     }
 
     /// Other options; everything is flushed.
     pub fn set_options(&mut self, options: Options) {
-        self.translator = Translator::new(LAYOUT, options, Capacity { blocks: 1000, exits: 4000 });
+        self.far = !self.far;
+        let mirror = Some(if self.far { FAR } else { NEAR });
+        self.translator = Translator::new(Layout { mirror, ..LAYOUT }, options, CAPACITY);
+        self.code = Code::new(&LAYOUT);
         self.places.clear();
     }
 
@@ -396,7 +441,7 @@ impl Lockstep {
     pub fn start(&mut self, reference: Machine, memory: &Memory, window: Window, seed: u64) {
         self.random = Random::new(seed);
         self.window = window;
-        self.translator.flush();
+        self.translator.flush(&mut self.code);
         self.places.clear();
         self.reference = reference;
         self.reference_memory.clone_from(memory);
@@ -513,6 +558,12 @@ impl Lockstep {
 
     fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
         let entry = self.translator.entry(block);
+        let landing = CachePc(entry.0 - 4);
+        if self.translator.mirror().has(GuestVa(va)) {
+            // LR is not the guest's yet: its instruction begins behind it.
+            let location = self.translator.locate(block, landing, words).expect("every word has its place");
+            self.places.insert(landing.0, Place { location, first: false, behind: false });
+        }
         let end = va.wrapping_add(4 * self.translator.length(block) as u32);
         let page_end = (entry.0 & !0xfff) + PAGE;
         let (mut last, mut cold) = (None, false);
@@ -554,9 +605,10 @@ impl Lockstep {
     /// Finds the code-cache address for where the guest goes on.
     fn enter(&mut self, next: Next) -> Result<u32, End> {
         self.leave = None;
+        let landing = matches!(next, Next::Land(_));
         let (pc, exit) = match next {
             Next::Link(pc, exit) => (pc, Some(exit)),
-            Next::Guest(pc) => (pc, None),
+            Next::Guest(pc) | Next::Land(pc) => (pc, None),
             Next::Branch(target) => {
                 if target & 1 != 0 {
                     self.machine.psr |= model::T;
@@ -567,13 +619,13 @@ impl Lockstep {
             }
             Next::Cache(_) | Next::End(_) => unreachable!("not a guest address"),
         };
-        let (mut pc, mut exit) = (pc, exit);
+        let (mut pc, mut exit, mut landing) = (pc, exit, landing);
         if self.machine.psr & model::T != 0 || !Memory::is_code(pc) {
             if let Some(end) = self.boundary(pc) {
                 return Err(end);
             }
             self.strayed += 1;
-            (pc, exit) = (self.window.address(&mut self.random), None);
+            (pc, exit, landing) = (self.window.address(&mut self.random), None, false);
             self.reference.pc = pc;
             self.reference.psr &= !model::T;
             self.machine.psr &= !model::T;
@@ -583,6 +635,9 @@ impl Lockstep {
         if let (Some(exit), true) = (exit, version == self.translator.version()) {
             self.translator.link(exit, block, &mut self.code);
         }
+        if landing {
+            self.translator.land(block, &mut self.code);
+        }
         self.translator.remember(block);
         Ok(self.translator.entry(block).0)
     }
@@ -590,6 +645,9 @@ impl Lockstep {
     /// Executes one word of translated code.
     fn execute(&mut self, disturb: bool) -> Next {
         let pc = CachePc(self.machine.pc);
+        if LAYOUT.find(pc).is_none() {
+            return self.reflected(disturb);
+        }
         let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
         if place.first && !std::mem::take(&mut self.retry) {
             if let Some(end) = self.boundary(place.location.guest.0) {
@@ -605,7 +663,7 @@ impl Lockstep {
         if disturb {
             if self.random.one_in(24) {
                 // A host interrupt brings one for the guest, at any word.
-                self.translator.unlink_exits(block, &mut self.code);
+                self.translator.close(block, &mut self.code);
                 self.leave = Some(entry);
                 self.interrupts += 1;
             }
@@ -645,6 +703,37 @@ impl Lockstep {
         }
     }
 
+    /// As `trap/indirect.rs`: the host is where a branch through the return mirror led.
+    fn reflected(&mut self, disturb: bool) -> Next {
+        let pc = self.machine.pc;
+        if self.leave.is_some() {
+            self.fail("an interrupt waits, and the block was left through the mirror");
+        }
+        let Some(target) = self.translator.mirror().target(pc) else { self.fail("the host is not in a block") };
+        let thumb = self.machine.psr & model::T != 0;
+        let interrupted = disturb && self.random.one_in(24);
+        if let Some(word) = self.code.mirror_word(pc)
+            && !(interrupted || thumb)
+        {
+            let landing = match spica_isa::decode(word).op {
+                Op::Branch { link: false, offset } => Some(pc.wrapping_add(8).wrapping_add(offset as u32)),
+                Op::Mem(mem) if mem.load && mem.rt.is_pc() && mem.rn.is_pc() => {
+                    let offset = word & 0xfff;
+                    let at = pc.wrapping_add(8).wrapping_add(if mem.add { offset } else { offset.wrapping_neg() });
+                    Some(self.code.mirror_word(at).expect("an address in the same page"))
+                }
+                Op::Undefined => None,
+                op => self.fail(&format!("the mirror has {op:?} at {pc:#x}")),
+            };
+            if let Some(landing) = landing {
+                self.landings += 1;
+                return Next::Cache(landing);
+            }
+        }
+        self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+        if interrupted || thumb { Next::Guest(target.0) } else { Next::Land(target.0) }
+    }
+
     fn word(&self, pc: u32) -> u32 {
         let (page, word) = LAYOUT.find(CachePc(pc)).expect("in a code page");
         self.code.written[page as usize][word]
@@ -666,6 +755,14 @@ impl Lockstep {
                     Some(pc) => Next::Cache(pc),
                     None => Next::Branch(target),
                 }
+            }
+            number if number & !0xf == trap::CLOSED => {
+                let Some(register) = self.translator.reopen(svc, &mut self.code) else {
+                    self.fail("not a closed branch")
+                };
+                let target = self.machine.r[register.n() as usize];
+                self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+                Next::Branch(target)
             }
             trap::EMULATE => self.emulate(self.word(behind), self.word(behind + 4), behind + 8, place),
             _ => self.fail("a trap of no known number"),

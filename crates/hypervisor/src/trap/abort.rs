@@ -6,7 +6,7 @@ use spica_mmu::{AccessKind, Fault, FaultKind, Fill, View};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::{Effect, Exception};
 
-use super::{interrupt, locate, undefined};
+use super::{indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::host::Host;
 use crate::vm::env::TrapEnv;
@@ -205,8 +205,9 @@ pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
     let pc = vm.context.cpu.pc;
     if world == World::Kernel {
-        // All branches of translated code lead into the cache.
-        return Resume::Stop(Stop::WildJump(pc));
+        // Direct branches of translated code lead into the cache, so it was one through the return mirror.
+        vm.parts.counters.mirror_misses += 1;
+        return indirect::reflected(vm, pc);
     }
     let deliver = |vm: &mut Vm, fsr: u32, far: u32| {
         vm.parts.counters.guest_aborts += 1;

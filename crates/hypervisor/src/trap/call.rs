@@ -4,7 +4,7 @@ use spica_addr::{CachePc, GuestVa};
 use spica_dbt::trap;
 use spica_vcpu::{Exception, psr};
 
-use super::emulate;
+use super::{emulate, indirect};
 use crate::host::Host;
 use crate::vm::{Resume, Stop, Vm};
 
@@ -24,10 +24,11 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
     let code = &mut vm.parts.code;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
     let Some(word) = code.word(svc) else { return wild };
-    if vm.context.cpu.psr & psr::T != 0 || word >> 24 != 0xef {
+    if vm.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
     match word & 0x00ff_ffff {
+        number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::LINK => {
             let Some(number) = code.word(behind) else { return wild };
             let Some((exit, target)) = vm.parts.translator.exit(number, svc) else { return wild };

@@ -2,6 +2,7 @@
 
 use spica_addr::{CachePc, GuestVa};
 
+use super::indirect;
 use crate::host::Host;
 use crate::vm::{Resume, Stop, Vm};
 use crate::world::World;
@@ -18,6 +19,9 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     if world == World::User {
         return Resume::Guest(GuestVa(pc));
     }
+    if vm.parts.translator.mirror().holds(pc) {
+        return indirect::reflected(vm, pc);
+    }
     let pc = CachePc(pc);
     leave_soon(vm, pc);
     Resume::Cache(pc)
@@ -28,7 +32,7 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     if vm.interrupt_deliverable() {
         if let Some(block) = vm.parts.translator.block_at(pc) {
-            vm.parts.translator.unlink_exits(block, &mut vm.parts.code);
+            vm.parts.translator.close(block, &mut vm.parts.code);
         }
         vm.context.leave = 1;
     }

@@ -5,12 +5,13 @@
 //! | SVC             | [`call`]: exits, emulation          | [`call`]: the guest's system call |
 //! | undefined       | [`undefined`]: VFP off, or guest's  | the same                          |
 //! | data abort      | [`abort`]: shadow fill, device, guest's | the same                      |
-//! | prefetch abort  | never, but for a wild jump          | [`abort`]                         |
+//! | prefetch abort  | [`indirect`]: a target without a block | [`abort`]                         |
 //! | IRQ             | [`interrupt`]                       | [`interrupt`]                     |
 
 mod abort;
 mod call;
 mod emulate;
+mod indirect;
 mod interrupt;
 mod locate;
 mod undefined;

@@ -6,7 +6,7 @@ use spica_mmu::{Access, AccessKind, translate};
 use spica_vcpu::cp15::{TimerReg, timer_reg, timer_reg64};
 use spica_vcpu::{Exception, psr};
 
-use super::locate;
+use super::{indirect, locate};
 use crate::host::Host;
 use crate::vm::{Resume, Stop, Vm, regime, vfp_enabled};
 use crate::world::World;
@@ -35,6 +35,10 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         }
         vm.parts.counters.undefined += 1;
         return vm.take(Exception::Undefined { pc });
+    }
+    if vm.parts.translator.mirror().holds(pc) {
+        vm.parts.counters.mirror_misses += 1;
+        return indirect::reflected(vm, pc);
     }
     vm.parts.counters.undefined += 1;
     match locate::guest_pc(vm, CachePc(pc)) {

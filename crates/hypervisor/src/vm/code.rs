@@ -1,18 +1,17 @@
-//! The code cache's memory: code pages, the vCPU page between them, and the second-level tables that map them.
+//! The code cache's memory: code pages, the vCPU page between them, the pages of the return mirror, and the second-level
+//! tables that map them.
 //!
-//! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages readable and executable by User mode, the
-//! vCPU page readable and writable and never executable.
-
-use alloc::vec::Vec;
+//! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages and those of the mirror readable and
+//! executable by User mode, the vCPU page readable and writable and never executable.
 
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 
 use crate::arch::barrier::{dsb, isb};
-use crate::arch::cache;
 use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
-use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN};
+use crate::arch::{cache, tlb};
+use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR};
 use crate::memory::pool::{self, Block};
 
 /// Small page, normal write-back write-allocate memory, not global (B3.5.1): TEX = 001, C = B = 1, nG.
@@ -27,15 +26,18 @@ const XN: u32 = 1;
 /// See the module's text.
 pub struct CodePages {
     pages: Block,
+    mirror: Block,
     tables: Block,
+    mirror_tables: Block,
     layout: Layout,
     unpublished: bool,
 }
 
 impl CodePages {
-    /// `count` code pages between mappings of the vCPU page at `vcpu_page`; `None` if the pool is exhausted.
-    pub fn new(count: u32, vcpu_page: HostPa) -> Option<CodePages> {
-        let layout = Layout { base: CODE_CACHE_START, pages: count };
+    /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the return
+    /// mirror; `None` if the pool is exhausted.
+    pub fn new(count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
+        let layout = Layout { base: CODE_CACHE_START, pages: count, mirror: Some(MIRROR) };
         assert!(layout.va_size() <= CODE_CACHE_SIZE, "the code cache is larger than its place in the hole");
         let pages = pool::alloc(count * PAGE, PAGE)?;
         let megabytes = layout.va_size().div_ceil(1 << 20);
@@ -50,7 +52,12 @@ impl CodePages {
             };
         }
         cache::clean_table(tables.va(), megabytes * 1024);
-        Some(CodePages { pages, tables, layout, unpublished: false })
+        let mirror = pool::alloc(mirror_pages.max(1) * PAGE, PAGE)?;
+        let bytes = MIRROR.size / MEGABYTE * 1024;
+        let mut mirror_tables = pool::alloc(bytes, 1024)?;
+        mirror_tables.words_mut().fill(0);
+        cache::clean_table(mirror_tables.va(), bytes);
+        Some(CodePages { pages, mirror, tables, mirror_tables, layout, unpublished: false })
     }
 
     /// Where the cache lies.
@@ -58,10 +65,13 @@ impl CodePages {
         self.layout
     }
 
-    /// First-level entries for the megabytes of the cache, from [`CODE_CACHE_START`] on.
-    pub fn first_level(&self) -> Vec<u32> {
-        let megabytes = self.layout.va_size().div_ceil(1 << 20);
-        (0..megabytes).map(|mb| (self.tables.pa().0 + mb * 1024) | HOST_DOMAIN << 5 | 0b01).collect()
+    /// First-level entries for the megabytes of the cache and of the mirror: VA and entry.
+    pub fn first_level(&self) -> impl Iterator<Item = (u32, u32)> {
+        let entries = |va: u32, table: u32, megabytes: u32| {
+            (0..megabytes).map(move |mb| (va + mb * MEGABYTE, (table + mb * 1024) | HOST_DOMAIN << 5 | 0b01))
+        };
+        let cache = entries(CODE_CACHE_START, self.tables.pa().0, self.layout.va_size().div_ceil(MEGABYTE));
+        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, MIRROR.size / MEGABYTE))
     }
 
     /// The word at code-cache address `pc`.
@@ -87,21 +97,65 @@ impl CodePages {
 
     /// Bytes of memory used.
     pub fn bytes(&self) -> u32 {
-        self.pages.len() + self.tables.len()
+        self.pages.len() + self.tables.len() + self.mirror.len() + self.mirror_tables.len()
     }
 }
 
 impl CodeMemory for CodePages {
     fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
-        let start = page as usize * PAGE_WORDS;
-        match self.pages.words_mut()[start..start + PAGE_WORDS].as_mut_array() {
-            Some(words) => words,
-            None => unreachable!("the slice has a page's length"),
-        }
+        page_of(&mut self.pages, page)
     }
 
     fn publish(&mut self, page: u32, first: usize, words: usize) {
-        let start = self.pages.va() + page * PAGE + 4 * first as u32;
+        self.clean(self.pages.va() + page * PAGE, first, words);
+    }
+
+    fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        page_of(&mut self.mirror, page)
+    }
+
+    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+        self.clean(self.mirror.va() + page * PAGE, first, words);
+    }
+
+    fn map_mirror(&mut self, va: u32, page: u32) {
+        self.set_mirror_entry(va, (self.mirror.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ);
+        dsb();
+    }
+
+    fn unmap_mirror(&mut self, va: Option<u32>) {
+        match va {
+            Some(va) => self.set_mirror_entry(va, 0),
+            None => {
+                self.mirror_tables.words_mut().fill(0);
+                cache::clean_table(self.mirror_tables.va(), self.mirror_tables.len());
+            }
+        }
+        // It may be remembered for the kernel view of any space.
+        tlb::invalidate_all();
+    }
+}
+
+/// The words of a page of `block`.
+fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
+    let start = page as usize * PAGE_WORDS;
+    match block.words_mut()[start..start + PAGE_WORDS].as_mut_array() {
+        Some(words) => words,
+        None => unreachable!("the slice has a page's length"),
+    }
+}
+
+impl CodePages {
+    /// Writes the second-level entry of a page of the mirror.
+    fn set_mirror_entry(&mut self, va: u32, entry: u32) {
+        let at = (va.wrapping_sub(MIRROR.base()) / PAGE) as usize;
+        self.mirror_tables.words_mut()[at] = entry;
+        cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4);
+    }
+
+    /// Cleans words of a page so that an instruction fetch can see them, after [`CodePages::publish_all`].
+    fn clean(&mut self, page_va: u32, first: usize, words: usize) {
+        let start = page_va + 4 * first as u32;
         let line = cache::data_line();
         let mut at = start & !(line - 1);
         while at < start + 4 * words as u32 {

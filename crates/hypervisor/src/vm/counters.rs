@@ -75,6 +75,23 @@ impl Class {
         }
     }
 
+    /// Its name for programs.
+    pub fn key(self) -> &'static str {
+        match self {
+            Class::DirectBranch => "direct-branch",
+            Class::IndirectBranch => "indirect-branch",
+            Class::ExceptionReturn => "exception-return",
+            Class::ModeChange => "mode-change",
+            Class::StatusRegister => "status-register",
+            Class::Coprocessor => "coprocessor",
+            Class::UserBank => "user-bank",
+            Class::Unprivileged => "unprivileged",
+            Class::SystemCall => "system-call",
+            Class::Sleep => "sleep",
+            Class::Other => "other",
+        }
+    }
+
     /// Its name in the report.
     pub fn name(self) -> &'static str {
         match self {
@@ -101,6 +118,8 @@ pub struct Counters {
     pub emulated: [u64; 11],
     /// Direct exits that were not linked.
     pub links: u64,
+    /// Indirect branches through the return mirror that found no block there.
+    pub mirror_misses: u64,
     /// Indirect branches that missed the jump cache.
     pub indirect: u64,
     pub user_calls: u64,

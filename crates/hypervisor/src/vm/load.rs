@@ -24,7 +24,7 @@ use super::tables::{RealTlb, Tables};
 use super::{Parts, Vm, regime};
 use crate::arch::identity;
 use crate::host::Host;
-use crate::layout::{CODE_CACHE_START, HOLE_ENTRIES, HOLE_START, MEGABYTE};
+use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::{home, pool, ram as host_ram};
 use crate::world::{Context, mirror::Mirror, space};
 
@@ -45,8 +45,8 @@ impl Sizes {
     /// What a Linux distribution needs without ever flushing: a Debian boot fills 590 code pages with 37,000 blocks and
     /// 60,000 exits.
     pub const LINUX: Sizes = Sizes {
-        code_pages: 1024,
-        capacity: Capacity { blocks: 48 * 1024, exits: 96 * 1024 },
+        code_pages: 900,
+        capacity: Capacity { blocks: 48 * 1024, exits: 80 * 1024, mirror_pages: 1024 },
         table_bytes: 2 * MEGABYTE,
         spaces: 24,
     };
@@ -108,16 +108,15 @@ impl Vm {
         let ram = unsafe { Ram::new(RAM_BASE, host_pa, wanted) };
 
         let page = pool::alloc(4096, 4096).ok_or(CreateError::Pool)?;
-        let code = CodePages::new(sizes.code_pages, page.pa()).ok_or(CreateError::Pool)?;
+        let code = CodePages::new(sizes.code_pages, sizes.capacity.mirror_pages, page.pa()).ok_or(CreateError::Pool)?;
         let tables = Tables::new(pool::alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let translator = Translator::new(code.layout(), options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let hole = home::hole_entries();
         let mut kernel_hole = hole;
-        let first = ((CODE_CACHE_START - HOLE_START) / MEGABYTE) as usize;
-        for (entry, table) in kernel_hole[first..HOLE_ENTRIES].iter_mut().zip(code.first_level()) {
-            *entry = table;
+        for (va, entry) in code.first_level() {
+            kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
         }
         let shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: RAM_BASE, host: host_pa, megabytes: wanted / MEGABYTE }],

@@ -25,7 +25,7 @@ use spica_vcpu::cp15::{FPEXC_EN, SCTLR_M};
 use spica_vcpu::{Exception, VcpuPage, psr};
 
 use crate::host::Host;
-use crate::layout::MEGABYTE;
+use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
 use crate::trap;
 use crate::world::{Context, World, mirror::Mirror, space};
 use code::CodePages;
@@ -42,8 +42,18 @@ pub enum Resume {
     Guest(GuestVa),
     /// At this guest address; if it is linkable, the exit is linked to its block.
     Link(GuestVa, ExitId),
+    /// At this guest address; if it is linkable, the return mirror leads to its block from now on.
+    Land(GuestVa),
     /// Nowhere: the VM stops.
     Stop(Stop),
+}
+
+/// From where a block is looked for: what shall lead there at once the next time.
+#[derive(Clone, Copy)]
+enum From {
+    Spica,
+    Exit(ExitId),
+    Mirror,
 }
 
 /// Why a VM stopped.
@@ -148,15 +158,16 @@ impl Vm {
     /// Puts everything in place for the guest to go on.
     fn resume(&mut self, mut resume: Resume) -> Result<World, Stop> {
         loop {
-            let (pc, exit) = match resume {
+            let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
                 Resume::Cache(pc) => {
                     self.context.cpu.pc = pc.0;
                     self.prepare(World::Kernel);
                     return Ok(World::Kernel);
                 }
-                Resume::Guest(pc) => (pc, None),
-                Resume::Link(pc, exit) => (pc, Some(exit)),
+                Resume::Guest(pc) => (pc, From::Spica),
+                Resume::Link(pc, exit) => (pc, From::Exit(exit)),
+                Resume::Land(pc) => (pc, From::Mirror),
             };
             if let Some(exception) = self.deliverable(pc) {
                 self.parts.counters.interrupts += 1;
@@ -176,7 +187,7 @@ impl Vm {
             if self.context.cpu.psr & psr::E != 0 {
                 return Err(Stop::BigEndianKernel);
             }
-            match self.find_block(pc, exit) {
+            match self.find_block(pc, from) {
                 Ok(entry) => resume = Resume::Cache(entry),
                 Err(fault) => {
                     self.parts.counters.guest_aborts += 1;
@@ -187,11 +198,11 @@ impl Vm {
     }
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
-    fn find_block(&mut self, pc: GuestVa, exit: Option<ExitId>) -> Result<CachePc, Fault> {
+    fn find_block(&mut self, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
         let parts = &mut self.parts;
         let pc = GuestVa(pc.0 & !3);
         self.context.leave = 0;
-        if exit.is_none()
+        if matches!(from, From::Spica)
             && let Some(entry) = parts.translator.jump_cache.get(pc.0)
         {
             parts.nested = 0;
@@ -229,8 +240,12 @@ impl Vm {
         {
             entry.insert(spica_mmu::first_level_descriptor(&parts.ram, &regime, pc));
         }
-        if let Some(exit) = exit {
-            parts.translator.link(exit, block, &mut parts.code);
+        match from {
+            From::Exit(exit) => {
+                parts.translator.link(exit, block, &mut parts.code);
+            }
+            From::Mirror => parts.translator.land(block, &mut parts.code),
+            From::Spica => {}
         }
         parts.translator.remember(block);
         parts.nested = 0;
@@ -323,8 +338,7 @@ impl Vm {
         if !regime.mmu_on() {
             return None;
         }
-        let layout = self.parts.code.layout();
-        (layout.base..layout.base + layout.va_size()).step_by(MEGABYTE as usize).map(GuestVa).find(|&va| {
+        (CODE_CACHE_START..MIRROR.base() + MIRROR.size).step_by(MEGABYTE as usize).map(GuestVa).find(|&va| {
             spica_mmu::maps_megabyte(&self.parts.ram, &regime, va, |pa| {
                 self.parts.ram.contains(pa) || self.parts.machine.has_device(pa)
             })
@@ -429,7 +443,7 @@ impl Parts {
     pub fn forget_code(&mut self) {
         self.volatile.clear();
         self.code_megabytes.clear();
-        self.translator.flush();
+        self.translator.flush(&mut self.code);
         self.shadow.unprotect_all_code_pages();
     }
 

@@ -77,10 +77,11 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
         }
     }
     say!(
-        "  traps, branches: {} direct not linked, {} indirect missed, {} indirect hit",
+        "  traps, branches: {} direct not linked, {} indirect missed, {} indirect hit, {} not in the return mirror",
         c.links,
         c.indirect,
-        context.jump_hits
+        context.jump_hits,
+        c.mirror_misses
     );
     say!(
         "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
@@ -111,6 +112,8 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
         t.flushes
     );
     say!("  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages", parts.translator.layout().pages);
+    let (mirror_pages, taken) = parts.translator.mirror().usage();
+    say!("  return mirror: {mirror_pages} pages, {taken} taken from another use");
     let m = parts.shadow.stats();
     let (used, total) = parts.tables.usage();
     say!(
@@ -126,4 +129,58 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
         m.invalidate_asid
     );
     say!("  memory beyond the guest's RAM: {} KiB", vm.overhead() >> 10);
+}
+
+/// Prints every counter on a line of its own, for programs: `spica: stat NAME VALUE`.
+pub fn stats(vm: &Vm) {
+    let parts = &vm.parts;
+    let c = &parts.counters;
+    for class in Class::ALL {
+        say!("stat trap.emulated.{} {}", class.key(), c.emulated[class as usize]);
+    }
+    let t = parts.translator.stats();
+    let m = parts.shadow.stats();
+    let (blocks, exits, pages) = parts.translator.in_use();
+    let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
+    let rows: [(&str, u64); 36] = [
+        ("trap.branch.unlinked", c.links),
+        ("trap.branch.indirect-miss", c.indirect),
+        ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
+        ("trap.branch.mirror-miss", c.mirror_misses),
+        ("trap.system-call", c.user_calls),
+        ("trap.undefined", c.undefined),
+        ("trap.hidden-fault", c.hidden_faults),
+        ("trap.guest-abort", c.guest_aborts),
+        ("trap.mmio", c.mmio),
+        ("trap.code-page-write", c.code_page_writes),
+        ("trap.host-interrupt", c.host_interrupts),
+        ("guest.interrupts", c.interrupts),
+        ("guest.waits", c.waits),
+        ("guest.vfp-switches", c.vfp_switches),
+        ("guest.resets", c.resets),
+        ("translator.blocks", t.translated),
+        ("translator.instructions", t.instructions),
+        ("translator.links", t.links),
+        ("translator.unlinks", t.unlinks),
+        ("translator.dropped", t.dropped),
+        ("translator.flushes", t.flushes),
+        ("translator.blocks-now", blocks as u64),
+        ("translator.exits-now", exits as u64),
+        ("translator.pages-now", pages as u64),
+        ("translator.mirror-pages", mirror_pages as u64),
+        ("translator.mirror-pages-taken", mirror_taken),
+        ("mmu.section-fills", m.section_fills),
+        ("mmu.page-fills", m.page_fills),
+        ("mmu.around-fills", m.around_fills),
+        ("mmu.invalidate-all", m.invalidate_all),
+        ("mmu.invalidate-page", m.invalidate_page),
+        ("mmu.invalidate-asid", m.invalidate_asid),
+        ("mmu.spaces-created", m.spaces_created),
+        ("mmu.spaces-evicted", m.spaces_evicted),
+        ("memory.table-bytes", parts.tables.usage().0 as u64),
+        ("memory.overhead-bytes", vm.overhead() as u64),
+    ];
+    for (name, value) in rows {
+        say!("stat {name} {value}");
+    }
 }

@@ -1,0 +1,234 @@
+//! The return mirror: calls come back, and indirect branches get there, without a trap, a flag or a hash.
+//!
+//! A range of guest VAs, the [`Window`], is mirrored word for word at a constant distance K. Where a block for guest
+//! address L exists, the word at L + K branches to it. So an indirect branch to L is `ADD PC, Rm, #K`. Its guest LR waits
+//! in a spill slot ([`LINK_SLOT`]) meanwhile, because most returns need LR for the target; every block of the window
+//! starts with a word that reloads it, its *landing*.
+//!
+//! It is exact because nothing else in the kernel view is executable: at any other address the branch ends in a prefetch
+//! abort or, at a word without a block, in an Undefined Instruction, and the address says what L was. Whoever handles that
+//! calls [`ReturnMirror::target`]. The exception is L in the code cache's own place less K: [`Window::distance`] must be such
+//! that the guest has no kernel code there.
+//!
+//! Pages come from a fixed number, the first used is the first to go. What is in a page says itself what it is:
+//!
+//! | word                    | meaning                                                                    |
+//! |-------------------------|----------------------------------------------------------------------------|
+//! | [`EMPTY`]               | no block; undefined in A32 and, low half first, in T32                      |
+//! | `B landing`             | a block within 32 MiB                                                      |
+//! | `LDR PC, [PC, #offset]` | a block further away: its landing is in a word of this page that has no block |
+//! | 0xF1xx_xxxx             | such an address, undefined in A32 (A5.7) since the code cache lies there      |
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use spica_addr::{CachePc, GuestVa};
+use spica_isa::{Cond, ModImm, Reg, asm};
+
+use crate::cache::CodeMemory;
+use crate::layout::{PAGE, PAGE_WORDS, Window};
+use crate::trap;
+
+/// The spill slot in which the guest's LR waits.
+pub const LINK_SLOT: u32 = 3;
+
+/// Undefined in A32; the half-word at the same address, 0xDEFE, is so in T32.
+pub const EMPTY: u32 = 0xe7ff_defe;
+
+const NONE: u16 = u16::MAX;
+
+/// See the module's text.
+pub struct ReturnMirror {
+    window: Option<Window>,
+    /// For each guest page of the window, its page of memory.
+    pages: Vec<u16>,
+    /// For each page of memory, the guest page that it is used for.
+    users: Vec<u32>,
+    /// The page of memory to be taken next.
+    next: usize,
+    taken: u64,
+}
+
+/// `ADD<cond> PC, rm, #K` as an `SVC` that traps instead, if `word` is that.
+pub(crate) fn closed(word: u32, window: Window) -> Option<u32> {
+    let model = branch(Cond::Al, Reg::new(0), window);
+    (word & 0x0ff0_ffff == model & 0x0ff0_ffff && word >> 28 != 15)
+        .then(|| word & 0xf000_0000 | 0x0f00_0000 | trap::CLOSED | word >> 16 & 0xf)
+}
+
+/// The branch that [`closed`] made this of, and the register with its target.
+pub(crate) fn reopened(word: u32, window: Window) -> Option<(u32, Reg)> {
+    if word & 0x0fff_fff0 != 0x0f00_0000 | trap::CLOSED || word >> 28 == 15 || word & 0xf == 15 {
+        return None;
+    }
+    let target = Reg::new(word & 0xf);
+    Some((branch(Cond::ALL[(word >> 28) as usize % 15], target, window), target))
+}
+
+/// `ADD<cond> PC, target, #K`.
+pub(crate) fn branch(cond: Cond, target: Reg, window: Window) -> u32 {
+    let Some(distance) = ModImm::encode(window.distance) else { unreachable!("a window's distance is an immediate") };
+    asm::add_imm(cond, Reg::PC, target, distance)
+}
+
+impl ReturnMirror {
+    /// A mirror of `window` that uses up to `pages` pages of memory, each for one guest page at a time.
+    pub(crate) fn new(window: Option<Window>, pages: u32) -> ReturnMirror {
+        let window = window.filter(|_| pages != 0);
+        let (places, users) = match window {
+            Some(window) => ((window.size / PAGE) as usize, pages as usize),
+            None => (0, 0),
+        };
+        ReturnMirror { window, pages: vec![NONE; places], users: vec![u32::MAX; users], next: 0, taken: 0 }
+    }
+
+    /// The window, if the mirror is in use.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        self.window
+    }
+
+    /// Whether a guest address has a place.
+    #[must_use]
+    pub fn has(&self, va: GuestVa) -> bool {
+        self.window.is_some_and(|window| window.contains(va.0))
+    }
+
+    /// Where a branch through the mirror that ended at `pc` was to go.
+    #[must_use]
+    pub fn target(&self, pc: u32) -> Option<GuestVa> {
+        self.window.map(|window| GuestVa(pc.wrapping_sub(window.distance)))
+    }
+
+    /// Whether `pc` lies in the mirror itself.
+    #[must_use]
+    pub fn holds(&self, pc: u32) -> bool {
+        self.window.is_some_and(|window| window.contains(pc.wrapping_sub(window.distance)))
+    }
+
+    /// Pages of memory in use, and how many were taken from another use.
+    #[must_use]
+    pub fn usage(&self) -> (usize, u64) {
+        (self.users.iter().filter(|&&user| user != u32::MAX).count(), self.taken)
+    }
+
+    /// Bytes of memory that the bookkeeping takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.len() * size_of::<u16>() + self.users.len() * size_of::<u32>()
+    }
+
+    fn place(&self, va: GuestVa) -> Option<(Window, usize, usize)> {
+        let window = self.window?;
+        let offset = va.0.wrapping_sub(window.start);
+        (offset < window.size).then_some((window, (offset / PAGE) as usize, (offset % PAGE / 4) as usize))
+    }
+
+    /// Makes branches to `va` enter at `landing`.
+    pub(crate) fn set(&mut self, va: GuestVa, landing: CachePc, memory: &mut impl CodeMemory) {
+        let Some((window, guest_page, word)) = self.place(va) else { return };
+        let page = match self.pages[guest_page] {
+            NONE => self.take(window, guest_page, memory),
+            page => u32::from(page),
+        };
+        let from = window.base().wrapping_add(guest_page as u32 * PAGE + 4 * word as u32);
+        let words = memory.mirror_page(page);
+        if is_address(words[word]) {
+            // Another's address lies where a block is now: it has to move.
+            let address = core::mem::replace(&mut words[word], EMPTY);
+            if let Some(user) = (0..PAGE_WORDS).find(|&at| address_of(words, at) == Some(word)) {
+                words[user] = EMPTY;
+                far(words, user, word, address);
+                memory.publish_mirror(page, 0, PAGE_WORDS);
+            }
+        }
+        let words = memory.mirror_page(page);
+        clear_word(words, word);
+        match asm::b(Cond::Al, landing.0.wrapping_sub(from).wrapping_sub(8) as i32) {
+            Some(branch) => {
+                words[word] = branch;
+                memory.publish_mirror(page, word, 1);
+            }
+            None => {
+                far(words, word, word, landing.0);
+                memory.publish_mirror(page, 0, PAGE_WORDS);
+            }
+        }
+    }
+
+    /// Branches to `va` trap again.
+    pub(crate) fn remove(&mut self, va: GuestVa, memory: &mut impl CodeMemory) {
+        let Some((_, guest_page, word)) = self.place(va) else { return };
+        let page = self.pages[guest_page];
+        if page == NONE {
+            return;
+        }
+        let words = memory.mirror_page(page.into());
+        if words[word] != EMPTY && !is_address(words[word]) {
+            clear_word(words, word);
+            memory.publish_mirror(page.into(), word, 1);
+        }
+    }
+
+    /// All branches trap again.
+    pub(crate) fn clear(&mut self, memory: &mut impl CodeMemory) {
+        if self.users.iter().all(|&user| user == u32::MAX) {
+            return;
+        }
+        memory.unmap_mirror(None);
+        self.pages.fill(NONE);
+        self.users.fill(u32::MAX);
+        self.next = 0;
+    }
+
+    /// A page for guest page `guest_page`, which has none.
+    fn take(&mut self, window: Window, guest_page: usize, memory: &mut impl CodeMemory) -> u32 {
+        let page = self.next;
+        self.next = (page + 1) % self.users.len();
+        let before = core::mem::replace(&mut self.users[page], guest_page as u32);
+        if before != u32::MAX {
+            self.taken += 1;
+            self.pages[before as usize] = NONE;
+            memory.unmap_mirror(Some(window.base().wrapping_add(before * PAGE)));
+        }
+        self.pages[guest_page] = page as u16;
+        memory.mirror_page(page as u32).fill(EMPTY);
+        memory.publish_mirror(page as u32, 0, PAGE_WORDS);
+        memory.map_mirror(window.base().wrapping_add(guest_page as u32 * PAGE), page as u32);
+        page as u32
+    }
+}
+
+/// Whether a word is the address of a landing: those are all in the code cache.
+const fn is_address(word: u32) -> bool {
+    word >> 24 == 0xf1
+}
+
+/// The word that `LDR PC, [PC, #offset]` at word `at` reads, if it is that.
+fn address_of(words: &[u32; PAGE_WORDS], at: usize) -> Option<usize> {
+    let word = words[at];
+    let offset = (word & 0xffc) as usize / 4;
+    match word & 0xffff_f003 {
+        0xe59f_f000 => Some(at + 2 + offset),
+        0xe51f_f000 => (at + 2).checked_sub(offset),
+        _ => None,
+    }
+}
+
+/// Empties a word and gives up the address that it used.
+fn clear_word(words: &mut [u32; PAGE_WORDS], at: usize) {
+    if let Some(address) = address_of(words, at) {
+        words[address] = EMPTY;
+    }
+    words[at] = EMPTY;
+}
+
+/// Puts a branch to `address` into word `at`, and the address into an empty word other than that and `not`. A page of
+/// nothing but blocks has none: the word stays empty then, and traps.
+fn far(words: &mut [u32; PAGE_WORDS], at: usize, not: usize, address: u32) {
+    let free = (0..PAGE_WORDS).find(|&word| words[word] == EMPTY && word != at && word != not);
+    let Some(free) = free else { return };
+    let offset = 4 * (free as i32 - at as i32) - 8;
+    let Some(load) = asm::ldr_str(true, Cond::Al, Reg::PC, Reg::PC, offset) else { return };
+    words[free] = address;
+    words[at] = load;
+}

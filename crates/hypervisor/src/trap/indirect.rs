@@ -1,0 +1,28 @@
+//! Indirect branches of translated code that found no block: traps from the return mirror
+//! ([`spica_dbt::return_mirror`]).
+
+use spica_addr::CachePc;
+use spica_dbt::return_mirror::LINK_SLOT;
+use spica_vcpu::psr;
+
+use crate::vm::{Resume, Stop, Vm};
+
+/// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with the LR
+/// that waits for its landing. In Thumb state if the target was odd, as BX has it.
+pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
+    let Some(target) = vm.parts.translator.mirror().target(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
+    let cpu = &mut vm.context.cpu;
+    cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
+    if cpu.psr & psr::T != 0 { Resume::Guest(target) } else { Resume::Land(target) }
+}
+
+/// The branch through the mirror at `svc` was closed, for the guest to take an interrupt at the end of its block.
+pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
+    let Some(register) = vm.parts.translator.reopen(svc, &mut vm.parts.code) else {
+        return Resume::Stop(Stop::WildJump(svc.0));
+    };
+    let cpu = &mut vm.context.cpu;
+    let target = cpu.regs[register.n() as usize % 15];
+    cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
+    vm.branch(target)
+}
