@@ -14,6 +14,7 @@ use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::options::Options;
 use crate::return_mirror::{self, ReturnMirror};
+use crate::rules;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,6 +62,8 @@ struct Block {
     exit_count: u8,
     /// The mapping of its page is global: it may be linked to from other pages.
     global: bool,
+    /// Made for one execution.
+    once: bool,
     /// Still to be found and linked to; a dropped block keeps its place, and code that is in it runs on to its end.
     live: bool,
     next_in_bucket: u32,
@@ -271,14 +274,41 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
+        self.translate_with(false, va, pa, global, words, memory)
+    }
+
+    /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It is not
+    /// to be linked to.
+    pub fn translate_once(
+        &mut self,
+        va: GuestVa,
+        pa: GuestPa,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        self.translate_with(true, va, pa, false, words, memory)
+    }
+
+    fn translate_with(
+        &mut self,
+        once: bool,
+        va: GuestVa,
+        pa: GuestPa,
+        global: bool,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
         self.make_room(memory);
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
         let first_exit = self.exits.len() as u32;
         let base = self.layout.code_page(code_page);
-        let mut emitter =
-            Emitter::new(Some(memory.page(code_page)), base, hot, cold, first_exit, None, self.mirror.window());
-        let length = block::translate(&mut emitter, &self.options, va, |pc| words[pc.page_offset() as usize / 4]);
+        let options = self.options_of(once);
+        let mirror = self.mirror.window();
+        let source = Some(words).filter(|_| options.literals);
+        let page = Some(memory.page(code_page));
+        let mut emitter = Emitter::new(page, base, hot, cold, first_exit, None, mirror, source);
+        let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u32;
         for exit in emitter.exits() {
@@ -307,6 +337,7 @@ impl Translator {
             first_exit,
             exit_count: (self.exits.len() as u32 - first_exit) as u8,
             global,
+            once,
             live: true,
             next_in_bucket: self.buckets[bucket],
             next_in_page: in_page,
@@ -316,6 +347,10 @@ impl Translator {
         self.stats.translated += 1;
         self.stats.instructions += length as u64;
         BlockId(id)
+    }
+
+    fn options_of(&self, once: bool) -> Options {
+        if once { self.options.once() } else { self.options }
     }
 
     /// Sees to it that the last code page has room for a block, and the records too.
@@ -381,8 +416,11 @@ impl Translator {
         let (_, word) = self.layout.find(pc)?;
         let base = self.layout.code_page(block.code_page.into());
         let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
-        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), self.mirror.window());
-        block::translate(&mut emitter, &self.options, block.va, |pc| words[pc.page_offset() as usize / 4]);
+        let options = self.options_of(block.once);
+        let source = Some(words).filter(|_| options.literals);
+        let mirror = self.mirror.window();
+        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), mirror, source);
+        block::translate(&mut emitter, &options, block.va, |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }
 
@@ -460,6 +498,18 @@ impl Translator {
                 memory.publish(page, at, 1);
             }
             at += 1 + crate::trap::literals(word);
+        }
+    }
+
+    /// Makes the write to DACR that the guest was 8 bytes behind trap from now on, because what it opened is used at once.
+    /// `site` is hearsay: what is there is looked at.
+    pub fn make_dacr_eager(&self, site: CachePc, memory: &mut impl CodeMemory) {
+        let load = CachePc(site.0.wrapping_sub(4));
+        if let Some((page, at)) = self.layout.find(load)
+            && let Some(word) = rules::make_eager(memory.page(page)[at])
+            && memory.page(page).get(at + 2).is_some_and(|&next| next & 0x0fff_0ff0 == 0x016f_0f10)
+        {
+            self.patch(load, word, memory);
         }
     }
 

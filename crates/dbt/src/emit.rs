@@ -26,8 +26,11 @@ pub const MAX_EXITS: usize = 24;
 /// that it puts into the cold part, and the exit that ends the block.
 pub const ROOM: usize = 32;
 
-/// The cold part of an inlined translation that may have to leave.
-pub struct SlowPath(usize);
+/// The cold part of an inlined translation that may have to leave: its first word, and the one that leads back.
+pub struct SlowPath {
+    first: usize,
+    back: usize,
+}
 
 /// See the module's text.
 pub struct Emitter<'a> {
@@ -43,12 +46,14 @@ pub struct Emitter<'a> {
     wanted: Option<usize>,
     found: Option<Location>,
     mirror: Option<Window>,
+    source: Option<&'a [u32; PAGE_WORDS]>,
 }
 
 impl<'a> Emitter<'a> {
+    #[expect(clippy::too_many_arguments, reason = "where the block lies, and what it may use")]
     /// An emitter for the page at `base`, with words `hot..cold` free. `first_exit` is the number that its first exit
     /// will get. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
-    /// `mirror` where they can.
+    /// `mirror` where they can. Constants may be taken from `source`, the guest's page.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
         base: CachePc,
@@ -57,6 +62,7 @@ impl<'a> Emitter<'a> {
         first_exit: u32,
         wanted: Option<usize>,
         mirror: Option<Window>,
+        source: Option<&'a [u32; PAGE_WORDS]>,
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
         let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0) };
@@ -73,6 +79,7 @@ impl<'a> Emitter<'a> {
             wanted,
             found: None,
             mirror,
+            source,
         }
     }
 
@@ -104,6 +111,19 @@ impl<'a> Emitter<'a> {
     /// The return mirror, if code at `pc` has one.
     pub fn mirror_of(&self, pc: GuestVa) -> Option<Window> {
         self.mirror.filter(|window| window.contains(pc.0))
+    }
+
+    /// The return mirror, if an indirect branch at `pc` is likely to have a target in it: code that has one, and high
+    /// exception vectors.
+    pub fn mirror_for(&self, pc: GuestVa) -> Option<Window> {
+        const VECTORS: u32 = 0xffff_0000;
+        self.mirror.filter(|window| window.contains(pc.0) || pc.0 >= VECTORS)
+    }
+
+    /// The guest's word at `at` in the page that is being translated, if it may be taken as a constant.
+    pub fn source_word(&self, at: GuestVa) -> Option<u32> {
+        let source = self.source?;
+        (at.page() == self.guest.page() && at.0 & 3 == 0).then(|| source[at.page_offset() as usize / 4])
     }
 
     /// From now on words belong to the guest instruction at `pc`.
@@ -169,26 +189,39 @@ impl<'a> Emitter<'a> {
         self.emit(Self::field_access(self.hot, load, cond, rt, field));
     }
 
+    /// `STRB<cond> rt, [lowest byte of a field of the vCPU page]`.
+    pub fn store_page_byte(&mut self, cond: Cond, rt: Reg, field: u32) {
+        let word = Self::field_access(self.hot, false, cond, rt, field);
+        self.emit(asm::as_byte(word));
+    }
+
     /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back from spill slot 0, interprets
     /// `word`, the instruction being translated, and goes on where [`Self::end_slow`] says.
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
         let at = self.cold - 5;
         let reload = Self::field_access(at, true, Cond::Al, spilled, spica_vcpu::field::spill(0));
         self.emit_cold([reload, asm::svc(Cond::Al, crate::trap::EMULATE), word, self.guest.0, asm::NOP]);
-        SlowPath(at)
+        SlowPath { first: at, back: at + 4 }
+    }
+
+    /// The same with a trap of its own, `number`, instead of the interpreter.
+    pub fn begin_slow_trap(&mut self, spilled: Reg, number: u32) -> SlowPath {
+        let at = self.cold - 3;
+        let reload = Self::field_access(at, true, Cond::Al, spilled, spica_vcpu::field::spill(0));
+        self.emit_cold([reload, asm::svc(Cond::Al, number), asm::NOP]);
+        SlowPath { first: at, back: at + 2 }
     }
 
     /// Emits a branch to the slow path.
     pub fn branch_slow(&mut self, slow: &SlowPath) {
-        let offset = Self::relative(self.hot, slow.0);
+        let offset = Self::relative(self.hot, slow.first);
         self.emit(asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
 
     /// The slow path goes on here.
     pub fn end_slow(&mut self, slow: SlowPath) {
-        let at = slow.0 + 4;
-        let offset = Self::relative(at, self.hot);
-        self.put(at, asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
+        let offset = Self::relative(slow.back, self.hot);
+        self.put(slow.back, asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
 
     /// `rd = value` by MOVW and MOVT.

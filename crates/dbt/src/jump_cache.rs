@@ -50,6 +50,12 @@ impl JumpCache {
         self.entries.as_ptr()
     }
 
+    /// The entry of a guest PC, for the trap handler; it stays where it is.
+    #[must_use]
+    pub fn slot(&self, guest: u32) -> *const Entry {
+        &raw const self.entries[index(guest)]
+    }
+
     /// Enters a block.
     pub fn insert(&mut self, guest: u32, host: u32) {
         self.entries[index(guest)] = Entry { guest, host };

@@ -49,8 +49,23 @@ options! {
     indirect: "indirect",
     /// Indirect branches of code that has a return mirror go through it, without a trap. Needs `indirect`.
     return_mirror: "return-mirror",
-    /// Reads of TPIDRPRW and of the SPSR are loads from the vCPU page; user-accessible thread IDs are used directly.
+    /// The SPSR, thread IDs and other registers that are plain storage are loads from and stores to the vCPU page; the real
+    /// TPIDRURW is the guest's.
     plain_registers: "plain-registers",
+    /// Writes to DACR trap only if they close a domain that is really open (lazy opening).
+    lazy_dacr: "lazy-dacr",
+    /// Cache maintenance is put off until user code runs, or left out where nothing could tell.
+    cache_maintenance: "cache-maintenance",
+    /// Maintenance of one TLB entry has a trap of its own.
+    tlb_page: "tlb-page",
+    /// Transfers of User-mode registers use the vCPU page (STAR §5.3).
+    user_bank: "user-bank",
+    /// Exception returns are a trap of their own, with the target in the vCPU page.
+    exception_return: "exception-return",
+    /// Such traps, and system calls of user code, change worlds and modes in assembly.
+    fast_switches: "fast-switches",
+    /// Literals of the instruction's own page become constants.
+    literals: "literals",
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
     /// change of mode, leaves the cache.
     masks: "masks",
@@ -68,6 +83,13 @@ impl fmt::Display for UnknownSwitch<'_> {
 }
 
 impl Options {
+    /// The options for a block that is executed once: its page may change without notice, or the mode is FIQ, whose other
+    /// registers no block expects.
+    #[must_use]
+    pub const fn once(self) -> Options {
+        Options { literals: false, user_bank: false, return_mirror: false, ..self }
+    }
+
     /// Reads a list such as `naive,+link,+masks` or `all,-return-mirror`, from left to right. It starts from all on.
     ///
     /// # Errors

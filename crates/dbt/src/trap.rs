@@ -11,6 +11,12 @@ pub const LINK: u32 = 1;
 pub const INDIRECT: u32 = 2;
 /// `SVC` number of an instruction to interpret. Two literal words: the instruction, and its guest address.
 pub const EMULATE: u32 = 3;
+/// `SVC` number of a write to DACR, in the vCPU page already, that may close what is open.
+pub const DACR: u32 = 4;
+/// `SVC` number of an exception return: the SPSR becomes the CPSR. The target is in the vCPU page.
+pub const EXCEPTION_RETURN: u32 = 5;
+/// `SVC` number of TLBIMVA (B4.2.2), with its operand where an indirect branch has its target.
+pub const TLB_PAGE: u32 = 6;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was

@@ -24,15 +24,25 @@ pub struct Host {
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer ticks, as a reduced fraction.
     ticks: (u32, u32),
+    /// The same as a whole number and a fraction of 2^64, rounded up.
+    ratio: (u64, u64),
     /// Seconds since 1970 when the host's timer stood at `boot_ticks`.
     boot_time: u64,
     boot_ticks: u64,
     /// The deadline that the timer is set to; the outer `None` where it was used up.
     armed: Option<Option<u64>>,
+    /// The guest's deadline behind it, with that guest's start: most of the time nothing has changed.
+    armed_for: Option<(u64, Option<u64>)>,
 }
 
 const fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// `over / under` as a whole number and a fraction of 2^64, rounded up.
+const fn whole_and_fraction(over: u32, under: u32) -> (u64, u64) {
+    let (whole, rest) = ((over / under) as u64, (over % under) as u128);
+    (whole, (rest << 64).div_ceil(under as u128) as u64)
 }
 
 impl Host {
@@ -53,9 +63,11 @@ impl Host {
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
             ticks: (COUNTER_HZ / common, frequency / common),
+            ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
             boot_time: time,
             boot_ticks,
             armed: None,
+            armed_for: None,
         }
     }
 
@@ -88,11 +100,18 @@ impl Host {
 
     /// A guest's counter, which was 0 at host time `start`.
     pub fn guest_now(&mut self, start: u64) -> u64 {
-        (self.now() - start) * u64::from(self.ticks.0) / u64::from(self.ticks.1)
+        let passed = self.now() - start;
+        // No division: the guest asks often. Exact as long as `passed` times the ratio's denominator is below 2^64.
+        let (whole, fraction) = self.ratio;
+        passed * whole + ((u128::from(passed) * u128::from(fraction)) >> 64) as u64
     }
 
     /// Sees to an interrupt of the host when the guest's counter reaches `deadline`.
     pub fn arm_timer(&mut self, start: u64, deadline: Option<u64>) {
+        if self.armed_for == Some((start, deadline)) {
+            return;
+        }
+        self.armed_for = Some((start, deadline));
         // Rounded up: never early, or the guest would be woken for nothing.
         let at = deadline.map(|ticks| {
             start.saturating_add(
@@ -118,6 +137,7 @@ impl Host {
             if line == self.board.timer_line {
                 self.board.timer.driver.acknowledge();
                 self.armed = None;
+            self.armed_for = None;
             } else if Some(line) == self.board.console_line {
                 while let Some(byte) = console::read() {
                     if byte == ESCAPE {

@@ -98,6 +98,30 @@ pub const fn imm(value: u32) -> ModImm {
     ModImm::from_field(value)
 }
 
+/// `ADD` or `SUB<cond> rd, rn, #±offset`, below 256.
+#[must_use]
+pub const fn offset(cond: Cond, rd: Reg, rn: Reg, offset: i32) -> u32 {
+    if offset < 0 { sub_imm(cond, rd, rn, imm(-offset as u32)) } else { add_imm(cond, rd, rn, imm(offset as u32)) }
+}
+
+/// `BIC<cond> rd, rn, rm`.
+#[must_use]
+pub const fn bic_reg(cond: Cond, rd: Reg, rn: Reg, rm: Reg) -> u32 {
+    c(cond) | 0x01c0_0000 | rn.n() << 16 | rd.n() << 12 | rm.n()
+}
+
+/// `MVN<cond> rd, #0`: all ones.
+#[must_use]
+pub const fn all_ones(cond: Cond, rd: Reg) -> u32 {
+    c(cond) | 0x03e0_0000 | rd.n() << 12
+}
+
+/// `LDRB`/`STRB` of the same operands as `word`, an `LDR` or `STR` with an immediate offset.
+#[must_use]
+pub const fn as_byte(word: u32) -> u32 {
+    word | 1 << 22
+}
+
 /// `LSL<cond> rd, rm, #amount`, 1 to 31.
 #[must_use]
 pub const fn lsl_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {

@@ -14,7 +14,7 @@ use crate::regime::{Access, AccessKind, Regime};
 use crate::shadow::Shadow;
 use crate::space::{Key, Origin, View};
 use crate::table::{HostTlb, Table, TableMemory};
-use crate::walk::{GuestMemory, Mapping, PageSize, Permission, lookup, translate};
+use crate::walk::{GuestMemory, Mapping, PageSize, Permission, neighbours, translate};
 use spica_addr::{GuestPa, GuestVa, HostPa};
 
 /// What became of an access that faulted on the host.
@@ -39,7 +39,7 @@ pub enum Fill {
 }
 
 /// The number of small pages, aligned, that fault-around considers.
-const AROUND: usize = 16;
+const AROUND: usize = 8;
 
 /// A host mapping as the guest's tables and the hypervisor's own needs make it.
 struct Wanted {
@@ -92,6 +92,9 @@ impl Shadow {
             return Fill::CodePageWrite(mapping.pa);
         }
         self.touched.insert((va.0 >> 20) as usize);
+        if mapping.global {
+            self.global.insert((va.0 >> 20) as usize);
+        }
         let as_section = mapping.size.is_first_level() && !self.ram.any_protected(mapping.pa);
         if as_section {
             self.fill_section(view, va, &mapping, &wanted, tables, tlb);
@@ -213,9 +216,12 @@ impl Shadow {
         for (offset, entry) in entries.iter_mut().enumerate() {
             let neighbour = first + offset;
             *entry = if neighbour == index { word } else { tables.read(&table, neighbour) };
-            if *entry == 0 {
-                let va = GuestVa((mb as u32) << 20 | (neighbour as u32) << 12);
-                *entry = self.neighbour(mem, regime, view, va, wanted.domain).unwrap_or(0);
+        }
+        let start = GuestVa((mb as u32) << 20 | (first as u32) << 12);
+        for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
+            if entries[offset] == 0 {
+                let va = start.wrapping_add(4096 * offset as u32);
+                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain).unwrap_or(0);
             }
         }
         // Valid entries in between are stored again as they are, which changes nothing.
@@ -229,24 +235,23 @@ impl Shadow {
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
     fn neighbour(
         &mut self,
-        mem: &impl GuestMemory,
         regime: &Regime,
         view: View,
         va: GuestVa,
+        mapping: &Mapping,
         domain: u8,
     ) -> Option<u32> {
-        let mapping = lookup(mem, regime, va).ok()?;
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
         }
-        let wanted = self.wanted(regime, view, &mapping)?;
+        let wanted = self.wanted(regime, view, mapping)?;
         // All pages of a megabyte share the first-level entry, and with it the domain; but nothing makes the guest's
         // memory stand still between two walks.
         if wanted.domain != domain {
             return None;
         }
-        self.note_page(view, va, &mapping, &wanted);
+        self.note_page(view, va, mapping, &wanted);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
@@ -255,6 +260,9 @@ impl Shadow {
         let active = self.active_index();
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
+        if mapping.global {
+            self.global.insert((va.0 >> 20) as usize);
+        }
         self.spaces[active].views[view as usize].note((va.0 >> 20) as usize, origin, split);
         if wanted.writable {
             self.ram.note_page_writer(mapping.pa, va.0 >> 12);

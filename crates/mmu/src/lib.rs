@@ -39,4 +39,4 @@ pub use shadow::{Config, ConfigError, Root, Shadow};
 pub use space::{MINIMUM_TABLE_BYTES, View};
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-pub use walk::{GuestMemory, Mapping, PageSize, Permission, first_level_descriptor, lookup, maps_megabyte, translate};
+pub use walk::{GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, lookup, translate};

@@ -9,7 +9,7 @@
 //! guest sections over that megabyte are mapped by small pages.
 
 use crate::host;
-use crate::ram::Writers;
+use crate::ram::{UNUSED, Writers};
 use crate::shadow::Shadow;
 use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
@@ -59,8 +59,10 @@ impl Shadow {
         }
         self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
         for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
-            if let Writers::At(mb) = writers {
-                view.drop_writable_section(mb as usize, base, tables, tlb);
+            if let Writers::At(megabytes) = writers {
+                for mb in megabytes.into_iter().filter(|&mb| mb != UNUSED) {
+                    view.drop_writable_section(mb as usize, base, tables, tlb);
+                }
                 continue;
             }
             let mut next = 0;
@@ -78,15 +80,15 @@ impl Shadow {
         }
         self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
         for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
-            if let Writers::At(number) = writers {
-                view.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, page, tables, tlb);
+            if let Writers::At(pages) = writers {
+                for number in pages.into_iter().filter(|&number| number != UNUSED) {
+                    view.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, page, tables, tlb);
+                }
                 continue;
             }
             let mut next = 0;
             while let Some(mb) = view.next_populated(next) {
-                for index in 0..256 {
-                    view.downgrade_page(mb, index, page, tables, tlb);
-                }
+                view.downgrade_pages(mb, page, tables, tlb);
                 next = mb + 1;
             }
         }

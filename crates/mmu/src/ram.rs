@@ -5,10 +5,11 @@
 //!
 //! To write-protect a page, every writable mapping of it must be found. A full reverse map would cost memory and time
 //! on each fill, so each page and each megabyte carries a *hint* instead: no writable mapping, all of them at this one
-//! virtual address (in whichever spaces and views), or anywhere. Kernel text has one virtual address in practice, so
-//! protecting a page costs one look per space; "anywhere" costs a scan of what is populated. Hints only ever grow too
-//! broad: unmapping does not narrow them, a protection does.
+//! virtual address (in whichever spaces and views), at one of a few, or anywhere. Kernel text has one virtual address in
+//! practice, and another one through which it is patched, so protecting a page costs a look or two per space; "anywhere"
+//! costs a scan of what is populated. Hints only ever grow too broad: unmapping does not narrow them, a protection does.
 
+use alloc::collections::BTreeMap;
 use alloc::{vec, vec::Vec};
 use spica_addr::{GuestPa, HostPa};
 
@@ -36,9 +37,22 @@ pub enum RamError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writers {
     Nowhere,
-    /// Only at this virtual page (or megabyte) number, in any space and view.
-    At(u32),
+    /// Only at these virtual page (or megabyte) numbers, in any space and view; [`UNUSED`] where there are fewer.
+    At([u32; SEVERAL]),
     Anywhere,
+}
+
+/// At so many virtual addresses a page is known to be mapped, and no more.
+const SEVERAL: usize = 4;
+/// That many pages can be known at more than one.
+const MAX_ALIASED: usize = 1024;
+/// No number of a page or megabyte.
+pub(crate) const UNUSED: u32 = u32::MAX;
+
+impl Writers {
+    const fn one(number: u32) -> Self {
+        Self::At([number, UNUSED, UNUSED, UNUSED])
+    }
 }
 
 /// [`Writers`] in 32 bits: virtual page numbers have 20.
@@ -48,25 +62,42 @@ struct Hint(u32);
 impl Hint {
     const NOWHERE: Self = Self(u32::MAX);
     const ANYWHERE: Self = Self(u32::MAX - 1);
+    /// The numbers are in [`Ram::aliased`].
+    const SEVERAL: Self = Self(u32::MAX - 2);
 
-    fn note(&mut self, number: u32) {
-        *self = match self.writers() {
-            Writers::Nowhere => Self(number),
-            Writers::At(known) if known == number => *self,
-            _ => Self::ANYWHERE,
-        };
-    }
-
-    fn writers(self) -> Writers {
-        match self {
-            Self::NOWHERE => Writers::Nowhere,
-            Self::ANYWHERE => Writers::Anywhere,
-            Self(number) => Writers::At(number),
+    /// Notes a mapping at `number`; `several` is where to keep what is known of page (or megabyte) `key` at several places.
+    fn note(&mut self, number: u32, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) {
+        match *self {
+            Self::NOWHERE => *self = Self(number),
+            Self::ANYWHERE => {}
+            Self::SEVERAL => {
+                let room = several.get_mut(&key).and_then(|known| {
+                    known.iter_mut().find(|slot| **slot == number || **slot == UNUSED)
+                });
+                match room {
+                    Some(slot) => *slot = number,
+                    None => {
+                        several.remove(&key);
+                        *self = Self::ANYWHERE;
+                    }
+                }
+            }
+            Self(known) if known == number => {}
+            Self(known) if several.len() < MAX_ALIASED => {
+                several.insert(key, [known, number, UNUSED, UNUSED]);
+                *self = Self::SEVERAL;
+            }
+            Self(_) => *self = Self::ANYWHERE,
         }
     }
 
-    fn take(&mut self) -> Writers {
-        core::mem::replace(self, Self::NOWHERE).writers()
+    fn take(&mut self, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) -> Writers {
+        match core::mem::replace(self, Self::NOWHERE) {
+            Self::NOWHERE => Writers::Nowhere,
+            Self::ANYWHERE => Writers::Anywhere,
+            Self::SEVERAL => several.remove(&key).map_or(Writers::Anywhere, Writers::At),
+            Self(number) => Writers::one(number),
+        }
     }
 }
 
@@ -87,12 +118,15 @@ pub(crate) struct Ram {
     /// The guest megabyte number of `megabytes[0]`.
     first: usize,
     megabytes: Vec<Option<Megabyte>>,
+    /// What is known of pages and megabytes that are mapped at several virtual addresses, by their guest PA; bit 0 set for
+    /// megabytes.
+    aliased: BTreeMap<u32, [u32; SEVERAL]>,
 }
 
 impl Ram {
     pub(crate) fn new(chunks: &[Chunk]) -> Result<Self, RamError> {
         let first = chunks.iter().map(|chunk| chunk.guest.0 >> 20).min().unwrap_or(0) as usize;
-        let mut ram = Self { first, megabytes: Vec::new() };
+        let mut ram = Self { first, megabytes: Vec::new(), aliased: BTreeMap::new() };
         let mut host_used = crate::bitmap::MegabyteSet::new();
         for &chunk in chunks {
             let fits = |start: u32| start & 0xf_ffff == 0 && chunk.megabytes <= 4096 - (start >> 20);
@@ -169,28 +203,36 @@ impl Ram {
         }
     }
 
+    /// The megabyte of `pa`, and what is known of aliases.
+    fn hints(&mut self, pa: GuestPa) -> Option<(&mut Megabyte, &mut BTreeMap<u32, [u32; SEVERAL]>)> {
+        let mb = self.megabytes.get_mut(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_mut()?;
+        Some((mb, &mut self.aliased))
+    }
+
     /// A writable section at virtual megabyte `va_mb` is about to map the megabyte of `pa`.
     pub(crate) fn note_section_writer(&mut self, pa: GuestPa, va_mb: usize) {
-        if let Some(mb) = self.megabyte_mut(pa) {
-            mb.section_writers.note(va_mb as u32);
+        if let Some((mb, aliased)) = self.hints(pa) {
+            mb.section_writers.note(va_mb as u32, pa.0 & !0xf_ffff | 1, aliased);
         }
     }
 
     /// A writable small page at virtual page `va_page` is about to map the page of `pa`.
     pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) {
-        if let Some(mb) = self.megabyte_mut(pa) {
-            mb.page_writers[page_in_megabyte(pa)].note(va_page);
+        if let Some((mb, aliased)) = self.hints(pa) {
+            mb.page_writers[page_in_megabyte(pa)].note(va_page, pa.page().0, aliased);
         }
     }
 
     /// Where writable sections map the megabyte of `pa`. The caller removes them all, so the hint starts afresh.
     pub(crate) fn take_section_writers(&mut self, pa: GuestPa) -> Writers {
-        self.megabyte_mut(pa).map_or(Writers::Nowhere, |mb| mb.section_writers.take())
+        let key = pa.0 & !0xf_ffff | 1;
+        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.section_writers.take(key, aliased))
     }
 
     /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
     pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
-        self.megabyte_mut(pa).map_or(Writers::Nowhere, |mb| mb.page_writers[page_in_megabyte(pa)].take())
+        let key = pa.page().0;
+        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.page_writers[page_in_megabyte(pa)].take(key, aliased))
     }
 }
 

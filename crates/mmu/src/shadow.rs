@@ -86,6 +86,8 @@ pub struct Shadow {
     baked_dacr: u32,
     /// Megabytes in which any space ever had an entry: the guest may maintain the TLB for much that it never used.
     pub(crate) touched: MegabyteSet,
+    /// Of these, the ones that ever had a global entry.
+    pub(crate) global: MegabyteSet,
     pub(crate) stats: Stats,
 }
 
@@ -126,6 +128,7 @@ impl Shadow {
             clock: 0,
             baked_dacr: 0,
             touched: MegabyteSet::new(),
+            global: MegabyteSet::new(),
             stats: Stats::default(),
         })
     }
@@ -323,12 +326,19 @@ impl Shadow {
     ) {
         self.stats.invalidate_page += 1;
         // A supersection's pieces may be in any of its sixteen megabytes.
-        if self.touched.group16((va.0 >> 20) as usize) == 0 {
+        let group = (va.0 >> 20) as usize;
+        if self.touched.group16(group) == 0 {
             return;
         }
-        for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
-            let matches = asid.is_none_or(|asid| space.key.is_some_and(|key| key.asid == asid));
-            for view in &mut space.views {
+        // Where no entry was ever global, only the spaces of the ASID are concerned: one, in general.
+        let global = self.global.group16(group) != 0;
+        for space in &mut self.spaces {
+            let Some(key) = space.key else { continue };
+            let matches = asid.is_none_or(|asid| key.asid == asid);
+            if !(matches || global) || space.stale || key == Key::FLAT {
+                continue;
+            }
+            for view in space.views.iter_mut().filter(|view| view.concerns(va.0, matches)) {
                 view.invalidate_page(va.0, matches, tables, tlb);
             }
         }

@@ -222,6 +222,12 @@ impl ViewTables {
         dropped
     }
 
+    /// Whether [`Self::invalidate_page`] can have anything to do: most spaces hold nothing there.
+    pub(crate) fn concerns(&self, va: u32, asid_matches: bool) -> bool {
+        let mb = (va >> 20) as usize;
+        self.global.contains(mb) || asid_matches && self.private.contains(mb) || self.supers.group16(mb) != 0
+    }
+
     /// Forgets what came from the guest entry that maps `va`: all of it, whatever its size. Where `asid_matches` is
     /// false, only if it may have been global.
     pub(crate) fn invalidate_page(
@@ -290,6 +296,22 @@ impl ViewTables {
             // Only permissions change, so there is no need to break the entry first (ARM ARM B3.10.1).
             tables.write(&table, index, host::read_only_page(word));
             tlb.flush_page((mb as u32) << 20 | (index as u32) << 12, self.asid);
+        }
+    }
+
+    /// The same for every small page of `mb`.
+    pub(crate) fn downgrade_pages(
+        &mut self,
+        mb: usize,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return };
+        for index in 0..SECOND_LEVEL_BYTES / 4 {
+            if host::is_writable_page(tables.read(&table, index), base) {
+                self.downgrade_page(mb, index, base, tables, tlb);
+            }
         }
     }
 

@@ -18,6 +18,11 @@ pub trait GuestMemory {
     /// The word at `pa`, which is a multiple of four, in little-endian order (SCTLR.EE is the walker's business). `None`
     /// where there is no RAM: the walk then ends in an external abort.
     fn read_word(&self, pa: GuestPa) -> Option<u32>;
+
+    /// The `count` words at `pa`, a multiple of four, if they can be had at once.
+    fn words(&self, _pa: GuestPa, _count: usize) -> Option<&[u32]> {
+        None
+    }
 }
 
 /// The size of the region that one guest descriptor maps.
@@ -267,9 +272,29 @@ pub fn first_level_descriptor(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -
     read_descriptor(mem, r, first_level_address(r, va.0)?)
 }
 
-/// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds. The MMU must be
-/// on.
-pub fn maps_megabyte(mem: &impl GuestMemory, r: &Regime, va: GuestVa, counts: impl Fn(GuestPa) -> bool) -> bool {
+/// The first of `count` megabytes from `va` on that the guest's tables map, in part at least, to an address for which `counts`
+/// holds. The MMU must be on. Empty first-level entries cost little.
+pub fn find_mapped(
+    mem: &impl GuestMemory,
+    r: &Regime,
+    va: GuestVa,
+    count: u32,
+    counts: impl Fn(GuestPa) -> bool,
+) -> Option<GuestVa> {
+    let megabytes = || (0..count).map(|n| GuestVa(va.0 + (n << 20)));
+    let first = first_level_address(r, va.0)?;
+    // All entries are in the same table: with TTBCR.N, the upper part of the address space is that of TTBR1.
+    let together = first_level_address(r, va.0 + ((count - 1) << 20)) == Some(first + 4 * (count - 1));
+    if let Some(words) = mem.words(GuestPa(first), count as usize).filter(|_| together)
+        && words.iter().all(|&word| if r.sctlr & SCTLR_EE != 0 { word.swap_bytes() } else { word } & 0b11 == 0)
+    {
+        return None;
+    }
+    megabytes().find(|&va| maps_megabyte(mem, r, va, &counts))
+}
+
+/// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds.
+fn maps_megabyte(mem: &impl GuestMemory, r: &Regime, va: GuestVa, counts: impl Fn(GuestPa) -> bool) -> bool {
     let Some(l1) = first_level_address(r, va.0).and_then(|address| read_descriptor(mem, r, address)) else {
         return false;
     };
@@ -303,26 +328,53 @@ fn section(r: &Regime, va: u32, l1: u32) -> Mapping {
 
 /// The second level (ARM ARM figure B3-5), from a first-level descriptor of type "page table".
 fn lookup_page(mem: &impl GuestMemory, r: &Regime, va: u32, l1: u32) -> Result<Mapping, Fault> {
-    let domain = field(l1, 5, 4) as u8;
-    let pxn = r.pxn && flag(l1, 2);
-    let second = |kind| Fault { kind, domain, section_level: false };
+    let second = |kind| Fault { kind, domain: field(l1, 5, 4) as u8, section_level: false };
     let address = l1 & 0xffff_fc00 | field(va, 12, 8) << 2;
     let l2 = read_descriptor(mem, r, address).ok_or(second(FaultKind::ExternalOnWalk))?;
+    decode_page(r, va, l1, l2).ok_or(second(FaultKind::Translation))
+}
+
+/// The mappings of the `count` pages from `va` on, which are all in one megabyte: those that exist, with their numbers.
+pub(crate) fn neighbours<'a>(
+    mem: &'a impl GuestMemory,
+    r: &'a Regime,
+    va: GuestVa,
+    count: usize,
+) -> impl Iterator<Item = (usize, Mapping)> + 'a {
+    let l1 = first_level_descriptor(mem, r, va).filter(|l1| r.mmu_on() && l1 & 0b11 == 0b01);
+    // The second level at once, if it can be had.
+    let words = l1.and_then(|l1| mem.words(GuestPa(l1 & 0xffff_fc00 | field(va.0, 12, 8) << 2), count));
+    (0..count).filter_map(move |n| {
+        let va = va.0 + (n as u32) * 4096;
+        let mapping = match (l1, words) {
+            (Some(l1), Some(words)) => {
+                decode_page(r, va, l1, if r.sctlr & SCTLR_EE != 0 { words[n].swap_bytes() } else { words[n] })
+            }
+            _ => lookup(mem, r, GuestVa(va)).ok(),
+        };
+        mapping.map(|mapping| (n, mapping))
+    })
+}
+
+/// The mapping of a valid second-level descriptor.
+fn decode_page(r: &Regime, va: u32, l1: u32, l2: u32) -> Option<Mapping> {
+    let domain = field(l1, 5, 4) as u8;
+    let pxn = r.pxn && flag(l1, 2);
     // AP, nG, C and B are in the same place in both sizes; TEX and XN are not.
     let ap = field(l2, 9, 1) << 2 | field(l2, 4, 2);
     let c_b = field(l2, 2, 2);
     let not_global = flag(l2, 11);
     match l2 & 0b11 {
-        0b00 => Err(second(FaultKind::Translation)),
+        0b00 => None,
         0b01 => {
             let tex_c_b = field(l2, 12, 3) << 2 | c_b;
             let attributes = Attributes { ap, tex_c_b, not_global, xn: flag(l2, 15), pxn, domain };
-            Ok(attributes.mapping(r, l2 & 0xffff_0000 | va & 0xffff, PageSize::Large64K))
+            Some(attributes.mapping(r, l2 & 0xffff_0000 | va & 0xffff, PageSize::Large64K))
         }
         _ => {
             let tex_c_b = field(l2, 6, 3) << 2 | c_b;
             let attributes = Attributes { ap, tex_c_b, not_global, xn: flag(l2, 0), pxn, domain };
-            Ok(attributes.mapping(r, l2 & 0xffff_f000 | va & 0xfff, PageSize::Small4K))
+            Some(attributes.mapping(r, l2 & 0xffff_f000 | va & 0xfff, PageSize::Small4K))
         }
     }
 }

@@ -71,6 +71,9 @@ impl Vcpu {
             Exception::Irq { pc } => (Mode::Irq, 0x18, pc.wrapping_add(4)),
             Exception::Fiq { pc } => (Mode::Fiq, 0x1c, pc.wrapping_add(4)),
         };
+        if matches!(exception, Exception::PrefetchAbort { .. } | Exception::DataAbort { .. }) {
+            self.show();
+        }
         self.change_mode(mode);
         debug_assert_eq!(Bank::of(mode), Bank::of(self.mode()));
         self.page.spsr = spsr;

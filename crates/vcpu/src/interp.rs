@@ -189,7 +189,10 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
                 _ => {}
             }
             match cpu.cp15.write(&cpu.id, reg, value) {
-                WriteResult::Done(effect) => Step::Next(effect),
+                WriteResult::Done(effect) => {
+                    cpu.show();
+                    Step::Next(effect)
+                }
                 WriteResult::Timer(reg) => {
                     env.timer_write(reg, u64::from(value));
                     Step::Next(Effect::None)

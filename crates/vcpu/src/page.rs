@@ -47,31 +47,65 @@ pub struct VcpuPage {
     pub target: u32,
     /// Virtual CPSR bits A, I, F and M, where the CPSR has them; the other bits are 0.
     pub control: u32,
-    /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs leaves its block if it is
-    /// negative.
+    /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs adds it, in words, to its
+    /// PC, in front of which is the way out of its block.
     pub pending: u32,
     /// SPSR of the current mode.
     pub spsr: u32,
     /// TPIDRPRW (B4.1.148).
     pub tpidrprw: u32,
-    /// TPIDRURO (B4.1.149), beside the real register.
+    /// TPIDRURO (B4.1.149). The real register follows when User mode is entered.
     pub tpidruro: u32,
-    /// SP of the banks that are not current.
-    pub bank_sp: [u32; 6],
-    /// LR of the banks that are not current.
-    pub bank_lr: [u32; 6],
+    /// Non-zero if the guest has invalidated instruction caches or branch predictors: it is done before its user code runs,
+    /// which runs from the real ones.
+    pub stale: u32,
+    /// DACR (B4.1.43), as the guest last wrote it.
+    pub dacr: u32,
+    /// The guest's DACR of which the real one is a function now; it allows no more than `dacr` does.
+    pub dacr_real: u32,
+    /// Where translated code last wrote `dacr`: 8 bytes behind the store.
+    pub dacr_site: u32,
+    /// Copies of registers for reading.
+    pub shown: Shown,
+    /// SP and LR of the banks that are not current.
+    pub bank: [StackAndLink; 6],
     /// SPSR of the modes that are not current (that of User is unused).
     pub bank_spsr: [u32; 6],
     /// R8 to R12 of the modes other than FIQ while in FIQ mode, and of FIQ mode otherwise.
     pub bank_r8_r12: [u32; 5],
-    _cold: [u32; 1024 - 33],
+    _cold: [u32; 1024 - 46],
+}
+
+/// SP and LR of one bank.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the manual's names")]
+pub struct StackAndLink {
+    pub sp: u32,
+    pub lr: u32,
+}
+
+/// What translated code reads of system control registers that it cannot write.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the manual's names")]
+pub struct Shown {
+    pub ctr: u32,
+    pub sctlr: u32,
+    pub ttbr0: u32,
+    pub ttbr1: u32,
+    pub contextidr: u32,
+    pub dfsr: u32,
+    pub ifsr: u32,
+    pub dfar: u32,
+    pub ifar: u32,
 }
 
 const _: () = assert!(core::mem::size_of::<VcpuPage>() == 4096);
 
 /// Byte offsets of the fields that translated code uses.
 pub mod field {
-    use super::VcpuPage;
+    use super::{Bank, Shown, StackAndLink, VcpuPage};
     use core::mem::offset_of;
 
     /// Spill slot `n` of 4.
@@ -89,6 +123,44 @@ pub mod field {
     pub const SPSR: u32 = offset_of!(VcpuPage, spsr) as u32;
     /// [`VcpuPage::tpidrprw`].
     pub const TPIDRPRW: u32 = offset_of!(VcpuPage, tpidrprw) as u32;
+    /// [`VcpuPage::tpidruro`].
+    pub const TPIDRURO: u32 = offset_of!(VcpuPage, tpidruro) as u32;
+    /// [`VcpuPage::stale`].
+    pub const STALE: u32 = offset_of!(VcpuPage, stale) as u32;
+    /// [`VcpuPage::dacr`].
+    pub const DACR: u32 = offset_of!(VcpuPage, dacr) as u32;
+    /// [`VcpuPage::dacr_real`].
+    pub const DACR_REAL: u32 = offset_of!(VcpuPage, dacr_real) as u32;
+    /// [`VcpuPage::dacr_site`].
+    pub const DACR_SITE: u32 = offset_of!(VcpuPage, dacr_site) as u32;
+    /// SP of `bank`, where it is not current.
+    #[must_use]
+    pub const fn bank_sp(bank: Bank) -> u32 {
+        offset_of!(VcpuPage, bank) as u32 + bank as u32 * size_of::<StackAndLink>() as u32
+    }
+    /// LR of `bank`, where it is not current.
+    #[must_use]
+    pub const fn bank_lr(bank: Bank) -> u32 {
+        bank_sp(bank) + offset_of!(StackAndLink, lr) as u32
+    }
+
+    macro_rules! shown {
+        ($($name:ident: $field:ident,)+) => {
+            $(#[doc = concat!("[`Shown::", stringify!($field), "`].")]
+            pub const $name: u32 = (offset_of!(VcpuPage, shown) + offset_of!(Shown, $field)) as u32;)+
+        };
+    }
+    shown! {
+        CTR: ctr,
+        SCTLR: sctlr,
+        TTBR0: ttbr0,
+        TTBR1: ttbr1,
+        CONTEXTIDR: contextidr,
+        DFSR: dfsr,
+        IFSR: ifsr,
+        DFAR: dfar,
+        IFAR: ifar,
+    }
 }
 
 impl VcpuPage {
@@ -103,11 +175,25 @@ impl VcpuPage {
             spsr: 0,
             tpidrprw: 0,
             tpidruro: 0,
-            bank_sp: [0; 6],
-            bank_lr: [0; 6],
+            stale: 0,
+            dacr: 0,
+            dacr_real: 0,
+            dacr_site: 0,
+            shown: Shown {
+                ctr: 0,
+                sctlr: 0,
+                ttbr0: 0,
+                ttbr1: 0,
+                contextidr: 0,
+                dfsr: 0,
+                ifsr: 0,
+                dfar: 0,
+                ifar: 0,
+            },
+            bank: [StackAndLink { sp: 0, lr: 0 }; 6],
             bank_spsr: [0; 6],
             bank_r8_r12: [0; 5],
-            _cold: [0; 1024 - 33],
+            _cold: [0; 1024 - 46],
         }
     }
 }

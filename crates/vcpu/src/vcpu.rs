@@ -1,7 +1,7 @@
 //! The virtual CPU's core registers, its mode, and what a write to the CPSR does.
 
 use crate::cp15::{Cp15, CpuId};
-use crate::page::{Bank, VcpuPage};
+use crate::page::{Bank, Shown, VcpuPage};
 use crate::psr::{self, Mode};
 
 /// A virtual CPU.
@@ -28,8 +28,9 @@ impl Vcpu {
     /// A virtual CPU in the reset state (B1.9.1) with the given page.
     #[must_use]
     pub fn new(page: &'static mut VcpuPage, id: CpuId) -> Vcpu {
-        *page = VcpuPage::reset();
-        Vcpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id }
+        let mut cpu = Vcpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id };
+        cpu.reset();
+        cpu
     }
 
     /// Back to the reset state.
@@ -39,6 +40,21 @@ impl Vcpu {
         self.pc = 0;
         self.psr = 0;
         self.cp15 = Cp15::reset();
+        self.show();
+    }
+
+    /// Brings the copies in the page up to the system control registers, after any write to those.
+    pub fn show(&mut self) {
+        let Cp15 { sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar, dacr, .. } = self.cp15;
+        self.page.shown = Shown { ctr: self.id.ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar };
+        self.page.dacr = dacr;
+    }
+
+    /// Takes over what translated code wrote to DACR in the page. The value before, if that is another.
+    pub fn take_dacr(&mut self) -> Option<u32> {
+        let new = self.page.dacr;
+        let old = core::mem::replace(&mut self.cp15.dacr, new);
+        (old != new).then_some(old)
     }
 
     /// The current mode. A guest that wrote nonsense over it in its page is in Supervisor mode.
@@ -123,11 +139,11 @@ impl Vcpu {
             return;
         }
         let page = &mut *self.page;
-        page.bank_sp[old as usize] = self.regs[13];
-        page.bank_lr[old as usize] = self.regs[14];
+        page.bank[old as usize].sp = self.regs[13];
+        page.bank[old as usize].lr = self.regs[14];
         page.bank_spsr[old as usize] = page.spsr;
-        self.regs[13] = page.bank_sp[new as usize];
-        self.regs[14] = page.bank_lr[new as usize];
+        self.regs[13] = page.bank[new as usize].sp;
+        self.regs[14] = page.bank[new as usize].lr;
         page.spsr = page.bank_spsr[new as usize];
         if old == Bank::Fiq || new == Bank::Fiq {
             self.regs[8..13].swap_with_slice(&mut page.bank_r8_r12);
@@ -139,8 +155,8 @@ impl Vcpu {
     pub fn user_reg(&self, n: usize) -> u32 {
         match (n, Bank::of(self.mode())) {
             (8..=12, Bank::Fiq) => self.page.bank_r8_r12[n - 8],
-            (13, bank) if bank != Bank::Usr => self.page.bank_sp[Bank::Usr as usize],
-            (14, bank) if bank != Bank::Usr => self.page.bank_lr[Bank::Usr as usize],
+            (13, bank) if bank != Bank::Usr => self.page.bank[Bank::Usr as usize].sp,
+            (14, bank) if bank != Bank::Usr => self.page.bank[Bank::Usr as usize].lr,
             _ => self.regs[n],
         }
     }
@@ -149,8 +165,8 @@ impl Vcpu {
     pub fn set_user_reg(&mut self, n: usize, value: u32) {
         match (n, Bank::of(self.mode())) {
             (8..=12, Bank::Fiq) => self.page.bank_r8_r12[n - 8] = value,
-            (13, bank) if bank != Bank::Usr => self.page.bank_sp[Bank::Usr as usize] = value,
-            (14, bank) if bank != Bank::Usr => self.page.bank_lr[Bank::Usr as usize] = value,
+            (13, bank) if bank != Bank::Usr => self.page.bank[Bank::Usr as usize].sp = value,
+            (14, bank) if bank != Bank::Usr => self.page.bank[Bank::Usr as usize].lr = value,
             _ => self.regs[n] = value,
         }
     }
@@ -158,7 +174,7 @@ impl Vcpu {
     /// SP of `mode`, for SRS.
     #[must_use]
     pub fn sp_of(&self, mode: Mode) -> u32 {
-        if Bank::of(mode) == Bank::of(self.mode()) { self.regs[13] } else { self.page.bank_sp[Bank::of(mode) as usize] }
+        if Bank::of(mode) == Bank::of(self.mode()) { self.regs[13] } else { self.page.bank[Bank::of(mode) as usize].sp }
     }
 
     /// Sets SP of `mode`, for SRS.
@@ -166,7 +182,7 @@ impl Vcpu {
         if Bank::of(mode) == Bank::of(self.mode()) {
             self.regs[13] = value;
         } else {
-            self.page.bank_sp[Bank::of(mode) as usize] = value;
+            self.page.bank[Bank::of(mode) as usize].sp = value;
         }
     }
 }

@@ -1,13 +1,13 @@
 //! CP14 and CP15 register moves.
 
-use super::{Flow, barrier, copy, emulate};
+use super::{Flow, barrier, bit, copy, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
-use spica_isa::{CpReg, Decoded, Reg};
+use spica_isa::{Cond, CpReg, Decoded, Reg, asm};
 use spica_vcpu::field;
 
-/// What is legal in User mode and means the same there is copied; what is plain storage is a load from the vCPU page;
-/// the rest is interpreted.
+/// What is legal in User mode and means the same there is copied; what is plain storage is a load from the vCPU page, or a
+/// store to it; the rest is interpreted.
 pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool, reg: CpReg, rt: Reg) -> Flow {
     if reg.coproc != 15 || rt.is_pc() || d.uncond {
         return emulate(e, d, false);
@@ -18,12 +18,111 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         (false, 7, 0, 10, 4 | 5) => copy(e, d),
         // The real TPIDRURW is the guest's, and User mode may change it at any time (B4.1.150).
         (_, 13, 0, 0, 2) => copy(e, d),
-        // So is TPIDRURO, which User mode reads (B4.1.149).
-        (true, 13, 0, 0, 3) if options.plain_registers => copy(e, d),
-        (true, 13, 0, 0, 4) if options.plain_registers => {
-            e.page_field(true, d.cond, rt, field::TPIDRPRW);
+        (_, 13, 0, 0, 3) if options.plain_registers => storage(e, d, load, rt, field::TPIDRURO),
+        (_, 13, 0, 0, 4) if options.plain_registers => storage(e, d, load, rt, field::TPIDRPRW),
+        (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, d, rt),
+        (true, ..) if options.plain_registers => match shown(reg) {
+            Some(field) => storage(e, d, true, rt, field),
+            None => emulate(e, d, false),
+        },
+        // TLBIMVA, ITLBIMVA, DTLBIMVA.
+        (false, 8, 0, 3 | 5 | 6 | 7, 1) if options.tlb_page => {
+            e.page_field(false, d.cond, rt, field::TARGET);
+            e.emit(asm::svc(d.cond, crate::trap::TLB_PAGE));
             Flow::Continues
         }
+        (false, 7, 0, crm, opc2) if options.cache_maintenance => maintenance(e, d, crm, opc2, rt),
         _ => emulate(e, d, false),
     }
+}
+
+/// A register that is a field of the vCPU page.
+fn storage(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg, field: u32) -> Flow {
+    e.page_field(load, d.cond, rt, field);
+    Flow::Continues
+}
+
+/// The field that has a copy of a register for reading.
+fn shown(reg: CpReg) -> Option<u32> {
+    Some(match (reg.crn, reg.opc1, reg.crm, reg.opc2) {
+        (0, 0, 0, 1) => field::CTR,
+        (1, 0, 0, 0) => field::SCTLR,
+        (2, 0, 0, 0) => field::TTBR0,
+        (2, 0, 0, 1) => field::TTBR1,
+        (3, 0, 0, 0) => field::DACR,
+        (5, 0, 0, 0) => field::DFSR,
+        (5, 0, 0, 1) => field::IFSR,
+        (6, 0, 0, 0) => field::DFAR,
+        (6, 0, 0, 2) => field::IFAR,
+        (13, 0, 0, 1) => field::CONTEXTIDR,
+        _ => return None,
+    })
+}
+
+/// A write to DACR. It traps only if something is open in the real one that the new value closes. What it opens stays closed
+/// until it is used: a kernel that opens user memory for its return to User mode does not use it.
+///
+/// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one that
+/// always traps.
+fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg) -> Flow {
+    let rs = scratch(bit(rt));
+    let skip = e.begin_skip(d.cond);
+    let slow = e.begin_slow_trap(rs, crate::trap::DACR);
+    e.page_field(false, Cond::Al, rt, field::DACR);
+    spill(e, Cond::Al, rs);
+    e.page_field(false, Cond::Al, Reg::PC, field::DACR_SITE);
+    e.page_field(true, Cond::Al, rs, field::DACR_REAL);
+    // 1 if nothing is left of the real value without the new one, else 0.
+    e.emit(asm::bic_reg(Cond::Al, rs, rs, rt));
+    e.emit(asm::clz(Cond::Al, rs, rs));
+    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
+    e.emit(asm::add_pc(rs));
+    e.emit(asm::NOP);
+    e.branch_slow(&slow);
+    restore(e, Cond::Al, rs);
+    e.end_slow(slow);
+    e.end_skip(skip);
+    Flow::Continues
+}
+
+/// The word that makes the DACR write with this load of [`field::DACR_REAL`] trap always: everything counts as open.
+pub fn make_eager(load: u32) -> Option<u32> {
+    let rs = Reg::new(load >> 12 & 0xf);
+    (load & 0xffff_0000 == 0xe59f_0000 && !rs.is_pc()).then(|| asm::all_ones(Cond::Al, rs))
+}
+
+/// Cache and branch-predictor maintenance (B4.2.1).
+///
+/// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
+/// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it runs
+/// the next time ([`field::STALE`]). Cleaning to the point of unification is done at once.
+///
+/// An operation by address faults where nothing is mapped (B3.12.3): a byte is loaded from there. Whoever handles the fault
+/// interprets the instruction if the load was not its fault.
+fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
+    match (crm, opc2) {
+        // ICIALLU, BPIALL, BPIMVA and their Inner Shareable forms.
+        (1 | 5, 0 | 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
+        // ICIMVAU.
+        (5, 1) => {
+            probe(e, d, rt);
+            e.page_field(false, d.cond, Reg::PC, field::STALE);
+        }
+        // DCIMVAC, DCCMVAC, DCCIMVAC.
+        (6 | 10 | 14, 1) => probe(e, d, rt),
+        // By set and way: DCISW, DCCSW, DCCISW.
+        (6 | 10 | 14, 2) => e.emit(asm::NOP),
+        _ => return emulate(e, d, false),
+    }
+    Flow::Continues
+}
+
+/// Loads a byte from the address in `rt`, for the faults.
+fn probe(e: &mut Emitter<'_>, d: &Decoded, rt: Reg) {
+    let rs = scratch(bit(rt));
+    spill(e, d.cond, rs);
+    if let Some(word) = asm::ldr_str(true, d.cond, rs, rt, 0) {
+        e.emit(asm::as_byte(word));
+    }
+    restore(e, d.cond, rs);
 }

@@ -29,6 +29,11 @@ pub fn landing(e: &mut Emitter<'_>) {
     e.set_undo(Undo::NONE);
 }
 
+/// The mirror for an indirect branch at `pc`.
+fn window(e: &Emitter<'_>, options: &Options, pc: GuestVa) -> Option<Window> {
+    e.mirror_for(pc).filter(|_| options.return_mirror)
+}
+
 /// Puts the guest's LR away for the landing.
 fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
     e.page_field(false, cond, Reg::LR, field::spill(LINK_SLOT));
@@ -46,7 +51,7 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
     if rm.is_pc() || !options.indirect {
         return emulate(e, d, true);
     }
-    if let Some(window) = e.mirror_of(pc)
+    if let Some(window) = window(e, options, pc)
         && !(link && rm == Reg::LR)
     {
         if link {
@@ -80,7 +85,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
         Operand2::Shifted { rm, .. } => used |= bit(rm),
         Operand2::ShiftedByReg { rm, rs, .. } => used |= bit(rm) | bit(rs),
     }
-    if let Some(window) = e.mirror_of(pc)
+    if let Some(window) = window(e, options, pc)
         && used & bit(Reg::LR) == 0
     {
         put_link_away(e, d.cond);
@@ -115,7 +120,7 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
     if let Offset::Reg { rm, .. } = mem.offset {
         used |= bit(rm);
     }
-    if let Some(window) = e.mirror_of(pc)
+    if let Some(window) = window(e, options, pc)
         && used & bit(Reg::LR) == 0
     {
         put_link_away(e, d.cond);
@@ -144,7 +149,7 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
 /// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
 pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple, pc: GuestVa) -> Flow {
     let regs = mem.regs & 0x7fff;
-    if let Some(window) = e.mirror_of(pc)
+    if let Some(window) = window(e, options, pc)
         && u32::from(regs) & bit(Reg::LR) == 0
         && mem.rn != Reg::LR
         && !mem.rn.is_pc()

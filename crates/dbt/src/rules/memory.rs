@@ -17,6 +17,12 @@ pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
         let literal = value.wrapping_add(if mem.add { imm } else { imm.wrapping_neg() });
         // A literal in the instruction's own page can be read wherever the instruction could be fetched, so that no
         // fault that the guest sees can find Rt overwritten; a misaligned one can fault.
+        if mem.size == MemSize::Word
+            && let Some(value) = e.source_word(literal)
+        {
+            e.load_literal(d.cond, mem.rt, value);
+            return Flow::Continues;
+        }
         let bytes = if mem.size == MemSize::Dual { 8 } else { 4 };
         if literal.page() == pc.page() && literal.page_offset() + bytes <= 4096 && literal.0 & 3 == 0 {
             e.load_constant(d.cond, mem.rt, literal.0);

@@ -6,11 +6,14 @@
 mod branch;
 mod coproc;
 mod data;
+mod exception_return;
 mod indirect;
 mod memory;
 mod status;
 mod store_multiple;
+mod user_bank;
 
+pub use coproc::make_eager;
 pub use indirect::landing;
 
 use crate::block::Undo;
@@ -36,7 +39,7 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
     match d.op {
         Op::DataProcessing { s, rd, .. } if rd.is_pc() && !is_test(d) => {
             if s {
-                emulate(e, d, true)
+                exception_return::alu(e, options, d)
             } else {
                 indirect::alu(e, options, d, pc)
             }
@@ -45,7 +48,10 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
         Op::Mem(mem) if mem.unprivileged => emulate(e, d, false),
         Op::Mem(mem) if mem.load && mem.rt.is_pc() => indirect::load(e, options, d, mem, pc),
         Op::Mem(mem) => memory::single(e, d, mem, pc),
-        Op::MemMultiple(mem) if mem.user => emulate(e, d, mem.load && mem.regs & 0x8000 != 0),
+        Op::MemMultiple(mem) if mem.user && mem.load && mem.regs & 0x8000 != 0 => {
+            exception_return::load_multiple(e, options, d, mem)
+        }
+        Op::MemMultiple(mem) if mem.user => user_bank::transfer(e, options, d, mem),
         Op::MemMultiple(mem) if mem.regs & 0x8000 == 0 => copy(e, d),
         Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem, pc),
         Op::MemMultiple(mem) => store_multiple::translate(e, d, mem, pc),

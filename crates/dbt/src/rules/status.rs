@@ -3,7 +3,7 @@
 //! Flags, GE and E of the real CPSR are the guest's own; A, I, F and the mode are in [`field::CONTROL`]. No flag is
 //! touched: what has to be tested is made 0 or ±1, and that many words are added to the PC, over or onto a branch to the
 //! slow path, which interprets the instruction. Unmasking stores the mask *first* and looks for an interrupt that waits
-//! afterwards. No value that a hostile guest can put into the page leads anywhere else.
+//! afterwards.
 
 use super::{Flow, bit, restore, scratch, spill};
 use crate::emit::Emitter;
@@ -48,18 +48,15 @@ pub fn write(e: &mut Emitter<'_>, d: &Decoded, rn: Reg) -> Flow {
     let slow = e.begin_slow(rs, d.word);
     e.page_field(true, Cond::Al, rs, field::CONTROL);
     e.emit(asm::eor_reg(Cond::Al, rs, rs, rn));
-    e.emit(asm::bic_imm(Cond::Al, rs, rs, asm::imm(psr::I)));
-    // 1 if the low byte is the same otherwise, else 0: only of zero there are 32 leading zeroes.
-    e.emit(asm::lsl_imm(Cond::Al, rs, rs, 24));
+    // 1 if the low seven bits are the same, else 0: only of zero there are 32 leading zeroes.
+    e.emit(asm::lsl_imm(Cond::Al, rs, rs, 25));
     e.emit(asm::clz(Cond::Al, rs, rs));
     e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
     // 0 adds nothing to an address 8 bytes on, where the way out is; 1 leads over that. The word between is never reached.
     e.emit(asm::add_pc(rs));
     e.emit(asm::NOP);
     e.branch_slow(&slow);
-    e.page_field(true, Cond::Al, rs, field::CONTROL);
-    e.emit(asm::bfi(Cond::Al, rs, rn, 0, 8));
-    e.page_field(false, Cond::Al, rs, field::CONTROL);
+    e.store_page_byte(Cond::Al, rn, field::CONTROL);
     leave_if_pending(e, rs, &slow);
     restore(e, Cond::Al, rs);
     e.end_slow(slow);
@@ -67,12 +64,11 @@ pub fn write(e: &mut Emitter<'_>, d: &Decoded, rn: Reg) -> Flow {
     Flow::Continues
 }
 
-/// Leaves by the slow path if a virtual interrupt waits: [`field::PENDING`] is negative then. Its sign is spread over the
-/// word, since a guest can write anything there: −1 leads to the branch, 0 over it. If the interrupt is masked still, the
-/// slow path comes back.
+/// Leaves by the slow path if a virtual interrupt waits: [`field::PENDING`] is −1 then, which leads to the branch; 0 leads
+/// over it. A guest that writes something else there branches somewhere in its own world. If the interrupt is masked still,
+/// the slow path comes back.
 fn leave_if_pending(e: &mut Emitter<'_>, rs: Reg, slow: &crate::emit::SlowPath) {
     e.page_field(true, Cond::Al, rs, field::PENDING);
-    e.emit(asm::sbfx(Cond::Al, rs, rs, 31, 1));
     e.emit(asm::add_pc(rs));
     e.branch_slow(slow);
 }

@@ -6,7 +6,7 @@ use spica_mmu::{AccessKind, Fault, FaultKind, Fill, View};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::{Effect, Exception};
 
-use super::{indirect, interrupt, locate, undefined};
+use super::{emulate, indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::host::Host;
 use crate::vm::env::TrapEnv;
@@ -22,6 +22,10 @@ fn status(fsr: u32) -> u32 {
 /// Whether a status is one that the shadow tables can be the cause of: translation, access flag, domain, permission.
 fn is_mmu_fault(status: u32) -> bool {
     matches!(status, 0b00101 | 0b00111 | 0b00011 | 0b00110 | 0b01001 | 0b01011 | 0b01101 | 0b01111)
+}
+
+fn is_domain_fault(status: u32) -> bool {
+    matches!(status, 0b01001 | 0b01011)
 }
 
 const ALIGNMENT: u32 = 0b00001;
@@ -48,13 +52,21 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => {
+            let lazy = world == World::Kernel && vm.context.cpu.page.dacr_real != vm.context.cpu.cp15.dacr;
             let view = if world == World::Kernel { View::Kernel } else { View::User };
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
             match fill(vm, view, GuestVa(far), kind) {
                 Fill::Mapped => {
                     vm.parts.counters.hidden_faults += 1;
+                    if lazy && is_domain_fault(status(fsr)) {
+                        // The bet that what the guest opened would not be used was lost.
+                        vm.parts.counters.lazy_openings += 1;
+                        let site = CachePc(vm.context.cpu.page.dacr_site);
+                        vm.parts.translator.make_dacr_eager(site, &mut vm.parts.code);
+                    }
                     again
                 }
+                _ if world == World::Kernel && is_cache_probe(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
                 Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
                 Fill::CodePageWrite(pa) => write_to_code(vm, host, world, pa, again),
                 Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
@@ -67,6 +79,33 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
         }
+    }
+}
+
+/// The guest's instruction behind the code-cache word at `pc`, if it is known.
+fn guest_instruction(vm: &Vm, pc: CachePc) -> Option<(u32, spica_isa::Decoded)> {
+    let translator = &vm.parts.translator;
+    let block = translator.block_at(pc).filter(|&block| translator.is_live(block))?;
+    let (_, pa) = translator.source(block);
+    let words = vm.parts.source_words(pa)?;
+    let location = translator.locate(block, pc, words)?;
+    let word = words[location.guest.page_offset() as usize / 4];
+    Some((word, spica_isa::decode(word)))
+}
+
+/// Whether the load at `pc` stands for cache maintenance by address (see the translator's rules).
+fn is_cache_probe(vm: &Vm, pc: CachePc) -> bool {
+    guest_instruction(vm, pc).is_some_and(|(_, decoded)| matches!(decoded.op, Op::CoprocMove { load: false, .. }))
+}
+
+/// Interprets the guest's instruction that the word at `pc` belongs to, and goes on behind it.
+fn interpret(vm: &mut Vm, host: &mut Host, pc: CachePc) -> Resume {
+    let wild = Resume::Stop(Stop::WildJump(pc.0));
+    let Some((word, _)) = guest_instruction(vm, pc) else { return wild };
+    let Some(guest) = locate::guest_pc(vm, pc) else { return wild };
+    match emulate::instruction(vm, host, word, guest, pc) {
+        Resume::Cache(_) | Resume::Back(_) => Resume::Guest(guest.wrapping_add(4)),
+        other => other,
     }
 }
 

@@ -6,6 +6,7 @@ use spica_vcpu::{Exception, psr};
 
 use super::{emulate, indirect};
 use crate::host::Host;
+use crate::vm::counters::Class;
 use crate::vm::{Resume, Stop, Vm};
 
 /// SVC from the guest's user code: its system call.
@@ -41,6 +42,16 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
             let target = vm.context.cpu.page.target;
             vm.branch(target)
         }
+        trap::EXCEPTION_RETURN => {
+            vm.parts.counters.emulated[Class::ExceptionReturn as usize] += 1;
+            let cpu = &mut vm.context.cpu;
+            let (target, spsr) = (cpu.page.target, cpu.page.spsr);
+            cpu.set_cpsr(spsr);
+            Resume::Guest(GuestVa(target & if spsr & psr::T != 0 { !1 } else { !3 }))
+        }
+        trap::TLB_PAGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
+        // The value was taken over before the trap got here: see `super::handle`.
+        trap::DACR => Resume::Cache(behind),
         trap::EMULATE => {
             let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
             emulate::instruction(vm, host, word, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))

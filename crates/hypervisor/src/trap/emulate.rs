@@ -8,6 +8,7 @@ use spica_machine::psci::{self, PsciResult};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
+use spica_vcpu::psr::Mode;
 use spica_vcpu::{Effect, Exception, psr};
 
 use crate::arch::cache;
@@ -30,6 +31,9 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
     let mut env = TrapEnv { parts: &mut vm.parts, host };
     let step = interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0);
     let behind = pc.wrapping_add(4);
+    if step == Step::Next(Effect::None) && reads_only(&decoded) {
+        return Resume::Back(next);
+    }
     match step {
         Step::Next(effect) => match apply(vm, host, effect) {
             Ok(Stay::Yes) if vm.parts.translator.version() == version && !vm.interrupt_deliverable() => {
@@ -47,6 +51,7 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
             let cpu = &vm.context.cpu;
             let stays = target == behind.0
                 && cpu.privileged()
+                && cpu.mode() != Mode::Fiq
                 && cpu.psr & (psr::T | psr::E) == 0
                 && !vm.interrupt_deliverable()
                 && falls_through(&decoded);
@@ -73,6 +78,12 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
     }
 }
 
+/// Whether an instruction that was executed can have changed nothing but core registers.
+fn reads_only(d: &spica_isa::Decoded) -> bool {
+    use spica_isa::Op;
+    matches!(d.op, Op::CoprocMove { load: true, .. } | Op::CoprocMove2 { load: true, .. } | Op::Mrs { .. })
+}
+
 /// Whether the block has code behind the instruction: CPS, MSR and SETEND, not the exception returns, which end it.
 fn falls_through(d: &spica_isa::Decoded) -> bool {
     use spica_isa::Op;
@@ -97,46 +108,13 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
     let parts = &mut vm.parts;
     match effect {
         // The real state follows at the next entry (`Vm::prepare`).
-        Effect::None | Effect::Mirror | Effect::Vfp => {}
+        Effect::None | Effect::Mirror | Effect::Vfp | Effect::ThreadIdReadOnly(_) => parts.sides_known = false,
         Effect::Regime => {
             vm.regime_changed().map_err(After::Stop)?;
             return Ok(Stay::No);
         }
-        Effect::Dacr { old } => {
-            if regime(cpu).mmu_on() && old != cpu.cp15.dacr {
-                // A domain that becomes manager, or stops being one, costs all entries.
-                if manager(old) != manager(cpu.cp15.dacr) || (old ^ cpu.cp15.dacr) >> 30 != 0 {
-                    space::go_home();
-                    parts.shadow.set_dacr(cpu.cp15.dacr, &mut parts.tables, &mut RealTlb);
-                }
-            }
-        }
-        Effect::Tlb(op) => {
-            match op {
-                TlbOp::All => {
-                    space::go_home();
-                    parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);
-                }
-                // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
-                TlbOp::Page { va, asid } => {
-                    parts.shadow.invalidate_page(GuestVa(va), asid, &mut parts.tables, &mut RealTlb)
-                }
-                TlbOp::Asid(asid) => {
-                    space::go_home();
-                    parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb);
-                }
-            }
-            revalidate(vm, op);
-            // Only an operation on the cache's own addresses, or on all, announces a mapping there.
-            let concerns = match op {
-                TlbOp::All => true,
-                TlbOp::Page { va, .. } => vm.parts.shadow.in_hole(GuestVa(va)),
-                TlbOp::Asid(_) => false,
-            };
-            if concerns && let Some(va) = vm.mapped_in_cache() {
-                return Err(After::Stop(Stop::HoleMapped(va)));
-            }
-        }
+        Effect::Dacr { old } => domains_changed(vm, old),
+        Effect::Tlb(op) => invalidate_tlb(vm, op).map_err(After::Stop)?,
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
@@ -163,7 +141,6 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
                 }
             };
         }
-        Effect::ThreadIdReadOnly(value) => parts.mirror.set_thread_id_read_only(value),
         Effect::ThreadIdReadWrite(value) => parts.mirror.set_thread_id_read_write(value),
         Effect::WaitForInterrupt => {
             super::wait(vm, host);
@@ -173,9 +150,60 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
     Ok(Stay::Yes)
 }
 
+/// DACR changed from `old`. The real one follows at the next entry.
+pub fn domains_changed(vm: &mut Vm, old: u32) {
+    let (cpu, parts) = (&vm.context.cpu, &mut vm.parts);
+    let new = cpu.cp15.dacr;
+    // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its own.
+    if regime(cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
+        space::go_home();
+        parts.shadow.set_dacr(new, &mut parts.tables, &mut RealTlb);
+        // What the handlers in assembly know of User mode's was right for the entries that are gone.
+        vm.context.user.guest_dacr = !new;
+    }
+}
+
 /// The domains that are manager, a bit each in the even positions.
 fn manager(dacr: u32) -> u32 {
     dacr & dacr >> 1 & 0x5555_5555
+}
+
+/// TLBIMVA, with the operand `value`; the block goes on at `next`.
+pub fn invalidate_page(vm: &mut Vm, value: u32, next: CachePc) -> Resume {
+    vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
+    let op = TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) };
+    match invalidate_tlb(vm, op) {
+        Ok(()) => Resume::Back(next),
+        Err(stop) => Resume::Stop(stop),
+    }
+}
+
+/// TLB maintenance (B4.2.2).
+fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
+    let parts = &mut vm.parts;
+    // Only an operation on the cache's own addresses, or on all, announces a mapping there.
+    let concerns_cache = match op {
+        TlbOp::All => {
+            space::go_home();
+            parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);
+            true
+        }
+        // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
+        TlbOp::Page { va, asid } => {
+            parts.shadow.invalidate_page(GuestVa(va), asid, &mut parts.tables, &mut RealTlb);
+            parts.shadow.in_hole(GuestVa(va))
+        }
+        TlbOp::Asid(asid) => {
+            space::go_home();
+            parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb);
+            false
+        }
+    };
+    revalidate(vm, op);
+    if concerns_cache && let Some(va) = vm.mapped_in_cache() {
+        return Err(Stop::HoleMapped(va));
+    }
+    Ok(())
 }
 
 /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking.

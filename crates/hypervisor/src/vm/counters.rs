@@ -126,6 +126,8 @@ pub struct Counters {
     pub undefined: u64,
     /// Faults that the guest never saw: shadow entries that were missing.
     pub hidden_faults: u64,
+    /// Of these, those of a domain that the guest had opened and the real DACR not yet.
+    pub lazy_openings: u64,
     /// Aborts that the guest took.
     pub guest_aborts: u64,
     pub mmio: u64,

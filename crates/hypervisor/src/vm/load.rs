@@ -125,7 +125,8 @@ impl Vm {
             hole_user: &hole,
             asids,
             max_spaces: sizes.spaces.into(),
-            fault_around: true,
+            // Processes use few of the neighbours before they are gone: see docs/memory.md for the figures.
+            fault_around: false,
         })
         .map_err(|_| CreateError::Pool)?;
 
@@ -149,6 +150,9 @@ impl Vm {
             volatile: BTreeMap::new(),
             snapshot: Box::new([0; 1024]),
             nested: 0,
+            sides_known: false,
+            plain: false,
+            vfp: [false; 2],
             start: host.now(),
         };
         let mut vm = Vm { context, parts };
@@ -189,6 +193,7 @@ impl Vm {
         let parts = &mut self.parts;
         parts.mirror = Mirror::new();
         parts.active = regime(cpu);
+        parts.sides_known = false;
         // There are two first-level tables' worth of memory at least, so that this cannot fail.
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
         Ok(())

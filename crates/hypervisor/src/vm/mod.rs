@@ -17,15 +17,17 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::string::String;
 
-use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::{ExitId, Translator};
 use spica_machine::Machine;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, translate};
-use spica_vcpu::cp15::{FPEXC_EN, SCTLR_M};
+use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
+use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, VcpuPage, psr};
 
 use crate::host::Host;
-use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+use crate::arch::cache;
+use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
 use crate::world::{Context, World, mirror::Mirror, space};
 use code::CodePages;
@@ -38,6 +40,8 @@ use tables::{RealTlb, Tables};
 pub enum Resume {
     /// At this code-cache address, in the same block: nothing happened that the block does not know.
     Cache(CachePc),
+    /// The same, and the guest's world is as it was: no interrupt, register or table that it depends on has changed.
+    Back(CachePc),
     /// At this guest address, in the mode and state that the CPSR now has. A precise point: interrupts may be taken.
     Guest(GuestVa),
     /// At this guest address; if it is linkable, the exit is linked to its block.
@@ -125,6 +129,12 @@ pub struct Parts {
     pub snapshot: Box<[u32; 1024]>,
     /// Exceptions taken since guest code last ran.
     nested: u32,
+    /// The tables and the vector in [`Context`] are those of the active space. To be cleared when those change.
+    pub sides_known: bool,
+    /// Nothing but interrupts keeps `fast.s` from changing worlds.
+    plain: bool,
+    /// Whether VFP is on for the kernel, and for user code.
+    vfp: [bool; 2],
     /// Host time at which the guest's counter was 0.
     pub start: u64,
 }
@@ -150,7 +160,8 @@ impl Vm {
                     return stop;
                 }
             };
-            let trap = self.context.enter(world);
+            let (trap, world) = self.context.enter(world);
+            self.arrived(world);
             resume = trap::handle(self, host, world, trap);
         }
     }
@@ -163,6 +174,13 @@ impl Vm {
                 Resume::Cache(pc) => {
                     self.context.cpu.pc = pc.0;
                     self.prepare(World::Kernel);
+                    return Ok(World::Kernel);
+                }
+                Resume::Back(pc) => {
+                    self.context.cpu.pc = pc.0;
+                    self.parts.code.publish_all();
+                    let side = self.context.kernel;
+                    space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
                     return Ok(World::Kernel);
                 }
                 Resume::Guest(pc) => (pc, From::Spica),
@@ -201,8 +219,11 @@ impl Vm {
     fn find_block(&mut self, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
         let parts = &mut self.parts;
         let pc = GuestVa(pc.0 & !3);
-        self.context.leave = 0;
+        // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
+        let fiq = self.context.cpu.mode() == Mode::Fiq;
+        self.context.leave = fiq.into();
         if matches!(from, From::Spica)
+            && !fiq
             && let Some(entry) = parts.translator.jump_cache.get(pc.0)
         {
             parts.nested = 0;
@@ -211,7 +232,7 @@ impl Vm {
         let regime = regime(&self.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let mapping = translate(&parts.ram, &regime, pc, access)?;
-        if parts.is_volatile(mapping.pa) {
+        if fiq || parts.is_volatile(mapping.pa) {
             let block = parts.translate_once(pc, &mapping)?;
             parts.nested = 0;
             return Ok(parts.translator.entry(block));
@@ -293,26 +314,65 @@ impl Vm {
         self.deliverable(GuestVa(0)).is_some()
     }
 
-    /// Puts the guest's tables, DACR and the rest of its world in place.
+    /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
     fn prepare(&mut self, world: World) {
-        let parts = &mut self.parts;
-        let cpu = &mut self.context.cpu;
-        let view = match world {
+        let waits = self.parts.machine.irq_asserted();
+        let Vm { context, parts } = self;
+        let cpu = &mut context.cpu;
+        let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
+        match world {
             World::Kernel => {
-                cpu.page.pending = if parts.machine.irq_asserted() { u32::MAX } else { 0 };
+                cpu.page.pending = if waits { u32::MAX } else { 0 };
+                cpu.page.dacr_real = cpu.cp15.dacr;
                 parts.code.publish_all();
-                View::Kernel
             }
-            World::User => View::User,
-        };
-        let dacr = if cpu.cp15.sctlr & SCTLR_M != 0 { parts.shadow.host_dacr(cpu.cp15.dacr) } else { FLAT_DACR };
+            World::User => {
+                if core::mem::take(&mut cpu.page.stale) != 0 {
+                    cache::invalidate_instructions();
+                }
+                parts.mirror.set_thread_id_read_only(cpu.page.tpidruro);
+            }
+        }
+        let guest_dacr = cpu.cp15.dacr;
+        let dacr = if mmu_on { parts.shadow.host_dacr(guest_dacr) } else { FLAT_DACR };
+        if !core::mem::replace(&mut parts.sides_known, true) {
+            Self::learn_sides(context, parts);
+        }
+        let plain = parts.plain && !waits && !parts.machine.fiq_asserted();
+        context.long_way = u32::from(!plain);
         parts.mirror.set_dacr(dacr);
-        parts.mirror.set_sctlr(cpu.cp15.sctlr);
-        if !vfp_enabled(cpu, world) {
+        if !parts.vfp[world as usize] {
             parts.mirror.disable_vfp();
         }
-        let root = parts.shadow.root(view);
-        space::go_to_guest(root.ttbr0, root.asid);
+        let side = context.side(world);
+        (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
+        let side = *side;
+        space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+    }
+
+    /// What [`Self::prepare`] needs to know of system registers, after a change of any.
+    fn learn_sides(context: &mut Context, parts: &mut Parts) {
+        for (world, view) in [(World::Kernel, View::Kernel), (World::User, View::User)] {
+            let root = parts.shadow.root(view);
+            let side = context.side(world);
+            (side.ttbr0, side.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
+            parts.vfp[world as usize] = vfp_enabled(&context.cpu, world);
+        }
+        let sctlr = context.cpu.cp15.sctlr;
+        // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.
+        parts.plain = parts.translator.options().fast_switches
+            && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
+            && parts.vfp[0] == parts.vfp[1];
+        parts.mirror.set_sctlr(sctlr);
+        let vector = context.cpu.vector_base().wrapping_add(8);
+        context.set_svc_vector(vector, &parts.translator.jump_cache);
+    }
+
+    /// The guest was left in `world`, which may not be the one that was entered.
+    fn arrived(&mut self, world: World) {
+        let side = *self.context.side(world);
+        space::found(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+        self.parts.mirror.found_dacr(side.dacr);
     }
 
     /// Bytes of the hypervisor's memory that this VM takes, beyond the guest's RAM.
@@ -338,10 +398,9 @@ impl Vm {
         if !regime.mmu_on() {
             return None;
         }
-        (CODE_CACHE_START..MIRROR.base() + MIRROR.size).step_by(MEGABYTE as usize).map(GuestVa).find(|&va| {
-            spica_mmu::maps_megabyte(&self.parts.ram, &regime, va, |pa| {
-                self.parts.ram.contains(pa) || self.parts.machine.has_device(pa)
-            })
+        let megabytes = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
+        spica_mmu::find_mapped(&self.parts.ram, &regime, GuestVa(CODE_CACHE_START), megabytes, |pa| {
+            self.parts.ram.contains(pa) || self.parts.machine.has_device(pa)
         })
     }
 
@@ -357,6 +416,7 @@ impl Vm {
             parts.code_megabytes.clear();
             parts.translator.unlink_all(&mut parts.code);
         }
+        parts.sides_known = false;
         parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)?;
         self.mapped_in_cache().map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
     }
@@ -408,14 +468,20 @@ impl Parts {
         Ok(block)
     }
 
-    /// Translates the block at `pc`, in a volatile page, for one execution: what it was made from may change any time, so
-    /// it is never found again, nor linked to.
+    /// Translates the block at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
+    /// any time, or it is not for other modes. So it is never found again, nor linked to.
     fn translate_once(&mut self, pc: GuestVa, mapping: &Mapping) -> Result<spica_dbt::BlockId, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
-        self.translator.drop_page(mapping.pa, &mut self.code);
+        if self.is_volatile(mapping.pa) {
+            self.translator.drop_page(mapping.pa, &mut self.code);
+            let words = self.ram.page(mapping.pa).ok_or(external)?;
+            self.snapshot.copy_from_slice(words);
+        } else {
+            space::go_home();
+            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        }
         let words = self.ram.page(mapping.pa).ok_or(external)?;
-        self.snapshot.copy_from_slice(words);
-        Ok(self.translator.translate(pc, mapping.pa, false, words, &mut self.code))
+        Ok(self.translator.translate_once(pc, mapping.pa, words, &mut self.code))
     }
 
     /// Whether blocks exist, or existed, for the 16 MiB around `va`.

@@ -93,4 +93,10 @@ impl GuestMemory for Ram {
         // SAFETY: as above; aligned.
         Some(unsafe { start.cast::<u32>().read() })
     }
+
+    fn words(&self, pa: GuestPa, count: usize) -> Option<&[u32]> {
+        let start = self.pointer(GuestPa(pa.0 & !3), 4 * count as u32)?;
+        // SAFETY: as above; aligned.
+        Some(unsafe { core::slice::from_raw_parts(start.cast(), count) })
+    }
 }

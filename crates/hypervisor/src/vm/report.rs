@@ -85,7 +85,7 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     );
     say!(
         "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
-        c.user_calls,
+        c.user_calls + u64::from(context.user_calls),
         c.undefined,
         c.hidden_faults,
         c.guest_aborts,
@@ -142,14 +142,18 @@ pub fn stats(vm: &Vm) {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 36] = [
+    let rows: [(&str, u64); 40] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
         ("trap.branch.mirror-miss", c.mirror_misses),
-        ("trap.system-call", c.user_calls),
+        ("trap.system-call", c.user_calls + u64::from(vm.context.user_calls)),
+        ("trap.fast.user-call", vm.context.user_calls.into()),
+        ("trap.fast.user-return", vm.context.user_returns.into()),
+        ("trap.fast.kernel-return", vm.context.kernel_returns.into()),
         ("trap.undefined", c.undefined),
         ("trap.hidden-fault", c.hidden_faults),
+        ("trap.lazy-opening", c.lazy_openings),
         ("trap.guest-abort", c.guest_aborts),
         ("trap.mmio", c.mmio),
         ("trap.code-page-write", c.code_page_writes),

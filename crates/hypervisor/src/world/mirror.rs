@@ -58,6 +58,11 @@ impl Mirror {
         }
     }
 
+    /// The guest's trap handlers in assembly may have changed DACR: it is `value` now.
+    pub fn found_dacr(&mut self, value: u32) {
+        self.dacr = value;
+    }
+
     /// Lets alignment checking and SWP follow the guest's SCTLR (B4.1.130). Spica itself makes no unaligned access and
     /// uses no SWP.
     pub fn set_sctlr(&mut self, guest: u32) {

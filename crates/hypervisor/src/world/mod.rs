@@ -1,7 +1,8 @@
 //! The world switch: Spica to guest and back.
 //!
 //! [`Context::enter`] runs the guest until its next trap and says which one it was. Everything that the guest can change
-//! is in the [`Vcpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`.
+//! is in the [`Vcpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`, and in
+//! `fast.s` what frequent traps do without coming here.
 
 pub mod mirror;
 pub mod space;
@@ -18,7 +19,7 @@ use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
 use crate::vectors;
 
-global_asm!(include_str!("switch.s"), world_panic = sym world_panic);
+global_asm!(include_str!("switch.s"), include_str!("fast.s"), world_panic = sym world_panic);
 
 unsafe extern "C" {
     fn world_enter(cpu: *mut c_void) -> u32;
@@ -54,6 +55,22 @@ pub enum Trap {
     Fiq,
 }
 
+/// What a world needs of the real core, for a change of worlds in assembly. Privileged memory, like all of [`Context`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Side {
+    /// TTBR0, with its walk attributes.
+    pub ttbr0: u32,
+    /// CONTEXTIDR: the host ASID.
+    pub contextidr: u32,
+    /// DACR.
+    pub dacr: u32,
+    /// VBAR.
+    pub vbar: u32,
+    /// The guest's DACR that `dacr` was made of.
+    pub guest_dacr: u32,
+}
+
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
@@ -62,6 +79,20 @@ pub struct Context {
     pub leave: u32,
     /// Indirect branches that the jump cache answered.
     pub jump_hits: u32,
+    svc_vector: u32,
+    svc_slot: *const Entry,
+    /// What the world of the guest's kernel needs.
+    pub kernel: Side,
+    /// What the world of its user code needs.
+    pub user: Side,
+    /// Non-zero: changes of worlds and modes go through Rust.
+    pub long_way: u32,
+    /// System calls that went straight to the guest's vector.
+    pub user_calls: u32,
+    /// Exception returns to user code that did not leave assembly.
+    pub user_returns: u32,
+    /// The same within the kernel.
+    pub kernel_returns: u32,
     host_sp: u32,
     scratch: [u32; 2],
     /// The virtual CPU.
@@ -74,10 +105,25 @@ const fn before_cpu(offset: usize) -> isize {
 }
 
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, jump_cache)) == -24);
-    assert!(before_cpu(offset_of!(Context, leave)) == -20);
-    assert!(before_cpu(offset_of!(Context, jump_hits)) == -16);
+    assert!(before_cpu(offset_of!(Context, jump_cache)) == -88);
+    assert!(before_cpu(offset_of!(Context, leave)) == -84);
+    assert!(before_cpu(offset_of!(Context, jump_hits)) == -80);
+    assert!(before_cpu(offset_of!(Context, svc_vector)) == -76);
+    assert!(before_cpu(offset_of!(Context, svc_slot)) == -72);
+    assert!(before_cpu(offset_of!(Context, kernel)) == -68);
+    assert!(before_cpu(offset_of!(Context, user)) == -48);
+    assert!(before_cpu(offset_of!(Context, long_way)) == -28);
+    assert!(before_cpu(offset_of!(Context, user_calls)) == -24);
+    assert!(before_cpu(offset_of!(Context, user_returns)) == -20);
+    assert!(before_cpu(offset_of!(Context, kernel_returns)) == -16);
     assert!(before_cpu(offset_of!(Context, host_sp)) == -12);
+    assert!(offset_of!(Side, contextidr) == 4 && offset_of!(Side, dacr) == 8);
+    assert!(offset_of!(Side, vbar) == 12 && offset_of!(Side, guest_dacr) == 16);
+    assert!(offset_of!(VcpuPage, control) == 20 && offset_of!(VcpuPage, spsr) == 28);
+    assert!(offset_of!(VcpuPage, tpidruro) == 36 && offset_of!(VcpuPage, stale) == 40);
+    assert!(offset_of!(VcpuPage, dacr) == 44 && offset_of!(VcpuPage, dacr_real) == 48);
+    assert!(offset_of!(VcpuPage, bank) == 92 && offset_of!(VcpuPage, bank_spsr) == 140);
+    assert!(spica_dbt::trap::DACR == 4 && spica_dbt::trap::EXCEPTION_RETURN == 5);
     assert!(offset_of!(Vcpu, regs) == 0);
     assert!(offset_of!(Vcpu, pc) == 60);
     assert!(offset_of!(Vcpu, psr) == 64);
@@ -90,7 +136,37 @@ const _: () = {
 impl Context {
     /// A context for `cpu`.
     pub fn new(cpu: Vcpu, jump_cache: &JumpCache) -> Context {
-        Context { jump_cache: jump_cache.as_ptr(), leave: 0, jump_hits: 0, host_sp: 0, scratch: [0; 2], cpu }
+        let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
+        Context {
+            jump_cache: jump_cache.as_ptr(),
+            leave: 0,
+            jump_hits: 0,
+            svc_vector: 0,
+            svc_slot: jump_cache.as_ptr(),
+            kernel: side(&raw const world_kernel_vectors),
+            user: side(&raw const world_user_vectors),
+            long_way: 1,
+            user_calls: 0,
+            user_returns: 0,
+            kernel_returns: 0,
+            host_sp: 0,
+            scratch: [0; 2],
+            cpu,
+        }
+    }
+
+    /// What a world needs.
+    pub fn side(&mut self, world: World) -> &mut Side {
+        match world {
+            World::Kernel => &mut self.kernel,
+            World::User => &mut self.user,
+        }
+    }
+
+    /// System calls go to the block of guest address `vector`, as the jump cache has it.
+    pub fn set_svc_vector(&mut self, vector: u32, jump_cache: &JumpCache) {
+        self.svc_vector = vector;
+        self.svc_slot = jump_cache.slot(vector);
     }
 
     /// Makes this the virtual CPU that the exception modes save to. To be called before [`Context::enter`] whenever
@@ -100,34 +176,37 @@ impl Context {
         unsafe { world_install((&raw mut self.cpu).cast()) }
     }
 
-    /// Runs the guest at `cpu.pc` until its next trap. The tables, DACR and the rest of the guest's world are in place.
-    pub fn enter(&mut self, world: World) -> Trap {
+    /// Runs the guest at `cpu.pc` in `world` until its next trap, and says in which world that was. The tables, DACR and the
+    /// rest of the guest's world are in place.
+    pub fn enter(&mut self, world: World) -> (Trap, World) {
         // The trust rule: what the guest left in the PSR decides neither mode nor masks.
         self.cpu.psr = psr::sanitize(self.cpu.psr);
-        let vectors = match world {
-            World::Kernel => &raw const world_kernel_vectors,
-            World::User => &raw const world_user_vectors,
-        };
+        let vectors = self.side(world).vbar;
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
         let trap = unsafe {
-            Vbar::write_raw(vectors as u32);
+            Vbar::write_raw(vectors);
             isb();
             let trap = world_enter((&raw mut self.cpu).cast());
             // From here on a fault is Spica's own, and its own vectors tell more about it.
             vectors::install();
             trap
         };
-        match trap {
+        let world = if trap & FROM_USER != 0 { World::User } else { World::Kernel };
+        let trap = match trap & !FROM_USER {
             1 => Trap::Undefined,
             2 => Trap::SupervisorCall,
             3 => Trap::PrefetchAbort,
             4 => Trap::DataAbort,
             6 => Trap::Irq,
             _ => Trap::Fiq,
-        }
+        };
+        (trap, world)
     }
 }
+
+/// Added to a trap's number by the vectors of user code.
+const FROM_USER: u32 = 8;
 
 /// An exception of Spica's own while a guest's vectors are installed.
 extern "C" fn world_panic(spsr: u32, lr: u32, cpsr: u32) -> ! {

@@ -36,6 +36,11 @@ pub fn go_home() {
     switch(HostPa(HOME.load(Ordering::Relaxed)), HOME_ASID);
 }
 
+/// The guest's trap handlers in assembly may have changed tables: the current ones are these.
+pub fn found(root: HostPa, asid: u8) {
+    CURRENT.store(root.0 | u32::from(asid), Ordering::Relaxed);
+}
+
 /// Makes a guest's shadow tables the current ones.
 pub fn go_to_guest(root: HostPa, asid: u8) {
     switch(root, u32::from(asid));

@@ -6,15 +6,25 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
-.equ CTX_JUMP_CACHE, -24
-.equ CTX_LEAVE, -20
-.equ CTX_HITS, -16
+.equ CTX_JUMP_CACHE, -88
+.equ CTX_LEAVE, -84
+.equ CTX_HITS, -80
+.equ CTX_SVC_VECTOR, -76
+.equ CTX_SVC_SLOT, -72
+.equ CTX_KERNEL, -68            @ struct Side: TTBR0, CONTEXTIDR, DACR, VBAR, the guest's DACR behind it
+.equ CTX_KERNEL_DACR, -60
+.equ CTX_KERNEL_GUEST_DACR, -52
+.equ CTX_USER, -48
+.equ CTX_USER_GUEST_DACR, -32
+.equ CTX_LONG_WAY, -28
+.equ CTX_USER_CALLS, -24
+.equ CTX_USER_RETURNS, -20
+.equ CTX_KERNEL_RETURNS, -16
 .equ CTX_HOST_SP, -12
 .equ CTX_SCRATCH, -4
 .equ CPU_PC, 60
 .equ CPU_PSR, 64
 .equ CPU_PAGE, 68
-.equ PAGE_TARGET, 16
 
 .equ MODE_FIQ, 0x11
 .equ MODE_IRQ, 0x12
@@ -28,11 +38,12 @@
 .equ TRAP_DATA_ABORT, 4
 .equ TRAP_IRQ, 6
 .equ TRAP_FIQ, 7
+.equ FROM_USER, 8                  @ added where the guest's user code was left
 
 .section .text.world, "ax"
 .arm
 
-@ u32 world_enter(cpu: *mut Vcpu) -> trap
+@ u32 world_enter(cpu: *mut Vcpu) -> trap, and which world was left
 .global world_enter
 world_enter:
     push {{r4-r12, lr}}
@@ -76,18 +87,23 @@ world_install:
     b world_leave
 .endm
 
-world_undefined:
-    SAVE_AND_LEAVE TRAP_UNDEFINED, 0        @ Rust subtracts 2 or 4, by the instruction set
-world_supervisor_call:
-    SAVE_AND_LEAVE TRAP_SUPERVISOR_CALL, 0
-world_prefetch_abort:
-    SAVE_AND_LEAVE TRAP_PREFETCH_ABORT, 4
-world_data_abort:
-    SAVE_AND_LEAVE TRAP_DATA_ABORT, 8
-world_irq:
-    SAVE_AND_LEAVE TRAP_IRQ, 4
-world_fiq:
-    SAVE_AND_LEAVE TRAP_FIQ, 4
+.macro TRAPS world, from
+\world\()_undefined:
+    SAVE_AND_LEAVE TRAP_UNDEFINED + \from, 0       @ Rust subtracts 2 or 4, by the instruction set
+\world\()_call:
+    SAVE_AND_LEAVE TRAP_SUPERVISOR_CALL + \from, 0
+\world\()_prefetch_abort:
+    SAVE_AND_LEAVE TRAP_PREFETCH_ABORT + \from, 4
+\world\()_data_abort:
+    SAVE_AND_LEAVE TRAP_DATA_ABORT + \from, 8
+\world\()_irq:
+    SAVE_AND_LEAVE TRAP_IRQ + \from, 4
+\world\()_fiq:
+    SAVE_AND_LEAVE TRAP_FIQ + \from, 4
+.endm
+
+    TRAPS kernel, 0
+    TRAPS user, FROM_USER
 
 @ r0 = trap; SP of this mode = the Vcpu
 world_leave:
@@ -95,39 +111,6 @@ world_leave:
     mov r1, sp
     ldr sp, [r1, #CTX_HOST_SP]
     pop {{r4-r12, pc}}
-
-@ SVC from translated guest kernel code. An indirect branch whose target is in the jump cache is answered here.
-@
-@ The SVC was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this world: it can be
-@ read, and it is a word that the translator wrote, if not always one that it meant as an instruction. The target is the
-@ guest's own business. Where it leads comes from privileged memory.
-kernel_supervisor_call:
-    stmia sp, {{r0-r3}}
-    mrs r0, spsr
-    ldr r2, 2f
-    tst r0, #0x2f                   @ SPSR.T, and User mode
-    ldreq r1, [lr, #-4]
-    ldr r3, [sp, #CTX_LEAVE]
-    cmpeq r1, r2
-    cmpeq r3, #0                    @ an interrupt waits for the end of the block
-    bne 1f
-    ldr r3, [sp, #CPU_PAGE]
-    ldr r2, [sp, #CTX_JUMP_CACHE]
-    ldr r0, [r3, #PAGE_TARGET]
-    ubfx r1, r0, #2, #14            @ jump_cache::ENTRIES = 16384, of 8 bytes
-    add r1, r2, r1, lsl #3
-    ldm r1, {{r2, r3}}
-    cmp r2, r0
-    bne 1f
-    ldr r1, [sp, #CTX_HITS]
-    mov lr, r3
-    add r1, r1, #1
-    str r1, [sp, #CTX_HITS]
-    ldmia sp, {{r0-r3}}
-    movs pc, lr
-1:  ldmia sp, {{r0-r3}}
-    b world_supervisor_call
-2:  svc #2                          @ trap::INDIRECT
 
 world_own_fault:
     b world_fault
@@ -138,26 +121,26 @@ world_own_fault:
 .global world_kernel_vectors
 world_kernel_vectors:
     b world_own_fault
-    b world_undefined
+    b kernel_undefined
     b kernel_supervisor_call
-    b world_prefetch_abort
-    b world_data_abort
+    b kernel_prefetch_abort
+    b kernel_data_abort
     b world_own_fault
-    b world_irq
-    b world_fiq
+    b kernel_irq
+    b kernel_fiq
 
 @ Vectors while guest user code runs
 .balign 32
 .global world_user_vectors
 world_user_vectors:
     b world_own_fault
-    b world_undefined
-    b world_supervisor_call
-    b world_prefetch_abort
-    b world_data_abort
+    b user_undefined
+    b user_supervisor_call
+    b user_prefetch_abort
+    b user_data_abort
     b world_own_fault
-    b world_irq
-    b world_fiq
+    b user_irq
+    b user_fiq
 
 @ A fault of Spica's own while a guest's vectors are installed: report it on a stack that is known to be good.
 .section .text.world, "ax"

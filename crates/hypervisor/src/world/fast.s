@@ -1,0 +1,241 @@
+@ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, and the system
+@ calls of guest user code.
+@
+@ They are the frequent ones. Whatever is out of the ordinary takes the long way, to Rust (switch.s), and nothing has
+@ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads, the real
+@ PSR, tables, DACR and vectors come from privileged memory or are masked here.
+@
+@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. Offsets are checked in mod.rs.
+
+.equ PAGE_TARGET, 16
+.equ PAGE_CONTROL, 20
+.equ PAGE_SPSR, 28
+.equ PAGE_TPIDRURO, 36
+.equ PAGE_STALE, 40
+.equ PAGE_DACR, 44
+.equ PAGE_DACR_REAL, 48
+.equ PAGE_BANK, 92                  @ SP and LR of User, Supervisor, Abort, Undefined, IRQ, FIQ
+.equ PAGE_BANK_SPSR, 140
+.equ BANK_SVC, PAGE_BANK + 8
+
+.equ PSR_MASKS, 0x1c0               @ A, I, F
+.equ PSR_T, 0x20
+.equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
+.equ MODE_USR, 0x10
+
+.section .text.world, "ax"
+.arm
+
+@ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns no
+@ entries), DACR and vectors. Leaves the guest's DACR behind the real one in R6. Uses R0, R1, R3, R5, R7.
+.macro SWITCH offset
+    sub r5, sp, #-(\offset)
+    ldm r5, {{r0, r1, r3, r5, r6}}
+    mov r7, #0
+    mcr p15, 0, r7, c13, c0, 1      @ CONTEXTIDR
+    isb
+    mcr p15, 0, r0, c2, c0, 0       @ TTBR0
+    isb
+    mcr p15, 0, r1, c13, c0, 1
+    mcr p15, 0, r3, c3, c0, 0       @ DACR
+    mcr p15, 0, r5, c12, c0, 0      @ VBAR
+    isb
+.endm
+
+.macro COUNT offset
+    ldr r5, [sp, #\offset]
+    add r5, r5, #1
+    str r5, [sp, #\offset]
+.endm
+
+@ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.10).
+user_supervisor_call:
+    stmia sp, {{r0-r7}}
+    mrs r0, spsr
+    ldr r3, [sp, #CTX_SVC_SLOT]
+    ldr r1, [sp, #CTX_LONG_WAY]
+    ldr r7, [sp, #CTX_SVC_VECTOR]
+    ldr r2, [sp, #CPU_PAGE]
+    ldm r3, {{r3, r4}}              @ an entry of the jump cache: guest PC, code-cache PC
+    tst r0, #0xf                    @ User mode
+    ldr r5, [r2, #PAGE_CONTROL]
+    cmpeq r1, #0
+    cmpeq r3, r7
+    cmpeq r5, #MODE_USR             @ and nothing masked
+    bne 1f
+    add r6, r2, #PAGE_BANK
+    stmia r6, {{sp, lr}}^
+    bic r1, r0, #PSR_MASKS
+    mov r3, #0x93                   @ Supervisor mode, IRQs masked
+    str r1, [r2, #PAGE_SPSR]
+    str r3, [r2, #PAGE_CONTROL]
+    str lr, [r2, #BANK_SVC + 4]
+    add r6, r2, #BANK_SVC
+    ldmia r6, {{sp, lr}}^
+    bic r0, r0, #0x06000000         @ IT, E, T; no banked register right behind LDM ^ (B9.3.5)
+    bic r0, r0, #0xfe00
+    bic r0, r0, #PSR_T
+    msr spsr_fsxc, r0
+    COUNT CTX_USER_CALLS
+    SWITCH CTX_KERNEL
+    str r6, [r2, #PAGE_DACR_REAL]
+    mov lr, r4
+    clrex
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+1:  ldmia sp, {{r0-r7}}
+    b user_call
+
+@ SVC from translated guest kernel code.
+@
+@ It was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this world: it can be
+@ read, and it is a word that the translator wrote, if not always one that it meant as an instruction.
+kernel_supervisor_call:
+    stmia sp, {{r0-r7}}
+    mrs r0, spsr
+    ldr r2, [sp, #CPU_PAGE]
+    tst r0, #0x2f                   @ SPSR.T, and User mode
+    ldreq r1, [lr, #-4]
+    bne long_way
+    sub r1, r1, #0xef000000
+    cmp r1, #2                      @ trap::INDIRECT
+    beq indirect
+    cmp r1, #5                      @ trap::EXCEPTION_RETURN
+    beq exception_return
+    cmp r1, #4                      @ trap::DACR
+    beq domain_access
+long_way:
+    ldmia sp, {{r0-r7}}
+    b kernel_call
+
+@ An indirect branch whose target is in the jump cache.
+indirect:
+    ldr r3, [sp, #CTX_LEAVE]
+    ldr r1, [sp, #CTX_JUMP_CACHE]
+    ldr r0, [r2, #PAGE_TARGET]
+    cmp r3, #0                      @ an interrupt waits for the end of the block
+    ubfx r2, r0, #2, #14            @ jump_cache::ENTRIES = 16384, of 8 bytes
+    add r1, r1, r2, lsl #3
+    ldm r1, {{r2, r3}}
+    cmpeq r2, r0
+    bne long_way
+    mov lr, r3
+    COUNT CTX_HITS
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15 are
+@ for Rust (see Shadow::set_dacr; the function here is that of Shadow::host_dacr).
+domain_access:
+    ldr r3, [r2, #PAGE_DACR]
+    ldr r4, [sp, #CTX_KERNEL_GUEST_DACR]
+    ldr r7, =0x15555555
+    and r5, r3, r3, lsr #1
+    and r6, r4, r4, lsr #1
+    orr r5, r5, r6
+    eor r6, r3, r4
+    and r5, r5, r7
+    orrs r5, r5, r6, lsr #30
+    bne long_way
+    and r5, r3, r7
+    orr r5, r5, #0x40000000
+    mcr p15, 0, r5, c3, c0, 0
+    isb
+    str r3, [r2, #PAGE_DACR_REAL]
+    str r3, [sp, #CTX_KERNEL_GUEST_DACR]
+    str r5, [sp, #CTX_KERNEL_DACR]
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page.
+exception_return:
+    ldr r5, [sp, #CTX_LONG_WAY]
+    ldr r3, [r2, #PAGE_SPSR]
+    ldr r4, [r2, #PAGE_CONTROL]
+    cmp r5, #0
+    bne long_way
+    and r6, r3, #0x1f
+    and r4, r4, #0x1f
+    cmp r6, #MODE_USR
+    bne return_to_kernel
+    ldr r5, [r2, #PAGE_DACR]
+    ldr r6, [sp, #CTX_USER_GUEST_DACR]
+    ldr r7, [r2, #PAGE_STALE]
+    cmp r4, #MODE_SVC
+    cmpeq r5, r6
+    cmpeq r7, #0
+    tsteq r3, #PSR_MASKS
+    bne long_way
+    add r6, r2, #BANK_SVC
+    stmia r6, {{sp, lr}}^
+    mov r4, #MODE_USR
+    str r3, [r2, #PAGE_BANK_SPSR + 4]
+    str r4, [r2, #PAGE_CONTROL]
+    bic r3, r3, #0x01f00000         @ J, and bits that are reserved
+    tst r3, #PSR_T
+    biceq r3, r3, #0x06000000       @ IT only in Thumb state
+    biceq r3, r3, #0xfc00
+    orr r3, r3, #PSR_FMASK
+    msr spsr_fsxc, r3
+    ldr r4, [r2, #PAGE_TPIDRURO]
+    ldr lr, [r2, #PAGE_TARGET]
+    mcr p15, 0, r4, c13, c0, 3
+    add r6, r2, #PAGE_BANK
+    ldmia r6, {{sp, lr}}^
+    nop                             @ no banked register right behind LDM ^ (B9.3.5)
+    COUNT CTX_USER_RETURNS
+    SWITCH CTX_USER
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ R3 = the new CPSR, R4 = the present mode, R6 = the new one.
+return_to_kernel:
+    adr r5, bank_of_mode
+    ldr r0, [r2, #PAGE_TARGET]
+    and r7, r4, #0xf
+    ldrb r4, [r5, r7]
+    and r7, r6, #0xf
+    ldrb r6, [r5, r7]
+    ldr r1, [sp, #CTX_JUMP_CACHE]
+    bic r0, r0, #3
+    ubfx r7, r0, #2, #14
+    add r1, r1, r7, lsl #3
+    ldm r1, {{r5, r7}}
+    and r1, r3, #0x220              @ E, T
+    cmp r5, r0
+    cmpeq r1, #0
+    orreq r1, r4, r6
+    tsteq r1, #0x80                 @ a mode that is none, or FIQ
+    bne long_way
+    tst r3, #0x10
+    beq long_way
+    add r0, r2, r4, lsl #3
+    add r5, r2, r4, lsl #2
+    add r0, r0, #PAGE_BANK
+    stmia r0, {{sp, lr}}^
+    str r3, [r5, #PAGE_BANK_SPSR]
+    add r0, r2, r6, lsl #3
+    add r5, r2, r6, lsl #2
+    add r0, r0, #PAGE_BANK
+    ldr r1, [r5, #PAGE_BANK_SPSR]
+    ldmia r0, {{sp, lr}}^
+    str r1, [r2, #PAGE_SPSR]        @ the SPSR of the mode that is left has been put away: right also if it is the same
+    bic r0, r3, #0xff000000
+    bic r0, r0, #0x00ff0000
+    bic r0, r0, #0xfe00
+    str r0, [r2, #PAGE_CONTROL]
+    ldr r1, =0xf80f0000             @ N, Z, C, V, Q, GE
+    and r3, r3, r1
+    orr r3, r3, #(PSR_FMASK | MODE_USR)
+    msr spsr_fsxc, r3
+    mov lr, r7
+    COUNT CTX_KERNEL_RETURNS
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+.ltorg
+@ By the low four bits of a mode: Bank as page.rs numbers them; 0x80 where this is not for assembly.
+bank_of_mode:
+    .byte 0x80, 0x80, 4, 1, 0x80, 0x80, 0x80, 2
+    .byte 0x80, 0x80, 0x80, 3, 0x80, 0x80, 0x80, 0
+.balign 4
