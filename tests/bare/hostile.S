@@ -335,6 +335,13 @@ hole:
     mov r1, #0x7300
     mla r2, r0, r1, r2
     mvn r3, #0
+    mcr p15, 0, r2, c8, c7, 1       @ TLBIMVA
+    mcr p15, 0, r2, c7, c10, 1      @ DCCMVAC
+    mov r5, r2
+    tst r0, #1
+    ldrtne r4, [r5]
+    tst r0, #2
+    strtne r3, [r5]
     ldr r4, [r2]
     ldrb r4, [r2, #1]
     strh r3, [r2, #2]

@@ -48,6 +48,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
             append: "",
             device_tree: tree.as_deref(),
             icount: false,
+            debug: None,
         };
         let mut session = Session::start(board, &boot, None, false).expect("QEMU");
         let deadline = Instant::now() + Duration::from_secs(60);

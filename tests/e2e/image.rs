@@ -19,8 +19,14 @@ fn selftest(name: &str) {
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let board = board::find(name).expect("a board");
     let tree = board.device_tree.map(|t| trees.join(t));
-    let boot =
-        Boot { kernel: &image, initrd: None, append: "spica.selftest", device_tree: tree.as_deref(), icount: false };
+    let boot = Boot {
+        kernel: &image,
+        initrd: None,
+        append: "spica.selftest",
+        device_tree: tree.as_deref(),
+        icount: false,
+        debug: None,
+    };
     let mut session = Session::start(board, &boot, None, false).expect("QEMU");
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut console = String::new();

@@ -6,6 +6,7 @@
 //! no server. apt verifies signatures and checksums as always: options that would switch that off are not taken over.
 //! Hooks are not, either: they belong to this machine's package database.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,19 @@ impl Apt {
     /// # Errors
     /// If this machine has no Debian archive among its sources, or if no index can be fetched.
     pub fn update(dir: &Path, architecture: &str) -> Result<Self> {
+        Self::update_with(dir, architecture, &[])
+    }
+
+    /// As [`Apt::update`], with more components of the same archives than `main`: `non-free` for one. An archive that has
+    /// no such component is no error: then its packages are missing.
+    ///
+    /// # Errors
+    /// As [`Apt::update`].
+    pub fn update_with(dir: &Path, architecture: &str, components: &[&str]) -> Result<Self> {
         let _step = Step::begin(format!("fetching Debian's package lists for {architecture}"));
         let os_release = read_text(Path::new("/etc/os-release"))?;
         let codename = os_release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
-        let sources = debian_archives(&machine_sources()?, codename.trim_matches('"'));
+        let sources = debian_archives(&machine_sources()?, codename.trim_matches('"'), components);
         if sources.is_empty() {
             return Err(Error::failed(format!(
                 "no archive of Debian's {codename}/main among the sources in /etc/apt/sources.list and \
@@ -74,6 +84,32 @@ impl Apt {
         let purpose = format!("Debian's package lists have no {package}");
         let text = self.run("apt-cache", &["--no-all-versions", "show", package], &purpose)?;
         Ok(Fields(text))
+    }
+
+    /// The fields of those of `packages` that the lists have: their newest versions.
+    ///
+    /// # Errors
+    /// If apt fails for another reason than that there are none.
+    pub fn show_known(&self, packages: &[String]) -> Result<Vec<Fields>> {
+        if packages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut args = vec!["--no-all-versions", "show"];
+        args.extend(packages.iter().map(String::as_str));
+        match self.run("apt-cache", &args, "cannot read Debian's package lists") {
+            Ok(text) => Ok(stanzas(&text)),
+            Err(error) if error.details.as_deref().is_some_and(|d| d.contains("No packages found")) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Packages with the shared libraries that they need, see [`library_closure`]. Those of `packages` that no list has are
+    /// left out.
+    ///
+    /// # Errors
+    /// As [`Apt::show_known`].
+    pub fn closure(&self, packages: &[String]) -> Result<Vec<Fields>> {
+        library_closure(packages, |names| self.show_known(names))
     }
 
     /// Downloads packages into `dir`, verified; gives the files in the order of the packages.
@@ -128,6 +164,58 @@ impl Fields {
         let names = self.get("Depends")?.split([',', '|']).filter_map(|d| d.split_whitespace().next());
         names.into_iter().find(|n| n.starts_with(prefix))
     }
+
+    /// The packages that must be there for this one to work: of alternatives, the first.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        let lists = ["Pre-Depends", "Depends"].into_iter().filter_map(|f| self.get(f));
+        lists.flat_map(|l| l.split(',')).filter_map(|d| d.split(['|', '(', ':']).next().map(str::trim))
+    }
+
+    /// Whether the package is in the archive's section for shared libraries.
+    fn is_library(&self) -> bool {
+        self.get("Section").is_some_and(|s| s.rsplit('/').next() == Some("libs"))
+    }
+}
+
+/// The packages of a list as `apt-cache` prints it: stanzas with empty lines between them.
+fn stanzas(text: &str) -> Vec<Fields> {
+    let stanzas = text.split("\n\n").filter(|s| !s.trim().is_empty());
+    stanzas.map(|s| Fields(s.trim_start_matches('\n').to_string())).collect()
+}
+
+/// Packages and, again and again, what they depend on in the archive's section for shared libraries.
+///
+/// This is what programs need that are unpacked and not installed. Other dependencies are there for the scripts of
+/// packages and for other uses (a compiler, Perl, `adduser`); they would be ten times as much.
+///
+/// `show` gives the fields of those packages that exist. Each is asked for once; the result is in the order of discovery.
+///
+/// # Errors
+/// Those of `show`.
+pub fn library_closure(
+    packages: &[String],
+    mut show: impl FnMut(&[String]) -> Result<Vec<Fields>>,
+) -> Result<Vec<Fields>> {
+    let mut asked: BTreeSet<String> = packages.iter().cloned().collect();
+    let mut round: Vec<String> = packages.to_vec();
+    let mut closure = Vec::new();
+    let mut first = true;
+    while !round.is_empty() {
+        let mut next = Vec::new();
+        for fields in show(&round)? {
+            if !first && !fields.is_library() {
+                continue;
+            }
+            for name in fields.needs() {
+                if asked.insert(name.to_string()) {
+                    next.push(name.to_string());
+                }
+            }
+            closure.push(fields);
+        }
+        (round, first) = (next, false);
+    }
+    Ok(closure)
 }
 
 /// One archive: a stanza of a deb822 file.
@@ -251,8 +339,8 @@ fn parse_deb822(text: &str) -> Vec<Source> {
 }
 
 /// Those of `sources` that are Debian's archive of `codename` with its updates: suites by that name or by the name of
-/// its role, component `main` only.
-fn debian_archives(sources: &[Source], codename: &str) -> Vec<Source> {
+/// its role. The component is `main`, with those in `more`: an archive's owner chose the archive, not what we need of it.
+fn debian_archives(sources: &[Source], codename: &str, more: &[&str]) -> Vec<Source> {
     let base = |suite: &str| [codename, "stable", "oldstable", "testing", "unstable", "sid"].contains(&suite);
     let ours = |suite: &String| {
         let name = ["-updates", "-security", "/updates"].iter().find_map(|s| suite.strip_suffix(s));
@@ -266,7 +354,8 @@ fn debian_archives(sources: &[Source], codename: &str) -> Vec<Source> {
         let binary = source.types.iter().any(|t| t == "deb");
         let main = source.components.iter().any(|c| c == "main");
         if !source.disabled && binary && main && !suites.is_empty() && !uris.is_empty() {
-            let (types, components) = (vec!["deb".to_string()], vec!["main".to_string()]);
+            let types = vec!["deb".to_string()];
+            let components = ["main"].iter().chain(more).map(ToString::to_string).collect();
             kept.push(Source { types, uris, suites, components, options: source.options.clone(), disabled: false });
         }
     }
@@ -321,7 +410,7 @@ mod tests {
     fn source(text: &str) -> Vec<String> {
         let mut sources = parse_deb822(text);
         sources.extend(parse_one_line(text));
-        debian_archives(&sources, "bookworm").iter().map(ToString::to_string).collect()
+        debian_archives(&sources, "bookworm", &[]).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -365,5 +454,34 @@ mod tests {
         assert_eq!(fields.get("Siz"), None);
         assert_eq!(fields.dependency("linux-image-"), Some("linux-image-6.1.0-1-armmp"));
         assert_eq!(fields.dependency("c"), None);
+    }
+    #[test]
+    fn more_components_are_asked_for() {
+        let sources = parse_one_line("deb http://m/debian bookworm main contrib\ndeb http://n/ bookworm contrib\n");
+        let archives = debian_archives(&sources, "bookworm", &["non-free"]);
+        assert_eq!(archives.len(), 1);
+        assert_eq!(archives[0].components, ["main", "non-free"]);
+    }
+
+    /// A small archive: lmbench's dependencies as Debian has them.
+    const ARCHIVE: &str = "Package: lmbench\nSection: non-free/admin\nDepends: gcc, libc6-dev | libc-dev, \
+        libc6 (>= 2.28), libtirpc3 (>= 1.0.2), perl:any\n\nPackage: gcc\nSection: devel\nDepends: libgmp10\n\n\
+        Package: libc6\nSection: libs\nDepends: libgcc-s1\n\nPackage: libc6-dev\nSection: libdevel\n\n\
+        Package: libgmp10\nSection: libs\n\nPackage: libtirpc3\nSection: libs\nPre-Depends: libc6 (>= 2)\n\
+        Depends: libc6 (>= 2.34), absent\n\nPackage: libgcc-s1\nSection: libs\nDepends: libc6\n";
+
+    #[test]
+    fn a_closure_has_libraries_only() {
+        let mut asked = Vec::new();
+        let closure = library_closure(&["lmbench".into(), "nowhere".into()], |names| {
+            asked.extend(names.iter().cloned());
+            let known = stanzas(ARCHIVE).into_iter();
+            Ok(known.filter(|f| names.iter().any(|n| Some(n.as_str()) == f.get("Package"))).collect())
+        });
+        let names: Vec<_> = closure.unwrap().iter().map(|f| f.get("Package").unwrap().to_string()).collect();
+        assert_eq!(names, ["lmbench", "libc6", "libtirpc3", "libgcc-s1"]);
+        let distinct: BTreeSet<_> = asked.iter().collect();
+        assert_eq!(distinct.len(), asked.len(), "{asked:?}");
+        assert!(!asked.contains(&"libgmp10".to_string()), "gcc's libraries are not wanted");
     }
 }

@@ -6,6 +6,7 @@
 //! ([`interactive`]) or a command's caller ([`exec`]).
 
 pub mod apt;
+pub mod bench;
 pub mod board;
 pub mod console;
 pub mod error;

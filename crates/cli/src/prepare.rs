@@ -93,6 +93,7 @@ impl Run {
             append: &self.append,
             device_tree: self.device_tree.as_deref(),
             icount: self.icount,
+            debug: None,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -54,6 +54,17 @@ pub struct Boot<'a> {
     pub device_tree: Option<&'a Path>,
     /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
     pub icount: bool,
+    /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
+    pub debug: Option<Channels<'a>>,
+}
+
+/// QEMU's ends of the two channels of a debugger: sockets.
+#[derive(Clone, Copy, Debug)]
+pub struct Channels<'a> {
+    /// For the guest: GDB's remote protocol.
+    pub gdb: BorrowedFd<'a>,
+    /// For QEMU itself: its machine protocol, QMP.
+    pub qmp: BorrowedFd<'a>,
 }
 
 /// A running board. Dropping it ends QEMU.
@@ -93,13 +104,27 @@ impl Session {
         if boot.icount {
             command.args(["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
         }
+        if let Some(Channels { gdb, qmp }) = boot.debug {
+            let socket = |id: &str, fd: BorrowedFd<'_>| format!("socket,id={id},fd={}", fd.as_raw_fd());
+            command.args(["-S", "-chardev", &socket("gdb", gdb), "-gdb", "chardev:gdb"]);
+            command.args(["-chardev", &socket("qmp", qmp), "-mon", "chardev=qmp,mode=control"]);
+        }
         command.env("QEMU_AUDIO_DRV", "none");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A terminal's Ctrl-C is for us to handle.
         command.process_group(0);
-        let die_with_parent = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from);
-        // SAFETY: between fork and exec the closure makes one system call, and touches no memory that is shared.
-        unsafe { command.pre_exec(die_with_parent) };
+        let inherited = boot.debug.map_or([None; 2], |c| [c.gdb, c.qmp].map(|fd| Some(fd.as_raw_fd())));
+        let in_child = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            for fd in inherited.into_iter().flatten() {
+                // SAFETY: `boot` borrows the descriptor, so it was open at the fork, and the child closes none.
+                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+                rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only, and touches no memory that is shared.
+        unsafe { command.pre_exec(in_child) };
         if verbose {
             eprintln!("spica: {command:?}");
         }

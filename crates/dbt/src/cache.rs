@@ -64,6 +64,8 @@ struct Block {
     global: bool,
     /// Made for one execution.
     once: bool,
+    /// [`Options::vfp`] as it was.
+    vfp: bool,
     /// Still to be found and linked to; a dropped block keeps its place, and code that is in it runs on to its end.
     live: bool,
     next_in_bucket: u32,
@@ -303,7 +305,7 @@ impl Translator {
         let (hot, cold) = (self.hot, self.cold);
         let first_exit = self.exits.len() as u32;
         let base = self.layout.code_page(code_page);
-        let options = self.options_of(once);
+        let options = self.options_of(once, self.options.vfp);
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
@@ -338,6 +340,7 @@ impl Translator {
             exit_count: (self.exits.len() as u32 - first_exit) as u8,
             global,
             once,
+            vfp: self.options.vfp,
             live: true,
             next_in_bucket: self.buckets[bucket],
             next_in_page: in_page,
@@ -349,8 +352,20 @@ impl Translator {
         BlockId(id)
     }
 
-    fn options_of(&self, once: bool) -> Options {
-        if once { self.options.once() } else { self.options }
+    /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all that
+    /// was translated wrong: it is gone.
+    pub fn set_vfp(&mut self, vfp: bool, memory: &mut impl CodeMemory) -> bool {
+        let before = core::mem::replace(&mut self.options.vfp, vfp);
+        if before && !vfp {
+            self.flush(memory);
+        }
+        before && !vfp
+    }
+
+    /// The options of a block.
+    fn options_of(&self, once: bool, vfp: bool) -> Options {
+        let options = Options { vfp, ..self.options };
+        if once { options.once() } else { options }
     }
 
     /// Sees to it that the last code page has room for a block, and the records too.
@@ -416,7 +431,7 @@ impl Translator {
         let (_, word) = self.layout.find(pc)?;
         let base = self.layout.code_page(block.code_page.into());
         let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
-        let options = self.options_of(block.once);
+        let options = self.options_of(block.once, block.vfp);
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
         let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), mirror, source);

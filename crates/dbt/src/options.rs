@@ -10,6 +10,10 @@ macro_rules! options {
             $($(#[doc = $doc])+ pub $field: bool,)+
             /// The most guest instructions in a block.
             pub max_block: usize,
+            /// The core has TEEHBR.
+            pub thumbee: bool,
+            /// The guest has given itself access to VFP's system registers (CPACR).
+            pub vfp: bool,
         }
 
         impl Options {
@@ -19,13 +23,13 @@ macro_rules! options {
             /// All on.
             #[must_use]
             pub const fn all() -> Options {
-                Options { $($field: true,)+ max_block: 32 }
+                Options { $($field: true,)+ max_block: 32, thumbee: false, vfp: false }
             }
 
             /// All off: STAR's naive translator.
             #[must_use]
             pub const fn naive() -> Options {
-                Options { $($field: false,)+ max_block: 32 }
+                Options { $($field: false,)+ max_block: 32, thumbee: false, vfp: false }
             }
 
             /// The switch of that name.
@@ -54,8 +58,12 @@ options! {
     plain_registers: "plain-registers",
     /// Writes to DACR trap only if they close a domain that is really open (lazy opening).
     lazy_dacr: "lazy-dacr",
+    /// Writes to FPEXC trap only if they turn off what is really on.
+    fpexc: "fpexc",
     /// Cache maintenance is put off until user code runs, or left out where nothing could tell.
     cache_maintenance: "cache-maintenance",
+    /// Unprivileged loads and stores are plain ones behind a trap that checks them (STAR §5.4).
+    unprivileged: "unprivileged",
     /// Maintenance of one TLB entry has a trap of its own.
     tlb_page: "tlb-page",
     /// Transfers of User-mode registers use the vCPU page (STAR §5.3).

@@ -53,7 +53,7 @@ pub struct ReturnMirror {
 pub(crate) fn closed(word: u32, window: Window) -> Option<u32> {
     let model = branch(Cond::Al, Reg::new(0), window);
     (word & 0x0ff0_ffff == model & 0x0ff0_ffff && word >> 28 != 15)
-        .then(|| word & 0xf000_0000 | 0x0f00_0000 | trap::CLOSED | word >> 16 & 0xf)
+        .then_some(word & 0xf000_0000 | 0x0f00_0000 | trap::CLOSED | word >> 16 & 0xf)
 }
 
 /// The branch that [`closed`] made this of, and the register with its target.

@@ -17,6 +17,13 @@ pub const DACR: u32 = 4;
 pub const EXCEPTION_RETURN: u32 = 5;
 /// `SVC` number of TLBIMVA (B4.2.2), with its operand where an indirect branch has its target.
 pub const TLB_PAGE: u32 = 6;
+/// `SVC` number of an unprivileged load, whose address is where an indirect branch has its target. If User mode may do it,
+/// the same load with the mode's own rights follows.
+pub const UNPRIVILEGED_LOAD: u32 = 7;
+/// The same for a store.
+pub const UNPRIVILEGED_STORE: u32 = 8;
+/// `SVC` number of a write to FPEXC, in the vCPU page already, that turns VFP off while it is really on.
+pub const VFP: u32 = 9;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was

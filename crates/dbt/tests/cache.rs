@@ -564,6 +564,156 @@ fn locating_writes_nothing() {
     assert_eq!((f.snapshot(), f.translator.stats(), f.translator.in_use()), (before, stats, in_use));
 }
 
+/// Each word of a block stands for a guest instruction for as long as the block lives, whatever is translated later.
+#[test]
+fn blocks_from_before_vfp_was_allowed_are_found_again() {
+    let mut f = Fixture::roomy();
+    // VMRS r1, FPEXC; LDR r2, [r3]
+    f.put(PA, &[0xeef8_1a10, 0xe593_2000]);
+    let block = f.translate(VA, PA, true);
+    f.translator.set_vfp(true, &mut f.code);
+    if f.lookup(VA, PA) == Some(block) {
+        let words = f.guest[&PA];
+        let base = f.entry(block);
+        let load = (base..base + 40).step_by(4).find(|&pc| f.word(pc) == 0xe593_2000).expect("a copy");
+        let location = f.translator.locate(block, CachePc(load), &words).expect("a word of the block");
+        assert_eq!(location.guest, GuestVa(VA + 4));
+    }
+}
+
+#[test]
+fn vfp_that_is_taken_away_flushes_what_relied_on_it() {
+    let mut f = Fixture::roomy();
+    assert!(!f.translator.set_vfp(true, &mut f.code));
+    f.put(PA, &[0xeef8_1a10]);
+    let block = f.translate(VA, PA, true);
+    let base = f.entry(block);
+    assert_ne!(f.word(base), 0xef00_0000 | trap::EMULATE, "VMRS FPEXC is inlined");
+    assert!(!f.translator.set_vfp(true, &mut f.code), "no change");
+    assert_eq!(f.lookup(VA, PA), Some(block));
+    let version = f.translator.version();
+    assert!(f.translator.set_vfp(false, &mut f.code));
+    assert_eq!(f.lookup(VA, PA), None);
+    assert_ne!(f.translator.version(), version);
+    let block = f.translate(VA, PA, true);
+    assert_eq!(f.word(f.entry(block)), 0xef00_0000 | trap::EMULATE);
+}
+
+/// The word that the first word of a block, `LDR rt, [PC, #offset]`, loads.
+fn literal_of(f: &Fixture, block: BlockId) -> Option<u32> {
+    let pc = f.entry(block);
+    let word = f.word(pc);
+    (word & 0x0fff_0000 == 0x059f_0000).then(|| f.word(pc + 8 + (word & 0xfff)))
+}
+
+#[test]
+fn literals_are_those_of_the_page_that_the_block_was_made_from() {
+    let mut f = Fixture::roomy();
+    // LDR r1, [pc, #16]
+    f.put(PA, &[0xe59f_1010, BX_LR, 0, 0, 0, 0, 0x1234_5678]);
+    let block = f.translate(VA, PA, true);
+    assert_eq!(literal_of(&f, block), Some(0x1234_5678));
+    // The page is written: what was folded goes with the block.
+    f.drop_page(PA + 0x18);
+    f.put(PA + 0x18, &[0x9abc_def0]);
+    assert_eq!(f.lookup(VA, PA), None);
+    let block = f.translate(VA, PA, true);
+    assert_eq!(literal_of(&f, block), Some(0x9abc_def0));
+    // The same code at another place has the words of that.
+    f.put(PA + 0x1000, &[0xe59f_1010, BX_LR, 0, 0, 0, 0, 7]);
+    let other = f.translate(VA, PA + 0x1000, true);
+    assert_eq!(literal_of(&f, other), Some(7));
+}
+
+#[test]
+fn literals_of_other_pages_are_loaded() {
+    let mut f = Fixture::roomy();
+    // The last word of the page, the first behind it, one in front of it, one that straddles two words.
+    for (at, word, folded) in [
+        (0xff0, 0xe59f_1004, true),
+        (0xff0, 0xe59f_1008, false),
+        (0, 0xe51f_100c, false),
+        (8, 0xe51f_1010, true),
+        (0, 0xe59f_1012, false),
+    ] {
+        f.put(PA + at, &[word]);
+        let block = f.translate(VA + at, PA + at, true);
+        assert_eq!(literal_of(&f, block).is_some(), folded, "{word:#x} at {at:#x}");
+        f.drop_page(PA);
+    }
+}
+
+#[test]
+fn a_block_for_once_keeps_nothing_of_its_page_and_is_not_global() {
+    let mut f = Fixture::roomy();
+    f.put(PA, &[0xe59f_1010, 0xe8c1_6000, b(14, VA + 8, VA + 0x40)]);
+    f.put(PA + 0x1000, &[b(14, VA + 0x1000, VA)]);
+    let words = f.guest[&PA];
+    let block = f.translator.translate_once(GuestVa(VA), GuestPa(PA), &words, &mut f.code);
+    assert_eq!(literal_of(&f, block), None, "the literal is loaded when the code runs");
+    assert!((0..8).any(|n| f.word(f.entry(block) + 4 * n) == 0xe8c1_6000), "as a literal of its emulation");
+    // The words of the block are found again as they were emitted.
+    let ours: Vec<u32> = (0..PAGE)
+        .step_by(4)
+        .map(|at| LAYOUT.code_page(0).0 + at)
+        .filter(|&pc| f.translator.block_at(CachePc(pc)) == Some(block))
+        .collect();
+    let guests: BTreeSet<u32> =
+        ours.iter().map(|&pc| f.translator.locate(block, CachePc(pc), &words).expect("its word").guest.0).collect();
+    assert_eq!(guests, BTreeSet::from([VA, VA + 4, VA + 8]));
+    // It is neither remembered nor linked to from elsewhere.
+    f.translator.remember(block);
+    assert_eq!(f.translator.jump_cache.get(VA), None);
+    let other = f.translate(VA + 0x1000, PA + 0x1000, true);
+    let (exit, _, _) = f.exits(other)[0];
+    assert!(!f.link(exit, block));
+    // A later one takes its place, with the same words.
+    let again = f.translator.translate_once(GuestVa(VA), GuestPa(PA), &words, &mut f.code);
+    assert_ne!(again, block);
+    assert_eq!(f.lookup(VA, PA), Some(again));
+    f.drop_page(PA);
+    assert_eq!(f.lookup(VA, PA), None);
+    assert!(!f.translator.is_live(block) && !f.translator.is_live(again));
+}
+
+/// MCR DACR of r1, conditional and not, between other code.
+#[test]
+fn an_eager_write_to_dacr_is_one_word_and_forged_sites_change_nothing() {
+    for code in [[0xee03_1f10, NOP, BX_LR], [0x0e03_1f10, 0xee03_0f10, BX_LR], [0xee07_1fba, NOP, NOP]] {
+        let mut f = Fixture::roomy();
+        f.put(PA, &code);
+        let block = f.translate(VA, PA, true);
+        let before = f.snapshot();
+        let stores: Vec<u32> = (0..PAGE)
+            .step_by(4)
+            .map(|at| LAYOUT.code_page(0).0 + at)
+            // STR pc, [pc, #...]
+            .filter(|&pc| f.translator.block_at(CachePc(pc)) == Some(block) && f.word(pc) >> 12 == 0xe58ff)
+            .collect();
+        let expected = code.iter().filter(|&&word| word & 0x0fff_0fff == 0x0e03_0f10).count();
+        assert_eq!(stores.len(), expected);
+        let base = LAYOUT.base;
+        for site in [0, 1, 3, 4, 8].into_iter().chain(base - 16..base + LAYOUT.va_size() + 16).chain([u32::MAX]) {
+            f.translator.make_dacr_eager(CachePc(site), &mut f.code);
+            let after = f.snapshot();
+            let changed: Vec<u32> = (0..LAYOUT.pages)
+                .flat_map(|page| (0..PAGE_WORDS).map(move |word| (page, word)))
+                .filter(|&(page, word)| before[page as usize][word] != after[page as usize][word])
+                .map(|(page, word)| LAYOUT.code_page(page).0 + 4 * word as u32)
+                .collect();
+            let allowed: Vec<u32> = stores.iter().filter(|&&store| store + 8 <= site).map(|store| store + 4).collect();
+            assert_eq!(changed, allowed, "site {site:#x}");
+        }
+        // Once more is no change, and a new translation is as before.
+        for store in stores {
+            f.translator.make_dacr_eager(CachePc(store + 8), &mut f.code);
+        }
+        f.translator.flush(&mut f.code);
+        f.translate(VA, PA, true);
+        assert_eq!(f.snapshot(), before);
+    }
+}
+
 /// A block as the model knows it.
 struct Known {
     id: BlockId,

@@ -34,13 +34,17 @@ impl CodeMemory for Code {
 
 /// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
 /// it faults.
-fn translate(options: Options, va: u32, word: u32) -> String {
+fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
     guest[(va as usize & 0xfff) / 4] = word;
-    let block = translator.translate(GuestVa(va), GuestPa(va), true, &guest, &mut code);
+    let block = if once {
+        translator.translate_once(GuestVa(va), GuestPa(va), &guest, &mut code)
+    } else {
+        translator.translate(GuestVa(va), GuestPa(va), true, &guest, &mut code)
+    };
     let mut text = format!("{va:08x}: {word:08x}  {}\n", spica_isa::decode(word));
     let mut literal = 0;
     for at in 0..PAGE_WORDS {
@@ -77,21 +81,26 @@ fn translate(options: Options, va: u32, word: u32) -> String {
 /// Compares with `tests/golden/<name>.txt`, or writes it.
 fn check(name: &str, words: &[u32]) {
     let mut text = String::new();
-    for (title, options) in [("all()", Options::all()), ("naive()", Options::naive())] {
+    // A core that has all that there are rules for.
+    let all = Options { vfp: true, thumbee: true, ..Options::all() };
+    let first = &words[..words.len().min(2)];
+    let indirect = if name == "indirect" { words } else { &[] };
+    let once = if matches!(name, "indirect" | "memory" | "user_bank") { words } else { &[] };
+    let parts: [(&str, Options, bool, u32, &[u32]); 7] = [
+        ("all()", all, false, 0x8000_8010, words),
+        ("naive()", Options::naive(), false, 0x8000_8010, words),
+        ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
+        ("all(), high exception vectors", all, false, 0xffff_0ff0, &indirect[..indirect.len().min(6)]),
+        ("all(), for one execution", all, true, 0xc000_8010, once),
+        // Addresses that MOVW alone can make, and just not.
+        ("all(), at a low address", all, false, 0x0000_8010, first),
+        ("all(), at a less low address", all, false, 0x0001_8010, first),
+    ];
+    for (title, options, once, va, words) in parts.into_iter().filter(|part| !part.4.is_empty()) {
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &word in words {
-            writeln!(text, "{}", translate(options, 0x8000_8010, word)).expect("a string");
+            writeln!(text, "{}", translate(options, va, word, once)).expect("a string");
         }
-    }
-    writeln!(text, "# Options::all(), code that has a return mirror\n").expect("a string");
-    for &word in words.iter().filter(|_| name == "indirect") {
-        writeln!(text, "{}", translate(Options::all(), 0xc000_8010, word)).expect("a string");
-    }
-    // An address that MOVW alone can make.
-    writeln!(text, "# Options::all(), at a low address\n").expect("a string");
-    for &word in &words[..words.len().min(2)] {
-        writeln!(text, "{}", translate(Options::all(), 0x0000_8010, word)).expect("a string");
-        writeln!(text, "{}", translate(Options::all(), 0x0001_8010, word)).expect("a string");
     }
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -142,7 +151,18 @@ fn memory() {
             0xe582_f000, // str pc, [r2]
             0xe482_f004, // str pc, [r2], #4
             0xed9f_0b04, // vldr d0, [pc, #16]
+            0x159f_1010, // ldrne r1, [pc, #16]: a constant, if it may be
+            0xe51f_1018, // ldr r1, [pc, #-24]: in front of the page
+            0xe59f_1fe4, // ldr r1, [pc, #4068]: the last word of the page
+            0xe59f_1fe8, // ldr r1, [pc, #4072]: the first behind it
+            0xe5df_1010, // ldrb r1, [pc, #16]
             0xe4b2_1004, // ldrt r1, [r2], #4
+            0x14b2_1004, // ldrtne r1, [r2], #4
+            0xe6b2_1003, // ldrt r1, [r2], r3
+            0xe4a2_1004, // strt r1, [r2], #4
+            0xe4e2_1001, // strbt r1, [r2], #1
+            0xe0f2_10b2, // ldrht r1, [r2], #2
+            0xe4b2_f004, // ldrt pc, which is UNPREDICTABLE
             0xf5df_f010, // pld [pc, #16]
             0xf5d1_f010, // pld [r1, #16]
             0xe192_1f9f, // ldrex r1, [r2]
@@ -167,7 +187,54 @@ fn store_multiple() {
             0xe90d_c000, // stmdb sp, {lr, pc}
             0xe90e_c000, // stmdb lr, {lr, pc}: the base is stored
             0xe88e_8000, // stmia lr, {pc}
+        ],
+    );
+}
+
+#[test]
+fn user_bank() {
+    check(
+        "user_bank",
+        &[
+            0xe948_6000, // stmdb r8, {sp, lr}^, as Linux has it
             0xe8c2_6000, // stmia r2, {sp, lr}^
+            0xe95d_7fff, // ldmdb sp, {r0-lr}^, as Linux has it
+            0xe95d_7ffe, // ldmdb sp, {r1-lr}^
+            0xe8d2_6000, // ldmia r2, {sp, lr}^
+            0xe9d2_2000, // ldmib r2, {sp}^
+            0xe852_4000, // ldmda r2, {lr}^
+            0x18d0_6003, // ldmiane r0, {r0, r1, sp, lr}^
+            0xe8d0_4001, // ldmia r0, {r0, lr}^: no register to spare
+            0x08c0_2003, // stmiaeq r0, {r0, r1, sp}^
+            0xe8cd_7fff, // stmia sp, {r0-lr}^: none to spare
+            0xe8cd_1fff, // stmia sp, {r0-r12}^
+            0xe8c2_8001, // stmia r2, {r0, pc}^
+            0xe8e2_6000, // stmia r2!, {sp, lr}^, which is UNPREDICTABLE
+        ],
+    );
+}
+
+#[test]
+fn exception_return() {
+    check(
+        "exception_return",
+        &[
+            0xe1b0_f00e, // movs pc, lr
+            0x01b0_f00e, // movseq pc, lr
+            0xe25e_f004, // subs pc, lr, #4
+            0x025e_f004, // subseq pc, lr, #4
+            0xe290_f008, // adds pc, r0, #8
+            0xe1b0_f08e, // movs pc, lr, lsl #1
+            0xe1f0_f00e, // mvns pc, lr
+            0xe25f_f004, // subs pc, pc, #4
+            0xe8fd_8001, // ldm sp!, {r0, pc}^
+            0xe8dd_ffff, // ldm sp, {r0-pc}^
+            0x08fd_9ffe, // ldmeq sp!, {r1-ip, pc}^
+            0xe8f0_8000, // ldm r0!, {pc}^
+            0xe8d0_8001, // ldm r0, {r0, pc}^
+            0xe9fd_8001, // ldmib sp!, {r0, pc}^
+            0xe87d_8001, // ldmda sp!, {r0, pc}^
+            0xf8bd_0a00, // rfeia sp!
         ],
     );
 }
@@ -191,8 +258,6 @@ fn indirect() {
             0xe8bd_8010, // pop {r4, pc}
             0xe89d_a800, // ldm sp, {fp, sp, pc}
             0xe8bd_c000, // pop {lr, pc}: no register above LR
-            0xe1b0_f00e, // movs pc, lr
-            0xe8fd_8001, // ldm sp!, {r0, pc}^
         ],
     );
 }
@@ -246,11 +311,43 @@ fn coproc() {
             0xee0d_1f90, // mcr TPIDRPRW
             0xee0d_1f70, // mcr TPIDRURO
             0xee11_1f10, // mrc SCTLR
+            0xee10_1f30, // mrc CTR
+            0xee12_1f10, // mrc TTBR0
+            0xee12_1f30, // mrc TTBR1
+            0xee13_1f10, // mrc DACR
+            0xee15_1f10, // mrc DFSR
+            0x0e15_1f30, // mrceq IFSR
+            0xee16_1f10, // mrc DFAR
+            0xee16_1f50, // mrc IFAR
+            0xee1d_1f30, // mrc CONTEXTIDR
+            0xee12_1f50, // mrc TTBCR, which is interpreted
+            0xee02_1f10, // mcr TTBR0, which is interpreted
             0x0e03_1f10, // mcreq DACR
+            0xee03_0f10, // mcr DACR, of r0
+            0xee07_1f15, // mcr ICIALLU
+            0x0e07_1f15, // mcreq ICIALLU
+            0xee07_1f11, // mcr ICIALLUIS
+            0xee07_1fd5, // mcr BPIALL
+            0xee07_1ff5, // mcr BPIMVA
+            0xee07_1f35, // mcr ICIMVAU
+            0xee07_1f3a, // mcr DCCMVAC
+            0x0e07_0f3e, // mcreq DCCIMVAC, of r0
+            0xee07_1f36, // mcr DCIMVAC
+            0xee07_1f3b, // mcr DCCMVAU, which is interpreted
+            0xee07_1f5e, // mcr DCCISW
+            0xee08_1f37, // mcr TLBIMVA
+            0x0e08_1f37, // mcreq TLBIMVA
+            0xee08_1f33, // mcr TLBIMVAIS
+            0xee08_1f17, // mcr TLBIALL, which is interpreted
+            0xeed1_1e10, // mrc p14, 6, r1, c1, c0, 0: TEEHBR
+            0x0ec1_1e10, // mcreq TEEHBR
             0xee07_0fba, // CP15DMB
             0xec51_0f0e, // mrrc p15, 0, r0, r1, c14
             0xeef1_0a10, // vmrs r0, fpscr
             0xeef8_0a10, // vmrs r0, fpexc
+            0x0ef8_1a10, // vmrseq r1, fpexc
+            0xeee8_0a10, // vmsr fpexc, r0
+            0x0ee8_1a10, // vmsreq fpexc, r1
             0xee31_0a01, // vadd.f32
         ],
     );

@@ -25,7 +25,22 @@ fn case(lockstep: &mut Lockstep, memory: &mut Memory, seed: u64) -> End {
     lockstep.run(80, true)
 }
 
-fn run(options: impl Fn(&mut Random) -> Options, default_cases: u64) {
+/// What must happen in the tests beside instructions of all [`generate::KINDS`]: with all options, and for once.
+const RULES: &[&str] = &[
+    "DACR, eagerly",
+    "DACR, with a trap",
+    "DACR, without a trap",
+    "FPEXC, with a trap",
+    "FPEXC, without a trap",
+    "TLB, by its own trap",
+    "a block for once",
+    "a fault of cache maintenance",
+    "a fault of the User bank",
+    "an exception return that is followed",
+    "an unprivileged access, checked",
+];
+
+fn run(options: impl Fn(&mut Random) -> Options, default_cases: u64, expected: &[&str]) {
     let mut lockstep = Lockstep::new(Options::all());
     let mut memory = Memory::new();
     let (mut whole, mut mirrored) = (0, false);
@@ -33,10 +48,10 @@ fn run(options: impl Fn(&mut Random) -> Options, default_cases: u64) {
     for seed in cases.clone() {
         let options = options(&mut Random::new(!seed));
         mirrored |= options.indirect && options.return_mirror;
-        lockstep.set_options(options);
+        lockstep.set_options(options, seed & 1 == 0);
         whole += u64::from(case(&mut lockstep, &mut memory, seed) == End::Enough);
     }
-    let Lockstep { faults, interrupts, skipped, strayed, landings, .. } = lockstep;
+    let Lockstep { faults, interrupts, skipped, strayed, landings, seen, .. } = lockstep;
     let count = cases.end - cases.start;
     eprintln!(
         "{whole} of {count} whole, {faults} faults, {interrupts} interrupts, {skipped} skipped, {strayed} strayed, {landings} landings"
@@ -45,20 +60,24 @@ fn run(options: impl Fn(&mut Random) -> Options, default_cases: u64) {
         let enough = 9 * count / 10;
         assert!(whole > enough && u64::from(faults.min(interrupts)) > count, "the cases have become too tame");
         assert!(landings != 0 || !mirrored, "nothing went through the return mirror");
+        for what in generate::KINDS.iter().chain(expected) {
+            let times = seen.get(what).copied().unwrap_or(0);
+            assert!(times >= 10, "{what}: {times} times only; {seen:#?}");
+        }
     }
 }
 
 #[test]
 fn all_optimisations() {
-    run(|_| Options::all(), 3000);
+    run(|_| Options { vfp: true, thumbee: true, ..Options::all() }, 3000, RULES);
 }
 
 #[test]
 fn naive() {
-    run(|_| Options::naive(), 2000);
+    run(|_| Options::naive(), 2000, &["an exception return that is followed"]);
 }
 
 #[test]
 fn any_options() {
-    run(generate::options, 3000);
+    run(generate::options, 3000, RULES);
 }

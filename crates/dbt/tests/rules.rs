@@ -7,7 +7,7 @@ mod support;
 use model::{Event, Machine, Supervisor};
 use spica_dbt::Options;
 use support::generate::Window;
-use support::{CODE, DATA, End, Lockstep, Memory};
+use support::{CODE, CTR, DATA, End, Lockstep, Memory};
 
 const PC: u32 = 15;
 const AL: u32 = 14 << 28;
@@ -21,7 +21,16 @@ fn machine(pc: u32, psr: u32) -> Machine {
         psr,
         vfp: std::array::from_fn(|n| n as u32),
         thread: [1, 2],
-        supervisor: Some(Supervisor { masks: 0xc0, spsr: 0x6000_0010, user: [3, 4], thread_private: 5 }),
+        vfp_on: false,
+        supervisor: Some(Supervisor {
+            fpexc: model::EN,
+            masks: 0xc0,
+            spsr: 0x6000_0010,
+            user: [3, 4],
+            thread_private: 5,
+            system: std::array::from_fn(|n| if n == model::CTR { CTR } else { 0x100 + n as u32 }),
+            ..Supervisor::default()
+        }),
     }
 }
 
@@ -224,6 +233,153 @@ fn faults_of_rewritten_transfers() {
     assert!(seen > 2000, "{seen} faults");
 }
 
+/// LDM and STM of the User bank: these lists, four addressing modes, any base.
+fn user_transfers() -> Vec<u32> {
+    let mut words = Vec::new();
+    for list in lists().into_iter().chain([0x7ffe, 0x7fff, 0x6fff]).filter(|&list| list != 0) {
+        for form in 0..8 {
+            for rn in [0, 1, 2, 7, 12, 13, 14] {
+                words.push(AL | 0x0840_0000 | (form >> 1) << 23 | (form & 1) << 20 | rn << 16 | list);
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn user_bank() {
+    let mut words = Vec::new();
+    for (n, word) in user_transfers().into_iter().enumerate() {
+        words.extend(constant(word >> 16 & 15, DATA + 0x200 + 0x54 * (n as u32 % 140)));
+        words.push(word);
+    }
+    assert!(words.len() > 30_000);
+    march_all(&words);
+}
+
+#[test]
+fn faults_of_user_bank() {
+    let mut lockstep = Lockstep::new(Options::all());
+    let mut memory = memory();
+    let mut seen = 0;
+    for word in user_transfers().into_iter().filter(|word| [0, 1, 13, 14].contains(&(word >> 16 & 15))) {
+        let bytes = 4 * (word & 0xffff).count_ones();
+        let places = if word >> 23 & 1 != 0 { [0, 0u32.wrapping_sub(bytes - 4)] } else { [0, bytes - 4] };
+        seen += faults(&mut lockstep, &mut memory, word, word >> 16 & 15, &places);
+    }
+    assert!(seen > 5000, "{seen} faults");
+}
+
+/// Exception returns: `LDM` of every shape, upwards and not, and data processing.
+fn exception_returns() -> Vec<u32> {
+    let mut words = Vec::new();
+    for list in lists() {
+        for form in 0..8 {
+            for rn in [0, 1, 13, 14] {
+                let base_loaded = list >> rn & 1 != 0;
+                let w = form & 1 & u32::from(!base_loaded);
+                words.push(AL | 0x0850_8000 | (form >> 1) << 23 | w << 21 | rn << 16 | list);
+            }
+        }
+    }
+    for opcode in [0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15] {
+        for rn in if matches!(opcode, 13 | 15) { vec![0] } else { vec![0, 3, 14, PC] } {
+            for op2 in operands(&[0, 3, 14, PC]) {
+                words.push(AL | opcode << 21 | 1 << 20 | rn << 16 | 0xf000 | op2);
+            }
+        }
+    }
+    words
+}
+
+/// Each return to Supervisor mode again, and to User mode, where the harness goes on behind.
+#[test]
+fn exception_return() {
+    let mut lockstep = Lockstep::new(Options::all());
+    let mut memory = memory();
+    let at = CODE + 0x7f8;
+    for word in exception_returns() {
+        memory.set_word(at, word);
+        for spsr in [0xa80a_0153, 0x6000_0010] {
+            let mut state = machine(at, 0x2000_0000);
+            state.supervisor.as_mut().expect("a kernel").spsr = spsr;
+            lockstep.start(state, &memory, WINDOW, 1);
+            assert_eq!(lockstep.run(1, false), End::Enough);
+        }
+    }
+    let followed = lockstep.seen["an exception return that is followed"];
+    assert!(followed > 3000 && lockstep.skipped >= followed && lockstep.faults == 0, "{followed}");
+}
+
+#[test]
+fn faults_of_exception_return() {
+    let mut lockstep = Lockstep::new(Options::all());
+    let mut memory = memory();
+    let mut seen = 0;
+    for word in exception_returns().into_iter().filter(|word| word >> 25 & 7 == 4) {
+        let bytes = 4 * (word & 0xffff).count_ones();
+        let places = if word >> 23 & 1 != 0 { [0, 0u32.wrapping_sub(bytes - 4)] } else { [0, bytes - 4] };
+        seen += faults(&mut lockstep, &mut memory, word, word >> 16 & 15, &places);
+    }
+    assert!(seen > 5000, "{seen} faults");
+}
+
+/// What a fault of `word`, an `LDM r0, …^` across the end of a page, leaves in R0, and what it was.
+fn base_behind_an_abort(word: u32) -> (u32, u32) {
+    let mut lockstep = Lockstep::new(Options::all());
+    let mut memory = memory();
+    let pages = support::CODE_PAGES as usize;
+    memory.present[pages + 2] = false;
+    let mut state = machine(CODE + 0x7f8, 0);
+    state.r[0] = DATA + 0x2000 - 4;
+    memory.set_word(state.pc, word);
+    lockstep.stop_at_faults = true;
+    lockstep.start(state, &memory, WINDOW, 1);
+    assert_eq!(lockstep.run(1, false), End::Fault);
+    (lockstep.machine.r[0], state.r[0])
+}
+
+/// Base Restored Abort Model (B1.9.8): the base of a load that aborts is as it was. Where it is in the list, the instruction is
+/// interpreted.
+#[test]
+fn the_base_of_a_user_bank_load_is_restored() {
+    for word in [0xe8d0_0006, 0xe8d0_1ffe, 0xe8d0_6006, 0xe8d0_7ffe] {
+        let (found, expected) = base_behind_an_abort(word);
+        assert_eq!(found, expected, "{word:#x}");
+    }
+}
+
+#[test]
+fn the_base_of_an_exception_return_is_restored() {
+    for word in [0xe8d0_8003, 0xe8d0_8001, 0xe8d0_ffff] {
+        let (found, expected) = base_behind_an_abort(word);
+        assert_eq!(found, expected, "{word:#x}");
+    }
+}
+
+/// Block transfers have to be word-aligned (A3.2.1), also where the rules use single loads and stores instead.
+#[test]
+fn block_transfers_of_other_modes_check_alignment() {
+    let mut memory = memory();
+    let mut missed = Vec::new();
+    // STMDB r0, {sp, lr}^; LDMIA r0, {sp, lr}^; STMIA r0, {r1, lr}^; LDMIA r0, {r1, lr}^; LDM r0, {pc}^; LDM r0!, {pc}^
+    for word in [0xe940_6000, 0xe8d0_6000, 0xe8c0_4002, 0xe8d0_4002, 0xe8d0_8000, 0xe8f0_8000] {
+        for off in 1..4 {
+            let mut lockstep = Lockstep::new(Options::all());
+            let mut state = machine(CODE, 0);
+            state.r[0] += off;
+            memory.set_word(CODE, word);
+            lockstep.stop_at_faults = true;
+            lockstep.start(state, &memory, WINDOW, 1);
+            let end = lockstep.run(1, false);
+            if end != End::Fault || lockstep.memory.bytes != memory.bytes {
+                missed.push((word, off));
+            }
+        }
+    }
+    assert_eq!(missed, []);
+}
+
 /// Loads and stores with the PC as base, at the end of a page, with what they reach in the page and behind it.
 #[test]
 fn literals() {
@@ -318,6 +474,40 @@ const SAMPLES: &[(&str, u32)] = &[
     ("MRC TPIDRPRW", 0x0e1d_1f90),
     ("MRC TPIDRURW", 0x0e1d_1f50),
     ("MCR TPIDRURO", 0x0e0d_1f70),
+    ("MRC TPIDRURO", 0x0e1d_1f70),
+    ("MCR TPIDRPRW", 0x0e0d_1f90),
+    ("MRC SCTLR", 0x0e11_1f10),
+    ("MRC CTR", 0x0e10_1f30),
+    ("MRC DFAR", 0x0e16_1f10),
+    ("MRC DACR", 0x0e13_1f10),
+    ("MCR DFAR", 0x0e06_1f10),
+    ("MCR TTBR0", 0x0e02_1f10),
+    ("MCR DACR", 0x0e03_1f10),
+    ("MCR DACR of r0", 0x0e03_0f10),
+    ("MCR ICIALLU", 0x0e07_1f15),
+    ("MCR BPIALL", 0x0e07_1fd5),
+    ("MCR ICIMVAU", 0x0e07_1f35),
+    ("MCR DCCMVAC", 0x0e07_1f3a),
+    ("MCR DCCIMVAC of r0", 0x0e07_0f3e),
+    ("MCR DCCMVAU", 0x0e07_1f3b),
+    ("MCR DCCISW", 0x0e07_1f5e),
+    ("MCR TLBIMVA", 0x0e08_1f37),
+    ("MCR TLBIALL", 0x0e08_1f17),
+    ("MCR TEEHBR", 0x0ec1_1e10),
+    ("MRC TEEHBR", 0x0ed1_1e10),
+    ("VMSR FPEXC", 0x0ee8_1a10),
+    ("VMRS FPEXC", 0x0ef8_1a10),
+    ("MOVS pc, lr", 0x01b0_f00e),
+    ("SUBS pc, lr, #4", 0x025e_f004),
+    ("ADDS pc, r1, #8", 0x0291_f008),
+    ("EORS pc, r1, r2", 0x0031_f002),
+    ("LDM r1!, {r0, r2, pc}^", 0x08f1_8005),
+    ("LDM r1, {r1, r3, pc}^", 0x08d1_800a),
+    ("LDMDB r1!, {r2, pc}^", 0x0971_8004),
+    ("STM r1, {sp, lr}^", 0x08c1_6000),
+    ("LDMDB r1, {r0-lr}^", 0x0951_7fff),
+    ("STRT r1, [r2], #4", 0x04a2_1004),
+    ("STRHT r1, [r2], #4", 0x00e2_10b4),
     ("LDM r1, {r2, sp, lr}^", 0x08d1_6004),
     ("STM r1, {r2, sp, lr}^", 0x08c1_6004),
     ("LDRT r1, [r2], #4", 0x04b2_1004),
@@ -327,7 +517,8 @@ const SAMPLES: &[(&str, u32)] = &[
 #[test]
 fn conditions() {
     let mut memory = memory();
-    for options in [Options::all(), Options { side_exits: false, ..Options::all() }, Options::naive()] {
+    let all = Options { vfp: true, thumbee: true, ..Options::all() };
+    for options in [all, Options { side_exits: false, ..all }, Options::naive()] {
         let mut lockstep = Lockstep::new(options);
         for &(name, word) in SAMPLES {
             for cond in 0..15 {

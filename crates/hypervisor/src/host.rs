@@ -22,10 +22,10 @@ pub struct Host {
     escape: bool,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
-    /// Guest counter ticks per host timer ticks, as a reduced fraction.
-    ticks: (u32, u32),
-    /// The same as a whole number and a fraction of 2^64, rounded up.
+    /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
     ratio: (u64, u64),
+    /// The inverse of that.
+    inverse: (u64, u64),
     /// Seconds since 1970 when the host's timer stood at `boot_ticks`.
     boot_time: u64,
     boot_ticks: u64,
@@ -45,6 +45,11 @@ const fn whole_and_fraction(over: u32, under: u32) -> (u64, u64) {
     (whole, (rest << 64).div_ceil(under as u128) as u64)
 }
 
+/// `value` times a ratio of [`whole_and_fraction`], without a division: guests ask for the time often.
+fn scaled(value: u64, (whole, fraction): (u64, u64)) -> u64 {
+    value.saturating_mul(whole).saturating_add(((u128::from(value) * u128::from(fraction)) >> 64) as u64)
+}
+
 impl Host {
     /// The host on `board`, whose devices are ours from now on; it is `time` seconds since 1970.
     pub fn new(mut board: Board, time: u64) -> Host {
@@ -62,8 +67,8 @@ impl Host {
             escape: false,
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
-            ticks: (COUNTER_HZ / common, frequency / common),
             ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
+            inverse: whole_and_fraction(frequency / common, COUNTER_HZ / common),
             boot_time: time,
             boot_ticks,
             armed: None,
@@ -101,9 +106,8 @@ impl Host {
     /// A guest's counter, which was 0 at host time `start`.
     pub fn guest_now(&mut self, start: u64) -> u64 {
         let passed = self.now() - start;
-        // No division: the guest asks often. Exact as long as `passed` times the ratio's denominator is below 2^64.
-        let (whole, fraction) = self.ratio;
-        passed * whole + ((u128::from(passed) * u128::from(fraction)) >> 64) as u64
+        // Exact as long as `passed` times the ratio's denominator is below 2^64.
+        scaled(passed, self.ratio)
     }
 
     /// Sees to an interrupt of the host when the guest's counter reaches `deadline`.
@@ -112,13 +116,10 @@ impl Host {
             return;
         }
         self.armed_for = Some((start, deadline));
-        // Rounded up: never early, or the guest would be woken for nothing.
+        // Rounded up by two ticks at most: never early, or the guest would be woken for nothing. No division here either.
         let at = deadline.map(|ticks| {
-            start.saturating_add(
-                (ticks / u64::from(self.ticks.0)).saturating_mul(u64::from(self.ticks.1)).saturating_add(
-                    ((ticks % u64::from(self.ticks.0)) * u64::from(self.ticks.1)).div_ceil(u64::from(self.ticks.0)),
-                ),
-            )
+            let passed = scaled(ticks, self.inverse).saturating_add(2);
+            start.saturating_add(passed)
         });
         if self.armed != Some(at) {
             self.board.timer.driver.set_deadline(at);
@@ -137,7 +138,7 @@ impl Host {
             if line == self.board.timer_line {
                 self.board.timer.driver.acknowledge();
                 self.armed = None;
-            self.armed_for = None;
+                self.armed_for = None;
             } else if Some(line) == self.board.console_line {
                 while let Some(byte) = console::read() {
                     if byte == ESCAPE {

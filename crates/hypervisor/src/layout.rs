@@ -73,6 +73,8 @@ pub const TTBR_WALK: u32 = 0x59;
 pub const MEGABYTE: u32 = 1 << 20;
 
 const _: () = {
+    // world/fast.s has this number.
+    assert!(HOLE_START >= 0xf100_0000);
     assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);

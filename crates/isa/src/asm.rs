@@ -85,6 +85,12 @@ pub const fn orr_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
     c(cond) | 0x0380_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
 }
 
+/// `AND<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn and_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x0200_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
 /// `BIC<cond> rd, rn, #imm`.
 #[must_use]
 pub const fn bic_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {

@@ -8,20 +8,28 @@ pub(crate) const MEGABYTES: usize = 4096;
 
 const WORDS: usize = MEGABYTES / 32;
 
-/// A set of megabyte indices 0..4096.
-pub(crate) struct MegabyteSet([u32; WORDS]);
+/// A set of megabyte indices 0..4096, and how many they are.
+pub(crate) struct MegabyteSet([u32; WORDS], u32);
 
 impl MegabyteSet {
     pub(crate) const fn new() -> Self {
-        Self([0; WORDS])
+        Self([0; WORDS], 0)
     }
 
     pub(crate) fn insert(&mut self, mb: usize) {
-        self.0[mb / 32] |= 1 << (mb % 32);
+        let word = &mut self.0[mb / 32];
+        self.1 += !*word >> (mb % 32) & 1;
+        *word |= 1 << (mb % 32);
+    }
+
+    pub(crate) fn words(&self) -> &[u32; WORDS] {
+        &self.0
     }
 
     pub(crate) fn remove(&mut self, mb: usize) {
-        self.0[mb / 32] &= !(1 << (mb % 32));
+        let word = &mut self.0[mb / 32];
+        self.1 -= *word >> (mb % 32) & 1;
+        *word &= !(1 << (mb % 32));
     }
 
     pub(crate) fn contains(&self, mb: usize) -> bool {
@@ -29,7 +37,7 @@ impl MegabyteSet {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
+        self.1 == 0
     }
 
     /// The bits of the aligned sixteen megabytes (one supersection's worth) that hold `mb`; bit 0 is the lowest.
@@ -48,6 +56,14 @@ impl MegabyteSet {
             word += 1;
             bits = *self.0.get(word)?;
         }
+    }
+}
+
+impl FromIterator<usize> for MegabyteSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(megabytes: I) -> Self {
+        let mut set = Self::new();
+        megabytes.into_iter().for_each(|mb| set.insert(mb));
+        set
     }
 }
 

@@ -95,6 +95,10 @@ impl Shadow {
         if mapping.global {
             self.global.insert((va.0 >> 20) as usize);
         }
+        if mapping.size == PageSize::Super16M {
+            // Its pieces may be in any of its sixteen megabytes.
+            self.watch(va);
+        }
         let as_section = mapping.size.is_first_level() && !self.ram.any_protected(mapping.pa);
         if as_section {
             self.fill_section(view, va, &mapping, &wanted, tables, tlb);
@@ -147,6 +151,7 @@ impl Shadow {
         if wanted.writable {
             self.ram.note_section_writer(mapping.pa, mb);
         }
+        self.watched.insert(mb);
         view.set_section(mb, word, origin, tables);
         space.fills += 1;
         self.stats.section_fills += 1;
@@ -233,14 +238,7 @@ impl Shadow {
     }
 
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(
-        &mut self,
-        regime: &Regime,
-        view: View,
-        va: GuestVa,
-        mapping: &Mapping,
-        domain: u8,
-    ) -> Option<u32> {
+    fn neighbour(&mut self, regime: &Regime, view: View, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
@@ -262,6 +260,9 @@ impl Shadow {
         let split = mapping.size != PageSize::Small4K;
         if mapping.global {
             self.global.insert((va.0 >> 20) as usize);
+        }
+        if mapping.global || split {
+            self.watched.insert((va.0 >> 20) as usize);
         }
         self.spaces[active].views[view as usize].note((va.0 >> 20) as usize, origin, split);
         if wanted.writable {

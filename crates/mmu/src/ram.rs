@@ -71,9 +71,9 @@ impl Hint {
             Self::NOWHERE => *self = Self(number),
             Self::ANYWHERE => {}
             Self::SEVERAL => {
-                let room = several.get_mut(&key).and_then(|known| {
-                    known.iter_mut().find(|slot| **slot == number || **slot == UNUSED)
-                });
+                let room = several
+                    .get_mut(&key)
+                    .and_then(|known| known.iter_mut().find(|slot| **slot == number || **slot == UNUSED));
                 match room {
                     Some(slot) => *slot = number,
                     None => {
@@ -232,7 +232,8 @@ impl Ram {
     /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
     pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
         let key = pa.page().0;
-        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.page_writers[page_in_megabyte(pa)].take(key, aliased))
+        self.hints(pa)
+            .map_or(Writers::Nowhere, |(mb, aliased)| mb.page_writers[page_in_megabyte(pa)].take(key, aliased))
     }
 }
 

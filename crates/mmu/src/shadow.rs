@@ -88,6 +88,8 @@ pub struct Shadow {
     pub(crate) touched: MegabyteSet,
     /// Of these, the ones that ever had a global entry.
     pub(crate) global: MegabyteSet,
+    /// Megabytes where TLB maintenance by address is more than the removal of a small page of the active space.
+    pub(crate) watched: MegabyteSet,
     pub(crate) stats: Stats,
 }
 
@@ -129,6 +131,8 @@ impl Shadow {
             baked_dacr: 0,
             touched: MegabyteSet::new(),
             global: MegabyteSet::new(),
+            // The hole's tables are not the guest's.
+            watched: (config.hole_first_mb..config.hole_first_mb + hole).collect(),
             stats: Stats::default(),
         })
     }
@@ -298,6 +302,30 @@ impl Shadow {
         self.ram.host(pa)
     }
 
+    /// The set of megabytes (bit `n % 32` of word `n / 32`) where [`Shadow::invalidate_page`] must be called. Elsewhere, and
+    /// if [`Shadow::sole_asid`] is the ASID, it comes to this: the small page's entry is cleared in both views of the active
+    /// space, if it is there.
+    #[must_use]
+    pub fn watched(&self) -> &[u32; 128] {
+        self.watched.words()
+    }
+
+    /// Maintenance of the 16 MiB around `va` concerns others than this: [`Shadow::invalidate_page`] must be called.
+    pub fn watch(&mut self, va: GuestVa) {
+        let first = (va.0 >> 24 << 4) as usize;
+        (first..first + 16).for_each(|mb| self.watched.insert(mb));
+    }
+
+    /// The guest's ASID, if no space but the active one has entries under it.
+    #[must_use]
+    pub fn sole_asid(&self) -> Option<u8> {
+        let asid = self.spaces[self.active?].key.filter(|&key| key != Key::FLAT)?.asid;
+        let others = self.spaces.iter().enumerate().filter(|&(index, _)| self.active != Some(index));
+        let mut same = others.filter(|(_, space)| space.key.is_some_and(|key| key.asid == asid) && space.is_live());
+        // What is global is watched.
+        (!same.any(|(_, space)| space.holds_private())).then_some(asid)
+    }
+
     /// Guest TLBIALL: everything goes. The active space is swept now, the others when they are next used.
     pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_all += 1;
@@ -376,6 +404,12 @@ impl Shadow {
     pub fn host_dacr(&self, guest_dacr: u32) -> u32 {
         // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.
         guest_dacr & 0x1555_5555 | 0b01 << 30
+    }
+
+    /// Spaces made so far.
+    #[must_use]
+    pub fn spaces_created(&self) -> u64 {
+        self.stats.spaces_created
     }
 
     /// What happened so far, and what is in use now.

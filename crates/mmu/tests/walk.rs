@@ -4,7 +4,7 @@ mod model;
 
 use model::{KINDS, Memory, Random};
 use spica_addr::{GuestPa, GuestVa};
-use spica_mmu::{Access, AccessKind, Fault, FaultKind, Permission, Regime, lookup, translate};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, Permission, Regime, find_mapped, lookup, translate};
 
 const RAM: u32 = 0x4000_0000;
 const RAM_BYTES: u32 = 0x20_0000;
@@ -172,4 +172,68 @@ fn access_flag_comes_before_domain_and_domain_before_permission() {
     assert_eq!(kind(&memory, &r), FaultKind::Permission);
     r.dacr = 0b11 << 6;
     assert!(translate(&memory, &r, GuestVa(0), read).is_ok());
+}
+
+/// [`find_mapped`], page by page.
+fn find_slowly(memory: &Memory, r: &Regime, va: u32, count: u32, counts: impl Fn(u32) -> bool) -> Option<u32> {
+    (0..count).map(|n| va + (n << 20)).find(|&megabyte| {
+        let walk = |page: u32| model::walk(memory, r, megabyte & 0xfff0_0000 | page << 12);
+        // Where the first level faults, it does for all pages.
+        let pages = if walk(0).is_err_and(|fault| fault.level == 1) { 0 } else { 256 };
+        (0..pages).any(|page| walk(page).is_ok_and(|entry| counts(entry.pa)))
+    })
+}
+
+#[test]
+fn find_mapped_finds_what_a_slow_loop_finds() {
+    let mut random = Random(0xf1d);
+    let (mut found, mut nothing, mut quick) = (0, 0, 0);
+    for round in 0..3000 {
+        let mut memory = Memory { ram: vec![(RAM, RAM_BYTES)], by_word_only: round % 3 == 0, ..Memory::default() };
+        let mut r = Regime { sctlr: regime(&mut random).sctlr | 1, ..regime(&mut random) };
+        let count = 1 + random.below(40);
+        // In the part of the address space in which the hypervisor lives, the megabytes of the top included; or across the
+        // border of the parts, both of which have a table then.
+        let first = match random.below(8) {
+            0 => 4096 - count,
+            1 | 2 => {
+                r.ttbcr &= 7;
+                (4096 >> (r.ttbcr & 7)) - random.below(count)
+            }
+            _ => 0xf00 + random.below(200),
+        };
+        let va = (first.min(4096 - count) << 20) + random.below(2) * (random.word() & 0xf_f000);
+        let entries = random.pick(&[0, 0, 1, 3, 10]);
+        for _ in 0..entries {
+            // Around the range as well, in the table that it is in.
+            let mb = (va >> 20).wrapping_add(random.below(count + 2)).wrapping_sub(1) & 0xfff;
+            let n = r.ttbcr & 7;
+            let lower = n == 0 || mb >> (12 - n) == 0;
+            let base = if lower { r.ttbr0 >> (14 - n) << (14 - n) } else { r.ttbr1 & !0x3fff };
+            if memory.is_ram(base + 4 * mb) {
+                let word = first_level(&mut random);
+                memory.write(base + 4 * mb, if r.sctlr >> 25 & 1 != 0 { word.swap_bytes() } else { word });
+                // Something in a second-level table, now and then.
+                if word & 3 == 1 && memory.is_ram(word & !0x3ff) && random.one_in(2) {
+                    memory.write((word & !0x3ff) + 4 * random.below(256), random.word());
+                }
+            }
+        }
+        let bits = random.pick(&[0, 1 << 20, 1 << 31]);
+        let counts = |pa: u32| pa & bits == bits;
+        let expected = find_slowly(&memory, &r, va, count, counts);
+        assert_eq!(
+            find_mapped(&memory, &r, GuestVa(va), count, |pa| counts(pa.0)),
+            expected.map(GuestVa),
+            "{count} megabytes from {va:#x} under {r:x?}"
+        );
+        if expected.is_some() {
+            found += 1;
+        } else if entries == 0 {
+            quick += 1;
+        } else {
+            nothing += 1;
+        }
+    }
+    assert!(found > 300 && nothing > 300 && quick > 300, "{found} found, {nothing} not, {quick} quick");
 }

@@ -135,6 +135,8 @@ pub enum Effect {
     },
     /// Bits of SCTLR that the real core mirrors (alignment, SWP) may have changed.
     Mirror,
+    /// Where or how exceptions are taken may have changed.
+    Vectors,
     /// TLB maintenance.
     Tlb(TlbOp),
     /// Invalidate all instruction caches, or one line of them (`Some`), to the point of unification.
@@ -373,6 +375,8 @@ impl Cp15 {
                     Effect::Regime
                 } else if changed & (SCTLR_A | SCTLR_SW) != 0 {
                     Effect::Mirror
+                } else if changed != 0 {
+                    Effect::Vectors
                 } else {
                     Effect::None
                 }
@@ -413,7 +417,10 @@ impl Cp15 {
             (10, 0, 2, 0) => regime(&mut self.prrr, value),
             (10, 0, 2, 1) => regime(&mut self.nmrr, value),
             (10, 0, _, _) => Effect::None,
-            (12, 0, 0, 0) => store(&mut self.vbar, value & !0x1f),
+            (12, 0, 0, 0) => {
+                self.vbar = value & !0x1f;
+                Effect::Vectors
+            }
             // FCSEIDR: no FCSE (B4.1.64).
             (13, 0, 0, 0) => Effect::None,
             (13, 0, 0, 1) => regime(&mut self.contextidr, value),
@@ -452,7 +459,8 @@ impl Cp15 {
 }
 
 /// Whether the core has ThumbEE (ID_PFR0, B4.1.93).
-fn has_thumbee(id: &CpuId) -> bool {
+#[must_use]
+pub fn has_thumbee(id: &CpuId) -> bool {
     id.pfr[0] >> 12 & 0xf != 0
 }
 

@@ -289,6 +289,7 @@ fn vfp_system(cpu: &mut Vcpu, load: bool, sysreg: u8, rt: Reg) -> Step {
         (true, 8) => cpu.regs[rt] = cpu.cp15.fpexc,
         (false, 8) => {
             cpu.cp15.fpexc = cpu.regs[rt] & crate::cp15::FPEXC_EN;
+            cpu.show();
             return Step::Next(Effect::Vfp);
         }
         // FPINST and FPINST2 do not exist on cores that never bounce; FPSID is read-only.

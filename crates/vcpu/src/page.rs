@@ -73,7 +73,13 @@ pub struct VcpuPage {
     pub bank_spsr: [u32; 6],
     /// R8 to R12 of the modes other than FIQ while in FIQ mode, and of FIQ mode otherwise.
     pub bank_r8_r12: [u32; 5],
-    _cold: [u32; 1024 - 46],
+    /// FPEXC (B4.1.57), as the guest last wrote it: only EN means anything.
+    pub fpexc: u32,
+    /// FPEXC.EN of the real core; off where the guest's is on is how its registers are loaded lazily.
+    pub fpexc_real: u32,
+    /// TEEHBR (B4.1.147), on cores that have it.
+    pub teehbr: u32,
+    _cold: [u32; 1024 - 49],
 }
 
 /// SP and LR of one bank.
@@ -133,6 +139,12 @@ pub mod field {
     pub const DACR_REAL: u32 = offset_of!(VcpuPage, dacr_real) as u32;
     /// [`VcpuPage::dacr_site`].
     pub const DACR_SITE: u32 = offset_of!(VcpuPage, dacr_site) as u32;
+    /// [`VcpuPage::fpexc`].
+    pub const FPEXC: u32 = offset_of!(VcpuPage, fpexc) as u32;
+    /// [`VcpuPage::fpexc_real`].
+    pub const FPEXC_REAL: u32 = offset_of!(VcpuPage, fpexc_real) as u32;
+    /// [`VcpuPage::teehbr`].
+    pub const TEEHBR: u32 = offset_of!(VcpuPage, teehbr) as u32;
     /// SP of `bank`, where it is not current.
     #[must_use]
     pub const fn bank_sp(bank: Bank) -> u32 {
@@ -179,21 +191,14 @@ impl VcpuPage {
             dacr: 0,
             dacr_real: 0,
             dacr_site: 0,
-            shown: Shown {
-                ctr: 0,
-                sctlr: 0,
-                ttbr0: 0,
-                ttbr1: 0,
-                contextidr: 0,
-                dfsr: 0,
-                ifsr: 0,
-                dfar: 0,
-                ifar: 0,
-            },
+            shown: Shown { ctr: 0, sctlr: 0, ttbr0: 0, ttbr1: 0, contextidr: 0, dfsr: 0, ifsr: 0, dfar: 0, ifar: 0 },
             bank: [StackAndLink { sp: 0, lr: 0 }; 6],
             bank_spsr: [0; 6],
             bank_r8_r12: [0; 5],
-            _cold: [0; 1024 - 46],
+            fpexc: 0,
+            fpexc_real: 0,
+            teehbr: 0,
+            _cold: [0; 1024 - 49],
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The virtual CPU's core registers, its mode, and what a write to the CPSR does.
 
-use crate::cp15::{Cp15, CpuId};
+use crate::cp15::{Cp15, CpuId, FPEXC_EN};
 use crate::page::{Bank, Shown, VcpuPage};
 use crate::psr::{self, Mode};
 
@@ -48,6 +48,15 @@ impl Vcpu {
         let Cp15 { sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar, dacr, .. } = self.cp15;
         self.page.shown = Shown { ctr: self.id.ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar };
         self.page.dacr = dacr;
+        self.page.fpexc = self.cp15.fpexc;
+        self.page.teehbr = self.cp15.teehbr;
+    }
+
+    /// Takes over what translated code wrote to FPEXC and TEEHBR in the page. Whether VFP was turned on or off.
+    pub fn take_vfp(&mut self) -> bool {
+        self.cp15.teehbr = self.page.teehbr & !3;
+        let new = self.page.fpexc & FPEXC_EN;
+        core::mem::replace(&mut self.cp15.fpexc, new) != new
     }
 
     /// Takes over what translated code wrote to DACR in the page. The value before, if that is another.

@@ -153,12 +153,15 @@ fn effects() {
     let va = 0xc123_4567;
     for ((crn, opc1, crm, opc2), value, effect) in [
         ((1, 0, 0, 0), 1, Effect::Regime),
+        ((1, 0, 0, 0), 1 | 1 << 12, Effect::Vectors),
         ((1, 0, 0, 0), 1 | 1 << 12, Effect::None),
+        ((1, 0, 0, 0), 1 | 1 << 13, Effect::Vectors),
         ((1, 0, 0, 0), 1 | 1 << 1, Effect::Mirror),
         ((1, 0, 0, 0), 1 << 28, Effect::Regime),
         ((2, 0, 0, 0), 0x4000, Effect::Regime),
         ((2, 0, 0, 0), 0x4000, Effect::None),
         ((13, 0, 0, 1), 5, Effect::Regime),
+        ((12, 0, 0, 0), 0x8000_0000, Effect::Vectors),
         ((3, 0, 0, 0), 0x55, Effect::Dacr { old: 0 }),
         ((3, 0, 0, 0), 0x51, Effect::Dacr { old: 0x55 }),
         ((1, 0, 0, 2), 0x00f0_0000, Effect::Vfp),

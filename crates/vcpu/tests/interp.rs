@@ -6,7 +6,7 @@ mod support;
 use spica_isa::{DpOp, ModImm, Operand2, Reg, ShiftType};
 use spica_vcpu::alu;
 use spica_vcpu::interp::{Abort, Step};
-use spica_vcpu::{Effect, Exception};
+use spica_vcpu::{Effect, Exception, Shown, StackAndLink};
 use support::{
     ABSENT, ALIGNMENT, Access, PERMISSION, PRIVILEGED, RAM, Random, SVC, Seed, TRANSLATION, USR, WRITE, World, cases,
     execute, snapshot, vcpu,
@@ -332,9 +332,22 @@ fn poison(cpu: &mut spica_vcpu::Vcpu, random: &mut Random) {
     page.spsr = garbage();
     page.tpidrprw = garbage();
     page.tpidruro = garbage();
-    for words in [&mut page.bank_sp, &mut page.bank_lr, &mut page.bank_spsr] {
-        words.fill_with(&mut garbage);
+    for word in [
+        &mut page.stale,
+        &mut page.dacr,
+        &mut page.dacr_real,
+        &mut page.dacr_site,
+        &mut page.fpexc,
+        &mut page.fpexc_real,
+        &mut page.teehbr,
+    ] {
+        *word = garbage();
     }
+    page.bank.fill_with(|| StackAndLink { sp: garbage(), lr: garbage() });
+    let ctr = garbage();
+    page.shown =
+        Shown { ctr, sctlr: ctr, ttbr0: ctr, ttbr1: ctr, contextidr: ctr, dfsr: ctr, ifsr: ctr, dfar: ctr, ifar: ctr };
+    page.bank_spsr.fill_with(&mut garbage);
     page.spill.fill_with(&mut garbage);
     page.bank_r8_r12.fill_with(&mut garbage);
 }
@@ -362,6 +375,11 @@ fn a_hostile_page() {
                 }
             };
             let pc = random.word() & !3;
+            let old = cpu.cp15.dacr;
+            let written = cpu.page.dacr;
+            assert_eq!(cpu.take_dacr(), (old != written).then_some(old));
+            cpu.take_vfp();
+            assert_eq!((cpu.cp15.fpexc & !(1 << 30), cpu.cp15.teehbr & 3), (0, 0), "only what means anything");
             execute(&mut cpu, &mut world, word, pc);
             let far = random.word();
             cpu.take_exception(random.pick(&[

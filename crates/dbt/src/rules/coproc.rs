@@ -3,13 +3,23 @@
 use super::{Flow, barrier, bit, copy, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
-use spica_isa::{Cond, CpReg, Decoded, Reg, asm};
+use spica_isa::{Cond, CpReg, Decoded, ModImm, Reg, asm};
+use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
 
 /// What is legal in User mode and means the same there is copied; what is plain storage is a load from the vCPU page, or a
 /// store to it; the rest is interpreted.
 pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool, reg: CpReg, rt: Reg) -> Flow {
-    if reg.coproc != 15 || rt.is_pc() || d.uncond {
+    if rt.is_pc() || d.uncond {
+        return emulate(e, d, false);
+    }
+    if (reg.coproc, reg.opc1, reg.crn, reg.crm, reg.opc2) == (14, 6, 1, 0, 0)
+        && options.plain_registers
+        && options.thumbee
+    {
+        return handler_base(e, d, load, rt);
+    }
+    if reg.coproc != 15 {
         return emulate(e, d, false);
     }
     match (load, reg.crn, reg.opc1, reg.crm, reg.opc2) {
@@ -65,13 +75,33 @@ fn shown(reg: CpReg) -> Option<u32> {
 /// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one that
 /// always traps.
 fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg) -> Flow {
+    close(e, d, rt, crate::trap::DACR, field::DACR, field::DACR_REAL, Some(field::DACR_SITE))
+}
+
+/// FPEXC: a write traps only if it turns off what is really on.
+pub fn vfp_enable(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow {
+    if load {
+        e.page_field(true, d.cond, rt, field::FPEXC);
+        // EN alone means anything.
+        if let Some(en) = ModImm::encode(FPEXC_EN) {
+            e.emit(asm::and_imm(d.cond, rt, rt, en));
+        }
+        return Flow::Continues;
+    }
+    close(e, d, rt, crate::trap::VFP, field::FPEXC, field::FPEXC_REAL, None)
+}
+
+/// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones.
+fn close(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32, field: u32, real: u32, site: Option<u32>) -> Flow {
     let rs = scratch(bit(rt));
     let skip = e.begin_skip(d.cond);
-    let slow = e.begin_slow_trap(rs, crate::trap::DACR);
-    e.page_field(false, Cond::Al, rt, field::DACR);
+    let slow = e.begin_slow_trap(rs, trap);
+    e.page_field(false, Cond::Al, rt, field);
     spill(e, Cond::Al, rs);
-    e.page_field(false, Cond::Al, Reg::PC, field::DACR_SITE);
-    e.page_field(true, Cond::Al, rs, field::DACR_REAL);
+    if let Some(site) = site {
+        e.page_field(false, Cond::Al, Reg::PC, site);
+    }
+    e.page_field(true, Cond::Al, rs, real);
     // 1 if nothing is left of the real value without the new one, else 0.
     e.emit(asm::bic_reg(Cond::Al, rs, rs, rt));
     e.emit(asm::clz(Cond::Al, rs, rs));
@@ -82,6 +112,19 @@ fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg) -> Flow {
     restore(e, Cond::Al, rs);
     e.end_slow(slow);
     e.end_skip(skip);
+    Flow::Continues
+}
+
+/// TEEHBR, whose low two bits are 0.
+fn handler_base(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow {
+    if load {
+        return storage(e, d, true, rt, field::TEEHBR);
+    }
+    let rs = scratch(bit(rt));
+    spill(e, d.cond, rs);
+    e.emit(asm::bic_imm(d.cond, rs, rt, asm::imm(3)));
+    e.page_field(false, d.cond, rs, field::TEEHBR);
+    restore(e, d.cond, rs);
     Flow::Continues
 }
 

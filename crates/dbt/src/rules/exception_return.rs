@@ -1,5 +1,6 @@
 //! Exception returns (B9.3.2, B9.3.19): the target goes to the vCPU page, a trap does the rest.
 
+use super::user_bank::aligned_load;
 use super::{Flow, bit, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
@@ -48,9 +49,7 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
     let rs = scratch(bit(mem.rn));
     spill(e, Cond::Al, rs);
     let at = 4 * regs.count_ones() as i32;
-    if let Some(load) = asm::ldr_str(true, Cond::Al, rs, mem.rn, at) {
-        e.emit(load);
-    }
+    aligned_load(e, d, rs, mem.rn, at);
     e.page_field(false, Cond::Al, rs, field::TARGET);
     if regs & bit(rs) == 0 {
         restore(e, Cond::Al, rs);

@@ -1,9 +1,11 @@
 //! Single loads and stores with the PC as base or as stored register (STAR §3.6).
 
-use super::{Flow, bit, copy, restore, scratch, spill};
+use super::{Flow, bit, copy, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
+use crate::options::Options;
 use spica_addr::GuestVa;
-use spica_isa::{Decoded, Mem, MemSize, Offset, Op, Reg, encode};
+use spica_isa::{Cond, Decoded, Mem, MemSize, Offset, Op, Reg, asm, encode};
+use spica_vcpu::field;
 
 /// A load or store whose destination is not the PC.
 pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
@@ -44,6 +46,22 @@ pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
     let mem = Mem { rn: if mem.rn.is_pc() { rs } else { mem.rn }, rt: if stores_pc { rs } else { mem.rt }, ..mem };
     e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
     restore(e, d.cond, rs);
+    Flow::Continues
+}
+
+/// `LDRT`, `STRT` and their siblings, which are post-indexed: the check, then the access.
+pub fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem) -> Flow {
+    // UNPREDICTABLE with the PC, and with the base as the register to be transferred (A8.8.92).
+    if !options.unprivileged || mem.rn.is_pc() || mem.rt.is_pc() || mem.rt == mem.rn {
+        return emulate(e, d, false);
+    }
+    let skip = e.begin_skip(d.cond);
+    e.page_field(false, Cond::Al, mem.rn, field::TARGET);
+    let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
+    e.emit(asm::svc(Cond::Al, number));
+    let plain = Mem { unprivileged: false, ..mem };
+    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(plain), ..*d }));
+    e.end_skip(skip);
     Flow::Continues
 }
 

@@ -45,7 +45,7 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
             }
         }
         Op::DataProcessing { .. } => data::translate(e, d, pc),
-        Op::Mem(mem) if mem.unprivileged => emulate(e, d, false),
+        Op::Mem(mem) if mem.unprivileged => memory::unprivileged(e, options, d, mem),
         Op::Mem(mem) if mem.load && mem.rt.is_pc() => indirect::load(e, options, d, mem, pc),
         Op::Mem(mem) => memory::single(e, d, mem, pc),
         Op::MemMultiple(mem) if mem.user && mem.load && mem.regs & 0x8000 != 0 => {
@@ -82,6 +82,9 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
             status::mask_irq(e, d, imod & 1 != 0)
         }
         Op::VfpSystem { sysreg: 1, .. } => copy(e, d),
+        Op::VfpSystem { load, sysreg: 8, rt } if options.fpexc && options.vfp && !rt.is_pc() => {
+            coproc::vfp_enable(e, d, load, rt)
+        }
         Op::Plain
         | Op::MoveWide { .. }
         | Op::Exclusive

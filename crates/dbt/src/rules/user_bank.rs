@@ -30,7 +30,8 @@ pub fn transfer(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMul
     };
     let high_at = first + 4 * low.count_ones() as i32;
     let skip = e.begin_skip(d.cond);
-    let done = if mem.load { load(e, d, mem, low, high, first, high_at) } else { store(e, d, mem, low, high, first, high_at) };
+    let done =
+        if mem.load { load(e, d, mem, low, high, first, high_at) } else { store(e, d, mem, low, high, first, high_at) };
     if !done {
         e.emulate(d.word);
     }
@@ -55,21 +56,30 @@ fn at(e: &mut Emitter<'_>, load: bool, rt: Reg, rn: Reg, offset: i32) {
 
 /// The rest of the list, as a transfer from `rn` upwards.
 fn rest(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, rn: Reg, low: u32) {
-    let mem = MemMultiple { user: false, increment: true, before: false, writeback: false, rn, regs: low as u16, ..mem };
+    let mem =
+        MemMultiple { user: false, increment: true, before: false, writeback: false, rn, regs: low as u16, ..mem };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(mem), ..*d }));
 }
 
+/// Block transfers have to be word-aligned whatever SCTLR.A says (A3.2.1), single ones need not: so the first access of each
+/// sequence is a block transfer. Their order is not the architecture's; whoever handles a fault in them interprets the
+/// instruction.
+///
 /// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else before.
 fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
-    let base = (0..13).map(Reg::new).find(|&r| low & bit(r) != 0 && r != mem.rn);
-    let rs = match base {
-        Some(base) => base,
-        None if low == 0 => scratch(bit(mem.rn)),
-        None => return false,
-    };
+    if low & bit(mem.rn) != 0 {
+        // An abort restores the base (B1.9.8), which must then be the guest's.
+        return false;
+    }
+    let rs = (0..13).map(Reg::new).find(|&r| low & bit(r) != 0).unwrap_or(scratch(bit(mem.rn)));
     spill(e, Cond::Al, rs);
     for (n, field) in fields(high).enumerate() {
-        at(e, true, rs, mem.rn, high_at + 4 * n as i32);
+        let offset = high_at + 4 * n as i32;
+        if n == 0 {
+            aligned_load(e, d, rs, mem.rn, offset);
+        } else {
+            at(e, true, rs, mem.rn, offset);
+        }
         e.page_field(false, Cond::Al, rs, field);
     }
     if low == 0 {
@@ -81,20 +91,42 @@ fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32,
     true
 }
 
-/// A store of both R0 to R12 and others needs a base for the first that is not stored.
+/// `rs` = the word at `rn` + `offset`, which has to be aligned.
+pub fn aligned_load(e: &mut Emitter<'_>, d: &Decoded, rs: Reg, rn: Reg, offset: i32) {
+    e.emit(asm::offset(Cond::Al, rs, rn, offset));
+    let one = MemMultiple {
+        load: true,
+        before: false,
+        increment: true,
+        user: false,
+        writeback: false,
+        rn: rs,
+        regs: bit(rs) as u16,
+    };
+    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(one), ..*d }));
+}
+
+/// A store of both R0 to R12 and others needs a base for the first that is not stored. Without any of those, the word next to
+/// the base goes first, by a transfer of one register in the same direction.
 fn store(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
     let rs = scratch(low | bit(mem.rn));
     if rs.n() > 12 {
         return false;
     }
     spill(e, Cond::Al, rs);
-    for (n, field) in fields(high).enumerate() {
-        e.page_field(true, Cond::Al, rs, field);
-        at(e, false, rs, mem.rn, high_at + 4 * n as i32);
-    }
+    let count = high.count_ones() as usize;
+    let next_to_base = if mem.increment { 0 } else { count.saturating_sub(1) };
     if low != 0 {
         e.emit(asm::offset(Cond::Al, rs, mem.rn, first));
         rest(e, d, mem, rs, low);
+    } else if let Some(field) = fields(high).nth(next_to_base) {
+        e.page_field(true, Cond::Al, rs, field);
+        let one = MemMultiple { user: false, writeback: false, regs: bit(rs) as u16, ..mem };
+        e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(one), ..*d }));
+    }
+    for (n, field) in fields(high).enumerate().filter(|&(n, _)| low != 0 || n != next_to_base) {
+        e.page_field(true, Cond::Al, rs, field);
+        at(e, false, rs, mem.rn, high_at + 4 * n as i32);
     }
     restore(e, Cond::Al, rs);
     true

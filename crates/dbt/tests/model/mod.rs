@@ -65,6 +65,8 @@ pub trait Bus {
     /// `bytes` (1, 2, 4) at `address`, of any alignment; nothing happens where one of them faults.
     fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault>;
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault>;
+    /// The next accesses have the rights of User mode, or again those of the mode.
+    fn set_unprivileged(&mut self, _unprivileged: bool) {}
 }
 
 /// What an instruction did.
@@ -80,9 +82,36 @@ pub enum Event {
     Undefined,
     /// What it does is UNPREDICTABLE: nothing can be compared any more.
     Unpredictable,
-    /// It faulted: nothing but memory has changed.
+    /// It faulted: nothing but memory has changed, and what a load of several registers had got so far.
     Fault(Fault),
+    /// An exception return to this address, not aligned yet: all is done but for the CPSR and the PC, which is still at it.
+    Return(u32),
 }
+
+/// System control registers that are storage, in the order of [`Supervisor::system`].
+pub const CTR: usize = 0;
+pub const SCTLR: usize = 1;
+pub const TTBR0: usize = 2;
+pub const TTBR1: usize = 3;
+pub const DACR: usize = 4;
+pub const DFSR: usize = 5;
+pub const IFSR: usize = 6;
+pub const DFAR: usize = 7;
+pub const IFAR: usize = 8;
+pub const CONTEXTIDR: usize = 9;
+/// CRn, opc1, CRm and opc2 of each (B3.17.1).
+pub const SYSTEM: [(u32, u32, u32, u32); 10] = [
+    (0, 0, 0, 1),
+    (1, 0, 0, 0),
+    (2, 0, 0, 0),
+    (2, 0, 0, 1),
+    (3, 0, 0, 0),
+    (5, 0, 0, 0),
+    (5, 0, 0, 1),
+    (6, 0, 0, 0),
+    (6, 0, 0, 2),
+    (13, 0, 0, 1),
+];
 
 /// What the reference machine has beyond User mode: it is in Supervisor mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,6 +123,20 @@ pub struct Supervisor {
     pub user: [u32; 2],
     /// TPIDRPRW.
     pub thread_private: u32,
+    /// System control registers.
+    pub system: [u32; 10],
+    /// Times that DACR was written.
+    pub dacr_writes: u32,
+    /// Instruction caches or branch predictors were invalidated.
+    pub stale: bool,
+    /// FPEXC; nothing but EN means anything.
+    pub fpexc: u32,
+    /// CPACR forbids VFP.
+    pub vfp_denied: bool,
+    /// TEEHBR.
+    pub teehbr: u32,
+    /// TLB operations so far, and the last: its operand, as far as it counts, with opc2 in bits 11:8.
+    pub tlb: (u32, u32),
 }
 
 /// The machine.
@@ -108,9 +151,14 @@ pub struct Machine {
     pub vfp: [u32; 64],
     /// TPIDRURW and TPIDRURO.
     pub thread: [u32; 2],
+    /// FPEXC.EN of a core that executes in User mode only.
+    pub vfp_on: bool,
     /// `None` is User mode.
     pub supervisor: Option<Supervisor>,
 }
+
+/// FPEXC.EN
+pub const EN: u32 = 1 << 30;
 
 fn bit(word: u32, n: u32) -> bool {
     word >> n & 1 != 0
@@ -183,6 +231,11 @@ impl Machine {
         Event::Done
     }
 
+    /// Whether VFP instructions are executed (B1.11.3).
+    pub fn has_vfp(&self) -> bool {
+        self.supervisor.map_or(self.vfp_on, |supervisor| supervisor.fpexc & EN != 0 && !supervisor.vfp_denied)
+    }
+
     fn next(&mut self) -> Event {
         self.pc = self.pc.wrapping_add(4);
         Event::Done
@@ -236,7 +289,8 @@ impl Machine {
                 Event::Done
             }
             (0b111, _) if bit(word, 24) => Event::Supervisor(word & 0x00ff_ffff),
-            (0b111, true) => self.coprocessor(word),
+            (0b111, true) if word & 0x0fef_0fff == 0x0ee8_0a10 => self.vfp_enable(word),
+            (0b111, true) => self.coprocessor(word, bus),
             _ => Event::Undefined,
         }
     }
@@ -308,7 +362,11 @@ impl Machine {
         let test = matches!(opcode, 8..=11);
         if !test && rd == 15 {
             // With S it is an exception return.
-            return if s { Event::Privileged } else { self.bx_write_pc(result) };
+            return match (s, self.supervisor) {
+                (true, None) => Event::Privileged,
+                (true, Some(_)) => Event::Return(result),
+                _ => self.bx_write_pc(result),
+            };
         }
         if s {
             self.flags(result, carry, overflow);
@@ -497,9 +555,27 @@ impl Machine {
         self.next()
     }
 
-    /// The rest of a load or store: `access` has the offset worked out.
+    /// The rest of a load or store, with the offset worked out.
     #[expect(clippy::too_many_arguments, reason = "the fields of the instruction")]
     fn transfer(
+        &mut self,
+        word: u32,
+        offset: u32,
+        load: bool,
+        bytes: u32,
+        signed: bool,
+        dual: bool,
+        bus: &mut impl Bus,
+    ) -> Event {
+        let unprivileged = !bit(word, 24) && bit(word, 21);
+        bus.set_unprivileged(unprivileged);
+        let event = self.privileged_transfer(word, offset, load, bytes, signed, dual, bus);
+        bus.set_unprivileged(false);
+        event
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of the instruction")]
+    fn privileged_transfer(
         &mut self,
         word: u32,
         offset: u32,
@@ -593,7 +669,10 @@ impl Machine {
         self.transfer(word, offset, load, bytes, signed, dual, bus)
     }
 
-    /// LDM and STM; with `^` the registers of User mode, or an exception return, which is not modelled.
+    /// LDM and STM; with `^` the registers of User mode, or an exception return.
+    ///
+    /// Where a load aborts, the base is as it was, and any other register of the list is UNKNOWN (B1.9.8): as on real
+    /// cores, what was loaded before is there.
     fn block_transfer(&mut self, word: u32, bus: &mut impl Bus) -> Event {
         let (before, up, user) = (bit(word, 24), bit(word, 23), bit(word, 22));
         let (writeback, load, rn) = (bit(word, 21), bit(word, 20), bits(word, 19, 16));
@@ -601,9 +680,11 @@ impl Machine {
         if list.is_empty() || rn == 15 || load && writeback && list.contains(&rn) {
             return Event::Unpredictable;
         }
-        if user && (self.supervisor.is_none() || load && list.contains(&15)) {
+        if user && self.supervisor.is_none() {
             return Event::Privileged;
         }
+        let returns = user && load && list.contains(&15);
+        let user = user && !returns;
         if user && writeback {
             return Event::Unpredictable;
         }
@@ -623,7 +704,14 @@ impl Machine {
             if load {
                 match bus.load(address, 4) {
                     Ok(value) => loaded.push(value),
-                    Err(fault) => return Event::Fault(fault),
+                    Err(fault) => {
+                        if self.supervisor.is_none() {
+                            for (&n, &value) in list.iter().zip(&loaded).filter(|&(&n, _)| n != rn) {
+                                self.r[n as usize] = value;
+                            }
+                        }
+                        return Event::Fault(fault);
+                    }
                 }
             } else {
                 let value = match (n, user, self.supervisor) {
@@ -641,6 +729,7 @@ impl Machine {
         }
         for (&n, &value) in list.iter().zip(&loaded) {
             match (n, user, &mut self.supervisor) {
+                (15, _, _) if returns => return Event::Return(value),
                 (15, _, _) => return self.bx_write_pc(value),
                 (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13] = value,
                 _ => self.r[n as usize] = value,
@@ -668,6 +757,9 @@ impl Machine {
         let multiple = matches!((pre, up, w), (false, true, _) | (true, false, true));
         let limit = if double { 64 } else { 32 };
         if !single_register && (!multiple || double && imm % 2 != 0) {
+            return Event::Undefined;
+        }
+        if !self.has_vfp() {
             return Event::Undefined;
         }
         if words == 0 || words > 32 || first + words > limit || rn == 15 && w {
@@ -698,9 +790,34 @@ impl Machine {
         self.next()
     }
 
-    /// The thread ID registers, and the barriers of CP15.
-    fn coprocessor(&mut self, word: u32) -> Event {
+    /// VMRS and VMSR of FPEXC (B9.3.25).
+    fn vfp_enable(&mut self, word: u32) -> Event {
         let rt = bits(word, 15, 12);
+        let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+        if supervisor.vfp_denied || rt == 15 {
+            return Event::Undefined;
+        }
+        if bit(word, 20) {
+            self.r[rt as usize] = supervisor.fpexc;
+        } else {
+            supervisor.fpexc = self.r[rt as usize] & EN;
+        }
+        self.next()
+    }
+
+    /// The thread ID registers, barriers, system registers that are storage, cache and TLB maintenance.
+    fn coprocessor(&mut self, word: u32, bus: &mut impl Bus) -> Event {
+        let rt = bits(word, 15, 12);
+        // TEEHBR
+        if word & 0x0fef_0fff == 0x0ec1_0e10 && rt != 15 {
+            let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+            if bit(word, 20) {
+                self.r[rt as usize] = supervisor.teehbr;
+            } else {
+                supervisor.teehbr = self.r[rt as usize] & !3;
+            }
+            return self.next();
+        }
         if bits(word, 11, 8) != 15 || rt == 15 {
             return Event::Undefined;
         }
@@ -718,8 +835,44 @@ impl Machine {
                     (true, _) => self.r[rt as usize] = supervisor.thread_private,
                 }
             }
-            _ => return Event::Privileged,
+            (load, register) => {
+                let value = self.reg(rt);
+                let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
+                let system = SYSTEM.iter().position(|&known| known == register);
+                match (load, system, register) {
+                    (true, Some(n), _) => self.r[rt as usize] = supervisor.system[n],
+                    (false, Some(n @ (TTBR0 | TTBR1 | DACR | DFSR | IFSR | DFAR | IFAR | CONTEXTIDR)), _) => {
+                        supervisor.system[n] = value;
+                        supervisor.dacr_writes += u32::from(n == DACR);
+                    }
+                    (false, _, (8, 0, 3 | 5 | 6 | 7, op @ 0..=3)) => {
+                        // Of the whole TLB, an address with an ASID, an ASID, an address with any ASID (B4.2.2).
+                        let counts = [0, 0xffff_f0ff, 0xff, 0xffff_f000][op as usize];
+                        supervisor.tlb = (supervisor.tlb.0 + 1, value & counts | op << 8);
+                    }
+                    // ICIALLUIS, BPIALLIS, ICIALLU, BPIALL, BPIMVA, ICIMVAU: the last does not fault in Spica.
+                    (false, _, (7, 0, 1, 0 | 6) | (7, 0, 5, 0 | 1 | 6 | 7)) => supervisor.stale = true,
+                    // DCISW, DCCSW, DCCISW
+                    (false, _, (7, 0, 6 | 10 | 14, 2)) => {}
+                    // DCIMVAC, DCCMVAC, DCCMVAU, DCCIMVAC: their faults are those of a write (B3.12.3).
+                    (false, _, (7, 0, 6 | 10 | 11 | 14, 1)) => {
+                        if let Err(fault) = bus.load(value, 1) {
+                            return Event::Fault(Fault { write: true, ..fault });
+                        }
+                    }
+                    _ => return Event::Privileged,
+                }
+            }
         }
         self.next()
+    }
+
+    /// Makes the exception return to `target` good that [`Event::Return`] told of, to this mode and to A32.
+    pub fn return_to(&mut self, target: u32) {
+        let Some(supervisor) = &mut self.supervisor else { unreachable!("User mode has no SPSR") };
+        assert_eq!(supervisor.spsr & 0x3f, 0x13, "back to Supervisor mode");
+        supervisor.masks = supervisor.spsr & 0x1c0;
+        self.psr = supervisor.spsr & (N | Z | C | V | Q | GE);
+        self.pc = target & !3;
     }
 }

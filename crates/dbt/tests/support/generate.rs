@@ -1,7 +1,7 @@
 //! Random guest code, weighted towards what the translator has rules for, and random states for it to run in.
 
-use super::{CODE, CODE_PAGES, DATA, DATA_PAGES, Memory};
-use crate::model::{Machine, Random, Supervisor};
+use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
+use crate::model::{self, Machine, Random, SYSTEM, Supervisor};
 use spica_dbt::Options;
 use spica_dbt::layout::PAGE;
 
@@ -207,6 +207,143 @@ fn special(random: &mut Random) -> u32 {
     }
 }
 
+pub const LDM_USER: &str = "LDM of the User bank";
+pub const STM_USER: &str = "STM of the User bank";
+pub const LDM_RETURN: &str = "LDM, returning from an exception";
+
+/// The kinds of instructions with a rule that random code must not miss.
+pub const KINDS: &[&str] = &[
+    LDM_USER,
+    STM_USER,
+    LDM_RETURN,
+    "data processing, returning from an exception",
+    "a literal",
+    "MRC of a thread ID",
+    "MCR of a thread ID",
+    "MRC of a system register",
+    "MCR of a system register",
+    "MCR of DACR",
+    "MCR of an instruction cache or predictor",
+    "MCR of a data cache by address",
+    "MCR of a data cache by set and way",
+    "MCR of one TLB entry",
+    "an unprivileged access",
+    "VMRS of FPEXC",
+    "VMSR of FPEXC",
+    "MRC of TEEHBR",
+    "MCR of TEEHBR",
+];
+
+/// The kind of a word, whatever its condition. Looked at in passing: the model says what it does.
+pub fn kind(word: u32) -> Option<&'static str> {
+    let (rn, load) = (word >> 16 & 15, word & 1 << 20 != 0);
+    if word >> 28 == 15 {
+        return None;
+    }
+    match word >> 25 & 7 {
+        0 | 1 if word & 0x0190_f000 == 0x0110_f000 => None,
+        0 | 1 if word & 0x0010_f000 == 0x0010_f000 && word & 0x0200_0090 != 0x90 => {
+            Some("data processing, returning from an exception")
+        }
+        2 if rn == PC && load && word & 0x0040_0000 == 0 && word & 0xf000 != 0xf000 => Some("a literal"),
+        2 | 3 if word & 0x0120_0000 == 0x0020_0000 && word & 0x0200_0010 != 0x0200_0010 => {
+            Some("an unprivileged access")
+        }
+        7 if word & 0x0fef_0fff == 0x0ee8_0a10 => Some(if load { "VMRS of FPEXC" } else { "VMSR of FPEXC" }),
+        7 if word & 0x0fef_0fff == 0x0ec1_0e10 => Some(if load { "MRC of TEEHBR" } else { "MCR of TEEHBR" }),
+        4 if word & 1 << 22 != 0 => match (load, word & 0x8000 != 0) {
+            (true, true) => Some(LDM_RETURN),
+            (true, false) => Some(LDM_USER),
+            _ => Some(STM_USER),
+        },
+        7 if word & 0x0100_0f10 == 0x0000_0f10 => {
+            let register = (rn, word >> 21 & 7, word & 15, word >> 5 & 7);
+            match (load, register) {
+                (true, (13, 0, 0, 2..=4)) => Some("MRC of a thread ID"),
+                (false, (13, 0, 0, 2..=4)) => Some("MCR of a thread ID"),
+                (false, (3, 0, 0, 0)) => Some("MCR of DACR"),
+                (true, known) if SYSTEM.contains(&known) => Some("MRC of a system register"),
+                (false, known) if SYSTEM.contains(&known) => Some("MCR of a system register"),
+                (false, (7, 0, 1, _) | (7, 0, 5, 0 | 1 | 6 | 7)) => Some("MCR of an instruction cache or predictor"),
+                (false, (7, 0, 6 | 10 | 11 | 14, 1)) => Some("MCR of a data cache by address"),
+                (false, (7, 0, 6 | 10 | 14, 2)) => Some("MCR of a data cache by set and way"),
+                (false, (8, 0, _, 1)) => Some("MCR of one TLB entry"),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// MRC and MCR of a CP15 register, by CRn, opc1, CRm, opc2.
+pub const fn cp15(load: bool, (crn, opc1, crm, opc2): (u32, u32, u32, u32), rt: u32) -> u32 {
+    0x0e00_0f10 | (load as u32) << 20 | opc1 << 21 | crn << 16 | rt << 12 | opc2 << 5 | crm
+}
+
+/// Cache maintenance: of instruction caches and predictors, of data caches by set and way and by address (B4.2.1).
+pub const CACHES: [(u32, u32, u32, u32); 13] = [
+    (7, 0, 1, 0),
+    (7, 0, 1, 6),
+    (7, 0, 5, 0),
+    (7, 0, 5, 1),
+    (7, 0, 5, 6),
+    (7, 0, 5, 7),
+    (7, 0, 6, 2),
+    (7, 0, 10, 2),
+    (7, 0, 14, 2),
+    (7, 0, 6, 1),
+    (7, 0, 10, 1),
+    (7, 0, 11, 1),
+    (7, 0, 14, 1),
+];
+
+/// System control, and the User bank.
+fn system(random: &mut Random) -> u32 {
+    let rt = reg(random);
+    match random.below(20) {
+        16 => 0x0ee8_0a10 | random.below(3).min(1) << 20 | rt << 12,
+        17 => 0x0ec1_0e10 | random.below(2) << 20 | rt << 12,
+        // LDRT, STRT, LDRBT, STRBT; LDRHT, STRHT, LDRSBT, LDRSHT
+        18 | 19 => {
+            let (rn, rt) = (reg(random), reg(random));
+            if random.one_in(3) {
+                let form = random.pick(&[0x0010_00b0, 0x0000_00b0, 0x0010_00d0, 0x0010_00f0]);
+                form | 1 << 22 | 1 << 21 | random.below(2) << 23 | rn << 16 | rt << 12 | (4 * random.below(4))
+            } else {
+                single(random, rn, rt) & !(1 << 24) | 1 << 21 | random.below(2) << 20 | random.below(2) << 22
+            }
+        }
+        0 | 1 => cp15(true, random.pick(&SYSTEM), rt),
+        2 => cp15(false, random.pick(&SYSTEM), rt),
+        3..=5 => cp15(false, SYSTEM[model::DACR], rt),
+        6..=8 => cp15(false, random.pick(&CACHES), rt),
+        9 => cp15(false, (8, 0, random.pick(&[3, 5, 6, 7]), random.pick(&[0, 1, 1, 1, 2, 3])), rt),
+        10..=12 => {
+            let load = random.one_in(2);
+            let list = match random.below(4) {
+                // SP and LR alone, or with all others.
+                0 => 0x6000,
+                1 => random.pick(&[0x2000, 0x4000, 0x1fff, 0x7fff, 0x7ffe]),
+                _ => 0,
+            };
+            let word = block_transfer(random, load, false) & !(1 << 21) | 1 << 22;
+            if list == 0 { word } else { word & !0xffff | list }
+        }
+        13 => {
+            let word = block_transfer(random, true, true) | 1 << 22;
+            // As a kernel has it, or in any other way.
+            if random.one_in(2) { word & !(1 << 24) | 1 << 23 } else { word }
+        }
+        _ => match random.below(4) {
+            // MOVS pc, rm; SUBS pc, rn, #n; ADDS pc, rn, #n
+            0 => 0x01b0_f000 | random.pick(&[14, rt]),
+            1 => 0x0250_f000 | random.pick(&[14, rt]) << 16 | random.pick(&[4, 8, 0, 0xf01]),
+            2 => 0x0290_f000 | rt << 16 | random.pick(&[4, 8]),
+            _ => data_processing(random, true) & !(0xf000 | 3 << 23) | 1 << 20 | 0xf000,
+        },
+    }
+}
+
 /// Instructions with no condition.
 fn unconditional(random: &mut Random) -> u32 {
     let masks = if random.one_in(2) { 1 << 7 } else { (1 + random.below(7)) << 6 };
@@ -240,7 +377,7 @@ fn arithmetic(random: &mut Random) -> u32 {
 
 /// One instruction, to be at `at`.
 pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
-    let body = match random.below(25) {
+    let body = match random.below(28) {
         0..=4 => data_processing(random, true),
         5..=6 => data_processing(random, false),
         7..=8 => load_store(random, true),
@@ -268,6 +405,7 @@ pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
         21 => special(random),
         22 => return unconditional(random),
         23 => vfp_transfer(random),
+        24..=26 => system(random),
         _ => arithmetic(random),
     };
     condition(random) | body & 0x0fff_ffff
@@ -290,6 +428,8 @@ pub fn value(random: &mut Random, window: &Window) -> u32 {
         9..=11 => random.below(12),
         // CPSR values for MSR: this mode, with and without masks
         12 if random.one_in(2) => 0x13 | random.below(8) << 6 | random.word() & 0xffff_f000,
+        // Or for DACR
+        12 if random.one_in(2) => random.pick(&[0x5555_5555, 0x5555_5551, 0x4000_0000, 0xffff_ffff, 0x10]),
         12 => random.pick(&[0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff]),
         13 => window.address(random) | 1,
         _ => random.word(),
@@ -305,17 +445,27 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
     // A stack, and a return address.
     r[13] = DATA + PAGE * random.below(DATA_PAGES) + 4 * random.below(PAGE / 4);
     r[14] = window.address(random);
+    let mut system = std::array::from_fn(|_| random.word());
+    system[model::CTR] = CTR;
+    system[model::DACR] = value(random, window);
     Machine {
         r,
         pc: window.start + 4 * random.below(8),
         psr: random.word() & 0xf80f_0000,
         vfp: std::array::from_fn(|_| random.word()),
         thread: [random.word(), random.word()],
+        vfp_on: false,
         supervisor: Some(Supervisor {
             masks: random.word() & 0x1c0,
-            spsr: random.word(),
+            // Back to Supervisor mode, or nowhere that the test follows.
+            spsr: if random.one_in(4) { random.word() } else { random.word() & 0xf80f_01c0 | 0x13 },
             user: [value(random, window), value(random, window)],
             thread_private: random.word(),
+            system,
+            fpexc: if random.one_in(4) { 0 } else { model::EN },
+            vfp_denied: random.one_in(16),
+            teehbr: random.word() & !3,
+            ..Supervisor::default()
         }),
     }
 }
@@ -332,12 +482,18 @@ pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
     }
     for page in CODE_PAGES..CODE_PAGES + DATA_PAGES {
         memory.present[page as usize] = !random.one_in(3);
+        memory.kernel_only[page as usize] = random.one_in(4);
     }
 }
 
 /// Any options.
 pub fn options(random: &mut Random) -> Options {
-    let mut options = Options { max_block: random.pick(&[1, 2, 3, 8, 32]), ..Options::naive() };
+    let mut options = Options {
+        max_block: random.pick(&[1, 2, 3, 8, 32]),
+        vfp: random.one_in(2),
+        thumbee: random.one_in(2),
+        ..Options::naive()
+    };
     for name in Options::NAMES {
         *options.switch(name).expect("a name") = random.one_in(2);
     }

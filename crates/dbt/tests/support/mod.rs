@@ -14,11 +14,11 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window as Mirrored};
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::{BlockId, Capacity, CodeMemory, ExitId, Location, Options, Translator, trap};
-use spica_isa::Op;
-use spica_vcpu::cp15::TimerReg;
+use spica_isa::{Decoded, Op};
+use spica_vcpu::cp15::{TimerReg, TlbOp};
 use spica_vcpu::interp::{self, Abort, Env, Step};
-use spica_vcpu::{Bank, CpuId, Effect, Vcpu, VcpuPage, psr};
-use std::collections::HashMap;
+use spica_vcpu::{Bank, CpuId, Effect, Shown, StackAndLink, Vcpu, VcpuPage, psr};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 
 /// Where the guest's code is: three pages.
@@ -35,6 +35,9 @@ pub const LAYOUT: Layout = Layout { base: 0xf1c3_0000, pages: 16, mirror: Some(N
 const NEAR: Mirrored = Mirrored { start: CODE + PAGE, size: 0x10_0000, distance: 0x7200_0000 };
 const FAR: Mirrored = Mirrored { distance: 0x2500_0000, ..NEAR };
 const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2 };
+
+/// What the guest's CTR says.
+pub const CTR: u32 = 0x8444_c004;
 
 /// The number of cases a random test runs, from the environment, and the first seed.
 pub fn cases(default: u64) -> std::ops::Range<u64> {
@@ -61,6 +64,10 @@ pub struct Memory {
     pub bytes: Vec<u8>,
     /// The guest maps the page.
     pub present: Vec<bool>,
+    /// The guest maps it for its kernel only.
+    pub kernel_only: Vec<bool>,
+    /// An unprivileged access is under way.
+    unprivileged: bool,
     /// Spica does not map it yet.
     pub hidden: Vec<bool>,
     /// Code was translated from it.
@@ -74,6 +81,8 @@ impl Memory {
         Memory {
             bytes: vec![0; PAGES * PAGE as usize],
             present: vec![true; PAGES],
+            kernel_only: vec![false; PAGES],
+            unprivileged: false,
             hidden: vec![false; PAGES],
             protected: vec![false; PAGES],
         }
@@ -117,7 +126,9 @@ impl Memory {
         for n in 0..bytes {
             let address = address.wrapping_add(n);
             let allowed = Self::page(address).is_some_and(|page| {
-                self.present[page] && !(real && (self.hidden[page] || write && self.protected[page]))
+                self.present[page]
+                    && !(self.unprivileged && self.kernel_only[page])
+                    && !(real && (self.hidden[page] || write && self.protected[page]))
             });
             if !allowed {
                 return Err(Fault { address, write, alignment: false });
@@ -154,6 +165,20 @@ impl Bus for Memory {
         self.check(address, bytes, true, false)?;
         self.set(address, bytes, value);
         Ok(())
+    }
+
+    fn set_unprivileged(&mut self, unprivileged: bool) {
+        self.unprivileged = unprivileged;
+    }
+}
+
+impl Memory {
+    /// An access of the interpreter's, with the given rights.
+    fn check_as(&mut self, privileged: bool, address: u32, bytes: u32, write: bool) -> Result<(), Abort> {
+        self.unprivileged = !privileged;
+        let result = self.check(address, bytes, write, false);
+        self.unprivileged = false;
+        result.map_err(abort)
     }
 }
 
@@ -220,32 +245,95 @@ struct KernelView<'a> {
     page: &'a mut VcpuPage,
     memory: &'a mut Memory,
     pc: u32,
+    /// What the DACR that is real would still open after the write, if translated code has looked.
+    closing: &'a mut Option<u32>,
+    /// The same for FPEXC.
+    turning_off: &'a mut Option<u32>,
+}
+
+/// How translated code may reach a word of the vCPU page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Load,
+    Store,
+    StoreByte,
 }
 
 impl KernelView<'_> {
     /// The word of the vCPU page that a load or store of translated code means.
-    fn field(&mut self, address: u32, bytes: u32) -> Option<&mut u32> {
+    fn field(&mut self, address: u32, reach: Reach) -> Option<&mut u32> {
         // Words, in the page behind; anything else is a stray pointer of the guest.
-        if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || (bytes, address & 3) != (4, 0) {
+        if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {
             return None;
         }
-        let field = address & 0xfff;
+        let field = (address & 0xfff) as usize;
+        const SPILL_END: usize = offset_of!(VcpuPage, spill) + 15;
+        const TARGET: usize = offset_of!(VcpuPage, target);
         const CONTROL: usize = offset_of!(VcpuPage, control);
         const PENDING: usize = offset_of!(VcpuPage, pending);
         const SPSR: usize = offset_of!(VcpuPage, spsr);
-        const TARGET: usize = offset_of!(VcpuPage, target);
         const PRIVATE: usize = offset_of!(VcpuPage, tpidrprw);
         const READ_ONLY: usize = offset_of!(VcpuPage, tpidruro);
-        Some(match field as usize {
-            0..=15 => &mut self.page.spill[field as usize / 4],
-            CONTROL => &mut self.page.control,
-            PENDING => &mut self.page.pending,
-            SPSR => &mut self.page.spsr,
-            TARGET => &mut self.page.target,
-            PRIVATE => &mut self.page.tpidrprw,
-            READ_ONLY => &mut self.page.tpidruro,
+        const STALE: usize = offset_of!(VcpuPage, stale);
+        const DACR: usize = offset_of!(VcpuPage, dacr);
+        const DACR_REAL: usize = offset_of!(VcpuPage, dacr_real);
+        const DACR_SITE: usize = offset_of!(VcpuPage, dacr_site);
+        const FPEXC: usize = offset_of!(VcpuPage, fpexc);
+        const FPEXC_REAL: usize = offset_of!(VcpuPage, fpexc_real);
+        const TEEHBR: usize = offset_of!(VcpuPage, teehbr);
+        const SHOWN: usize = offset_of!(VcpuPage, shown);
+        const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
+        const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
+        const USER_LR: usize = USER_SP + offset_of!(StackAndLink, lr);
+        let page = &mut *self.page;
+        let (word, load, store) = match field {
+            0..=SPILL_END => (&mut page.spill[field / 4], true, true),
+            TARGET => (&mut page.target, false, true),
+            CONTROL => (&mut page.control, true, true),
+            PENDING => (&mut page.pending, true, false),
+            SPSR => (&mut page.spsr, true, true),
+            PRIVATE => (&mut page.tpidrprw, true, true),
+            READ_ONLY => (&mut page.tpidruro, true, true),
+            STALE => (&mut page.stale, false, true),
+            DACR => (&mut page.dacr, true, true),
+            DACR_REAL => {
+                *self.closing = Some(page.dacr_real & !page.dacr);
+                (&mut page.dacr_real, true, false)
+            }
+            DACR_SITE => (&mut page.dacr_site, false, true),
+            FPEXC => (&mut page.fpexc, true, true),
+            FPEXC_REAL => {
+                *self.turning_off = Some(page.fpexc_real & !page.fpexc);
+                (&mut page.fpexc_real, true, false)
+            }
+            TEEHBR => (&mut page.teehbr, true, true),
+            SHOWN..=SHOWN_END => {
+                let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = &mut page.shown;
+                let word = match field - SHOWN {
+                    n if n == offset_of!(Shown, ctr) => ctr,
+                    n if n == offset_of!(Shown, sctlr) => sctlr,
+                    n if n == offset_of!(Shown, ttbr0) => ttbr0,
+                    n if n == offset_of!(Shown, ttbr1) => ttbr1,
+                    n if n == offset_of!(Shown, contextidr) => contextidr,
+                    n if n == offset_of!(Shown, dfsr) => dfsr,
+                    n if n == offset_of!(Shown, ifsr) => ifsr,
+                    n if n == offset_of!(Shown, dfar) => dfar,
+                    n if n == offset_of!(Shown, ifar) => ifar,
+                    other => panic!("word {other} of what is shown"),
+                };
+                (word, true, false)
+            }
+            USER_SP => (&mut page.bank[Bank::Usr as usize].sp, true, true),
+            USER_LR => (&mut page.bank[Bank::Usr as usize].lr, true, true),
             other => panic!("translated code at {:#x} reaches word {other:#x} of the vCPU page", self.pc),
-        })
+        };
+        let allowed = match reach {
+            Reach::Load => load,
+            Reach::Store => store,
+            Reach::StoreByte => field == CONTROL,
+        };
+        assert!(allowed, "translated code at {:#x} reaches word {field:#x} of the vCPU page as it must not", self.pc);
+        Some(word)
     }
 }
 
@@ -256,12 +344,15 @@ impl Bus for KernelView<'_> {
     }
 
     fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault> {
-        // Literals.
-        if let Some((page, word)) = LAYOUT.find(CachePc(address)) {
-            assert_eq!(page, LAYOUT.find(CachePc(self.pc)).expect("executing").0, "a literal is in its own page");
+        // Literals, in its own page; anything else is a stray pointer of the guest.
+        if let Some((page, word)) = LAYOUT.find(CachePc(address))
+            && LAYOUT.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
+        {
             return Ok(self.code.fetched[page as usize][word]);
         }
-        if let Some(field) = self.field(address, bytes) {
+        if bytes == 4
+            && let Some(field) = self.field(address, Reach::Load)
+        {
             return Ok(*field);
         }
         self.memory.check(address, bytes, false, true)?;
@@ -270,8 +361,14 @@ impl Bus for KernelView<'_> {
 
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault> {
         assert!(LAYOUT.find(CachePc(address & !3)).is_none(), "a store to a code page at {:#x}", self.pc);
-        if let Some(field) = self.field(address, bytes) {
-            *field = value;
+        let reach = match bytes {
+            4 => Some(Reach::Store),
+            1 => Some(Reach::StoreByte),
+            _ => None,
+        };
+        if let Some(field) = reach.and_then(|reach| self.field(address, reach)) {
+            let mask = u32::MAX >> (32 - 8 * bytes);
+            *field = *field & !mask | value & mask;
             return Ok(());
         }
         self.memory.check(address, bytes, true, true)?;
@@ -305,13 +402,13 @@ fn fsr(fault: Fault) -> u32 {
 }
 
 impl Env for TrapEnv<'_> {
-    fn load(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, _privileged: bool) -> Result<u32, Abort> {
-        self.memory.check(va, bytes, false, false).map_err(abort)?;
+    fn load(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+        self.memory.check_as(privileged, va, bytes, false)?;
         Ok(self.memory.get(va, bytes))
     }
 
-    fn store(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, _privileged: bool) -> Result<(), Abort> {
-        self.memory.check(va, bytes, true, false).map_err(abort)?;
+    fn store(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+        self.memory.check_as(privileged, va, bytes, true)?;
         for va in [va, va.wrapping_add(bytes - 1)] {
             if self.memory.protected[Memory::page(va).expect("checked")] {
                 self.code_changes(va);
@@ -345,6 +442,8 @@ pub enum End {
     Enough,
     /// Something UNPREDICTABLE.
     Unpredictable,
+    /// A fault of translated code that the guest is to see; nothing was checked.
+    Fault,
 }
 
 /// One guest, twice.
@@ -378,13 +477,38 @@ pub struct Lockstep {
     pub landings: u32,
     /// Branches to where there is no code, or into Thumb state: both guests go on elsewhere.
     pub strayed: u32,
+    /// How often instructions of each kind were executed, and what else was to happen happened.
+    pub seen: BTreeMap<&'static str, u32>,
+    /// The guest's DACR of which the real one is a function.
+    real_dacr: u32,
+    /// See [`KernelView::closing`].
+    closing: Option<u32>,
+    turning_off: Option<u32>,
+    /// There was a trap for a write to DACR since the last boundary.
+    closed: bool,
+    /// Writes to DACR that the reference had made at the last boundary.
+    dacr_writes: u32,
+    /// Where [`Translator::make_dacr_eager`] changed something.
+    eager: HashSet<u32>,
+    /// The interpreter was asked to invalidate instruction caches or branch predictors.
+    invalidated: bool,
+    /// As [`Supervisor::tlb`].
+    tlb: (u32, u32),
+    /// Code pages that are not protected: their code is translated anew each time.
+    volatile: [bool; CODE_PAGES as usize],
+    /// The page of the last block from such a page, as it was then, and which block.
+    snapshot: Option<(BlockId, Vec<u32>)>,
+    /// The run is over at the first fault that the guest is to see, with its registers put right.
+    pub stop_at_faults: bool,
     /// Where the guest's handlers get what they put right.
     random: Random,
     window: Window,
+    /// Interrupts arrive now and then, pages get hidden, and more of the kind.
+    disturb: bool,
     /// Every word executed goes to standard error.
     tracing: bool,
-    /// The return mirror is out of reach of a branch.
-    far: bool,
+    /// What was asked for.
+    options: Options,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -403,11 +527,27 @@ impl Lockstep {
     pub fn new(options: Options) -> Lockstep {
         let page = Box::leak(Box::new(VcpuPage::reset()));
         Lockstep {
-            reference: Machine { r: [0; 15], pc: CODE, psr: 0, vfp: [0; 64], thread: [0; 2], supervisor: None },
+            reference: Machine {
+                r: [0; 15],
+                pc: CODE,
+                psr: 0,
+                vfp: [0; 64],
+                thread: [0; 2],
+                vfp_on: false,
+                supervisor: None,
+            },
             reference_memory: Memory::new(),
-            machine: Machine { r: [0; 15], pc: 0, psr: 0, vfp: [0; 64], thread: [0; 2], supervisor: None },
+            machine: Machine {
+                r: [0; 15],
+                pc: 0,
+                psr: 0,
+                vfp: [0; 64],
+                thread: [0; 2],
+                vfp_on: false,
+                supervisor: None,
+            },
             memory: Memory::new(),
-            cpu: Vcpu::new(page, CpuId::default()),
+            cpu: Vcpu::new(page, CpuId { ctr: CTR, pfr: [0x1031, 0], ..CpuId::default() }),
             translator: Translator::new(LAYOUT, options, CAPACITY),
             code: Code::new(&LAYOUT),
             places: HashMap::new(),
@@ -421,20 +561,64 @@ impl Lockstep {
             skipped: 0,
             landings: 0,
             strayed: 0,
+            seen: BTreeMap::new(),
+            real_dacr: 0,
+            closing: None,
+            turning_off: None,
+            closed: false,
+            dacr_writes: 0,
+            eager: HashSet::new(),
+            invalidated: false,
+            tlb: (0, 0),
+            volatile: [false; CODE_PAGES as usize],
+            snapshot: None,
+            stop_at_faults: false,
             random: Random::new(0),
             window: Window { start: CODE, words: 96 },
+            disturb: false,
             tracing: std::env::var_os("SPICA_TRACE").is_some(),
-            far: false,
+            options,
         }
     }
 
-    /// Other options; everything is flushed.
-    pub fn set_options(&mut self, options: Options) {
-        self.far = !self.far;
-        let mirror = Some(if self.far { FAR } else { NEAR });
+    /// Other options, and whether the return mirror is `far`, out of reach of a branch; everything is flushed.
+    pub fn set_options(&mut self, options: Options, far: bool) {
+        self.options = options;
+        let mirror = Some(if far { FAR } else { NEAR });
         self.translator = Translator::new(Layout { mirror, ..LAYOUT }, options, CAPACITY);
         self.code = Code::new(&LAYOUT);
+        self.forget_places();
+    }
+
+    /// Everything was flushed.
+    fn forget_places(&mut self) {
         self.places.clear();
+        self.eager.clear();
+        self.snapshot = None;
+    }
+
+    /// Counts something that must not be missing from a test.
+    fn note(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// As `trap::handle`: translated code may have written to DACR.
+    fn take_over(&mut self) {
+        self.cpu.take_vfp();
+        self.cpu.take_dacr();
+    }
+
+    /// As `vfp_enabled`, in privileged modes.
+    fn vfp_enabled(&self) -> bool {
+        self.cpu.cp15.cpacr >> 20 & 3 != 0 && self.cpu.cp15.fpexc & model::EN != 0
+    }
+
+    /// As `Vm::prepare`: the guest's world is put in place.
+    fn prepare(&mut self) {
+        self.real_dacr = self.cpu.cp15.dacr;
+        self.cpu.page.dacr_real = self.real_dacr;
+        self.machine.vfp_on &= self.vfp_enabled();
+        self.cpu.page.fpexc_real = if self.machine.vfp_on { model::EN } else { 0 };
     }
 
     /// Puts both guests into the same state; the cache is flushed.
@@ -442,7 +626,7 @@ impl Lockstep {
         self.random = Random::new(seed);
         self.window = window;
         self.translator.flush(&mut self.code);
-        self.places.clear();
+        self.forget_places();
         self.reference = reference;
         self.reference_memory.clone_from(memory);
         self.memory.clone_from(memory);
@@ -450,15 +634,39 @@ impl Lockstep {
         self.cpu.reset();
         self.cpu.set_masks(supervisor.masks, psr::A | psr::I | psr::F);
         self.cpu.page.spsr = supervisor.spsr;
-        self.cpu.page.bank_sp[Bank::Usr as usize] = supervisor.user[0];
-        self.cpu.page.bank_lr[Bank::Usr as usize] = supervisor.user[1];
+        let [sp, lr] = supervisor.user;
+        self.cpu.page.bank[Bank::Usr as usize] = StackAndLink { sp, lr };
+        let system = supervisor.system;
+        assert_eq!(system[model::CTR], CTR);
+        let cp15 = &mut self.cpu.cp15;
+        (cp15.sctlr, cp15.ttbr0, cp15.ttbr1) = (system[model::SCTLR], system[model::TTBR0], system[model::TTBR1]);
+        (cp15.dacr, cp15.contextidr) = (system[model::DACR], system[model::CONTEXTIDR]);
+        (cp15.dfsr, cp15.ifsr) = (system[model::DFSR], system[model::IFSR]);
+        (cp15.dfar, cp15.ifar) = (system[model::DFAR], system[model::IFAR]);
+        cp15.cpacr = if supervisor.vfp_denied { 0 } else { 0x00f0_0000 };
+        (cp15.fpexc, cp15.teehbr) = (supervisor.fpexc, supervisor.teehbr);
+        self.translator.set_vfp(self.options.vfp && !supervisor.vfp_denied, &mut self.code);
+        self.cpu.show();
+        self.cpu.page.dacr_site = 0xdead_0005;
         self.cpu.page.tpidrprw = supervisor.thread_private;
         self.cpu.page.tpidruro = reference.thread[1];
         self.cpu.cp15.tpidrurw = reference.thread[0];
         // Whatever a spill slot holds must not matter.
         self.cpu.page.spill = [0xdead_0000, 0xdead_0001, 0xdead_0002, 0xdead_0003];
         self.cpu.page.target = 0xdead_0004;
-        self.machine = Machine { supervisor: None, pc: 0, ..reference };
+        // The real TPIDRURO is that of user code: nothing is read from there.
+        self.machine = Machine {
+            supervisor: None,
+            vfp_on: reference.has_vfp(),
+            pc: 0,
+            thread: [reference.thread[0], 0xdead_0006],
+            ..reference
+        };
+        (self.closing, self.closed, self.dacr_writes) = (None, false, supervisor.dacr_writes);
+        self.turning_off = None;
+        (self.invalidated, self.tlb) = (false, supervisor.tlb);
+        self.volatile = [false; CODE_PAGES as usize];
+        self.prepare();
         self.under_way = false;
         self.retry = false;
         self.trapped = false;
@@ -478,11 +686,20 @@ impl Lockstep {
         let supervisor = reference.supervisor.expect("the reference is in Supervisor mode");
         let page = &self.cpu.page;
         let masks = self.cpu.cpsr() & (psr::A | psr::I | psr::F);
+        let StackAndLink { sp, lr } = page.bank[Bank::Usr as usize];
+        let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = page.shown;
         let seen = Supervisor {
             masks,
             spsr: page.spsr,
-            user: [page.bank_sp[Bank::Usr as usize], page.bank_lr[Bank::Usr as usize]],
+            user: [sp, lr],
             thread_private: page.tpidrprw,
+            system: [ctr, sctlr, ttbr0, ttbr1, page.dacr, dfsr, ifsr, dfar, ifar, contextidr],
+            dacr_writes: supervisor.dacr_writes,
+            stale: self.invalidated || page.stale != 0,
+            fpexc: page.fpexc & model::EN,
+            vfp_denied: supervisor.vfp_denied,
+            teehbr: page.teehbr,
+            tlb: self.tlb,
         };
         if reference.pc != guest_pc {
             self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", reference.pc));
@@ -499,8 +716,15 @@ impl Lockstep {
         if self.machine.vfp != reference.vfp {
             self.fail(&format!("before {guest_pc:#x}: a VFP register differs"));
         }
-        if seen != supervisor || self.machine.thread != reference.thread {
+        if seen != supervisor || [self.machine.thread[0], page.tpidruro] != reference.thread {
             self.fail(&format!("before {guest_pc:#x}: {seen:x?}, expected {supervisor:x?}"));
+        }
+        if self.machine.vfp_on && !reference.has_vfp() {
+            self.fail(&format!("before {guest_pc:#x}: VFP is on"));
+        }
+        if self.real_dacr != page.dacr_real || self.real_dacr & !supervisor.system[model::DACR] != 0 {
+            let (real, guest) = (self.real_dacr, supervisor.system[model::DACR]);
+            self.fail(&format!("before {guest_pc:#x}: a domain is open, DACR {real:#x}, the guest's {guest:#x}"));
         }
         if self.memory.bytes != self.reference_memory.bytes {
             let same = |(a, b): (&u8, &u8)| a == b;
@@ -514,7 +738,7 @@ impl Lockstep {
         let masked = |machine: &Machine| machine.supervisor.is_some_and(|s| s.masks & psr::I != 0);
         let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
-            match self.reference.step(&mut self.reference_memory) {
+            match self.advance() {
                 Event::Done => {}
                 Event::Unpredictable => return Some(End::Unpredictable),
                 other => self.fail(&format!("at {guest_pc:#x}, but the last instruction is {other:?}")),
@@ -524,12 +748,80 @@ impl Lockstep {
                 self.fail(&format!("before {guest_pc:#x}: unmasked, but the interrupt that waits is not taken"));
             }
         }
+        self.check_dacr(guest_pc);
+        match self.turning_off.take() {
+            Some(0) => self.note("FPEXC, without a trap"),
+            Some(_) => self.fail(&format!("before {guest_pc:#x}: no trap for FPEXC")),
+            None => {}
+        }
         // A preload that was dropped has no word in the block.
         while self.reference.pc != guest_pc && self.at_preload() {
             self.reference.step(&mut self.reference_memory);
         }
         self.compare(&self.machine.r.clone(), guest_pc);
         (self.left == 0).then_some(End::Enough)
+    }
+
+    /// The reference executes one instruction, which is counted.
+    fn advance(&mut self) -> Event {
+        let word = self.reference_memory.word(self.reference.pc);
+        let passed = word >> 28 == 15 || model::condition_passed(word >> 28, self.reference.psr);
+        let event = self.reference.step(&mut self.reference_memory);
+        if let (true, Some(kind)) = (passed && event != Event::Privileged, generate::kind(word)) {
+            self.note(kind);
+            if matches!(event, Event::Fault(_)) {
+                self.note("a fault of one of these");
+            }
+        }
+        event
+    }
+
+    /// A write to DACR has trapped just if it closed what was really open.
+    fn check_dacr(&mut self, guest_pc: u32) {
+        let Some(supervisor) = self.reference.supervisor else { return };
+        let written = std::mem::replace(&mut self.dacr_writes, supervisor.dacr_writes) != supervisor.dacr_writes;
+        let (closed, closing) = (std::mem::take(&mut self.closed), self.closing.take());
+        if !self.translator.options().lazy_dacr || !written {
+            if closed || closing.is_some() {
+                self.fail(&format!("before {guest_pc:#x}: a trap for DACR, which was not written"));
+            }
+            return;
+        }
+        let eager = self.eager.contains(&self.cpu.page.dacr_site);
+        let expected = match closing {
+            Some(closing) => closing != 0,
+            None if eager => supervisor.system[model::DACR] != u32::MAX,
+            None => self.fail(&format!("before {guest_pc:#x}: nobody looked what DACR closes")),
+        };
+        if closed != expected {
+            self.fail(&format!("before {guest_pc:#x}: trap for DACR: {closed}, expected {expected}"));
+        }
+        self.note(match (eager, closed) {
+            (true, _) => "DACR, eagerly",
+            (false, true) => "DACR, with a trap",
+            (false, false) => "DACR, without a trap",
+        });
+    }
+
+    /// The bet on a DACR write was lost, or a guest forged its site.
+    fn make_eager(&mut self) {
+        let site = if self.random.one_in(4) {
+            let block = self.random.pick(&[0, 1, 2, 3]) * 2 * PAGE;
+            LAYOUT.code_page(0).0.wrapping_add(block + 4 * self.random.below(1100))
+        } else {
+            self.cpu.page.dacr_site
+        };
+        let before = self.code.written.clone();
+        self.translator.make_dacr_eager(CachePc(site), &mut self.code);
+        for (page, (old, new)) in before.iter().zip(&self.code.written).enumerate() {
+            for at in (0..PAGE_WORDS).filter(|&at| old[at] != new[at]) {
+                let pc = LAYOUT.code_page(page as u32).0 + 4 * at as u32;
+                assert_eq!(pc, site - 4, "another word than that of the site was changed");
+                // LDR rs, [field]; MVN rs, #0
+                assert_eq!((old[at] >> 16, new[at]), (0xe59f, 0xe3e0_0000 | old[at] & 0xf000));
+                self.eager.insert(site);
+            }
+        }
     }
 
     fn at_preload(&self) -> bool {
@@ -540,20 +832,50 @@ impl Lockstep {
     /// The block at a guest PC, made if need be.
     fn find_block(&mut self, pc: u32) -> BlockId {
         let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let words = self.memory.page_words(pc);
+        // The first code page is of a mapping that is not global.
+        let global = pc.wrapping_sub(CODE) >= PAGE;
         if let Some(block) = self.translator.lookup(va, pa) {
+            self.translator.set_global(block, global);
             return block;
         }
         self.memory.protected[Memory::page(pc).expect("code")] = true;
-        let words = self.memory.page_words(pc);
-        let version = self.translator.version();
-        // The first code page is of a mapping that is not global.
-        let global = pc.wrapping_sub(CODE) >= PAGE;
+        let flushes = self.translator.stats().flushes;
         let block = self.translator.translate(va, pa, global, &words, &mut self.code);
-        if self.translator.version() != version {
-            self.places.clear();
+        if self.translator.stats().flushes != flushes {
+            self.forget_places();
         }
         self.record_places(block, pc, &words);
         block
+    }
+
+    /// As `Parts::translate_once`, for a page that is volatile, or as in FIQ mode.
+    fn block_for_once(&mut self, pc: u32) -> BlockId {
+        let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let page = Memory::page(pc).expect("code");
+        let volatile = self.volatile[page];
+        if volatile {
+            self.translator.drop_page(pa, &mut self.code);
+            self.memory.protected[page] = false;
+        } else {
+            self.memory.protected[page] = true;
+        }
+        let words = self.memory.page_words(pc);
+        let flushes = self.translator.stats().flushes;
+        let block = self.translator.translate_once(va, pa, &words, &mut self.code);
+        if self.translator.stats().flushes != flushes {
+            self.forget_places();
+        }
+        self.snapshot = volatile.then(|| (block, words.to_vec()));
+        self.record_places(block, pc, &words);
+        self.note("a block for once");
+        block
+    }
+
+    /// Whether the block is from a volatile page that has changed since: without an ISB, what its code does is not defined.
+    fn is_outdated(&self, block: BlockId) -> bool {
+        let (va, _) = self.translator.source(block);
+        self.snapshot.as_ref().is_some_and(|(of, words)| *of == block && words[..] != self.memory.page_words(va.0))
     }
 
     fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
@@ -580,10 +902,23 @@ impl Lockstep {
         }
     }
 
+    /// The instruction in front of `pc` of the outdated block, with no more between than preloads, which have no word.
+    fn behind_preloads(&self, pc: u32) -> u32 {
+        let Some((_, words)) = &self.snapshot else { return pc };
+        let next = self.reference.pc.wrapping_add(4);
+        let dropped = |at: u32| model::is_preload(words[(at & 0xfff) as usize / 4]);
+        let near = self.under_way && pc > next && pc - next < PAGE && next & 0xfff != 0;
+        if near && (next..pc).step_by(4).all(dropped) { next } else { pc }
+    }
+
     /// Runs at most `instructions`, or until something ends it. With `disturb`, interrupts arrive now and then, and pages
     /// get hidden.
     pub fn run(&mut self, instructions: u32, disturb: bool) -> End {
         self.left = instructions;
+        self.disturb = disturb;
+        if disturb {
+            self.volatile = std::array::from_fn(|_| self.random.one_in(8));
+        }
         let mut next = Next::Guest(self.reference.pc);
         // Words executed: an endless loop in the host would be a bug.
         for _ in 0..40 * instructions + 100 {
@@ -591,7 +926,7 @@ impl Lockstep {
                 Next::End(end) => return end,
                 Next::Cache(pc) => {
                     self.machine.pc = pc;
-                    self.execute(disturb)
+                    self.execute()
                 }
                 other => match self.enter(other) {
                     Ok(pc) => Next::Cache(pc),
@@ -605,6 +940,8 @@ impl Lockstep {
     /// Finds the code-cache address for where the guest goes on.
     fn enter(&mut self, next: Next) -> Result<u32, End> {
         self.leave = None;
+        self.take_over();
+        self.prepare();
         let landing = matches!(next, Next::Land(_));
         let (pc, exit) = match next {
             Next::Link(pc, exit) => (pc, Some(exit)),
@@ -630,6 +967,10 @@ impl Lockstep {
             self.reference.psr &= !model::T;
             self.machine.psr &= !model::T;
         }
+        if self.volatile[Memory::page(pc).expect("code")] || self.disturb && self.random.one_in(16) {
+            let block = self.block_for_once(pc);
+            return Ok(self.translator.entry(block).0);
+        }
         let version = self.translator.version();
         let block = self.find_block(pc);
         if let (Some(exit), true) = (exit, version == self.translator.version()) {
@@ -643,19 +984,26 @@ impl Lockstep {
     }
 
     /// Executes one word of translated code.
-    fn execute(&mut self, disturb: bool) -> Next {
+    fn execute(&mut self) -> Next {
+        let disturb = self.disturb;
         let pc = CachePc(self.machine.pc);
         if LAYOUT.find(pc).is_none() {
-            return self.reflected(disturb);
+            return self.reflected();
         }
         let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
+        let block = self.translator.block_at(pc).expect("it has a place");
         if place.first && !std::mem::take(&mut self.retry) {
-            if let Some(end) = self.boundary(place.location.guest.0) {
+            let outdated = self.is_outdated(block);
+            let guest_pc = place.location.guest.0;
+            let guest_pc = if outdated { self.behind_preloads(guest_pc) } else { guest_pc };
+            if let Some(end) = self.boundary(guest_pc) {
                 return Next::End(end);
+            }
+            if outdated {
+                return Next::Guest(guest_pc);
             }
             self.under_way = !place.behind;
         }
-        let block = self.translator.block_at(pc).expect("it has a place");
         let entry = self.translator.entry(block);
         if self.leave.is_some_and(|waiting| waiting != entry) {
             self.fail("an interrupt waits, and the block was left without a trap");
@@ -666,9 +1014,20 @@ impl Lockstep {
                 self.translator.close(block, &mut self.code);
                 self.leave = Some(entry);
                 self.interrupts += 1;
+                self.take_over();
+                self.prepare();
             }
             if place.first && self.random.one_in(16) {
-                self.cpu.page.pending = self.random.pick(&[0, 4u32.wrapping_neg()]);
+                self.cpu.page.pending = self.random.pick(&[0, u32::MAX]);
+            }
+            if place.first && self.random.one_in(16) {
+                self.make_eager();
+            }
+            if self.random.one_in(32) {
+                // Another guest had VFP.
+                self.take_over();
+                self.machine.vfp_on = false;
+                self.prepare();
             }
             if self.random.one_in(64) {
                 let page = self.random.below(PAGES as u32) as usize;
@@ -681,17 +1040,32 @@ impl Lockstep {
             let guest = place.location.guest;
             eprintln!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word));
         }
-        let mut view = KernelView { code: &self.code, page: self.cpu.page, memory: &mut self.memory, pc: pc.0 };
+        let mut view = KernelView {
+            code: &self.code,
+            page: self.cpu.page,
+            memory: &mut self.memory,
+            pc: pc.0,
+            closing: &mut self.closing,
+            turning_off: &mut self.turning_off,
+        };
         match self.machine.step(&mut view) {
+            // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
+            Event::Done if self.mirrors_into_itself(pc) => Next::End(End::Unpredictable),
             Event::Done => Next::Cache(self.machine.pc),
             Event::Supervisor(number) => self.trapped(number, pc, place),
             Event::Fault(fault) => self.faulted(fault, pc, place),
             Event::Undefined => {
+                self.take_over();
+                if self.vfp_enabled() && !std::mem::replace(&mut self.machine.vfp_on, true) {
+                    self.retry = place.first;
+                    self.prepare();
+                    return Next::Cache(pc.0);
+                }
                 // A copy of an instruction that is not modelled.
                 let guest = self.undo(place);
                 let word = self.reference_memory.word(guest);
                 let known = !matches!(spica_isa::decode(word).op, Op::Undefined | Op::Unpredictable);
-                let event = self.reference.step(&mut self.reference_memory);
+                let event = self.advance();
                 self.under_way = false;
                 if !known || event != Event::Undefined {
                     self.fail(&format!("translated code at {pc} is undefined"));
@@ -703,8 +1077,16 @@ impl Lockstep {
         }
     }
 
+    /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place for code
+    /// of the guest's.
+    fn mirrors_into_itself(&self, pc: CachePc) -> bool {
+        let branch = self.word(pc.0) & 0x0ff0_f000 == 0x0280_f000 && self.machine.pc != pc.0.wrapping_add(4);
+        branch && LAYOUT.find(CachePc(self.machine.pc)).is_some()
+    }
+
     /// As `trap/indirect.rs`: the host is where a branch through the return mirror led.
-    fn reflected(&mut self, disturb: bool) -> Next {
+    fn reflected(&mut self) -> Next {
+        let disturb = self.disturb;
         let pc = self.machine.pc;
         if self.leave.is_some() {
             self.fail("an interrupt waits, and the block was left through the mirror");
@@ -739,9 +1121,23 @@ impl Lockstep {
         self.code.written[page as usize][word]
     }
 
-    /// As `trap/call.rs`.
+    /// As `trap/call.rs`, and `world/fast.s` in front of it.
     fn trapped(&mut self, number: u32, svc: CachePc, place: Place) -> Next {
         let behind = svc.0.wrapping_add(4);
+        let fast = self.random.one_in(2);
+        match number {
+            trap::INDIRECT if fast && self.leave.is_none() => {
+                let target = self.cpu.page.target;
+                match self.translator.jump_cache.get(target) {
+                    Some(pc) => return Next::Cache(pc),
+                    None => return Next::Branch(target),
+                }
+            }
+            trap::DACR => return self.close_domains(behind, fast),
+            trap::EXCEPTION_RETURN => return self.exception_return(fast),
+            _ => {}
+        }
+        self.take_over();
         match number {
             trap::LINK => {
                 let Some((exit, target)) = self.translator.exit(self.word(behind), svc) else {
@@ -749,13 +1145,7 @@ impl Lockstep {
                 };
                 if self.leave.is_some() { Next::Guest(target.0) } else { Next::Link(target.0, exit) }
             }
-            trap::INDIRECT => {
-                let target = self.cpu.page.target;
-                match self.translator.jump_cache.get(target).filter(|_| self.leave.is_none()) {
-                    Some(pc) => Next::Cache(pc),
-                    None => Next::Branch(target),
-                }
-            }
+            trap::INDIRECT => Next::Branch(self.cpu.page.target),
             number if number & !0xf == trap::CLOSED => {
                 let Some(register) = self.translator.reopen(svc, &mut self.code) else {
                     self.fail("not a closed branch")
@@ -764,9 +1154,120 @@ impl Lockstep {
                 self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
                 Next::Branch(target)
             }
+            trap::TLB_PAGE => {
+                let value = self.cpu.page.target;
+                self.maintain_tlb(TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) });
+                self.note("TLB, by its own trap");
+                Next::Cache(behind)
+            }
+            trap::VFP => {
+                if self.turning_off.take().is_none_or(|bits| bits == 0) {
+                    self.fail("a trap for FPEXC, which turns nothing off");
+                }
+                self.note("FPEXC, with a trap");
+                self.prepare();
+                Next::Cache(behind)
+            }
+            trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => {
+                let write = number == trap::UNPRIVILEGED_STORE;
+                let va = self.cpu.page.target;
+                let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+                if !matches!(decoded.op, Op::Mem(mem) if mem.unprivileged && mem.load != write) {
+                    self.fail(&format!("a trap for an unprivileged access stands for {decoded}"));
+                }
+                // As `abort::unprivileged`: the rights are User mode's, for the first byte.
+                let mapped = self.memory.check_as(false, va, 1, write).is_ok();
+                let protected = write && Memory::page(va).is_some_and(|page| self.memory.protected[page]);
+                if va & 0xfff <= 0xff0 && mapped && !protected {
+                    self.note("an unprivileged access, checked");
+                    return Next::Cache(behind);
+                }
+                self.under_way = false;
+                let guest_pc = self.undo(place);
+                self.interpret(&decoded, guest_pc)
+            }
             trap::EMULATE => self.emulate(self.word(behind), self.word(behind + 4), behind + 8, place),
-            _ => self.fail("a trap of no known number"),
+            _ => self.fail(&format!("trap {number:#x} at {svc}, which is none")),
         }
+    }
+
+    /// DACR was written, and closes something.
+    fn close_domains(&mut self, behind: u32, fast: bool) -> Next {
+        if std::mem::replace(&mut self.closed, true) {
+            self.fail("two traps for one write to DACR");
+        }
+        if fast {
+            self.real_dacr = self.cpu.page.dacr;
+            self.cpu.page.dacr_real = self.real_dacr;
+        } else {
+            self.take_over();
+            self.prepare();
+        }
+        Next::Cache(behind)
+    }
+
+    /// As `trap/call.rs`: the registers are as the guest's, the target is in the vCPU page.
+    fn exception_return(&mut self, fast: bool) -> Next {
+        let pc = self.reference.pc;
+        if !std::mem::take(&mut self.under_way) {
+            self.fail("an exception return between instructions");
+        }
+        let target = match self.advance() {
+            Event::Return(target) => target,
+            other => self.fail(&format!("an exception return at {pc:#x}, expected {other:x?}")),
+        };
+        if self.cpu.page.target != target {
+            self.fail(&format!("an exception return to {:#x}, expected {target:#x}", self.cpu.page.target));
+        }
+        self.compare(&self.machine.r.clone(), pc);
+        self.returned(target, fast)
+    }
+
+    /// Both guests return from an exception, if that is to Supervisor mode and A32 again; the other cases belong to the
+    /// tests of the virtual CPU.
+    fn returned(&mut self, target: u32, fast: bool) -> Next {
+        let spsr = self.cpu.page.spsr;
+        let pc = self.reference.pc;
+        (self.trapped, self.left) = (true, self.left.saturating_sub(1));
+        if spsr & (psr::J | psr::E | psr::T | psr::MODE) != 0x13 {
+            return self.skip(pc);
+        }
+        self.note("an exception return that is followed");
+        self.save();
+        self.cpu.set_cpsr(spsr);
+        self.restore();
+        self.reference.return_to(target);
+        let target = target & !3;
+        match self.translator.jump_cache.get(target).filter(|_| fast && self.leave.is_none()) {
+            Some(pc) => Next::Cache(pc),
+            None => Next::Guest(target),
+        }
+    }
+
+    fn maintain_tlb(&mut self, op: TlbOp) {
+        let what = match op {
+            TlbOp::All => 0,
+            TlbOp::Page { va, asid: Some(asid) } => va | u32::from(asid) | 1 << 8,
+            TlbOp::Asid(asid) => u32::from(asid) | 2 << 8,
+            TlbOp::Page { va, asid: None } => va | 3 << 8,
+        };
+        self.tlb = (self.tlb.0 + 1, what);
+    }
+
+    /// As `emulate::apply`.
+    fn apply(&mut self, effect: Effect) -> Result<(), Abort> {
+        match effect {
+            Effect::None | Effect::Mirror | Effect::ThreadIdReadOnly(_) | Effect::Regime | Effect::Dacr { .. } => {}
+            Effect::Vfp => {}
+            Effect::Tlb(op) => self.maintain_tlb(op),
+            Effect::InstructionCache(_) | Effect::BranchPredictor => self.invalidated = true,
+            Effect::DataCache(_, va) => {
+                self.memory.check(va, 1, false, false).map_err(|fault| abort(Fault { write: true, ..fault }))?;
+            }
+            Effect::ThreadIdReadWrite(value) => self.machine.thread[0] = value,
+            other => self.fail(&format!("an effect that is not expected: {other:?}")),
+        }
+        Ok(())
     }
 
     /// The registers go to the virtual CPU for a trap.
@@ -802,7 +1303,7 @@ impl Lockstep {
         if decoded.op == Op::Unpredictable {
             return self.skip(pc);
         }
-        let event = self.reference.step(&mut self.reference_memory);
+        let event = self.advance();
         match event {
             Event::Privileged => return self.skip(pc),
             // Not modelled, unless nobody knows it.
@@ -810,23 +1311,47 @@ impl Lockstep {
             Event::Unpredictable => return Next::End(End::Unpredictable),
             _ => {}
         }
-        self.left = self.left.saturating_sub(1);
+        let (masks, flags) = (self.cpu.page.control, self.machine.psr);
         self.save();
         let version = self.translator.version();
         let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
         let step = interp::execute(&mut self.cpu, &mut env, &decoded, pc);
+        if let (Event::Return(target), Step::Return(found)) = (event, step) {
+            // What the interpreter did to mode and CPSR is undone, and done again if it is to Supervisor mode.
+            self.cpu.change_mode(psr::Mode::Svc);
+            self.cpu.set_masks(masks, psr::A | psr::I | psr::F);
+            self.cpu.psr = flags;
+            self.restore();
+            let spsr = self.cpu.page.spsr;
+            if found != target & if spsr & psr::T != 0 { !1 } else { !3 } {
+                self.fail(&format!("interpreted exception return to {found:#x}, expected {target:#x}"));
+            }
+            self.compare(&self.machine.r.clone(), pc);
+            return self.returned(target, false);
+        }
+        self.left = self.left.saturating_sub(1);
         self.restore();
+        let step = match step {
+            Step::Next(effect) => match self.apply(effect) {
+                Ok(()) if effect == Effect::Regime => Step::Branch(pc.wrapping_add(4)),
+                Ok(()) => step,
+                Err(abort) => Step::Abort(abort),
+            },
+            other => other,
+        };
         let behind = pc.wrapping_add(4);
         let stays = version == self.translator.version();
         match (event, step) {
-            (Event::Done, Step::Next(effect)) => {
-                if let Effect::ThreadIdReadOnly(value) = effect {
-                    self.machine.thread[1] = value;
+            (Event::Done, Step::Next(_)) => {
+                // What only reads comes back to a world that is as it was.
+                if !matches!(decoded.op, Op::CoprocMove { load: true, .. } | Op::Mrs { .. }) {
+                    self.prepare();
                 }
                 if stays { Next::Cache(next) } else { Next::Guest(behind) }
             }
             (Event::Done, Step::Return(target)) if target == behind => {
                 let deliverable = self.cpu.page.pending != 0 && !self.cpu.irq_masked();
+                self.prepare();
                 if deliverable { Next::Guest(behind) } else { Next::Cache(next) }
             }
             (Event::Done, Step::Branch(target)) => Next::Branch(target),
@@ -850,15 +1375,19 @@ impl Lockstep {
         self.faults += 1;
         match Memory::page(fault.address) {
             Some(page) if !fault.alignment => {
-                assert!(!self.reference_memory.present[page], "a fault without a reason");
-                self.memory.present[page] = true;
-                self.reference_memory.present[page] = true;
+                let Memory { present, kernel_only, .. } = &self.reference_memory;
+                assert!(!present[page] || kernel_only[page], "a fault without a reason");
+                for memory in [&mut self.memory, &mut self.reference_memory] {
+                    (memory.present[page], memory.kernel_only[page]) = (true, false);
+                }
                 Next::Guest(pc)
             }
             _ => {
                 // The handler puts something better into the base register, and goes on behind.
                 let better = generate::value(&mut self.random, &self.window);
-                if let base @ 0..=14 = (self.reference_memory.word(pc) >> 16 & 15) as usize {
+                let word = self.reference_memory.word(pc);
+                let is_system = word >> 24 & 15 == 14;
+                if let base @ 0..=14 = (word >> if is_system { 12 } else { 16 } & 15) as usize {
                     self.reference.r[base] = better;
                     self.machine.r[base] = better;
                 }
@@ -876,26 +1405,101 @@ impl Lockstep {
 
     /// As `trap/abort.rs` and `trap/locate.rs`.
     fn faulted(&mut self, fault: Fault, pc: CachePc, place: Place) -> Next {
-        if let (Some(page), false) = (Memory::page(fault.address), fault.alignment) {
-            if self.memory.hidden[page] {
-                self.memory.hidden[page] = false;
-                self.retry = place.first;
-                return Next::Cache(pc.0);
-            }
-            if self.memory.present[page] && fault.write && self.memory.protected[page] {
-                return self.write_to_code(fault, pc, place);
-            }
+        self.take_over();
+        if let (Some(page), false) = (Memory::page(fault.address), fault.alignment)
+            && self.memory.hidden[page]
+        {
+            self.memory.hidden[page] = false;
+            self.retry = place.first;
+            self.prepare();
+            return Next::Cache(pc.0);
+        }
+        let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+        // As `abort::stands_for_another`.
+        let stands_for_another = match decoded.op {
+            Op::CoprocMove { load, .. } => !load,
+            Op::MemMultiple(mem) => mem.user,
+            _ => false,
+        };
+        if let (Some(page), false) = (Memory::page(fault.address), fault.alignment || stands_for_another)
+            && self.memory.present[page]
+            && fault.write
+            && self.memory.protected[page]
+        {
+            return self.write_to_code(fault, pc, place);
         }
         let guest_pc = self.undo(place);
+        if self.stop_at_faults {
+            return Next::End(End::Fault);
+        }
         if !std::mem::take(&mut self.under_way) {
             self.fail("a fault between instructions");
         }
-        match self.reference.step(&mut self.reference_memory) {
+        if stands_for_another {
+            let cache = matches!(decoded.op, Op::CoprocMove { .. });
+            self.note(if cache { "a fault of cache maintenance" } else { "a fault of the User bank" });
+            return self.interpret(&decoded, guest_pc);
+        }
+        match self.advance() {
             Event::Fault(expected) if expected == fault => {}
             other => self.fail(&format!("{fault:x?} at {guest_pc:#x}, expected {other:x?}")),
         }
+        self.forgive(&decoded);
         self.compare(&self.machine.r.clone(), guest_pc);
         self.guest_fault(fault, guest_pc)
+    }
+
+    /// As `abort::interpret`: what stands for an instruction in the cache is not enough this time.
+    fn interpret(&mut self, decoded: &Decoded, pc: u32) -> Next {
+        self.trapped = true;
+        self.save();
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let step = interp::execute(&mut self.cpu, &mut env, decoded, pc);
+        self.restore();
+        let result = match step {
+            Step::Next(effect) => self.apply(effect),
+            Step::Abort(abort) => Err(abort),
+            other => self.fail(&format!("interpreted {decoded}: {other:?}")),
+        };
+        match (self.advance(), result) {
+            (Event::Done, Ok(())) => {
+                self.left = self.left.saturating_sub(1);
+                Next::Guest(pc.wrapping_add(4))
+            }
+            (Event::Fault(fault), Err(found)) if abort(fault) == found => {
+                self.forgive(decoded);
+                self.compare(&self.machine.r.clone(), pc);
+                self.guest_fault(fault, pc)
+            }
+            (event, found) => self.fail(&format!("{decoded} at {pc:#x}: {found:x?}, expected {event:x?}")),
+        }
+    }
+
+    /// What is UNKNOWN behind an abort of a block transfer (B1.9.8) becomes what the reference has: registers of the list
+    /// that are not the base, and words that were to be stored by another order.
+    fn forgive(&mut self, decoded: &Decoded) {
+        let Op::MemMultiple(mem) = decoded.op else { return };
+        let bank = mem.user && !(mem.load && mem.regs & 0x8000 != 0);
+        for n in (0..15usize).filter(|&n| mem.load && mem.regs >> n & 1 != 0) {
+            let user = &mut self.cpu.page.bank[Bank::Usr as usize];
+            let Some(supervisor) = self.reference.supervisor else { return };
+            match n {
+                13 if bank => user.sp = supervisor.user[0],
+                14 if bank => user.lr = supervisor.user[1],
+                n if n != mem.rn.n() as usize => self.machine.r[n] = self.reference.r[n],
+                _ => {}
+            }
+        }
+        if mem.load || !bank || mem.rn.is_pc() {
+            return;
+        }
+        let base = self.reference.r[mem.rn.n() as usize];
+        for offset in (0..=64).flat_map(|n| [4 * n, 0u32.wrapping_sub(4 * n)]) {
+            let at = base.wrapping_add(offset) & !3;
+            if Memory::page(at).is_some() {
+                self.memory.set_word(at, self.reference_memory.word(at));
+            }
+        }
     }
 
     /// Puts the guest's registers right, as for an exception, and returns its PC.
@@ -920,6 +1524,7 @@ impl Lockstep {
         if !own {
             env.code_changes(fault.address);
             self.retry = place.first;
+            self.prepare();
             return Next::Cache(pc.0);
         }
         let guest_pc = self.undo(place);
@@ -942,8 +1547,9 @@ impl Lockstep {
             Step::Abort(found) => {
                 self.restore();
                 self.under_way = false;
-                match self.reference.step(&mut self.reference_memory) {
+                match self.advance() {
                     Event::Fault(expected) if abort(expected) == found => {
+                        self.forgive(&decoded);
                         self.compare(&self.machine.r.clone(), guest_pc);
                         self.guest_fault(expected, guest_pc)
                     }

@@ -48,6 +48,7 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         World::User => Resume::Guest(GuestVa(pc)),
     };
     match status(fsr) {
+        ALIGNMENT if world == World::Kernel && stands_for_another(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
         ALIGNMENT => deliver(vm, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
@@ -66,7 +67,7 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                     }
                     again
                 }
-                _ if world == World::Kernel && is_cache_probe(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
+                _ if world == World::Kernel && stands_for_another(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
                 Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
                 Fill::CodePageWrite(pa) => write_to_code(vm, host, world, pa, again),
                 Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
@@ -93,9 +94,14 @@ fn guest_instruction(vm: &Vm, pc: CachePc) -> Option<(u32, spica_isa::Decoded)> 
     Some((word, spica_isa::decode(word)))
 }
 
-/// Whether the load at `pc` stands for cache maintenance by address (see the translator's rules).
-fn is_cache_probe(vm: &Vm, pc: CachePc) -> bool {
-    guest_instruction(vm, pc).is_some_and(|(_, decoded)| matches!(decoded.op, Op::CoprocMove { load: false, .. }))
+/// Whether a fault of the access at `pc` need not be that of the guest's instruction: the access stands for cache
+/// maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in another order.
+fn stands_for_another(vm: &Vm, pc: CachePc) -> bool {
+    guest_instruction(vm, pc).is_some_and(|(_, decoded)| match decoded.op {
+        Op::CoprocMove { load, .. } => !load,
+        Op::MemMultiple(mem) => mem.user,
+        _ => false,
+    })
 }
 
 /// Interprets the guest's instruction that the word at `pc` belongs to, and goes on behind it.
@@ -107,6 +113,17 @@ fn interpret(vm: &mut Vm, host: &mut Host, pc: CachePc) -> Resume {
         Resume::Cache(_) | Resume::Back(_) => Resume::Guest(guest.wrapping_add(4)),
         other => other,
     }
+}
+
+/// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done with
+/// the kernel's rights; if not, or if it is no plain access to RAM, it is interpreted.
+pub fn unprivileged(vm: &mut Vm, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
+    let va = vm.context.cpu.page.target;
+    // Not across the end of a page.
+    if va & 0xfff <= 0xff0 && fill(vm, View::User, GuestVa(va), kind) == Fill::Mapped {
+        return Resume::Back(svc.wrapping_add(4));
+    }
+    interpret(vm, host, svc)
 }
 
 /// The guest takes the abort.

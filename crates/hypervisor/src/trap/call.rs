@@ -2,9 +2,10 @@
 
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::trap;
+use spica_mmu::AccessKind;
 use spica_vcpu::{Exception, psr};
 
-use super::{emulate, indirect};
+use super::{abort, emulate, indirect};
 use crate::host::Host;
 use crate::vm::counters::Class;
 use crate::vm::{Resume, Stop, Vm};
@@ -49,9 +50,11 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
             cpu.set_cpsr(spsr);
             Resume::Guest(GuestVa(target & if spsr & psr::T != 0 { !1 } else { !3 }))
         }
+        trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, host, svc, AccessKind::Read),
+        trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, host, svc, AccessKind::Write),
         trap::TLB_PAGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
         // The value was taken over before the trap got here: see `super::handle`.
-        trap::DACR => Resume::Cache(behind),
+        trap::DACR | trap::VFP => Resume::Cache(behind),
         trap::EMULATE => {
             let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
             emulate::instruction(vm, host, word, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))

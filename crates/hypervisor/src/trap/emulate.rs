@@ -107,8 +107,15 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
     let cpu = &mut vm.context.cpu;
     let parts = &mut vm.parts;
     match effect {
+        Effect::None | Effect::ThreadIdReadOnly(_) => {}
         // The real state follows at the next entry (`Vm::prepare`).
-        Effect::None | Effect::Mirror | Effect::Vfp | Effect::ThreadIdReadOnly(_) => parts.sides_known = false,
+        Effect::Mirror | Effect::Vectors => parts.sides_known = false,
+        Effect::Vfp => {
+            parts.sides_known = false;
+            if parts.translator.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0, &mut parts.code) {
+                parts.shadow.unprotect_all_code_pages();
+            }
+        }
         Effect::Regime => {
             vm.regime_changed().map_err(After::Stop)?;
             return Ok(Stay::No);

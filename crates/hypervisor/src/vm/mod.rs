@@ -25,11 +25,11 @@ use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, VcpuPage, psr};
 
-use crate::host::Host;
 use crate::arch::cache;
+use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
-use crate::world::{Context, World, mirror::Mirror, space};
+use crate::world::{Context, NO_ASID, World, mirror::Mirror, space};
 use code::CodePages;
 use counters::Counters;
 use ram::Ram;
@@ -255,7 +255,10 @@ impl Vm {
                 block
             }
         };
-        parts.code_regions[pc.0 as usize >> 29] |= 1 << (pc.0 >> 24 & 31);
+        if !parts.may_have_code(pc.0) {
+            parts.code_regions[pc.0 as usize >> 29] |= 1 << (pc.0 >> 24 & 31);
+            parts.shadow.watch(pc);
+        }
         if regime.mmu_on()
             && let Entry::Vacant(entry) = parts.code_megabytes.entry(pc.0 / MEGABYTE)
         {
@@ -344,6 +347,7 @@ impl Vm {
         if !parts.vfp[world as usize] {
             parts.mirror.disable_vfp();
         }
+        context.cpu.page.fpexc_real = if parts.mirror.vfp_on() { FPEXC_EN } else { 0 };
         let side = context.side(world);
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
         let side = *side;
@@ -364,6 +368,9 @@ impl Vm {
             && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
             && parts.vfp[0] == parts.vfp[1];
         parts.mirror.set_sctlr(sctlr);
+        context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
+        context.watched = parts.shadow.watched().as_ptr();
+        context.table_offset = parts.tables.va_offset();
         let vector = context.cpu.vector_base().wrapping_add(8);
         context.set_svc_vector(vector, &parts.translator.jump_cache);
     }
@@ -417,7 +424,12 @@ impl Vm {
             parts.translator.unlink_all(&mut parts.code);
         }
         parts.sides_known = false;
+        let created = parts.shadow.spaces_created();
         parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)?;
+        // A space that is known was looked at when it was new, and is looked at again at each interrupt.
+        if process_switch && parts.shadow.spaces_created() == created {
+            return Ok(());
+        }
         self.mapped_in_cache().map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
     }
 }
@@ -509,6 +521,7 @@ impl Parts {
     pub fn forget_code(&mut self) {
         self.volatile.clear();
         self.code_megabytes.clear();
+        self.translator.set_vfp(false, &mut self.code);
         self.translator.flush(&mut self.code);
         self.shadow.unprotect_all_code_pages();
     }

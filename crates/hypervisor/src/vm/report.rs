@@ -142,7 +142,7 @@ pub fn stats(vm: &Vm) {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 40] = [
+    let rows: [(&str, u64); 41] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -177,7 +177,8 @@ pub fn stats(vm: &Vm) {
         ("mmu.page-fills", m.page_fills),
         ("mmu.around-fills", m.around_fills),
         ("mmu.invalidate-all", m.invalidate_all),
-        ("mmu.invalidate-page", m.invalidate_page),
+        ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.context.tlb_pages)),
+        ("trap.fast.tlb-page", vm.context.tlb_pages.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),
         ("mmu.spaces-created", m.spaces_created),
         ("mmu.spaces-evicted", m.spaces_evicted),

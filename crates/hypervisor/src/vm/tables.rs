@@ -24,6 +24,11 @@ impl Tables {
         (self.pool.used_bytes(), self.pool.total_bytes())
     }
 
+    /// What makes the address of a table of its host PA.
+    pub fn va_offset(&self) -> u32 {
+        self.block.va().wrapping_sub(self.block.pa().0)
+    }
+
     fn start(&self, table: &Table) -> usize {
         (table.pa.0.wrapping_sub(self.block.pa().0) / 4) as usize
     }

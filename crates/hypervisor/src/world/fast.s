@@ -1,5 +1,5 @@
-@ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, and the system
-@ calls of guest user code.
+@ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance of
+@ single TLB entries, unprivileged accesses, and the system calls of guest user code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the long way, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads, the real
@@ -18,6 +18,7 @@
 .equ PAGE_BANK_SPSR, 140
 .equ BANK_SVC, PAGE_BANK + 8
 
+.equ HOLE_MIN, 0xf1000000           @ an immediate below the hole
 .equ PSR_MASKS, 0x1c0               @ A, I, F
 .equ PSR_T, 0x20
 .equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
@@ -98,12 +99,18 @@ kernel_supervisor_call:
     ldreq r1, [lr, #-4]
     bne long_way
     sub r1, r1, #0xef000000
-    cmp r1, #2                      @ trap::INDIRECT
-    beq indirect
-    cmp r1, #5                      @ trap::EXCEPTION_RETURN
-    beq exception_return
-    cmp r1, #4                      @ trap::DACR
-    beq domain_access
+    cmp r1, #9
+    addlo pc, pc, r1, lsl #2
+    b long_way
+    b long_way
+    b long_way
+    b indirect                      @ 2: trap::INDIRECT
+    b long_way
+    b domain_access                 @ 4: trap::DACR
+    b exception_return              @ 5: trap::EXCEPTION_RETURN
+    b forget_page                   @ 6: trap::TLB_PAGE
+    b unprivileged_load             @ 7: trap::UNPRIVILEGED_LOAD
+    b unprivileged_store            @ 8: trap::UNPRIVILEGED_STORE
 long_way:
     ldmia sp, {{r0-r7}}
     b kernel_call
@@ -163,9 +170,11 @@ exception_return:
     ldr r7, [r2, #PAGE_STALE]
     cmp r4, #MODE_SVC
     cmpeq r5, r6
-    cmpeq r7, #0
     tsteq r3, #PSR_MASKS
     bne long_way
+    cmp r7, #0
+    bne refresh
+3:
     add r6, r2, #BANK_SVC
     stmia r6, {{sp, lr}}^
     mov r4, #MODE_USR
@@ -187,6 +196,104 @@ exception_return:
     SWITCH CTX_USER
     ldmia sp, {{r0-r7}}
     movs pc, lr
+
+@ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing but one small page of the active space: see
+@ Shadow::watched. Whatever goes the long way from here may have been done in part; it is done again.
+.macro FORGET side
+    ldr r1, [sp, #\side]
+    bfc r1, #0, #14
+    add r1, r1, r7
+    ldr r1, [r1, r5, lsl #2]        @ the first-level entry
+    ands r3, r1, #3
+    beq 2f
+    cmp r3, #1                      @ a table
+    bne long_way
+    bfc r1, #0, #10
+    add r1, r1, r7
+    ldr r3, [r1, r6, lsl #2]!
+    cmp r3, #0
+    beq 2f
+    mov r3, #0
+    str r3, [r1]
+    mcr p15, 0, r1, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
+    dsb
+    ldr r3, [sp, #\side + 4]       @ the host's ASID
+    bfi r0, r3, #0, #12
+    mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
+    dsb
+    isb
+2:
+.endm
+
+forget_page:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, [sp, #CTX_TLB_ASID]
+    ldr r4, [sp, #CTX_WATCHED]
+    uxtb r3, r0
+    lsr r5, r0, #25
+    cmp r3, r1
+    bne long_way
+    ldr r4, [r4, r5, lsl #2]
+    lsr r5, r0, #20
+    and r6, r5, #31
+    lsr r4, r4, r6
+    tst r4, #1
+    bne long_way
+    ldr r7, [sp, #CTX_TABLE_OFFSET]
+    ubfx r6, r0, #12, #8
+    FORGET CTX_KERNEL
+    FORGET CTX_USER
+    COUNT CTX_TLB_PAGES
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access that
+@ follows is allowed as well. The domain is checked by that.
+.macro UNPRIVILEGED section_bit, page_bit
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r7, [sp, #CTX_TABLE_OFFSET]
+    ldr r1, [sp, #CTX_USER]
+    lsr r5, r0, #20
+    bfc r1, #0, #14
+    add r1, r1, r7
+    ldr r1, [r1, r5, lsl #2]
+    ubfx r3, r0, #0, #12
+    ubfx r6, r0, #12, #8
+    cmp r3, #0xff0                  @ not across the end of the page
+    cmpls r0, #HOLE_MIN             @ nor where the tables are not the guest's
+    bhi long_way
+    ands r3, r1, #3
+    beq long_way
+    cmp r3, #1
+    bne 1f
+    bfc r1, #0, #10
+    add r1, r1, r7
+    ldr r1, [r1, r6, lsl #2]
+    tst r1, #2
+    .if \page_bit
+    tstne r1, #\page_bit
+    .endif
+    b 2f
+1:  tst r1, #\section_bit
+2:  beq long_way
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+.endm
+
+unprivileged_load:
+    UNPRIVILEGED 2, 0
+unprivileged_store:
+    UNPRIVILEGED 0x400, 0x10
+
+@ User code runs from the real caches: what the guest has invalidated goes before it runs again.
+refresh:
+    mov r7, #0
+    dsb
+    mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
+    mcr p15, 0, r7, c7, c5, 6       @ BPIALL
+    dsb                             @ the ISB comes with the change of tables
+    str r7, [r2, #PAGE_STALE]
+    b 3b
 
 @ R3 = the new CPSR, R4 = the present mode, R6 = the new one.
 return_to_kernel:

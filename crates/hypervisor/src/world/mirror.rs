@@ -98,6 +98,11 @@ impl Mirror {
         true
     }
 
+    /// Whether VFP is on.
+    pub fn vfp_on(&self) -> bool {
+        self.vfp_on
+    }
+
     /// Turns VFP off; the registers stay in the core until the guest departs.
     pub fn disable_vfp(&mut self) {
         if self.vfp_on {

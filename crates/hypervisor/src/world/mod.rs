@@ -74,6 +74,14 @@ pub struct Side {
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// The guest's ASID, if its single pages can be forgotten in assembly; else a number that is none.
+    pub tlb_asid: u32,
+    /// [`spica_mmu::Shadow::watched`].
+    pub watched: *const u32,
+    /// What makes the address of a shadow table of its host PA.
+    pub table_offset: u32,
+    /// Pages forgotten in assembly.
+    pub tlb_pages: u32,
     jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
     pub leave: u32,
@@ -105,6 +113,12 @@ const fn before_cpu(offset: usize) -> isize {
 }
 
 const _: () = {
+    assert!(before_cpu(offset_of!(Context, tlb_asid)) == -104);
+    assert!(before_cpu(offset_of!(Context, watched)) == -100);
+    assert!(before_cpu(offset_of!(Context, table_offset)) == -96);
+    assert!(before_cpu(offset_of!(Context, tlb_pages)) == -92);
+    assert!(spica_dbt::trap::TLB_PAGE == 6);
+    assert!(spica_dbt::trap::UNPRIVILEGED_LOAD == 7 && spica_dbt::trap::UNPRIVILEGED_STORE == 8);
     assert!(before_cpu(offset_of!(Context, jump_cache)) == -88);
     assert!(before_cpu(offset_of!(Context, leave)) == -84);
     assert!(before_cpu(offset_of!(Context, jump_hits)) == -80);
@@ -138,6 +152,10 @@ impl Context {
     pub fn new(cpu: Vcpu, jump_cache: &JumpCache) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
+            tlb_asid: NO_ASID,
+            watched: core::ptr::null(),
+            table_offset: 0,
+            tlb_pages: 0,
             jump_cache: jump_cache.as_ptr(),
             leave: 0,
             jump_hits: 0,
@@ -204,6 +222,9 @@ impl Context {
         (trap, world)
     }
 }
+
+/// Not the ASID of any guest.
+pub const NO_ASID: u32 = 0x100;
 
 /// Added to a trap's number by the vectors of user code.
 const FROM_USER: u32 = 8;

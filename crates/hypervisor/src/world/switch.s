@@ -6,6 +6,10 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
+.equ CTX_TLB_ASID, -104
+.equ CTX_WATCHED, -100
+.equ CTX_TABLE_OFFSET, -96
+.equ CTX_TLB_PAGES, -92
 .equ CTX_JUMP_CACHE, -88
 .equ CTX_LEAVE, -84
 .equ CTX_HITS, -80

@@ -34,9 +34,15 @@ impl Random {
 /// Guest memory: words that were never written read as zero inside RAM, and there is nothing outside.
 #[derive(Default)]
 pub struct Memory {
-    pub words: HashMap<u32, u32>,
+    /// Those pages that were written to, by number.
+    pub pages: HashMap<u32, Vec<u32>>,
     pub ram: Vec<(u32, u32)>,
+    /// Runs of words cannot be had at once.
+    pub by_word_only: bool,
 }
+
+const PAGE_WORDS: usize = 1024;
+static EMPTY_PAGE: [u32; PAGE_WORDS] = [0; PAGE_WORDS];
 
 impl Memory {
     pub fn is_ram(&self, pa: u32) -> bool {
@@ -45,18 +51,27 @@ impl Memory {
 
     pub fn read(&self, pa: u32) -> Option<u32> {
         assert_eq!(pa % 4, 0, "misaligned descriptor");
-        self.is_ram(pa).then(|| self.words.get(&pa).copied().unwrap_or(0))
+        self.is_ram(pa).then(|| self.pages.get(&(pa >> 12)).map_or(0, |page| page[(pa as usize >> 2) % PAGE_WORDS]))
     }
 
     pub fn write(&mut self, pa: u32, value: u32) {
         assert!(self.is_ram(pa));
-        self.words.insert(pa, value);
+        let page = self.pages.entry(pa >> 12).or_insert_with(|| vec![0; PAGE_WORDS]);
+        page[(pa as usize >> 2) % PAGE_WORDS] = value;
     }
 }
 
 impl spica_mmu::GuestMemory for Memory {
     fn read_word(&self, pa: spica_addr::GuestPa) -> Option<u32> {
         self.read(pa.0)
+    }
+
+    fn words(&self, pa: spica_addr::GuestPa, count: usize) -> Option<&[u32]> {
+        let first = (pa.0 as usize >> 2) % PAGE_WORDS;
+        if self.by_word_only || !self.is_ram(pa.0) {
+            return None;
+        }
+        self.pages.get(&(pa.0 >> 12)).map_or(&EMPTY_PAGE[..], |page| &page[..]).get(first..first + count)
     }
 }
 

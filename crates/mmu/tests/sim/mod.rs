@@ -38,6 +38,26 @@ impl Tables {
     }
 }
 
+impl Tables {
+    /// Removes the small page at `va` under `root`, as a trap handler does that knows nothing of who made it: see
+    /// `Shadow::watched`. `false` where something else is mapped.
+    pub fn forget_page(&mut self, root: Root, va: u32, tlb: &mut Tlb) -> bool {
+        let l1 = self.walk_read(root.ttbr0.0 | va >> 20 << 2);
+        match l1 & 3 {
+            0 => true,
+            1 => {
+                let at = l1 & !0x3ff | (va >> 12 & 0xff) << 2;
+                if self.walk_read(at) != 0 {
+                    self.words.insert(at, 0);
+                    tlb.flush_page(va & !0xfff, root.asid);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl TableMemory for Tables {
     fn alloc(&mut self, bytes: usize) -> Option<Table> {
         let table = self.pool.alloc(bytes)?;

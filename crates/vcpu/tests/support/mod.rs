@@ -152,8 +152,7 @@ pub fn snapshot(cpu: &Vcpu) -> (Vec<u32>, String) {
     let page = &cpu.page;
     let mut words = cpu.regs.to_vec();
     words.extend([cpu.cpsr(), page.spsr, page.tpidrprw, page.tpidruro]);
-    words.extend(page.bank_sp);
-    words.extend(page.bank_lr);
+    words.extend(page.bank.iter().flat_map(|bank| [bank.sp, bank.lr]));
     words.extend(page.bank_spsr);
     words.extend(page.bank_r8_r12);
     (words, format!("{:?}", cpu.cp15))
@@ -246,8 +245,8 @@ impl Registers {
         ];
         for (other, bank) in banks {
             if Self::column(other, 13) != Self::column(mode, 13) {
-                assert_eq!(cpu.page.bank_sp[bank as usize], self.get(other, 13), "SP of {other:#x} after {what}");
-                assert_eq!(cpu.page.bank_lr[bank as usize], self.get(other, 14), "LR of {other:#x} after {what}");
+                assert_eq!(cpu.page.bank[bank as usize].sp, self.get(other, 13), "SP of {other:#x} after {what}");
+                assert_eq!(cpu.page.bank[bank as usize].lr, self.get(other, 14), "LR of {other:#x} after {what}");
                 if other != USR {
                     assert_eq!(
                         cpu.page.bank_spsr[bank as usize],

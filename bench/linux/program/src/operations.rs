@@ -1,0 +1,241 @@
+//! Kernel operations, defined as lmbench defines them (`lat_syscall`, `lat_sig`, `lat_pipe`, `lat_unix`, `lat_select`,
+//! `lat_proc`, `lat_pagefault`, `lat_mmap`), without its code.
+//!
+//! Each is repeated in a loop, twice as often as before until the loop takes long enough; the last loop counts. The
+//! loop's own two or three instructions are not taken off.
+
+use core::ffi::CStr;
+
+use crate::linux::{
+    call, exec, exit, fork, ignore, map, now, number, open, open_file, pipe, protection, read, redirect, signal,
+    simple, skip_faults, socket_pair, unmap, wait, write,
+};
+use crate::{Arguments, output, usage};
+
+/// The file that is looked at, opened and mapped.
+const FILE: &CStr = c"/tmp/bench-file";
+/// How much of it is mapped, in bytes, as for lmbench.
+const FILE_SIZE: u32 = 4 << 20;
+const PAGE: u32 = 4096;
+/// The least microseconds for a loop, unless the arguments say otherwise.
+const ENOUGH: u64 = 50_000;
+
+/// An operation: does it this many times.
+type Operation = fn(u32) -> Time;
+
+/// How long something took, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Time {
+    /// All that was measured.
+    spent: u64,
+    /// What of it does not count.
+    overhead: u64,
+}
+
+/// Every operation, by its name in `spica bench`.
+const OPERATIONS: &[(&str, Operation)] = &[
+    ("null", |n| repeat(n, || _ = simple(number::GETPPID, 0, 0, 0))),
+    ("read", |n| with_file(c"/dev/zero", open::READ, |f| repeat(n, || assert_eq!(read(f, &mut [0]), 1)))),
+    ("write", |n| with_file(c"/dev/null", open::WRITE, |f| repeat(n, || assert_eq!(write(f, &[0]), 1)))),
+    ("stat", |n| repeat(n, || status(number::STAT64, FILE.as_ptr() as u32))),
+    ("fstat", |n| with_file(FILE, open::READ, |f| repeat(n, || status(number::FSTAT64, f)))),
+    ("open-close", |n| repeat(n, || with_file(FILE, open::READ, |_| ()))),
+    ("signal-install", |n| repeat(n, || ignore(signal::USR1))),
+    ("signal-catch", catch),
+    ("protection-fault", fault),
+    ("pipe", |n| there_and_back(n, Some(pipe()), pipe())),
+    ("unix", |n| there_and_back(n, None, socket_pair())),
+    ("select-10", |n| select(n, 10)),
+    ("select-100", |n| select(n, 100)),
+    ("fork-exit", |n| repeat(n, || child(|| exit(0)))),
+    ("fork-exec", |n| {
+        repeat(n, || child(|| become_program(c"/proc/self/exe", &[c"stopwatch", c"operation", c"nothing"])))
+    }),
+    ("fork-shell", |n| repeat(n, || child(|| become_program(c"/bin/sh", &[c"sh", c"-c", c"true"])))),
+    ("page-fault", page_faults),
+    ("mmap", mmap),
+];
+
+/// Times the operation that the arguments name, and prints the nanoseconds of one.
+pub fn run(arguments: &Arguments) -> ! {
+    let name = arguments.get(2).map_or(&b""[..], CStr::to_bytes);
+    if name == b"nothing" {
+        exit(0);
+    }
+    let Some((_, operation)) = OPERATIONS.iter().find(|(n, _)| n.as_bytes() == name) else {
+        usage("stopwatch operation NAME [ENOUGH]; no such operation");
+    };
+    let number = |text: &CStr| text.to_str().ok().and_then(|t| t.parse().ok());
+    let enough: u64 = arguments.get(3).and_then(number).unwrap_or(ENOUGH) * 1000;
+    let mut count = 1u32;
+    let time = loop {
+        let time = operation(count);
+        if time.spent >= enough || count >= 1 << 30 {
+            break time.spent.saturating_sub(time.overhead);
+        }
+        count *= 2;
+    };
+    // In tenths, since there is no floating point here.
+    let tenths = time * 10 / u64::from(count);
+    output::line(1, format_args!("{}.{}", tenths / 10, tenths % 10));
+    exit(0);
+}
+
+/// Does it `count` times; gives the nanoseconds.
+#[inline(always)]
+fn repeat(count: u32, mut once: impl FnMut()) -> Time {
+    let start = now();
+    for _ in 0..count {
+        once();
+    }
+    Time { spent: now() - start, overhead: 0 }
+}
+
+/// Opens a file, uses it, and closes it.
+#[inline(always)]
+fn with_file<T>(path: &CStr, flags: u32, work: impl FnOnce(u32) -> T) -> T {
+    let file = open_file(path, flags);
+    let result = work(file);
+    simple(number::CLOSE, file, 0, 0);
+    result
+}
+
+/// `stat` or `fstat`.
+fn status(number: u32, what: u32) {
+    let mut status = [0u64; 16]; // More than the kernel's 104 bytes.
+    assert_eq!(simple(number, what, (&raw mut status) as u32, 0), 0, "stat");
+}
+
+/// A signal sent to oneself and caught, less the system call that sends it.
+fn catch(count: u32) -> Time {
+    ignore(signal::USR1);
+    let me = simple(number::GETPID, 0, 0, 0) as u32;
+    let send = |signal| repeat(count, || _ = simple(number::KILL, me, signal, 0));
+    let sent = send(0);
+    Time { overhead: sent.spent, ..send(signal::USR1) }
+}
+
+/// A store to memory that may only be read, and the signal for it caught; less what a caught signal costs.
+fn fault(count: u32) -> Time {
+    let caught = catch(count);
+    let overhead = caught.spent.saturating_sub(caught.overhead);
+    skip_faults();
+    let page = with_file(FILE, open::READ, |file| map(file, PAGE, protection::READ));
+    let time = repeat(count, || {
+        // SAFETY: the store faults, and the handler goes on behind it.
+        unsafe { core::arch::asm!(".arm", "str {0}, [{0}]", in(reg) page, options(nostack)) }
+    });
+    unmap(page, PAGE);
+    Time { overhead, ..time }
+}
+
+/// A byte to another process and back: over two pipes, or without the first over a pair of sockets.
+fn there_and_back(count: u32, first: Option<[u32; 2]>, second: [u32; 2]) -> Time {
+    // (reads, writes) of the parent and of the child.
+    let (parent, other) = match first {
+        Some(first) => ((first[0], second[1]), (second[0], first[1])),
+        None => ((second[0], second[0]), (second[1], second[1])),
+    };
+    let mut byte = [0u8];
+    let process = fork();
+    if process == 0 {
+        // Only the parent may hold the end whose closing ends this loop.
+        simple(number::CLOSE, parent.1, 0, 0);
+        while read(other.0, &mut byte) == 1 {
+            write(other.1, &byte);
+        }
+        exit(0);
+    }
+    let time = repeat(count, || {
+        assert_eq!(write(parent.1, &[0]), 1, "write");
+        assert_eq!(read(parent.0, &mut byte), 1, "read");
+    });
+    for file in first.iter().flatten().chain(&second) {
+        simple(number::CLOSE, *file, 0, 0);
+    }
+    assert_eq!(wait(process), 0, "the other process");
+    time
+}
+
+/// Asks which of `files` descriptors, all of one ordinary file, can be written; all can.
+fn select(count: u32, files: u32) -> Time {
+    let file = open_file(FILE, open::READ);
+    let mut set = [0u32; 32];
+    // From here on, descriptors are free. As for lmbench, the highest number asked for is that of the descriptors.
+    for copy in file + 1..=file + files {
+        assert!(simple(number::DUP2, file, copy, 0) >= 0, "dup2");
+        set[copy as usize / 32] |= 1 << (copy % 32);
+    }
+    let time = repeat(count, || {
+        let (mut wanted, mut timeout) = (set, [0u32; 2]);
+        // SAFETY: the kernel changes the set and the time, which are not used again.
+        let ready = unsafe {
+            let (set, time) = ((&raw mut wanted) as u32, (&raw mut timeout) as u32);
+            call(number::SELECT, [files, 0, set, 0, time, 0])
+        };
+        assert!(ready > 0, "select");
+    });
+    for copy in file..=file + files {
+        simple(number::CLOSE, copy, 0, 0);
+    }
+    time
+}
+
+/// Forks, lets the child do its work, and waits for it.
+fn child(work: impl FnOnce()) {
+    let process = fork();
+    if process == 0 {
+        work();
+        exit(1);
+    }
+    assert_eq!(wait(process), 0, "the child");
+}
+
+/// Becomes another program, without output and environment.
+fn become_program(program: &CStr, arguments: &[&CStr]) {
+    let mut list = [core::ptr::null(); 8];
+    for (slot, argument) in list.iter_mut().zip(arguments) {
+        *slot = argument.as_ptr().cast::<u8>();
+    }
+    redirect(open_file(c"/dev/null", open::WRITE), 1);
+    exec(program, list.as_ptr(), [core::ptr::null()].as_ptr());
+}
+
+/// Touches each page of a mapped file; the time is that of one page, its share in unmapping it included. `count` is
+/// rounded up to whole files.
+fn page_faults(count: u32) -> Time {
+    let pages = FILE_SIZE / PAGE;
+    let rounds = count.div_ceil(pages);
+    let file = open_file(FILE, open::READ);
+    let map_and_touch = |touched: u32| {
+        let mut at = 0;
+        repeat(rounds, || {
+            let memory = map(file, FILE_SIZE, protection::READ);
+            for _ in 0..touched {
+                // A step that is prime to the number of pages, since the kernel looks ahead of who reads in order.
+                at = (at + 619) % pages;
+                // SAFETY: within the mapped file.
+                unsafe { memory.add((at * PAGE) as usize).read_volatile() };
+            }
+            unmap(memory, FILE_SIZE);
+        })
+    };
+    let (with, without) = (map_and_touch(pages), map_and_touch(0));
+    simple(number::CLOSE, file, 0, 0);
+    let share = |time: Time| time.spent * u64::from(count) / u64::from(rounds * pages);
+    Time { spent: share(with), overhead: share(without) }
+}
+
+/// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.
+fn mmap(count: u32) -> Time {
+    with_file(FILE, open::READ_WRITE, |file| {
+        repeat(count, || {
+            let memory = map(file, FILE_SIZE, protection::READ | protection::WRITE);
+            for at in (0..FILE_SIZE / 10).step_by(16 << 10) {
+                // SAFETY: within the mapped file.
+                unsafe { memory.add(at as usize).write_volatile(0) };
+            }
+            unmap(memory, FILE_SIZE);
+        })
+    })
+}

@@ -1,0 +1,235 @@
+# Runs the workloads of /bench/order in the guest, one after the other, and prints what came of each: lines that begin with
+# "@bench", see crates/cli/src/bench/workloads/reading.rs. Started by the guest's init, in busybox's shell.
+#
+# /bench/parameters has the fixed parameters, /bench/expected what is known of outputs beforehand.
+
+. /bench/parameters
+export ENOUGH LOOP_O TIMING_O
+
+say() {
+    echo "@bench $name $*"
+}
+
+# --- Kernel operations ---------------------------------------------------------------------------------------------
+
+lmbench=/var/tmp/lmbench
+file=/tmp/bench-file
+
+# kernel PROGRAM ARGUMENT...: a program of lmbench, or in its absence the operation of this name in the stopwatch.
+kernel() {
+    if [ -x "$lmbench/$1" ]; then
+        program=$lmbench/$1
+        shift
+        # shellcheck disable=SC2086,SC2046 # The options are words; the lines of the output become one.
+        say lmbench $("$program" $LMBENCH_OPTIONS "$@" 2>&1)
+    else
+        time=$(stopwatch operation "$name" "$ENOUGH" 2>/tmp/error)
+        if [ -n "$time" ]; then say ns "$time"; else say missing "$(cat /tmp/error)"; fi
+    fi
+}
+
+# --- Applications --------------------------------------------------------------------------------------------------
+
+# application INPUT OUTPUT PROGRAM ARGUMENT...: one run from start to end, timed. The output is checked: what `check` makes
+# of it (as it is, if that is empty) against what is expected, and its digest is printed for others to compare. With
+# `check=status`, nothing but the exit status counts.
+application() {
+    input=$1
+    output=$2
+    shift 2
+    # shellcheck disable=SC2046 # Two words: nanoseconds and exit status.
+    set -- $(stopwatch run -i "$input" -o "$output" "$@" 2>/tmp/error)
+    if [ $# != 2 ]; then
+        say missing "the stopwatch failed: $(tail -n 1 /tmp/error)"
+        return
+    fi
+    if [ "$2" != 0 ]; then
+        say missing "exit status $2: $(tail -n 1 /tmp/error)"
+        return
+    fi
+    checked=$output
+    if [ "$check" = status ]; then
+        say ns "$1"
+        return
+    elif [ -n "$check" ]; then
+        checked=/tmp/checked
+        $check "$output" >$checked 2>/tmp/error
+    fi
+    digest=$(sha256sum <$checked)
+    digest=${digest%% *}
+    expected=$(sed -n "s/^$name //p" /bench/expected)
+    case $expected in
+    "" | "sha256 $digest" | "bytes $(wc -c <$checked)") ;;
+    *)
+        say missing "wrong output: $(wc -c <$checked) bytes, sha256 $digest; expected $expected"
+        return
+        ;;
+    esac
+    say sha256 "$digest"
+    say ns "$1"
+}
+
+bin=/bench/usr/bin
+null=/dev/null
+
+# What an application works on that another one makes: made without being timed if that one did not run.
+made() { # made FILE INPUT PROGRAM ARGUMENT...
+    target=$1
+    input=$2
+    shift 2
+    [ -s "$target" ] || "$@" <"$input" >"$target" 2>/tmp/error
+}
+
+dictionary() {
+    echo "$bin/buildhash -s /bench/american.mwl /bench/english.aff /tmp/american.hash"
+}
+
+dictionary_file() {
+    cat /tmp/american.hash
+}
+
+sorted() {
+    sort -u "$1"
+}
+
+# Answers of the server, once it has been talked to.
+redis_state() {
+    for question in "get counter:__rand_int__" "llen mylist" "strlen key:__rand_int__"; do
+        # shellcheck disable=SC2086 # Words.
+        $bin/redis-cli -s /tmp/redis.sock $question
+    done
+}
+
+redis() {
+    $bin/redis-server --port 0 --unixsocket /tmp/redis.sock --save "" --appendonly no --dir /tmp >/tmp/redis.log 2>&1 &
+    server=$!
+    tries=0
+    while [ ! -S /tmp/redis.sock ] && [ $tries -lt 200 ]; do
+        usleep 50000
+        tries=$((tries + 1))
+    done
+    check=redis_state
+    application $null /tmp/redis.out $bin/redis-benchmark -s /tmp/redis.sock -q -c 5 -n "$REDIS_REQUESTS" \
+        -t set,get,incr,lpush
+    kill $server
+    wait $server
+}
+
+# stress STRESSOR OPERATIONS [OPTION]...: one stressor of stress-ng that ends by itself after that many operations.
+stress() {
+    stressor=$1
+    operations=$2
+    shift 2
+    check=status # It checks its own work.
+    application $null /tmp/stress.out $bin/stress-ng --temp-path /tmp --seed 1 --verify --quiet \
+        "--$stressor" 1 "--$stressor-ops" "$operations" "$@"
+}
+
+hackbench() {
+    check=status # Its output is how long it took.
+    application $null /tmp/hackbench.out $bin/hackbench -g 1 -f 10 -l 20 "$@"
+}
+
+# --- All of them ---------------------------------------------------------------------------------------------------
+
+workload() {
+    check=
+    case $name in
+    null) kernel lat_syscall null ;;
+    read) kernel lat_syscall read ;;
+    write) kernel lat_syscall write ;;
+    stat) kernel lat_syscall stat $file ;;
+    fstat) kernel lat_syscall fstat $file ;;
+    open-close) kernel lat_syscall open $file ;;
+    signal-install) kernel lat_sig install ;;
+    signal-catch) kernel lat_sig catch ;;
+    protection-fault) kernel lat_sig prot $file ;;
+    pipe) kernel lat_pipe ;;
+    unix) kernel lat_unix ;;
+    context-2) kernel lat_ctx -s 0 2 ;;
+    context-8) kernel lat_ctx -s 0 8 ;;
+    context-16) kernel lat_ctx -s 0 16 ;;
+    select-10) kernel lat_select -n 10 file ;;
+    select-100) kernel lat_select -n 100 file ;;
+    select-tcp-100) kernel lat_select -n 100 tcp ;;
+    fork-exit) kernel lat_proc fork ;;
+    fork-exec) kernel lat_proc exec ;;
+    fork-shell) kernel lat_proc shell ;;
+    page-fault) kernel lat_pagefault $file ;;
+    mmap) kernel lat_mmap 4m $file ;;
+    lame) application /bench/tone.wav /tmp/tone.mp3 $bin/lame --quiet -m m -b 96 - - ;;
+    madplay)
+        made /tmp/tone.mp3 /bench/tone.wav $bin/lame --quiet -m m -b 96 - -
+        application $null /tmp/tone.raw $bin/madplay -Q -o raw:- /tmp/tone.mp3
+        ;;
+    toast) application /bench/speech.raw /tmp/speech.gsm $bin/toast -l ;;
+    untoast)
+        made /tmp/speech.gsm /bench/speech.raw $bin/toast -l
+        application /tmp/speech.gsm /tmp/speech.raw $bin/toast -d -l
+        ;;
+    cjpeg) application /bench/picture.ppm /tmp/picture.jpg $bin/cjpeg -quality 75 ;;
+    djpeg)
+        made /tmp/picture.jpg /bench/picture.ppm $bin/cjpeg -quality 75
+        application /tmp/picture.jpg /tmp/picture.ppm $bin/djpeg -pnm
+        ;;
+    ispell-build)
+        check=dictionary_file
+        # shellcheck disable=SC2046 # Words.
+        application $null /tmp/buildhash.out $(dictionary)
+        ;;
+    ispell)
+        [ -s /tmp/american.hash ] || $(dictionary) >/tmp/error 2>&1
+        check=sorted
+        application /bench/text /tmp/misspelt $bin/ispell -l -d /tmp/american.hash
+        ;;
+    gzip)
+        check="gunzip -c"
+        application /bench/data /tmp/data.gz /bench/bin/gzip -n -c
+        ;;
+    gunzip)
+        made /tmp/data.gz /bench/data /bench/bin/gzip -n -c
+        application /tmp/data.gz /tmp/data /bench/bin/gzip -d -c
+        ;;
+    bzip2)
+        check="bunzip2 -c"
+        application /bench/data /tmp/data.bz2 /bench/bin/bzip2 -c
+        ;;
+    bunzip2)
+        made /tmp/data.bz2 /bench/data /bench/bin/bzip2 -c
+        application /tmp/data.bz2 /tmp/data /bench/bin/bzip2 -d -c
+        ;;
+    xz)
+        check="unxz -c"
+        application /bench/data /tmp/data.xz $bin/xz -1 -c
+        ;;
+    unxz)
+        made /tmp/data.xz /bench/data $bin/xz -1 -c
+        application /tmp/data.xz /tmp/data $bin/xz -d -c
+        ;;
+    sqlite) application /bench/queries.sql /tmp/answers $bin/sqlite3 -batch /tmp/data.sqlite ;;
+    redis) redis ;;
+    hackbench-pipe) hackbench --pipe ;;
+    hackbench-socket) hackbench ;;
+    stress-matrix) stress matrix 20 --matrix-method prod --matrix-size 64 ;;
+    stress-sort) stress qsort 2 --qsort-size 16384 ;;
+    stress-memory) stress vm 2000 --vm-bytes 1m --vm-method incdec ;;
+    stress-fork) stress fork 100 ;;
+    stress-switch) stress switch 1000 ;;
+    stress-signal) stress sigsegv 1000 ;;
+    *) say missing "the guest's script does not know it" ;;
+    esac
+}
+
+PATH=$PATH:/bench/bin
+cd /tmp || exit 1
+ifconfig lo 127.0.0.1 up
+dd if=/dev/zero of=$file bs=1M count=4 2>/dev/null
+# The kernel makes its random numbers ready when they are first asked for, which takes a second. No workload shall pay it.
+head -c 1 /dev/random >/dev/null
+
+while read -r name; do
+    say begin
+    # What it reads must not be the list.
+    workload </dev/null
+done </bench/order
+echo "@bench done"

@@ -1,0 +1,376 @@
+//! `spica bench`: how many instructions the same work takes with Spica and without.
+//!
+//! Each workload runs on the bare board and as Spica's guest, on the same emulated board, with the same kernel and the same
+//! initial RAM disk, under QEMU's `-icount`: there, time is the count of executed instructions, so what a workload measures
+//! with its own clock is instructions, and equal runs give equal figures to the digit, however busy this machine is.
+//!
+//! The way of a run: [`plan`] says which boots are needed for what is wanted ([`configurations`], boards, workloads); boots
+//! run on as many threads as processors, each measured by [`boot`], [`machine`] or [`linux`]; what they come to is
+//! [`record`]ed, and the result file written, after each. What became of the figures then is the business of the crate
+//! `spica-bench`: comparison, cost model, report.
+
+pub mod boot;
+pub mod configurations;
+mod debugger;
+pub mod glob;
+pub mod linux;
+pub mod machine;
+pub mod marker;
+pub mod plan;
+pub mod record;
+mod session;
+pub mod software;
+pub mod stats;
+pub mod traps;
+mod watch;
+pub mod workloads;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use spica_bench::compare::compare;
+use spica_bench::report;
+use spica_bench::results::{Group, Results, Status};
+
+use crate::board::Board;
+use crate::error::{Error, Result};
+use crate::prepare::Request;
+use crate::project::{Project, create_dir, read_text, write};
+use configurations::{CONFIGURATIONS, Configuration, NATIVE};
+use plan::Item;
+use workloads::Prepared;
+
+/// The status of `spica bench` when something could not be measured, or when a comparison found something worse.
+pub const INCOMPLETE: u8 = 1;
+
+/// QEMU's `-icount shift`: an instruction takes 2^shift nanoseconds of guest time.
+const ICOUNT_SHIFT: u8 = 1;
+
+/// The memory of a Linux guest, and of the same Linux without Spica.
+const MEMORY: &str = "256M";
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Boards by name; none means all.
+    pub boards: Vec<String>,
+    /// Configurations by name; none means the default one.
+    pub configurations: Vec<String>,
+    /// Workloads by pattern; none means all.
+    pub workloads: Vec<String>,
+    /// Only the quick subset.
+    pub quick: bool,
+    /// Count traps by class, too.
+    pub traps: bool,
+    /// Where to write results; `None` means `build/bench`.
+    pub output: Option<PathBuf>,
+    /// The result file of a run to go on with.
+    pub resume: Option<PathBuf>,
+    /// How many boards run at the same time; `None` means as many as there are processors.
+    pub jobs: Option<usize>,
+    /// How long a guest may print nothing.
+    pub stall: Duration,
+    /// Show what is done.
+    pub verbose: bool,
+}
+
+/// With or without Spica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The bare board.
+    Native,
+    /// Spica in a configuration.
+    Spica(&'static Configuration),
+}
+
+impl Side {
+    /// For people, and for the names of files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => NATIVE,
+            Self::Spica(configuration) => configuration.name,
+        }
+    }
+}
+
+/// What all boots of a run have in common.
+struct Context<'a> {
+    project: &'a Project,
+    /// The workloads that run in Linux, ready.
+    suites: BTreeMap<Group, Prepared>,
+    baselines: traps::Baselines,
+    /// Where consoles are kept.
+    logs: PathBuf,
+    stall: Duration,
+    verbose: bool,
+}
+
+impl Context<'_> {
+    /// The file for a boot's console.
+    fn log(&self, board: &Board, side: Side, what: &str) -> Result<PathBuf> {
+        create_dir(&self.logs)?;
+        Ok(self.logs.join(format!("{}-{}-{what}.log", board.name, side.name())))
+    }
+}
+
+/// Where a boot's results go.
+struct Said<'a> {
+    /// Called with a workload's instructions, or why there are none.
+    found: &'a mut dyn FnMut(&str, std::result::Result<f64, String>),
+    /// The SHA-256 of workloads' outputs.
+    digests: &'a mut BTreeMap<String, String>,
+    /// The lines of Spica.
+    spica: &'a mut Vec<String>,
+}
+
+/// The instructions that are executed in so many nanoseconds of guest time.
+fn instructions(ns: f64) -> f64 {
+    ns / f64::from(1u32 << ICOUNT_SHIFT)
+}
+
+/// What is common to all boots of a board.
+fn request(board: &'static Board, side: Side) -> Request {
+    let words = match side {
+        Side::Native => String::new(),
+        Side::Spica(configuration) => format!("{} spica.stats", configuration.words).trim().to_string(),
+    };
+    Request {
+        native: side == Side::Native,
+        append: "quiet".into(),
+        memory: Some(MEMORY.into()),
+        icount: true,
+        spica_append: words,
+        ..Request::new(board)
+    }
+}
+
+/// All workloads, in the order of the report.
+fn items(project: &Project) -> Result<Vec<Item>> {
+    let mut items = linux::items();
+    items.extend(machine::items(project)?);
+    items.extend(boot::items());
+    items.sort_by_key(|i| Group::ALL.iter().position(|g| *g == i.group));
+    Ok(items)
+}
+
+/// Measures. Gives the exit status.
+///
+/// # Errors
+/// If the command line asks for what does not exist, or nothing can be measured at all. A guest that dies is not an error:
+/// it is said, and stands in the results.
+pub fn run(project: &Project, options: &Options) -> Result<u8> {
+    // Mistakes first, before anything is fetched or built.
+    let boards = plan::select_boards(&options.boards)?;
+    let (configurations, native_only) = configurations::select(&options.configurations)?;
+    if options.jobs == Some(0) {
+        return Err(Error::usage("--jobs 0 runs nothing; expected a number such as 2"));
+    }
+    let old = options.resume.as_deref().map(load).transpose()?;
+    let items = items(project)?;
+    let chosen = plan::select_items(&items, &options.workloads, options.quick)?;
+    let all = (boards, configurations, chosen);
+    let (boards, configurations, mut chosen) = match &old {
+        Some(old) => session::resumed(old, options, all),
+        None => all,
+    };
+
+    let mut suites = BTreeMap::new();
+    for group in [Group::Kernel, Group::Application] {
+        if chosen.iter().any(|i| i.group == group) {
+            suites.insert(group, linux::prepare(project, group, &chosen)?);
+        }
+    }
+    for item in &mut chosen {
+        if let Some(source) = suites.get(&item.group).and_then(|s| s.sources.get(item.name.as_str())) {
+            item.source.clone_from(source);
+        }
+    }
+    for warning in suites.values().flat_map(|s| &s.warnings) {
+        eprintln!("spica: warning: {warning}");
+    }
+    let run = software::describe(project, &suites, &boards, native_only)?;
+    let (file, mut results) = match (old, &options.resume) {
+        (Some(mut results), Some(file)) => {
+            let same = results.merge(Results::new(run, Vec::new()));
+            same.map_err(|e| Error::failed(format!("cannot go on with {}: {e}; start a new run", file.display())))?;
+            (file.clone(), results)
+        }
+        _ => {
+            let dir = options.output.clone().unwrap_or_else(|| project.build("bench"));
+            (dir.join(software::file_name(&run)), Results::new(run, Vec::new()))
+        }
+    };
+    plan::note(&mut results, &boards, &configurations, &chosen);
+    // What cannot be run at all is said, and not tried.
+    let mut possible = chosen.clone();
+    for (group, suite) in &suites {
+        for (name, why) in &suite.missing {
+            record::impossible(&mut results, &boards, &configurations, &chosen, *group, name, why);
+            possible.retain(|i| (i.group, i.name.as_str()) != (*group, name));
+        }
+    }
+    save(&results, &file)?;
+
+    let context = Context {
+        project,
+        suites,
+        baselines: traps::Baselines::default(),
+        logs: file.with_extension("logs"),
+        stall: options.stall,
+        verbose: options.verbose,
+    };
+    let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let jobs = plan::jobs(&results, &boards, &configurations, &possible, native_only);
+    eprintln!("spica: {} boots of a board to measure; results go to {}", jobs.len(), file.display());
+    session::measure(&context, jobs, workers, &mut |job, outcome| {
+        record::record(&mut results, job, outcome, &configurations);
+        save(&results, &file)
+    })?;
+    let mut uncounted = 0;
+    if options.traps && !native_only {
+        // A boot for each workload: only once it is known which ones can be measured at all.
+        let jobs = plan::trap_jobs(&results, &boards, &configurations, &possible);
+        eprintln!("spica: {} boots of a board to count traps", jobs.len());
+        session::measure(&context, jobs, workers, &mut |job, outcome| {
+            uncounted += usize::from(outcome.events.is_none());
+            record::record(&mut results, job, outcome, &configurations);
+            save(&results, &file)
+        })?;
+    }
+    write_reports(&results, &file)?;
+    print!("{}", summary(&results, &boards, &configurations, &chosen, native_only));
+    println!("{}", file.display());
+    let complete = complete(&results, &boards, &configurations, &chosen, native_only) && uncounted == 0;
+    Ok(if complete { 0 } else { INCOMPLETE })
+}
+
+/// Whether all that was wanted and can be measured was measured.
+fn complete(
+    results: &Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+    native_only: bool,
+) -> bool {
+    let settled = |board: &Board, configuration: &Configuration, item: &Item| {
+        let key = plan::key(board, configuration.name, item);
+        plan::is_settled(results, &key) || native_only && results.get(&key).is_some_and(|m| m.native().is_some())
+    };
+    boards.iter().all(|b| configurations.iter().all(|c| items.iter().all(|i| settled(b, c, i))))
+}
+
+/// The figures that were wanted, a line each.
+fn summary(
+    results: &Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+    native_only: bool,
+) -> String {
+    let mut text = String::new();
+    for board in boards {
+        for configuration in configurations {
+            for item in items {
+                let Some(measurement) = results.get(&plan::key(board, configuration.name, item)) else { continue };
+                let side = if native_only { NATIVE } else { configuration.name };
+                let _ = write!(text, "{:<12} {side:<14} {:<12} {:<26} ", board.name, item.group.name(), item.name);
+                let _ = match &measurement.status {
+                    Status::Measured(f) => {
+                        writeln!(text, "{:>14} {:>14} {:>8.3}", figure(f.native), figure(f.virtualised), f.ratio())
+                    }
+                    Status::Missing { native: Some(native), .. } if native_only => {
+                        writeln!(text, "{:>14}", figure(*native))
+                    }
+                    Status::Missing { reason, .. } => writeln!(text, "missing: {}", first_line(reason)),
+                    Status::NotImplemented { reason } => writeln!(text, "not implemented: {reason}"),
+                };
+            }
+        }
+    }
+    text
+}
+
+/// Instructions, for people: with as many decimals as there is anything behind the point.
+fn figure(instructions: f64) -> String {
+    if instructions.fract() == 0.0 { format!("{instructions}") } else { format!("{instructions:.2}") }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Prints what can be measured.
+///
+/// # Errors
+/// If the workloads cannot be made ready.
+pub fn list(project: &Project) -> Result<()> {
+    let mut text = String::from("Boards:\n");
+    for board in plan::boards() {
+        let _ = writeln!(text, "  {:<20} {}", board.name, board.cpu);
+    }
+    text.push_str("\nConfigurations, all = every one:\n");
+    let _ = writeln!(text, "  {NATIVE:<20} without Spica; measured with each of the others, too");
+    for configuration in CONFIGURATIONS {
+        let _ = writeln!(text, "  {:<20} {}", configuration.name, configuration.description);
+        if let Some(lacks) = configuration.lacks {
+            let _ = writeln!(text, "  {:<20} not implemented: {lacks}", "");
+        }
+    }
+    let items = items(project)?;
+    for group in Group::ALL {
+        let _ = writeln!(text, "\nWorkloads, group {group} (* = in the quick subset):");
+        for item in items.iter().filter(|i| i.group == group) {
+            let quick = if item.quick { '*' } else { ' ' };
+            let _ = writeln!(text, "{quick} {:<28} per {:<12} {}", item.name, item.unit, item.source);
+        }
+    }
+    print!("{text}");
+    Ok(())
+}
+
+/// Reads a result file.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub fn load(file: &Path) -> Result<Results> {
+    let text = read_text(file)?;
+    Results::from_json(&file.display().to_string(), &text).map_err(|e| Error::failed(e.to_string()))
+}
+
+fn save(results: &Results, file: &Path) -> Result<()> {
+    write(file, results.to_json().as_bytes())
+}
+
+/// Writes the tables and the page that belong to a result file, beside it.
+///
+/// # Errors
+/// If they cannot be written.
+pub fn write_reports(results: &Results, file: &Path) -> Result<()> {
+    write(&file.with_extension("md"), report::markdown(results).as_bytes())?;
+    write(&file.with_extension("html"), report::html(results).as_bytes())
+}
+
+/// Prints what changed between two result files, worst first. Gives the exit status.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn show_changes(a: &Path, b: &Path) -> Result<u8> {
+    let comparison = compare(&a.display().to_string(), &load(a)?, &b.display().to_string(), &load(b)?);
+    print!("{}", comparison.text());
+    Ok(if comparison.is_worse() { INCOMPLETE } else { 0 })
+}
+
+/// Writes the reports of an existing result file.
+///
+/// # Errors
+/// If it cannot be read, or they not be written.
+pub fn show_report(file: &Path) -> Result<()> {
+    write_reports(&load(file)?, file)?;
+    for extension in ["md", "html"] {
+        println!("{}", file.with_extension(extension).display());
+    }
+    Ok(())
+}

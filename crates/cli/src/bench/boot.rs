@@ -1,0 +1,59 @@
+//! The boot workloads: from reset to the first process, and to a shell.
+//!
+//! The guest's `/init` is replaced by a [`marker`], which goes on as what was `/init`; that one mounts what
+//! every Linux has, and its shell starts a second marker. The counts are of all instructions that the board executed from
+//! its first one: the boot loader's few that QEMU puts there, the kernel's decompressor, and with Spica its own start and
+//! the copying of the guest into its memory.
+
+use spica_bench::results::Group;
+
+use super::debugger::Debugger;
+use super::plan::Item;
+use super::{Context, Said, Side, marker};
+use crate::board::Board;
+use crate::error::Result;
+use crate::prepare;
+use crate::project::read;
+
+/// To the first instruction of the first process.
+const INIT: &str = "init";
+/// To the first instruction of the first program that a shell starts.
+const SHELL: &str = "shell";
+
+/// The boot workloads.
+#[must_use]
+pub fn items() -> Vec<Item> {
+    [INIT, SHELL]
+        .into_iter()
+        .map(|name| Item {
+            group: Group::Boot,
+            name: name.into(),
+            unit: "boot".into(),
+            source: "Debian's kernel and busybox; marker programs of our own".into(),
+            quick: true,
+        })
+        .collect()
+}
+
+/// Boots once. What it says goes to `said`.
+///
+/// # Errors
+/// If the guest does not get to the end.
+pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said: &mut Said<'_>) -> Result<()> {
+    let mut request = super::request(board, side);
+    let init = read(&context.project.source("guests/debian/init"))?;
+    request.overlay.file("init", 0o755, &marker::INIT.program("/spica/init"));
+    request.overlay.file("spica/init", 0o755, &init);
+    request.overlay.file("spica/token", 0o600, b"bench");
+    request.overlay.file("spica/command", 0o700, b"/spica/shell\n");
+    request.overlay.file("spica/shell", 0o755, &marker::SHELL.program(""));
+    let run = prepare::prepare(context.project, &request)?;
+    let log = context.log(board, side, "boot")?;
+    let mut debugger = Debugger::start(&run, Some(&log), context.verbose)?;
+    for (name, marker) in [(INIT, marker::INIT), (SHELL, marker::SHELL)] {
+        let count = debugger.run_to(marker.address(), context.stall);
+        said.spica.append(&mut debugger.spica);
+        (said.found)(name, Ok(count? as f64));
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The configurations of Spica that are measured: one table, to be edited here and nowhere else.
+//!
+//! A configuration is a name and the words that it puts on Spica's command line. Three series stand in the table, after
+//! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in the
+//! order of Figure 8; the ways to spill a register of §4; and the memory modes of §3. What Spica cannot do (yet) is in the
+//! table, too: it is listed, and reported as not implemented, with the reason.
+//! Where a step is missing, those after it go without.
+//!
+//! Nothing is faked by a mistake in this table, either: a word that Spica does not know is in its log, and a run with such
+//! a word counts as not implemented (see [`crate::bench::record`]).
+
+use spica_bench::results::{Configuration as Declared, Series};
+
+use crate::error::{Error, Result};
+
+/// The pseudo-configuration that stands for the board without Spica. It is measured with every other one; asked for by
+/// its name, it is measured alone.
+pub const NATIVE: &str = "native";
+
+/// A configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Its name on the command line and in result files.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub description: &'static str,
+    /// Words for Spica's command line.
+    pub words: &'static str,
+    /// The comparisons that it belongs to.
+    pub series: &'static [Series],
+    /// If Spica cannot do it: what is missing.
+    pub lacks: Option<&'static str>,
+}
+
+const NO_SPILLING: &str = "Spica spills registers to the vCPU page, which every instruction reaches; STAR's techniques are \
+    not implemented";
+const NO_SINGLE: &str = "Spica always keeps separate shadow tables for the guest's kernel and user code";
+
+/// All configurations, in the order of the report.
+pub const CONFIGURATIONS: &[Configuration] = &[
+    Configuration {
+        name: "naive",
+        description: "STAR §3: everything in its Table 1 traps",
+        words: "spica.translation=naive",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+link",
+        description: "and direct branches are linked (STAR §5.1)",
+        words: "spica.translation=naive,+link,+side-exits",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+returns",
+        description: "and returns and other indirect branches take no trap (STAR §5.1.1: shadow stack; Spica: return mirror)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+modes",
+        description: "and changes of interrupt masks take no trap (STAR §5.2)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+user-bank",
+        description: "and LDM and STM of user registers take no trap (STAR §5.3)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+unprivileged",
+        description: "and LDRT, STRT and their kin take a short trap only (STAR §5.4)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+coprocessor",
+        description: "and coprocessor operations take no trap where they can do without (STAR §5.5)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged,+lazy-dacr,+cache-maintenance,+tlb-page,+fpexc",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "naive+registers",
+        description: "and reads and writes of plain registers take no trap (STAR §5.6)",
+        words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged,+lazy-dacr,+cache-maintenance,+tlb-page,+fpexc,+plain-registers",
+        series: &[Series::Optimisation],
+        lacks: None,
+    },
+    Configuration {
+        name: "default",
+        description: "Spica as it is: every optimisation on",
+        words: "",
+        series: &[Series::Optimisation, Series::SpillOne, Series::SpillTwo, Series::Memory],
+        lacks: None,
+    },
+    Configuration {
+        name: "spill-private",
+        description: "spilling by lightweight trap to a slot in the block (STAR §4.1)",
+        words: "",
+        series: &[Series::SpillOne, Series::SpillTwo],
+        lacks: Some(NO_SPILLING),
+    },
+    Configuration {
+        name: "spill-shared",
+        description: "spilling by lightweight trap to one shared slot (STAR §4.1)",
+        words: "",
+        series: &[Series::SpillOne],
+        lacks: Some(NO_SPILLING),
+    },
+    Configuration {
+        name: "spill-tpidrurw",
+        description: "spilling to TPIDRURW (STAR §4.2)",
+        words: "",
+        series: &[Series::SpillOne, Series::SpillTwo],
+        lacks: Some(NO_SPILLING),
+    },
+    Configuration {
+        name: "spill-pmccntr",
+        description: "spilling to PMCCNTR (STAR §4.2)",
+        words: "",
+        series: &[Series::SpillOne, Series::SpillTwo],
+        lacks: Some(NO_SPILLING),
+    },
+    Configuration {
+        name: "single-shadow",
+        description: "one set of shadow tables for the guest's kernel and user code",
+        words: "",
+        series: &[Series::Memory],
+        lacks: Some(NO_SINGLE),
+    },
+];
+
+impl Configuration {
+    /// As a result file declares it.
+    #[must_use]
+    pub fn declared(&self) -> Declared {
+        Declared { name: self.name.into(), description: self.description.into(), series: self.series.to_vec() }
+    }
+}
+
+/// The configuration of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Configuration> {
+    CONFIGURATIONS.iter().find(|c| c.name == name)
+}
+
+/// What the command line asks for, in the order of the table: without names [`spica_bench::catalogue::DEFAULT`]; `all`
+/// means every one. The second part of the answer says that the native half alone is wanted.
+///
+/// # Errors
+/// If there is no configuration of such a name; the error lists those that there are.
+pub fn select(names: &[String]) -> Result<(Vec<&'static Configuration>, bool)> {
+    let standard = vec![spica_bench::catalogue::DEFAULT.to_string()];
+    let names = if names.is_empty() { &standard } else { names };
+    for name in names {
+        if name != "all" && name != NATIVE && named(name).is_none() {
+            let known: Vec<_> = CONFIGURATIONS.iter().map(|c| c.name).collect();
+            return Err(Error::usage(format!(
+                "unknown configuration {name:?}; the configurations are {NATIVE}, {}, and all; `spica bench --list` says \
+                 what they are",
+                known.join(", ")
+            )));
+        }
+    }
+    let wanted = |c: &&Configuration| names.iter().any(|n| n == "all" || n == c.name);
+    let chosen: Vec<_> = CONFIGURATIONS.iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        // Only `native`: its half of the default's measurements.
+        return Ok((CONFIGURATIONS.iter().filter(|c| c.name == spica_bench::catalogue::DEFAULT).collect(), true));
+    }
+    Ok((chosen, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_table_is_sound() {
+        let mut names = HashSet::from([NATIVE, "all"]);
+        for configuration in CONFIGURATIONS {
+            assert!(names.insert(configuration.name), "{} is there twice", configuration.name);
+            assert!(!configuration.series.is_empty() && !configuration.description.is_empty());
+            let words = configuration.words.split_whitespace();
+            assert!(words.clone().all(|w| w.starts_with("spica.")), "{}", configuration.words);
+            assert!(configuration.lacks.is_none() || words.count() == 0, "{}: words for nothing", configuration.name);
+        }
+        for name in [spica_bench::catalogue::DEFAULT, spica_bench::catalogue::NAIVE, spica_bench::catalogue::LINKED] {
+            assert!(named(name).is_some(), "the report asks for {name}");
+        }
+    }
+
+    #[test]
+    fn the_translator_knows_every_switch() {
+        for word in CONFIGURATIONS.iter().flat_map(|c| c.words.split_whitespace()) {
+            if let Some(list) = word.strip_prefix("spica.translation=") {
+                spica_dbt::Options::parse(list).unwrap_or_else(|e| panic!("{word}: {e}"));
+            }
+        }
+    }
+
+    #[test]
+    fn selection() {
+        let names = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            select(&names).map(|(chosen, native)| (chosen.iter().map(|c| c.name).collect::<Vec<_>>(), native))
+        };
+        assert_eq!(names(&[]).unwrap(), (vec!["default"], false));
+        assert_eq!(names(&["native"]).unwrap(), (vec!["default"], true));
+        assert_eq!(names(&["default", "naive", "native"]).unwrap(), (vec!["naive", "default"], false));
+        assert_eq!(names(&["all"]).unwrap().0.len(), CONFIGURATIONS.len());
+        let error = names(&["native", "fast"]).unwrap_err();
+        assert_eq!(error.status, crate::error::USAGE);
+        assert!(error.message.starts_with("unknown configuration \"fast\"; the configurations are native, naive, "));
+    }
+}

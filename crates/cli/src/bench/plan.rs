@@ -1,0 +1,354 @@
+//! What is to be measured: workloads, and the runs of a board that measure them.
+//!
+//! A *suite* is what one boot measures: the two boot workloads, all machine operations, or the workloads of a group that
+//! run one after the other in one Linux. A [`Job`] is one boot: a suite on a board, with or without Spica. Figures may
+//! depend on what ran before in the same boot, so a job is never run in part: what an interrupted run lacks is made by
+//! running its whole job again. That is how a resumed run gives the figures of one that was not interrupted.
+
+use std::collections::BTreeSet;
+
+use spica_bench::results::{self, Group, Key, Measurement, Results, Status};
+
+use super::configurations::Configuration;
+use super::{Side, glob};
+use crate::board::{self, Board};
+use crate::error::{Error, Result};
+
+/// Why a measurement that is only planned has no figures.
+const PLANNED: &str = "not run yet";
+
+/// How the reason begins why there is no native figure.
+pub const NATIVELY: &str = "without Spica: ";
+/// How workloads begin the reason for which they cannot be done on a board.
+const BOARD: &str = "this board";
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its group.
+    pub group: Group,
+    /// Its name, unique within the group.
+    pub name: String,
+    /// What one operation is.
+    pub unit: String,
+    /// What program makes the figure.
+    pub source: String,
+    /// Whether it belongs to the quick subset.
+    pub quick: bool,
+}
+
+/// The boards that can be measured, in the order of the result file.
+#[must_use]
+pub fn boards() -> Vec<&'static Board> {
+    results::Board::ALL.iter().filter_map(|b| board::find(b.name()).ok()).collect()
+}
+
+/// The boards of these names; without names, all.
+///
+/// # Errors
+/// If there is none of such a name; the error lists those that there are.
+pub fn select_boards(names: &[String]) -> Result<Vec<&'static Board>> {
+    let all = boards();
+    if let Some(name) = names.iter().find(|n| !all.iter().any(|b| b.name == n.as_str())) {
+        let known: Vec<_> = all.iter().map(|b| format!("{} ({})", b.name, b.cpu)).collect();
+        return Err(Error::usage(format!("unknown board {name:?}; benchmarks run on {}", known.join(" and "))));
+    }
+    Ok(all.into_iter().filter(|b| names.is_empty() || names.iter().any(|n| n == b.name)).collect())
+}
+
+/// The workloads that patterns describe: names, or groups. Without patterns, all. With `quick`, only those of the quick
+/// subset; a pattern that names others then describes none.
+///
+/// # Errors
+/// If a pattern describes no workload; the error lists those that there are.
+pub fn select_items(items: &[Item], patterns: &[String], quick: bool) -> Result<Vec<Item>> {
+    let describes = |pattern: &str, item: &Item| {
+        glob::matches(pattern, &item.name) || glob::matches(pattern, &format!("{}/{}", item.group, item.name))
+    };
+    let offered: Vec<_> = items.iter().filter(|i| !quick || i.quick).collect();
+    for pattern in patterns {
+        if !offered.iter().any(|item| describes(pattern, item)) {
+            return Err(no_such_workload(pattern, &offered, quick && items.iter().any(|i| describes(pattern, i))));
+        }
+    }
+    let wanted = |item: &&&Item| patterns.is_empty() || patterns.iter().any(|p| describes(p, item));
+    Ok(offered.iter().filter(wanted).map(|i| (*i).clone()).collect())
+}
+
+fn no_such_workload(pattern: &str, offered: &[&Item], not_quick: bool) -> Error {
+    let mut text = if not_quick {
+        format!("workload {pattern:?} is not in the quick subset; leave out --quick, or choose among these:")
+    } else {
+        format!("no workload is called {pattern:?}; the workloads are:")
+    };
+    for group in Group::ALL {
+        let names: Vec<_> = offered.iter().filter(|i| i.group == group).map(|i| i.name.as_str()).collect();
+        if !names.is_empty() {
+            text.push_str(&format!("\n  {group}/  {}", names.join(" ")));
+        }
+    }
+    Error::usage(text)
+}
+
+/// One boot of a board.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The board.
+    pub board: &'static Board,
+    /// With or without Spica.
+    pub side: Side,
+    /// The group whose workloads it measures.
+    pub group: Group,
+    /// Those of them that are wanted.
+    pub items: Vec<Item>,
+    /// Whether it counts the traps of its only workload, an operation of which takes so many instructions.
+    pub traps: Option<f64>,
+}
+
+impl Job {
+    /// For people: `cubieboard, default, kernel`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let what = match self.traps {
+            Some(_) => format!("traps of {}", self.items[0].name),
+            None => self.group.to_string(),
+        };
+        format!("{}, {}, {what}", self.board.name, self.side.name())
+    }
+}
+
+/// A board of the result file.
+///
+/// # Panics
+/// If it is not one that is measured.
+#[must_use]
+pub fn results_board(board: &Board) -> results::Board {
+    results::Board::from_name(board.name).expect("boards were selected among those of the result file")
+}
+
+/// Notes in `results` all that is going to be measured, as missing so far, and what cannot be. What is there stays.
+pub fn note(
+    results: &mut Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+) {
+    for configuration in configurations {
+        if results.configuration(configuration.name).is_none() {
+            results.configurations.push(configuration.declared());
+        }
+    }
+    for board in boards {
+        for configuration in configurations {
+            for item in items {
+                let status = match configuration.lacks {
+                    Some(reason) => Status::NotImplemented { reason: reason.into() },
+                    None => Status::Missing { reason: PLANNED.into(), native: None },
+                };
+                let measurement = measurement(results_board(board), configuration.name, item, status);
+                if results.get(&measurement.key()).is_none() {
+                    results.put(measurement);
+                }
+            }
+        }
+    }
+}
+
+/// A measurement of a workload.
+#[must_use]
+pub fn measurement(board: results::Board, configuration: &str, item: &Item, status: Status) -> Measurement {
+    Measurement {
+        board,
+        configuration: configuration.into(),
+        group: item.group,
+        workload: item.name.clone(),
+        unit: item.unit.clone(),
+        source: item.source.clone(),
+        status,
+    }
+}
+
+/// The key of a measurement.
+#[must_use]
+pub fn key(board: &Board, configuration: &str, item: &Item) -> Key {
+    Key {
+        board: results_board(board),
+        configuration: configuration.into(),
+        group: item.group,
+        workload: item.name.clone(),
+    }
+}
+
+/// Whether there is nothing left to measure: it is measured, Spica cannot do it, or the board cannot.
+#[must_use]
+pub fn is_settled(results: &Results, key: &Key) -> bool {
+    let not_here = |reason: &str| reason.strip_prefix(NATIVELY).is_some_and(|r| r.starts_with(BOARD));
+    results.is_settled(key) || results.get(key).and_then(Measurement::reason).is_some_and(not_here)
+}
+
+/// The boots that are still needed for what is wanted. Native ones come first: without their half there is no figure.
+#[must_use]
+pub fn jobs(
+    results: &Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+    native_only: bool,
+) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let groups: BTreeSet<_> = items.iter().map(|i| i.group).collect();
+    let of_group = |group| items.iter().filter(|i| i.group == group).cloned().collect::<Vec<_>>();
+    for &board in boards {
+        for &group in &groups {
+            let items = of_group(group);
+            let has_native = |i: &Item| results.native(results_board(board), group, &i.name).is_some();
+            let not_here = |i: &Item| {
+                let all = configurations.iter().filter(|c| c.lacks.is_none());
+                all.clone().count() > 0 && all.into_iter().all(|c| is_settled(results, &key(board, c.name, i)))
+            };
+            if !items.iter().all(|i| has_native(i) || not_here(i)) {
+                jobs.push(Job { board, side: Side::Native, group, items, traps: None });
+            }
+        }
+    }
+    for configuration in configurations.iter().filter(|c| c.lacks.is_none() && !native_only) {
+        for &board in boards {
+            for &group in &groups {
+                let items = of_group(group);
+                if !items.iter().all(|i| is_settled(results, &key(board, configuration.name, i))) {
+                    jobs.push(Job { board, side: Side::Spica(configuration), group, items, traps: None });
+                }
+            }
+        }
+    }
+    jobs
+}
+
+/// The boots that are needed to count the traps of what was measured in Linux. Machine operations run all in one boot, and
+/// boots are measured while the guest goes on; Spica's counters do not tell their parts apart.
+#[must_use]
+pub fn trap_jobs(
+    results: &Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for &configuration in configurations {
+        for &board in boards {
+            for item in items.iter().filter(|i| matches!(i.group, Group::Kernel | Group::Application)) {
+                let figures = results.get(&key(board, configuration.name, item)).and_then(Measurement::figures);
+                if let Some(figures) = figures.filter(|f| f.events.is_none()) {
+                    let traps = Some(figures.virtualised);
+                    let (side, group) = (Side::Spica(configuration), item.group);
+                    jobs.push(Job { board, side, group, items: vec![item.clone()], traps });
+                }
+            }
+        }
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::configurations::named;
+    use super::*;
+    use spica_bench::results::{Figures, Run};
+
+    fn item(group: Group, name: &str, quick: bool) -> Item {
+        Item { group, name: name.into(), unit: "call".into(), source: "test".into(), quick }
+    }
+
+    fn items() -> Vec<Item> {
+        vec![
+            item(Group::Boot, "init", true),
+            item(Group::Kernel, "null", true),
+            item(Group::Kernel, "fork-exec", false),
+            item(Group::Machine, "null", true),
+        ]
+    }
+
+    fn results() -> Results {
+        let run = Run {
+            commit: "c".into(),
+            dirty: false,
+            date: "2026-01-01".into(),
+            qemu: "7.2".into(),
+            icount_shift: 1,
+            boards: [].into(),
+            parameters: [].into(),
+        };
+        Results::new(run, Vec::new())
+    }
+
+    fn chosen(patterns: &[&str], quick: bool) -> Result<Vec<String>> {
+        let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+        let items = select_items(&items(), &patterns, quick)?;
+        Ok(items.iter().map(|i| format!("{}/{}", i.group, i.name)).collect())
+    }
+
+    #[test]
+    fn workloads_are_chosen_by_name_and_by_group() {
+        assert_eq!(chosen(&[], false).unwrap().len(), 4);
+        assert_eq!(chosen(&[], true).unwrap().len(), 3);
+        assert_eq!(chosen(&["null"], false).unwrap(), ["kernel/null", "machine/null"]);
+        assert_eq!(chosen(&["kernel/*", "init"], false).unwrap(), ["boot/init", "kernel/null", "kernel/fork-exec"]);
+        let error = chosen(&["nul"], false).unwrap_err();
+        assert_eq!(error.status, crate::error::USAGE);
+        assert!(error.message.starts_with("no workload is called \"nul\"; the workloads are:\n"), "{error}");
+        assert!(error.message.contains("\n  kernel/  null fork-exec\n"), "{error}");
+        let error = chosen(&["fork-*"], true).unwrap_err();
+        assert!(error.message.starts_with("workload \"fork-*\" is not in the quick subset"), "{error}");
+    }
+
+    #[test]
+    fn boards_are_chosen_by_name() {
+        let names = |names: &[&str]| select_boards(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(names(&[]).unwrap().len(), results::Board::ALL.len());
+        assert_eq!(names(&["vexpress-a9"]).unwrap()[0].name, "vexpress-a9");
+        let error = names(&["virt"]).unwrap_err();
+        assert!(
+            error.message.starts_with("unknown board \"virt\"; benchmarks run on cubieboard (Cortex-A8)"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn only_what_is_missing_is_run_and_in_whole_jobs() {
+        let mut results = results();
+        let boards = select_boards(&["cubieboard".into()]).unwrap();
+        let configurations = [named("default").unwrap(), named("single-shadow").unwrap()];
+        let (items, now) = (items(), |r: &Results| jobs(r, &boards, &configurations, &items(), false));
+        note(&mut results, &boards, &configurations, &items);
+        assert_eq!(results.measurements.len(), 8);
+        assert_eq!(now(&results).len(), 6, "three groups, with and without Spica");
+        assert_eq!(jobs(&results, &boards, &configurations, &items, true).len(), 3);
+
+        let put = |results: &mut Results, item: &Item, status| {
+            results.put(measurement(results_board(boards[0]), "default", item, status));
+        };
+        let measured = || Status::Measured(Figures { native: 1.0, virtualised: 2.0, events: None });
+        put(&mut results, &items[0], measured());
+        put(&mut results, &items[1], measured());
+        put(&mut results, &items[2], Status::Missing { reason: "died".into(), native: Some(1.0) });
+        let left = now(&results);
+        let titles: Vec<_> = left.iter().map(Job::title).collect();
+        assert_eq!(
+            titles,
+            ["cubieboard, native, machine", "cubieboard, default, kernel", "cubieboard, default, machine"]
+        );
+        assert_eq!(left[1].items.len(), 2, "the whole job, or its figures would not be those of the first time");
+
+        for (reason, jobs) in [("this board has none", 1), ("it died", 3)] {
+            let status = Status::Missing { reason: format!("{NATIVELY}{reason}"), native: None };
+            put(&mut results, &items[3], status);
+            assert_eq!(now(&results).len(), jobs, "what a board does not have is not tried again: {reason}");
+        }
+
+        let counted: Vec<_> = trap_jobs(&results, &boards, &configurations, &items).iter().map(Job::title).collect();
+        assert_eq!(counted, ["cubieboard, default, traps of null"], "only of what was measured, and in Linux");
+
+        note(&mut results, &boards, &configurations, &items);
+        assert!(results.is_settled(&key(boards[0], "default", &items[0])), "what is measured stays");
+    }
+}

@@ -1,0 +1,194 @@
+//! The boots of a run, some at the same time.
+//!
+//! Threads take jobs from a list; one thread, the caller's, hears what they come to, says it, and records it. A boot under
+//! Spica waits until the native boot that is its other half has ended: if that one failed, no figure can come of it, and it
+//! is not run.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use spica_bench::results::{Group, Results};
+
+use super::plan::{Item, Job};
+use super::record::Outcome;
+use super::{Context, Options, Said, Side, boot, configurations, figure, first_line, linux, machine, traps};
+use crate::board::{self, Board};
+use crate::error::Result;
+
+/// How often a run that says nothing else says that it goes on.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What is wanted: boards, configurations, workloads.
+pub type Selection = (Vec<&'static Board>, Vec<&'static configurations::Configuration>, Vec<Item>);
+
+/// What a resumed run measures: of `all` that the command line describes, what it asks for expressly; for the rest, what is
+/// in the file.
+pub fn resumed(results: &Results, options: &Options, all: Selection) -> Selection {
+    let (mut boards, mut chosen_configurations, mut items) = all;
+    if options.boards.is_empty() {
+        boards = results.boards().into_iter().filter_map(|b| board::find(b.name()).ok()).collect();
+    }
+    if options.configurations.is_empty() {
+        let names = results.configurations.iter().map(|c| c.name.as_str());
+        chosen_configurations = names.filter_map(configurations::named).collect();
+    }
+    if options.workloads.is_empty() && !options.quick {
+        let there = |i: &Item| results.measurements.iter().any(|m| m.group == i.group && m.workload == i.name);
+        items.retain(there);
+    }
+    (boards, chosen_configurations, items)
+}
+
+/// The jobs that wait, and what the native ones came to.
+struct Jobs {
+    waiting: Vec<(usize, Job)>,
+    /// Native boots that have not ended.
+    native: HashSet<(&'static str, Group)>,
+    /// Native boots that gave nothing, and why.
+    failed: BTreeMap<(&'static str, Group), String>,
+}
+
+enum Message {
+    Begun(usize),
+    Found(usize, String, std::result::Result<f64, String>),
+    Ended(usize, Job, Outcome),
+}
+
+/// Runs `jobs`, `workers` at a time; `record` is called with each one's outcome.
+///
+/// # Errors
+/// Those of `record`. A boot that fails is an outcome.
+pub fn measure(
+    context: &Context<'_>,
+    jobs: Vec<Job>,
+    workers: usize,
+    record: &mut dyn FnMut(&Job, &Outcome) -> Result<()>,
+) -> Result<()> {
+    let (count, titles) = (jobs.len(), jobs.iter().map(Job::title).collect::<Vec<_>>());
+    let native = jobs.iter().filter(|j| j.side == Side::Native).map(|j| (j.board.name, j.group)).collect();
+    let waiting = jobs.into_iter().enumerate().collect();
+    let jobs = Mutex::new(Jobs { waiting, native, failed: BTreeMap::new() });
+    let changed = Condvar::new();
+    let (sender, receiver) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(count) {
+            let sender = sender.clone();
+            let (jobs, changed) = (&jobs, &changed);
+            scope.spawn(move || work(context, jobs, changed, &sender));
+        }
+        drop(sender);
+        let mut running: BTreeMap<usize, (Instant, String)> = BTreeMap::new();
+        loop {
+            match receiver.recv_timeout(HEARTBEAT) {
+                Ok(Message::Begun(at)) => {
+                    eprintln!("spica: [{}/{count}] {}: begins", at + 1, titles[at]);
+                    running.insert(at, (Instant::now(), String::new()));
+                }
+                Ok(Message::Found(at, name, value)) => {
+                    let text = match &value {
+                        Ok(n) => format!("{} instructions", figure(*n)),
+                        Err(why) => format!("missing: {why}"),
+                    };
+                    eprintln!("spica: [{}/{count}] {}: {name}: {text}", at + 1, titles[at]);
+                    if let Some((_, last)) = running.get_mut(&at) {
+                        *last = name;
+                    }
+                }
+                Ok(Message::Ended(at, job, outcome)) => {
+                    let seconds = running.remove(&at).map_or(0, |(begun, _)| begun.elapsed().as_secs());
+                    let end = match &outcome.error {
+                        Some(why) => format!("failed after {seconds} s: {why}"),
+                        None => format!("{seconds} s"),
+                    };
+                    eprintln!("spica: [{}/{count}] {}: {end}", at + 1, titles[at]);
+                    if let Err(error) = record(&job, &outcome) {
+                        // The boots that run end with their threads; no new ones begin.
+                        lock(&jobs).waiting.clear();
+                        return Err(error);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    for (at, (begun, last)) in &running {
+                        let behind = if last.is_empty() { String::new() } else { format!(", behind {last}") };
+                        let seconds = begun.elapsed().as_secs();
+                        eprintln!("spica: [{}/{count}] {}: {seconds} s{behind} …", at + 1, titles[*at]);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    })
+}
+
+fn lock(jobs: &Mutex<Jobs>) -> std::sync::MutexGuard<'_, Jobs> {
+    jobs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread's work: job after job.
+fn work(context: &Context<'_>, jobs: &Mutex<Jobs>, changed: &Condvar, sender: &Sender<Message>) {
+    loop {
+        let (number, job, failed) = {
+            let mut all = lock(jobs);
+            loop {
+                if all.waiting.is_empty() {
+                    return;
+                }
+                let ready =
+                    |(_, j): &(usize, Job)| j.side == Side::Native || !all.native.contains(&(j.board.name, j.group));
+                if let Some(at) = all.waiting.iter().position(ready) {
+                    let (number, job) = all.waiting.remove(at);
+                    let failed = all.failed.get(&(job.board.name, job.group)).cloned();
+                    break (number, job, failed);
+                }
+                all = changed.wait(all).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        // That nobody listens any more is no reason to stop in the middle.
+        let _ = sender.send(Message::Begun(number));
+        let outcome = match failed {
+            Some(why) => Outcome { error: Some(format!("not run: {why}")), ..Outcome::default() },
+            None => boot(context, &job, &|name, value| drop(sender.send(Message::Found(number, name.into(), value)))),
+        };
+        if job.side == Side::Native {
+            let mut all = lock(jobs);
+            let place = (job.board.name, job.group);
+            all.native.remove(&place);
+            if !outcome.found.values().any(std::result::Result::is_ok) {
+                let why = outcome.error.as_deref().map_or("nothing was measured", first_line);
+                all.failed.insert(place, format!("without Spica, {why}"));
+            }
+            drop(all);
+            changed.notify_all();
+        }
+        let _ = sender.send(Message::Ended(number, job, outcome));
+    }
+}
+
+/// One boot.
+fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Result<f64, String>)) -> Outcome {
+    let mut outcome = Outcome::default();
+    if let Some(instructions) = job.traps {
+        match traps::count(context, job.board, job.side, &job.items[0], instructions) {
+            Ok(events) => outcome.events = Some(events),
+            Err(error) => outcome.error = Some(error.to_string()),
+        }
+        return outcome;
+    }
+    let found = &mut outcome.found;
+    let mut found = |name: &str, value: std::result::Result<f64, String>| {
+        if job.items.iter().any(|i| i.name == name) {
+            tell(name, value.clone());
+            found.insert(name.to_string(), value);
+        }
+    };
+    let mut said = Said { found: &mut found, digests: &mut outcome.digests, spica: &mut outcome.spica };
+    let result = match job.group {
+        Group::Boot => boot::run(context, job.board, job.side, &mut said),
+        Group::Machine => machine::run(context, job.board, job.side, &mut said),
+        Group::Kernel | Group::Application => linux::run(context, job, &mut said),
+    };
+    outcome.error = result.err().map(|e| e.to_string());
+    outcome
+}

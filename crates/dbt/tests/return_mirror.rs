@@ -1,0 +1,546 @@
+//! The return mirror: where a branch through it ends, as the core would see it, for each word of its window.
+//!
+//! The memory of the fixture is fetched from as it was published and mapped, so that a word that was written but not made
+//! visible does not count. After every operation a branch leads to the landing of its block, or to a trap; where it has to
+//! lead is what a naive model says.
+
+mod model;
+mod support;
+
+use model::Random;
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
+use spica_dbt::return_mirror::EMPTY;
+use spica_dbt::{BlockId, Capacity, CodeMemory, Options, Translator, trap};
+use spica_isa::Op;
+use std::collections::{BTreeMap, BTreeSet};
+use support::{Seed, cases};
+
+/// The guest's code: so many pages of it have a place in the mirror, which has memory for three.
+const VA: u32 = 0xc000_0000;
+const PA: u32 = 0x4000_0000;
+const VA_PAGES: u32 = 5;
+const MEMORY: u32 = 3;
+/// Within reach of a branch from the code cache, and not.
+const NEAR: Window = Window { start: VA, size: 0x10_0000, distance: 0x3200_0000 };
+const FAR: Window = Window { distance: 0x2400_0000, ..NEAR };
+const BASE: u32 = 0xf1c3_0000;
+
+const NOP: u32 = 0xe320_f000;
+const BX_LR: u32 = 0xe12f_ff1e;
+
+/// Memory of the code cache and of the mirror: each page as written and as fetched.
+struct Code {
+    pages: Vec<[[u32; PAGE_WORDS]; 2]>,
+    mirror: Vec<[[u32; PAGE_WORDS]; 2]>,
+    mapped: BTreeMap<u32, u32>,
+}
+
+fn publish(page: &mut [[u32; PAGE_WORDS]; 2], first: usize, words: usize) {
+    let [from, to] = page;
+    to[first..first + words].copy_from_slice(&from[first..first + words]);
+}
+
+impl CodeMemory for Code {
+    fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.pages[page as usize][0]
+    }
+
+    fn publish(&mut self, page: u32, first: usize, words: usize) {
+        publish(&mut self.pages[page as usize], first, words);
+    }
+
+    fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.mirror[page as usize][0]
+    }
+
+    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+        publish(&mut self.mirror[page as usize], first, words);
+    }
+
+    fn map_mirror(&mut self, va: u32, page: u32) {
+        assert!(self.mapped.values().all(|&used| used != page), "a page of memory at two places");
+        assert_eq!(self.mapped.insert(va, page), None, "mapped already");
+    }
+
+    fn unmap_mirror(&mut self, va: Option<u32>) {
+        match va {
+            Some(va) => assert!(self.mapped.remove(&va).is_some(), "not mapped"),
+            None => self.mapped.clear(),
+        }
+    }
+}
+
+struct Fixture {
+    translator: Translator,
+    code: Code,
+    window: Window,
+    /// By PA.
+    guest: BTreeMap<u32, [u32; PAGE_WORDS]>,
+}
+
+impl Fixture {
+    fn with(window: Window, options: Options, pages: u32) -> Fixture {
+        let layout = Layout { base: BASE, pages, mirror: Some(window) };
+        let capacity = Capacity { blocks: 4000, exits: 16000, mirror_pages: MEMORY };
+        // Nobody promises that memory is empty.
+        let blank = [[0xeafe_0000; PAGE_WORDS]; 2];
+        Fixture {
+            translator: Translator::new(layout, options, capacity),
+            code: Code {
+                pages: vec![blank; pages as usize],
+                mirror: vec![blank; MEMORY as usize],
+                mapped: BTreeMap::new(),
+            },
+            window,
+            guest: BTreeMap::new(),
+        }
+    }
+
+    fn new(window: Window) -> Fixture {
+        Fixture::with(window, Options { max_block: 2, ..Options::all() }, 12)
+    }
+
+    fn put(&mut self, pa: u32, words: &[u32]) {
+        let page = self.guest.entry(pa & !0xfff).or_insert([NOP; PAGE_WORDS]);
+        let at = (pa & 0xfff) as usize / 4;
+        page[at..at + words.len()].copy_from_slice(words);
+    }
+
+    fn translate_at(&mut self, va: u32, pa: u32, global: bool) -> BlockId {
+        let words = self.guest.entry(pa & !0xfff).or_insert([NOP; PAGE_WORDS]);
+        self.translator.translate(GuestVa(va), GuestPa(pa), global, words, &mut self.code)
+    }
+
+    fn translate(&mut self, va: u32) -> BlockId {
+        self.translate_at(va, va - VA + PA, true)
+    }
+
+    /// Translates the block at `va` and makes branches find it; its landing.
+    fn land(&mut self, va: u32) -> u32 {
+        let block = self.translate(va);
+        self.translator.land(block, &mut self.code);
+        self.landing(block)
+    }
+
+    fn landing(&self, block: BlockId) -> u32 {
+        self.translator.entry(block).0 - 4
+    }
+
+    fn mirror_word(&self, pc: u32) -> Option<u32> {
+        let page = *self.code.mapped.get(&(pc & !0xfff))?;
+        Some(self.code.mirror[page as usize][1][(pc & 0xfff) as usize / 4])
+    }
+
+    /// Where a branch through the mirror to `va` gets; `None` is a trap.
+    fn follow(&self, va: u32) -> Option<u32> {
+        let pc = va.wrapping_add(self.window.distance);
+        let word = self.mirror_word(pc)?;
+        match spica_isa::decode(word).op {
+            Op::Undefined => None,
+            Op::Branch { link: false, offset } => Some(pc.wrapping_add(8).wrapping_add(offset as u32)),
+            Op::Mem(mem) if mem.load && mem.rt.is_pc() && mem.rn.is_pc() => {
+                let offset = word & 0xfff;
+                let at = pc.wrapping_add(8).wrapping_add(if mem.add { offset } else { offset.wrapping_neg() });
+                assert_eq!(at & !0xfff, pc & !0xfff, "an address in another page");
+                let address = self.mirror_word(at).expect("in the same page");
+                assert_eq!(address >> 24, 0xf1, "not an address");
+                Some(address)
+            }
+            op => panic!("the mirror has {word:#x}, {op:?}, at {pc:#x}"),
+        }
+    }
+
+    /// All branches that lead anywhere.
+    fn all(&self) -> BTreeMap<u32, u32> {
+        (VA..VA + VA_PAGES * PAGE).step_by(4).filter_map(|va| Some((va, self.follow(va)?))).collect()
+    }
+
+    fn code_word(&self, pc: u32) -> u32 {
+        let (page, word) = self.translator.layout().find(CachePc(pc)).expect("in a code page");
+        let [written, fetched] = &self.code.pages[page as usize];
+        assert_eq!(written[word], fetched[word], "not published");
+        fetched[word]
+    }
+
+    /// The words of a block, with their addresses.
+    fn words(&self, block: BlockId) -> Vec<(u32, u32)> {
+        let pages = (0..self.translator.layout().pages).flat_map(|page| {
+            let base = self.translator.layout().code_page(page).0;
+            (base..base + PAGE).step_by(4)
+        });
+        pages
+            .filter(|&pc| self.translator.block_at(CachePc(pc)) == Some(block))
+            .map(|pc| (pc, self.code_word(pc)))
+            .collect()
+    }
+}
+
+#[test]
+fn an_empty_word_is_undefined_in_both_states() {
+    assert_eq!(spica_isa::decode(EMPTY).op, Op::Undefined);
+    // UDF of T32 (A8.8.247)
+    assert_eq!(EMPTY as u16 >> 8, 0xde);
+}
+
+#[test]
+fn a_near_landing_is_a_branch_and_a_far_one_a_load() {
+    for (window, form) in [(NEAR, 0xea00_0000), (FAR, 0xe51f_f000)] {
+        let mut f = Fixture::new(window);
+        assert_eq!(f.all(), BTreeMap::new());
+        let landing = f.land(VA + 0x1010);
+        assert_eq!(f.all(), BTreeMap::from([(VA + 0x1010, landing)]));
+        let word = f.mirror_word(VA + 0x1010 + window.distance).expect("mapped");
+        assert_eq!(word & if window == NEAR { 0xff00_0000 } else { 0xffff_f000 }, form);
+        // The landing gets LR from where it waits.
+        assert_eq!(f.code_word(landing) & 0xffff_f000, 0xe59f_e000);
+        // Everything else in the page is a trap, and other pages are not there.
+        let others = (VA + 0x1000..VA + 0x2000).step_by(4).filter(|&va| f.follow(va).is_none()).count();
+        assert_eq!(others, 1023);
+        assert_eq!(f.code.mapped.len(), 1);
+    }
+}
+
+#[test]
+fn what_a_guest_address_has_to_do_with_the_mirror() {
+    let mut f = Fixture::new(NEAR);
+    let mirror = f.translator.mirror();
+    for (va, has) in [(VA - 4, false), (VA, true), (VA + 0xf_fffc, true), (VA + 0x10_0000, false), (0, false)] {
+        assert_eq!(mirror.has(GuestVa(va)), has);
+        assert_eq!(mirror.holds(va.wrapping_add(NEAR.distance)), has);
+        assert_eq!(mirror.target(va.wrapping_add(NEAR.distance)), Some(GuestVa(va)));
+    }
+    // Nothing lands outside of the window, nor from a page that is not mapped in all address spaces.
+    let outside = f.translate_at(0x1000, PA, true);
+    f.translator.land(outside, &mut f.code);
+    assert_eq!(f.code_word(f.translator.entry(outside).0), NOP, "no landing in front");
+    let local = f.translate_at(VA, PA, false);
+    f.translator.land(local, &mut f.code);
+    assert_eq!((f.all(), f.code.mapped.len()), (BTreeMap::new(), 0));
+    f.translator.set_global(local, true);
+    f.translator.land(local, &mut f.code);
+    assert_eq!(f.all().len(), 1);
+}
+
+#[test]
+fn without_the_option_or_without_memory_there_is_no_mirror() {
+    for (options, mirror_pages) in [
+        (Options { return_mirror: false, ..Options::all() }, 1),
+        (Options { indirect: false, ..Options::all() }, 1),
+        (Options::all(), 0),
+    ] {
+        let layout = Layout { base: BASE, pages: 1, mirror: Some(NEAR) };
+        let translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 16, mirror_pages });
+        assert!(translator.mirror().window().is_none() && !translator.mirror().has(GuestVa(VA)));
+        assert_eq!(translator.mirror().target(VA + NEAR.distance), None);
+    }
+}
+
+#[test]
+fn an_address_moves_where_a_block_is_to_land() {
+    let mut f = Fixture::new(FAR);
+    let mut expected = BTreeMap::from([(VA + 0x800, f.land(VA + 0x800))]);
+    // Wherever the address lies, a block lands just there, and again.
+    for _ in 0..20 {
+        let taken: Vec<u32> = (VA..VA + PAGE)
+            .step_by(4)
+            .filter(|&va| f.mirror_word(va + FAR.distance).expect("mapped") >> 24 == 0xf1)
+            .collect();
+        assert_eq!(taken.len(), expected.len(), "an address for each landing, and no more");
+        expected.insert(taken[0], f.land(taken[0]));
+        assert_eq!(f.all(), expected);
+    }
+}
+
+#[test]
+fn a_page_full_of_blocks_leads_right_or_traps() {
+    for window in [NEAR, FAR] {
+        let mut f = Fixture::with(window, Options { max_block: 1, ..Options::all() }, 12);
+        let mut random = Random::new(5);
+        let mut expected = BTreeMap::new();
+        let mut left: Vec<u32> = (0..PAGE_WORDS as u32).map(|n| VA + 4 * n).collect();
+        while !left.is_empty() {
+            let va = left.swap_remove(random.below(left.len() as u32) as usize);
+            expected.insert(va, f.land(va));
+            if !left.len().is_multiple_of(64) {
+                continue;
+            }
+            let found = f.all();
+            assert!(found.iter().all(|(va, landing)| expected.get(va) == Some(landing)));
+            if window == NEAR || expected.len() <= PAGE_WORDS / 2 {
+                assert_eq!(found, expected, "there is room for all");
+            }
+        }
+        assert_eq!(f.translator.stats().flushes, 0);
+        // It does not stay that way: what goes makes room.
+        f.translator.unlink_all(&mut f.code);
+        let landing = f.land(VA + 4);
+        assert_eq!(f.all(), BTreeMap::from([(VA + 4, landing)]));
+    }
+}
+
+#[test]
+fn landing_twice_takes_no_second_address() {
+    let mut f = Fixture::new(FAR);
+    let block = f.translate(VA + 0x100);
+    for _ in 0..5000 {
+        f.translator.land(block, &mut f.code);
+    }
+    assert_eq!(f.follow(VA + 0x100), Some(f.landing(block)));
+    let used = (VA..VA + PAGE).step_by(4).filter(|va| f.mirror_word(va + FAR.distance) != Some(EMPTY)).count();
+    assert_eq!(used, 2);
+}
+
+#[test]
+fn the_first_page_used_is_the_first_to_go() {
+    let mut f = Fixture::new(NEAR);
+    let first: Vec<u32> = (0..MEMORY).map(|n| f.land(VA + PAGE * n)).collect();
+    assert_eq!(f.translator.mirror().usage(), (MEMORY as usize, 0));
+    assert_eq!(
+        (0..MEMORY).map(|n| f.follow(VA + PAGE * n)).collect::<Vec<_>>(),
+        first.into_iter().map(Some).collect::<Vec<_>>()
+    );
+    let next = f.land(VA + PAGE * MEMORY);
+    assert_eq!(f.translator.mirror().usage(), (MEMORY as usize, 1));
+    assert_eq!((f.follow(VA), f.follow(VA + PAGE * MEMORY)), (None, Some(next)));
+    assert!(!f.code.mapped.contains_key(&(VA + NEAR.distance)));
+    assert!(f.follow(VA + PAGE).is_some());
+    // The one that has gone comes back in place of the next.
+    let again = f.land(VA);
+    assert_eq!((f.follow(VA), f.follow(VA + PAGE)), (Some(again), None));
+    assert_eq!(f.translator.mirror().usage(), (MEMORY as usize, 2));
+}
+
+#[test]
+fn whatever_takes_a_block_away_takes_its_landing() {
+    for window in [NEAR, FAR] {
+        for (name, remove, all) in [
+            (
+                "drop_page",
+                (|f: &mut Fixture| f.translator.drop_page(GuestPa(PA + 0x10), &mut f.code)) as fn(&mut Fixture),
+                false,
+            ),
+            ("unmap_page", |f| f.translator.unmap_page(GuestVa(VA + 0x10), &mut f.code), false),
+            ("unlink_all", |f| f.translator.unlink_all(&mut f.code), true),
+            ("flush", |f| f.translator.flush(&mut f.code), true),
+        ] {
+            let mut f = Fixture::new(window);
+            let (a, b) = (f.land(VA + 0x20), f.land(VA + 0x30));
+            let other = f.land(VA + PAGE + 0x20);
+            assert_eq!(f.all(), BTreeMap::from([(VA + 0x20, a), (VA + 0x30, b), (VA + PAGE + 0x20, other)]));
+            remove(&mut f);
+            let expected = if all { BTreeMap::new() } else { BTreeMap::from([(VA + PAGE + 0x20, other)]) };
+            assert_eq!(f.all(), expected, "{name}");
+            if all {
+                assert_eq!((f.code.mapped.len(), f.translator.mirror().usage().0), (0, 0), "{name}");
+            } else {
+                // No address is left behind either.
+                let page = f.code.mapped[&window.base()] as usize;
+                assert!(f.code.mirror[page][0].iter().all(|&word| word == EMPTY), "{name}");
+            }
+            let again = f.land(VA + 0x20);
+            assert_eq!(f.follow(VA + 0x20), Some(again), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_dropped_block_does_not_land() {
+    let mut f = Fixture::new(NEAR);
+    let block = f.translate(VA);
+    f.translator.drop_page(GuestPa(PA), &mut f.code);
+    f.translator.land(block, &mut f.code);
+    assert_eq!(f.all(), BTreeMap::new());
+}
+
+#[test]
+fn closed_branches_trap_and_open_again_to_the_same_words() {
+    for window in [NEAR, FAR] {
+        let mut f = Fixture::with(window, Options::all(), 2);
+        // BXNE r3; POPEQ {r4, pc}; LDRMI pc, [r1]; BLX r2
+        f.put(PA, &[0x112f_ff13, 0x08bd_8010, 0x4591_f000, 0xe12f_ff32]);
+        let block = f.translate(VA);
+        let before = f.words(block);
+        f.translator.close(block, &mut f.code);
+        let closed: Vec<(u32, u32)> = f.words(block).into_iter().filter(|word| !before.contains(word)).collect();
+        let svc = |cond: u32, register: u32| cond << 28 | 0x0f00_0000 | trap::CLOSED | register;
+        // LR has the target of all but the BX and BLX.
+        assert_eq!(
+            closed.iter().map(|word| word.1).collect::<Vec<_>>(),
+            [svc(1, 3), svc(0, 14), svc(4, 14), svc(14, 2)]
+        );
+        // Closing again changes nothing.
+        let words = f.words(block);
+        f.translator.close(block, &mut f.code);
+        assert_eq!(f.words(block), words);
+        for &(pc, word) in &closed {
+            let register = f.translator.reopen(CachePc(pc), &mut f.code).expect("closed");
+            assert_eq!(register.n(), word & 0xf);
+            assert!(f.translator.reopen(CachePc(pc), &mut f.code).is_none(), "it is open");
+        }
+        assert_eq!(f.words(block), before);
+    }
+}
+
+#[test]
+fn the_branches_of_other_blocks_stay_open() {
+    let mut f = Fixture::with(FAR, Options::all(), 2);
+    f.put(PA + 0x1000, &[BX_LR, BX_LR]);
+    let (one, two) = (f.translate_at(VA + 0x1000, PA + 0x1000, true), f.translate_at(VA + 0x1004, PA + 0x1004, true));
+    let words = f.words(two);
+    f.translator.close(one, &mut f.code);
+    assert_eq!(f.words(two), words);
+}
+
+#[test]
+fn forged_sites_are_not_opened() {
+    let mut f = Fixture::with(NEAR, Options::all(), 2);
+    f.put(PA, &[0x112f_ff13, 0xee02_1f10, BX_LR]);
+    let block = f.translate(VA);
+    f.translator.close(block, &mut f.code);
+    let words = f.words(block);
+    let closed: BTreeSet<u32> =
+        words.iter().filter(|word| word.1 & 0x0fff_fff0 == 0x0f00_0010).map(|word| word.0).collect();
+    assert_eq!(closed.len(), 2);
+    for site in (BASE - 8..BASE + 5 * PAGE + 8).chain([0, 4, u32::MAX]).filter(|site| !closed.contains(site)) {
+        assert!(f.translator.reopen(CachePc(site), &mut f.code).is_none(), "{site:#x}");
+    }
+    assert_eq!(f.words(block), words);
+}
+
+/// What the model knows: which block each address leads to, which pages are in use, in the order of their use.
+struct World {
+    f: Fixture,
+    random: Random,
+    /// VA to landing.
+    lands: BTreeMap<u32, u32>,
+    /// For each page of memory, the page of the window that it is used for.
+    users: [Option<u32>; MEMORY as usize],
+    next: usize,
+    /// (VA, PA) of blocks, with what they are.
+    blocks: BTreeMap<(u32, u32), BlockId>,
+    /// VA page to PA page.
+    mapping: [u32; VA_PAGES as usize],
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = Random::new(seed);
+        let window = random.pick(&[NEAR, FAR]);
+        let mut f = Fixture::with(window, Options { max_block: 1 + random.below(2) as usize, ..Options::all() }, 10);
+        for page in 0..VA_PAGES + 1 {
+            f.put(PA + PAGE * page, &[BX_LR; PAGE_WORDS]);
+        }
+        World {
+            f,
+            random,
+            lands: BTreeMap::new(),
+            users: [None; MEMORY as usize],
+            next: 0,
+            blocks: BTreeMap::new(),
+            mapping: std::array::from_fn(|page| PA + PAGE * page as u32),
+        }
+    }
+
+    fn va(&mut self) -> u32 {
+        // Few addresses of a page, its first words among them: that is where addresses are put.
+        let word = if self.random.one_in(2) { self.random.below(8) } else { 64 * self.random.below(16) };
+        VA + PAGE * self.random.below(VA_PAGES) + 4 * word
+    }
+
+    fn forget_page(&mut self, page: u32) {
+        self.lands.retain(|va, _| va & !0xfff != page);
+    }
+
+    fn forget_all(&mut self) {
+        self.lands.clear();
+        (self.users, self.next) = ([None; MEMORY as usize], 0);
+    }
+
+    fn land(&mut self) {
+        let va = self.va();
+        let pa = self.mapping[((va - VA) / PAGE) as usize] | va & 0xfff;
+        let flushes = self.f.translator.stats().flushes;
+        let block = match self.blocks.get(&(va, pa)) {
+            Some(&block) => block,
+            None => self.f.translate_at(va, pa, true),
+        };
+        if self.f.translator.stats().flushes != flushes {
+            self.blocks.clear();
+            self.forget_all();
+        }
+        self.blocks.insert((va, pa), block);
+        self.f.translator.land(block, &mut self.f.code);
+        let page = va & !0xfff;
+        if !self.users.contains(&Some(page)) {
+            if let Some(gone) = self.users[self.next].replace(page) {
+                self.forget_page(gone);
+            }
+            self.next = (self.next + 1) % MEMORY as usize;
+        }
+        self.lands.insert(va, self.f.landing(block));
+    }
+
+    fn step(&mut self) {
+        let va = self.va();
+        let page = ((va - VA) / PAGE) as usize;
+        match self.random.below(24) {
+            0 => {
+                let pa = PA + PAGE * self.random.below(VA_PAGES + 1);
+                self.f.translator.drop_page(GuestPa(pa), &mut self.f.code);
+                let gone: Vec<(u32, u32)> = self.blocks.keys().copied().filter(|key| key.1 & !0xfff == pa).collect();
+                for key in gone {
+                    self.blocks.remove(&key);
+                    self.lands.remove(&key.0);
+                }
+            }
+            1 => {
+                // The guest maps something else there.
+                self.mapping[page] = PA + PAGE * self.random.below(VA_PAGES + 1);
+                self.f.translator.unmap_page(GuestVa(va), &mut self.f.code);
+                self.forget_page(va & !0xfff);
+            }
+            2 if self.random.one_in(4) => {
+                self.f.translator.unlink_all(&mut self.f.code);
+                self.forget_all();
+            }
+            3 if self.random.one_in(8) => {
+                self.f.translator.flush(&mut self.f.code);
+                self.blocks.clear();
+                self.forget_all();
+            }
+            _ => self.land(),
+        }
+    }
+
+    fn check(&self, everything: bool) {
+        for page in 0..VA_PAGES {
+            for word in 0..PAGE_WORDS as u32 {
+                let va = VA + PAGE * page + 4 * word;
+                if everything || word < 24 || word % 64 == 0 {
+                    assert_eq!(self.f.follow(va), self.lands.get(&va).copied(), "{va:#x}");
+                }
+            }
+        }
+        let used = self.users.iter().flatten().count();
+        assert_eq!((self.f.translator.mirror().usage().0, self.f.code.mapped.len()), (used, used));
+    }
+}
+
+#[test]
+fn random_sequences() {
+    let (mut taken, mut far) = (0, 0);
+    for seed in cases(60) {
+        let _seed = Seed(seed);
+        let mut world = World::new(seed);
+        for step in 0..300 {
+            world.step();
+            world.check(step % 50 == 0);
+        }
+        taken += world.f.translator.mirror().usage().1;
+        far += u32::from(world.f.window == FAR);
+    }
+    if std::env::var_os("SPICA_CASES").is_none() {
+        assert!(taken > 500 && far > 10, "{taken} pages taken, {far} far mirrors");
+    }
+}
