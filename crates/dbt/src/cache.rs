@@ -342,11 +342,13 @@ impl Translator {
             once,
             vfp: self.options.vfp,
             live: true,
-            next_in_bucket: self.buckets[bucket],
+            next_in_bucket: if once { NONE } else { self.buckets[bucket] },
             next_in_page: in_page,
             incoming: NONE,
         });
-        self.buckets[bucket] = id;
+        if !once {
+            self.buckets[bucket] = id;
+        }
         self.stats.translated += 1;
         self.stats.instructions += length as u64;
         BlockId(id)

@@ -262,12 +262,12 @@ fn faults_of_user_bank() {
     let mut lockstep = Lockstep::new(Options::all());
     let mut memory = memory();
     let mut seen = 0;
-    for word in user_transfers().into_iter().filter(|word| [0, 1, 13, 14].contains(&(word >> 16 & 15))) {
+    for word in user_transfers().into_iter().filter(|word| [0, 13].contains(&(word >> 16 & 15))) {
         let bytes = 4 * (word & 0xffff).count_ones();
         let places = if word >> 23 & 1 != 0 { [0, 0u32.wrapping_sub(bytes - 4)] } else { [0, bytes - 4] };
         seen += faults(&mut lockstep, &mut memory, word, word >> 16 & 15, &places);
     }
-    assert!(seen > 5000, "{seen} faults");
+    assert!(seen > 2000, "{seen} faults");
 }
 
 /// Exception returns: `LDM` of every shape, upwards and not, and data processing.
@@ -298,9 +298,11 @@ fn exception_return() {
     let mut lockstep = Lockstep::new(Options::all());
     let mut memory = memory();
     let at = CODE + 0x7f8;
-    for word in exception_returns() {
+    for (n, word) in exception_returns().into_iter().enumerate() {
         memory.set_word(at, word);
-        for spsr in [0xa80a_0153, 0x6000_0010] {
+        // To User mode, what comes behind is the same for all.
+        let modes = if n % 4 == 0 { &[0xa80a_0153, 0x6000_0010][..] } else { &[0xa80a_0153] };
+        for &spsr in modes {
             let mut state = machine(at, 0x2000_0000);
             state.supervisor.as_mut().expect("a kernel").spsr = spsr;
             lockstep.start(state, &memory, WINDOW, 1);
@@ -308,7 +310,7 @@ fn exception_return() {
         }
     }
     let followed = lockstep.seen["an exception return that is followed"];
-    assert!(followed > 3000 && lockstep.skipped >= followed && lockstep.faults == 0, "{followed}");
+    assert!(followed > 3000 && lockstep.skipped >= followed / 4 && lockstep.faults == 0, "{followed}");
 }
 
 #[test]
@@ -518,11 +520,12 @@ const SAMPLES: &[(&str, u32)] = &[
 fn conditions() {
     let mut memory = memory();
     let all = Options { vfp: true, thumbee: true, ..Options::all() };
-    for options in [all, Options { side_exits: false, ..all }, Options::naive()] {
+    // Every combination once, a few more often.
+    for (options, step) in [(all, 1), (Options { side_exits: false, ..all }, 5), (Options::naive(), 3)] {
         let mut lockstep = Lockstep::new(options);
         for &(name, word) in SAMPLES {
             for cond in 0..15 {
-                for flags in 0..16 {
+                for flags in (0..16).step_by(step) {
                     let at = CODE + 0x1400;
                     memory.set_word(at, cond << 28 | word);
                     memory.set_word(at + 4, AL | 0x01a0_0000);

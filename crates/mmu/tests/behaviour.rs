@@ -340,3 +340,56 @@ fn mistakes_of_configuration_are_named() {
     const ALIAS: Chunk = Chunk { guest: GuestPa(0x8000_0000), ..CHUNK };
     assert_eq!(error(&|c| c.ram = &[CHUNK, ALIAS]), Some(ConfigError::Ram(RamError::Overlap(ALIAS))));
 }
+
+/// Whether TLB maintenance at `va` needs the shadow, or comes to clearing an entry of the active space.
+fn is_watched(guest: &Guest, va: u32) -> bool {
+    let mb = va as usize >> 20;
+    guest.shadow.watched()[mb / 32] >> (mb % 32) & 1 != 0
+}
+
+#[test]
+fn what_is_global_a_section_or_code_is_watched_and_small_pages_of_a_process_are_not() {
+    let mut guest = Guest::new();
+    let all = [LOWMEM, VMALLOC, USER, (HOLE as u32) << 20];
+    assert_eq!(all.map(|va| is_watched(&guest, va)), [false, false, false, true]);
+    guest.touch(View::User, USER, AccessKind::Write);
+    guest.touch(View::Kernel, USER, AccessKind::Write);
+    assert_eq!(all.map(|va| is_watched(&guest, va)), [false, false, false, true]);
+    // A global page, as the neighbour of one that is not.
+    guest.memory.write(KERNEL_PAGES + 4, (RAM + (8 << 20)) | PRIVATE_PAGE);
+    guest.touch(View::Kernel, VMALLOC + 0x1000, AccessKind::Write);
+    assert!(is_watched(&guest, VMALLOC));
+    guest.touch(View::Kernel, LOWMEM, AccessKind::Read);
+    assert!(is_watched(&guest, LOWMEM) && !is_watched(&guest, LOWMEM + (1 << 20)));
+    // A section of one process, and pages that code was translated from.
+    guest.memory.write(PROCESS[0] + 4, (RAM + (5 << 20)) | PRIVATE_SECTION);
+    assert!(!is_watched(&guest, 1 << 20));
+    guest.touch(View::User, 1 << 20, AccessKind::Read);
+    assert!(is_watched(&guest, 1 << 20) && !is_watched(&guest, USER));
+    guest.shadow.watch(GuestVa(0x7654_3210));
+    for mb in 0x75f..=0x770 {
+        assert_eq!(is_watched(&guest, mb << 20), (0x760..0x770).contains(&mb), "{mb:#x}");
+    }
+    // It stays so, whatever is removed.
+    guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
+    assert!(is_watched(&guest, LOWMEM));
+}
+
+#[test]
+fn an_asid_that_another_space_has_entries_under_is_not_the_only_one() {
+    let mut guest = Guest::new();
+    assert_eq!(guest.shadow.sole_asid(), Some(1));
+    guest.touch(View::User, USER, AccessKind::Write);
+    assert_eq!(guest.shadow.sole_asid(), Some(1));
+    // The other process under the same ASID.
+    guest.switch(PROCESS[1], 1);
+    assert_eq!(guest.shadow.sole_asid(), None);
+    guest.shadow.invalidate_asid(1, &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.shadow.sole_asid(), Some(1));
+    guest.switch(PROCESS[1], 2);
+    assert_eq!(guest.shadow.sole_asid(), Some(2));
+    // The flat map has none.
+    guest.regime.sctlr = 0;
+    guest.shadow.activate(&guest.regime, &mut guest.tables, &mut guest.tlb).unwrap();
+    assert_eq!(guest.shadow.sole_asid(), None);
+}

@@ -80,10 +80,10 @@ struct World {
 
 impl World {
     fn new(seed: u64, pool_bytes: usize, max_spaces: usize, fault_around: bool) -> Self {
-        Self::with(seed, pool_bytes, max_spaces, fault_around, false)
+        Self::with(seed, pool_bytes, max_spaces, fault_around, false, false)
     }
 
-    fn with(seed: u64, pool_bytes: usize, max_spaces: usize, fault_around: bool, plain: bool) -> Self {
+    fn with(seed: u64, pool_bytes: usize, max_spaces: usize, fault_around: bool, plain: bool, ee: bool) -> Self {
         let config = Config {
             ram: &CHUNKS,
             hole_first_mb: HOLE_FIRST_MB as usize,
@@ -98,7 +98,7 @@ impl World {
             random: Random(seed),
             memory: Memory { ram, ..Memory::default() },
             regime: Regime {
-                sctlr: if seed.is_multiple_of(3) { EE } else { 0 },
+                sctlr: if ee { EE } else { 0 },
                 ttbr0: ROOTS[0],
                 ttbr1: ROOTS[3],
                 dacr: 0x5555_5555,
@@ -511,7 +511,14 @@ fn a_random_guest_with_plenty_of_memory() {
 fn a_random_guest_of_small_pages() {
     let (mut forgotten, mut passed) = (0, 0);
     for seed in 201..=260u64 {
-        let mut world = World::with(seed, 64 * 16 * 1024, 3 + seed as usize % 5, seed % 2 == 0, true);
+        let mut world = World::with(
+            seed,
+            64 * 16 * 1024,
+            3 + seed as usize % 5,
+            seed.is_multiple_of(2),
+            true,
+            seed.is_multiple_of(3),
+        );
         world.odd = if seed < 213 { 0 } else { 20 };
         world.run(if seed < 213 { 6_000 } else { 1_500 });
         forgotten += world.forgotten;
@@ -520,6 +527,23 @@ fn a_random_guest_of_small_pages() {
     }
     println!("{forgotten} forgotten, {passed} passed");
     assert!(forgotten > 100 && passed > 1000, "{forgotten} forgotten, {passed} passed");
+}
+
+/// The same guest with its tables big-endian, and with memory that is read word by word, makes the same of everything.
+#[test]
+fn how_tables_are_read_makes_no_difference() {
+    for seed in 301..=306 {
+        let run = |ee, by_word_only| {
+            let mut world = World::with(seed, 64 * 16 * 1024, 6, true, false, ee);
+            world.memory.by_word_only = by_word_only;
+            world.run(3_000);
+            format!("{:?}", world.finish())
+        };
+        let expected = run(false, false);
+        for (ee, by_word_only) in [(true, false), (false, true), (true, true)] {
+            assert_eq!(run(ee, by_word_only), expected, "EE = {ee}, by word only: {by_word_only}");
+        }
+    }
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn find_mapped_finds_what_a_slow_loop_finds() {
             0 => 4096 - count,
             1 | 2 => {
                 r.ttbcr &= 7;
-                (4096 >> (r.ttbcr & 7)) - random.below(count)
+                (4096u32 >> (r.ttbcr & 7)).saturating_sub(random.below(count))
             }
             _ => 0xf00 + random.below(200),
         };
