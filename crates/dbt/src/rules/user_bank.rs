@@ -5,6 +5,7 @@
 //! instructions are UNPREDICTABLE.
 
 use super::{Flow, bit, emulate, restore, scratch, spill};
+use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
 use spica_isa::{Cond, Decoded, MemMultiple, Op, Reg, asm, encode};
@@ -67,11 +68,13 @@ fn rest(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, rn: Reg, low: u32) {
 ///
 /// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else before.
 fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
-    if low & bit(mem.rn) != 0 {
-        // An abort restores the base (B1.9.8), which must then be the guest's.
-        return false;
-    }
-    let rs = (0..13).map(Reg::new).find(|&r| low & bit(r) != 0).unwrap_or(scratch(bit(mem.rn)));
+    // An abort restores the base (B1.9.8): if the list has it, it must be the guest's.
+    let own_base = low & bit(mem.rn) != 0;
+    let rs = match (0..13).map(Reg::new).find(|&r| low & bit(r) != 0 && r != mem.rn) {
+        Some(rs) => rs,
+        None if own_base => return false,
+        None => scratch(bit(mem.rn)),
+    };
     spill(e, Cond::Al, rs);
     for (n, field) in fields(high).enumerate() {
         let offset = high_at + 4 * n as i32;
@@ -84,6 +87,17 @@ fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32,
     }
     if low == 0 {
         restore(e, Cond::Al, rs);
+        return true;
+    }
+    if own_base {
+        let high_bytes = 4 * high.count_ones();
+        if !mem.increment && high_bytes != 0 {
+            // What is left of the list lies that much below the base.
+            e.emit(asm::offset(Cond::Al, mem.rn, mem.rn, -(high_bytes as i32)));
+            e.set_undo(Undo::spilled(rs, 0).adjusting(mem.rn, high_bytes));
+        }
+        let plain = MemMultiple { user: false, writeback: false, regs: low as u16, ..mem };
+        e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(plain), ..*d }));
         return true;
     }
     e.emit(asm::offset(Cond::Al, rs, mem.rn, first));
