@@ -48,8 +48,8 @@ impl Sizes {
     pub const LINUX: Sizes = Sizes {
         code_pages: 800,
         capacity: Capacity { blocks: 46 * 1024, exits: 72 * 1024, mirror_pages: 832 },
-        table_bytes: MEGABYTE,
-        spaces: 16,
+        table_bytes: MEGABYTE + 384 * 1024,
+        spaces: 24,
     };
 }
 
