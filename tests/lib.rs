@@ -197,7 +197,7 @@ impl Parser {
             let line: Vec<u8> = self.pending.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line[..end]).into_owned();
             if line == REPORT {
-                keys.push(spica::ESCAPE);
+                keys.extend(spica::REPORT);
             }
             self.line(line, now);
         }
@@ -245,7 +245,7 @@ mod tests {
     fn sections_are_read() {
         let mut parser = Parser::default();
         assert!(parser.feed(b"noise\n=== a\none\ntw", Duration::from_secs(1)).is_empty());
-        assert_eq!(parser.feed(b"o\n@@report\n--- 0\n=== b\nx\n", Duration::from_secs(2)), [spica::ESCAPE]);
+        assert_eq!(parser.feed(b"o\n@@report\n--- 0\n=== b\nx\n", Duration::from_secs(2)), spica::REPORT);
         let a = &parser.sections["a"];
         assert_eq!((a.lines.as_slice(), a.status), (&["one".into(), "two".into(), "@@report".into()][..], Some(0)));
         assert_eq!(a.times[1], Duration::from_secs(2));

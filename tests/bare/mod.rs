@@ -21,7 +21,7 @@ use spica_tests::Machine;
 const PARAMETERS: usize = 0x34;
 /// The guest's memory: all that its code expects.
 const MEMORY: &str = "16M";
-/// How long Spica may take to answer the escape key.
+/// How long Spica may take to answer when asked for a report.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a guest is built from.
@@ -44,7 +44,7 @@ pub struct Outcome {
     pub spica: Vec<String>,
     /// Whether the machine came to an end before the time was up: Spica halted the board, or the board is off.
     pub ended: bool,
-    /// Whether Spica, when the time was up, answered the escape key with its report.
+    /// Whether Spica, when the time was up, answered with its report.
     pub answered: bool,
 }
 
@@ -125,7 +125,7 @@ fn run_in(
             Event::Exited(_) => outcome.ended = true,
             Event::Quiet if asked || machine.native() => return Ok(outcome),
             Event::Quiet => {
-                session.send(&[spica::ESCAPE]);
+                session.send(spica::REPORT);
                 asked = true;
                 deadline = Instant::now() + PATIENCE;
             }

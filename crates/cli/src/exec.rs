@@ -16,7 +16,7 @@ use crate::error::{Context, Error, Result};
 use crate::initramfs::Overlay;
 use crate::prepare::Run;
 use crate::qemu::{Event, Session};
-use crate::spica::{ESCAPE, HALTED, failure};
+use crate::spica::{HALTED, REPORT, failure};
 
 /// How much of the console an error shows.
 const TAIL_LINES: usize = 25;
@@ -183,7 +183,7 @@ fn report(session: &mut Session, native: bool) -> Result<String> {
     if native {
         return Ok(text);
     }
-    session.send(&[ESCAPE]);
+    session.send(REPORT);
     let until = Instant::now() + LAST_WORDS;
     loop {
         match session.next(None, Some(until))? {

@@ -147,7 +147,7 @@ fn bench(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
 #[command(after_help = "\
 Keys:
   Ctrl-A x    leave at once            Ctrl-A Ctrl-A    a Ctrl-A for the guest
-  Ctrl-]      a report of Spica on what the guest is doing
+  Ctrl-]      Spica's monitor: `help` lists what can be asked, an empty line goes back
   The guest's `poweroff -f`, or the end of its shell, leaves, too.
 
 Exit status:
@@ -222,7 +222,7 @@ fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         let place = if run.native { "without Spica" } else { "under Spica" };
         let board = run.board;
         eprintln!("spica: booting {} {place} on {} ({}, emulated)", run.name, board.name, board.cpu);
-        eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] shows a report" });
+        eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] opens the monitor" });
         interactive::interact(&run, timeout, log, verbose)?;
         return Ok(0);
     };

@@ -3,8 +3,8 @@
 /// Spica's last line: the board does nothing any more.
 pub const HALTED: &str = "board halted";
 
-/// The byte that, typed on the board's UART, asks Spica for a report: Ctrl-].
-pub const ESCAPE: u8 = 0x1d;
+/// What asks Spica's monitor for a report on its guests, sent to the board's UART.
+pub const REPORT: &[u8] = b"\x1e@report regs\n";
 
 /// What a guest's end reads like when the guest wanted it.
 const POWERED_OFF: &str = "powered off";

@@ -112,6 +112,26 @@ pub struct Capacity {
     pub mirror_pages: u32,
 }
 
+impl Capacity {
+    /// Guest pages that can have blocks: [`Translator`]'s books of them grow as they come, and a guest chooses how many.
+    fn pages(self) -> usize {
+        (self.blocks / 4).max(1024)
+    }
+
+    /// Bytes of memory that the records take from the start. The books of pages come on top, half a megabyte at most for
+    /// 46,000 blocks.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.blocks * size_of::<Block>()
+            + self.exits * size_of::<Exit>()
+            + BUCKETS * size_of::<u32>()
+            + crate::jump_cache::ENTRIES * size_of::<Entry>()
+            + self.mirror_pages as usize * size_of::<u32>()
+            // A place in the return mirror for every page of its window, of 40 MiB.
+            + 20 * 1024
+    }
+}
+
 /// See the module's text.
 pub struct Translator {
     layout: Layout,
@@ -373,6 +393,7 @@ impl Translator {
     /// Sees to it that the last code page has room for a block, and the records too.
     fn make_room(&mut self, memory: &mut impl CodeMemory) {
         let full = self.blocks.len() == self.capacity.blocks
+            || self.by_page.len() >= self.capacity.pages()
             || self.exits.len() + crate::emit::MAX_EXITS > self.capacity.exits;
         if full {
             self.flush(memory);

@@ -3,23 +3,30 @@
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 
+use spica_machine::Machine;
 use spica_machine::map::COUNTER_HZ;
 
 use crate::arch::barrier;
 use crate::board::Board;
 use crate::console;
+use crate::guests::consoles::Consoles;
 use crate::layout::HOME_ASID;
 
-/// The escape key: Ctrl-], as telnet has it.
-const ESCAPE: u8 = 0x1d;
-/// Bytes of input that are kept until the guest takes them.
-const INPUT_BYTES: usize = 4096;
+/// Bytes that can be typed before anybody looks.
+const TYPED_BYTES: usize = 4096;
 
 /// See the module's text.
 pub struct Host {
     board: Board,
-    input: VecDeque<u8>,
-    escape: bool,
+    /// The guests' consoles.
+    pub consoles: Consoles,
+    /// Which guest runs.
+    current: usize,
+    /// What was typed and nobody has looked at.
+    typed: VecDeque<u8>,
+    /// Host time at which the scheduler wants to be asked, whoever runs.
+    limit: Option<u64>,
+    attention: bool,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
@@ -32,7 +39,7 @@ pub struct Host {
     /// The deadline that the timer is set to; the outer `None` where it was used up.
     armed: Option<Option<u64>>,
     /// The guest's deadline behind it, with that guest's start: most of the time nothing has changed.
-    armed_for: Option<(u64, Option<u64>)>,
+    armed_for: Option<(u64, Option<u64>, Option<u64>)>,
 }
 
 const fn gcd(a: u32, b: u32) -> u32 {
@@ -52,7 +59,7 @@ fn scaled(value: u64, (whole, fraction): (u64, u64)) -> u64 {
 
 impl Host {
     /// The host on `board`, whose devices are ours from now on; it is `time` seconds since 1970.
-    pub fn new(mut board: Board, time: u64) -> Host {
+    pub fn new(mut board: Board, time: u64, consoles: Consoles) -> Host {
         let frequency = board.timer.driver.frequency();
         let common = gcd(COUNTER_HZ, frequency);
         console::enable_rx_interrupt();
@@ -63,8 +70,11 @@ impl Host {
         let boot_ticks = board.timer.driver.now();
         Host {
             board,
-            input: VecDeque::new(),
-            escape: false,
+            consoles,
+            current: 0,
+            typed: VecDeque::with_capacity(TYPED_BYTES),
+            limit: None,
+            attention: false,
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
@@ -110,26 +120,62 @@ impl Host {
         scaled(passed, self.ratio)
     }
 
-    /// Sees to an interrupt of the host when the guest's counter reaches `deadline`.
+    /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two ticks at
+    /// most: never early, or the guest would be woken for nothing.
+    pub fn host_time(&self, start: u64, ticks: u64) -> u64 {
+        start.saturating_add(scaled(ticks, self.inverse).saturating_add(2))
+    }
+
+    /// Ticks of the host's timer in `microseconds`.
+    pub fn ticks(&self, microseconds: u32) -> u64 {
+        u64::from(self.board.timer.driver.frequency()) * u64::from(microseconds) / 1_000_000
+    }
+
+    /// Sees to an interrupt of the host when the guest's counter reaches `deadline`, or at the limit if that is before.
     pub fn arm_timer(&mut self, start: u64, deadline: Option<u64>) {
-        if self.armed_for == Some((start, deadline)) {
+        let wanted = (start, deadline, self.limit);
+        if self.armed_for == Some(wanted) {
             return;
         }
-        self.armed_for = Some((start, deadline));
-        // Rounded up by two ticks at most: never early, or the guest would be woken for nothing. No division here either.
-        let at = deadline.map(|ticks| {
-            let passed = scaled(ticks, self.inverse).saturating_add(2);
-            start.saturating_add(passed)
-        });
+        self.armed_for = Some(wanted);
+        let deadline = deadline.map(|ticks| self.host_time(start, ticks));
+        let at = deadline.into_iter().chain(self.limit).min();
         if self.armed != Some(at) {
             self.board.timer.driver.set_deadline(at);
             self.armed = Some(at);
         }
     }
 
-    /// A byte of the guest's to the console.
+    /// What is printed from now on is guest `current`'s, and input goes to it.
+    pub fn speak_for(&mut self, current: usize) {
+        self.current = current;
+    }
+
+    /// The scheduler wants to be asked at host time `limit`, whoever runs.
+    pub fn set_limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
+    /// Whether there is something to see to that is not the running guest's business: the limit has come, or somebody typed.
+    /// True once for each.
+    #[inline]
+    pub fn wants_attention(&mut self) -> bool {
+        core::mem::take(&mut self.attention)
+    }
+
+    /// A byte of the running guest's to the console.
     pub fn console_put(&mut self, byte: u8) {
-        console::write(&[byte]);
+        self.consoles.put(self.current, byte, &mut console::write);
+    }
+
+    /// Passes on what was typed to the running guest, as far as its UART has room for it.
+    pub fn feed_console(&mut self, machine: &mut Machine) {
+        while let Some(byte) = self.consoles.peek_input(self.current) {
+            if !machine.console_input(byte) {
+                break;
+            }
+            self.consoles.pop_input(self.current);
+        }
     }
 
     /// Acknowledges and serves all interrupts that wait.
@@ -139,36 +185,28 @@ impl Host {
                 self.board.timer.driver.acknowledge();
                 self.armed = None;
                 self.armed_for = None;
+                let now = self.now();
+                self.attention |= self.limit.is_some_and(|limit| limit <= now);
             } else if Some(line) == self.board.console_line {
                 while let Some(byte) = console::read() {
-                    if byte == ESCAPE {
-                        self.escape = true;
-                    } else if self.input.len() < INPUT_BYTES {
-                        self.input.push_back(byte);
+                    if self.typed.len() < TYPED_BYTES {
+                        self.typed.push_back(byte);
                     }
                 }
+                self.attention = true;
             }
             self.board.interrupts.driver.end(line);
         }
     }
 
-    /// The next byte of input, left in place.
-    pub fn peek_input(&self) -> Option<u8> {
-        self.input.front().copied()
+    /// The next byte that was typed, whomever it is for.
+    pub fn next_typed(&mut self) -> Option<u8> {
+        self.typed.pop_front()
     }
 
-    /// Takes the byte that was looked at.
-    pub fn pop_input(&mut self) {
-        self.input.pop_front();
-    }
-
-    /// Whether the escape key was pressed since the last call.
-    pub fn take_escape(&mut self) -> bool {
-        core::mem::take(&mut self.escape)
-    }
-
-    /// Sleeps until an interrupt waits.
+    /// Sleeps until an interrupt waits, of the timer at the limit or of another device.
     pub fn wait(&mut self) {
+        self.arm_timer(0, None);
         barrier::wait_for_interrupt();
     }
 }

@@ -1,6 +1,6 @@
 //! Where Spica itself lives in the virtual address space: the *hole*.
 //!
-//! The hole is 136 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
+//! The hole is 184 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
 //! the shadow tables of all guests. Because it is the same everywhere, its entries are global, and a trap from a guest finds its
 //! vectors, its stack, its data and the host's devices without any change of tables.
 //!
@@ -9,15 +9,15 @@
 //! | 0xF180_0000 | 0xF200_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
 //! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
 //! | 0xF600_0000 | 0xF610_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
-//! | 0xF610_0000 | 0xF7D0_0000 | the pool: the heap, and blocks for the virtual machines ([`crate::memory::pool`]) |
-//! | 0xF900_0000 | 0xFA00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
+//! | 0xF610_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
+//! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!
 //! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel whose linear
 //! map begins at 0xC000_0000. At the same distance below the mirror, the code cache stands for 0xBE80_0000 to 0xBF00_0000, the end
 //! of user space there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
 //!
 //! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above its linear map
-//! (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top.
+//! (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top, below its PCI I/O space at 0xFEE0_0000.
 //!
 //! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a guest's
 //! domain register never opens it.
@@ -27,7 +27,7 @@ use spica_dbt::layout::Window;
 /// First virtual address of the hole.
 pub const HOLE_START: u32 = 0xf180_0000;
 /// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
-pub const HOLE_SIZE: u32 = 136 * MEGABYTE;
+pub const HOLE_SIZE: u32 = 184 * MEGABYTE;
 /// First-level entries that make up the hole.
 pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
 
@@ -36,10 +36,10 @@ pub const IMAGE_START: u32 = 0xf600_0000;
 
 /// First virtual address of the pool.
 pub const POOL_START: u32 = 0xf610_0000;
-/// Bytes of the pool: physically contiguous and aligned to 1 MiB.
-pub const POOL_SIZE: u32 = 28 * MEGABYTE;
-/// Bytes at the start of the pool that are the heap of Rust's `alloc`.
-pub const HEAP_SIZE: u32 = 8 * MEGABYTE;
+/// Bytes of virtual address space kept for the pool.
+pub const POOL_SIZE: u32 = DEVICES_START - POOL_START;
+/// Bytes of the pool that are taken first, all for the heap of Rust's `alloc`: what is not one virtual machine's.
+pub const FIRST_HEAP_SIZE: u32 = 3 * MEGABYTE;
 
 /// First virtual address that the code cache may use.
 pub const CODE_CACHE_START: u32 = HOLE_START;
@@ -50,7 +50,7 @@ pub const CODE_CACHE_SIZE: u32 = 8 * MEGABYTE;
 pub const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 * MEGABYTE, distance: 0x3300_0000 };
 
 /// First virtual address of the device windows.
-pub const DEVICES_START: u32 = 0xf900_0000;
+pub const DEVICES_START: u32 = 0xfc00_0000;
 /// How many device windows of 1 MiB there are.
 pub const DEVICE_WINDOWS: usize = 16;
 
@@ -79,7 +79,6 @@ const _: () = {
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
     assert!(MIRROR.base() + MIRROR.size <= IMAGE_START);
-    assert!(POOL_START + POOL_SIZE <= DEVICES_START);
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= HOLE_START + HOLE_SIZE);
-    assert!(HEAP_SIZE < POOL_SIZE);
+    assert!(FIRST_HEAP_SIZE < POOL_SIZE);
 };

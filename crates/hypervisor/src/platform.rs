@@ -14,7 +14,7 @@ use crate::board::tree::Tree;
 use crate::board::{self, Board};
 use crate::boot::Handover;
 use crate::cmdline::Options;
-use crate::layout::{MEGABYTE, POOL_SIZE};
+use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE};
 use crate::memory::spans::{Occupied, Span};
 use crate::memory::{home, pool, ram};
 use crate::{console, log, vectors, warning};
@@ -147,6 +147,6 @@ fn take_stock(handover: &Handover, info: &Info) {
     assert!(
         pool::init(handover.image),
         "no {} MiB of contiguous RAM are free: Spica needs them for itself",
-        POOL_SIZE / MEGABYTE
+        FIRST_HEAP_SIZE / MEGABYTE
     );
 }

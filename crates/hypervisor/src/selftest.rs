@@ -8,12 +8,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::{fixup, interrupts};
+use crate::guests::consoles::Consoles;
 use crate::host::Host;
 use crate::layout::MEGABYTE;
-use crate::memory::{device, home, phys, pool, ram};
+use crate::memory::pool::Share;
+use crate::memory::{device, home, phys, ram};
 use crate::platform::{BOARD, Platform, with_board};
 use crate::vm::load::Sizes;
-use crate::vm::{Stop, Vm};
+use crate::vm::{Pause, Stop, Vm};
 use crate::world::space;
 use crate::{console, println, vectors};
 
@@ -104,9 +106,13 @@ fn two_guests(platform: &Platform) {
     space::start_at(home::table(platform.image));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
-    let mut host = Host::new(board, 0);
     let marks = [0x1111_1111, 0x2222_2222];
+    let names = marks.map(|mark| alloc::format!("{mark:x}"));
+    let mut host = Host::new(board, 0, Consoles::new(names));
+    let shares = marks.map(|_| SIZES.share(GUEST).unwrap_or_else(|error| panic!("{error}")));
+    let mut shares = shares.into_iter();
     let mut guests = marks.map(|mark| {
+        let Some(share) = shares.next() else { panic!("as many shares as guests") };
         let spec = GuestSpec {
             name: alloc::format!("{mark:x}"),
             kernel: guest_kernel(mark),
@@ -114,11 +120,14 @@ fn two_guests(platform: &Platform) {
             append: alloc::string::String::new(),
             memory_bytes: GUEST,
         };
-        let (vm, _) = Vm::create(&spec, Options::all(), SIZES, &mut host).unwrap_or_else(|error| panic!("{error}"));
+        let (vm, _) =
+            Vm::create(&spec, Options::all(), SIZES, share, &mut host).unwrap_or_else(|error| panic!("{error}"));
         vm
     });
     for vm in &mut guests {
-        assert_eq!(vm.run(&mut host), Stop::PowerOff, "the guest should power itself off");
+        vm.arrive();
+        assert_eq!(vm.run(&mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
+        vm.depart();
     }
     for (vm, mark) in guests.iter().zip(marks) {
         let regs = &vm.context.cpu.regs;
@@ -141,7 +150,8 @@ fn heap() {
 }
 
 fn memory(platform: &Platform) {
-    let mut block = pool::alloc(16384, 16384).expect("the pool has room");
+    let mut share = Share::take(0, 32768).unwrap_or_else(|error| panic!("{error}"));
+    let mut block = share.alloc(16384, 16384).expect("the share has room");
     assert!(block.va().is_multiple_of(16384) && block.pa().0.is_multiple_of(16384), "the block is misaligned");
     block.words_mut()[4095] = 0x600d_cafe;
     let alias = phys::pointer(block.pa(), block.len()).cast::<u32>();
@@ -153,7 +163,10 @@ fn memory(platform: &Platform) {
     words.iter_mut().step_by(4096).zip(0u32..).for_each(|(byte, index)| *byte = index as u8);
     assert!(words.iter().step_by(4096).zip(0u32..).all(|(byte, index)| *byte == index as u8), "RAM forgets");
     let mapped = home::hole_entries().iter().filter(|&&entry| entry != 0).count();
-    println!("selftest: memory ok: pool at {}, a guest's RAM at {guest}, {mapped} MiB of the hole mapped", pool::pa());
+    println!(
+        "selftest: memory ok: a share of the pool at {}, a guest's RAM at {guest}, {mapped} MiB of the hole mapped",
+        block.pa()
+    );
     if let Some(initrd) = platform.info.initrd {
         // SAFETY: the initrd is kept from being handed out.
         let bytes = unsafe { phys::slice(HostPa(initrd.start as u32), initrd.len() as u32) };

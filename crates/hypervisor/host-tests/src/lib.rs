@@ -1,7 +1,7 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
 //! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! the 64-bit clock, the command line) is included here from its own files. Run from the top of the repository, where the image's
+//! the 64-bit clock, the command line, the guests' turns and consoles, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
 //! cargo configuration does not apply:
 //!
 //! ```text
@@ -17,6 +17,15 @@ pub mod board {
     pub mod info;
     pub mod tree;
     pub mod wrap;
+}
+
+/// Guests among each other.
+#[path = "../../src/guests"]
+pub mod guests {
+    pub mod command;
+    pub mod consoles;
+    pub mod fair;
+    pub mod latency;
 }
 
 /// Ranges of memory.

@@ -168,9 +168,9 @@ pub(super) fn map_device_megabyte(va: u32, pa: u32) {
     unsafe { write(first_level(va), pa | SECTION | SECTION_DEVICE) }
 }
 
-/// The first-level entries of the hole, from 0xF600_0000 on: every table that the host runs under holds these.
+/// The first-level entries of the hole: every table that the host runs under holds these.
 ///
-/// Taken once all device windows exist ([`super::device::seal`]).
+/// Taken once all device windows exist ([`super::device::seal`]) and every virtual machine has its share of the pool.
 pub fn hole_entries() -> [u32; HOLE_ENTRIES] {
     core::array::from_fn(|index| {
         // SAFETY: within the table, and nothing writes to it meanwhile.

@@ -1,27 +1,21 @@
-//! The hypervisor's own memory: [`POOL_SIZE`] bytes of contiguous RAM, mapped in the hole.
+//! The hypervisor's own memory, mapped in the hole: a few runs of contiguous RAM, one behind the other.
 //!
 //! Being in the hole, it is reachable under every table: what the trap paths touch lives here (vCPU pages seen from the host,
-//! shadow tables, code cache pages), and the heap. Blocks are handed out once and never come back: they belong to virtual machines,
-//! which keep and reuse them.
+//! shadow tables, code cache pages), and the heap. The first run, taken at boot, is all heap; the share of each virtual machine is a run
+//! of its own, taken before the first table of a guest is made, since tables copy the hole. Blocks are handed out once and never
+//! come back: they belong to virtual machines, which keep and reuse them.
 
+use core::fmt;
 use core::ptr::NonNull;
 
 use spica_addr::HostPa;
 
 use super::{heap, home, ram};
 use crate::arch::interrupts::IrqCell;
-use crate::layout::{HEAP_SIZE, MEGABYTE, POOL_SIZE, POOL_START};
+use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE, POOL_SIZE, POOL_START};
 
-struct Pool {
-    /// Physical address of the pool's first byte.
-    pa: HostPa,
-    /// Bytes handed out so far.
-    used: u32,
-    /// Bytes there are: 0 before `init`.
-    size: u32,
-}
-
-static POOL: IrqCell<Pool> = IrqCell::new(Pool { pa: HostPa(0), used: 0, size: 0 });
+/// Bytes of the pool's addresses that are mapped.
+static MAPPED: IrqCell<u32> = IrqCell::new(0);
 
 /// A block of the pool: page-aligned at least, cleared, owned by whoever holds this.
 #[derive(Debug)]
@@ -81,44 +75,99 @@ impl Block {
     }
 }
 
-/// Takes the pool from RAM, behind the image if there is room, maps it, and gives its start to the heap.
+/// Takes the first run from RAM, behind the image if there is room, and gives it to the heap.
 ///
-/// False if no contiguous [`POOL_SIZE`] bytes, aligned to a megabyte, are free.
+/// False if there is no contiguous RAM for it.
 pub fn init(image: HostPa) -> bool {
-    let Some(pa) = ram::take(image, POOL_SIZE, MEGABYTE) else {
-        return false;
-    };
-    for offset in (0..POOL_SIZE).step_by(MEGABYTE as usize) {
-        home::map_pool_megabyte(POOL_START + offset, pa.0 + offset);
+    Share::grow(image, FIRST_HEAP_SIZE, 0).is_some()
+}
+
+/// What the pool lacks for one more share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exhausted {
+    /// Bytes of the share.
+    pub wanted: u32,
+    /// Bytes of addresses that are left in the hole.
+    pub addresses: u32,
+}
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wanted = self.wanted >> 20;
+        if self.wanted > self.addresses {
+            write!(
+                f,
+                "{wanted} MiB wanted for the hypervisor's side of it, {} MiB of addresses left",
+                self.addresses >> 20
+            )
+        } else {
+            write!(f, "{wanted} MiB wanted for the hypervisor's side of it, and the board has no such piece left")
+        }
     }
-    // SAFETY: the start of the pool, which `alloc` below leaves out.
-    unsafe { heap::extend(POOL_START as *mut u8, HEAP_SIZE as usize) }
-    POOL.with(|pool| *pool = Pool { pa, used: HEAP_SIZE, size: POOL_SIZE });
-    true
 }
 
-/// A cleared block of `bytes`, rounded up to whole pages, aligned to `align` (a power of two) and to a page, in virtual and
-/// physical addresses alike up to a megabyte. `None` if the pool is exhausted.
-pub fn alloc(bytes: u32, align: u32) -> Option<Block> {
-    assert!(align.is_power_of_two() && align <= MEGABYTE, "the pool cannot align to {align:#x}");
-    let len = bytes.checked_next_multiple_of(4096)?;
-    let (start, pa) = POOL.with(|pool| {
-        let offset = pool.used.next_multiple_of(align.max(4096));
-        let end = offset.checked_add(len).filter(|&end| end <= pool.size)?;
-        pool.used = end;
-        Some(((POOL_START + offset) as *mut u8, HostPa(pool.pa.0 + offset)))
-    })?;
-    // SAFETY: within the pool, mapped, and handed out to nobody else.
-    unsafe { start.write_bytes(0, len as usize) }
-    Some(Block { start: NonNull::new(start)?, pa, len })
+/// A virtual machine's share of the pool: memory that blocks are made of.
+#[derive(Debug)]
+pub struct Share {
+    /// Address of the first byte that is left.
+    next: u32,
+    /// Address behind the last byte.
+    end: u32,
+    /// What makes a physical address of one.
+    to_pa: u32,
 }
 
-/// Bytes of the pool that can still be handed out.
-pub fn free_bytes() -> u32 {
-    POOL.with(|pool| pool.size - pool.used)
+impl Share {
+    /// Takes a virtual machine's share: `heap` bytes more for the heap, and `blocks` bytes for [`Share::alloc`].
+    ///
+    /// # Errors
+    /// If there is no contiguous RAM, aligned to a megabyte, for it, or no address left in the hole.
+    pub fn take(heap: u32, blocks: u32) -> Result<Share, Exhausted> {
+        let addresses = POOL_SIZE - mapped_bytes();
+        Self::grow(HostPa(0), heap, blocks)
+            .ok_or(Exhausted { wanted: (heap + blocks).next_multiple_of(MEGABYTE), addresses })
+    }
+
+    fn grow(from: HostPa, heap: u32, blocks: u32) -> Option<Share> {
+        let size = (heap + blocks).next_multiple_of(MEGABYTE);
+        let offset = mapped_bytes();
+        if size > POOL_SIZE - offset {
+            return None;
+        }
+        let pa = ram::take(from, size, MEGABYTE)?;
+        let start = POOL_START + offset;
+        for offset in (0..size).step_by(MEGABYTE as usize) {
+            home::map_pool_megabyte(start + offset, pa.0 + offset);
+        }
+        MAPPED.with(|mapped| *mapped = offset + size);
+        // What rounding left over is the heap's, too.
+        let heap = size - blocks.next_multiple_of(4096);
+        // SAFETY: the start of the run, which blocks are never made of.
+        unsafe { heap::extend(start as *mut u8, heap as usize) }
+        Some(Share { next: start + heap, end: start + size, to_pa: pa.0.wrapping_sub(start) })
+    }
+
+    /// A cleared block of `bytes`, rounded up to whole pages, aligned to `align` (a power of two) and to a page, in virtual
+    /// and physical addresses alike up to a megabyte. `None` if the share is exhausted.
+    pub fn alloc(&mut self, bytes: u32, align: u32) -> Option<Block> {
+        assert!(align.is_power_of_two() && align <= MEGABYTE, "the pool cannot align to {align:#x}");
+        let len = bytes.checked_next_multiple_of(4096)?;
+        let va = self.next.next_multiple_of(align.max(4096));
+        let end = va.checked_add(len).filter(|&end| end <= self.end)?;
+        self.next = end;
+        let start = va as *mut u8;
+        // SAFETY: within the share, mapped, and handed out to nobody else.
+        unsafe { start.write_bytes(0, len as usize) }
+        Some(Block { start: NonNull::new(start)?, pa: HostPa(va.wrapping_add(self.to_pa)), len })
+    }
+
+    /// Bytes that are left.
+    pub fn free_bytes(&self) -> u32 {
+        self.end - self.next
+    }
 }
 
-/// Physical address of the pool's first byte.
-pub fn pa() -> HostPa {
-    POOL.with(|pool| pool.pa)
+/// Bytes of the pool that are mapped.
+pub fn mapped_bytes() -> u32 {
+    MAPPED.with(|mapped| *mapped)
 }

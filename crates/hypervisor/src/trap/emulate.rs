@@ -35,9 +35,13 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
         return Resume::Back(next);
     }
     match step {
-        Step::Next(effect) => match apply(vm, host, effect) {
+        Step::Next(effect) => match apply(vm, effect) {
             Ok(Stay::Yes) if vm.parts.translator.version() == version && !vm.interrupt_deliverable() => {
                 Resume::Cache(next)
+            }
+            Ok(Stay::Waits) => {
+                vm.parts.counters.waits += 1;
+                Resume::Wait(behind)
             }
             Ok(_) => Resume::Guest(behind),
             Err(After::Abort { fsr, far }) => {
@@ -62,7 +66,7 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
             vm.take(Exception::Undefined { pc: pc.0 })
         }
         Step::SupervisorCall => vm.take(Exception::SupervisorCall { pc: pc.0 }),
-        Step::SecureMonitorCall => firmware(vm, host, behind),
+        Step::SecureMonitorCall => firmware(vm, behind),
         Step::Abort(abort) => {
             vm.parts.counters.guest_aborts += 1;
             vm.take(Exception::DataAbort { pc: pc.0, fsr: abort.fsr, far: abort.far })
@@ -72,8 +76,8 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
             vm.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
         }
         Step::Wait => {
-            super::wait(vm, host);
-            Resume::Guest(behind)
+            vm.parts.counters.waits += 1;
+            Resume::Wait(behind)
         }
     }
 }
@@ -94,6 +98,8 @@ fn falls_through(d: &spica_isa::Decoded) -> bool {
 enum Stay {
     Yes,
     No,
+    /// No, and the guest waits for an interrupt.
+    Waits,
 }
 
 /// What else can come of an effect.
@@ -103,7 +109,7 @@ enum After {
 }
 
 /// Carries out what a CP15 write asks for.
-fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
+fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
     let cpu = &mut vm.context.cpu;
     let parts = &mut vm.parts;
     match effect {
@@ -149,10 +155,7 @@ fn apply(vm: &mut Vm, host: &mut Host, effect: Effect) -> Result<Stay, After> {
             };
         }
         Effect::ThreadIdReadWrite(value) => parts.mirror.set_thread_id_read_write(value),
-        Effect::WaitForInterrupt => {
-            super::wait(vm, host);
-            return Ok(Stay::No);
-        }
+        Effect::WaitForInterrupt => return Ok(Stay::Waits),
     }
     Ok(Stay::Yes)
 }
@@ -274,7 +277,7 @@ fn clean(vm: &mut Vm, op: LineOp, pa: GuestPa) {
 }
 
 /// The guest's firmware: PSCI.
-fn firmware(vm: &mut Vm, host: &mut Host, behind: GuestVa) -> Resume {
+fn firmware(vm: &mut Vm, behind: GuestVa) -> Resume {
     let regs = &vm.context.cpu.regs;
     match psci::call(regs[0], [regs[1], regs[2], regs[3]]) {
         PsciResult::Value(value) => {
@@ -282,9 +285,9 @@ fn firmware(vm: &mut Vm, host: &mut Host, behind: GuestVa) -> Resume {
             Resume::Guest(behind)
         }
         PsciResult::Suspend => {
-            super::wait(vm, host);
+            vm.parts.counters.waits += 1;
             vm.context.cpu.regs[0] = 0;
-            Resume::Guest(behind)
+            Resume::Wait(behind)
         }
         PsciResult::PowerOff => Resume::Stop(Stop::PowerOff),
         PsciResult::Reset => Resume::Stop(Stop::Reset),

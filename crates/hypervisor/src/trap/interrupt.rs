@@ -1,4 +1,4 @@
-//! Interrupts of the host, and the guest's wait for its own.
+//! Interrupts of the host.
 
 use spica_addr::{CachePc, GuestVa};
 
@@ -41,32 +41,6 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
 /// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
 fn serve(vm: &mut Vm, host: &mut Host) {
     host.serve_interrupts();
-    feed_console(vm, host);
-    if host.take_escape() {
-        crate::vm::report::print(vm, &"report, as asked for");
-    }
-    let now = host.guest_now(vm.parts.start);
-    vm.parts.machine.update(now);
-    vm.parts.machine.take_output(|byte| host.console_put(byte));
+    vm.parts.catch_up(host);
     host.arm_timer(vm.parts.start, vm.parts.machine.next_deadline());
-}
-
-/// The guest waits for an interrupt: so does the host, until one is there for the guest, masked or not (B1.8.13).
-pub fn wait(vm: &mut Vm, host: &mut Host) {
-    vm.parts.counters.waits += 1;
-    serve(vm, host);
-    while !(vm.parts.machine.irq_asserted() || vm.parts.machine.fiq_asserted()) {
-        host.wait();
-        serve(vm, host);
-    }
-}
-
-/// Passes on what was typed, as far as the guest's UART has room for it.
-pub fn feed_console(vm: &mut Vm, host: &mut Host) {
-    while let Some(byte) = host.peek_input() {
-        if !vm.parts.machine.console_input(byte) {
-            break;
-        }
-        host.pop_input();
-    }
 }

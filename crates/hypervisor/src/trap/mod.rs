@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::vm::{Resume, Vm};
 use crate::world::{Trap, World};
 
-pub use interrupt::wait;
+pub use interrupt::leave_soon;
 
 /// Handles a trap, and says where the guest goes on.
 pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {

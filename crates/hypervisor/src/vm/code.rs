@@ -12,7 +12,7 @@ use crate::arch::barrier::{dsb, isb};
 use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
 use crate::arch::{cache, tlb};
 use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR};
-use crate::memory::pool::{self, Block};
+use crate::memory::pool::{Block, Share};
 
 /// Small page, normal write-back write-allocate memory, not global (B3.5.1): TEX = 001, C = B = 1, nG.
 const SMALL_PAGE: u32 = 1 << 11 | 0b001 << 6 | 0b1100 | 0b10;
@@ -33,15 +33,26 @@ pub struct CodePages {
     unpublished: bool,
 }
 
+fn layout(pages: u32) -> Layout {
+    Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) }
+}
+
+/// Bytes that [`CodePages::new`] takes.
+pub const fn block_bytes(count: u32, mirror_pages: u32) -> u32 {
+    // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
+    let tables = (2 * count * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
+    (count + mirror_pages) * PAGE + tables.next_multiple_of(PAGE) + PAGE
+}
+
 impl CodePages {
     /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the return
-    /// mirror; `None` if the pool is exhausted.
-    pub fn new(count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
-        let layout = Layout { base: CODE_CACHE_START, pages: count, mirror: Some(MIRROR) };
+    /// mirror; `None` if the share is exhausted.
+    pub fn new(share: &mut Share, count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
+        let layout = layout(count);
         assert!(layout.va_size() <= CODE_CACHE_SIZE, "the code cache is larger than its place in the hole");
-        let pages = pool::alloc(count * PAGE, PAGE)?;
+        let pages = share.alloc(count * PAGE, PAGE)?;
         let megabytes = layout.va_size().div_ceil(1 << 20);
-        let mut tables = pool::alloc(megabytes * 1024, 1024)?;
+        let mut tables = share.alloc(megabytes * 1024, 1024)?;
         let entries = tables.words_mut();
         entries.fill(0);
         for (at, entry) in entries.iter_mut().enumerate().take((layout.va_size() / PAGE) as usize) {
@@ -52,9 +63,9 @@ impl CodePages {
             };
         }
         cache::clean_table(tables.va(), megabytes * 1024);
-        let mirror = pool::alloc(mirror_pages.max(1) * PAGE, PAGE)?;
+        let mirror = share.alloc(mirror_pages.max(1) * PAGE, PAGE)?;
         let bytes = MIRROR.size / MEGABYTE * 1024;
-        let mut mirror_tables = pool::alloc(bytes, 1024)?;
+        let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
         Some(CodePages { pages, mirror, tables, mirror_tables, layout, unpublished: false })

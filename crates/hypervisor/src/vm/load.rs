@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use sha2::{Digest, Sha256};
-use spica_addr::GuestPa;
+use spica_addr::{GuestPa, GuestVa};
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options, Translator};
 use spica_machine::fdt::{self, FdtSpec};
@@ -18,15 +18,16 @@ use spica_mmu::{Chunk, Config, Regime, Shadow};
 use spica_vcpu::cp15::has_thumbee;
 use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
-use super::code::CodePages;
+use super::code::{self, CodePages};
 use super::counters::Counters;
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
-use super::{Parts, Vm, regime};
+use super::{Parts, Resume, Vm, regime};
 use crate::arch::identity;
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
-use crate::memory::{home, pool, ram as host_ram};
+use crate::memory::pool::{Exhausted, Share};
+use crate::memory::{home, ram as host_ram};
 use crate::world::{Context, mirror::Mirror, space};
 
 /// How much of the hypervisor's memory a VM gets.
@@ -51,7 +52,33 @@ impl Sizes {
         table_bytes: MEGABYTE + 384 * 1024,
         spaces: 24,
     };
+
+    /// The same where `guests` share the board: there are 254 ASIDs for all, and the hole has room for so much.
+    pub fn linux(guests: usize) -> Sizes {
+        let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
+        Sizes { spaces, ..Self::LINUX }
+    }
+
+    /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM.
+    ///
+    /// # Errors
+    /// If there is not so much.
+    pub fn share(&self, ram: u32) -> Result<Share, Exhausted> {
+        let blocks = 4096
+            + code::block_bytes(self.code_pages, self.capacity.mirror_pages)
+            + self.table_bytes.next_multiple_of(16 * 1024)
+            + 16 * 1024;
+        // A word per page of RAM is what the shadow tables' books need.
+        let heap = self.capacity.bytes() as u32 + ram / 1024 + OTHER_RECORDS;
+        Share::take(heap, blocks)
+    }
 }
+
+/// Address spaces for all guests together: each needs two ASIDs, and 0 and the home table's are taken.
+const MAX_SPACES: usize = 127;
+
+/// Bytes of the heap for a guest's records that grow as it goes on, all of them bounded.
+const OTHER_RECORDS: u32 = 640 * 1024;
 
 /// What a guest needs that is kept for its resets. The files stay in the bundle, in the host's memory.
 pub struct Image {
@@ -100,6 +127,7 @@ impl Vm {
         spec: &GuestSpec<'static>,
         options: Options,
         sizes: Sizes,
+        mut share: Share,
         host: &mut Host,
     ) -> Result<(Vm, Image), CreateError> {
         let wanted = spec.memory_bytes;
@@ -108,9 +136,10 @@ impl Vm {
         // SAFETY: just taken, for this guest.
         let ram = unsafe { Ram::new(RAM_BASE, host_pa, wanted) };
 
-        let page = pool::alloc(4096, 4096).ok_or(CreateError::Pool)?;
-        let code = CodePages::new(sizes.code_pages, sizes.capacity.mirror_pages, page.pa()).ok_or(CreateError::Pool)?;
-        let tables = Tables::new(pool::alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
+        let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
+        let code = CodePages::new(&mut share, sizes.code_pages, sizes.capacity.mirror_pages, page.pa())
+            .ok_or(CreateError::Pool)?;
+        let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let options = Options { thumbee: has_thumbee(&cpu_id()), ..options };
         let translator = Translator::new(code.layout(), options, sizes.capacity);
 
@@ -157,7 +186,7 @@ impl Vm {
             vfp: [false; 2],
             start: host.now(),
         };
-        let mut vm = Vm { context, parts };
+        let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)) };
         let image = Image { kernel: spec.kernel, initrd: spec.initrd, append: spec.append.to_string() };
         vm.load(&image).map_err(CreateError::Load)?;
         Ok((vm, image))
@@ -192,6 +221,7 @@ impl Vm {
         cpu.regs[1] = u32::MAX;
         cpu.regs[2] = place.dtb.0;
         cpu.pc = place.kernel.0;
+        self.next = Resume::Guest(GuestVa(place.kernel.0));
         let parts = &mut self.parts;
         parts.mirror = Mirror::new();
         parts.active = regime(cpu);

@@ -48,7 +48,20 @@ pub enum Resume {
     Link(GuestVa, ExitId),
     /// At this guest address; if it is linkable, the return mirror leads to its block from now on.
     Land(GuestVa),
+    /// At this guest address, once there is an interrupt for the guest, masked or not (B1.8.13).
+    Wait(GuestVa),
     /// Nowhere: the VM stops.
+    Stop(Stop),
+}
+
+/// Why a VM does not run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pause {
+    /// It could, but the host has something else to see to.
+    Yield,
+    /// It waits for an interrupt.
+    Wait,
+    /// It is over.
     Stop(Stop),
 }
 
@@ -94,6 +107,8 @@ pub struct Vm {
     pub context: Box<Context>,
     /// All else.
     pub parts: Parts,
+    /// Where the guest goes on when it runs again.
+    next: Resume,
 }
 
 /// What a VM has beside its virtual CPU.
@@ -146,23 +161,49 @@ const VOLATILE_AFTER: u32 = 256;
 const MAX_NESTED: u32 = 16;
 
 impl Vm {
-    /// Runs the guest until it stops.
-    pub fn run(&mut self, host: &mut Host) -> Stop {
+    /// Makes the core this guest's. To be called before [`Self::run`] whenever another one's it was, or nobody's.
+    pub fn arrive(&mut self) {
+        // Predictions are hints, but what one guest taught the predictor is no business of the next one's.
+        cache::invalidate_branch_predictor();
         self.context.install();
         self.parts.mirror.arrive();
-        let mut resume = Resume::Guest(GuestVa(self.context.cpu.pc));
+    }
+
+    /// Leaves nothing of this guest in the core.
+    pub fn depart(&mut self) {
+        space::go_home();
+        self.parts.mirror.depart();
+    }
+
+    /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
+    pub fn run(&mut self, host: &mut Host) -> Pause {
+        let mut resume = self.next;
+        self.parts.catch_up(host);
+        host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+        if let Resume::Cache(pc) = resume {
+            trap::leave_soon(self, pc);
+        }
         loop {
+            if let Resume::Wait(pc) = resume {
+                self.parts.catch_up(host);
+                if !self.parts.interrupted() {
+                    self.next = resume;
+                    return Pause::Wait;
+                }
+                resume = Resume::Guest(pc);
+            }
             let world = match self.resume(resume) {
                 Ok(world) => world,
-                Err(stop) => {
-                    space::go_home();
-                    self.parts.mirror.depart();
-                    return stop;
-                }
+                Err(stop) => return Pause::Stop(stop),
             };
             let (trap, world) = self.context.enter(world);
             self.arrived(world);
             resume = trap::handle(self, host, world, trap);
+            if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
+                // Interrupts may be there when it runs again: the world will not be as it was.
+                self.next = if let Resume::Back(pc) = resume { Resume::Cache(pc) } else { resume };
+                return Pause::Yield;
+            }
         }
     }
 
@@ -183,7 +224,8 @@ impl Vm {
                     space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
                     return Ok(World::Kernel);
                 }
-                Resume::Guest(pc) => (pc, From::Spica),
+                // Whoever waits has waited.
+                Resume::Guest(pc) | Resume::Wait(pc) => (pc, From::Spica),
                 Resume::Link(pc, exit) => (pc, From::Exit(exit)),
                 Resume::Land(pc) => (pc, From::Mirror),
             };
@@ -320,7 +362,7 @@ impl Vm {
     /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
     fn prepare(&mut self, world: World) {
         let waits = self.parts.machine.irq_asserted();
-        let Vm { context, parts } = self;
+        let Vm { context, parts, .. } = self;
         let cpu = &mut context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
         match world {
@@ -461,6 +503,19 @@ pub fn regime(cpu: &spica_vcpu::Vcpu) -> Regime {
 }
 
 impl Parts {
+    /// Brings the devices up to date: time has passed, and somebody may have typed.
+    pub fn catch_up(&mut self, host: &mut Host) {
+        host.feed_console(&mut self.machine);
+        let now = host.guest_now(self.start);
+        self.machine.update(now);
+        self.machine.take_output(|byte| host.console_put(byte));
+    }
+
+    /// Whether an interrupt is there for the guest, masked or not.
+    pub fn interrupted(&self) -> bool {
+        self.machine.irq_asserted() || self.machine.fiq_asserted()
+    }
+
     /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
     fn translate(&mut self, pc: GuestVa, mapping: &Mapping, mmu_on: bool) -> Result<spica_dbt::BlockId, Fault> {
         if !self.ram.contains(mapping.pa) {

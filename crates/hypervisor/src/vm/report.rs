@@ -2,6 +2,7 @@
 //! diagnosed from it.
 
 use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use super::counters::Class;
@@ -131,13 +132,11 @@ pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     say!("  memory beyond the guest's RAM: {} KiB", vm.overhead() >> 10);
 }
 
-/// Prints every counter on a line of its own, for programs: `spica: stat NAME VALUE`.
-pub fn stats(vm: &Vm) {
+/// Every counter, by a name that programs know.
+pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let parts = &vm.parts;
     let c = &parts.counters;
-    for class in Class::ALL {
-        say!("stat trap.emulated.{} {}", class.key(), c.emulated[class as usize]);
-    }
+    let emulated = Class::ALL.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
     let t = parts.translator.stats();
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
@@ -185,7 +184,5 @@ pub fn stats(vm: &Vm) {
         ("memory.table-bytes", parts.tables.usage().0 as u64),
         ("memory.overhead-bytes", vm.overhead() as u64),
     ];
-    for (name, value) in rows {
-        say!("stat {name} {value}");
-    }
+    emulated.into_iter().chain(rows.map(|(name, value)| (name.to_string(), value)))
 }

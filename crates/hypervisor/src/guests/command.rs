@@ -1,0 +1,198 @@
+//! What can be asked of the monitor: the escape keys, and the line behind them. Pure.
+//!
+//! Ctrl-] opens the monitor: a person gets a prompt and types commands; an empty line goes back to the guests. A program sends
+//! the byte 0x1e and `@ID COMMAND` as a line: it gets no prompt and no echo, whatever a person is typing, and its answer is
+//! lines that begin with `spica: @ID`, which no guest can forge that does not know ID. Either key pressed twice is for the guest.
+
+use alloc::string::{String, ToString};
+
+/// The escape key for people: Ctrl-], as telnet has it.
+const ESCAPE: u8 = 0x1d;
+/// The escape key for programs: RS, in nobody's reach on a keyboard.
+const PROGRAM: u8 = 0x1e;
+
+/// Bytes of a line; the rest of a longer one is lost.
+const LINE_BYTES: usize = 200;
+
+/// Commands, with what `help` says of them.
+pub const HELP: &[(&str, &str)] = &[
+    ("list", "the guests, what they do and what they got"),
+    ("console GUEST", "shows one guest's console and types to it"),
+    ("console all", "shows all guests' lines, each with its name"),
+    ("console", "goes back to the guests, as an empty line does"),
+    ("pause GUEST", "stops it; its clocks stand still"),
+    ("resume GUEST", "lets it go on"),
+    ("shutdown GUEST", "presses its power key: it shuts itself down"),
+    ("reset GUEST", "resets it, as a reset key would"),
+    ("stop GUEST", "turns it off, as pulling the plug would"),
+    ("start GUEST", "turns it on again"),
+    ("regs [GUEST]", "registers, devices and traps, for a guest that is silent"),
+    ("stats [GUEST]", "all counters"),
+    ("log GUEST", "what it printed last"),
+    ("help", "this text"),
+];
+
+/// What is asked for. Guests are named as the asker named them: by name or by number, from 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "HELP says what they do")]
+pub enum Command {
+    List,
+    Console(String),
+    ConsoleAll,
+    Leave,
+    Pause(String),
+    Resume(String),
+    Shutdown(String),
+    Reset(String),
+    Stop(String),
+    Start(String),
+    Registers(Option<String>),
+    Stats(Option<String>),
+    Log(String),
+    Help,
+}
+
+/// A line that was typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The asker's word, if it is a program.
+    pub id: Option<String>,
+    /// What is asked for, or what is wrong with the line.
+    pub command: Result<Command, String>,
+}
+
+/// Understands a command.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn parse(line: &str) -> Result<Command, String> {
+    let mut words = line.split_ascii_whitespace();
+    let Some(verb) = words.next() else { return Ok(Command::Leave) };
+    let guest = words.next().map(ToString::to_string);
+    if let Some(word) = words.next() {
+        return Err(alloc::format!("`{word}` is one word too many"));
+    }
+    let needed = |guest: Option<String>, make: fn(String) -> Command| {
+        guest.map(make).ok_or_else(|| alloc::format!("`{verb}` needs the name or number of a guest: `list` shows them"))
+    };
+    match (verb, guest) {
+        ("list", None) => Ok(Command::List),
+        ("help", None) => Ok(Command::Help),
+        ("list" | "help", Some(word)) => Err(alloc::format!("`{word}` is one word too many")),
+        ("console", None) => Ok(Command::Leave),
+        ("console", Some(guest)) if guest == "all" => Ok(Command::ConsoleAll),
+        ("console", guest) => needed(guest, Command::Console),
+        ("pause", guest) => needed(guest, Command::Pause),
+        ("resume", guest) => needed(guest, Command::Resume),
+        ("shutdown", guest) => needed(guest, Command::Shutdown),
+        ("reset", guest) => needed(guest, Command::Reset),
+        ("stop", guest) => needed(guest, Command::Stop),
+        ("start", guest) => needed(guest, Command::Start),
+        ("log", guest) => needed(guest, Command::Log),
+        ("regs", guest) => Ok(Command::Registers(guest)),
+        ("stats", guest) => Ok(Command::Stats(guest)),
+        (verb, _) => Err(alloc::format!("`{verb}` is no command: `help` lists them")),
+    }
+}
+
+/// What a typed byte comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Typed {
+    /// It is for the guest that is selected.
+    Guest(u8),
+    /// It opened the monitor.
+    Opened,
+    /// It became part of the monitor's line, or nothing; what is to be echoed, where 8 erases the last character.
+    Part(Option<u8>),
+    /// It ended the line.
+    Line(Request),
+}
+
+/// The erase character, for the echo.
+pub const BACKSPACE: u8 = 8;
+
+/// The monitor's lines, while they are typed.
+#[derive(Default)]
+pub struct Lines {
+    person: Option<String>,
+    program: Option<String>,
+}
+
+impl Lines {
+    /// Begins the next line of a person who goes on.
+    pub fn reopen(&mut self) {
+        self.person = Some(String::new());
+    }
+
+    /// Takes in a byte.
+    pub fn typed(&mut self, byte: u8) -> Typed {
+        if self.program.is_some() {
+            return self.program_typed(byte);
+        }
+        let Some(text) = &mut self.person else {
+            return match byte {
+                ESCAPE => {
+                    self.reopen();
+                    Typed::Opened
+                }
+                PROGRAM => {
+                    self.program = Some(String::new());
+                    Typed::Part(None)
+                }
+                _ => Typed::Guest(byte),
+            };
+        };
+        match byte {
+            PROGRAM => {
+                self.program = Some(String::new());
+                Typed::Part(None)
+            }
+            ESCAPE if text.is_empty() => {
+                self.person = None;
+                Typed::Guest(byte)
+            }
+            b'\r' | b'\n' => {
+                let text = core::mem::take(text);
+                self.person = None;
+                Typed::Line(Request { id: None, command: parse(&text) })
+            }
+            BACKSPACE | 0x7f => Typed::Part(text.pop().map(|_| BACKSPACE)),
+            b' '..=b'~' if text.len() < LINE_BYTES => {
+                text.push(char::from(byte));
+                Typed::Part(Some(byte))
+            }
+            _ => Typed::Part(None),
+        }
+    }
+
+    fn program_typed(&mut self, byte: u8) -> Typed {
+        let Some(text) = &mut self.program else { return Typed::Part(None) };
+        match byte {
+            PROGRAM if text.is_empty() => {
+                self.program = None;
+                Typed::Guest(byte)
+            }
+            b'\r' | b'\n' => {
+                let text = core::mem::take(text);
+                self.program = None;
+                Typed::Line(request(&text))
+            }
+            b' '..=b'~' if text.len() < LINE_BYTES => {
+                text.push(char::from(byte));
+                Typed::Part(None)
+            }
+            _ => Typed::Part(None),
+        }
+    }
+}
+
+/// A program's line.
+fn request(text: &str) -> Request {
+    let (id, line) = text.strip_prefix('@').unwrap_or("").split_once(' ').unwrap_or_default();
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    if id.is_empty() || id.len() > 16 || !id.bytes().all(legal) {
+        let command = Err("a program's line is `@ID COMMAND`, ID being 1 to 16 of a-z and 0-9".into());
+        return Request { id: Some("0".into()), command };
+    }
+    Request { id: Some(id.into()), command: parse(line) }
+}

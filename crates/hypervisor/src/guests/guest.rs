@@ -1,0 +1,173 @@
+//! A guest among others: its virtual machine, whether it wants to run, and what it got.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::num::NonZeroU32;
+
+use super::fair::Turn;
+use super::latency::Latency;
+use crate::host::Host;
+use crate::vm::load::Image;
+use crate::vm::{Stop, Vm, report};
+
+/// Whether a guest wants to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It does.
+    Ready,
+    /// It waits for an interrupt.
+    Waiting,
+    /// Somebody paused it at this host time; it was waiting, or not.
+    Paused {
+        /// Host time.
+        since: u64,
+        /// It waits for an interrupt, too.
+        waiting: bool,
+    },
+    /// It is over, by itself or by somebody's command.
+    Off {
+        /// Somebody's command: somebody may start it again.
+        by_command: bool,
+    },
+}
+
+/// See the module's text.
+pub struct Guest {
+    /// What it is and has.
+    pub vm: Vm,
+    /// What it is booted from.
+    pub image: Image,
+    /// Whether it wants to run.
+    pub state: State,
+    /// When it runs.
+    pub turn: Turn,
+    /// Host ticks that it ran, or was worked for.
+    pub ran: u64,
+    /// Host time at which the interrupt came due that woke it, until it runs.
+    pub woken: Option<u64>,
+    /// How long it was left waiting.
+    pub latency: Latency,
+    /// Times that it was switched to.
+    pub switches: u64,
+}
+
+impl Guest {
+    /// A guest that was just loaded.
+    pub fn new(vm: Vm, image: Image, weight: NonZeroU32) -> Guest {
+        Guest {
+            vm,
+            image,
+            state: State::Ready,
+            turn: Turn::new(weight, 0),
+            ran: 0,
+            woken: None,
+            latency: Latency::default(),
+            switches: 0,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.vm.parts.name
+    }
+
+    /// Host time at which a timer of the guest's comes due while it waits.
+    pub fn deadline(&self, host: &Host) -> Option<u64> {
+        let parts = &self.vm.parts;
+        parts.machine.next_deadline().map(|ticks| host.host_time(parts.start, ticks))
+    }
+
+    /// Its state in a word.
+    pub fn state_name(&self) -> &'static str {
+        match self.state {
+            State::Ready => "running",
+            State::Waiting => "waiting",
+            State::Paused { .. } => "paused",
+            State::Off { .. } => "off",
+        }
+    }
+
+    /// Stops it; its clocks stand still.
+    ///
+    /// # Errors
+    /// If it is not running.
+    pub fn pause(&mut self, host: &mut Host) -> Result<(), String> {
+        match self.state {
+            State::Ready | State::Waiting => {
+                self.state = State::Paused { since: host.now(), waiting: self.state == State::Waiting };
+                Ok(())
+            }
+            State::Paused { .. } | State::Off { .. } => Err(format!("{} is {}", self.name(), self.state_name())),
+        }
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// If it is not paused.
+    pub fn resume(&mut self, host: &mut Host) -> Result<(), String> {
+        let State::Paused { since, waiting } = self.state else {
+            return Err(format!("{} is {}, not paused", self.name(), self.state_name()));
+        };
+        self.vm.parts.start += host.now() - since;
+        self.state = if waiting { State::Waiting } else { State::Ready };
+        Ok(())
+    }
+
+    /// Turns it off.
+    ///
+    /// # Errors
+    /// If it is off.
+    pub fn stop(&mut self) -> Result<(), String> {
+        if let State::Off { .. } = self.state {
+            return Err(format!("{} is off", self.name()));
+        }
+        self.state = State::Off { by_command: true };
+        Ok(())
+    }
+
+    /// Presses its power key, which its own software must heed.
+    ///
+    /// # Errors
+    /// If it is not running.
+    pub fn press_power_key(&mut self) -> Result<(), String> {
+        match self.state {
+            State::Ready | State::Waiting => {
+                self.vm.parts.machine.press_power_key();
+                Ok(())
+            }
+            State::Paused { .. } | State::Off { .. } => Err(format!("{} is {}", self.name(), self.state_name())),
+        }
+    }
+
+    /// Resets it and loads it again, whatever it is doing.
+    ///
+    /// # Errors
+    /// None that did not show at the first load already.
+    pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
+        self.vm.reboot(&self.image, host).map_err(|error| error.to_string())?;
+        self.state = State::Ready;
+        Ok(())
+    }
+
+    /// It is over by itself.
+    pub fn over(&mut self, stop: &Stop, stats: bool) {
+        report::print(&self.vm, stop);
+        if stats {
+            for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
+                crate::println!("spica: stat {name} {value}");
+            }
+        }
+        self.state = State::Off { by_command: false };
+    }
+
+    /// What the scheduler counts for it.
+    pub fn scheduling(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let latency = self.latency.classes().map(|(bound, count)| match bound {
+            Some(bound) => (format!("scheduler.latency-below-us.{bound}"), count),
+            None => ("scheduler.latency-longer".to_string(), count),
+        });
+        let rows = [("scheduler.ticks", self.ran), ("scheduler.switches", self.switches)];
+        rows.into_iter().map(|(name, value)| (name.to_string(), value)).chain(latency)
+    }
+}

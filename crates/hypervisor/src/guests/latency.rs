@@ -1,0 +1,23 @@
+//! How long guests that wait are left waiting. Pure.
+
+/// Upper bounds of the classes, in microseconds; the last class has none.
+pub const BOUNDS: [u32; 8] = [10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];
+
+/// Times from an interrupt's coming due to its guest's going on, by [`BOUNDS`].
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Latency {
+    counts: [u64; BOUNDS.len() + 1],
+}
+
+impl Latency {
+    /// Counts one of `microseconds`.
+    pub fn record(&mut self, microseconds: u64) {
+        let class = BOUNDS.iter().position(|&bound| microseconds < u64::from(bound)).unwrap_or(BOUNDS.len());
+        self.counts[class] += 1;
+    }
+
+    /// The counts with their upper bounds; `None` for the class that has none.
+    pub fn classes(&self) -> impl Iterator<Item = (Option<u32>, u64)> + '_ {
+        BOUNDS.iter().copied().map(Some).chain([None]).zip(self.counts.iter().copied())
+    }
+}

@@ -1,0 +1,87 @@
+//! From the bundle to running guests: the hypervisor's main job, once the platform is up.
+
+pub mod command;
+pub mod consoles;
+pub mod fair;
+pub mod guest;
+pub mod latency;
+pub mod monitor;
+pub mod scheduler;
+
+use alloc::vec::Vec;
+use core::fmt::Display;
+use core::num::NonZeroU32;
+
+use spica_bundle::{Bundle, GuestSpec};
+
+use crate::cmdline::Options;
+use crate::host::Host;
+use crate::memory::{device, home, phys};
+use crate::platform::{BOARD, Platform};
+use crate::vm::Vm;
+use crate::vm::load::Sizes;
+use consoles::Consoles;
+use guest::Guest;
+use scheduler::Scheduler;
+
+use crate::world::space;
+use crate::{arch, panic, print, println};
+
+/// The weight of a guest whose manifest does not say.
+const DEFAULT_WEIGHT: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
+pub fn run(platform: &Platform) -> ! {
+    // Interrupts are taken by polling from here on, and while a guest runs: hypervisor code is never interrupted.
+    arch::interrupts::mask();
+    space::start_at(home::table(platform.image));
+    // From here on the hole is copied into the guests' tables: no device may be added to it.
+    device::seal();
+    match boot(platform) {
+        Ok(()) => {}
+        Err(problem) => println!("spica: error: {problem}"),
+    }
+    println!("spica: board halted");
+    panic::halt()
+}
+
+/// What the user is told if there is no guest to run.
+type Problem = alloc::string::String;
+
+fn boot(platform: &Platform) -> Result<(), Problem> {
+    let initrd = platform.info.initrd.filter(|span| !span.is_empty()).ok_or_else(|| {
+        Problem::from("no guest at all: the board's initrd must hold a bundle, as `spica run` makes it")
+    })?;
+    // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
+    let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
+    let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("{error}"))?;
+    let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
+    let names = bundle.guests().iter().map(|spec| spec.name.clone());
+    let mut host = Host::new(board, platform.options.time, Consoles::new(names));
+    let guests = make(bundle.guests(), &platform.options, &mut host)?;
+    Scheduler::new(guests, host, platform.options.stats).run();
+    Ok(())
+}
+
+/// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them.
+fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
+    let sizes = Sizes::linux(specs.len());
+    let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
+    let mut shares = Vec::new();
+    for spec in specs {
+        shares.push(sizes.share(spec.memory_bytes).map_err(|error| problem(spec, &error))?);
+    }
+    let mut guests = Vec::new();
+    for (spec, share) in specs.iter().zip(shares) {
+        let (vm, image) =
+            Vm::create(spec, options.translation, sizes, share, host).map_err(|error| problem(spec, &error))?;
+        if options.digest {
+            let (kernel, len) = vm.kernel(&image);
+            print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
+            vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
+            println!();
+        }
+        guests.push(Guest::new(vm, image, DEFAULT_WEIGHT));
+    }
+    Ok(guests)
+}

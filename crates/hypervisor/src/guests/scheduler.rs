@@ -1,0 +1,198 @@
+//! The scheduler: lets the guests run by turns, wakes those that wait, and sleeps when nobody wants to run.
+//!
+//! It runs on the host's stack, between two runs of guests ([`Vm::run`]), with interrupts masked: a guest comes back when it
+//! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed.
+
+use alloc::vec::Vec;
+
+use super::guest::{Guest, State};
+use super::monitor::Monitor;
+use crate::host::Host;
+use crate::println;
+use crate::vm::{Pause, Stop};
+
+/// Longest time that a guest runs while another wants to, in microseconds.
+const SLICE: u32 = 10_000;
+/// How much a guest that waited may be ahead of the others, in microseconds of its own time.
+const CREDIT: u32 = 10_000;
+/// How far a guest that wakes must be ahead of the running one to take over, in the same.
+const MARGIN: u32 = 1_000;
+/// How long a line that is not complete is kept from the console, in microseconds.
+const PARTIAL: u32 = 200_000;
+
+/// See the module's text.
+pub struct Scheduler {
+    /// The guests, in the manifest's order.
+    pub guests: Vec<Guest>,
+    /// The host.
+    pub host: Host,
+    /// Whose the core is.
+    current: Option<usize>,
+    /// When the slice of `current` is over.
+    slice_end: u64,
+    /// When lines that are not complete are shown.
+    partial_at: Option<u64>,
+    /// Say every counter at the end of a guest.
+    stats: bool,
+    /// Host time at which scheduling began.
+    pub began: u64,
+}
+
+impl Scheduler {
+    /// A scheduler for `guests`, which are all loaded.
+    pub fn new(guests: Vec<Guest>, mut host: Host, stats: bool) -> Scheduler {
+        let began = host.now();
+        Scheduler { guests, host, current: None, slice_end: 0, partial_at: None, stats, began }
+    }
+
+    /// Runs the guests until all are over.
+    pub fn run(&mut self) {
+        let mut monitor = Monitor::default();
+        loop {
+            self.host.serve_interrupts();
+            monitor.listen(self);
+            let now = self.host.now();
+            self.wake(now);
+            self.show_partial(now);
+            match self.next(now) {
+                Some(next) => self.give_turn(next, now),
+                None if self.guests.iter().all(|guest| guest.state == State::Off { by_command: false }) => return,
+                None => {
+                    self.leave();
+                    let limit = self.deadline();
+                    self.host.set_limit(limit);
+                    self.host.wait();
+                }
+            }
+        }
+    }
+
+    /// Wakes the guests that wait and have an interrupt.
+    fn wake(&mut self, now: u64) {
+        let credit = self.host.ticks(CREDIT);
+        let floor = self.floor();
+        for (at, guest) in self.guests.iter_mut().enumerate() {
+            if guest.state != State::Waiting {
+                continue;
+            }
+            let due = guest.deadline(&self.host).filter(|&due| due <= now);
+            if due.is_none() && self.host.consoles.peek_input(at).is_none() && !guest.vm.parts.interrupted() {
+                continue;
+            }
+            self.host.speak_for(at);
+            guest.vm.parts.catch_up(&mut self.host);
+            if guest.vm.parts.interrupted() {
+                guest.state = State::Ready;
+                guest.woken = due;
+                guest.turn.wake(floor.unwrap_or(guest.turn.used()), credit);
+            }
+        }
+    }
+
+    /// The least virtual time of those who want to run.
+    fn floor(&self) -> Option<u64> {
+        self.ready().map(|(_, guest)| guest.turn.used()).min()
+    }
+
+    fn ready(&self) -> impl Iterator<Item = (usize, &Guest)> {
+        self.guests.iter().enumerate().filter(|(_, guest)| guest.state == State::Ready)
+    }
+
+    /// Who runs next.
+    fn next(&self, now: u64) -> Option<usize> {
+        let (first, ahead) = self.ready().min_by_key(|(_, guest)| guest.turn.used())?;
+        let running = self.current.filter(|&at| self.guests[at].state == State::Ready && now < self.slice_end);
+        match running {
+            Some(at) if !ahead.turn.preempts(&self.guests[at].turn, self.host.ticks(MARGIN)) => Some(at),
+            _ => Some(first),
+        }
+    }
+
+    /// The earliest host time at which something is to be done, whoever runs.
+    fn deadline(&self) -> Option<u64> {
+        let waiting = self.guests.iter().filter(|guest| guest.state == State::Waiting);
+        waiting.filter_map(|guest| guest.deadline(&self.host)).chain(self.partial_at).min()
+    }
+
+    /// Shows lines that are not complete, if that is due.
+    fn show_partial(&mut self, now: u64) {
+        if !self.host.consoles.has_partial() {
+            self.partial_at = None;
+        } else if self.partial_at.is_some_and(|at| at <= now) {
+            self.host.consoles.show_partial(&mut crate::console::write);
+            self.partial_at = None;
+        } else if self.partial_at.is_none() {
+            self.partial_at = Some(now + self.host.ticks(PARTIAL));
+        }
+    }
+
+    /// Leaves nothing of the guest that ran last in the core.
+    fn leave(&mut self) {
+        if let Some(last) = self.current.take() {
+            self.guests[last].vm.depart();
+        }
+    }
+
+    /// Lets guest `at` run for its turn, which may just go on.
+    fn give_turn(&mut self, at: usize, now: u64) {
+        let same = self.current == Some(at);
+        if !same {
+            self.leave();
+            self.guests[at].vm.arrive();
+            self.guests[at].switches += 1;
+            self.current = Some(at);
+        }
+        if !same || now >= self.slice_end {
+            self.slice_end = now + self.host.ticks(SLICE);
+        }
+        let alone = self.ready().count() == 1;
+        let limit = self.deadline().into_iter().chain((!alone).then_some(self.slice_end)).min();
+        self.host.speak_for(at);
+        self.host.set_limit(limit);
+
+        let guest = &mut self.guests[at];
+        if let Some(due) = guest.woken.take() {
+            let waited = self.host.now().saturating_sub(due);
+            guest.latency.record(waited * 1_000_000 / self.host.ticks(1_000_000).max(1));
+        }
+        let pause = guest.vm.run(&mut self.host);
+        match pause {
+            Pause::Yield => {}
+            Pause::Wait => guest.state = State::Waiting,
+            Pause::Stop(stop) => self.stopped(at, stop),
+        }
+        let ticks = self.host.now().saturating_sub(now);
+        let guest = &mut self.guests[at];
+        guest.turn.charge(ticks);
+        guest.ran += ticks;
+    }
+
+    /// Guest `at` is over, or wants to begin again.
+    fn stopped(&mut self, at: usize, stop: Stop) {
+        self.leave();
+        let guest = &mut self.guests[at];
+        if stop != Stop::Reset {
+            guest.over(&stop, self.stats);
+            return;
+        }
+        println!("spica: guest {}: restarted", guest.name());
+        self.restart(at);
+    }
+
+    /// Resets guest `at` and lets it begin again.
+    pub fn restart(&mut self, at: usize) {
+        if self.current == Some(at) {
+            self.leave();
+        }
+        let floor = self.floor();
+        let guest = &mut self.guests[at];
+        self.host.consoles.forget_input(at);
+        match guest.restart(&mut self.host) {
+            Ok(()) => guest.turn.wake(floor.unwrap_or(guest.turn.used()), 0),
+            Err(problem) => {
+                println!("spica: error: guest {}: {problem}", guest.name());
+                guest.state = State::Off { by_command: false };
+            }
+        }
+    }
+}
