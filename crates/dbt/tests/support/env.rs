@@ -1,0 +1,59 @@
+//! What the interpreter reaches: guest memory by the guest's own rights. A store to code drops what was made from it.
+
+use crate::model::Fault;
+use crate::support::VA_TO_PA;
+use crate::support::code::Code;
+use crate::support::memory::Memory;
+use spica_addr::GuestPa;
+use spica_dbt::Translator;
+use spica_vcpu::Vcpu;
+use spica_vcpu::cp15::TimerReg;
+use spica_vcpu::interp::{Abort, Env};
+
+/// What the interpreter sees of the world.
+pub(super) struct TrapEnv<'a> {
+    pub(super) translator: &'a mut Translator,
+    pub(super) code: &'a mut Code,
+    pub(super) memory: &'a mut Memory,
+}
+
+impl TrapEnv<'_> {
+    pub(super) fn code_changes(&mut self, va: u32) {
+        let page = Memory::page(va).expect("in the guest's memory");
+        self.translator.drop_page(GuestPa(va.wrapping_sub(VA_TO_PA)), self.code);
+        self.memory.protected[page] = false;
+    }
+}
+
+pub(super) fn abort(fault: Fault) -> Abort {
+    Abort { fsr: fsr(fault), far: fault.address }
+}
+
+/// DFSR of a fault: alignment, or a translation fault of a page (table B3-23).
+fn fsr(fault: Fault) -> u32 {
+    u32::from(fault.write) << 11 | if fault.alignment { 0b00001 } else { 0b00111 }
+}
+
+impl Env for TrapEnv<'_> {
+    fn load(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+        self.memory.check_as(privileged, va, bytes, false)?;
+        Ok(self.memory.get(va, bytes))
+    }
+
+    fn store(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+        self.memory.check_as(privileged, va, bytes, true)?;
+        for va in [va, va.wrapping_add(bytes - 1)] {
+            if self.memory.protected[Memory::page(va).expect("checked")] {
+                self.code_changes(va);
+            }
+        }
+        self.memory.set(va, bytes, value);
+        Ok(())
+    }
+
+    fn timer_read(&mut self, _reg: TimerReg) -> u64 {
+        0
+    }
+
+    fn timer_write(&mut self, _reg: TimerReg, _value: u64) {}
+}

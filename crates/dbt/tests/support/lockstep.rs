@@ -1,0 +1,277 @@
+//! One guest, twice: its state here, each part of what happens to it in a file below.
+
+mod blocks;
+mod compare;
+mod emulate;
+mod faults;
+mod run;
+mod traps;
+
+use crate::model::{self, Machine, Random};
+use crate::support::code::Code;
+use crate::support::generate::Window;
+use crate::support::lockstep::blocks::Place;
+use crate::support::memory::Memory;
+use crate::support::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
+use spica_addr::CachePc;
+use spica_dbt::layout::Layout;
+use spica_dbt::{BlockId, ExitId, Options, Translator};
+use spica_vcpu::{Bank, CpuId, StackAndLink, Vcpu, VcpuPage, psr};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// As many instructions as wanted were executed.
+    Enough,
+    /// Something UNPREDICTABLE.
+    Unpredictable,
+    /// A fault of translated code that the guest is to see; nothing was checked.
+    Fault,
+}
+
+/// One guest, twice.
+pub struct Lockstep {
+    pub reference: Machine,
+    pub reference_memory: Memory,
+    /// The real core while it runs translated code.
+    pub machine: Machine,
+    pub memory: Memory,
+    pub cpu: Vcpu,
+    pub translator: Translator,
+    pub code: Code,
+    places: HashMap<u32, Place>,
+    /// The host has begun a guest instruction that the reference has not executed yet.
+    under_way: bool,
+    /// The word is executed again, after something that the guest knows nothing of.
+    retry: bool,
+    /// There was a trap since the last boundary.
+    trapped: bool,
+    /// Guest instructions left to execute.
+    left: u32,
+    /// An interrupt waits for the end of the block that starts here.
+    leave: Option<CachePc>,
+    /// Guest faults that were seen and checked.
+    pub faults: u32,
+    /// Interrupts that were asked for and reached the end of their block.
+    pub interrupts: u32,
+    /// Exceptions, and sensitive instructions that are not modelled: both guests go on behind them.
+    pub skipped: u32,
+    /// Branches that the return mirror led to their block.
+    pub landings: u32,
+    /// Branches to where there is no code, or into Thumb state: both guests go on elsewhere.
+    pub strayed: u32,
+    /// How often instructions of each kind were executed, and what else was to happen happened.
+    pub seen: BTreeMap<&'static str, u32>,
+    /// The guest's DACR of which the real one is a function.
+    real_dacr: u32,
+    /// See [`KernelView::closing`](super::view::KernelView::closing).
+    closing: Option<u32>,
+    turning_off: Option<u32>,
+    /// There was a trap for a write to DACR since the last boundary.
+    closed: bool,
+    /// Writes to DACR that the reference had made at the last boundary.
+    dacr_writes: u32,
+    /// Where [`Translator::make_dacr_eager`] changed something.
+    eager: HashSet<u32>,
+    /// The interpreter was asked to invalidate instruction caches or branch predictors.
+    invalidated: bool,
+    /// As [`Supervisor::tlb`](model::Supervisor::tlb).
+    tlb: (u32, u32),
+    /// Code pages that are not protected: their code is translated anew each time.
+    volatile: [bool; CODE_PAGES as usize],
+    /// The page of the last block from such a page, as it was then, and which block.
+    snapshot: Option<(BlockId, Vec<u32>)>,
+    /// The run is over at the first fault that the guest is to see, with its registers put right.
+    pub stop_at_faults: bool,
+    /// Where the guest's handlers get what they put right.
+    random: Random,
+    window: Window,
+    /// Interrupts arrive now and then, pages get hidden, and more of the kind.
+    disturb: bool,
+    /// Every word executed goes to standard error.
+    tracing: bool,
+    /// What was asked for.
+    options: Options,
+}
+
+/// What the guest knows when it is about to be entered.
+enum Next {
+    Cache(u32),
+    Guest(u32),
+    Link(u32, ExitId),
+    Land(u32),
+    Branch(u32),
+    End(End),
+}
+
+impl Lockstep {
+    pub fn new(options: Options) -> Lockstep {
+        let page = Box::leak(Box::new(VcpuPage::reset()));
+        Lockstep {
+            reference: Machine {
+                r: [0; 15],
+                pc: CODE,
+                psr: 0,
+                vfp: [0; 64],
+                thread: [0; 2],
+                vfp_on: false,
+                supervisor: None,
+            },
+            reference_memory: Memory::new(),
+            machine: Machine {
+                r: [0; 15],
+                pc: 0,
+                psr: 0,
+                vfp: [0; 64],
+                thread: [0; 2],
+                vfp_on: false,
+                supervisor: None,
+            },
+            memory: Memory::new(),
+            cpu: Vcpu::new(page, CpuId { ctr: CTR, pfr: [0x1031, 0], ..CpuId::default() }),
+            translator: Translator::new(LAYOUT, options, CAPACITY),
+            code: Code::new(&LAYOUT),
+            places: HashMap::new(),
+            under_way: false,
+            retry: false,
+            trapped: false,
+            left: 0,
+            leave: None,
+            faults: 0,
+            interrupts: 0,
+            skipped: 0,
+            landings: 0,
+            strayed: 0,
+            seen: BTreeMap::new(),
+            real_dacr: 0,
+            closing: None,
+            turning_off: None,
+            closed: false,
+            dacr_writes: 0,
+            eager: HashSet::new(),
+            invalidated: false,
+            tlb: (0, 0),
+            volatile: [false; CODE_PAGES as usize],
+            snapshot: None,
+            stop_at_faults: false,
+            random: Random::new(0),
+            window: Window { start: CODE, words: 96 },
+            disturb: false,
+            tracing: std::env::var_os("SPICA_TRACE").is_some(),
+            options,
+        }
+    }
+
+    /// Other options, and whether the return mirror is `far`, out of reach of a branch; everything is flushed.
+    pub fn set_options(&mut self, options: Options, far: bool) {
+        self.options = options;
+        let mirror = Some(if far { FAR } else { NEAR });
+        self.translator = Translator::new(Layout { mirror, ..LAYOUT }, options, CAPACITY);
+        self.code = Code::new(&LAYOUT);
+        self.forget_places();
+    }
+
+    /// Everything was flushed.
+    fn forget_places(&mut self) {
+        self.places.clear();
+        self.eager.clear();
+        self.snapshot = None;
+    }
+
+    /// Puts both guests into the same state; the cache is flushed.
+    pub fn start(&mut self, reference: Machine, memory: &Memory, window: Window, seed: u64) {
+        self.random = Random::new(seed);
+        self.window = window;
+        self.translator.flush(&mut self.code);
+        self.forget_places();
+        self.reference = reference;
+        self.reference_memory.clone_from(memory);
+        self.memory.clone_from(memory);
+        let supervisor = reference.supervisor.expect("the reference is in Supervisor mode");
+        self.cpu.reset();
+        self.cpu.set_masks(supervisor.masks, psr::A | psr::I | psr::F);
+        self.cpu.page.spsr = supervisor.spsr;
+        let [sp, lr] = supervisor.user;
+        self.cpu.page.bank[Bank::Usr as usize] = StackAndLink { sp, lr };
+        let system = supervisor.system;
+        assert_eq!(system[model::CTR], CTR);
+        let cp15 = &mut self.cpu.cp15;
+        (cp15.sctlr, cp15.ttbr0, cp15.ttbr1) = (system[model::SCTLR], system[model::TTBR0], system[model::TTBR1]);
+        (cp15.dacr, cp15.contextidr) = (system[model::DACR], system[model::CONTEXTIDR]);
+        (cp15.dfsr, cp15.ifsr) = (system[model::DFSR], system[model::IFSR]);
+        (cp15.dfar, cp15.ifar) = (system[model::DFAR], system[model::IFAR]);
+        cp15.cpacr = if supervisor.vfp_denied { 0 } else { 0x00f0_0000 };
+        (cp15.fpexc, cp15.teehbr) = (supervisor.fpexc, supervisor.teehbr);
+        self.translator.set_vfp(self.options.vfp && !supervisor.vfp_denied, &mut self.code);
+        self.cpu.show();
+        self.cpu.page.dacr_site = 0xdead_0005;
+        self.cpu.page.tpidrprw = supervisor.thread_private;
+        self.cpu.page.tpidruro = reference.thread[1];
+        self.cpu.cp15.tpidrurw = reference.thread[0];
+        // Whatever a spill slot holds must not matter.
+        self.cpu.page.spill = [0xdead_0000, 0xdead_0001, 0xdead_0002, 0xdead_0003];
+        self.cpu.page.target = 0xdead_0004;
+        // The real TPIDRURO is that of user code: nothing is read from there.
+        self.machine = Machine {
+            supervisor: None,
+            vfp_on: reference.has_vfp(),
+            pc: 0,
+            thread: [reference.thread[0], 0xdead_0006],
+            ..reference
+        };
+        (self.closing, self.closed, self.dacr_writes) = (None, false, supervisor.dacr_writes);
+        self.turning_off = None;
+        (self.invalidated, self.tlb) = (false, supervisor.tlb);
+        self.volatile = [false; CODE_PAGES as usize];
+        self.prepare();
+        self.under_way = false;
+        self.retry = false;
+        self.trapped = false;
+        self.leave = None;
+    }
+
+    /// As `trap::handle`: translated code may have written to DACR.
+    fn take_over(&mut self) {
+        self.cpu.take_vfp();
+        self.cpu.take_dacr();
+    }
+
+    /// As `vfp_enabled`, in privileged modes.
+    fn vfp_enabled(&self) -> bool {
+        self.cpu.cp15.cpacr >> 20 & 3 != 0 && self.cpu.cp15.fpexc & model::EN != 0
+    }
+
+    /// As `Vm::prepare`: the guest's world is put in place.
+    fn prepare(&mut self) {
+        self.real_dacr = self.cpu.cp15.dacr;
+        self.cpu.page.dacr_real = self.real_dacr;
+        self.machine.vfp_on &= self.vfp_enabled();
+        self.cpu.page.fpexc_real = if self.machine.vfp_on { model::EN } else { 0 };
+    }
+
+    /// The registers go to the virtual CPU for a trap.
+    fn save(&mut self) {
+        self.cpu.regs = self.machine.r;
+        self.cpu.psr = self.machine.psr;
+        self.cpu.cp15.tpidrurw = self.machine.thread[0];
+    }
+
+    fn restore(&mut self) {
+        self.machine.r = self.cpu.regs;
+        self.machine.psr = self.cpu.psr & psr::USER_BITS;
+        self.machine.thread[0] = self.cpu.cp15.tpidrurw;
+    }
+
+    /// Counts something that must not be missing from a test.
+    fn note(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn fail(&self, what: &str) -> ! {
+        let host = &self.machine;
+        eprintln!("reference {:x?}", self.reference);
+        eprintln!("host      {host:x?}");
+        panic!("{what}");
+    }
+}

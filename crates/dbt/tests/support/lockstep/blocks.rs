@@ -1,0 +1,129 @@
+//! Blocks: found or made for a guest PC, with notes of what each word of them stands for.
+
+use crate::model;
+use crate::support::lockstep::Lockstep;
+use crate::support::memory::Memory;
+use crate::support::{CODE, LAYOUT, VA_TO_PA};
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::layout::{PAGE, PAGE_WORDS};
+use spica_dbt::{BlockId, Location};
+
+/// What the word of a block stands for.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) location: Location,
+    /// It is the first word of its guest instruction.
+    pub(super) first: bool,
+    /// It is part of the exit behind the last instruction.
+    pub(super) behind: bool,
+}
+
+impl Lockstep {
+    /// The block at a guest PC, made if need be.
+    pub(super) fn find_block(&mut self, pc: u32) -> BlockId {
+        let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let words = self.memory.page_words(pc);
+        // The first code page is of a mapping that is not global.
+        let global = pc.wrapping_sub(CODE) >= PAGE;
+        if let Some(block) = self.translator.lookup(va, pa) {
+            self.translator.set_global(block, global);
+            return block;
+        }
+        self.memory.protected[Memory::page(pc).expect("code")] = true;
+        let flushes = self.translator.stats().flushes;
+        let block = self.translator.translate(va, pa, global, &words, &mut self.code);
+        if self.translator.stats().flushes != flushes {
+            self.forget_places();
+        }
+        self.record_places(block, pc, &words);
+        block
+    }
+
+    /// As `Parts::translate_once`, for a page that is volatile, or as in FIQ mode.
+    pub(super) fn block_for_once(&mut self, pc: u32) -> BlockId {
+        let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let page = Memory::page(pc).expect("code");
+        let volatile = self.volatile[page];
+        if volatile {
+            self.translator.drop_page(pa, &mut self.code);
+            self.memory.protected[page] = false;
+        } else {
+            self.memory.protected[page] = true;
+        }
+        let words = self.memory.page_words(pc);
+        let flushes = self.translator.stats().flushes;
+        let block = self.translator.translate_once(va, pa, &words, &mut self.code);
+        if self.translator.stats().flushes != flushes {
+            self.forget_places();
+        }
+        self.snapshot = volatile.then(|| (block, words.to_vec()));
+        self.record_places(block, pc, &words);
+        self.note("a block for once");
+        block
+    }
+
+    /// Whether the block is from a volatile page that has changed since: without an ISB, what its code does is not defined.
+    pub(super) fn is_outdated(&self, block: BlockId) -> bool {
+        let (va, _) = self.translator.source(block);
+        self.snapshot.as_ref().is_some_and(|(of, words)| *of == block && words[..] != self.memory.page_words(va.0))
+    }
+
+    /// The instruction in front of `pc` of the outdated block, with no more between than preloads, which have no word.
+    pub(super) fn behind_preloads(&self, pc: u32) -> u32 {
+        let Some((_, words)) = &self.snapshot else { return pc };
+        let next = self.reference.pc.wrapping_add(4);
+        let dropped = |at: u32| model::is_preload(words[(at & 0xfff) as usize / 4]);
+        let near = self.under_way && pc > next && pc - next < PAGE && next & 0xfff != 0;
+        if near && (next..pc).step_by(4).all(dropped) { next } else { pc }
+    }
+
+    fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
+        let entry = self.translator.entry(block);
+        let landing = CachePc(entry.0 - 4);
+        if self.translator.mirror().has(GuestVa(va)) {
+            // LR is not the guest's yet: its instruction begins behind it.
+            let location = self.translator.locate(block, landing, words).expect("every word has its place");
+            self.places.insert(landing.0, Place { location, first: false, behind: false });
+        }
+        let end = va.wrapping_add(4 * self.translator.length(block) as u32);
+        let page_end = (entry.0 & !0xfff) + PAGE;
+        let (mut last, mut cold) = (None, false);
+        for pc in (entry.0..page_end).step_by(4) {
+            if self.translator.block_at(CachePc(pc)) != Some(block) {
+                // What comes after a gap is literals and stubs.
+                cold = true;
+                continue;
+            }
+            let location = self.translator.locate(block, CachePc(pc), words).expect("every word has its place");
+            let first = !cold && last != Some(location.guest);
+            last = Some(location.guest);
+            self.places.insert(pc, Place { location, first, behind: location.guest.0 == end });
+        }
+    }
+
+    pub(super) fn word(&self, pc: u32) -> u32 {
+        let (page, word) = LAYOUT.find(CachePc(pc)).expect("in a code page");
+        self.code.written[page as usize][word]
+    }
+
+    /// The bet on a DACR write was lost, or a guest forged its site.
+    pub(super) fn make_eager(&mut self) {
+        let site = if self.random.one_in(4) {
+            let block = self.random.pick(&[0, 1, 2, 3]) * 2 * PAGE;
+            LAYOUT.code_page(0).0.wrapping_add(block + 4 * self.random.below(1100))
+        } else {
+            self.cpu.page.dacr_site
+        };
+        let before = self.code.written.clone();
+        self.translator.make_dacr_eager(CachePc(site), &mut self.code);
+        for (page, (old, new)) in before.iter().zip(&self.code.written).enumerate() {
+            for at in (0..PAGE_WORDS).filter(|&at| old[at] != new[at]) {
+                let pc = LAYOUT.code_page(page as u32).0 + 4 * at as u32;
+                assert_eq!(pc, site - 4, "another word than that of the site was changed");
+                // LDR rs, [field]; MVN rs, #0
+                assert_eq!((old[at] >> 16, new[at]), (0xe59f, 0xe3e0_0000 | old[at] & 0xf000));
+                self.eager.insert(site);
+            }
+        }
+    }
+}

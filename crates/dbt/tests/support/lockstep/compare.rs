@@ -1,0 +1,137 @@
+//! Between two guest instructions: the reference catches up, and all that the guest can see is compared.
+
+use crate::model::{self, Event, Machine, Supervisor};
+use crate::support::generate;
+use crate::support::lockstep::{End, Lockstep};
+use crate::support::memory::Memory;
+use spica_vcpu::{Bank, Shown, StackAndLink, psr};
+
+impl Lockstep {
+    /// Between two guest instructions: the reference catches up, and all is compared. `Some` ends the run.
+    pub(super) fn boundary(&mut self, guest_pc: u32) -> Option<End> {
+        let masked = |machine: &Machine| machine.supervisor.is_some_and(|s| s.masks & psr::I != 0);
+        let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
+        if std::mem::take(&mut self.under_way) {
+            match self.advance() {
+                Event::Done => {}
+                Event::Unpredictable => return Some(End::Unpredictable),
+                other => self.fail(&format!("at {guest_pc:#x}, but the last instruction is {other:?}")),
+            }
+            self.left = self.left.saturating_sub(1);
+            if was_masked && !masked(&self.reference) && self.cpu.page.pending != 0 && !trapped {
+                self.fail(&format!("before {guest_pc:#x}: unmasked, but the interrupt that waits is not taken"));
+            }
+        }
+        self.check_dacr(guest_pc);
+        match self.turning_off.take() {
+            Some(0) => self.note("FPEXC, without a trap"),
+            Some(_) => self.fail(&format!("before {guest_pc:#x}: no trap for FPEXC")),
+            None => {}
+        }
+        // A preload that was dropped has no word in the block.
+        while self.reference.pc != guest_pc && self.at_preload() {
+            self.reference.step(&mut self.reference_memory);
+        }
+        self.compare(&self.machine.r.clone(), guest_pc);
+        (self.left == 0).then_some(End::Enough)
+    }
+
+    /// The reference executes one instruction, which is counted.
+    pub(super) fn advance(&mut self) -> Event {
+        let word = self.reference_memory.word(self.reference.pc);
+        let passed = word >> 28 == 15 || model::condition_passed(word >> 28, self.reference.psr);
+        let event = self.reference.step(&mut self.reference_memory);
+        if let (true, Some(kind)) = (passed && event != Event::Privileged, generate::kind(word)) {
+            self.note(kind);
+            if matches!(event, Event::Fault(_)) {
+                self.note("a fault of one of these");
+            }
+        }
+        event
+    }
+
+    /// All that the guest can see is the same, with the host's registers `r`.
+    pub(super) fn compare(&self, r: &[u32; 15], guest_pc: u32) {
+        let reference = &self.reference;
+        let supervisor = reference.supervisor.expect("the reference is in Supervisor mode");
+        let page = &self.cpu.page;
+        let masks = self.cpu.cpsr() & (psr::A | psr::I | psr::F);
+        let StackAndLink { sp, lr } = page.bank[Bank::Usr as usize];
+        let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = page.shown;
+        let seen = Supervisor {
+            masks,
+            spsr: page.spsr,
+            user: [sp, lr],
+            thread_private: page.tpidrprw,
+            system: [ctr, sctlr, ttbr0, ttbr1, page.dacr, dfsr, ifsr, dfar, ifar, contextidr],
+            dacr_writes: supervisor.dacr_writes,
+            stale: self.invalidated || page.stale != 0,
+            fpexc: page.fpexc & model::EN,
+            vfp_denied: supervisor.vfp_denied,
+            teehbr: page.teehbr,
+            tlb: self.tlb,
+        };
+        if reference.pc != guest_pc {
+            self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", reference.pc));
+        }
+        for (n, (have, want)) in r.iter().zip(&reference.r).enumerate() {
+            if have != want {
+                self.fail(&format!("before {guest_pc:#x}: R{n} = {have:#x}, expected {want:#x}"));
+            }
+        }
+        if (self.machine.psr ^ reference.psr) & psr::USER_BITS != 0 {
+            let (have, want) = (self.machine.psr, reference.psr);
+            self.fail(&format!("before {guest_pc:#x}: flags {have:#x}, expected {want:#x}"));
+        }
+        if self.machine.vfp != reference.vfp {
+            self.fail(&format!("before {guest_pc:#x}: a VFP register differs"));
+        }
+        if seen != supervisor || [self.machine.thread[0], page.tpidruro] != reference.thread {
+            self.fail(&format!("before {guest_pc:#x}: {seen:x?}, expected {supervisor:x?}"));
+        }
+        if self.machine.vfp_on && !reference.has_vfp() {
+            self.fail(&format!("before {guest_pc:#x}: VFP is on"));
+        }
+        if self.real_dacr != page.dacr_real || self.real_dacr & !supervisor.system[model::DACR] != 0 {
+            let (real, guest) = (self.real_dacr, supervisor.system[model::DACR]);
+            self.fail(&format!("before {guest_pc:#x}: a domain is open, DACR {real:#x}, the guest's {guest:#x}"));
+        }
+        if self.memory.bytes != self.reference_memory.bytes {
+            let same = |(a, b): (&u8, &u8)| a == b;
+            let at = self.memory.bytes.iter().zip(&self.reference_memory.bytes).position(|pair| !same(pair));
+            self.fail(&format!("before {guest_pc:#x}: memory differs at byte {at:#x?}"));
+        }
+    }
+
+    /// A write to DACR has trapped just if it closed what was really open.
+    fn check_dacr(&mut self, guest_pc: u32) {
+        let Some(supervisor) = self.reference.supervisor else { return };
+        let written = std::mem::replace(&mut self.dacr_writes, supervisor.dacr_writes) != supervisor.dacr_writes;
+        let (closed, closing) = (std::mem::take(&mut self.closed), self.closing.take());
+        if !self.translator.options().lazy_dacr || !written {
+            if closed || closing.is_some() {
+                self.fail(&format!("before {guest_pc:#x}: a trap for DACR, which was not written"));
+            }
+            return;
+        }
+        let eager = self.eager.contains(&self.cpu.page.dacr_site);
+        let expected = match closing {
+            Some(closing) => closing != 0,
+            None if eager => supervisor.system[model::DACR] != u32::MAX,
+            None => self.fail(&format!("before {guest_pc:#x}: nobody looked what DACR closes")),
+        };
+        if closed != expected {
+            self.fail(&format!("before {guest_pc:#x}: trap for DACR: {closed}, expected {expected}"));
+        }
+        self.note(match (eager, closed) {
+            (true, _) => "DACR, eagerly",
+            (false, true) => "DACR, with a trap",
+            (false, false) => "DACR, without a trap",
+        });
+    }
+
+    fn at_preload(&self) -> bool {
+        let pc = self.reference.pc;
+        Memory::is_code(pc) && pc & 3 == 0 && model::is_preload(self.reference_memory.word(pc))
+    }
+}

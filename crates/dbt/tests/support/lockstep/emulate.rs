@@ -1,0 +1,148 @@
+//! Instructions that the interpreter executes, because they were translated to a trap, or for what stands for them in the
+//! cache is not enough.
+
+use crate::model::{Event, Fault};
+use crate::support::env::{TrapEnv, abort};
+use crate::support::lockstep::blocks::Place;
+use crate::support::lockstep::{End, Lockstep, Next};
+use spica_isa::{Decoded, Op};
+use spica_vcpu::interp::{self, Abort, Step};
+use spica_vcpu::{Effect, psr};
+
+impl Lockstep {
+    /// As `trap/emulate.rs`. The reference executes the instruction at the same time.
+    pub(super) fn emulate(&mut self, word: u32, pc: u32, next: u32, place: Place) -> Next {
+        self.leave = None;
+        if pc != place.location.guest.0 || word != self.reference_memory.word(pc) {
+            self.fail("the literals of an emulation");
+        }
+        let decoded = spica_isa::decode(word);
+        // An inlined change of the mask stores it before it looks whether it has to leave.
+        let control = self.cpu.page.control;
+        if matches!(decoded.op, Op::ChangeState { .. } | Op::MsrReg { spsr: false, .. }) {
+            let expected = self.reference.supervisor.map_or(0, |supervisor| supervisor.masks);
+            self.cpu.page.control = control & !psr::I | expected & psr::I;
+        }
+        self.compare(&self.machine.r.clone(), pc);
+        self.cpu.page.control = control;
+        self.under_way = false;
+        self.trapped = true;
+        if decoded.op == Op::Unpredictable {
+            return self.skip(pc);
+        }
+        let event = self.advance();
+        match event {
+            Event::Privileged => return self.skip(pc),
+            // Not modelled, unless nobody knows it.
+            Event::Undefined if decoded.op != Op::Undefined => return self.skip(pc),
+            Event::Unpredictable => return Next::End(End::Unpredictable),
+            _ => {}
+        }
+        let (masks, flags) = (self.cpu.page.control, self.machine.psr);
+        self.save();
+        let version = self.translator.version();
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let step = interp::execute(&mut self.cpu, &mut env, &decoded, pc);
+        if let (Event::Return(target), Step::Return(found)) = (event, step) {
+            // What the interpreter did to mode and CPSR is undone, and done again if it is to Supervisor mode.
+            self.cpu.change_mode(psr::Mode::Svc);
+            self.cpu.set_masks(masks, psr::A | psr::I | psr::F);
+            self.cpu.psr = flags;
+            self.restore();
+            let spsr = self.cpu.page.spsr;
+            if found != target & if spsr & psr::T != 0 { !1 } else { !3 } {
+                self.fail(&format!("interpreted exception return to {found:#x}, expected {target:#x}"));
+            }
+            self.compare(&self.machine.r.clone(), pc);
+            return self.returned(target, false);
+        }
+        self.left = self.left.saturating_sub(1);
+        self.restore();
+        let step = match step {
+            Step::Next(effect) => match self.apply(effect) {
+                Ok(()) if effect == Effect::Regime => Step::Branch(pc.wrapping_add(4)),
+                Ok(()) => step,
+                Err(abort) => Step::Abort(abort),
+            },
+            other => other,
+        };
+        let behind = pc.wrapping_add(4);
+        let stays = version == self.translator.version();
+        match (event, step) {
+            (Event::Done, Step::Next(_)) => {
+                // What only reads comes back to a world that is as it was.
+                if !matches!(decoded.op, Op::CoprocMove { load: true, .. } | Op::Mrs { .. }) {
+                    self.prepare();
+                }
+                if stays { Next::Cache(next) } else { Next::Guest(behind) }
+            }
+            (Event::Done, Step::Return(target)) if target == behind => {
+                let deliverable = self.cpu.page.pending != 0 && !self.cpu.irq_masked();
+                self.prepare();
+                if deliverable { Next::Guest(behind) } else { Next::Cache(next) }
+            }
+            (Event::Done, Step::Branch(target)) => Next::Branch(target),
+            (Event::Supervisor(_), Step::SupervisorCall) | (Event::Undefined, Step::Undefined) => {
+                self.compare(&self.machine.r.clone(), pc);
+                self.skip(pc)
+            }
+            (Event::Fault(fault), Step::Abort(found)) => {
+                if found != abort(fault) {
+                    self.fail(&format!("{found:x?}, expected {fault:x?}"));
+                }
+                self.compare(&self.machine.r.clone(), pc);
+                self.guest_fault(fault, pc)
+            }
+            other => self.fail(&format!("interpreted {decoded}: {other:x?}")),
+        }
+    }
+
+    /// As `abort::interpret`: what stands for an instruction in the cache is not enough this time.
+    pub(super) fn interpret(&mut self, decoded: &Decoded, pc: u32) -> Next {
+        self.trapped = true;
+        self.save();
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let step = interp::execute(&mut self.cpu, &mut env, decoded, pc);
+        self.restore();
+        let result = match step {
+            Step::Next(effect) => self.apply(effect),
+            Step::Abort(abort) => Err(abort),
+            other => self.fail(&format!("interpreted {decoded}: {other:?}")),
+        };
+        match (self.advance(), result) {
+            (Event::Done, Ok(())) => {
+                self.left = self.left.saturating_sub(1);
+                Next::Guest(pc.wrapping_add(4))
+            }
+            (Event::Fault(fault), Err(found)) if abort(fault) == found => {
+                self.forgive(decoded);
+                self.compare(&self.machine.r.clone(), pc);
+                self.guest_fault(fault, pc)
+            }
+            (event, found) => self.fail(&format!("{decoded} at {pc:#x}: {found:x?}, expected {event:x?}")),
+        }
+    }
+
+    /// As `emulate::apply`.
+    pub(super) fn apply(&mut self, effect: Effect) -> Result<(), Abort> {
+        match effect {
+            Effect::None | Effect::Mirror | Effect::ThreadIdReadOnly(_) | Effect::Regime | Effect::Dacr { .. } => {}
+            Effect::Vfp => {}
+            Effect::Tlb(op) => self.maintain_tlb(op),
+            Effect::InstructionCache(_) | Effect::BranchPredictor => self.invalidated = true,
+            Effect::DataCache(_, va) => {
+                self.memory.check(va, 1, false, false).map_err(|fault| abort(Fault { write: true, ..fault }))?;
+            }
+            Effect::ThreadIdReadWrite(value) => self.machine.thread[0] = value,
+            other => self.fail(&format!("an effect that is not expected: {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// Both guests go on behind the instruction.
+    pub(super) fn skip(&mut self, pc: u32) -> Next {
+        self.skipped += 1;
+        self.reference.pc = pc.wrapping_add(4);
+        Next::Guest(self.reference.pc)
+    }
+}

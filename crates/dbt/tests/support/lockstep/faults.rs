@@ -1,0 +1,171 @@
+//! Aborts of translated code: pages that Spica does not map yet, writes to code, and the guest's own faults.
+
+use crate::model::{Event, Fault};
+use crate::support::env::{TrapEnv, abort};
+use crate::support::lockstep::blocks::Place;
+use crate::support::lockstep::{End, Lockstep, Next};
+use crate::support::memory::Memory;
+use crate::support::{VA_TO_PA, generate};
+use spica_addr::CachePc;
+use spica_isa::{Decoded, Op};
+use spica_vcpu::Bank;
+use spica_vcpu::interp::{self, Step};
+
+impl Lockstep {
+    /// As `trap/abort.rs` and `trap/locate.rs`.
+    pub(super) fn faulted(&mut self, fault: Fault, pc: CachePc, place: Place) -> Next {
+        self.take_over();
+        if let (Some(page), false) = (Memory::page(fault.address), fault.alignment)
+            && self.memory.hidden[page]
+        {
+            self.memory.hidden[page] = false;
+            self.retry = place.first;
+            self.prepare();
+            return Next::Cache(pc.0);
+        }
+        let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+        // As `abort::stands_for_another`.
+        let stands_for_another = match decoded.op {
+            Op::CoprocMove { load, .. } => !load,
+            Op::MemMultiple(mem) => mem.user,
+            _ => false,
+        };
+        if let (Some(page), false) = (Memory::page(fault.address), fault.alignment || stands_for_another)
+            && self.memory.present[page]
+            && fault.write
+            && self.memory.protected[page]
+        {
+            return self.write_to_code(fault, pc, place);
+        }
+        let guest_pc = self.undo(place);
+        if self.stop_at_faults {
+            return Next::End(End::Fault);
+        }
+        if !std::mem::take(&mut self.under_way) {
+            self.fail("a fault between instructions");
+        }
+        if stands_for_another {
+            let cache = matches!(decoded.op, Op::CoprocMove { .. });
+            self.note(if cache { "a fault of cache maintenance" } else { "a fault of the User bank" });
+            return self.interpret(&decoded, guest_pc);
+        }
+        match self.advance() {
+            Event::Fault(expected) if expected == fault => {}
+            other => self.fail(&format!("{fault:x?} at {guest_pc:#x}, expected {other:x?}")),
+        }
+        self.forgive(&decoded);
+        self.compare(&self.machine.r.clone(), guest_pc);
+        self.guest_fault(fault, guest_pc)
+    }
+
+    /// The guest's handler maps what was missing, if that can be.
+    pub(super) fn guest_fault(&mut self, fault: Fault, pc: u32) -> Next {
+        self.faults += 1;
+        match Memory::page(fault.address) {
+            Some(page) if !fault.alignment => {
+                let Memory { present, kernel_only, .. } = &self.reference_memory;
+                assert!(!present[page] || kernel_only[page], "a fault without a reason");
+                for memory in [&mut self.memory, &mut self.reference_memory] {
+                    (memory.present[page], memory.kernel_only[page]) = (true, false);
+                }
+                Next::Guest(pc)
+            }
+            _ => {
+                // The handler puts something better into the base register, and goes on behind.
+                let better = generate::value(&mut self.random, &self.window);
+                let word = self.reference_memory.word(pc);
+                let is_system = word >> 24 & 15 == 14;
+                if let base @ 0..=14 = (word >> if is_system { 12 } else { 16 } & 15) as usize {
+                    self.reference.r[base] = better;
+                    self.machine.r[base] = better;
+                }
+                self.skip(pc)
+            }
+        }
+    }
+
+    /// The guest writes to a page that code was translated from.
+    fn write_to_code(&mut self, fault: Fault, pc: CachePc, place: Place) -> Next {
+        let block = self.translator.block_at(pc).expect("it has a place");
+        let (_, source) = self.translator.source(block);
+        let own = source.page().0 == fault.address.wrapping_sub(VA_TO_PA) & !0xfff;
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        if !own {
+            env.code_changes(fault.address);
+            self.retry = place.first;
+            self.prepare();
+            return Next::Cache(pc.0);
+        }
+        let guest_pc = self.undo(place);
+        let word = self.memory.word(guest_pc);
+        let decoded = spica_isa::decode(word);
+        self.save();
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
+            // The interpreter knows neither exclusives nor VFP: none of it is executed, what was stored so far included.
+            self.under_way = false;
+            self.memory.bytes.clone_from(&self.reference_memory.bytes);
+            self.compare(&self.machine.r.clone(), guest_pc);
+            return self.skip(guest_pc);
+        }
+        match interp::execute(&mut self.cpu, &mut env, &decoded, guest_pc) {
+            Step::Next(_) => {
+                self.restore();
+                Next::Guest(guest_pc.wrapping_add(4))
+            }
+            Step::Abort(found) => {
+                self.restore();
+                self.under_way = false;
+                match self.advance() {
+                    Event::Fault(expected) if abort(expected) == found => {
+                        self.forgive(&decoded);
+                        self.compare(&self.machine.r.clone(), guest_pc);
+                        self.guest_fault(expected, guest_pc)
+                    }
+                    other => self.fail(&format!("{found:x?} at {guest_pc:#x}, expected {other:x?}")),
+                }
+            }
+            other => self.fail(&format!("a store to code: {other:?}")),
+        }
+    }
+
+    /// Puts the guest's registers right, as for an exception, and returns its PC.
+    pub(super) fn undo(&mut self, place: Place) -> u32 {
+        let undo = place.location.undo;
+        if let Some((reg, slot)) = undo.spilled {
+            self.machine.r[reg.n() as usize] = self.cpu.page.spill[slot as usize];
+        }
+        if let Some((reg, by)) = undo.adjust {
+            let reg = &mut self.machine.r[reg.n() as usize];
+            *reg = reg.wrapping_add(by);
+        }
+        place.location.guest.0
+    }
+
+    /// What is UNKNOWN behind an abort of a block transfer (B1.9.8) becomes what the reference has: registers of the list
+    /// that are not the base, and words that were to be stored by another order.
+    pub(super) fn forgive(&mut self, decoded: &Decoded) {
+        let Op::MemMultiple(mem) = decoded.op else { return };
+        let bank = mem.user && !(mem.load && mem.regs & 0x8000 != 0);
+        for n in (0..15usize).filter(|&n| mem.load && mem.regs >> n & 1 != 0) {
+            let user = &mut self.cpu.page.bank[Bank::Usr as usize];
+            let Some(supervisor) = self.reference.supervisor else { return };
+            match n {
+                13 if bank => user.sp = supervisor.user[0],
+                14 if bank => user.lr = supervisor.user[1],
+                n if n != mem.rn.n() as usize => self.machine.r[n] = self.reference.r[n],
+                _ => {}
+            }
+        }
+        if mem.load || !bank || mem.rn.is_pc() {
+            return;
+        }
+        let base = self.reference.r[mem.rn.n() as usize];
+        for offset in (0..=64).flat_map(|n| [4 * n, 0u32.wrapping_sub(4 * n)]) {
+            let at = base.wrapping_add(offset) & !3;
+            if Memory::page(at).is_some() {
+                self.memory.set_word(at, self.reference_memory.word(at));
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Running translated code, word by word, and entering it: what `Vm::run` of the hypervisor and the core do.
+
+use crate::model::{self, Event};
+use crate::support::lockstep::{End, Lockstep, Next};
+use crate::support::memory::Memory;
+use crate::support::view::KernelView;
+use crate::support::{LAYOUT, PAGES};
+use spica_addr::CachePc;
+use spica_dbt::return_mirror::LINK_SLOT;
+use spica_isa::Op;
+
+impl Lockstep {
+    /// Runs at most `instructions`, or until something ends it. With `disturb`, interrupts arrive now and then, and pages
+    /// get hidden.
+    pub fn run(&mut self, instructions: u32, disturb: bool) -> End {
+        self.left = instructions;
+        self.disturb = disturb;
+        if disturb {
+            self.volatile = std::array::from_fn(|_| self.random.one_in(8));
+        }
+        let mut next = Next::Guest(self.reference.pc);
+        // Words executed: an endless loop in the host would be a bug.
+        for _ in 0..40 * instructions + 100 {
+            next = match next {
+                Next::End(end) => return end,
+                Next::Cache(pc) => {
+                    self.machine.pc = pc;
+                    self.execute()
+                }
+                other => match self.enter(other) {
+                    Ok(pc) => Next::Cache(pc),
+                    Err(end) => return end,
+                },
+            };
+        }
+        self.fail("the host does not get on")
+    }
+
+    /// Finds the code-cache address for where the guest goes on.
+    fn enter(&mut self, next: Next) -> Result<u32, End> {
+        self.leave = None;
+        self.take_over();
+        self.prepare();
+        let landing = matches!(next, Next::Land(_));
+        let (pc, exit) = match next {
+            Next::Link(pc, exit) => (pc, Some(exit)),
+            Next::Guest(pc) | Next::Land(pc) => (pc, None),
+            Next::Branch(target) => {
+                if target & 1 != 0 {
+                    self.machine.psr |= model::T;
+                    (target & !1, None)
+                } else {
+                    (target & !3, None)
+                }
+            }
+            Next::Cache(_) | Next::End(_) => unreachable!("not a guest address"),
+        };
+        let (mut pc, mut exit, mut landing) = (pc, exit, landing);
+        if self.machine.psr & model::T != 0 || !Memory::is_code(pc) {
+            if let Some(end) = self.boundary(pc) {
+                return Err(end);
+            }
+            self.strayed += 1;
+            (pc, exit, landing) = (self.window.address(&mut self.random), None, false);
+            self.reference.pc = pc;
+            self.reference.psr &= !model::T;
+            self.machine.psr &= !model::T;
+        }
+        if self.volatile[Memory::page(pc).expect("code")] || self.disturb && self.random.one_in(16) {
+            let block = self.block_for_once(pc);
+            return Ok(self.translator.entry(block).0);
+        }
+        let version = self.translator.version();
+        let block = self.find_block(pc);
+        if let (Some(exit), true) = (exit, version == self.translator.version()) {
+            self.translator.link(exit, block, &mut self.code);
+        }
+        if landing {
+            self.translator.land(block, &mut self.code);
+        }
+        self.translator.remember(block);
+        Ok(self.translator.entry(block).0)
+    }
+
+    /// Executes one word of translated code.
+    fn execute(&mut self) -> Next {
+        let disturb = self.disturb;
+        let pc = CachePc(self.machine.pc);
+        if LAYOUT.find(pc).is_none() {
+            return self.reflected();
+        }
+        let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
+        let block = self.translator.block_at(pc).expect("it has a place");
+        if place.first && !std::mem::take(&mut self.retry) {
+            let outdated = self.is_outdated(block);
+            let guest_pc = place.location.guest.0;
+            let guest_pc = if outdated { self.behind_preloads(guest_pc) } else { guest_pc };
+            if let Some(end) = self.boundary(guest_pc) {
+                return Next::End(end);
+            }
+            if outdated {
+                return Next::Guest(guest_pc);
+            }
+            self.under_way = !place.behind;
+        }
+        let entry = self.translator.entry(block);
+        if self.leave.is_some_and(|waiting| waiting != entry) {
+            self.fail("an interrupt waits, and the block was left without a trap");
+        }
+        if disturb {
+            if self.random.one_in(24) {
+                // A host interrupt brings one for the guest, at any word.
+                self.translator.close(block, &mut self.code);
+                self.leave = Some(entry);
+                self.interrupts += 1;
+                self.take_over();
+                self.prepare();
+            }
+            if place.first && self.random.one_in(16) {
+                self.cpu.page.pending = self.random.pick(&[0, u32::MAX]);
+            }
+            if place.first && self.random.one_in(16) {
+                self.make_eager();
+            }
+            if self.random.one_in(32) {
+                // Another guest had VFP.
+                self.take_over();
+                self.machine.vfp_on = false;
+                self.prepare();
+            }
+            if self.random.one_in(64) {
+                let page = self.random.below(PAGES as u32) as usize;
+                self.memory.hidden[page] = true;
+            }
+        }
+        if self.tracing {
+            let (page, word) = LAYOUT.find(pc).expect("in a code page");
+            let word = self.code.fetched[page as usize][word];
+            let guest = place.location.guest;
+            eprintln!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word));
+        }
+        let mut view = KernelView {
+            code: &self.code,
+            page: self.cpu.page,
+            memory: &mut self.memory,
+            pc: pc.0,
+            closing: &mut self.closing,
+            turning_off: &mut self.turning_off,
+        };
+        match self.machine.step(&mut view) {
+            // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
+            Event::Done if self.mirrors_into_itself(pc) => Next::End(End::Unpredictable),
+            Event::Done => Next::Cache(self.machine.pc),
+            Event::Supervisor(number) => self.trapped(number, pc, place),
+            Event::Fault(fault) => self.faulted(fault, pc, place),
+            Event::Undefined => {
+                self.take_over();
+                if self.vfp_enabled() && !std::mem::replace(&mut self.machine.vfp_on, true) {
+                    self.retry = place.first;
+                    self.prepare();
+                    return Next::Cache(pc.0);
+                }
+                // A copy of an instruction that is not modelled.
+                let guest = self.undo(place);
+                let word = self.reference_memory.word(guest);
+                let known = !matches!(spica_isa::decode(word).op, Op::Undefined | Op::Unpredictable);
+                let event = self.advance();
+                self.under_way = false;
+                if !known || event != Event::Undefined {
+                    self.fail(&format!("translated code at {pc} is undefined"));
+                }
+                self.compare(&self.machine.r.clone(), guest);
+                self.skip(guest)
+            }
+            other => self.fail(&format!("translated code at {pc} is {other:?}")),
+        }
+    }
+
+    /// As `trap/indirect.rs`: the host is where a branch through the return mirror led.
+    fn reflected(&mut self) -> Next {
+        let disturb = self.disturb;
+        let pc = self.machine.pc;
+        if self.leave.is_some() {
+            self.fail("an interrupt waits, and the block was left through the mirror");
+        }
+        let Some(target) = self.translator.mirror().target(pc) else { self.fail("the host is not in a block") };
+        let thumb = self.machine.psr & model::T != 0;
+        let interrupted = disturb && self.random.one_in(24);
+        if let Some(word) = self.code.mirror_word(pc)
+            && !(interrupted || thumb)
+        {
+            let landing = match spica_isa::decode(word).op {
+                Op::Branch { link: false, offset } => Some(pc.wrapping_add(8).wrapping_add(offset as u32)),
+                Op::Mem(mem) if mem.load && mem.rt.is_pc() && mem.rn.is_pc() => {
+                    let offset = word & 0xfff;
+                    let at = pc.wrapping_add(8).wrapping_add(if mem.add { offset } else { offset.wrapping_neg() });
+                    Some(self.code.mirror_word(at).expect("an address in the same page"))
+                }
+                Op::Undefined => None,
+                op => self.fail(&format!("the mirror has {op:?} at {pc:#x}")),
+            };
+            if let Some(landing) = landing {
+                self.landings += 1;
+                return Next::Cache(landing);
+            }
+        }
+        self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+        if interrupted || thumb { Next::Guest(target.0) } else { Next::Land(target.0) }
+    }
+
+    /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place for code
+    /// of the guest's.
+    fn mirrors_into_itself(&self, pc: CachePc) -> bool {
+        let branch = self.word(pc.0) & 0x0ff0_f000 == 0x0280_f000 && self.machine.pc != pc.0.wrapping_add(4);
+        branch && LAYOUT.find(CachePc(self.machine.pc)).is_some()
+    }
+}

@@ -1,0 +1,147 @@
+//! Supervisor calls of translated code, as `trap/call.rs` answers them, and `world/fast.s` in front of it.
+
+use crate::model::Event;
+use crate::support::lockstep::blocks::Place;
+use crate::support::lockstep::{Lockstep, Next};
+use crate::support::memory::Memory;
+use spica_addr::CachePc;
+use spica_dbt::return_mirror::LINK_SLOT;
+use spica_dbt::trap;
+use spica_isa::Op;
+use spica_vcpu::cp15::TlbOp;
+use spica_vcpu::psr;
+
+impl Lockstep {
+    /// As `trap/call.rs`, and `world/fast.s` in front of it.
+    pub(super) fn trapped(&mut self, number: u32, svc: CachePc, place: Place) -> Next {
+        let behind = svc.0.wrapping_add(4);
+        let fast = self.random.one_in(2);
+        match number {
+            trap::INDIRECT if fast && self.leave.is_none() => {
+                let target = self.cpu.page.target;
+                match self.translator.jump_cache.get(target) {
+                    Some(pc) => return Next::Cache(pc),
+                    None => return Next::Branch(target),
+                }
+            }
+            trap::DACR => return self.close_domains(behind, fast),
+            trap::EXCEPTION_RETURN => return self.exception_return(fast),
+            _ => {}
+        }
+        self.take_over();
+        match number {
+            trap::LINK => {
+                let Some((exit, target)) = self.translator.exit(self.word(behind), svc) else {
+                    self.fail("an exit that is not recorded")
+                };
+                if self.leave.is_some() { Next::Guest(target.0) } else { Next::Link(target.0, exit) }
+            }
+            trap::INDIRECT => Next::Branch(self.cpu.page.target),
+            number if number & !0xf == trap::CLOSED => {
+                let Some(register) = self.translator.reopen(svc, &mut self.code) else {
+                    self.fail("not a closed branch")
+                };
+                let target = self.machine.r[register.n() as usize];
+                self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+                Next::Branch(target)
+            }
+            trap::TLB_PAGE => {
+                let value = self.cpu.page.target;
+                self.maintain_tlb(TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) });
+                self.note("TLB, by its own trap");
+                Next::Cache(behind)
+            }
+            trap::VFP => {
+                if self.turning_off.take().is_none_or(|bits| bits == 0) {
+                    self.fail("a trap for FPEXC, which turns nothing off");
+                }
+                self.note("FPEXC, with a trap");
+                self.prepare();
+                Next::Cache(behind)
+            }
+            trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => {
+                let write = number == trap::UNPRIVILEGED_STORE;
+                let va = self.cpu.page.target;
+                let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+                if !matches!(decoded.op, Op::Mem(mem) if mem.unprivileged && mem.load != write) {
+                    self.fail(&format!("a trap for an unprivileged access stands for {decoded}"));
+                }
+                // As `abort::unprivileged`: the rights are User mode's, for the first byte.
+                let mapped = self.memory.check_as(false, va, 1, write).is_ok();
+                let protected = write && Memory::page(va).is_some_and(|page| self.memory.protected[page]);
+                if va & 0xfff <= 0xff0 && mapped && !protected {
+                    self.note("an unprivileged access, checked");
+                    return Next::Cache(behind);
+                }
+                self.under_way = false;
+                let guest_pc = self.undo(place);
+                self.interpret(&decoded, guest_pc)
+            }
+            trap::EMULATE => self.emulate(self.word(behind), self.word(behind + 4), behind + 8, place),
+            _ => self.fail(&format!("trap {number:#x} at {svc}, which is none")),
+        }
+    }
+
+    /// DACR was written, and closes something.
+    fn close_domains(&mut self, behind: u32, fast: bool) -> Next {
+        if std::mem::replace(&mut self.closed, true) {
+            self.fail("two traps for one write to DACR");
+        }
+        if fast {
+            self.real_dacr = self.cpu.page.dacr;
+            self.cpu.page.dacr_real = self.real_dacr;
+        } else {
+            self.take_over();
+            self.prepare();
+        }
+        Next::Cache(behind)
+    }
+
+    /// As `trap/call.rs`: the registers are as the guest's, the target is in the vCPU page.
+    fn exception_return(&mut self, fast: bool) -> Next {
+        let pc = self.reference.pc;
+        if !std::mem::take(&mut self.under_way) {
+            self.fail("an exception return between instructions");
+        }
+        let target = match self.advance() {
+            Event::Return(target) => target,
+            other => self.fail(&format!("an exception return at {pc:#x}, expected {other:x?}")),
+        };
+        if self.cpu.page.target != target {
+            self.fail(&format!("an exception return to {:#x}, expected {target:#x}", self.cpu.page.target));
+        }
+        self.compare(&self.machine.r.clone(), pc);
+        self.returned(target, fast)
+    }
+
+    /// Both guests return from an exception, if that is to Supervisor mode and A32 again; the other cases belong to the
+    /// tests of the virtual CPU.
+    pub(super) fn returned(&mut self, target: u32, fast: bool) -> Next {
+        let spsr = self.cpu.page.spsr;
+        let pc = self.reference.pc;
+        (self.trapped, self.left) = (true, self.left.saturating_sub(1));
+        if spsr & (psr::J | psr::E | psr::T | psr::MODE) != 0x13 {
+            return self.skip(pc);
+        }
+        self.note("an exception return that is followed");
+        self.save();
+        self.cpu.set_cpsr(spsr);
+        self.restore();
+        self.reference.return_to(target);
+        let target = target & !3;
+        match self.translator.jump_cache.get(target).filter(|_| fast && self.leave.is_none()) {
+            Some(pc) => Next::Cache(pc),
+            None => Next::Guest(target),
+        }
+    }
+
+    pub(super) fn maintain_tlb(&mut self, op: TlbOp) {
+        let what = match op {
+            TlbOp::All => 0,
+            TlbOp::Page { va, asid: Some(asid) } => va | u32::from(asid) | 1 << 8,
+            TlbOp::Asid(asid) => u32::from(asid) | 2 << 8,
+            TlbOp::Page { va, asid: None } => va | 3 << 8,
+        };
+        self.tlb = (self.tlb.0 + 1, what);
+    }
+}

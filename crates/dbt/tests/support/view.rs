@@ -1,0 +1,150 @@
+//! What translated code reaches: the code cache, the vCPU page behind it, and guest memory as Spica maps it.
+//!
+//! Each word of the vCPU page can be reached in the ways that the translator uses, and in no other.
+
+use crate::model::{Bus, Fault};
+use crate::support::LAYOUT;
+use crate::support::code::Code;
+use crate::support::memory::Memory;
+use spica_addr::CachePc;
+use spica_dbt::layout::PAGE;
+use spica_vcpu::{Bank, Shown, StackAndLink, VcpuPage};
+use std::mem::offset_of;
+
+/// The kernel view of the guest's address space while translated code runs.
+pub(super) struct KernelView<'a> {
+    pub(super) code: &'a Code,
+    pub(super) page: &'a mut VcpuPage,
+    pub(super) memory: &'a mut Memory,
+    pub(super) pc: u32,
+    /// What the DACR that is real would still open after the write, if translated code has looked.
+    pub(super) closing: &'a mut Option<u32>,
+    /// The same for FPEXC.
+    pub(super) turning_off: &'a mut Option<u32>,
+}
+
+/// How translated code may reach a word of the vCPU page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Load,
+    Store,
+    StoreByte,
+}
+
+impl KernelView<'_> {
+    /// The word of the vCPU page that a load or store of translated code means.
+    fn field(&mut self, address: u32, reach: Reach) -> Option<&mut u32> {
+        // Words, in the page behind; anything else is a stray pointer of the guest.
+        if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {
+            return None;
+        }
+        let field = (address & 0xfff) as usize;
+        const SPILL_END: usize = offset_of!(VcpuPage, spill) + 15;
+        const TARGET: usize = offset_of!(VcpuPage, target);
+        const CONTROL: usize = offset_of!(VcpuPage, control);
+        const PENDING: usize = offset_of!(VcpuPage, pending);
+        const SPSR: usize = offset_of!(VcpuPage, spsr);
+        const PRIVATE: usize = offset_of!(VcpuPage, tpidrprw);
+        const READ_ONLY: usize = offset_of!(VcpuPage, tpidruro);
+        const STALE: usize = offset_of!(VcpuPage, stale);
+        const DACR: usize = offset_of!(VcpuPage, dacr);
+        const DACR_REAL: usize = offset_of!(VcpuPage, dacr_real);
+        const DACR_SITE: usize = offset_of!(VcpuPage, dacr_site);
+        const FPEXC: usize = offset_of!(VcpuPage, fpexc);
+        const FPEXC_REAL: usize = offset_of!(VcpuPage, fpexc_real);
+        const TEEHBR: usize = offset_of!(VcpuPage, teehbr);
+        const SHOWN: usize = offset_of!(VcpuPage, shown);
+        const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
+        const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
+        const USER_LR: usize = USER_SP + offset_of!(StackAndLink, lr);
+        let page = &mut *self.page;
+        let (word, load, store) = match field {
+            0..=SPILL_END => (&mut page.spill[field / 4], true, true),
+            TARGET => (&mut page.target, false, true),
+            CONTROL => (&mut page.control, true, true),
+            PENDING => (&mut page.pending, true, false),
+            SPSR => (&mut page.spsr, true, true),
+            PRIVATE => (&mut page.tpidrprw, true, true),
+            READ_ONLY => (&mut page.tpidruro, true, true),
+            STALE => (&mut page.stale, false, true),
+            DACR => (&mut page.dacr, true, true),
+            DACR_REAL => {
+                *self.closing = Some(page.dacr_real & !page.dacr);
+                (&mut page.dacr_real, true, false)
+            }
+            DACR_SITE => (&mut page.dacr_site, false, true),
+            FPEXC => (&mut page.fpexc, true, true),
+            FPEXC_REAL => {
+                *self.turning_off = Some(page.fpexc_real & !page.fpexc);
+                (&mut page.fpexc_real, true, false)
+            }
+            TEEHBR => (&mut page.teehbr, true, true),
+            SHOWN..=SHOWN_END => {
+                let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = &mut page.shown;
+                let word = match field - SHOWN {
+                    n if n == offset_of!(Shown, ctr) => ctr,
+                    n if n == offset_of!(Shown, sctlr) => sctlr,
+                    n if n == offset_of!(Shown, ttbr0) => ttbr0,
+                    n if n == offset_of!(Shown, ttbr1) => ttbr1,
+                    n if n == offset_of!(Shown, contextidr) => contextidr,
+                    n if n == offset_of!(Shown, dfsr) => dfsr,
+                    n if n == offset_of!(Shown, ifsr) => ifsr,
+                    n if n == offset_of!(Shown, dfar) => dfar,
+                    n if n == offset_of!(Shown, ifar) => ifar,
+                    other => panic!("word {other} of what is shown"),
+                };
+                (word, true, false)
+            }
+            USER_SP => (&mut page.bank[Bank::Usr as usize].sp, true, true),
+            USER_LR => (&mut page.bank[Bank::Usr as usize].lr, true, true),
+            other => panic!("translated code at {:#x} reaches word {other:#x} of the vCPU page", self.pc),
+        };
+        let allowed = match reach {
+            Reach::Load => load,
+            Reach::Store => store,
+            Reach::StoreByte => field == CONTROL,
+        };
+        assert!(allowed, "translated code at {:#x} reaches word {field:#x} of the vCPU page as it must not", self.pc);
+        Some(word)
+    }
+}
+
+impl Bus for KernelView<'_> {
+    fn fetch(&mut self, address: u32) -> u32 {
+        let (page, word) = LAYOUT.find(CachePc(address)).expect("translated code stays in the code pages");
+        self.code.fetched[page as usize][word]
+    }
+
+    fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault> {
+        // Literals, in its own page; anything else is a stray pointer of the guest.
+        if let Some((page, word)) = LAYOUT.find(CachePc(address))
+            && LAYOUT.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
+        {
+            return Ok(self.code.fetched[page as usize][word]);
+        }
+        if bytes == 4
+            && let Some(field) = self.field(address, Reach::Load)
+        {
+            return Ok(*field);
+        }
+        self.memory.check(address, bytes, false, true)?;
+        Ok(self.memory.get(address, bytes))
+    }
+
+    fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault> {
+        assert!(LAYOUT.find(CachePc(address & !3)).is_none(), "a store to a code page at {:#x}", self.pc);
+        let reach = match bytes {
+            4 => Some(Reach::Store),
+            1 => Some(Reach::StoreByte),
+            _ => None,
+        };
+        if let Some(field) = reach.and_then(|reach| self.field(address, reach)) {
+            let mask = u32::MAX >> (32 - 8 * bytes);
+            *field = *field & !mask | value & mask;
+            return Ok(());
+        }
+        self.memory.check(address, bytes, true, true)?;
+        self.memory.set(address, bytes, value);
+        Ok(())
+    }
+}
