@@ -1,0 +1,183 @@
+//! What is in one block: the guest instruction of each word, literals, and where it ends.
+
+use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, chain, literal_of};
+use spica_addr::{CachePc, GuestVa};
+use spica_dbt::Options;
+use spica_dbt::layout::{HOT_FIELDS, PAGE, PAGE_WORDS};
+
+#[test]
+fn every_word_of_a_block_has_its_guest_instruction() {
+    let mut f = Fixture::roomy();
+    let mut code = vec![
+        0xe08f_1002,           // ADD r1, pc, r2
+        0xe91d_ff0f | 1 << 15, // LDMDB sp, {..., pc}, which ends in an exit
+    ];
+    code[1] = 0xe92d_d8ff; // STMDB sp!, {r0-r7, fp, ip, lr, pc}
+    code.extend([
+        b(0, VA + 8, VA + 0x40),
+        0x1bff_fffe, // BLNE .
+        0xe14f_0000, // MRS r0, SPSR
+        0xee11_0f10, // MRC SCTLR
+        0xe79f_1002, // LDR r1, [pc, r2]
+        0xe49d_f004, // LDR pc, [sp], #4
+    ]);
+    f.put(PA, &code);
+    f.translate(VA + 0x3f0, PA + 0x3f0, true);
+    f.code.published.clear();
+    let block = f.translate(VA, PA, true);
+    assert_eq!(f.translator.length(block), code.len());
+    let words = f.guest[&PA];
+    let ranges = f.code.published.clone();
+    assert_eq!(ranges.len(), 2, "hot and cold words");
+    for (part, (page, first, count)) in ranges.into_iter().enumerate() {
+        let mut last = VA;
+        assert!(count > 0);
+        for word in first..first + count {
+            let pc = CachePc(LAYOUT.code_page(page).0 + 4 * word as u32);
+            assert_eq!(f.translator.block_at(pc), Some(block));
+            let location = f.translator.locate(block, pc, &words).expect("a word of the block");
+            assert!(location.guest.0 >= VA && location.guest.0 < VA + 4 * code.len() as u32);
+            if part == 0 {
+                assert!(location.guest.0 == last || location.guest.0 == last + 4, "in order");
+                last = location.guest.0;
+            }
+        }
+    }
+    // What lies outside is in no block.
+    let (page, end) = (LAYOUT.code_page(0).0, LAYOUT.code_page(0).0 + PAGE);
+    assert_eq!(f.translator.block_at(CachePc(page)), None);
+    assert_eq!(f.translator.block_at(CachePc(page + HOT_FIELDS - 4)), None);
+    assert_eq!(f.translator.block_at(CachePc(page + HOT_FIELDS + 2)), None, "between words");
+    assert_eq!(f.translator.block_at(CachePc(end)), None, "a data page");
+    assert_eq!(f.translator.block_at(CachePc(end + PAGE)), None, "a code page that is not in use");
+    assert_eq!(f.translator.block_at(CachePc(LAYOUT.base - 4)), None);
+    assert_eq!(f.translator.block_at(CachePc(LAYOUT.base + LAYOUT.va_size())), None);
+}
+
+#[test]
+fn a_block_ends_before_it_has_too_many_exits_or_instructions() {
+    let mut f = Fixture::roomy();
+    let branches: Vec<u32> = (0..64).map(|n| b(0, VA + 4 * n, VA)).collect();
+    f.put(PA, &branches);
+    let block = f.translate(VA, PA, true);
+    let exits = f.exits(block).len();
+    assert_eq!(exits, f.translator.length(block) + 1, "one for each branch and one behind");
+    assert!(exits > 16);
+    f.put(PA + 0x1000, &[NOP; 64]);
+    let block = f.translate(VA + 0x1000, PA + 0x1000, true);
+    assert_eq!(f.translator.length(block), Options::all().max_block);
+    // The longest translations, until a code page is full.
+    f.put(PA + 0x2000, &[0xe92d_c001; 1024]);
+    for n in 0..200 {
+        f.translate(VA + 0x2000 + 4 * n, PA + 0x2000 + 4 * n, true);
+    }
+    // And up to the end of the guest's page, never beyond.
+    let block = f.translate(VA + 0x2ff8, PA + 0x2ff8, true);
+    assert_eq!(f.translator.length(block), 2);
+    let exit = f.exits(block)[0];
+    assert_eq!(f.translator.exit(exit.2, exit.1).expect("an exit").1, GuestVa(VA + 0x3000));
+}
+
+#[test]
+fn locating_writes_nothing() {
+    let mut f = Fixture::roomy();
+    let blocks = chain(&mut f, true);
+    let (exit, _, _) = f.exits(blocks[0])[0];
+    assert!(f.link(exit, blocks[1]));
+    let (before, stats, in_use) = (f.snapshot(), f.translator.stats(), f.translator.in_use());
+    let words = f.guest[&PA];
+    assert!(f.translator.locate(blocks[0], CachePc(f.entry(blocks[0])), &words).is_some());
+    assert_eq!((f.snapshot(), f.translator.stats(), f.translator.in_use()), (before, stats, in_use));
+}
+
+/// Each word of a block stands for a guest instruction for as long as the block lives, whatever is translated later.
+#[test]
+fn blocks_from_before_vfp_was_allowed_are_found_again() {
+    let mut f = Fixture::roomy();
+    // VMRS r1, FPEXC; LDR r2, [r3]
+    f.put(PA, &[0xeef8_1a10, 0xe593_2000]);
+    let block = f.translate(VA, PA, true);
+    f.translator.set_vfp(true, &mut f.code);
+    if f.lookup(VA, PA) == Some(block) {
+        let words = f.guest[&PA];
+        let base = f.entry(block);
+        let load = (base..base + 40).step_by(4).find(|&pc| f.word(pc) == 0xe593_2000).expect("a copy");
+        let location = f.translator.locate(block, CachePc(load), &words).expect("a word of the block");
+        assert_eq!(location.guest, GuestVa(VA + 4));
+    }
+}
+
+#[test]
+fn literals_are_those_of_the_page_that_the_block_was_made_from() {
+    let mut f = Fixture::roomy();
+    // LDR r1, [pc, #16]
+    f.put(PA, &[0xe59f_1010, BX_LR, 0, 0, 0, 0, 0x1234_5678]);
+    let block = f.translate(VA, PA, true);
+    assert_eq!(literal_of(&f, block), Some(0x1234_5678));
+    // The page is written: what was folded goes with the block.
+    f.drop_page(PA + 0x18);
+    f.put(PA + 0x18, &[0x9abc_def0]);
+    assert_eq!(f.lookup(VA, PA), None);
+    let block = f.translate(VA, PA, true);
+    assert_eq!(literal_of(&f, block), Some(0x9abc_def0));
+    // The same code at another place has the words of that.
+    f.put(PA + 0x1000, &[0xe59f_1010, BX_LR, 0, 0, 0, 0, 7]);
+    let other = f.translate(VA, PA + 0x1000, true);
+    assert_eq!(literal_of(&f, other), Some(7));
+}
+
+#[test]
+fn literals_of_other_pages_are_loaded() {
+    let mut f = Fixture::roomy();
+    // The last word of the page, the first behind it, one in front of it, one that straddles two words.
+    for (at, word, folded) in [
+        (0xff0, 0xe59f_1004, true),
+        (0xff0, 0xe59f_1008, false),
+        (0, 0xe51f_100c, false),
+        (8, 0xe51f_1010, true),
+        (0, 0xe59f_1012, false),
+    ] {
+        f.put(PA + at, &[word]);
+        let block = f.translate(VA + at, PA + at, true);
+        assert_eq!(literal_of(&f, block).is_some(), folded, "{word:#x} at {at:#x}");
+        f.drop_page(PA);
+    }
+}
+
+/// MCR DACR of r1, conditional and not, between other code.
+#[test]
+fn an_eager_write_to_dacr_is_one_word_and_forged_sites_change_nothing() {
+    for code in [[0xee03_1f10, NOP, BX_LR], [0x0e03_1f10, 0xee03_0f10, BX_LR], [0xee07_1fba, NOP, NOP]] {
+        let mut f = Fixture::roomy();
+        f.put(PA, &code);
+        let block = f.translate(VA, PA, true);
+        let before = f.snapshot();
+        let stores: Vec<u32> = (0..PAGE)
+            .step_by(4)
+            .map(|at| LAYOUT.code_page(0).0 + at)
+            // STR pc, [pc, #...]
+            .filter(|&pc| f.translator.block_at(CachePc(pc)) == Some(block) && f.word(pc) >> 12 == 0xe58ff)
+            .collect();
+        let expected = code.iter().filter(|&&word| word & 0x0fff_0fff == 0x0e03_0f10).count();
+        assert_eq!(stores.len(), expected);
+        let base = LAYOUT.base;
+        for site in [0, 1, 3, 4, 8].into_iter().chain(base - 16..base + LAYOUT.va_size() + 16).chain([u32::MAX]) {
+            f.translator.make_dacr_eager(CachePc(site), &mut f.code);
+            let after = f.snapshot();
+            let changed: Vec<u32> = (0..LAYOUT.pages)
+                .flat_map(|page| (0..PAGE_WORDS).map(move |word| (page, word)))
+                .filter(|&(page, word)| before[page as usize][word] != after[page as usize][word])
+                .map(|(page, word)| LAYOUT.code_page(page).0 + 4 * word as u32)
+                .collect();
+            let allowed: Vec<u32> = stores.iter().filter(|&&store| store + 8 <= site).map(|store| store + 4).collect();
+            assert_eq!(changed, allowed, "site {site:#x}");
+        }
+        // Once more is no change, and a new translation is as before.
+        for store in stores {
+            f.translator.make_dacr_eager(CachePc(store + 8), &mut f.code);
+        }
+        f.translator.flush(&mut f.code);
+        f.translate(VA, PA, true);
+        assert_eq!(f.snapshot(), before);
+    }
+}

@@ -1,0 +1,70 @@
+//! The jump cache: what it remembers, and what it must forget.
+
+use crate::fixture::{Fixture, PA, VA};
+use spica_dbt::jump_cache::ENTRIES;
+
+#[test]
+fn the_jump_cache_holds_global_blocks_only() {
+    let mut f = Fixture::roomy();
+    let local = f.translate(VA, PA, false);
+    let global = f.translate(VA + 8, PA + 8, true);
+    f.translator.remember(local);
+    f.translator.remember(global);
+    assert_eq!(f.translator.jump_cache.get(VA), None);
+    assert_eq!(f.translator.jump_cache.get(VA + 8), Some(f.entry(global)));
+    f.drop_page(PA);
+    assert_eq!(f.translator.jump_cache.get(VA + 8), None);
+    f.translator.remember(global);
+    assert_eq!(f.translator.jump_cache.get(VA + 8), None, "a dropped block is not entered");
+}
+
+#[test]
+fn the_jump_cache_is_cleared_with_the_regime_and_by_a_flush() {
+    let mut f = Fixture::roomy();
+    for clear in
+        [|f: &mut Fixture| f.translator.unlink_all(&mut f.code), |f: &mut Fixture| f.translator.flush(&mut f.code)]
+    {
+        let block = f.translate(VA, PA, true);
+        f.translator.remember(block);
+        assert!(f.translator.jump_cache.get(VA).is_some());
+        clear(&mut f);
+        assert_eq!(f.translator.jump_cache.get(VA), None);
+    }
+}
+
+#[test]
+fn an_empty_jump_cache_answers_nothing_whatever_is_asked() {
+    let mut f = Fixture::roomy();
+    let block = f.translate(VA, PA, true);
+    for round in 0..3 {
+        for index in 0..ENTRIES as u32 {
+            for guest in [index << 2, index << 2 | 1, index << 2 | 2, !(index << 2), 0x8000_0001 | index << 2] {
+                assert_eq!(f.translator.jump_cache.get(guest), None, "{guest:#x} in round {round}");
+            }
+        }
+        // Emptied in one way and in the other.
+        f.translator.remember(block);
+        if round == 0 {
+            f.unmap_page(VA)
+        } else {
+            f.translator.flush(&mut f.code)
+        }
+        if round == 1 {
+            assert_eq!(f.translate(VA, PA, true), block);
+        }
+    }
+}
+
+#[test]
+fn the_jump_cache_keeps_addresses_apart_that_share_an_entry() {
+    let mut f = Fixture::roomy();
+    let other = VA + 4 * ENTRIES as u32;
+    let first = f.translate(VA, PA, true);
+    let second = f.translate(other, PA + 0x4000, true);
+    f.translator.remember(first);
+    f.translator.remember(second);
+    assert_eq!(f.translator.jump_cache.get(VA), None);
+    assert_eq!(f.translator.jump_cache.get(other), Some(f.entry(second)));
+    f.unmap_page(VA);
+    assert_eq!(f.translator.jump_cache.get(other), Some(f.entry(second)), "not the one that was unmapped");
+}

@@ -1,0 +1,137 @@
+//! Links: which exits become branches to which blocks, and what is left when they are cut.
+
+use crate::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target, chain};
+use spica_addr::CachePc;
+use spica_dbt::layout::{PAGE, PAGE_WORDS};
+use spica_dbt::{BlockId, Capacity, Options};
+
+#[test]
+fn a_link_is_a_branch_and_unlinking_restores_the_exact_words() {
+    let mut f = Fixture::roomy();
+    // BEQ, BLNE, B: a side exit, an exit that is skipped, an exit.
+    f.put(PA, &[b(0, VA, VA + 0x40), b(1, VA + 4, VA + 0x40) | 1 << 24, b(14, VA + 8, VA + 0x40)]);
+    let from = f.translate(VA, PA, true);
+    let to = f.translate(VA + 0x40, PA + 0x40, true);
+    let before = f.snapshot();
+    let exits = f.exits(from);
+    assert_eq!(exits.len(), 3);
+    for &(exit, _, _) in &exits {
+        assert!(f.link(exit, to));
+        assert!(!f.link(exit, to), "a linked exit is not linked again");
+    }
+    let linked = f.snapshot();
+    let mut conditions = Vec::new();
+    for page in 0..LAYOUT.pages {
+        for word in 0..PAGE_WORDS {
+            let (old, new) = (before[page as usize][word], linked[page as usize][word]);
+            if old != new {
+                let at = LAYOUT.code_page(page).0 + 4 * word as u32;
+                assert_eq!(branch_target(at, new), Some(f.entry(to)));
+                conditions.push(new >> 28);
+            }
+        }
+    }
+    assert_eq!(conditions, [0, 14, 14], "one branch for each link, with the guest's condition");
+    f.translator.close(from, &mut f.code);
+    assert_eq!(f.snapshot(), before);
+    let stats = f.translator.stats();
+    assert_eq!((stats.links, stats.unlinks), (3, 3));
+    // And again, from the target's side.
+    for &(exit, _, _) in &exits {
+        assert!(f.link(exit, to));
+    }
+    f.translator.unlink_all(&mut f.code);
+    assert_eq!(f.snapshot(), before);
+}
+
+#[test]
+fn a_block_can_link_to_itself() {
+    let mut f = Fixture::roomy();
+    f.put(PA, &[NOP, b(0, VA + 4, VA), b(14, VA + 8, VA)]);
+    let block = f.translate(VA, PA, false);
+    let before = f.snapshot();
+    for (exit, _, _) in f.exits(block) {
+        assert!(f.link(exit, block));
+    }
+    f.translator.close(block, &mut f.code);
+    assert_eq!(f.snapshot(), before);
+    for (exit, _, _) in f.exits(block) {
+        assert!(f.link(exit, block));
+    }
+    f.drop_page(PA);
+    assert_eq!(f.snapshot(), before, "a dropped block leads nowhere");
+}
+
+#[test]
+fn unlinking_one_of_many_leaves_the_others_linked() {
+    for gone in 0..4u32 {
+        let mut f = Fixture::roomy();
+        let target = f.translate(VA + 0x2000, PA + 0x2000, true);
+        let from: Vec<BlockId> = (0..4u32)
+            .map(|n| {
+                f.put(PA + 0x40 * n, &[b(14, VA + 0x40 * n, VA + 0x2000)]);
+                f.translate(VA + 0x40 * n, PA + 0x40 * n, true)
+            })
+            .collect();
+        let before = f.snapshot();
+        for &block in &from {
+            let (exit, _, _) = f.exits(block)[0];
+            assert!(f.link(exit, target));
+        }
+        f.translator.close(from[gone as usize], &mut f.code);
+        for (n, &block) in from.iter().enumerate() {
+            let linked = branch_target(f.entry(block), f.word(f.entry(block))) == Some(f.entry(target));
+            assert_eq!(linked, n != gone as usize);
+        }
+        f.drop_page(PA + 0x2000);
+        assert_eq!(f.snapshot(), before, "the target goes, and so do the others");
+    }
+}
+
+#[test]
+fn links_to_another_page_need_a_global_target() {
+    let mut f = Fixture::roomy();
+    let blocks = chain(&mut f, false);
+    let (exit, _, _) = f.exits(blocks[0])[0];
+    assert!(!f.link(exit, blocks[1]));
+    f.put(PA + 0x100, &[b(14, VA + 0x100, VA + 0x200)]);
+    let from = f.translate(VA + 0x100, PA + 0x100, false);
+    let to = f.translate(VA + 0x200, PA + 0x200, false);
+    let (exit, _, _) = f.exits(from)[0];
+    assert!(f.link(exit, to), "within a page, always");
+    // The same VA over another PA is another page.
+    let other = f.translate(VA + 0x200, PA + 0x7200, false);
+    f.translator.close(from, &mut f.code);
+    assert!(!f.link(exit, other));
+}
+
+#[test]
+fn without_the_option_nothing_is_linked() {
+    let mut f = Fixture::new(Options::naive(), LAYOUT.pages, Capacity { blocks: 100, exits: 400, mirror_pages: 0 });
+    let blocks = chain(&mut f, true);
+    let before = f.snapshot();
+    let (exit, _, _) = f.exits(blocks[0])[0];
+    assert!(!f.link(exit, blocks[1]));
+    assert_eq!(f.snapshot(), before);
+}
+
+#[test]
+fn forged_exits_are_refused() {
+    let mut f = Fixture::roomy();
+    // An exit, and a side exit with its stub.
+    f.put(PA, &[b(0, VA, VA + 0x40), b(14, VA + 4, VA + 0x1000)]);
+    let blocks = [f.translate(VA, PA, true), f.translate(VA + 0x40, PA + 0x40, true)];
+    let mut known = Vec::new();
+    for block in blocks {
+        known.extend(f.exits(block).into_iter().map(|(_, pc, number)| (number, pc)));
+    }
+    let base = LAYOUT.base;
+    for number in [0, 1, 2, 3, 4, 100, 3999, 4000, u32::MAX] {
+        for pc in (base..base + LAYOUT.va_size()).step_by(4) {
+            let pc = CachePc(pc);
+            assert_eq!(f.translator.exit(number, pc).is_some(), known.contains(&(number, pc)), "exit {number} at {pc}");
+        }
+        assert!(f.translator.exit(number, CachePc(0)).is_none());
+        assert!(f.translator.exit(number, CachePc(base + PAGE + 2)).is_none());
+    }
+}

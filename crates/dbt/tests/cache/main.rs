@@ -1,0 +1,12 @@
+//! The code cache's books: one test for each promise, then everything at random.
+
+mod blocks;
+mod fixture;
+mod jump_cache;
+mod links;
+mod lookup;
+#[path = "../model/mod.rs"]
+mod model;
+mod random;
+#[path = "../support/mod.rs"]
+mod support;
