@@ -272,8 +272,16 @@ pub fn first_level_descriptor(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -
     read_descriptor(mem, r, first_level_address(r, va.0)?)
 }
 
-/// The first of `count` megabytes from `va` on that the guest's tables map, in part at least, to an address for which `counts`
-/// holds. The MMU must be on. Empty first-level entries cost little.
+/// The first of `count` megabytes, that of `va` and those behind it, that the guest's tables map, in part at least, to an
+/// address for which `counts` holds; as an address with the offset of `va` in its megabyte. Behind the last megabyte of the
+/// address space comes the first. The MMU must be on.
+///
+/// What is mapped is what [`lookup`] finds, whether or not an access passes the checks: neither DACR nor permissions nor
+/// the access flag matter. Nothing is mapped in megabytes that TTBCR.PD0 or PD1 turns off (the others of the range count
+/// nevertheless), nor by tables outside RAM. `counts` is asked about every page of a second-level table, but only once
+/// about a megabyte of a section or supersection, with the address that the offset of `va` gets.
+///
+/// Empty first-level entries cost little if they are all in one table.
 pub fn find_mapped(
     mem: &impl GuestMemory,
     r: &Regime,
@@ -281,16 +289,17 @@ pub fn find_mapped(
     count: u32,
     counts: impl Fn(GuestPa) -> bool,
 ) -> Option<GuestVa> {
-    let megabytes = || (0..count).map(|n| GuestVa(va.0 + (n << 20)));
-    let first = first_level_address(r, va.0)?;
-    // All entries are in the same table: with TTBCR.N, the upper part of the address space is that of TTBR1.
-    let together = first_level_address(r, va.0 + ((count - 1) << 20)) == Some(first + 4 * (count - 1));
-    if let Some(words) = mem.words(GuestPa(first), count as usize).filter(|_| together)
+    let megabyte = |n: u32| GuestVa(va.0.wrapping_add(n << 20));
+    let behind = count.checked_sub(1)?;
+    // All entries are in one table, in a row. They are not where TTBR0's part of the address space ends, nor at its end.
+    let first = first_level_address(r, va.0)
+        .filter(|first| first_level_address(r, megabyte(behind).0) == first.checked_add(4 * behind));
+    if let Some(words) = first.and_then(|first| mem.words(GuestPa(first), count as usize))
         && words.iter().all(|&word| if r.sctlr & SCTLR_EE != 0 { word.swap_bytes() } else { word } & 0b11 == 0)
     {
         return None;
     }
-    megabytes().find(|&va| maps_megabyte(mem, r, va, &counts))
+    (0..count).map(megabyte).find(|&va| maps_megabyte(mem, r, va, &counts))
 }
 
 /// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds.
