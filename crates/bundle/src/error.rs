@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::archive::ArchiveError;
-use crate::{MANIFEST, ZImageError};
+use crate::{DtbError, MANIFEST, Mac, SECTOR, ZImageError};
 
 /// Why a bundle cannot be booted. Lines count from 1 in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,49 +28,102 @@ pub enum BundleError {
     BadValue { line: usize, key: &'static str, expected: String },
     /// There is no guest to run.
     NoGuest,
+    /// A disk without contents.
+    NoDiskSource { line: usize },
     /// A second guest of the same name; the first begins on line `first`.
     DuplicateName { line: usize, first: usize, name: String },
     /// The archive does not hold a file that a guest names.
     MissingFile { guest: String, line: usize, key: &'static str, file: String },
     /// A guest's kernel is not one.
     Kernel { guest: String, file: String, error: ZImageError },
-    /// Kernel and initrd are larger than the guest's memory.
+    /// A guest's device tree is none.
+    Dtb { guest: String, file: String, error: DtbError },
+    /// A disk that does not consist of whole sectors.
+    DiskSize { guest: String, file: String, size: usize },
+    /// A second card of the same address; the first is one of guest `first`.
+    DuplicateMac { line: usize, mac: Mac, first: String },
+    /// A disk of the board that guest `first` has, too, and that one of them may change.
+    SharedHostDisk { line: usize, first: String },
+    /// The files are larger than the guest's memory.
     DoesNotFit { guest: String, line: usize, needed: u64, memory: u32 },
+}
+
+impl BundleError {
+    /// The error as one of a manifest that has another name than the archive's: a user's file on the development machine.
+    #[must_use]
+    pub const fn in_file<'a>(&'a self, file: &'a str) -> InFile<'a> {
+        InFile { error: self, file }
+    }
+}
+
+/// A [`BundleError`] that names a certain file as the manifest: see [`BundleError::in_file`].
+#[derive(Clone, Copy, Debug)]
+pub struct InFile<'a> {
+    error: &'a BundleError,
+    file: &'a str,
 }
 
 impl fmt::Display for BundleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Archive(error) => write!(f, "bundle: {error}"),
-            Self::DuplicateFile(name) => write!(f, "bundle: the archive holds two files named {name}; expected one"),
-            Self::NoManifest => write!(f, "bundle: the archive has no {MANIFEST}, which lists the guests"),
-            Self::ManifestNotUtf8 { line } => write!(f, "{MANIFEST}:{line}: not UTF-8 text"),
-            Self::Syntax { line, message } => write!(f, "{MANIFEST}:{line}: {message}"),
-            Self::UnknownKey { line, key, place, known } => {
-                write!(f, "{MANIFEST}:{line}: unknown key `{key}` in {place}; expected one of ")?;
+        self.in_file(MANIFEST).fmt(f)
+    }
+}
+
+impl fmt::Display for InFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let manifest = self.file;
+        match self.error {
+            BundleError::Archive(error) => write!(f, "bundle: {error}"),
+            BundleError::DuplicateFile(name) => {
+                write!(f, "bundle: the archive holds two files named {name}; expected one")
+            }
+            BundleError::NoManifest => write!(f, "bundle: the archive has no {MANIFEST}, which lists the guests"),
+            BundleError::ManifestNotUtf8 { line } => write!(f, "{manifest}:{line}: not UTF-8 text"),
+            BundleError::Syntax { line, message } => write!(f, "{manifest}:{line}: {message}"),
+            BundleError::UnknownKey { line, key, place, known } => {
+                write!(f, "{manifest}:{line}: unknown key `{key}` in {place}; expected one of ")?;
                 for (i, known) in known.iter().enumerate() {
                     write!(f, "{}`{known}`", if i == 0 { "" } else { ", " })?;
                 }
                 Ok(())
             }
-            Self::MissingKey { line, key, place } => {
-                write!(f, "{MANIFEST}:{line}: {place} has no key `{key}`, which every guest needs")
+            BundleError::MissingKey { line, key, place } => {
+                write!(f, "{manifest}:{line}: {place} has no key `{key}`, which it needs")
             }
-            Self::BadValue { line, key, expected } => {
-                write!(f, "{MANIFEST}:{line}: wrong value of `{key}`: {expected}")
+            BundleError::BadValue { line, key, expected } => {
+                write!(f, "{manifest}:{line}: wrong value of `{key}`: {expected}")
             }
-            Self::NoGuest => write!(f, "{MANIFEST}: there is no guest to run; expected at least one [[guest]]"),
-            Self::DuplicateName { line, first, name } => {
-                write!(f, "{MANIFEST}:{line}: a guest named `{name}` begins on line {first} already; names must differ")
+            BundleError::NoGuest => write!(f, "{manifest}: there is no guest to run; expected at least one [[guest]]"),
+            BundleError::DuplicateName { line, first, name } => {
+                write!(f, "{manifest}:{line}: a guest named `{name}` begins on line {first} already; names must differ")
             }
-            Self::MissingFile { guest, line, key, file } => write!(
+            BundleError::MissingFile { guest, line, key, file } => write!(
                 f,
-                "{MANIFEST}:{line}: guest `{guest}`: the archive has no file `{file}`, which its `{key}` names"
+                "{manifest}:{line}: guest `{guest}`: the archive has no file `{file}`, which its `{key}` names"
             ),
-            Self::Kernel { guest, file, error } => write!(f, "guest `{guest}`: kernel `{file}`: {error}"),
-            Self::DoesNotFit { guest, line, needed, memory } => write!(
+            BundleError::NoDiskSource { line } => write!(
                 f,
-                "{MANIFEST}:{line}: guest `{guest}`: kernel and initrd have {needed} bytes, more than its memory of {}M",
+                "{manifest}:{line}: [[guest.disks]] has neither a `file`, which becomes part of the bundle, nor a `host`, \
+                 which names a disk of the board"
+            ),
+            BundleError::DuplicateMac { line, mac, first } => write!(
+                f,
+                "{manifest}:{line}: the network address {mac} is one of guest `{first}` already; addresses must differ"
+            ),
+            BundleError::SharedHostDisk { line, first } => write!(
+                f,
+                "{manifest}:{line}: guest `{first}` has the same disk of the board, or may have, and one of both may change \
+                 it; expected another disk, or a mode other than \"read-write\" for both"
+            ),
+            BundleError::Dtb { guest, file, error } => write!(f, "guest `{guest}`: dtb `{file}`: {error}"),
+            BundleError::DiskSize { guest, file, size } => write!(
+                f,
+                "guest `{guest}`: disk `{file}` has {size} bytes; expected a multiple of {SECTOR}, and at least one"
+            ),
+            BundleError::Kernel { guest, file, error } => write!(f, "guest `{guest}`: kernel `{file}`: {error}"),
+            BundleError::DoesNotFit { guest, line, needed, memory } => write!(
+                f,
+                "{manifest}:{line}: guest `{guest}`: kernel and initrd have {needed} bytes, more than its memory of {}M",
                 memory >> 20
             ),
         }

@@ -11,6 +11,7 @@
 //! initrd  = "debian/initrd.gz"       # optional
 //! append  = "console=ttyAMA0"        # optional: the guest's command line
 //! memory  = "256M"                   # the guest's RAM
+//! weight  = 200                      # optional: its share of the processor; see docs/guests.md for all that there is
 //! ```
 //!
 //! [`Bundle::parse`] turns the bytes into guests that can be loaded, or into one [`BundleError`] that names the file,
@@ -26,36 +27,34 @@
 extern crate alloc;
 
 pub mod archive;
+mod dtb;
 mod error;
+mod guest;
+mod mac;
 mod manifest;
 mod memory;
+mod table;
 mod zimage;
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-pub use error::BundleError;
-pub use manifest::{GuestEntry, Manifest};
+pub use dtb::DtbError;
+pub use error::{BundleError, InFile};
+pub use guest::{
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS,
+    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart,
+};
+pub use mac::Mac;
+pub use manifest::{Manifest, Place};
 pub use memory::{MAX_MEMORY, MIN_MEMORY, MemoryError, parse_memory};
 pub use zimage::{ZImage, ZImageError};
 
 /// The manifest's name in the archive.
 pub const MANIFEST: &str = "manifest.toml";
 
-/// One guest of a bundle, ready to be loaded: its files borrow from the archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuestSpec<'a> {
-    /// Its name, unique in the bundle: 1 to 32 of `a`–`z`, `0`–`9`, `-`, `_`, `.`.
-    pub name: String,
-    /// The kernel's file, a zImage, as the owner gave it.
-    pub kernel: &'a [u8],
-    /// The initial RAM disk's file, if there is one.
-    pub initrd: Option<&'a [u8]>,
-    /// The kernel's command line; may be empty.
-    pub append: String,
-    /// The size of its RAM in bytes: a multiple of 1 MiB from [`MIN_MEMORY`] to [`MAX_MEMORY`].
-    pub memory_bytes: u32,
-}
+/// Bytes of a disk's sector: disks are whole sectors long.
+pub const SECTOR: usize = 512;
 
 /// All guests of a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,45 +86,8 @@ impl<'a> Bundle<'a> {
         let text = core::str::from_utf8(text).map_err(|e| BundleError::ManifestNotUtf8 {
             line: 1 + text.iter().take(e.valid_up_to()).filter(|&&b| b == b'\n').count(),
         })?;
-        let manifest = Manifest::parse(text)?;
-
-        let file = |guest: &GuestEntry, key: &'static str, name: &str| {
-            find(name).ok_or_else(|| BundleError::MissingFile {
-                guest: guest.name.clone(),
-                line: guest.line,
-                key,
-                file: name.to_string(),
-            })
-        };
-        let mut guests = Vec::with_capacity(manifest.guests.len());
-        for guest in &manifest.guests {
-            let kernel = file(guest, "kernel", &guest.kernel)?;
-            let initrd = match &guest.initrd {
-                Some(name) => Some(file(guest, "initrd", name)?),
-                None => None,
-            };
-            ZImage::parse(kernel).map_err(|error| BundleError::Kernel {
-                guest: guest.name.clone(),
-                file: guest.kernel.clone(),
-                error,
-            })?;
-            let needed = kernel.len() as u64 + initrd.map_or(0, |i| i.len() as u64);
-            if needed > u64::from(guest.memory_bytes) {
-                return Err(BundleError::DoesNotFit {
-                    guest: guest.name.clone(),
-                    line: guest.line,
-                    needed,
-                    memory: guest.memory_bytes,
-                });
-            }
-            guests.push(GuestSpec {
-                name: guest.name.clone(),
-                kernel,
-                initrd,
-                append: guest.append.clone(),
-                memory_bytes: guest.memory_bytes,
-            });
-        }
+        let manifest = Manifest::parse(text, Place::Board)?;
+        let guests = manifest.guests.iter().map(|guest| load(guest, find)).collect::<Result<_, _>>()?;
         Ok(Self { guests })
     }
 
@@ -134,6 +96,68 @@ impl<'a> Bundle<'a> {
     pub fn guests(&self) -> &[GuestSpec<'a>] {
         &self.guests
     }
+}
+
+/// Finds and checks the files of a guest.
+fn load<'a>(guest: &GuestEntry, find: impl Fn(&str) -> Option<&'a [u8]>) -> Result<GuestSpec<'a>, BundleError> {
+    let file = |key: &'static str, name: &str| {
+        find(name).ok_or_else(|| BundleError::MissingFile {
+            guest: guest.name.clone(),
+            line: guest.line,
+            key,
+            file: name.to_string(),
+        })
+    };
+    let optional = |key, name: &Option<_>| name.as_deref().map(|name| file(key, name)).transpose();
+    let (initrd, dtb) = (optional("initrd", &guest.initrd)?, optional("dtb", &guest.dtb)?);
+    // On a board, a manifest without a kernel's name has not come this far.
+    let kernel_name = guest.kernel.as_deref().unwrap_or_default();
+    let kernel = file("kernel", kernel_name)?;
+    ZImage::parse(kernel).map_err(|error| BundleError::Kernel {
+        guest: guest.name.clone(),
+        file: kernel_name.to_string(),
+        error,
+    })?;
+    if let Some(dtb) = dtb {
+        let name = || guest.dtb.clone().unwrap_or_default();
+        dtb::check(dtb).map_err(|error| BundleError::Dtb { guest: guest.name.clone(), file: name(), error })?;
+    }
+    let length = |file: Option<&[u8]>| file.map_or(0, |f| f.len() as u64);
+    let needed = length(Some(kernel)) + length(initrd) + length(dtb);
+    if needed > u64::from(guest.memory_bytes) {
+        return Err(BundleError::DoesNotFit {
+            guest: guest.name.clone(),
+            line: guest.line,
+            needed,
+            memory: guest.memory_bytes,
+        });
+    }
+    let mut disks = Vec::with_capacity(guest.disks.len());
+    for disk in &guest.disks {
+        let source = match &disk.source {
+            DiskSource::File(name) => {
+                let bytes = file("file", name)?;
+                if bytes.is_empty() || bytes.len() % SECTOR != 0 {
+                    let (guest, file) = (guest.name.clone(), name.clone());
+                    return Err(BundleError::DiskSize { guest, file, size: bytes.len() });
+                }
+                DiskSource::File(bytes)
+            }
+            DiskSource::FirstHostDisk => DiskSource::FirstHostDisk,
+            DiskSource::HostDisk(name) => DiskSource::HostDisk(name.clone()),
+        };
+        disks.push(Disk { name: disk.name.clone(), source, mode: disk.mode });
+    }
+    Ok(GuestSpec {
+        name: guest.name.clone(),
+        kernel,
+        initrd,
+        dtb,
+        append: guest.append.clone(),
+        memory_bytes: guest.memory_bytes,
+        options: guest.options.clone(),
+        disks,
+    })
 }
 
 #[cfg(test)]

@@ -1,42 +1,63 @@
 //! The manifest: which guests a board runs, as TOML.
 //!
-//! Read by hand from the tree of values, not by a derived decoder: the tree knows where each key stands, so an error
-//! gives the line of the very key, and the code is half as large, which counts on the board.
+//! The same text serves in two places. On the board it is in the archive, and its files are entries of it. On the
+//! development machine, where a person writes it, files are those of that machine, and a guest without a `kernel` is
+//! the Debian guest that `spica run` boots. `spica` makes the one of the other; see docs/guests.md for every key.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::fmt::Write;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{BundleError, parse_memory};
+use crate::guest::{
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_GUESTS,
+    MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart,
+};
+use crate::table::{Table, line_at};
+use crate::{BundleError, Mac, parse_memory};
 
-const MAX_NAME: usize = 32;
 const TOP_KEYS: &[&str] = &["guest"];
-const GUEST_KEYS: &[&str] = &["name", "kernel", "initrd", "append", "memory"];
+const GUEST_KEYS: &[&str] = &[
+    "name",
+    "kernel",
+    "initrd",
+    "dtb",
+    "append",
+    "memory",
+    "weight",
+    "restart",
+    "autostart",
+    "disks",
+    "networks",
+    "console",
+    "rng",
+    "balloon",
+];
+const DISK_KEYS: &[&str] = &["file", "host", "name", "mode"];
+const NETWORK_KEYS: &[&str] = &["name", "mac"];
 
-/// One `[[guest]]` of a manifest. Files are names in the archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuestEntry {
-    /// The line of the manifest on which the guest begins, from 1.
-    pub line: usize,
-    /// Its name.
-    pub name: String,
-    /// The kernel's file.
-    pub kernel: String,
-    /// The initial RAM disk's file.
-    pub initrd: Option<String>,
-    /// The kernel's command line; empty when the manifest has none.
-    pub append: String,
-    /// The size of its RAM in bytes.
-    pub memory_bytes: u32,
+const GUESTS: &str = "expected tables that begin with [[guest]]";
+const DISKS: &str = "expected tables that begin with [[guest.disks]], or { file = \"…\" } in an array";
+const NETWORKS: &str = "expected an array of names of switches, such as [\"lan\"], or of { name = \"…\", mac = \"…\" }";
+const GUEST_NAME: &str = "expected 1 to 32 of a-z, 0-9, '-', '_' and '.', but neither \"all\" nor digits only";
+const NETWORK_NAME: &str = "expected 1 to 32 of a-z, 0-9, '-', '_' and '.'";
+const DISK_NAME: &str = "expected 1 to 20 of a-z, 0-9, '-', '_' and '.'";
+
+/// Where a manifest is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a board: files are names in the archive, and every guest has a kernel.
+    Board,
+    /// On the development machine: files are the user's, and a guest without `kernel` is Debian's.
+    Workstation,
 }
 
 /// A manifest, without the files that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The guests in their order; at least one.
+    /// The guests in their order; 1 to [`MAX_GUESTS`].
     pub guests: Vec<GuestEntry>,
 }
 
@@ -45,8 +66,9 @@ impl Manifest {
     ///
     /// # Errors
     /// A [`BundleError`] with the line of the first thing that is wrong: TOML's syntax, an unknown, missing or ill-typed
-    /// key, a value out of range, two guests of one name, or no guest at all.
-    pub fn parse(text: &str) -> Result<Self, BundleError> {
+    /// key, a value out of range, two guests of one name, two cards of one address, a disk of the board that two guests
+    /// would spoil for each other, too many guests, or none at all.
+    pub fn parse(text: &str, place: Place) -> Result<Self, BundleError> {
         let root = DeTable::parse(text).map_err(|error| BundleError::Syntax {
             line: line_at(text, error.span().map_or(0, |s| s.start)),
             message: error.message().to_string(),
@@ -55,57 +77,260 @@ impl Manifest {
         root.only(TOP_KEYS)?;
 
         let mut guests: Vec<GuestEntry> = Vec::new();
-        let list = match root.table.get("guest") {
-            None => return Err(BundleError::NoGuest),
-            Some(value) => match value.get_ref() {
-                DeValue::Array(list) => list,
-                _ => return Err(root.wrong("guest", value.span(), "expected tables that begin with [[guest]]")),
-            },
-        };
-        for value in list.iter() {
+        for value in root.list("guest", MAX_GUESTS, GUESTS)? {
             let DeValue::Table(table) = value.get_ref() else {
-                return Err(root.wrong("guest", value.span(), "expected tables that begin with [[guest]]"));
+                return Err(root.wrong("guest", value.span(), GUESTS));
             };
-            let table = Table { text, table, line: line_at(text, value.span().start), place: "[[guest]]" };
-            let guest = table.guest()?;
+            let table = root.inner(table, value.span(), "[[guest]]");
+            let guest = guest(&table, place, guests.len() as u8)?;
             if let Some(first) = guests.iter().find(|g| g.name == guest.name) {
                 return Err(BundleError::DuplicateName { line: guest.line, first: first.line, name: guest.name });
             }
             guests.push(guest);
         }
-        if guests.is_empty() { Err(BundleError::NoGuest) } else { Ok(Self { guests }) }
+        if guests.is_empty() {
+            return Err(BundleError::NoGuest);
+        }
+        addresses_differ(&guests)?;
+        host_disks_are_safe(&guests)?;
+        Ok(Self { guests })
     }
 
-    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart.
+    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would be
+    /// without the key is left out.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         for guest in &self.guests {
-            out.push_str("[[guest]]\n");
-            let memory = alloc::format!("{}M", guest.memory_bytes >> 20);
-            let keys = [
-                ("name", Some(&guest.name)),
-                ("kernel", Some(&guest.kernel)),
-                ("initrd", guest.initrd.as_ref()),
-                ("append", Some(&guest.append)),
-                ("memory", Some(&memory)),
-            ];
-            for (key, value) in keys {
-                if let Some(value) = value {
-                    out.push_str(key);
-                    out.push_str(" = ");
-                    quote(&mut out, value);
-                    out.push('\n');
-                }
-            }
+            // Nothing fails that writes to a string.
+            let _ = write_guest(&mut out, guest);
         }
         out
     }
 }
 
-/// Appends `value` as a TOML basic string.
-fn quote(out: &mut String, value: &str) {
-    out.push('"');
+/// Reads one `[[guest]]`, the one that comes after `index` others.
+fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, BundleError> {
+    table.only(GUEST_KEYS)?;
+    let name = table.required("name")?;
+    let reserved = *name.get_ref() == "all" || name.get_ref().bytes().all(|b| b.is_ascii_digit());
+    if !is_name(name.get_ref(), MAX_NAME) || reserved {
+        return Err(table.wrong("name", name.span(), GUEST_NAME));
+    }
+    let file = |key| -> Result<Option<String>, BundleError> {
+        match table.string(key)? {
+            Some(file) if file.get_ref().is_empty() => {
+                Err(table.wrong(key, file.span(), "expected the name of a file"))
+            }
+            file => Ok(file.map(|s| s.get_ref().to_string())),
+        }
+    };
+    let (kernel, initrd, dtb) = (file("kernel")?, file("initrd")?, file("dtb")?);
+    if kernel.is_none() && place == Place::Board {
+        return Err(table.missing("kernel"));
+    }
+    let memory = table.required("memory")?;
+    let memory_bytes =
+        parse_memory(memory.get_ref()).map_err(|e| table.wrong("memory", memory.span(), &e.to_string()))?;
+    let append = table.string("append")?;
+    if let Some(append) = append.as_ref().filter(|a| a.get_ref().contains(['\0', '\n', '\r'])) {
+        return Err(table.wrong("append", append.span(), "expected one line without NUL"));
+    }
+    Ok(GuestEntry {
+        line: table.line,
+        name: name.get_ref().to_string(),
+        kernel,
+        initrd,
+        dtb,
+        append: append.map(|s| s.get_ref().to_string()).unwrap_or_default(),
+        memory_bytes,
+        options: GuestOptions {
+            weight: table.number("weight", MAX_WEIGHT, DEFAULT_WEIGHT)?,
+            restart: table.word("restart", Restart::WORDS)?.map_or_else(Restart::default, Spanned::into_inner),
+            autostart: table.flag("autostart", true)?,
+            networks: networks(table, index)?,
+            console: table.flag("console", false)?,
+            rng: table.flag("rng", false)?,
+            balloon: table.flag("balloon", false)?,
+        },
+        disks: disks(table)?,
+    })
+}
+
+fn disks(guest: &Table<'_>) -> Result<Vec<Disk<String>>, BundleError> {
+    let mut disks: Vec<Disk<String>> = Vec::new();
+    for value in guest.list("disks", MAX_DISKS, DISKS)? {
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(guest.wrong("disks", value.span(), DISKS));
+        };
+        let table = guest.inner(table, value.span(), "[[guest.disks]]");
+        table.only(DISK_KEYS)?;
+        let source = disk_source(&table)?;
+        let of_file = matches!(source, DiskSource::File(_));
+        let mode = match table.word("mode", DiskMode::WORDS)? {
+            // A file can be shared and changed at no risk; of the board's own disks, nothing is changed unasked.
+            None if of_file => DiskMode::CopyOnWrite,
+            None => DiskMode::ReadOnly,
+            Some(mode) if of_file && *mode.get_ref() == DiskMode::ReadWrite => {
+                let expected = "a `file` is in the bundle, where nothing is written back; expected \"read-only\" or \
+                                \"copy-on-write\"";
+                return Err(table.wrong("mode", mode.span(), expected));
+            }
+            Some(mode) => mode.into_inner(),
+        };
+        let name = match table.string("name")? {
+            Some(name) if !is_name(name.get_ref(), MAX_DISK_NAME) => {
+                return Err(table.wrong("name", name.span(), DISK_NAME));
+            }
+            Some(name) if disks.iter().any(|d| d.name == *name.get_ref()) => {
+                return Err(table.wrong("name", name.span(), "another disk of this guest has it; names must differ"));
+            }
+            Some(name) => name.get_ref().to_string(),
+            None => (disks.len()..)
+                .map(|n| alloc::format!("disk{n}"))
+                .find(|n| disks.iter().all(|d| d.name != *n))
+                .unwrap_or_default(),
+        };
+        disks.push(Disk { name, source, mode });
+    }
+    Ok(disks)
+}
+
+fn disk_source(table: &Table<'_>) -> Result<DiskSource<String>, BundleError> {
+    const ONE: &str = "a disk has either a `file` or a `host`, not both";
+    const HOST: &str = "expected true, for the board's first disk, or a disk's name, such as \"mmc0\"";
+    match (table.string("file")?, table.get("host").map(|value| (value.get_ref(), value.span()))) {
+        (None, None) => Err(BundleError::NoDiskSource { line: table.line }),
+        (Some(_), Some((_, at))) => Err(table.wrong("host", at, ONE)),
+        (Some(file), None) if file.get_ref().is_empty() => {
+            Err(table.wrong("file", file.span(), "expected the name of a file"))
+        }
+        (Some(file), None) => Ok(DiskSource::File(file.get_ref().to_string())),
+        (None, Some((DeValue::Boolean(true), _))) => Ok(DiskSource::FirstHostDisk),
+        (None, Some((DeValue::String(name), _))) if is_name(name, MAX_NAME) => {
+            Ok(DiskSource::HostDisk(name.to_string()))
+        }
+        (None, Some((_, at))) => Err(table.wrong("host", at, HOST)),
+    }
+}
+
+fn networks(guest: &Table<'_>, index: u8) -> Result<Vec<Network>, BundleError> {
+    const MAC: &str = "expected the address of one card, such as \"02:00:00:12:34:56\"";
+    let mut networks = Vec::new();
+    for value in guest.list("networks", MAX_NETWORKS, NETWORKS)? {
+        let generated = Mac::generated(index, networks.len() as u8);
+        let (name, mac) = match value.get_ref() {
+            DeValue::String(name) => (Spanned::new(value.span(), name.as_ref()), generated),
+            DeValue::Table(table) => {
+                let table = guest.inner(table, value.span(), "`networks`");
+                table.only(NETWORK_KEYS)?;
+                let mac = match table.string("mac")? {
+                    None => generated,
+                    Some(mac) => Mac::parse(mac.get_ref()).ok_or_else(|| table.wrong("mac", mac.span(), MAC))?,
+                };
+                (table.required("name")?, mac)
+            }
+            _ => return Err(guest.wrong("networks", value.span(), NETWORKS)),
+        };
+        if !is_name(name.get_ref(), MAX_NAME) {
+            return Err(guest.wrong("networks", name.span(), NETWORK_NAME));
+        }
+        networks.push(Network { name: name.get_ref().to_string(), mac });
+    }
+    Ok(networks)
+}
+
+fn is_name(name: &str, longest: usize) -> bool {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
+    !name.is_empty() && name.len() <= longest && name.bytes().all(legal)
+}
+
+/// No two cards have one address: a switch could not tell them apart.
+fn addresses_differ(guests: &[GuestEntry]) -> Result<(), BundleError> {
+    let mut seen: Vec<(Mac, &str)> = Vec::new();
+    for guest in guests {
+        for card in &guest.options.networks {
+            if let Some((mac, first)) = seen.iter().find(|(mac, _)| *mac == card.mac) {
+                return Err(BundleError::DuplicateMac { line: guest.line, mac: *mac, first: (*first).to_string() });
+            }
+            seen.push((card.mac, &guest.name));
+        }
+    }
+    Ok(())
+}
+
+/// A disk of the board that one guest may change is no other's: neither file systems nor people expect that. The first
+/// disk may be any.
+fn host_disks_are_safe(guests: &[GuestEntry]) -> Result<(), BundleError> {
+    let mut seen: Vec<(&Disk<String>, &str)> = Vec::new();
+    for guest in guests {
+        for disk in guest.disks.iter().filter(|d| !matches!(d.source, DiskSource::File(_))) {
+            let same = |other: &Disk<String>| match (&disk.source, &other.source) {
+                (DiskSource::HostDisk(a), DiskSource::HostDisk(b)) => a == b,
+                _ => true,
+            };
+            let writes = |d: &Disk<String>| d.mode == DiskMode::ReadWrite;
+            if let Some((_, first)) = seen.iter().find(|(d, _)| same(d) && (writes(d) || writes(disk))) {
+                return Err(BundleError::SharedHostDisk { line: guest.line, first: (*first).to_string() });
+            }
+            seen.push((disk, &guest.name));
+        }
+    }
+    Ok(())
+}
+
+fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
+    let options = &guest.options;
+    writeln!(out, "[[guest]]")?;
+    let texts = [
+        ("name", Some(&guest.name)),
+        ("kernel", guest.kernel.as_ref()),
+        ("initrd", guest.initrd.as_ref()),
+        ("dtb", guest.dtb.as_ref()),
+        ("append", Some(&guest.append).filter(|a| !a.is_empty())),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            writeln!(out, "{key} = {}", quoted(value))?;
+        }
+    }
+    writeln!(out, "memory = \"{}M\"", guest.memory_bytes >> 20)?;
+    if options.weight != DEFAULT_WEIGHT {
+        writeln!(out, "weight = {}", options.weight)?;
+    }
+    if options.restart != Restart::default() {
+        writeln!(out, "restart = \"{}\"", options.restart)?;
+    }
+    if !options.autostart {
+        writeln!(out, "autostart = false")?;
+    }
+    for (key, on) in [("console", options.console), ("rng", options.rng), ("balloon", options.balloon)] {
+        if on {
+            writeln!(out, "{key} = true")?;
+        }
+    }
+    if !options.networks.is_empty() {
+        write!(out, "networks = [")?;
+        for (i, card) in options.networks.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(out, "{comma}{{ name = {}, mac = \"{}\" }}", quoted(&card.name), card.mac)?;
+        }
+        writeln!(out, "]")?;
+    }
+    for disk in &guest.disks {
+        writeln!(out, "[[guest.disks]]\nname = {}\nmode = \"{}\"", quoted(&disk.name), disk.mode)?;
+        match &disk.source {
+            DiskSource::File(file) => writeln!(out, "file = {}", quoted(file))?,
+            DiskSource::FirstHostDisk => writeln!(out, "host = true")?,
+            DiskSource::HostDisk(name) => writeln!(out, "host = {}", quoted(name))?,
+        }
+    }
+    Ok(())
+}
+
+/// `value` as a TOML basic string.
+fn quoted(value: &str) -> String {
+    let mut out = String::from('"');
     for c in value.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
@@ -114,73 +339,5 @@ fn quote(out: &mut String, value: &str) {
         }
     }
     out.push('"');
-}
-
-/// A table of the manifest, with what its errors need to say where they are.
-struct Table<'a> {
-    text: &'a str,
-    table: &'a DeTable<'a>,
-    line: usize,
-    place: &'static str,
-}
-
-impl Table<'_> {
-    fn only(&self, known: &'static [&'static str]) -> Result<(), BundleError> {
-        // The table is sorted by key; report the first in the file.
-        let unknown = self.table.keys().filter(|k| !known.contains(&k.get_ref().as_ref()));
-        match unknown.min_by_key(|k| k.span().start) {
-            None => Ok(()),
-            Some(key) => Err(BundleError::UnknownKey {
-                line: line_at(self.text, key.span().start),
-                key: key.get_ref().to_string(),
-                place: self.place,
-                known,
-            }),
-        }
-    }
-
-    fn wrong(&self, key: &'static str, at: Range<usize>, expected: &str) -> BundleError {
-        BundleError::BadValue { line: line_at(self.text, at.start), key, expected: expected.to_string() }
-    }
-
-    fn string(&self, key: &'static str) -> Result<Option<Spanned<&str>>, BundleError> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        match value.get_ref() {
-            DeValue::String(s) => Ok(Some(Spanned::new(value.span(), s.as_ref()))),
-            _ => Err(self.wrong(key, value.span(), "expected a string, in double quotes")),
-        }
-    }
-
-    fn required(&self, key: &'static str) -> Result<Spanned<&str>, BundleError> {
-        self.string(key)?.ok_or(BundleError::MissingKey { line: self.line, key, place: self.place })
-    }
-
-    fn guest(&self) -> Result<GuestEntry, BundleError> {
-        self.only(GUEST_KEYS)?;
-        let name = self.required("name")?;
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
-        if name.get_ref().is_empty() || name.get_ref().len() > MAX_NAME || !name.get_ref().bytes().all(legal) {
-            return Err(self.wrong("name", name.span(), "expected 1 to 32 of a-z, 0-9, '-', '_' and '.'"));
-        }
-        let memory = self.required("memory")?;
-        let memory_bytes =
-            parse_memory(memory.get_ref()).map_err(|e| self.wrong("memory", memory.span(), &e.to_string()))?;
-        let append = self.string("append")?;
-        if let Some(append) = append.as_ref().filter(|a| a.get_ref().contains(['\0', '\n', '\r'])) {
-            return Err(self.wrong("append", append.span(), "expected one line without NUL"));
-        }
-        Ok(GuestEntry {
-            line: self.line,
-            name: name.get_ref().to_string(),
-            kernel: self.required("kernel")?.get_ref().to_string(),
-            initrd: self.string("initrd")?.map(|s| s.get_ref().to_string()),
-            append: append.map(|s| s.get_ref().to_string()).unwrap_or_default(),
-            memory_bytes,
-        })
-    }
-}
-
-/// The line, from 1, of the byte at `offset`.
-fn line_at(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
+    out
 }

@@ -226,12 +226,10 @@ fn kernel_file(path: &Path) -> Result<Vec<u8>> {
 /// Makes the archive that Spica boots.
 fn bundle(name: &str, kernel: &[u8], initrd: &[u8], append: String, memory_bytes: u32) -> Result<Vec<u8>> {
     let guest = GuestEntry {
-        line: 1,
-        name: name.to_string(),
-        kernel: "kernel".to_string(),
+        kernel: Some("kernel".to_string()),
         initrd: Some("initrd".to_string()),
         append,
-        memory_bytes,
+        ..GuestEntry::new(name, memory_bytes)
     };
     let mut archive = Writer::new();
     archive.file(MANIFEST, 0o644, Manifest { guests: vec![guest] }.to_toml().as_bytes());

@@ -113,13 +113,7 @@ fn two_guests(platform: &Platform) {
     let mut shares = shares.into_iter();
     let mut guests = marks.map(|mark| {
         let Some(share) = shares.next() else { panic!("as many shares as guests") };
-        let spec = GuestSpec {
-            name: alloc::format!("{mark:x}"),
-            kernel: guest_kernel(mark),
-            initrd: None,
-            append: alloc::string::String::new(),
-            memory_bytes: GUEST,
-        };
+        let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
         let (vm, _) =
             Vm::create(&spec, Options::all(), SIZES, share, &mut host).unwrap_or_else(|error| panic!("{error}"));
         vm

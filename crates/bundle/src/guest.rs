@@ -1,0 +1,232 @@
+//! What a guest is made of, in two forms: a [`GuestEntry`] as a manifest names it, with file names, and a [`GuestSpec`] as
+//! a board loads it, with the files' bytes.
+//!
+//! Everything that a guest may have has a default, and the defaults are a plain guest: a kernel, memory, a console, and
+//! the same share of the processor as the others. Devices are there only when they are named: each costs a guest time at
+//! its boot, and Spica memory.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::Mac;
+
+/// The most guests of a board.
+pub const MAX_GUESTS: usize = 8;
+/// The most disks of a guest. Disks, network cards and the three small devices must fit the guest machine's 32 slots.
+pub const MAX_DISKS: usize = 16;
+/// The most network cards of a guest.
+pub const MAX_NETWORKS: usize = 8;
+/// The longest name of a guest or a network, in bytes.
+pub const MAX_NAME: usize = 32;
+/// The longest name of a disk in bytes: virtio's `VIRTIO_BLK_T_GET_ID` gives as many (virtio 1.2, §5.2.6).
+pub const MAX_DISK_NAME: usize = 20;
+/// The share of the processor of a guest that says nothing of it.
+pub const DEFAULT_WEIGHT: u32 = 100;
+/// The largest share; the smallest is 1.
+pub const MAX_WEIGHT: u32 = 1000;
+
+/// What happens to a guest that has ended. A reset that the guest itself asked for is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Restart {
+    /// It stays off.
+    Never,
+    /// It starts again if an error stopped it, but stays off if it switched itself off.
+    #[default]
+    OnCrash,
+    /// It starts again in any case.
+    Always,
+}
+
+/// Who may change what is on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMode {
+    /// Nobody: the guest's writes fail.
+    ReadOnly,
+    /// The guest changes a copy of its own, which is gone when the board is switched off.
+    CopyOnWrite,
+    /// The guest changes the disk itself; only of the board's own disks.
+    ReadWrite,
+}
+
+/// Where the contents of a disk are. `F` is a file's name in a manifest, its bytes on a board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskSource<F> {
+    /// In a file of the archive, which several guests may share.
+    File(F),
+    /// On the board's first own disk.
+    FirstHostDisk,
+    /// On the board's own disk of this name.
+    HostDisk(String),
+}
+
+/// A disk of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk<F> {
+    /// What the guest reads as the disk's serial number: `/dev/disk/by-id/virtio-NAME` in Linux. Unique in the guest.
+    pub name: String,
+    /// Its contents. A file's length is a multiple of 512 and not 0, once [`crate::Bundle::parse`] has let it pass.
+    pub source: DiskSource<F>,
+    /// Who may change them.
+    pub mode: DiskMode,
+}
+
+/// A network card of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The switch that it is connected to: guests at a switch of the same name reach each other.
+    pub name: String,
+    /// Its address, unique on the board. [`Mac::generated`] unless the manifest says another.
+    pub mac: Mac,
+}
+
+/// One `[[guest]]` of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestEntry {
+    /// The line of the manifest on which the guest begins, from 1.
+    pub line: usize,
+    /// Its name.
+    pub name: String,
+    /// The kernel's file. `None` only on the development machine ([`crate::Place::Workstation`]), where it means Debian.
+    pub kernel: Option<String>,
+    /// The initial RAM disk's file.
+    pub initrd: Option<String>,
+    /// The device tree's file; without one, Spica describes the guest machine to the guest.
+    pub dtb: Option<String>,
+    /// The kernel's command line; empty when the manifest has none.
+    pub append: String,
+    /// The size of its RAM in bytes.
+    pub memory_bytes: u32,
+    /// All the rest.
+    pub options: GuestOptions,
+    /// Its disks, in the order of their slots.
+    pub disks: Vec<Disk<String>>,
+}
+
+impl GuestEntry {
+    /// A guest of this name and memory in bytes, with nothing else.
+    #[must_use]
+    pub fn new(name: impl Into<String>, memory_bytes: u32) -> Self {
+        Self {
+            line: 1,
+            name: name.into(),
+            kernel: None,
+            initrd: None,
+            dtb: None,
+            append: String::new(),
+            memory_bytes,
+            options: GuestOptions::default(),
+            disks: Vec::new(),
+        }
+    }
+
+    /// Every file that the guest needs, with the key that names it.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let keys = [("kernel", &self.kernel), ("initrd", &self.initrd), ("dtb", &self.dtb)];
+        let plain = keys.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
+        plain.chain(self.disks.iter().filter_map(|disk| match &disk.source {
+            DiskSource::File(name) => Some(("file", name.as_str())),
+            _ => None,
+        }))
+    }
+}
+
+/// What a guest is given beside its files and memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestOptions {
+    /// Its share of the processor, relative to the weights of the guests that want to run at the same time: 1 to
+    /// [`MAX_WEIGHT`].
+    pub weight: u32,
+    /// What happens when it has ended.
+    pub restart: Restart,
+    /// Whether it starts when the board does; if not, when the monitor is told to `start` it.
+    pub autostart: bool,
+    /// Its network cards, in the order of their slots.
+    pub networks: Vec<Network>,
+    /// Whether it has a virtio console (`hvc0` in Linux) beside the UART; both write to the guest's console.
+    pub console: bool,
+    /// Whether it has a virtio source of random numbers.
+    pub rng: bool,
+    /// Whether it has a virtio memory balloon, by which it gives memory back.
+    pub balloon: bool,
+}
+
+impl Default for GuestOptions {
+    fn default() -> Self {
+        Self {
+            weight: DEFAULT_WEIGHT,
+            restart: Restart::default(),
+            autostart: true,
+            networks: Vec::new(),
+            console: false,
+            rng: false,
+            balloon: false,
+        }
+    }
+}
+
+/// One guest of a bundle, ready to be loaded: its files borrow from the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestSpec<'a> {
+    /// Its name, unique in the bundle: 1 to [`MAX_NAME`] of `a`–`z`, `0`–`9`, `-`, `_`, `.`; neither `all` nor a number.
+    pub name: String,
+    /// The kernel's file, a zImage, as the owner gave it.
+    pub kernel: &'a [u8],
+    /// The initial RAM disk's file, if there is one.
+    pub initrd: Option<&'a [u8]>,
+    /// The device tree that the guest is to see; `None`: one that describes the guest machine.
+    pub dtb: Option<&'a [u8]>,
+    /// The kernel's command line; may be empty.
+    pub append: String,
+    /// The size of its RAM in bytes: a multiple of 1 MiB from [`crate::MIN_MEMORY`] to [`crate::MAX_MEMORY`].
+    pub memory_bytes: u32,
+    /// What it is given beside that.
+    pub options: GuestOptions,
+    /// Its disks, in the order of their slots. Equal files are the same bytes.
+    pub disks: Vec<Disk<&'a [u8]>>,
+}
+
+impl<'a> GuestSpec<'a> {
+    /// A guest with this kernel and as many bytes of memory, with nothing else.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kernel: &'a [u8], memory_bytes: u32) -> Self {
+        Self {
+            name: name.into(),
+            kernel,
+            initrd: None,
+            dtb: None,
+            append: String::new(),
+            memory_bytes,
+            options: GuestOptions::default(),
+            disks: Vec::new(),
+        }
+    }
+}
+
+impl Restart {
+    /// All policies with the words of the manifest.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] =
+        &[("never", Self::Never), ("on-crash", Self::OnCrash), ("always", Self::Always)];
+}
+
+impl DiskMode {
+    /// All modes with the words of the manifest.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] =
+        &[("read-only", Self::ReadOnly), ("copy-on-write", Self::CopyOnWrite), ("read-write", Self::ReadWrite)];
+}
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(Self::WORDS, *self))
+    }
+}
+
+impl fmt::Display for DiskMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(Self::WORDS, *self))
+    }
+}
+
+fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
+}

@@ -1,0 +1,346 @@
+//! What a guest may have beside kernel and memory: how it is read, what is refused, and that it can be written and read back.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{GOOD, archive, error, zimage};
+use crate::archive::Writer;
+use crate::{Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart};
+
+/// The error of a guest with these lines added to it, without the name of the file.
+#[track_caller]
+fn error_with(lines: &str) -> String {
+    let text = error(&archive(&format!("{GOOD}{lines}\n")));
+    text.strip_prefix("manifest.toml:").unwrap_or(&text).to_string()
+}
+
+#[test]
+fn weights() {
+    for value in ["0", "1001", "-1", "1.5", "\"100\"", "99999999999999999999"] {
+        let expected = "5: wrong value of `weight`: expected a whole number from 1 to 1000, without quotes";
+        assert_eq!(error_with(&format!("weight = {value}")), expected);
+    }
+    for (value, weight) in [("1", 1), ("1_000", 1000), ("0x10", 16)] {
+        let bytes = archive(&format!("{GOOD}weight = {value}\n"));
+        assert_eq!(Bundle::parse(&bytes).unwrap().guests()[0].options.weight, weight);
+    }
+}
+
+#[test]
+fn words() {
+    assert_eq!(
+        error_with("restart = \"on-error\""),
+        "5: wrong value of `restart`: expected one of \"never\", \"on-crash\", \"always\""
+    );
+    assert_eq!(error_with("restart = true"), "5: wrong value of `restart`: expected a string, in double quotes");
+    assert_eq!(
+        error_with("disks = [{ file = \"disk\", mode = \"rw\" }]"),
+        "5: wrong value of `mode`: expected one of \"read-only\", \"copy-on-write\", \"read-write\""
+    );
+}
+
+#[test]
+fn switches() {
+    for key in ["autostart", "console", "rng", "balloon"] {
+        let expected = format!("5: wrong value of `{key}`: expected true or false, without quotes");
+        assert_eq!(error_with(&format!("{key} = \"yes\"")), expected);
+    }
+}
+
+#[test]
+fn device_trees() {
+    let with = |dtb: &[u8]| {
+        let mut writer = Writer::new();
+        writer.file("manifest.toml", 0o644, format!("{GOOD}dtb = \"tree\"\n").as_bytes());
+        writer.file("vmlinuz", 0o644, &zimage());
+        writer.file("tree", 0o644, dtb);
+        Bundle::parse(&writer.finish()).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let header = |size: u32| {
+        let mut bytes = vec![0; 64];
+        bytes[..4].copy_from_slice(&0xd00d_feed_u32.to_be_bytes());
+        bytes[4..8].copy_from_slice(&size.to_be_bytes());
+        bytes
+    };
+    assert_eq!(with(&header(64)), Ok(()));
+    let error =
+        "guest `debian`: dtb `tree`: not a device tree: it does not begin with 0xd00dfeed; `dtc -O dtb` makes one";
+    assert_eq!(with(b"/dts-v1/;"), Err(error.to_string()));
+    for size in [39, 65] {
+        let error = format!(
+            "guest `debian`: dtb `tree`: the device tree is cut short: its header says {size} bytes, the file has 64"
+        );
+        assert_eq!(with(&header(size)), Err(error));
+    }
+    assert_eq!(
+        error_with("dtb = \"tree\""),
+        "1: guest `debian`: the archive has no file `tree`, which its `dtb` names"
+    );
+    assert_eq!(error_with("dtb = \"\""), "5: wrong value of `dtb`: expected the name of a file");
+}
+
+#[test]
+fn disks() {
+    let text = format!(
+        "{GOOD}[[guest.disks]]\nfile = \"disk\"\n[[guest.disks]]\nfile = \"disk\"\nmode = \"read-only\"\nname = \"tools\"\n\
+         [[guest.disks]]\nhost = true\n[[guest]]\nname = \"b\"\nkernel = \"vmlinuz\"\nmemory = \"16M\"\n\
+         disks = [{{ file = \"disk\" }}]\n"
+    );
+    let with = |disk: &[u8]| {
+        let mut writer = Writer::new();
+        writer.file("manifest.toml", 0o644, text.as_bytes());
+        writer.file("vmlinuz", 0o644, &zimage());
+        writer.file("disk", 0o644, disk);
+        writer.finish()
+    };
+    let bytes = with(&[7; 1024]);
+    let bundle = Bundle::parse(&bytes).unwrap();
+    let file: &[u8] = &[7; 1024];
+    let disk = |name: &str, source, mode| Disk { name: name.to_string(), source, mode };
+    assert_eq!(
+        bundle.guests()[0].disks,
+        [
+            disk("disk0", DiskSource::File(file), DiskMode::CopyOnWrite),
+            disk("tools", DiskSource::File(file), DiskMode::ReadOnly),
+            disk("disk2", DiskSource::FirstHostDisk, DiskMode::ReadOnly),
+        ]
+    );
+    // A file of two guests is the same bytes.
+    let place = |guest: usize| match bundle.guests()[guest].disks[0].source {
+        DiskSource::File(bytes) => bytes.as_ptr(),
+        _ => panic!("a file"),
+    };
+    assert_eq!(place(0), place(1));
+    for size in [0, 511, 513] {
+        let expected =
+            format!("guest `debian`: disk `disk` has {size} bytes; expected a multiple of 512, and at least one");
+        assert_eq!(error(&with(&vec![0; size])), expected);
+    }
+}
+
+#[test]
+fn disks_that_are_none() {
+    let shape =
+        "5: wrong value of `disks`: expected tables that begin with [[guest.disks]], or { file = \"…\" } in an array";
+    assert_eq!(error_with("disks = \"disk\""), shape);
+    assert_eq!(error_with("disks = [\"disk\"]"), shape);
+    assert_eq!(
+        error_with("[[guest.disks]]\nmode = \"read-only\""),
+        "5: [[guest.disks]] has neither a `file`, which becomes part of the bundle, nor a `host`, which names a disk of \
+         the board"
+    );
+    assert_eq!(
+        error_with("[[guest.disks]]\nfile = \"a\"\nhost = true"),
+        "7: wrong value of `host`: a disk has either a `file` or a `host`, not both"
+    );
+    for value in ["false", "1", "\"\"", "\"/dev/mmc\""] {
+        let expected =
+            "5: wrong value of `host`: expected true, for the board's first disk, or a disk's name, such as \"mmc0\"";
+        assert_eq!(error_with(&format!("disks = [{{ host = {value} }}]")), expected);
+    }
+    assert_eq!(
+        error_with("[[guest.disks]]\npath = \"a\""),
+        "6: unknown key `path` in [[guest.disks]]; expected one of `file`, `host`, `name`, `mode`"
+    );
+    assert_eq!(
+        error_with("[[guest.disks]]\nfile = \"a\"\nmode = \"read-write\""),
+        "7: wrong value of `mode`: a `file` is in the bundle, where nothing is written back; expected \"read-only\" or \
+         \"copy-on-write\""
+    );
+    assert_eq!(
+        error_with("[[guest.disks]]\nfile = \"a\"\nname = \"a23456789012345678901\""),
+        "7: wrong value of `name`: expected 1 to 20 of a-z, 0-9, '-', '_' and '.'"
+    );
+    assert_eq!(
+        error_with("disks = [{ host = true, name = \"a\" }, { host = \"b\", name = \"a\" }]"),
+        "5: wrong value of `name`: another disk of this guest has it; names must differ"
+    );
+    let many = format!("disks = [{}]", "{ host = true }, ".repeat(17));
+    assert_eq!(error_with(&many), "5: wrong value of `disks`: 17 is too many; expected at most 16");
+    assert_eq!(
+        error_with("disks = [{ file = \"none\" }]"),
+        "1: guest `debian`: the archive has no file `none`, which its `file` names"
+    );
+}
+
+#[test]
+fn a_name_that_a_disk_would_get_is_taken() {
+    let text = format!("{GOOD}disks = [{{ host = true, name = \"disk1\" }}, {{ host = true }}]\n");
+    let disks = &Manifest::parse(&text, Place::Board).unwrap().guests[0].disks;
+    assert_eq!([&disks[0].name, &disks[1].name], ["disk1", "disk2"]);
+}
+
+#[test]
+fn disks_of_the_board_that_two_would_spoil() {
+    let two = |first: &str, second: &str| {
+        let text = format!("{GOOD}disks = [{first}]\n{}disks = [{second}]\n", GOOD.replace("debian", "b"));
+        Manifest::parse(&text, Place::Board).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let named = "{ host = \"mmc0\" }";
+    let written = "{ host = \"mmc0\", mode = \"read-write\" }";
+    let first = "{ host = true, mode = \"read-write\" }";
+    let error =
+        Err("manifest.toml:6: guest `debian` has the same disk of the board, or may have, and one of both may \
+                     change it; expected another disk, or a mode other than \"read-write\" for both"
+            .to_string());
+    assert_eq!(two(named, named), Ok(()));
+    assert_eq!(two(named, written), error);
+    assert_eq!(two(written, named), error);
+    assert_eq!(two(first, named), error);
+    assert_eq!(two(written, "{ host = \"mmc1\" }"), Ok(()));
+}
+
+#[test]
+fn networks() {
+    let text = format!(
+        "{GOOD}networks = [\"lan\", {{ name = \"wan\", mac = \"52:54:00:aB:cd:ef\" }}]\n\
+         {}networks = [\"lan\"]\n",
+        GOOD.replace("debian", "b")
+    );
+    let guests = Manifest::parse(&text, Place::Board).unwrap().guests;
+    let cards = |guest: usize| {
+        let cards = guests[guest].options.networks.iter();
+        cards.map(|c| (c.name.as_str(), c.mac.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(cards(0), [("lan", "02:73:70:00:00:00".to_string()), ("wan", "52:54:00:ab:cd:ef".to_string())]);
+    assert_eq!(cards(1), [("lan", "02:73:70:00:01:00".to_string())]);
+}
+
+#[test]
+fn networks_that_are_none() {
+    let shape = "5: wrong value of `networks`: expected an array of names of switches, such as [\"lan\"], or of { name = \
+                 \"…\", mac = \"…\" }";
+    assert_eq!(error_with("networks = \"lan\""), shape);
+    assert_eq!(error_with("networks = [1]"), shape);
+    assert_eq!(
+        error_with("networks = [\"LAN\"]"),
+        "5: wrong value of `networks`: expected 1 to 32 of a-z, 0-9, '-', '_' and '.'"
+    );
+    assert_eq!(
+        error_with("networks = [{ name = \"lan\", ip = \"\" }]"),
+        "5: unknown key `ip` in `networks`; expected one of `name`, `mac`"
+    );
+    assert_eq!(
+        error_with("networks = [{ mac = \"02:00:00:00:00:01\" }]"),
+        "5: `networks` has no key `name`, which it needs"
+    );
+    for mac in [
+        "",
+        "02:00:00:00:00",
+        "02:00:00:00:00:00:01",
+        "2:0:0:0:0:1",
+        "01:00:00:00:00:01",
+        "00:00:00:00:00:00",
+        "02-00-00-00-00-01",
+        "+2:00:00:00:00:01",
+    ] {
+        assert_eq!(
+            error_with(&format!("networks = [{{ name = \"lan\", mac = \"{mac}\" }}]")),
+            "5: wrong value of `mac`: expected the address of one card, such as \"02:00:00:12:34:56\"",
+            "{mac}"
+        );
+    }
+    let taken = format!(
+        "networks = [\"lan\"]\n{}networks = [{{ name = \"lan\", mac = \"02:73:70:00:00:00\" }}]",
+        GOOD.replace("debian", "b")
+    );
+    assert_eq!(
+        error_with(&taken),
+        "6: the network address 02:73:70:00:00:00 is one of guest `debian` already; addresses must differ"
+    );
+    let many = format!("networks = [{}]", "\"lan\", ".repeat(9));
+    assert_eq!(error_with(&many), "5: wrong value of `networks`: 9 is too many; expected at most 8");
+}
+
+#[test]
+fn more_guests_than_there_may_be() {
+    let guests: String = (0..9).map(|n| GOOD.replace("debian", &format!("g{n}"))).collect();
+    assert_eq!(error(&archive(&guests)), "manifest.toml:1: wrong value of `guest`: 9 is too many; expected at most 8");
+}
+
+#[test]
+fn a_kernel_is_needed_on_a_board_only() {
+    let text = GOOD.replace("kernel = \"vmlinuz\"\n", "");
+    let guests = Manifest::parse(&text, Place::Workstation).unwrap().guests;
+    assert_eq!(guests, [GuestEntry { line: 1, ..GuestEntry::new("debian", 256 << 20) }]);
+    assert!(Manifest::parse(&text, Place::Board).is_err());
+}
+
+#[test]
+fn errors_name_the_file_of_the_user() {
+    let error = Manifest::parse("guest = 1", Place::Workstation).unwrap_err();
+    let expected = "my/guests.toml:1: wrong value of `guest`: expected tables that begin with [[guest]]";
+    assert_eq!(error.in_file("my/guests.toml").to_string(), expected);
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let bytes = archive(GOOD);
+    let bundle = Bundle::parse(&bytes).unwrap();
+    let expected = GuestOptions {
+        weight: 100,
+        restart: Restart::OnCrash,
+        autostart: true,
+        networks: vec![],
+        console: false,
+        rng: false,
+        balloon: false,
+    };
+    assert_eq!(bundle.guests()[0].options, expected);
+    assert_eq!((bundle.guests()[0].dtb, bundle.guests()[0].disks.len()), (None, 0));
+}
+
+#[test]
+fn files_of_a_guest() {
+    let mut guest = GuestEntry::new("a", 16 << 20);
+    guest.kernel = Some("k".to_string());
+    guest.dtb = Some("d".to_string());
+    let file = DiskSource::File("f".to_string());
+    for source in [DiskSource::FirstHostDisk, file, DiskSource::HostDisk("h".to_string())] {
+        guest.disks.push(Disk { name: "x".to_string(), source, mode: DiskMode::ReadOnly });
+    }
+    assert_eq!(guest.files().collect::<Vec<_>>(), [("kernel", "k"), ("dtb", "d"), ("file", "f")]);
+}
+
+#[test]
+fn a_written_manifest_reads_back() {
+    let mut one = GuestEntry::new("one", 64 << 20);
+    one.kernel = Some("a/b \"c\"\\".to_string());
+    one.initrd = Some("i".to_string());
+    one.dtb = Some("tree".to_string());
+    one.append = "x=\"y z\"\t\u{7f}ü".to_string();
+    one.options = GuestOptions {
+        weight: 7,
+        restart: Restart::Always,
+        autostart: false,
+        networks: vec![
+            Network { name: "lan".to_string(), mac: Mac::generated(0, 0) },
+            Network { name: "wan".to_string(), mac: Mac([2, 0, 0, 0, 0, 255]) },
+        ],
+        console: true,
+        rng: true,
+        balloon: true,
+    };
+    let disk = |name: &str, source, mode| Disk { name: name.to_string(), source, mode };
+    one.disks = vec![
+        disk("root", DiskSource::File("r".to_string()), DiskMode::CopyOnWrite),
+        disk("b", DiskSource::FirstHostDisk, DiskMode::ReadOnly),
+        disk("c", DiskSource::HostDisk("mmc1".to_string()), DiskMode::ReadOnly),
+    ];
+    let mut two = GuestEntry::new("two", 16 << 20);
+    two.kernel = Some("k".to_string());
+    let mut manifest = Manifest { guests: vec![one, two] };
+    let mut read = Manifest::parse(&manifest.to_toml(), Place::Board).unwrap();
+    for guest in manifest.guests.iter_mut().chain(&mut read.guests) {
+        guest.line = 0;
+    }
+    assert_eq!(read, manifest);
+}
+
+#[test]
+fn the_shortest_manifest_is_short() {
+    let guests = Manifest::parse(GOOD, Place::Board).unwrap();
+    assert_eq!(guests.to_toml(), GOOD);
+}
