@@ -47,6 +47,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
             initrd: initrd.map(|_| file.as_path()),
             append: "",
             device_tree: tree.as_deref(),
+            memory_mib: None,
             icount: false,
             debug: None,
         };

@@ -24,6 +24,7 @@ fn selftest(name: &str) {
         initrd: None,
         append: "spica.selftest",
         device_tree: tree.as_deref(),
+        memory_mib: None,
         icount: false,
         debug: None,
     };

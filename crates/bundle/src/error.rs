@@ -35,11 +35,11 @@ pub enum BundleError {
     /// The archive does not hold a file that a guest names.
     MissingFile { guest: String, line: usize, key: &'static str, file: String },
     /// A guest's kernel is not one.
-    Kernel { guest: String, file: String, error: ZImageError },
+    Kernel { guest: String, line: usize, file: String, error: ZImageError },
     /// A guest's device tree is none.
-    Dtb { guest: String, file: String, error: DtbError },
+    Dtb { guest: String, line: usize, file: String, error: DtbError },
     /// A disk that does not consist of whole sectors.
-    DiskSize { guest: String, file: String, size: usize },
+    DiskSize { guest: String, line: usize, file: String, size: usize },
     /// A second card of the same address; the first is one of guest `first`.
     DuplicateMac { line: usize, mac: Mac, first: String },
     /// A disk of the board that guest `first` has, too, and that one of them may change.
@@ -115,15 +115,19 @@ impl fmt::Display for InFile<'_> {
                 "{manifest}:{line}: guest `{first}` has the same disk of the board, or may have, and one of both may change \
                  it; expected another disk, or a mode other than \"read-write\" for both"
             ),
-            BundleError::Dtb { guest, file, error } => write!(f, "guest `{guest}`: dtb `{file}`: {error}"),
-            BundleError::DiskSize { guest, file, size } => write!(
+            BundleError::Dtb { guest, line, file, error } => {
+                write!(f, "{manifest}:{line}: guest `{guest}`: dtb `{file}`: {error}")
+            }
+            BundleError::DiskSize { guest, line, file, size } => write!(
                 f,
-                "guest `{guest}`: disk `{file}` has {size} bytes; expected a multiple of {SECTOR}, and at least one"
+                "{manifest}:{line}: guest `{guest}`: disk `{file}` has {size} bytes; expected a multiple of {SECTOR}, and at least one"
             ),
-            BundleError::Kernel { guest, file, error } => write!(f, "guest `{guest}`: kernel `{file}`: {error}"),
+            BundleError::Kernel { guest, line, file, error } => {
+                write!(f, "{manifest}:{line}: guest `{guest}`: kernel `{file}`: {error}")
+            }
             BundleError::DoesNotFit { guest, line, needed, memory } => write!(
                 f,
-                "{manifest}:{line}: guest `{guest}`: kernel and initrd have {needed} bytes, more than its memory of {}M",
+                "{manifest}:{line}: guest `{guest}`: its files have {needed} bytes, more than its memory of {}M",
                 memory >> 20
             ),
         }

@@ -87,7 +87,7 @@ impl<'a> Bundle<'a> {
             line: 1 + text.iter().take(e.valid_up_to()).filter(|&&b| b == b'\n').count(),
         })?;
         let manifest = Manifest::parse(text, Place::Board)?;
-        let guests = manifest.guests.iter().map(|guest| load(guest, find)).collect::<Result<_, _>>()?;
+        let guests = manifest.guests.iter().map(|guest| guest.load(find)).collect::<Result<_, _>>()?;
         Ok(Self { guests })
     }
 
@@ -98,66 +98,79 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// Finds and checks the files of a guest.
-fn load<'a>(guest: &GuestEntry, find: impl Fn(&str) -> Option<&'a [u8]>) -> Result<GuestSpec<'a>, BundleError> {
-    let file = |key: &'static str, name: &str| {
-        find(name).ok_or_else(|| BundleError::MissingFile {
-            guest: guest.name.clone(),
-            line: guest.line,
-            key,
-            file: name.to_string(),
-        })
-    };
-    let optional = |key, name: &Option<_>| name.as_deref().map(|name| file(key, name)).transpose();
-    let (initrd, dtb) = (optional("initrd", &guest.initrd)?, optional("dtb", &guest.dtb)?);
-    // On a board, a manifest without a kernel's name has not come this far.
-    let kernel_name = guest.kernel.as_deref().unwrap_or_default();
-    let kernel = file("kernel", kernel_name)?;
-    ZImage::parse(kernel).map_err(|error| BundleError::Kernel {
-        guest: guest.name.clone(),
-        file: kernel_name.to_string(),
-        error,
-    })?;
-    if let Some(dtb) = dtb {
-        let name = || guest.dtb.clone().unwrap_or_default();
-        dtb::check(dtb).map_err(|error| BundleError::Dtb { guest: guest.name.clone(), file: name(), error })?;
-    }
-    let length = |file: Option<&[u8]>| file.map_or(0, |f| f.len() as u64);
-    let needed = length(Some(kernel)) + length(initrd) + length(dtb);
-    if needed > u64::from(guest.memory_bytes) {
-        return Err(BundleError::DoesNotFit {
-            guest: guest.name.clone(),
-            line: guest.line,
-            needed,
-            memory: guest.memory_bytes,
-        });
-    }
-    let mut disks = Vec::with_capacity(guest.disks.len());
-    for disk in &guest.disks {
-        let source = match &disk.source {
-            DiskSource::File(name) => {
-                let bytes = file("file", name)?;
-                if bytes.is_empty() || bytes.len() % SECTOR != 0 {
-                    let (guest, file) = (guest.name.clone(), name.clone());
-                    return Err(BundleError::DiskSize { guest, file, size: bytes.len() });
-                }
-                DiskSource::File(bytes)
-            }
-            DiskSource::FirstHostDisk => DiskSource::FirstHostDisk,
-            DiskSource::HostDisk(name) => DiskSource::HostDisk(name.clone()),
+impl GuestEntry {
+    /// Finds the files of the guest, and checks them.
+    ///
+    /// # Errors
+    /// The first file that is missing, or that is not what it should be.
+    pub fn load<'a>(&self, find: impl Fn(&str) -> Option<&'a [u8]>) -> Result<GuestSpec<'a>, BundleError> {
+        let guest = self;
+        let file = |key: &'static str, name: &str| {
+            find(name).ok_or_else(|| BundleError::MissingFile {
+                guest: guest.name.clone(),
+                line: guest.line,
+                key,
+                file: name.to_string(),
+            })
         };
-        disks.push(Disk { name: disk.name.clone(), source, mode: disk.mode });
+        let optional = |key, name: &Option<_>| name.as_deref().map(|name| file(key, name)).transpose();
+        let (initrd, dtb) = (optional("initrd", &guest.initrd)?, optional("dtb", &guest.dtb)?);
+        // A manifest for a board has a name here.
+        let kernel_name = guest.kernel.as_deref().unwrap_or_default();
+        let kernel = file("kernel", kernel_name)?;
+        ZImage::parse(kernel).map_err(|error| BundleError::Kernel {
+            guest: guest.name.clone(),
+            line: guest.line,
+            file: kernel_name.to_string(),
+            error,
+        })?;
+        if let Some(dtb) = dtb {
+            let name = || guest.dtb.clone().unwrap_or_default();
+            dtb::check(dtb).map_err(|error| BundleError::Dtb {
+                guest: guest.name.clone(),
+                line: guest.line,
+                file: name(),
+                error,
+            })?;
+        }
+        let length = |file: Option<&[u8]>| file.map_or(0, |f| f.len() as u64);
+        let needed = length(Some(kernel)) + length(initrd) + length(dtb);
+        if needed > u64::from(guest.memory_bytes) {
+            return Err(BundleError::DoesNotFit {
+                guest: guest.name.clone(),
+                line: guest.line,
+                needed,
+                memory: guest.memory_bytes,
+            });
+        }
+        let mut disks = Vec::with_capacity(guest.disks.len());
+        for disk in &guest.disks {
+            let source = match &disk.source {
+                DiskSource::File(name) => {
+                    let bytes = file("file", name)?;
+                    if bytes.is_empty() || bytes.len() % SECTOR != 0 {
+                        let (line, size) = (guest.line, bytes.len());
+                        let (guest, file) = (guest.name.clone(), name.clone());
+                        return Err(BundleError::DiskSize { guest, line, file, size });
+                    }
+                    DiskSource::File(bytes)
+                }
+                DiskSource::FirstHostDisk => DiskSource::FirstHostDisk,
+                DiskSource::HostDisk(name) => DiskSource::HostDisk(name.clone()),
+            };
+            disks.push(Disk { name: disk.name.clone(), source, mode: disk.mode });
+        }
+        Ok(GuestSpec {
+            name: guest.name.clone(),
+            kernel,
+            initrd,
+            dtb,
+            append: guest.append.clone(),
+            memory_bytes: guest.memory_bytes,
+            options: guest.options.clone(),
+            disks,
+        })
     }
-    Ok(GuestSpec {
-        name: guest.name.clone(),
-        kernel,
-        initrd,
-        dtb,
-        append: guest.append.clone(),
-        memory_bytes: guest.memory_bytes,
-        options: guest.options.clone(),
-        disks,
-    })
 }
 
 #[cfg(test)]

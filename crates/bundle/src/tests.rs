@@ -243,7 +243,7 @@ fn kernels_that_are_none() {
         writer.file("vmlinuz", 0o644, kernel);
         error(&writer.finish())
     };
-    let prefix = "guest `debian`: kernel `vmlinuz`: ";
+    let prefix = "manifest.toml:1: guest `debian`: kernel `vmlinuz`: ";
     let short = format!("{prefix}not an ARM Linux zImage: it is shorter than a header");
     assert_eq!(with(b""), short);
     assert_eq!(with(&[0; 0x27]), short);
@@ -264,8 +264,7 @@ fn files_larger_than_memory() {
     writer.file("manifest.toml", 0o644, text.as_bytes());
     writer.file("vmlinuz", 0o644, &zimage());
     writer.file("initrd", 0o644, &vec![0; 16 << 20]);
-    let expected =
-        "manifest.toml:1: guest `debian`: kernel and initrd have 16777280 bytes, more than its memory of 16M";
+    let expected = "manifest.toml:1: guest `debian`: its files have 16777280 bytes, more than its memory of 16M";
     assert_eq!(error(&writer.finish()), expected);
 }
 

@@ -11,8 +11,10 @@ pub struct Board {
     pub cpu: &'static str,
     /// QEMU's options beyond the machine's name and memory.
     pub options: &'static [&'static str],
-    /// Its memory in MiB.
+    /// Its memory in MiB, as it is sold.
     pub memory_mib: u32,
+    /// The most memory in MiB that QEMU gives it, for several guests.
+    pub most_memory_mib: u32,
     /// Its device tree in the kernel's package; `None` if QEMU makes one.
     pub device_tree: Option<&'static str>,
     /// What a kernel that runs on it without Spica calls its UART.
@@ -26,6 +28,7 @@ pub const BOARDS: &[Board] = &[
         cpu: "Cortex-A8",
         options: &[],
         memory_mib: 512,
+        most_memory_mib: 1024,
         device_tree: Some("sun4i-a10-cubieboard.dtb"),
         console: "ttyS0",
     },
@@ -34,6 +37,7 @@ pub const BOARDS: &[Board] = &[
         cpu: "Cortex-A9",
         options: &[],
         memory_mib: 1024,
+        most_memory_mib: 1024,
         device_tree: Some("vexpress-v2p-ca9.dtb"),
         console: "ttyAMA0",
     },
@@ -42,6 +46,7 @@ pub const BOARDS: &[Board] = &[
         cpu: "Cortex-A15",
         options: &["-cpu", "cortex-a15"],
         memory_mib: 1024,
+        most_memory_mib: 2048,
         device_tree: None,
         console: "ttyAMA0",
     },

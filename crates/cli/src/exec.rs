@@ -156,7 +156,7 @@ enum End {
 
 /// Spica halted the board: well or not?
 fn conclude(run: &Run, session: &Session, status: Option<u8>, spica: Vec<String>) -> Result<Outcome> {
-    if let Some(report) = failure(&spica, run.name) {
+    if let Some(report) = failure(&spica, &run.names) {
         let details = format!("{}\n{}", session.console(TAIL_LINES), report.join("\n"));
         return Err(Error::failed(format!("Spica stopped the guest: {}", report[0])).with_details(details));
     }

@@ -50,6 +50,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
     let mut input = Some(stdin.as_fd());
     let mut spica: Vec<String> = Vec::new();
     // Spica's own lines are shown from the guest's first output on: then they answer a key, or tell of trouble.
+    let several = run.names.len() > 1;
     let mut show = verbose;
     loop {
         match session.next(input, deadline)? {
@@ -59,7 +60,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 out.write_all(&bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")?;
             }
             Event::Spica(line) => {
-                show = verbose || show && !is_power_off(&line, run.name);
+                show = verbose || show && (several || !is_power_off(&line, &run.names[0]));
                 let halted = line == HALTED;
                 if show && !halted {
                     say(&format!("spica: {line}"));
@@ -67,7 +68,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 spica.push(line);
                 if halted {
                     drop(raw);
-                    return match failure(&spica, run.name) {
+                    return match failure(&spica, &run.names) {
                         None => Ok(()),
                         Some(report) if show => Err(Error::failed(format!("the guest was stopped: {}", report[0]))),
                         Some(report) => Err(Error::failed("Spica stopped").with_details(report.join("\n"))),

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spica_bundle::archive::Writer;
-use spica_bundle::{Bundle, GuestEntry, MANIFEST, Manifest, ZImage, parse_memory};
+use spica_bundle::{GuestEntry, ZImage, parse_memory};
 
 use crate::board::Board;
 use crate::error::{Context, Error, Result};
+use crate::files::Files;
+use crate::fit;
 use crate::guest::{self, Guest};
+use crate::guests::{Draft, Source};
 use crate::image;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
@@ -32,6 +34,8 @@ pub struct Request {
     pub board: &'static Board,
     /// Whether the guest boots on the board itself, without Spica.
     pub native: bool,
+    /// Several guests, in place of the one that the fields from `kernel` to `memory` describe.
+    pub guests: Option<Source>,
     /// The kernel.
     pub kernel: Option<PathBuf>,
     /// The initial RAM disk.
@@ -55,6 +59,7 @@ impl Request {
         Self {
             board,
             native: false,
+            guests: None,
             kernel: None,
             initrd: None,
             append: String::new(),
@@ -73,17 +78,38 @@ pub struct Run {
     pub board: &'static Board,
     /// Whether the guest boots without Spica.
     pub native: bool,
-    /// The guest's name in Spica's lines.
-    pub name: &'static str,
+    /// The guests' names in Spica's lines.
+    pub names: Vec<String>,
     kernel: PathBuf,
     initrd: PathBuf,
     append: String,
     device_tree: Option<PathBuf>,
+    board_memory_mib: u32,
     icount: bool,
     scratch: PathBuf,
 }
 
 impl Run {
+    /// A run on the board of `request`, still without a kernel, and with Spica's command line.
+    fn new(project: &Project, request: &Request, debian: &Guest, names: Vec<String>, memory_mib: u32) -> Result<Self> {
+        let scratch = scratch(project)?;
+        // The boards have no clock that runs. With counted instructions, equal runs need an equal time.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let time = if request.icount { ICOUNT_TIME } else { now };
+        Ok(Self {
+            board: request.board,
+            native: request.native,
+            names,
+            kernel: PathBuf::new(),
+            initrd: scratch.join("initrd"),
+            append: join(&request.spica_append, &format!("spica.time={time}")),
+            device_tree: request.board.device_tree.map(|d| debian.device_trees.join(d)),
+            board_memory_mib: memory_mib,
+            icount: request.icount,
+            scratch,
+        })
+    }
+
     /// What the board boots.
     #[must_use]
     pub fn boot(&self) -> Boot<'_> {
@@ -92,9 +118,22 @@ impl Run {
             initrd: Some(&self.initrd),
             append: &self.append,
             device_tree: self.device_tree.as_deref(),
+            memory_mib: Some(self.board_memory_mib),
             icount: self.icount,
             debug: None,
         }
+    }
+
+    /// The directory of the run's own files.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// The board's memory in MiB.
+    #[must_use]
+    pub fn board_memory_mib(&self) -> u32 {
+        self.board_memory_mib
     }
 }
 
@@ -110,6 +149,9 @@ impl Drop for Run {
 /// # Errors
 /// The first thing that is missing or does not fit.
 pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
+    if let Some(source) = &request.guests {
+        return prepare_several(project, request, source);
+    }
     let board = request.board;
     // A mistake of the user's is said before anything is built or fetched.
     let own_kernel = request.kernel.as_deref().map(kernel_file).transpose()?;
@@ -149,18 +191,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         )));
     }
 
-    let scratch = scratch(project)?;
-    let mut run = Run {
-        board,
-        native: request.native,
-        name,
-        kernel: PathBuf::new(),
-        initrd: scratch.join("initrd"),
-        append: String::new(),
-        device_tree: board.device_tree.map(|d| guest.device_trees.join(d)),
-        icount: request.icount,
-        scratch,
-    };
+    let mut run = Run::new(project, request, &guest, vec![name.to_string()], board.memory_mib)?;
     match image {
         None => {
             run.kernel = request.kernel.clone().unwrap_or_else(|| guest.kernel.clone());
@@ -168,17 +199,29 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             write(&run.initrd, &initrd)?;
         }
         Some(image) => {
-            let append = join(&guest.append, &request.append);
-            let bundle = bundle(name, &kernel, &initrd, append, memory_bytes)?;
+            let mut entry = GuestEntry::new(name, memory_bytes);
+            entry.append = join(&guest.append, &request.append);
+            let mut files = Files::default();
+            entry.kernel = Some(files.add("kernel", kernel));
+            entry.initrd = Some(files.add("initrd", initrd));
+            let bundle = files.bundle(vec![entry])?;
             fits_board(board, false, memory_bytes, bundle.len() as u64)?;
             run.kernel = image;
-            // The boards have no clock that runs. With counted instructions, equal runs need an equal time.
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            let time = if request.icount { ICOUNT_TIME } else { now };
-            run.append = join(&request.spica_append, &format!("spica.time={time}"));
             write(&run.initrd, &bundle)?;
         }
     }
+    Ok(run)
+}
+
+/// The same for several guests.
+fn prepare_several(project: &Project, request: &Request, source: &Source) -> Result<Run> {
+    let draft = Draft::read(source)?;
+    fit::board_memory(request.board, &draft.wishes(), 0)?;
+    let (debian, image) = locked(project, || Ok((guest::prepare(project, false)?, image::build(project)?)))?;
+    let packed = draft.complete(request.board, &debian, &request.overlay)?;
+    let mut run = Run::new(project, request, &debian, packed.names, packed.board_memory_mib)?;
+    run.kernel = image;
+    write(&run.initrd, &packed.bundle)?;
     Ok(run)
 }
 
@@ -220,23 +263,6 @@ fn scratch(project: &Project) -> Result<PathBuf> {
 fn kernel_file(path: &Path) -> Result<Vec<u8>> {
     let bytes = read(path)?;
     ZImage::parse(&bytes).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
-    Ok(bytes)
-}
-
-/// Makes the archive that Spica boots.
-fn bundle(name: &str, kernel: &[u8], initrd: &[u8], append: String, memory_bytes: u32) -> Result<Vec<u8>> {
-    let guest = GuestEntry {
-        kernel: Some("kernel".to_string()),
-        initrd: Some("initrd".to_string()),
-        append,
-        ..GuestEntry::new(name, memory_bytes)
-    };
-    let mut archive = Writer::new();
-    archive.file(MANIFEST, 0o644, Manifest { guests: vec![guest] }.to_toml().as_bytes());
-    archive.file("kernel", 0o644, kernel);
-    archive.file("initrd", 0o644, initrd);
-    let bytes = archive.finish();
-    Bundle::parse(&bytes).map_err(|e| Error::failed(e.to_string()))?;
     Ok(bytes)
 }
 

@@ -52,6 +52,8 @@ pub struct Boot<'a> {
     pub append: &'a str,
     /// The board's device tree.
     pub device_tree: Option<&'a Path>,
+    /// The board's memory in MiB; `None`: as it is sold.
+    pub memory_mib: Option<u32>,
     /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
     pub icount: bool,
     /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
@@ -90,7 +92,8 @@ impl Session {
     /// If QEMU cannot be started or the log not be written.
     pub fn start(board: &Board, boot: &Boot<'_>, log: Option<&Path>, verbose: bool) -> Result<Self> {
         let mut command = Command::new("qemu-system-arm");
-        command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{}M", board.memory_mib)]);
+        let memory = boot.memory_mib.unwrap_or(board.memory_mib);
+        command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{memory}M")]);
         // Without `-nic none`, some boards want firmware for a network card.
         command.args(["-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"]);
         command.args(["-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);

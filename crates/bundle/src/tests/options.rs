@@ -65,12 +65,11 @@ fn device_trees() {
         bytes
     };
     assert_eq!(with(&header(64)), Ok(()));
-    let error =
-        "guest `debian`: dtb `tree`: not a device tree: it does not begin with 0xd00dfeed; `dtc -O dtb` makes one";
+    let error = "manifest.toml:1: guest `debian`: dtb `tree`: not a device tree: it does not begin with 0xd00dfeed; `dtc -O dtb` makes one";
     assert_eq!(with(b"/dts-v1/;"), Err(error.to_string()));
     for size in [39, 65] {
         let error = format!(
-            "guest `debian`: dtb `tree`: the device tree is cut short: its header says {size} bytes, the file has 64"
+            "manifest.toml:1: guest `debian`: dtb `tree`: the device tree is cut short: its header says {size} bytes, the file has 64"
         );
         assert_eq!(with(&header(size)), Err(error));
     }
@@ -114,8 +113,9 @@ fn disks() {
     };
     assert_eq!(place(0), place(1));
     for size in [0, 511, 513] {
-        let expected =
-            format!("guest `debian`: disk `disk` has {size} bytes; expected a multiple of 512, and at least one");
+        let expected = format!(
+            "manifest.toml:1: guest `debian`: disk `disk` has {size} bytes; expected a multiple of 512, and at least one"
+        );
         assert_eq!(error(&with(&vec![0; size])), expected);
     }
 }

@@ -28,7 +28,7 @@ const TAIL_LINES: usize = 25;
 #[derive(Debug)]
 pub struct Debugger {
     session: Session,
-    name: &'static str,
+    names: Vec<String>,
     gdb: UnixStream,
     qmp: UnixStream,
     packets: Packets,
@@ -52,7 +52,7 @@ impl Debugger {
         qmp.set_read_timeout(Some(PATIENCE)).context(|| "cannot talk to QEMU")?;
         let mut debugger = Self {
             session,
-            name: run.name,
+            names: run.names.clone(),
             gdb,
             qmp,
             packets: Packets::default(),
@@ -93,7 +93,7 @@ impl Debugger {
         loop {
             match self.session.next(None, Some(deadline))? {
                 Event::Spica(line) if line == HALTED => {
-                    return match failure(&self.spica, self.name) {
+                    return match failure(&self.spica, &self.names) {
                         Some(report) => Err(Error::failed(format!("Spica stopped the guest: {}", report[0]))),
                         None => Ok(self.spica),
                     };

@@ -55,7 +55,7 @@ pub fn watch(
                 }
             }
             Event::Spica(text) if text == HALTED => {
-                return match failure(spica, run.name) {
+                return match failure(spica, &run.names) {
                     Some(report) => ended(&session, format!("Spica stopped the guest: {}", report[0])),
                     None if last => Ok(()),
                     None => ended(&session, "the guest switched itself off too early".into()),

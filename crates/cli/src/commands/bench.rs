@@ -1,0 +1,93 @@
+//! `spica bench`: its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use spica_cli::bench;
+use spica_cli::error::Result;
+use spica_cli::project::Project;
+
+#[derive(Args)]
+#[command(after_help = "\
+A measurement is a workload on a board in a configuration of Spica, beside the same workload on the same board without
+Spica. QEMU counts instructions, so figures do not depend on how fast or busy this machine is, and repeat to the digit.
+Results go to DIR/DATE-COMMIT.json, after each boot of a board; tables (.md) and a page with figures (.html) beside it;
+consoles to the directory .logs. What was interrupted goes on with --resume.
+
+Exit status:
+  0 when all was measured; 1 when something is missing, which is said, or when --compare found something worse;
+  2 for a wrong command line, 125 when anything else goes wrong.
+
+Examples:
+  spica bench --list                              boards, configurations, and workloads
+  spica bench --quick                             a subset, in minutes
+  spica bench --workload 'boot/*' --board cubieboard
+  spica bench --workload null --workload 'fork-*' --config naive --config default
+  spica bench --config all                        every configuration: hours
+  spica bench --resume build/bench/FILE.json      what that run had not measured yet
+  spica bench --compare before.json after.json    what changed, worst first")]
+pub struct BenchArgs {
+    /// Only this board; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME")]
+    board: Vec<String>,
+    /// This configuration of Spica, `all`, or `native`; may be given more than once [default: default]
+    #[arg(long, value_name = "NAME")]
+    config: Vec<String>,
+    /// Only workloads that this describes: a name or GROUP/NAME, with * and ?; may be given more than once
+    #[arg(long, value_name = "GLOB")]
+    workload: Vec<String>,
+    /// Only the quick subset
+    #[arg(long)]
+    quick: bool,
+    /// Count traps by class, too: one or two more boots for each workload that runs in Linux
+    #[arg(long)]
+    traps: bool,
+    /// Print what can be measured
+    #[arg(long, exclusive = true)]
+    list: bool,
+    /// Where results go [default: build/bench]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    output: Option<PathBuf>,
+    /// Go on with the run that left FILE; without other choices, with all that it lacks
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// How many boards run at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Give a guest up that prints nothing for so long
+    #[arg(long, value_name = "SECS", default_value_t = 1800)]
+    stall: u64,
+    /// Print what changed from one result file to another
+    #[arg(long, value_names = ["A", "B"], num_args = 2, exclusive = true)]
+    compare: Option<Vec<PathBuf>>,
+    /// Write the tables and the page of a result file anew
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    report: Option<PathBuf>,
+}
+
+/// Does what the arguments say; gives the exit status.
+pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
+    if args.list {
+        return bench::list(project).map(|()| 0);
+    }
+    if let Some([a, b]) = args.compare.as_deref() {
+        return bench::show_changes(a, b);
+    }
+    if let Some(file) = args.report {
+        return bench::show_report(&file).map(|()| 0);
+    }
+    let options = bench::Options {
+        boards: args.board,
+        configurations: args.config,
+        workloads: args.workload,
+        quick: args.quick,
+        traps: args.traps,
+        output: args.output,
+        resume: args.resume,
+        jobs: args.jobs,
+        stall: Duration::from_secs(args.stall),
+        verbose,
+    };
+    bench::run(project, &options)
+}

@@ -1,0 +1,4 @@
+//! The subcommands: their arguments, their help, and what of the library they call.
+
+pub mod bench;
+pub mod run;

@@ -1,0 +1,124 @@
+//! `spica run`: its arguments.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use spica_cli::board::{self, BOARDS};
+use spica_cli::error::{Error, Result};
+use spica_cli::exec::{self, Script};
+use spica_cli::guests::Source;
+use spica_cli::interactive;
+use spica_cli::prepare::{self, Request};
+use spica_cli::project::Project;
+
+/// What describes the one guest, where there are not several.
+const ONE_GUEST: [&str; 6] = ["native", "exec", "kernel", "initrd", "append", "memory"];
+
+/// How long a command in the guest may take, boot included, in seconds.
+const DEFAULT_TIMEOUT: u64 = 300;
+
+#[derive(Args)]
+#[command(after_help = "\
+Keys:
+  Ctrl-A x    leave at once            Ctrl-A Ctrl-A    a Ctrl-A for the guest
+  Ctrl-]      Spica's monitor: `help` lists what can be asked, an empty line goes back
+  The guest's `poweroff -f`, or the end of its shell, leaves, too.
+
+Exit status:
+  0 when the guest switched itself off; with --exec, that of the command.
+  2 for a wrong command line, 124 when the time is up, 125 when anything else goes wrong.
+
+Examples:
+  spica run --board vexpress-a9          on a Cortex-A9
+  spica run --exec 'dmesg | tail'        only the command's output, on standard output
+  spica run --exec 'sh -c \"exit 3\"'; echo $?
+  spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M")]
+pub struct RunArgs {
+    /// The board to emulate
+    #[arg(long, value_name = "NAME", default_value = BOARDS[0].name, long_help = board_help())]
+    board: String,
+    /// Boot the guest on the board itself, without Spica
+    #[arg(long)]
+    native: bool,
+    /// Boot the guests that this manifest describes; docs/guests.md has every key
+    #[arg(long, value_name = "FILE", conflicts_with_all = ONE_GUEST)]
+    guests: Option<PathBuf>,
+    /// Boot N Debian guests, named debian-1 and so on, with as much memory as fits
+    #[arg(long, value_name = "N", conflicts_with_all = ONE_GUEST, conflicts_with = "guests")]
+    count: Option<usize>,
+    /// Run COMMAND in the guest's shell instead of a terminal; its standard error joins its output
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+    /// Give up after this many seconds [default: none; 300 with --exec]
+    #[arg(long, value_name = "SECS")]
+    timeout: Option<u64>,
+    /// A kernel of your own: an ARMv7 zImage
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// An initial RAM disk of your own
+    #[arg(long, value_name = "FILE", conflicts_with = "exec")]
+    initrd: Option<PathBuf>,
+    /// Add to the guest's command line, which begins with its console
+    #[arg(long, value_name = "STRING", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    append: String,
+    /// The guest's memory: 256M, 1G … [default: 256M; with --native, the board's]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Let time be the count of executed instructions: equal runs give equal figures
+    #[arg(long)]
+    icount: bool,
+    /// Write all that appears on the board's UART to FILE
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+fn board_help() -> String {
+    let mut text = String::from("The board to emulate:\n");
+    for board in BOARDS {
+        text.push_str(&format!("  {:<12} {}, {} MiB\n", board.name, board.cpu, board.memory_mib));
+    }
+    text
+}
+
+/// Does what the arguments say; gives the exit status.
+pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
+    let mut request = Request {
+        native: args.native,
+        guests: args.guests.map(Source::Manifest).or(args.count.map(Source::Count)),
+        kernel: args.kernel,
+        initrd: args.initrd,
+        append: args.append,
+        memory: args.memory,
+        icount: args.icount,
+        spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
+        ..Request::new(board::find(&args.board)?)
+    };
+    if args.timeout == Some(0) {
+        return Err(Error::usage("--timeout 0 leaves no time; expected seconds, such as 300"));
+    }
+    let timeout = args.timeout.map(Duration::from_secs);
+    let log = args.log.as_deref();
+    let Some(command) = args.exec else {
+        interactive::describe_terminal(&mut request.overlay);
+        let run = prepare::prepare(project, &request)?;
+        let place = if run.native { "without Spica" } else { "under Spica" };
+        let board = run.board;
+        eprintln!("spica: booting {} {place} on {} ({}, emulated)", run.names.join(", "), board.name, board.cpu);
+        eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] opens the monitor" });
+        interactive::interact(&run, timeout, log, verbose)?;
+        return Ok(0);
+    };
+    let script = Script::new(&command, &mut request.overlay)?;
+    if !verbose {
+        request.append = format!("quiet {}", request.append);
+    }
+    let run = prepare::prepare(project, &request)?;
+    let timeout = timeout.unwrap_or(Duration::from_secs(DEFAULT_TIMEOUT));
+    let mut print = |bytes: &[u8]| {
+        let mut out = std::io::stdout();
+        out.write_all(bytes).and_then(|()| out.flush()).map(|()| Vec::new())
+    };
+    Ok(exec::exec(&run, &script, timeout, log, verbose, &mut print)?.status)
+}

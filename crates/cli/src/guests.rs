@@ -1,0 +1,146 @@
+//! Several guests: from a manifest on this machine, or so many of the Debian one.
+//!
+//! A manifest names files beside itself. What is wrong with it or with them is said with its name and line, before anything
+//! is built or fetched. Then the guests without a kernel become Debian's, and all files go into the bundle.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+
+use spica_bundle::{GuestEntry, MAX_GUESTS, Manifest, Place};
+
+use crate::board::Board;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::fit;
+use crate::guest::Guest;
+use crate::initramfs::Overlay;
+use crate::project::{read, read_text};
+
+/// Where several guests come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A manifest on this machine.
+    Manifest(PathBuf),
+    /// As many guests of the Debian kind.
+    Count(usize),
+}
+
+/// Several guests, as far as the user has named them.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The manifest as the user named it, for errors; empty for [`Source::Count`].
+    file: String,
+    guests: Vec<GuestEntry>,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    directory: PathBuf,
+}
+
+impl Draft {
+    /// Reads what the user has named, and checks it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the manifest or one of its files, or a count that is none.
+    pub fn read(source: &Source) -> Result<Self> {
+        match source {
+            Source::Manifest(file) => Self::of_manifest(file),
+            Source::Count(count) if (1..=MAX_GUESTS).contains(count) => Ok(Self {
+                file: String::new(),
+                // How much memory there is for each depends on the size of the bundle; see `complete`.
+                guests: (1..=*count).map(|n| GuestEntry::new(format!("debian-{n}"), 0)).collect(),
+                files: BTreeMap::new(),
+                directory: PathBuf::new(),
+            }),
+            Source::Count(count) => {
+                Err(Error::usage(format!("--count {count}: expected 1 to {MAX_GUESTS}, as many as a board can run")))
+            }
+        }
+    }
+
+    fn of_manifest(file: &Path) -> Result<Self> {
+        let text = read_text(file)?;
+        let name = file.display().to_string();
+        let guests =
+            Manifest::parse(&text, Place::Workstation).map_err(|e| Error::failed(e.in_file(&name).to_string()))?.guests;
+        let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut files = BTreeMap::new();
+        for guest in &guests {
+            for (key, file) in guest.files() {
+                let path = directory.join(file);
+                if let Entry::Vacant(place) = files.entry(path) {
+                    let bytes = read(place.key()).map_err(|e| {
+                        Error::failed(format!("{name}:{}: guest `{}`, key `{key}`: {e}", guest.line, guest.name))
+                    })?;
+                    place.insert(bytes);
+                }
+            }
+        }
+        let draft = Self { file: name, guests, files, directory };
+        draft.guests.iter().filter(|g| g.kernel.is_some()).try_for_each(|g| draft.check(g))?;
+        Ok(draft)
+    }
+
+    /// Checks a guest's files as Spica will.
+    fn check(&self, guest: &GuestEntry) -> Result<()> {
+        let find = |name: &str| self.files.get(&self.directory.join(name)).map(Vec::as_slice);
+        guest.load(find).map(|_| ()).map_err(|e| Error::failed(e.in_file(&self.file).to_string()))
+    }
+
+    /// The bytes of memory of each guest, by name, as far as that is known.
+    #[must_use]
+    pub fn wishes(&self) -> Vec<fit::Wish<'_>> {
+        self.guests.iter().filter(|g| g.memory_bytes != 0).map(|g| (g.name.as_str(), g.memory_bytes)).collect()
+    }
+
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and packs all of them for `board`.
+    ///
+    /// # Errors
+    /// If files do not fit a guest's memory, or the guests not the board's.
+    pub fn complete(mut self, board: &Board, debian: &Guest, overlay: &Overlay) -> Result<Packed> {
+        let mut guests = self.guests.clone();
+        for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
+            let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
+                // An absolute path; should the manifest name the same file, its bytes are not the ones that are wanted here.
+                let mut bytes = read(path)?;
+                overlay.iter().for_each(|o| o.append_to(&mut bytes));
+                self.files.insert(path.to_path_buf(), bytes);
+                Ok(path.display().to_string())
+            };
+            guest.kernel = Some(take(&debian.kernel, None)?);
+            if guest.initrd.is_none() {
+                guest.initrd = Some(take(&debian.initrd, Some(overlay))?);
+            }
+            guest.append = format!("{} hostname={} {}", debian.append, guest.name, guest.append).trim().to_string();
+        }
+
+        let mut files = Files::default();
+        let mut packed = guests.clone();
+        for guest in &mut packed {
+            files.adopt(guest, |_, name| Ok(self.files[&self.directory.join(name)].clone()))?;
+        }
+        let size = files.len();
+        if packed.iter().any(|g| g.memory_bytes == 0) {
+            let memory = fit::share(board, packed.len(), size)?;
+            guests.iter_mut().chain(&mut packed).for_each(|g| g.memory_bytes = memory);
+        }
+        guests.iter().try_for_each(|g| self.check(g))?;
+        let wishes: Vec<_> = packed.iter().map(|g| (g.name.as_str(), g.memory_bytes)).collect();
+        let board_memory_mib = fit::board_memory(board, &wishes, size)?;
+        let names = packed.iter().map(|g| g.name.clone()).collect();
+        Ok(Packed { names, bundle: files.bundle(packed)?, board_memory_mib })
+    }
+}
+
+/// Several guests, ready to be booted.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// Their names.
+    pub names: Vec<String>,
+    /// What the board boots as its initrd.
+    pub bundle: Vec<u8>,
+    /// The memory that the board must have, in MiB.
+    pub board_memory_mib: u32,
+}
+
+#[cfg(test)]
+mod tests;

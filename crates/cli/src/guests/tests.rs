@@ -1,0 +1,142 @@
+//! Tests of the module, with files in a directory of their own.
+
+use std::fs;
+
+use spica_bundle::{Bundle, DiskSource};
+
+use super::*;
+use crate::board;
+
+/// A directory with these files, which goes away with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str, files: &[(&str, &[u8])]) -> Self {
+        let dir = std::env::temp_dir().join(format!("spica-guests-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        for (name, bytes) in files {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn draft(&self) -> Result<Draft> {
+        Draft::read(&Source::Manifest(self.0.join("guests.toml")))
+    }
+
+    /// The error of the manifest, without the directory's name.
+    fn error(&self) -> String {
+        let error = self.draft().expect_err("the manifest is wrong").message;
+        error.replace(&format!("{}/", self.0.display()), "")
+    }
+
+    fn debian(&self) -> Guest {
+        let path = |name: &str| self.0.join(name);
+        Guest {
+            kernel: path("debian-kernel"),
+            initrd: path("debian-initrd"),
+            append: "console=ttyAMA0".to_string(),
+            memory: "256M".to_string(),
+            device_trees: path("trees"),
+            packages: Vec::new(),
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn zimage() -> Vec<u8> {
+    let mut file = vec![0; 64];
+    file[0x24..0x28].copy_from_slice(&0x016f_2818_u32.to_le_bytes());
+    file[0x2c] = 64;
+    file
+}
+
+fn cubieboard() -> &'static Board {
+    board::find("cubieboard").unwrap()
+}
+
+#[test]
+fn a_manifest_becomes_a_bundle() {
+    let text = "[[guest]]\nname = \"own\"\nkernel = \"zImage\"\nmemory = \"64M\"\nweight = 300\n\
+                disks = [{ file = \"image\" }]\n\
+                [[guest]]\nname = \"web\"\nappend = \"quiet\"\nmemory = \"128M\"\ndisks = [{ file = \"image\" }]\n";
+    let dir = Directory::new(
+        "whole",
+        &[
+            ("guests.toml", text.as_bytes()),
+            ("zImage", &zimage()),
+            ("image", &[1; 512]),
+            ("debian-kernel", &[&zimage()[..], b"d"].concat()),
+            ("debian-initrd", b"1234"),
+        ],
+    );
+    let mut overlay = Overlay::new();
+    overlay.file("x", 0o644, b"x");
+    let draft = dir.draft().unwrap();
+    assert_eq!(draft.wishes(), [("own", 64 << 20), ("web", 128 << 20)]);
+    let packed = draft.complete(cubieboard(), &dir.debian(), &overlay).unwrap();
+    assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
+    let bundle = Bundle::parse(&packed.bundle).unwrap();
+    let [own, web] = bundle.guests() else { panic!("two guests") };
+    assert_eq!((own.kernel, own.initrd, own.append.as_str(), own.options.weight), (&zimage()[..], None, "", 300));
+    assert_eq!(web.append, "console=ttyAMA0 hostname=web quiet");
+    assert_eq!(web.kernel.len(), 65);
+    assert!(web.initrd.unwrap().starts_with(b"1234070701"));
+    let place = |guest: &spica_bundle::GuestSpec<'_>| match guest.disks[0].source {
+        DiskSource::File(bytes) => bytes.as_ptr(),
+        _ => panic!("a file"),
+    };
+    assert_eq!(place(own), place(web), "the disk is stored once");
+}
+
+#[test]
+fn several_of_debian() {
+    let dir = Directory::new("count", &[("debian-kernel", &zimage()), ("debian-initrd", b"1234")]);
+    let packed =
+        Draft::read(&Source::Count(3)).unwrap().complete(cubieboard(), &dir.debian(), &Overlay::new()).unwrap();
+    assert_eq!(packed.names, ["debian-1", "debian-2", "debian-3"]);
+    let bundle = Bundle::parse(&packed.bundle).unwrap();
+    assert!(bundle.guests().iter().all(|g| g.memory_bytes == 256 << 20));
+    assert_eq!(packed.board_memory_mib, 1024);
+    for count in [0, 9] {
+        let error = Draft::read(&Source::Count(count)).unwrap_err();
+        assert_eq!(error.message, format!("--count {count}: expected 1 to 8, as many as a board can run"));
+    }
+}
+
+#[test]
+fn mistakes_are_said_with_the_file_and_the_line() {
+    let error = |text: &str| Directory::new("bad", &[("guests.toml", text.as_bytes()), ("bad", &[0; 64])]).error();
+    let guest = "\n[[guest]]\nname = \"a\"\nmemory = \"64M\"\n";
+    assert_eq!(
+        error(&format!("{guest}wieght = 1\n")),
+        "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `kernel`, `initrd`, `dtb`, `append`, \
+         `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
+    );
+    assert_eq!(
+        error(&format!("{guest}initrd = \"none\"\n")),
+        "guests.toml:2: guest `a`, key `initrd`: cannot read none: No such file or directory (os error 2)"
+    );
+    assert_eq!(
+        error(&format!("{guest}kernel = \"bad\"\n")),
+        "guests.toml:2: guest `a`: kernel `bad`: not an ARM Linux zImage: the word at offset 0x24 is 0x00000000 instead of 0x016f2818"
+    );
+    let dir = Directory::new("none", &[]);
+    assert_eq!(dir.error(), "cannot read guests.toml: No such file or directory (os error 2)");
+}
+
+#[test]
+fn what_does_not_fit_is_said_with_the_users_names() {
+    let text = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\ninitrd = \"big\"\n";
+    let big = vec![0; 16 << 20];
+    let dir = Directory::new("big", &[("guests.toml", text.as_bytes()), ("big", &big), ("debian-kernel", &zimage())]);
+    let error = dir.draft().unwrap().complete(cubieboard(), &dir.debian(), &Overlay::new()).unwrap_err();
+    let expected = "guests.toml:1: guest `a`: its files have 16777280 bytes, more than its memory of 16M";
+    assert!(error.message.ends_with(expected), "{error}");
+}
