@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spica_bundle::{GuestEntry, ZImage, parse_memory};
+use spica_bundle::{GuestEntry, Restart, ZImage, parse_memory};
 
 use crate::board::Board;
 use crate::error::{Context, Error, Result};
@@ -201,6 +201,8 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         Some(image) => {
             let mut entry = GuestEntry::new(name, memory_bytes);
             entry.append = join(&guest.append, &request.append);
+            // Whoever watches one guest wants to see its end.
+            entry.options.restart = Restart::Never;
             let mut files = Files::default();
             entry.kernel = Some(files.add("kernel", kernel));
             entry.initrd = Some(files.add("initrd", initrd));

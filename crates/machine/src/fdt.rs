@@ -5,12 +5,16 @@
 //! Linux use the physical timer and keep user mode away from the counter; and there is no flash, PCI, fw-cfg, PMU, or
 //! MSI frame.
 
+mod check;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use dtoolkit::ToPropertyValue;
+use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use dtoolkit::{Node as _, Property as _, ToPropertyValue};
 use spica_addr::GuestPa;
 
 use crate::map;
@@ -96,7 +100,7 @@ pub fn build(spec: &FdtSpec<'_>) -> Vec<u8> {
         .with("interrupt-parent", phandle::GIC)
         .child(chosen(spec))
         .child(Node::new("aliases").strings("serial0", &[&uart_path()]))
-        .child(Node::new(format!("memory@{:x}", map::RAM.0)).with("device_type", "memory").reg(map::RAM, spec.ram_size))
+        .child(memory(spec))
         .child(cpus(spec))
         .child(psci())
         .child(timer())
@@ -114,18 +118,86 @@ pub fn build(spec: &FdtSpec<'_>) -> Vec<u8> {
     tree.to_dtb()
 }
 
+/// Why somebody's own device tree cannot be given to a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdaptError {
+    /// It is damaged.
+    Damaged,
+    /// Its root's `#address-cells` and `#size-cells` are not both 2, as those of the machine's own tree are.
+    Cells,
+}
+
+impl fmt::Display for AdaptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged => write!(f, "the device tree is damaged: `dtc -I dtb` tells where"),
+            Self::Cells => {
+                write!(
+                    f,
+                    "the device tree's root needs #address-cells and #size-cells of 2, as the machine's own tree has"
+                )
+            }
+        }
+    }
+}
+
+/// Somebody's own device tree, with what a boot loader fills in: RAM, the command line, the initial RAM disk. A command line of
+/// the tree's own stays if `spec` has none.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn adapt(blob: &[u8], spec: &FdtSpec<'_>) -> Result<Vec<u8>, AdaptError> {
+    check::structure(blob).ok_or(AdaptError::Damaged)?;
+    // The library's own check refuses names of more than 31 characters, as the specification does; Linux's binding of the
+    // timer has one.
+    let parsed = Fdt::new_unchecked(blob);
+    for name in ["#address-cells", "#size-cells"] {
+        if parsed.root().property(name).is_none_or(|property| property.value() != 2u32.to_be_bytes()) {
+            return Err(AdaptError::Cells);
+        }
+    }
+    let mut tree = DeviceTree::from_fdt(&parsed);
+    let others: Vec<String> = tree.root.children_mut().map(|node| node.name().into()).collect();
+    for name in others.iter().filter(|name| name.split('@').next() == Some("memory")) {
+        tree.root.remove_child(name);
+    }
+    tree.root.add_child(memory(spec).0);
+    if tree.root.child_mut("chosen").is_none() {
+        tree.root.add_child(DeviceTreeNode::new_unchecked("chosen"));
+    }
+    if let Some(node) = tree.root.child_mut("chosen") {
+        let mut set = |name: &str, property: DeviceTreeProperty| {
+            node.remove_property(name);
+            node.add_property(property);
+        };
+        if !spec.bootargs.is_empty() {
+            set("bootargs", DeviceTreeProperty::new_unchecked("bootargs", spec.bootargs));
+        }
+        for (name, value) in initrd_properties(spec) {
+            set(name, DeviceTreeProperty::new_unchecked(name, value));
+        }
+    }
+    Ok(tree.to_dtb())
+}
+
+fn memory(spec: &FdtSpec<'_>) -> Node {
+    Node::new(format!("memory@{:x}", map::RAM.0)).with("device_type", "memory").reg(map::RAM, spec.ram_size)
+}
+
+fn initrd_properties(spec: &FdtSpec<'_>) -> impl Iterator<Item = (&'static str, u32)> {
+    let places = |(start, len): (GuestPa, u32)| {
+        [("linux,initrd-start", start.0), ("linux,initrd-end", start.wrapping_add(len).0)]
+    };
+    spec.initrd.into_iter().flat_map(places)
+}
+
 fn uart_path() -> String {
     format!("/pl011@{:x}", map::UART.0)
 }
 
 fn chosen(spec: &FdtSpec<'_>) -> Node {
     let chosen = Node::new("chosen").strings("stdout-path", &[&uart_path()]).with("bootargs", spec.bootargs);
-    match spec.initrd {
-        Some((start, len)) => {
-            chosen.with("linux,initrd-start", start.0).with("linux,initrd-end", start.wrapping_add(len).0)
-        }
-        None => chosen,
-    }
+    initrd_properties(spec).fold(chosen, |chosen, (name, value)| chosen.with(name, value))
 }
 
 fn cpus(spec: &FdtSpec<'_>) -> Node {

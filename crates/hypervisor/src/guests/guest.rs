@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::num::NonZeroU32;
 
+use spica_bundle::{GuestOptions, Restart};
+
 use super::fair::Turn;
 use super::latency::Latency;
 use crate::host::Host;
@@ -24,12 +26,25 @@ pub enum State {
         /// It waits for an interrupt, too.
         waiting: bool,
     },
-    /// It is over, by itself or by somebody's command.
-    Off {
-        /// Somebody's command: somebody may start it again.
-        by_command: bool,
-    },
+    /// It is off.
+    Off(Until),
 }
+
+/// How long a guest stays off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// For good, unless somebody starts it while others still run.
+    Never,
+    /// Until somebody starts it: the board waits for that.
+    Command,
+    /// Until this host time.
+    Time(u64),
+}
+
+/// How long a guest that is to be started again stays off at first; twice as long the next time, and so on.
+const FIRST_DELAY: u32 = 1;
+/// How long at most, in seconds. A guest that ran as long begins with the first delay again.
+const LAST_DELAY: u32 = 64;
 
 /// See the module's text.
 pub struct Guest {
@@ -49,20 +64,30 @@ pub struct Guest {
     pub latency: Latency,
     /// Times that it was switched to.
     pub switches: u64,
+    restart: Restart,
+    /// Seconds to stay off if it ends now and is to be started again.
+    delay: u32,
+    /// Host time of the last start.
+    started: u64,
 }
 
 impl Guest {
     /// A guest that was just loaded.
-    pub fn new(vm: Vm, image: Image, weight: NonZeroU32) -> Guest {
+    pub fn new(vm: Vm, image: Image, options: &GuestOptions) -> Guest {
+        let weight = NonZeroU32::new(options.weight).unwrap_or(NonZeroU32::MIN);
+        let started = vm.parts.start;
         Guest {
             vm,
             image,
-            state: State::Ready,
+            state: if options.autostart { State::Ready } else { State::Off(Until::Command) },
             turn: Turn::new(weight, 0),
             ran: 0,
             woken: None,
             latency: Latency::default(),
             switches: 0,
+            restart: options.restart,
+            delay: FIRST_DELAY,
+            started,
         }
     }
 
@@ -83,7 +108,8 @@ impl Guest {
             State::Ready => "running",
             State::Waiting => "waiting",
             State::Paused { .. } => "paused",
-            State::Off { .. } => "off",
+            State::Off(Until::Time(_)) => "restarting",
+            State::Off(_) => "off",
         }
     }
 
@@ -97,7 +123,7 @@ impl Guest {
                 self.state = State::Paused { since: host.now(), waiting: self.state == State::Waiting };
                 Ok(())
             }
-            State::Paused { .. } | State::Off { .. } => Err(format!("{} is {}", self.name(), self.state_name())),
+            State::Paused { .. } | State::Off(_) => Err(format!("{} is {}", self.name(), self.state_name())),
         }
     }
 
@@ -119,10 +145,10 @@ impl Guest {
     /// # Errors
     /// If it is off.
     pub fn stop(&mut self) -> Result<(), String> {
-        if let State::Off { .. } = self.state {
+        if let State::Off(Until::Never | Until::Command) = self.state {
             return Err(format!("{} is off", self.name()));
         }
-        self.state = State::Off { by_command: true };
+        self.state = State::Off(Until::Command);
         Ok(())
     }
 
@@ -136,7 +162,7 @@ impl Guest {
                 self.vm.parts.machine.press_power_key();
                 Ok(())
             }
-            State::Paused { .. } | State::Off { .. } => Err(format!("{} is {}", self.name(), self.state_name())),
+            State::Paused { .. } | State::Off(_) => Err(format!("{} is {}", self.name(), self.state_name())),
         }
     }
 
@@ -146,19 +172,35 @@ impl Guest {
     /// None that did not show at the first load already.
     pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
         self.vm.reboot(&self.image, host).map_err(|error| error.to_string())?;
+        self.started = host.now();
         self.state = State::Ready;
         Ok(())
     }
 
-    /// It is over by itself.
-    pub fn over(&mut self, stop: &Stop, stats: bool) {
+    /// It is over by itself, and may have to start again.
+    pub fn over(&mut self, stop: &Stop, stats: bool, host: &mut Host) {
         report::print(&self.vm, stop);
         if stats {
             for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
                 crate::println!("spica: stat {name} {value}");
             }
         }
-        self.state = State::Off { by_command: false };
+        let again = match self.restart {
+            Restart::Never => false,
+            Restart::OnCrash => *stop != Stop::PowerOff,
+            Restart::Always => true,
+        };
+        if !again {
+            self.state = State::Off(Until::Never);
+            return;
+        }
+        let second = host.ticks(1_000_000);
+        if host.now() - self.started >= u64::from(LAST_DELAY) * second {
+            self.delay = FIRST_DELAY;
+        }
+        crate::println!("spica: guest {}: starts again in {} s", self.name(), self.delay);
+        self.state = State::Off(Until::Time(host.now() + u64::from(self.delay) * second));
+        self.delay = (2 * self.delay).min(LAST_DELAY);
     }
 
     /// What the scheduler counts for it.

@@ -10,7 +10,6 @@ pub mod scheduler;
 
 use alloc::vec::Vec;
 use core::fmt::Display;
-use core::num::NonZeroU32;
 
 use spica_bundle::{Bundle, GuestSpec};
 
@@ -26,9 +25,6 @@ use scheduler::Scheduler;
 
 use crate::world::space;
 use crate::{arch, panic, print, println};
-
-/// The weight of a guest whose manifest does not say.
-const DEFAULT_WEIGHT: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
@@ -81,7 +77,7 @@ fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Res
             vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
             println!();
         }
-        guests.push(Guest::new(vm, image, DEFAULT_WEIGHT));
+        guests.push(Guest::new(vm, image, &spec.options));
     }
     Ok(guests)
 }

@@ -164,7 +164,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Reset(who) => {
             let at = find(scheduler, who)?;
-            if let State::Off { .. } = scheduler.guests[at].state {
+            if let State::Off(_) = scheduler.guests[at].state {
                 return Err(format!("{who} is off: `start {who}` turns it on"));
             }
             scheduler.restart(at);
@@ -172,7 +172,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Start(who) => {
             let at = find(scheduler, who)?;
-            let State::Off { .. } = scheduler.guests[at].state else {
+            let State::Off(_) = scheduler.guests[at].state else {
                 return Err(format!("{who} is not off, but {}", scheduler.guests[at].state_name()));
             };
             scheduler.restart(at);

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::guest::{Guest, State};
+use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
 use crate::host::Host;
 use crate::println;
@@ -56,7 +56,7 @@ impl Scheduler {
             self.show_partial(now);
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
-                None if self.guests.iter().all(|guest| guest.state == State::Off { by_command: false }) => return,
+                None if self.guests.iter().all(|guest| guest.state == State::Off(Until::Never)) => return,
                 None => {
                     self.leave();
                     let limit = self.deadline();
@@ -67,8 +67,13 @@ impl Scheduler {
         }
     }
 
-    /// Wakes the guests that wait and have an interrupt.
+    /// Wakes the guests that wait and have an interrupt, and starts those that were off for long enough.
     fn wake(&mut self, now: u64) {
+        for at in 0..self.guests.len() {
+            if matches!(self.guests[at].state, State::Off(Until::Time(time)) if time <= now) {
+                self.restart(at);
+            }
+        }
         let credit = self.host.ticks(CREDIT);
         let floor = self.floor();
         for (at, guest) in self.guests.iter_mut().enumerate() {
@@ -110,8 +115,12 @@ impl Scheduler {
 
     /// The earliest host time at which something is to be done, whoever runs.
     fn deadline(&self) -> Option<u64> {
-        let waiting = self.guests.iter().filter(|guest| guest.state == State::Waiting);
-        waiting.filter_map(|guest| guest.deadline(&self.host)).chain(self.partial_at).min()
+        let of_guest = |guest: &Guest| match guest.state {
+            State::Waiting => guest.deadline(&self.host),
+            State::Off(Until::Time(time)) => Some(time),
+            State::Ready | State::Paused { .. } | State::Off(_) => None,
+        };
+        self.guests.iter().filter_map(of_guest).chain(self.partial_at).min()
     }
 
     /// Shows lines that are not complete, if that is due.
@@ -172,7 +181,7 @@ impl Scheduler {
         self.leave();
         let guest = &mut self.guests[at];
         if stop != Stop::Reset {
-            guest.over(&stop, self.stats);
+            guest.over(&stop, self.stats, &mut self.host);
             return;
         }
         println!("spica: guest {}: restarted", guest.name());
@@ -191,7 +200,7 @@ impl Scheduler {
             Ok(()) => guest.turn.wake(floor.unwrap_or(guest.turn.used()), 0),
             Err(problem) => {
                 println!("spica: error: guest {}: {problem}", guest.name());
-                guest.state = State::Off { by_command: false };
+                guest.state = State::Off(Until::Never);
             }
         }
     }

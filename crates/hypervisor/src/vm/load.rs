@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use spica_addr::{GuestPa, GuestVa};
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options, Translator};
-use spica_machine::fdt::{self, FdtSpec};
-use spica_machine::loader::{self, LoadError};
+use spica_machine::fdt::{self, AdaptError, FdtSpec};
+use spica_machine::loader::{self, LoadError as PlaceError};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 use spica_mmu::{Chunk, Config, Regime, Shadow};
@@ -84,7 +84,26 @@ const OTHER_RECORDS: u32 = 640 * 1024;
 pub struct Image {
     kernel: &'static [u8],
     initrd: Option<&'static [u8]>,
+    dtb: Option<&'static [u8]>,
     append: String,
+}
+
+/// Why a guest cannot be loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    /// Its own device tree is not usable.
+    DeviceTree(AdaptError),
+    /// There is no place for its files.
+    Place(PlaceError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::DeviceTree(error) => write!(f, "dtb: {error}"),
+            LoadError::Place(error) => write!(f, "{error}"),
+        }
+    }
 }
 
 /// Why a guest cannot be made.
@@ -187,7 +206,7 @@ impl Vm {
             start: host.now(),
         };
         let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)) };
-        let image = Image { kernel: spec.kernel, initrd: spec.initrd, append: spec.append.to_string() };
+        let image = Image { kernel: spec.kernel, initrd: spec.initrd, dtb: spec.dtb, append: spec.append.to_string() };
         vm.load(&image).map_err(CreateError::Load)?;
         Ok((vm, image))
     }
@@ -200,17 +219,21 @@ impl Vm {
         space::go_home();
         let initrd = image.initrd.unwrap_or(&[]);
         let compatible = identity::compatible();
-        let tree = |initrd_at: Option<GuestPa>| -> Vec<u8> {
-            fdt::build(&FdtSpec {
+        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
+            let spec = FdtSpec {
                 ram_size,
                 bootargs: &image.append,
                 initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
                 cpu_compatible: compatible,
-            })
+            };
+            match image.dtb {
+                Some(blob) => fdt::adapt(blob, &spec).map_err(LoadError::DeviceTree),
+                None => Ok(fdt::build(&spec)),
+            }
         };
-        let size = tree(image.initrd.map(|_| RAM_BASE)).len() as u32;
-        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size)?;
-        let tree = tree(image.initrd.map(|_| place.initrd));
+        let size = tree(image.initrd.map(|_| RAM_BASE))?.len() as u32;
+        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
+        let tree = tree(image.initrd.map(|_| place.initrd))?;
         for (at, bytes) in [(place.kernel, image.kernel), (place.initrd, initrd), (place.dtb, &tree[..])] {
             if let Some(to) = self.parts.ram.bytes_mut(at, bytes.len() as u32) {
                 to.copy_from_slice(bytes);

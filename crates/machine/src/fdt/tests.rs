@@ -1,8 +1,5 @@
 use super::*;
 use alloc::vec;
-use dtoolkit::Node as _;
-use dtoolkit::Property as _;
-use dtoolkit::fdt::Fdt;
 
 const SPEC: FdtSpec<'static> = FdtSpec {
     ram_size: 128 << 20,
@@ -97,4 +94,34 @@ fn nothing_is_announced_that_the_machine_does_not_have() {
         }
     }
     assert_eq!(seen.len(), 4 + 32);
+}
+
+#[test]
+fn somebodys_own_tree_gets_what_a_boot_loader_fills_in() {
+    let own = build(&FdtSpec { ram_size: 64 << 20, bootargs: "its own", initrd: None, ..SPEC });
+    let blob = adapt(&own, &SPEC).unwrap();
+    assert_eq!(cells(&blob, "/memory@40000000", "reg"), [0, 0x4000_0000, 0, 128 << 20]);
+    assert_eq!(property(&blob, "/chosen", "bootargs").unwrap(), b"console=ttyAMA0 panic=-1\0");
+    assert_eq!(property(&blob, "/chosen", "stdout-path").unwrap(), b"/pl011@9000000\0");
+    assert_eq!(cells(&blob, "/chosen", "linux,initrd-end"), [0x4400_1234]);
+    let quiet = adapt(&own, &FdtSpec { bootargs: "", ..SPEC }).unwrap();
+    assert_eq!(property(&quiet, "/chosen", "bootargs").unwrap(), b"its own\0");
+}
+
+#[test]
+fn a_damaged_tree_is_refused_or_read_but_never_a_panic() {
+    let good = build(&SPEC);
+    assert_eq!(adapt(&[], &SPEC), Err(AdaptError::Damaged));
+    for len in 0..good.len() {
+        assert_eq!(adapt(&good[..len], &SPEC), Err(AdaptError::Damaged));
+    }
+    let mut refused = 0;
+    for at in 0..good.len() {
+        for value in [0x00, 0x01, 0x80, 0xff] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            refused += usize::from(adapt(&bad, &SPEC).is_err());
+        }
+    }
+    assert!(refused > good.len() / 10, "{refused}");
 }
