@@ -17,7 +17,6 @@ pub mod pl061;
 mod primecell;
 mod ring;
 pub mod timer;
-pub mod virtio;
 
 #[cfg(test)]
 extern crate std;
@@ -31,4 +30,3 @@ pub use pl011::Pl011;
 pub use pl031::Pl031;
 pub use pl061::Pl061;
 pub use timer::{GenericTimer, TimerReg};
-pub use virtio::EmptySlot;

@@ -22,3 +22,4 @@ pub mod psci;
 
 pub use machine::{Machine, MachineConfig};
 pub use spica_devices::TimerReg;
+pub use spica_virtio as virtio;

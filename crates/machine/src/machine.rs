@@ -5,21 +5,30 @@
 //! [`Machine::timer_write`]. Every one of them leaves the interrupt lines up to date, so on the way back into the guest
 //! [`Machine::irq_asserted`] is all there is to ask. Time alone changes things too: when a deadline that
 //! [`Machine::next_deadline`] named has passed, [`Machine::update`] lets the machine notice.
+//!
+//! Virtio devices reach for guest memory and for what is behind them, which an access cannot give them. An access only
+//! notes that there is work; [`Machine::serve`] does it when the guest does not run.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::gic::{CpuInterface, Distributor, PPI_BASE, SPI_BASE};
-use spica_devices::{EmptySlot, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, TimerReg, Width};
+use spica_devices::{GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, TimerReg, Width};
+use spica_virtio::{Backends, Dma, Plug, Slot, Work};
 
 use crate::map;
 
 /// What distinguishes one machine from another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MachineConfig {
     /// The wall-clock time at the machine's start, in seconds since 1970.
     pub rtc_base_seconds: u64,
+    /// The virtio devices, from slot 0 on. There are [`map::VIRTIO_SLOTS`] slots; what is beyond is not plugged.
+    pub virtio: Vec<Plug>,
 }
+
+const SLOTS: usize = map::VIRTIO_SLOTS as usize;
 
 /// One guest's devices.
 #[derive(Clone, Debug)]
@@ -29,6 +38,11 @@ pub struct Machine {
     uart: Pl011,
     rtc: Pl031,
     gpio: Pl061,
+    virtio: [Slot; SLOTS],
+    /// A bit for each slot that wants to be served.
+    wanting: u32,
+    /// The slot that is served first the next time.
+    turn: usize,
     rtc_base_seconds: u64,
     /// The counter value up to which the lines are up to date.
     updated: u64,
@@ -44,20 +58,22 @@ enum Device {
     Uart,
     Rtc,
     Gpio,
-    Virtio,
+    Virtio(usize),
 }
 
 /// The device at a guest physical address, and the offset into its frame.
 fn device_at(pa: GuestPa) -> Option<(Device, u32)> {
-    const VIRTIO_BYTES: u32 = map::VIRTIO_SLOTS * map::VIRTIO_FRAME;
     let frames = [
         (Device::CpuInterface, map::GICC, map::GIC_FRAME),
         (Device::Distributor, map::GICD, map::GIC_FRAME),
         (Device::Uart, map::UART, map::PRIMECELL_FRAME),
         (Device::Rtc, map::RTC, map::PRIMECELL_FRAME),
         (Device::Gpio, map::GPIO, map::PRIMECELL_FRAME),
-        (Device::Virtio, map::VIRTIO, VIRTIO_BYTES),
     ];
+    let virtio = pa.0.wrapping_sub(map::VIRTIO.0);
+    if virtio < map::VIRTIO_SLOTS * map::VIRTIO_FRAME {
+        return Some((Device::Virtio((virtio / map::VIRTIO_FRAME) as usize), virtio % map::VIRTIO_FRAME));
+    }
     frames.into_iter().find_map(|(device, base, size)| {
         let offset = pa.0.wrapping_sub(base.0);
         (offset < size).then_some((device, offset))
@@ -68,20 +84,22 @@ fn device_at(pa: GuestPa) -> Option<(Device, u32)> {
 fn target(pa: GuestPa, bytes: u32) -> Option<(Device, u32, Width)> {
     let width = Width::from_bytes(bytes)?;
     let (device, offset) = device_at(pa)?;
-    let offset = if device == Device::Virtio { offset % map::VIRTIO_FRAME } else { offset };
     (pa.0 & (bytes - 1) == 0).then_some((device, offset, width))
 }
 
 impl Machine {
     /// A machine at power-on.
     #[must_use]
-    pub fn new(config: MachineConfig) -> Self {
+    pub fn new(config: &MachineConfig) -> Self {
         Self {
             gic: Gic::new(),
             timer: GenericTimer::new(map::COUNTER_HZ),
             uart: Pl011::new(),
             rtc: Pl031::new(config.rtc_base_seconds),
             gpio: Pl061::new(),
+            virtio: core::array::from_fn(|slot| config.virtio.get(slot).map(Slot::new).unwrap_or_default()),
+            wanting: 0,
+            turn: 0,
             rtc_base_seconds: config.rtc_base_seconds,
             updated: 0,
             next_second: map::COUNTER_HZ.into(),
@@ -114,14 +132,14 @@ impl Machine {
         Some(())
     }
 
-    fn with<R>(&mut self, device: Device, access: impl FnOnce(&mut dyn Mmio) -> R) -> R {
+    fn with<R: Default>(&mut self, device: Device, access: impl FnOnce(&mut dyn Mmio) -> R) -> R {
         match device {
             Device::Distributor => access(&mut Distributor(&mut self.gic)),
             Device::CpuInterface => access(&mut CpuInterface(&mut self.gic)),
             Device::Uart => access(&mut self.uart),
             Device::Rtc => access(&mut self.rtc),
             Device::Gpio => access(&mut self.gpio),
-            Device::Virtio => access(&mut EmptySlot),
+            Device::Virtio(slot) => self.virtio.get_mut(slot).map(|slot| access(slot)).unwrap_or_default(),
         }
     }
 
@@ -131,8 +149,20 @@ impl Machine {
             Device::Uart => self.gic.set_line(SPI_BASE + map::UART_SPI, self.uart.line()),
             Device::Rtc => self.gic.set_line(SPI_BASE + map::RTC_SPI, self.rtc.line()),
             Device::Gpio => self.gic.set_line(SPI_BASE + map::GPIO_SPI, self.gpio.line()),
-            Device::Distributor | Device::CpuInterface | Device::Virtio => {}
+            Device::Virtio(slot) => self.wire_virtio(slot),
+            Device::Distributor | Device::CpuInterface => {}
         }
+    }
+
+    fn wire_virtio(&mut self, index: usize) {
+        let Some(slot) = self.virtio.get_mut(index) else { return };
+        let intid = SPI_BASE + map::VIRTIO_SPI + index as u32;
+        if slot.take_edge() {
+            self.gic.set_line(intid, false);
+        }
+        self.gic.set_line(intid, slot.line());
+        let bit = 1 << index;
+        self.wanting = if slot.wants_service() { self.wanting | bit } else { self.wanting & !bit };
     }
 
     /// The timers' lines. A guest whose firmware left it in Secure state gets the physical timer's interrupt as the
@@ -217,6 +247,42 @@ impl Machine {
         self.wire(Device::Uart);
     }
 
+    /// Whether a virtio device has something to do, as far as the machine knows: its driver has told it so, its work
+    /// did not suffice, or its slot was poked.
+    #[inline]
+    #[must_use]
+    pub const fn wants_service(&self) -> bool {
+        self.wanting != 0
+    }
+
+    /// Lets the virtio devices do what they have to do, as far as `work` goes. What is left over
+    /// [is wanted](Self::wants_service) afterwards, and the next call begins with another device.
+    pub fn serve(&mut self, dma: &mut dyn Dma, backends: &mut dyn Backends, work: &mut Work) {
+        for index in (self.turn..SLOTS).chain(0..self.turn) {
+            if !work.is_left() {
+                break;
+            }
+            if self.wanting >> index & 1 != 0 {
+                if let Some(slot) = self.virtio.get_mut(index) {
+                    slot.serve(dma, backends, work);
+                }
+                self.wire_virtio(index);
+                self.turn = (index + 1) % SLOTS;
+            }
+        }
+    }
+
+    /// What the host wants of the device in a slot, such as [`Slot::poke`] or [`Slot::set_link`]. An empty slot does not
+    /// mind.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn with_slot<R>(&mut self, index: usize, act: impl FnOnce(&mut Slot) -> R) -> R {
+        let result = act(&mut self.virtio[index]);
+        self.wire_virtio(index);
+        result
+    }
+
     /// Presses the power key: the guest's `gpio-keys` driver asks for an orderly power-off. The key stays
     /// down until [`release_power_key`](Self::release_power_key), for the driver debounces it.
     pub fn press_power_key(&mut self) {
@@ -246,7 +312,12 @@ impl fmt::Display for Machine {
                 self.timer.read(compare, now)
             )?;
         }
-        write!(f, "lines: uart {}, rtc {}, gpio {}", self.uart.line(), self.rtc.line(), self.gpio.line())
+        write!(f, "lines: uart {}, rtc {}, gpio {}", self.uart.line(), self.rtc.line(), self.gpio.line())?;
+        for (index, slot) in self.virtio.iter().enumerate().filter(|(_, slot)| slot.device_id() != 0) {
+            let wants = if slot.wants_service() { ", has work" } else { "" };
+            write!(f, "\nvirtio {index}: {slot}, line {}{wants}", slot.line())?;
+        }
+        Ok(())
     }
 }
 

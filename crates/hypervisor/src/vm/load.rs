@@ -187,7 +187,7 @@ impl Vm {
         let parts = Parts {
             name: spec.name.to_string(),
             ram,
-            machine: Machine::new(MachineConfig { rtc_base_seconds: host.wall_clock() }),
+            machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: Vec::new() }),
             translator,
             code,
             shadow,
@@ -275,7 +275,7 @@ impl Vm {
         space::go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
         parts.forget_code();
-        parts.machine = Machine::new(MachineConfig { rtc_base_seconds: host.wall_clock() });
+        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: Vec::new() });
         parts.start = host.now();
         parts.nested = 0;
         host.arm_timer(parts.start, None);

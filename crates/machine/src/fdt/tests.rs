@@ -78,6 +78,7 @@ fn devices_have_their_frames_and_interrupts() {
         let path = format!("/virtio_mmio@{:x}", 0x0a00_0000 + slot * 0x200);
         assert_eq!(cells(&blob, &path, "reg"), [0, 0x0a00_0000 + slot * 0x200, 0, 0x200]);
         assert_eq!(cells(&blob, &path, "interrupts"), [0, 16 + slot, 1]);
+        assert_eq!(property(&blob, &path, "dma-coherent").unwrap(), b"");
     }
 }
 

@@ -1,11 +1,15 @@
 use super::*;
+
+mod virtio;
+
 use alloc::string::ToString;
+use alloc::vec;
 use alloc::vec::Vec;
 
 const HZ: u64 = map::COUNTER_HZ as u64;
 
 fn machine() -> Machine {
-    Machine::new(MachineConfig { rtc_base_seconds: 1_700_000_000 })
+    Machine::new(&MachineConfig { rtc_base_seconds: 1_700_000_000, virtio: Vec::new() })
 }
 
 fn write(machine: &mut Machine, pa: u32, value: u32, now: u64) {

@@ -1,0 +1,217 @@
+//! The memory balloon (virtio 5.5): pages that the guest can do without, for the host to use.
+//!
+//! The host says in the configuration space how many pages it would like ([`Balloon::set_target`]); the driver gives and
+//! takes back pages in two queues. Which pages are given is remembered in a bitmap, so that the host hears of each page
+//! once, whatever the driver says. Where the driver resets the device, all pages are the guest's again: a kernel that has
+//! been started by another knows of no balloon.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use spica_addr::GuestPa;
+
+use crate::Malformed;
+use crate::backend::{Backends, Pages};
+use crate::device::{CONFIG, Device, Io, put};
+use crate::work::{Progress, Work};
+
+/// Features (virtio 5.5.3): the driver asks before it uses a page again; statistics; it may do so when out of memory.
+const MUST_TELL_HOST: u64 = 1 << 0;
+const STATISTICS: u64 = 1 << 1;
+const DEFLATE_ON_OOM: u64 = 1 << 2;
+
+/// The queues: pages given, pages taken back, statistics.
+const QUEUES: usize = 3;
+const STATISTICS_QUEUE: usize = 2;
+/// A statistic's bytes: a tag and a value.
+const STATISTIC: usize = 10;
+/// Statistics that the standard names (virtio 5.5.6.4).
+pub(crate) const STATISTIC_TAGS: usize = 10;
+/// What a page costs: the host changes its tables.
+const PAGE_WORK: u32 = 256;
+
+/// The device.
+#[derive(Clone, Debug)]
+pub(crate) struct Balloon {
+    base: GuestPa,
+    pages: u32,
+    given: Vec<u32>,
+    /// How many bits are set there.
+    count: u32,
+    /// Pages from this one on are to go back to the guest, after a reset; `None`: no reset.
+    returning: Option<u32>,
+    target: u32,
+    actual: u32,
+    statistics: [u64; STATISTIC_TAGS],
+    /// The host wants newer ones.
+    ask: bool,
+}
+
+impl Balloon {
+    pub(crate) fn new(base: GuestPa, pages: u32) -> Self {
+        Self {
+            base,
+            pages,
+            given: vec![0; pages.div_ceil(32) as usize],
+            count: 0,
+            returning: None,
+            target: 0,
+            actual: 0,
+            statistics: [0; STATISTIC_TAGS],
+            ask: false,
+        }
+    }
+
+    /// How many pages the host would like to have. True if that is news.
+    pub(crate) fn set_target(&mut self, pages: u32) -> bool {
+        let pages = pages.min(self.pages);
+        core::mem::replace(&mut self.target, pages) != pages
+    }
+
+    /// How many pages the host has.
+    pub(crate) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// What the driver last said of its memory, by tag, and asks it to say it anew.
+    pub(crate) fn statistics(&mut self) -> [u64; STATISTIC_TAGS] {
+        self.ask = true;
+        self.statistics
+    }
+
+    /// Notes that page `index` is given, or not. False if it was so already, or if there is no such page.
+    fn mark(&mut self, index: u32, given: bool) -> bool {
+        let bit = 1 << (index % 32);
+        let Some(word) = self.given.get_mut((index / 32) as usize).filter(|_| index < self.pages) else { return false };
+        if (*word & bit != 0) == given {
+            return false;
+        }
+        *word ^= bit;
+        if given {
+            self.count += 1
+        } else {
+            self.count -= 1
+        }
+        true
+    }
+
+    /// The driver names a page by its address divided by 4096 (virtio 5.5.6).
+    fn turn(&mut self, frame: u32, give: bool, pages: &mut dyn Pages) {
+        let index = frame.wrapping_sub(self.base.0 >> 12);
+        if self.mark(index, give) {
+            let page = self.base.wrapping_add(index << 12);
+            if give { pages.give(page) } else { pages.take(page) }
+        }
+    }
+
+    /// After a reset, gives pages back to the guest; true when all are.
+    fn give_back(&mut self, pages: &mut dyn Pages, work: &mut Work) -> bool {
+        while let Some(index) = self.returning.filter(|&index| index < self.pages && self.count != 0) {
+            if !work.is_left() {
+                return false;
+            }
+            work.spend(1);
+            if self.mark(index, false) {
+                pages.take(self.base.wrapping_add(index << 12));
+                work.spend(PAGE_WORK);
+            }
+            self.returning = Some(index + 1);
+        }
+        self.returning = None;
+        true
+    }
+
+    /// One queue of page numbers.
+    fn pages(&mut self, give: bool, io: &mut Io<'_>) -> Result<Progress, Malformed> {
+        let Some(queue) = io.queues.get_mut(usize::from(!give)) else { return Ok(Progress::Idle) };
+        while io.work.is_left() {
+            let Some(chain) = queue.next(io.dma, io.work)? else { return Ok(Progress::Idle) };
+            if chain.readable() < 4 {
+                queue.complete(io.dma)?;
+                continue;
+            }
+            let frame = u32::from_le_bytes(chain.read_part(io.dma)?);
+            self.turn(frame, give, io.backends.pages());
+            io.work.spend(PAGE_WORK);
+        }
+        Ok(Progress::More)
+    }
+
+    /// The queue of statistics. It has one chain, which the device keeps until it wants newer ones (virtio 5.5.6.3).
+    fn take_statistics(&mut self, io: &mut Io<'_>) -> Result<Progress, Malformed> {
+        let Some(queue) = io.queues.get_mut(STATISTICS_QUEUE) else { return Ok(Progress::Idle) };
+        while io.work.is_left() {
+            let Some(chain) = queue.next(io.dma, io.work)? else { return Ok(Progress::Idle) };
+            if chain.readable() as usize >= STATISTIC {
+                let bytes: [u8; STATISTIC] = chain.read_part(io.dma)?;
+                let [t0, t1, value @ ..] = bytes;
+                let tag = u16::from_le_bytes([t0, t1]);
+                if let Some(place) = self.statistics.get_mut(usize::from(tag)) {
+                    *place = u64::from_le_bytes(value);
+                }
+                io.work.spend(STATISTIC as u32);
+            } else if core::mem::take(&mut self.ask) {
+                queue.complete(io.dma)?;
+            } else {
+                return Ok(Progress::Idle);
+            }
+        }
+        Ok(Progress::More)
+    }
+}
+
+impl Device for Balloon {
+    fn id(&self) -> u32 {
+        5
+    }
+
+    fn features(&self) -> u64 {
+        MUST_TELL_HOST | STATISTICS | DEFLATE_ON_OOM
+    }
+
+    fn queues(&self) -> &'static [u16] {
+        &[128; QUEUES]
+    }
+
+    /// virtio 5.5.4.
+    fn config(&self) -> [u8; CONFIG] {
+        let mut config = [0; CONFIG];
+        put(&mut config, 0, &self.target.to_le_bytes());
+        put(&mut config, 4, &self.actual.to_le_bytes());
+        config
+    }
+
+    /// The driver says how many pages it has given: kept for it to read, and believed by nobody.
+    fn write_config(&mut self, offset: u32, bytes: &[u8]) {
+        if (4..8).contains(&offset) {
+            let mut actual = self.actual.to_le_bytes();
+            for (place, byte) in actual.iter_mut().skip(offset as usize - 4).zip(bytes) {
+                *place = *byte;
+            }
+            self.actual = u32::from_le_bytes(actual);
+        }
+    }
+
+    fn reset(&mut self) {
+        self.returning = Some(0);
+        self.actual = 0;
+        self.statistics = [0; STATISTIC_TAGS];
+    }
+
+    fn reset_queue(&mut self, _queue: usize) {}
+
+    fn settle(&mut self, backends: &mut dyn Backends, work: &mut Work) -> Progress {
+        if self.give_back(backends.pages(), work) { Progress::Idle } else { Progress::More }
+    }
+
+    fn serve(&mut self, mut io: Io<'_>) -> Result<Progress, Malformed> {
+        let io = &mut io;
+        // Pages that come back first: they are those that the guest wants to use.
+        let back = self.pages(false, io)?;
+        let given = self.pages(true, io)?;
+        Ok(back.and(given).and(self.take_statistics(io)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;
