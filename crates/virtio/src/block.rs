@@ -5,6 +5,9 @@
 
 mod request;
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use crate::device::{CONFIG, Device, Io, put};
 use crate::work::Progress;
 use crate::{Malformed, features};
@@ -43,13 +46,13 @@ pub(crate) struct Block {
     accepted: u64,
     /// What is known of the open chain.
     request: Option<Request>,
-    piece: [u8; PIECE],
+    piece: Box<[u8]>,
 }
 
 impl Block {
     pub(crate) fn new(disk: usize, sectors: u64, read_only: bool, serial: [u8; 20]) -> Self {
         let geometry = Geometry { disk, sectors, read_only, serial };
-        Self { geometry, accepted: 0, request: None, piece: [0; PIECE] }
+        Self { geometry, accepted: 0, request: None, piece: vec![0; PIECE].into_boxed_slice() }
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the devices have in common: the seam to the transport ([`Device`]), and what can be plugged ([`Plug`]).
 
-use alloc::boxed::Box;
-
 use crate::backend::Backends;
 use crate::balloon::Balloon;
 use crate::block::Block;
@@ -106,8 +104,8 @@ pub enum Plug {
 pub(crate) enum Model {
     Rng(Rng),
     Console(Console),
-    Block(Box<Block>),
-    Net(Box<Net>),
+    Block(Block),
+    Net(Net),
     Balloon(Balloon),
 }
 
@@ -117,9 +115,9 @@ impl Model {
             Plug::Rng => Self::Rng(Rng),
             Plug::Console { terminal } => Self::Console(Console::new(terminal)),
             Plug::Block { disk, sectors, read_only, serial } => {
-                Self::Block(Box::new(Block::new(disk, sectors, read_only, serial)))
+                Self::Block(Block::new(disk, sectors, read_only, serial))
             }
-            Plug::Net { port, mac } => Self::Net(Box::new(Net::new(port, mac))),
+            Plug::Net { port, mac } => Self::Net(Net::new(port, mac)),
             Plug::Balloon { pages, base } => Self::Balloon(Balloon::new(base, pages)),
         }
     }
@@ -128,8 +126,8 @@ impl Model {
         match self {
             Self::Rng(device) => device,
             Self::Console(device) => device,
-            Self::Block(device) => &**device,
-            Self::Net(device) => &**device,
+            Self::Block(device) => device,
+            Self::Net(device) => device,
             Self::Balloon(device) => device,
         }
     }
@@ -138,8 +136,8 @@ impl Model {
         match self {
             Self::Rng(device) => device,
             Self::Console(device) => device,
-            Self::Block(device) => &mut **device,
-            Self::Net(device) => &mut **device,
+            Self::Block(device) => device,
+            Self::Net(device) => device,
             Self::Balloon(device) => device,
         }
     }

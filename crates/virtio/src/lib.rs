@@ -28,6 +28,7 @@ mod balloon;
 mod block;
 mod console;
 mod device;
+pub mod disk;
 mod dma;
 mod features;
 mod malformed;
@@ -35,6 +36,7 @@ mod net;
 pub mod queue;
 mod rng;
 mod slot;
+pub mod switch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod work;

@@ -3,6 +3,9 @@
 //! A frame to the driver needs one chain that is large enough, as drivers without mergeable buffers give it. Frames that
 //! find none wait in the network, whose queues are bounded.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use crate::backend::Network;
 use crate::device::{CONFIG, Device, Io, put};
 use crate::queue::Queue;
@@ -31,12 +34,12 @@ pub(crate) struct Net {
     link: bool,
     /// The directions take turns, from one time to the next, so that neither waits for the other.
     receives_next: bool,
-    frame: [u8; FRAME_MOST],
+    frame: Box<[u8]>,
 }
 
 impl Net {
     pub(crate) fn new(port: usize, mac: [u8; 6]) -> Self {
-        Self { port, mac, link: true, receives_next: false, frame: [0; FRAME_MOST] }
+        Self { port, mac, link: true, receives_next: false, frame: vec![0; FRAME_MOST].into_boxed_slice() }
     }
 
     /// Whether the cable is in. True if that is news.
