@@ -9,7 +9,9 @@ use spica_machine::map::COUNTER_HZ;
 use crate::arch::barrier;
 use crate::board::Board;
 use crate::console;
+use crate::entropy::Entropy;
 use crate::guests::consoles::Consoles;
+use crate::guests::networks::Networks;
 use crate::layout::HOME_ASID;
 
 /// Bytes that can be typed before anybody looks.
@@ -20,6 +22,9 @@ pub struct Host {
     board: Board,
     /// The guests' consoles.
     pub consoles: Consoles,
+    /// The guests' networks.
+    pub networks: Networks,
+    entropy: Entropy,
     /// Which guest runs.
     current: usize,
     /// What was typed and nobody has looked at.
@@ -71,6 +76,8 @@ impl Host {
         Host {
             board,
             consoles,
+            networks: Networks::default(),
+            entropy: Entropy::new(&[&time.to_le_bytes(), &boot_ticks.to_le_bytes()]),
             current: 0,
             typed: VecDeque::with_capacity(TYPED_BYTES),
             limit: None,
@@ -163,9 +170,46 @@ impl Host {
         core::mem::take(&mut self.attention)
     }
 
+    /// The scheduler is to be asked.
+    pub fn want_attention(&mut self) {
+        self.attention = true;
+    }
+
     /// A byte of the running guest's to the console.
     pub fn console_put(&mut self, byte: u8) {
         self.consoles.put(self.current, byte, &mut console::write);
+    }
+
+    /// Random bytes.
+    pub fn random(&mut self, into: &mut [u8]) {
+        let clock = self.now();
+        self.entropy.fill(into, clock);
+    }
+
+    /// Frames have come: whoever they are for is to be told, and the scheduler, if it is not the running guest.
+    pub fn spread_news(&mut self) {
+        self.attention |= self.networks.spread_news(self.current);
+    }
+
+    /// The slots of the running guest that have something new, a bit each.
+    pub fn take_news(&mut self) -> u32 {
+        self.networks.take_news(self.current)
+    }
+
+    /// Whether something was typed for the running guest.
+    pub fn has_input(&self) -> bool {
+        self.consoles.peek_input(self.current).is_some()
+    }
+
+    /// Takes what was typed for the running guest, as far as there is room, and says how much.
+    pub fn take_input(&mut self, into: &mut [u8]) -> usize {
+        let mut taken = 0;
+        while let Some((byte, place)) = self.consoles.peek_input(self.current).zip(into.get_mut(taken)) {
+            *place = byte;
+            taken += 1;
+            self.consoles.pop_input(self.current);
+        }
+        taken
     }
 
     /// Passes on what was typed to the running guest, as far as its UART has room for it.

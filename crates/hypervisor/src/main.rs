@@ -13,6 +13,7 @@ pub mod board;
 pub mod boot;
 pub mod cmdline;
 pub mod console;
+pub mod entropy;
 pub mod guests;
 pub mod host;
 pub mod layout;

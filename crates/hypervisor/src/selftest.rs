@@ -14,6 +14,7 @@ use crate::layout::MEGABYTE;
 use crate::memory::pool::Share;
 use crate::memory::{device, home, phys, ram};
 use crate::platform::{BOARD, Platform, with_board};
+use crate::vm::devices::Devices;
 use crate::vm::load::Sizes;
 use crate::vm::{Pause, Stop, Vm};
 use crate::world::space;
@@ -109,13 +110,14 @@ fn two_guests(platform: &Platform) {
     let marks = [0x1111_1111, 0x2222_2222];
     let names = marks.map(|mark| alloc::format!("{mark:x}"));
     let mut host = Host::new(board, 0, Consoles::new(names));
-    let shares = marks.map(|_| SIZES.share(GUEST).unwrap_or_else(|error| panic!("{error}")));
+    let shares = marks.map(|_| SIZES.share(GUEST, 0).unwrap_or_else(|error| panic!("{error}")));
     let mut shares = shares.into_iter();
     let mut guests = marks.map(|mark| {
         let Some(share) = shares.next() else { panic!("as many shares as guests") };
         let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
-        let (vm, _) =
-            Vm::create(&spec, Options::all(), SIZES, share, &mut host).unwrap_or_else(|error| panic!("{error}"));
+        let devices = Devices::new(&spec, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+        let (vm, _) = Vm::create(&spec, Options::all(), SIZES, share, devices, &mut host)
+            .unwrap_or_else(|error| panic!("{error}"));
         vm
     });
     for vm in &mut guests {

@@ -6,6 +6,7 @@ pub mod fair;
 pub mod guest;
 pub mod latency;
 pub mod monitor;
+pub mod networks;
 pub mod scheduler;
 
 use alloc::vec::Vec;
@@ -15,12 +16,14 @@ use spica_bundle::{Bundle, GuestSpec};
 
 use crate::cmdline::Options;
 use crate::host::Host;
-use crate::memory::{device, home, phys};
+use crate::memory::{device, home, phys, ram};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
+use crate::vm::devices::{self, Devices};
 use crate::vm::load::Sizes;
 use consoles::Consoles;
 use guest::Guest;
+use networks::{CARD_BYTES, Networks};
 use scheduler::Scheduler;
 
 use crate::world::space;
@@ -59,18 +62,28 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     Ok(())
 }
 
+/// More than a guest's share of the hypervisor's memory ever is.
+const SHARE_MOST: u32 = 18 << 20;
+
 /// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them.
 fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
     let sizes = Sizes::linux(specs.len());
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
+    let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
+    let overlay = devices::overlay_share(specs, ram::free_bytes().saturating_sub(taken));
     let mut shares = Vec::new();
     for spec in specs {
-        shares.push(sizes.share(spec.memory_bytes).map_err(|error| problem(spec, &error))?);
+        let cards = spec.options.networks.len() as u32 * CARD_BYTES;
+        let records = cards + devices::overlay_records(spec, overlay);
+        shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
+    host.networks = Networks::new(specs);
     let mut guests = Vec::new();
-    for (spec, share) in specs.iter().zip(shares) {
-        let (vm, image) =
-            Vm::create(spec, options.translation, sizes, share, host).map_err(|error| problem(spec, &error))?;
+    for ((at, spec), share) in specs.iter().enumerate().zip(shares) {
+        let devices =
+            Devices::new(spec, host.networks.first_card(at), overlay).map_err(|error| problem(spec, &error))?;
+        let (vm, image) = Vm::create(spec, options.translation, sizes, share, devices, host)
+            .map_err(|error| problem(spec, &error))?;
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);

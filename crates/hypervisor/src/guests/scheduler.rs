@@ -81,12 +81,14 @@ impl Scheduler {
                 continue;
             }
             let due = guest.deadline(&self.host).filter(|&due| due <= now);
-            if due.is_none() && self.host.consoles.peek_input(at).is_none() && !guest.vm.parts.interrupted() {
-                continue;
+            let parts = &mut guest.vm.parts;
+            let news = self.host.consoles.peek_input(at).is_some() || self.host.networks.has_news(at);
+            if due.is_some() || news {
+                self.host.speak_for(at);
+                parts.catch_up(&mut self.host);
             }
-            self.host.speak_for(at);
-            guest.vm.parts.catch_up(&mut self.host);
-            if guest.vm.parts.interrupted() {
+            // Devices with more to do get their guest's turn for it.
+            if parts.interrupted() || parts.machine.wants_service() {
                 guest.state = State::Ready;
                 guest.woken = due;
                 guest.turn.wake(floor.unwrap_or(guest.turn.used()), credit);
@@ -196,6 +198,7 @@ impl Scheduler {
         let floor = self.floor();
         let guest = &mut self.guests[at];
         self.host.consoles.forget_input(at);
+        self.host.networks.clear(at);
         match guest.restart(&mut self.host) {
             Ok(()) => guest.turn.wake(floor.unwrap_or(guest.turn.used()), 0),
             Err(problem) => {

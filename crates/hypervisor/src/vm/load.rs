@@ -20,6 +20,7 @@ use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
 use super::code::{self, CodePages};
 use super::counters::Counters;
+use super::devices::Devices;
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
 use super::{Parts, Resume, Vm, regime};
@@ -59,17 +60,17 @@ impl Sizes {
         Sizes { spaces, ..Self::LINUX }
     }
 
-    /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM.
+    /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM whose devices need `devices` bytes of the heap.
     ///
     /// # Errors
     /// If there is not so much.
-    pub fn share(&self, ram: u32) -> Result<Share, Exhausted> {
+    pub fn share(&self, ram: u32, devices: u32) -> Result<Share, Exhausted> {
         let blocks = 4096
             + code::block_bytes(self.code_pages, self.capacity.mirror_pages)
             + self.table_bytes.next_multiple_of(16 * 1024)
             + 16 * 1024;
         // A word per page of RAM is what the shadow tables' books need.
-        let heap = self.capacity.bytes() as u32 + ram / 1024 + OTHER_RECORDS;
+        let heap = self.capacity.bytes() as u32 + ram / 1024 + OTHER_RECORDS + devices;
         Share::take(heap, blocks)
     }
 }
@@ -147,6 +148,7 @@ impl Vm {
         options: Options,
         sizes: Sizes,
         mut share: Share,
+        devices: Devices,
         host: &mut Host,
     ) -> Result<(Vm, Image), CreateError> {
         let wanted = spec.memory_bytes;
@@ -187,7 +189,8 @@ impl Vm {
         let parts = Parts {
             name: spec.name.to_string(),
             ram,
-            machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: Vec::new() }),
+            machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: devices.plugs() }),
+            devices,
             translator,
             code,
             shadow,
@@ -275,7 +278,9 @@ impl Vm {
         space::go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
         parts.forget_code();
-        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: Vec::new() });
+        let virtio = parts.devices.plugs();
+        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
+        parts.devices.reset();
         parts.start = host.now();
         parts.nested = 0;
         host.arm_timer(parts.start, None);

@@ -6,6 +6,7 @@
 
 pub mod code;
 pub mod counters;
+pub mod devices;
 pub mod env;
 pub mod load;
 pub mod ram;
@@ -32,6 +33,7 @@ use crate::trap;
 use crate::world::{Context, NO_ASID, World, mirror::Mirror, space};
 use code::CodePages;
 use counters::Counters;
+use devices::Devices;
 use ram::Ram;
 use tables::{RealTlb, Tables};
 
@@ -119,6 +121,8 @@ pub struct Parts {
     pub ram: Ram,
     /// Devices.
     pub machine: Machine,
+    /// What stands behind its virtio devices.
+    pub devices: Devices,
     /// Translated code.
     pub translator: Translator,
     /// Its memory.
@@ -199,12 +203,28 @@ impl Vm {
             let (trap, world) = self.context.enter(world);
             self.arrived(world);
             resume = trap::handle(self, host, world, trap);
+            if self.parts.machine.wants_service() {
+                resume = self.serve(host, resume);
+            }
             if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
-                // Interrupts may be there when it runs again: the world will not be as it was.
-                self.next = if let Resume::Back(pc) = resume { Resume::Cache(pc) } else { resume };
+                self.next = at_leisure(resume);
                 return Pause::Yield;
             }
         }
+    }
+
+    /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
+    /// scheduler decides who is next.
+    fn serve(&mut self, host: &mut Host, resume: Resume) -> Resume {
+        self.parts.serve(host);
+        if self.parts.machine.wants_service() {
+            host.want_attention();
+        }
+        let resume = at_leisure(resume);
+        if let Resume::Cache(pc) = resume {
+            trap::leave_soon(self, pc);
+        }
+        resume
     }
 
     /// Puts everything in place for the guest to go on.
@@ -476,6 +496,15 @@ impl Vm {
     }
 }
 
+/// Where the guest goes on if other things happen in between: devices may have raised interrupts or written over code.
+fn at_leisure(resume: Resume) -> Resume {
+    match resume {
+        Resume::Back(pc) => Resume::Cache(pc),
+        Resume::Link(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
+        Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
+    }
+}
+
 /// With the guest's MMU off all is in domain 15, client as ever.
 const FLAT_DACR: u32 = 1 << 30;
 
@@ -505,7 +534,12 @@ pub fn regime(cpu: &spica_vcpu::Vcpu) -> Regime {
 impl Parts {
     /// Brings the devices up to date: time has passed, and somebody may have typed.
     pub fn catch_up(&mut self, host: &mut Host) {
-        host.feed_console(&mut self.machine);
+        match self.devices.listening_console() {
+            Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),
+            Some(_) => {}
+            None => host.feed_console(&mut self.machine),
+        }
+        self.serve(host);
         let now = host.guest_now(self.start);
         self.machine.update(now);
         self.machine.take_output(|byte| host.console_put(byte));
