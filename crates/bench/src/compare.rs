@@ -194,32 +194,6 @@ impl Comparison {
         out
     }
 
-    /// As Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        let mut out = format!("# {} → {}\n\n{}\n", format::cell(&self.a), format::cell(&self.b), self.summary());
-        if !self.conditions.is_empty() {
-            out.push_str("\n| measured with | A | B |\n|---|---|---|\n");
-            for (field, old, new) in &self.conditions {
-                let _ = writeln!(out, "| {} | {} | {} |", format::cell(field), format::cell(old), format::cell(new));
-            }
-        }
-        if !self.changes.is_empty() {
-            out.push_str("\n| change | measurement | times native | |\n|---:|---|---|---|\n");
-            for (key, change) in &self.changes {
-                let cells = row(key, change).map(|c| format::cell(&c));
-                let _ = writeln!(out, "| {} |", cells.join(" | "));
-            }
-        }
-        if !self.missing.is_empty() {
-            out.push_str("\nIn neither file:\n\n");
-            for (key, reason) in &self.missing {
-                let _ = writeln!(out, "* {}: {}", format::cell(&key.to_string()), format::cell(reason));
-            }
-        }
-        out
-    }
-
     fn summary(&self) -> String {
         let count = |of: fn(&Change) -> bool| self.changes.iter().filter(|(_, c)| of(c)).count();
         let lost = count(|c| matches!(c, Change::Lost { .. }));

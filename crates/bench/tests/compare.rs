@@ -99,18 +99,5 @@ fn what_else_changed_is_said() {
     b.run.boards.get_mut(&Board::Cubieboard).unwrap().kernel = "6.1.0-19-armmp".into();
     let comparison = of(&a, &b);
     assert!(comparison.text().contains("commit: 0123456789ab -> fedcba987654 with changes"));
-    assert!(comparison.markdown().contains("| cubieboard kernel | 6.1.0-18-armmp 6.1.76-1 | 6.1.0-19-armmp |"));
-}
-
-#[test]
-fn markdown_keeps_the_order() {
-    let a = results([kernel("worse", 100.0, 2.0), kernel("much-worse", 100.0, 2.0)]);
-    let b = results([kernel("worse", 100.0, 2.2), kernel("much-worse", 100.0, 6.0)]);
-    let markdown = of(&a, &b).markdown();
-    let at = |what: &str| markdown.find(what).unwrap_or_else(|| panic!("no {what} in {markdown}"));
-    assert!(at("kernel/much-worse") < at("kernel/worse"));
-    assert!(
-        markdown
-            .contains("| +200.0 % | cubieboard/default/kernel/much-worse | 2.00× → 6.00× | 200 → 600 instructions |")
-    );
+    assert!(comparison.text().contains("cubieboard kernel: 6.1.0-18-armmp 6.1.76-1 -> 6.1.0-19-armmp"));
 }

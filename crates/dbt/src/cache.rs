@@ -279,13 +279,6 @@ impl Translator {
         (block.va, block.pa)
     }
 
-    /// Whether code from this page is in the cache.
-    #[must_use]
-    pub fn has_code(&self, pa: GuestPa) -> bool {
-        let page = pa.page().0;
-        self.by_page.range((page, 0)..=(page, u32::MAX)).next().is_some()
-    }
-
     /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the guest
     /// maps that page in all address spaces.
     pub fn translate(

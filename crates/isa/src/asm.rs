@@ -40,12 +40,6 @@ pub const fn ldr_str(load: bool, cond: Cond, rt: Reg, rn: Reg, offset: i32) -> O
     Some(c(cond) | 0x0500_0000 | u | (load as u32) << 20 | rn.n() << 16 | rt.n() << 12 | imm as u32)
 }
 
-/// `MOV<cond> rd, rm`.
-#[must_use]
-pub const fn mov_reg(cond: Cond, rd: Reg, rm: Reg) -> u32 {
-    c(cond) | 0x01a0_0000 | rd.n() << 12 | rm.n()
-}
-
 /// `ADD<cond> rd, rn, #imm`.
 #[must_use]
 pub const fn add_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
@@ -162,10 +156,4 @@ pub const fn mrs(cond: Cond, rd: Reg) -> u32 {
 #[must_use]
 pub const fn add_pc(rm: Reg) -> u32 {
     c(Cond::Al) | 0x0080_0000 | 15 << 16 | 15 << 12 | 2 << 7 | rm.n()
-}
-
-/// `SBFX<cond> rd, rn, #lsb, #width`, with `lsb + width` at most 32 and `width` at least 1.
-#[must_use]
-pub const fn sbfx(cond: Cond, rd: Reg, rn: Reg, lsb: u32, width: u32) -> u32 {
-    c(cond) | 0x07a0_0050 | ((width - 1) & 31) << 16 | rd.n() << 12 | (lsb & 31) << 7 | rn.n()
 }

@@ -234,13 +234,6 @@ impl Machine {
         accepted
     }
 
-    /// Whether the guest has written to its console since the output was last taken.
-    #[inline]
-    #[must_use]
-    pub fn has_output(&self) -> bool {
-        self.uart.has_output()
-    }
-
     /// Hands what the guest has written to its console to `f`, in order.
     pub fn take_output(&mut self, f: impl FnMut(u8)) {
         self.uart.take_output(f);

@@ -36,7 +36,7 @@ pub use pool::Pool;
 pub use ram::{Chunk, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
 pub use shadow::{Config, ConfigError, Root, Shadow};
-pub use space::{MINIMUM_TABLE_BYTES, View};
+pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
 pub use walk::{GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, lookup, translate};

@@ -437,6 +437,3 @@ impl Space {
         }
     }
 }
-
-/// How much table memory a guest needs at least: the tables of one space, and one second-level table.
-pub const MINIMUM_TABLE_BYTES: usize = 2 * FIRST_LEVEL_BYTES + SECOND_LEVEL_BYTES;

@@ -138,12 +138,6 @@ impl Cost {
     const fn estimate(low: f64, mid: f64, high: f64, why: &'static str) -> Cost {
         Cost { cycles: Range::new(low, mid, high), source: Source::Estimate(why), ends: None }
     }
-
-    /// Whether no part of it is known from elsewhere.
-    #[must_use]
-    pub const fn is_estimate(&self) -> bool {
-        matches!(self.source, Source::Estimate(_))
-    }
 }
 
 /// Cycles per instruction, without any of the events.
@@ -307,7 +301,8 @@ mod tests {
                 let Range { low, mid, high } = c.cycles;
                 assert!(0.0 <= low && low <= mid && mid <= high, "{core}: {c:?}");
                 assert!(c.source.to_string().len() > 10);
-                assert!(!c.is_estimate() || low < high, "an estimate without a range: {c:?}");
+                let estimate = matches!(c.source, Source::Estimate(_));
+                assert!(!estimate || low < high, "an estimate without a range: {c:?}");
             }
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! A figure counts only if the work was done right. Outputs whose contents are known beforehand are compared with that in
 //! the guest (a decompressed file, a query's result, the words that a spelling checker should find); of all others the
-//! script prints the SHA-256, and [`disagreements`] compares those of a native and a virtualised run.
+//! script prints the SHA-256, and `record` refuses the figure under Spica where it is not that of the native run.
 //!
 //! A package that cannot be had costs only its workloads: they are missing, with the reason. For kernel operations, a
 //! program of our own with lmbench's definitions steps in, and is labelled as such.
@@ -31,7 +31,7 @@ use crate::process;
 use crate::progress::Step;
 use crate::project::{Project, read};
 
-pub use reading::{Reading, disagreements, parse};
+pub use reading::{Reading, parse};
 pub use table::{Program, WORKLOADS, Workload};
 
 /// What lmbench is told in its environment, and other fixed parameters: names and values, as the script sees them.

@@ -117,6 +117,11 @@ impl Fixture {
         found.into_iter().map(|(number, exit, pc)| (exit, pc, number)).collect()
     }
 
+    /// Whether there is code from the page of `pa`.
+    pub fn has_code(&self, pa: u32) -> bool {
+        self.translator.mapped_pages(GuestVa(0)..=GuestVa(u32::MAX)).any(|(_, page)| page == GuestPa(pa).page())
+    }
+
     pub fn link(&mut self, exit: ExitId, to: BlockId) -> bool {
         self.translator.link(exit, to, &mut self.code)
     }

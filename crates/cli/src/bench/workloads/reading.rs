@@ -4,8 +4,6 @@
 //! `begin`; `ns`, nanoseconds of one operation; `lmbench`, what lmbench printed, as it is; `sha256`, that of the output;
 //! `missing`, with the reason. The last line is `@bench done`.
 
-use std::collections::BTreeMap;
-
 /// What each line begins with.
 const PREFIX: &str = "@bench ";
 
@@ -98,22 +96,6 @@ fn thousandfold(number: &str) -> String {
     format!("{whole}{}.{}", &fraction[..3], &fraction[3..])
 }
 
-/// Those workloads of a run whose output is not that of the `reference`, as [`Reading::Missing`]: they have been
-/// measured doing the wrong thing. Where only one of the runs has a digest, nothing is said.
-#[must_use]
-pub fn disagreements(reference: &[Reading], run: &[Reading]) -> Vec<Reading> {
-    let digest = |reading: &Reading| match reading {
-        Reading::Digest { name, sha256 } => Some((name.clone(), sha256.clone())),
-        _ => None,
-    };
-    let known: BTreeMap<_, _> = reference.iter().filter_map(digest).collect();
-    let differs = |(name, sha256): &(String, String)| known.get(name).is_some_and(|k| k != sha256);
-    let wrong = run.iter().filter_map(digest).filter(differs);
-    wrong
-        .map(|(name, _)| Reading::Missing { name, reason: "wrong output: not that of the native run".into() })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,14 +145,5 @@ mod tests {
         assert_eq!(parse("@bench"), None);
         assert_eq!(parse("@bench null"), None);
         assert_eq!(parse("@bench null colour blue"), None);
-    }
-
-    #[test]
-    fn outputs_are_compared() {
-        let digest = |name: &str, sha256: &str| Reading::Digest { name: name.into(), sha256: sha256.into() };
-        let native = [digest("lame", "aa"), digest("gzip", "bb"), Reading::Done];
-        assert_eq!(disagreements(&native, &[digest("gzip", "bb"), digest("xz", "cc")]), []);
-        let wrong = disagreements(&native, &[digest("gzip", "bb"), digest("lame", "ab")]);
-        assert!(matches!(&wrong[..], [Reading::Missing { name, .. }] if name == "lame"), "{wrong:?}");
     }
 }
