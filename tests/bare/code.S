@@ -1,20 +1,12 @@
 @ Code that changes: rewritten, copied, remapped, reached by two addresses; with the maintenance that is due, and no more.
 
     .include "runtime.inc"
+    .include "tables.inc"
 
-    .equ WINDOW, 0x50000000
-    .equ LEVEL2, TABLES + 0x4000
-    .equ PAGES, 0x40200000          @ RAM for code, one to one as well
-    .equ FLAT, 0x00c0e
-    .equ SCTLR, 0x00c51879
+    .equ PAGES, SCRATCH             @ RAM for code
     .equ MOV_R0, 0xe3a00000         @ MOV r0, #n
     .equ ADD_R0, 0xe2800000         @ ADD r0, r0, #n
     .equ BX_LR, 0xe12fff1e
-
-    .macro get reg, name
-    ldr \reg, =\name
-    ldr \reg, [\reg]
-    .endm
 
     .global main
 main:
@@ -41,62 +33,31 @@ main:
 @ Pages for the window: page n of the window is page n of PAGES; all of it flat as well.
 map:
     push {lr}
-    ldr r0, =TABLES
-    mov r1, #0
-    add r2, r0, #0x4000
-1:  str r1, [r0], #4
-    cmp r0, r2
-    blo 1b
-    ldr r0, =TABLES + 0x1000
-    ldr r1, =0x40000000 + FLAT
-    mov r2, #4
-2:  str r1, [r0], #4
-    add r1, r1, #0x100000
-    subs r2, r2, #1
-    bne 2b
-    ldr r0, =TABLES
-    ldr r1, =UART + 0xc16
-    str r1, [r0, #(UART >> 20) * 4]
+    bl flat_tables
     ldr r0, =TABLES + 0x1400
     ldr r1, =LEVEL2 + 1
     str r1, [r0]
     ldr r0, =LEVEL2
     ldr r1, =PAGES + 0x43e
     add r2, r0, #0x400
-3:  str r1, [r0], #4
+1:  str r1, [r0], #4
     add r1, r1, #0x1000
     cmp r0, r2
-    blo 3b
-    mov r0, #1
-    mcr p15, 0, r0, c3, c0, 0
-    ldr r0, =TABLES
-    mcr p15, 0, r0, c2, c0, 0
-    mov r0, #0
-    mcr p15, 0, r0, c2, c0, 2
-    bl flush
-    ldr r0, =SCTLR
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    blo 1b
+    bl mmu_on
     pop {pc}
 
-flush:
-    dsb
-    mov r0, #0
-    mcr p15, 0, r0, c8, c7, 0
-    mcr p15, 0, r0, c7, c5, 0
-    mcr p15, 0, r0, c7, c5, 6
-    dsb
-    isb
-    bx lr
-
 @ What is due after a word at R0 was written (B2.2.9).
-publish:
+    .macro publish_r0
     mcr p15, 0, r0, c7, c11, 1
     dsb
     mcr p15, 0, r0, c7, c5, 1
     mcr p15, 0, r0, c7, c5, 7
     dsb
     isb
+    .endm
+publish:
+    publish_r0
     bx lr
 
 @ R6 collects what code returns.
@@ -163,10 +124,7 @@ rewriting:
     bne 4b
     ldr r1, =BX_LR
     str r1, [r3]
-    dsb
-    mcr p15, 0, r0, c7, c5, 0       @ all
-    dsb
-    isb
+    publish_all
     blx r4
     collect
     add r5, r5, #1
@@ -186,12 +144,7 @@ own_page:
     orr r1, r1, r2
     str r1, [r4]
     mov r0, r4
-    mcr p15, 0, r0, c7, c11, 1
-    dsb
-    mcr p15, 0, r0, c7, c5, 1
-    mcr p15, 0, r0, c7, c5, 7
-    dsb
-    isb
+    publish_r0                      @ no branch before the code that changes
 2:  nop
     collect
     add r5, r5, #1
@@ -341,10 +294,7 @@ remapping:
     add r5, r5, #1
     cmp r5, #32
     blo 1b
-    dsb
-    mcr p15, 0, r0, c7, c5, 0
-    dsb
-    isb
+    publish_all
     mov r6, #0
     mov r5, #0
 2:  and r1, r5, #15
@@ -379,15 +329,11 @@ remapping:
     str r1, [r0]
     dsb
     ldr r4, =WINDOW + 0x11000
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     mov r0, #0x11
     mov r1, #0x1e
     bl map_page
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     blx r4
     collect
     add r5, r5, #1
@@ -397,9 +343,7 @@ remapping:
     mov r0, #0x11
     mov r1, #0x11
     bl map_page
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     pop {pc}
 
 at_window:
@@ -408,17 +352,7 @@ at_window:
 @ Two address spaces with other code at one address, in pages that are not global.
 spaces:
     push {lr}
-    ldr r4, =0x40384000
-    ldr r0, =TABLES
-    mov r1, #0
-1:  ldr r2, [r0, r1]
-    str r2, [r4, r1]
-    add r1, r1, #4
-    cmp r1, #0x4000
-    blo 1b
-    ldr r1, =LEVEL2 + 0x400 + 1
-    ldr r2, =0x1400
-    str r1, [r4, r2]
+    bl other_table
     ldr r0, =LEVEL2 + 24
     ldr r1, =PAGES + 0x12000 + 0xc3e
     str r1, [r0]
@@ -428,18 +362,7 @@ spaces:
     bl flush
     mov r5, #0
     mov r6, #0
-2:  mov r0, #0
-    mcr p15, 0, r0, c13, c0, 1
-    isb
-    tst r5, #1
-    ldreq r0, =TABLES
-    movne r0, r4
-    mcr p15, 0, r0, c2, c0, 0
-    isb
-    and r0, r5, #1
-    add r0, r0, #1
-    mcr p15, 0, r0, c13, c0, 1
-    isb
+1:  bl enter_space
     ldr r3, =WINDOW + 0x6000
     blx r3
     collect
@@ -449,14 +372,8 @@ spaces:
     collect
     add r5, r5, #1
     cmp r5, #40
-    blo 2b
-    ldr r0, =TABLES
-    mcr p15, 0, r0, c2, c0, 0
-    isb
-    mov r0, #0
-    mcr p15, 0, r0, c13, c0, 1
-    isb
-    bl flush
+    blo 1b
+    bl leave_spaces
     show spaces, r6
     pop {pc}
 
@@ -478,10 +395,7 @@ boundary:
     add r5, r5, #1
     cmp r5, #16
     blo 1b
-    dsb
-    mcr p15, 0, r0, c7, c5, 0
-    dsb
-    isb
+    publish_all
     mov r6, #0
     mov r5, #0
 2:  and r1, r5, #7
@@ -489,9 +403,7 @@ boundary:
     mov r0, #8
     bl map_page
     ldr r4, =WINDOW + 0x8000
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     sub r4, r4, #8
     blx r4
     collect
@@ -507,9 +419,7 @@ boundary:
     str r1, [r0]
     dsb
     ldr r4, =WINDOW + 0x8000
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     sub r4, r4, #8
     pattern
     ldr r4, =WINDOW + 0x7ff8
@@ -520,9 +430,7 @@ boundary:
     mov r1, #9
     bl map_page
     ldr r4, =WINDOW + 0x8000
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     sub r4, r4, #8
     blx r4
     show r0, r0
@@ -537,9 +445,7 @@ unmapped:
     mov r1, #17
     bl map_page
     ldr r4, =WINDOW + 0x5000
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     bl at_window
     collect
     ldr r0, =LEVEL2 + 20
@@ -548,9 +454,7 @@ unmapped:
     ldrne r1, =PAGES + 0x43f        @ there, but not to be executed
     str r1, [r0]
     dsb
-    mcr p15, 0, r4, c8, c7, 1
-    dsb
-    isb
+    forget r4
     resume_at 2f
     bl at_window
     mov r0, #99
@@ -657,8 +561,7 @@ toggling:
     blx r4
     show on, r0
     ldr r0, =SCTLR & ~0x1005
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     ldr r1, =MOV_R0 + 77
     ldr r2, =BX_LR
     stm r4, {r1, r2}
@@ -670,14 +573,12 @@ toggling:
     blx r4
     collect
     ldr r0, =SCTLR
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     mov r0, #0
     blx r4
     collect
     ldr r0, =SCTLR & ~0x1005
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     subs r5, r5, #1
     bne 1b
     show toggled, r6

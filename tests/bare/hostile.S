@@ -17,20 +17,10 @@
     ldr r1, =continue
     str r0, [r1]
     .endm
-    .macro get reg, name
-    ldr \reg, =\name
-    ldr \reg, [\reg]
-    .endm
-    .macro put name, reg, scratch
-    ldr \scratch, =\name
-    str \reg, [\scratch]
-    .endm
 
     .global main
 main:
-    ldr r0, =attacked_vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at attacked_vectors
     get r0, parameters
     say "attack"
     show number, r0
@@ -124,18 +114,6 @@ fill_memory:
     blo 1b
     bx lr
 
-@ R0 = a new number of the row that `seed` began.
-random:
-    push {r1, r2}
-    ldr r1, =seed
-    ldr r0, [r1]
-    eor r0, r0, r0, lsl #13
-    eor r0, r0, r0, lsr #17
-    eor r0, r0, r0, lsl #5
-    str r0, [r1]
-    pop {r1, r2}
-    bx lr
-
 @ One to one sections for everything, all domains clients, MMU on.
 identity:
     ldr r0, =TABLES
@@ -158,8 +136,7 @@ mmu_on:
     dsb
     isb
     ldr r0, =0x00c50079
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     bx lr
 
     @ Counts an attempt; the loop goes on as long as there are fewer than `count`.
@@ -364,9 +341,7 @@ calls:
     add r5, r5, #1
     cmp r5, #512
     blo 1b
-    mcr p15, 0, r0, c7, c5, 0
-    dsb
-    isb
+    publish_all
     next_is 3f
 2:  get r0, attempts
     ldr r4, =SCRATCH
@@ -488,8 +463,7 @@ table_places:
     dsb
     isb
     ldr r1, =0x00c50079
-    mcr p15, 0, r1, c1, c0, 0
-    isb
+    set_sctlr r1
     bl random
     lsr r1, r0, #2                  @ below 0x40000000
     ldr r2, [r1]
@@ -524,11 +498,9 @@ storm:
     and r1, r0, #63
     ldr r2, =0x40800000
     add r2, r2, r1, lsl #14
-    mcr p15, 0, r2, c2, c0, 0
-    isb
+    set_ttbr0 r2
     and r1, r0, #0xff
-    mcr p15, 0, r1, c13, c0, 1
-    isb
+    set_contextidr r1
     ldr r3, =SCRATCH
     add r3, r3, r0, lsl #8
     ldr r1, [r3]
@@ -549,8 +521,7 @@ storm:
     tst r0, #64
     ldreq r1, =0x00c50079
     ldrne r1, =0x20c50079           @ with the access flag
-    mcr p15, 0, r1, c1, c0, 0
-    isb
+    set_sctlr r1
     again 2b, 6000
     b survived
 
@@ -650,9 +621,7 @@ devices:
 @ 12: every register of CP15, read and written; every sixteenth encoding for CP14 and for all other coprocessors. A page of
 @ code at a time, one after the other: what is undefined is skipped.
 coprocessors:
-    ldr r0, =skipping_vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at skipping_vectors
     next_is survived
 1:  ldr r4, =SCRATCH
     add r11, r4, #0xf00
@@ -759,9 +728,7 @@ much_code:
     ldr r7, =0xe12fff1e
     str r7, [r4]
     str r7, [r4, #4]
-    mcr p15, 0, r0, c7, c5, 0
-    dsb
-    isb
+    publish_all
     mov r5, #3
 2:  ldr r4, =0x40400000
     mov r0, #0
@@ -801,17 +768,13 @@ rewriting:
 
 @ 16: exception vectors that are nowhere.
 no_vectors:
-    ldr r0, =ABSENT
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at ABSENT
     udf #0
     b survived
 
 @ 17: vectors that raise the exception that they serve, for ever.
 looping_vectors:
-    ldr r0, =bad_vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at bad_vectors
     udf #0
     b survived
 
@@ -866,17 +829,14 @@ big:
     ldr r0, [sp, #-4]
     b survived
 thumb_exceptions:
-    mrc p15, 0, r0, c1, c0, 0
-    orr r0, r0, #1 << 30
-    mcr p15, 0, r0, c1, c0, 0
-    isb
-    svc #0
-    b survived
+    mov r1, #1 << 30
+    b exceptions
 big_exceptions:
+    mov r1, #1 << 25
+exceptions:
     mrc p15, 0, r0, c1, c0, 0
-    orr r0, r0, #1 << 25
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    orr r0, r0, r1
+    set_sctlr r0
     svc #0
     b survived
 
@@ -1045,8 +1005,6 @@ faults:
     .word 0
 index:
     .word 0
-seed:
-    .word 0x2545f491
 values:
     .word 0, -1, 1, 0x10, 0x13, 0x1d3, 0x1f, 0x80000000
     .word 0x40010020, 0xf1801000, 0xf1801100, 0xf6000000, 0xfffffffc, 4, 0x40200000, 0x3f

@@ -1,41 +1,19 @@
 @ Translation: every kind of descriptor, every permission and domain, from both privilege levels; exact fault status.
 
     .include "runtime.inc"
-
-    .equ WINDOW, 0x50000000         @ sixteen megabytes that the tests map
-    .equ LEVEL2, TABLES + 0x4000    @ second-level tables of 1 KiB
-    .equ SECTION, 0x40200000        @ what they map there: all words are BX LR
-    .equ FLAT, 0x00c0e              @ section, write-back, for all, domain 0
-    .equ SCTLR, 0x00c51879          @ MMU and caches on
-
-    .macro get reg, name
-    ldr \reg, =\name
-    ldr \reg, [\reg]
-    .endm
+    .include "tables.inc"
+    .include "probe.inc"
 
     .global main
 main:
     push {r4-r12, lr}
-    ldr r0, =probe_vectors
-    mcr p15, 0, r0, c12, c0, 0
-    ldr r0, =SECTION
-    ldr r1, =0xe12fff1e
-    add r2, r0, #0x100000
-1:  str r1, [r0], #4
-    cmp r0, r2
-    blo 1b
+    vectors_at probe_vectors
+    bl fill_section
     bl flat_tables
-    mov r0, #1
-    mcr p15, 0, r0, c3, c0, 0
-    ldr r0, =TABLES | 0x4a
-    bic r0, r0, #0x4a
-    mcr p15, 0, r0, c2, c0, 0
-    mov r0, #0
-    mcr p15, 0, r0, c2, c0, 2
-    bl flush
-    ldr r0, =SCTLR
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    ldr r0, =TABLES + (ABSENT >> 20) * 4
+    ldr r1, =ABSENT + 0xc16
+    str r1, [r0]
+    bl mmu_on
 
     bl permissions
     bl fuzz
@@ -48,30 +26,6 @@ main:
     bl vectors_by_mmu
     pop {r4-r12, pc}
 
-@ Memory, and the console.
-flat_tables:
-    ldr r0, =TABLES
-    mov r1, #0
-    add r2, r0, #0x4000
-1:  str r1, [r0], #4
-    cmp r0, r2
-    blo 1b
-    ldr r0, =TABLES + 0x1000
-    ldr r1, =0x40000000 + FLAT
-    str r1, [r0], #4
-    add r1, r1, #0x100000
-    str r1, [r0], #4
-    add r1, r1, #0x100000
-    str r1, [r0], #4
-    add r1, r1, #0x100000
-    str r1, [r0]
-    ldr r0, =TABLES
-    ldr r1, =UART + 0xc16           @ device, never executed
-    str r1, [r0, #(UART >> 20) * 4]
-    ldr r1, =0x0b000000 + 0xc16
-    str r1, [r0, #(0x0b000000 >> 20) * 4]
-    bx lr
-
 @ Nothing in the window.
 clear_window:
     push {lr}
@@ -83,177 +37,6 @@ clear_window:
     blo 1b
     bl flush
     pop {pc}
-
-@ All of the TLB and the instruction cache; tables are visible to walks.
-flush:
-    dsb
-    mov r0, #0
-    mcr p15, 0, r0, c8, c7, 0
-    mcr p15, 0, r0, c7, c5, 0
-    mcr p15, 0, r0, c7, c5, 6
-    dsb
-    isb
-    bx lr
-
-@ One access to R0 of kind R1. R0 = 0, or the fault status: bit 31 for a data abort, bit 30 for a prefetch abort. The
-@ fault's address, return address and SPSR go into `sum`.
-    .equ KINDS, 12
-probe:
-    push {r4-r12, lr}
-    mov r4, r0
-    mov r5, r1
-    ldr r6, =probe_sp
-    str sp, [r6]
-    ldr r10, =0xe12fff1e            @ what is stored everywhere
-    add pc, pc, r5, lsl #4
-    nop
-    ldr r9, [r4]
-    b probe_good
-    nop
-    nop
-    str r10, [r4]
-    b probe_good
-    nop
-    nop
-    ldrt r9, [r4]
-    b probe_good
-    nop
-    nop
-    strt r10, [r4]
-    b probe_good
-    nop
-    nop
-    blx r4
-    b probe_good
-    nop
-    nop
-    adr r7, user_load
-    b probe_user
-    nop
-    nop
-    adr r7, user_store
-    b probe_user
-    nop
-    nop
-    mov r7, r4
-    b probe_user
-    nop
-    nop
-    mcr p15, 0, r4, c7, c8, 0
-    b probe_par
-    nop
-    nop
-    mcr p15, 0, r4, c7, c8, 1
-    b probe_par
-    nop
-    nop
-    mcr p15, 0, r4, c7, c8, 2
-    b probe_par
-    nop
-    nop
-    mcr p15, 0, r4, c7, c8, 3
-    b probe_par
-
-probe_par:
-    isb
-    mrc p15, 0, r0, c7, c4, 0
-    tst r0, #1
-    ldreq r1, =0xfffff000           @ attributes are the core's business
-    movne r1, #0x7f
-    and r0, r0, r1
-    orr r0, r0, r0, lsr #12
-    pop {r4-r12, pc}
-
-probe_user:
-    cps #MODE_SYS
-    adr lr, user_end
-    ldr sp, =STACK_SYS
-    cps #MODE_SVC
-    mov r0, #MODE_USR
-    msr spsr_cxsf, r0
-    mov lr, r7
-    movs pc, lr
-user_load:
-    ldr r9, [r4]
-    svc #0
-user_store:
-    str r10, [r4]
-user_end:
-    svc #0
-
-probe_good:
-    mov r0, #0
-    pop {r4-r12, pc}
-
-probe_svc:
-    cpsid aif, #MODE_SVC
-    get sp, probe_sp
-    b probe_good
-
-probe_dabt:
-    mrc p15, 0, r0, c5, c0, 0
-    mrc p15, 0, r1, c6, c0, 0
-    orr r0, r0, #0x80000000
-    b probe_fault
-probe_pabt:
-    mrc p15, 0, r0, c5, c0, 1
-    bic r0, r0, #0xf0               @ reserved (B4.1.96); QEMU has the domain there
-    mrc p15, 0, r1, c6, c0, 2
-    orr r0, r0, #0x40000000
-probe_fault:
-    mrs r2, spsr
-    ldr r3, =sum
-    ldr r4, [r3]
-    add r4, r1, r4, ror #27
-    add r4, lr, r4, ror #27
-    add r4, r2, r4, ror #27
-    str r4, [r3]
-    cpsid aif, #MODE_SVC
-    get sp, probe_sp
-    pop {r4-r12, pc}
-
-    .balign 32
-probe_vectors:
-    b .
-    b on_und
-    b probe_svc
-    b probe_pabt
-    b probe_dabt
-    b .
-    b .
-    b .
-
-@ All kinds of access to R0, two results to a word; then the sum.
-probe_all:
-    push {r4-r8, lr}
-    mov r4, r0
-    mov r5, #0
-1:  mov r0, r4
-    mov r1, r5
-    bl probe
-    bl fold
-    mov r6, r0
-    add r1, r5, #1
-    mov r0, r4
-    bl probe
-    bl fold
-    orr r6, r0, r6, lsl #16
-    show ., r6
-    add r5, r5, #2
-    cmp r5, #KINDS
-    blo 1b
-    get r0, sum
-    show sum, r0
-    pop {r4-r8, pc}
-
-fold:
-    lsr r1, r0, #16
-    orr r0, r0, r1
-    bic r0, r0, #0xff000000
-    bic r0, r0, #0x00ff0000
-    bx lr
-
-    .ltorg
 
 @ Sections, large and small pages with every AP, XN, state of the domain, with and without the access flag. AP = 100 is
 @ reserved. An access flag fault goes before a domain or permission fault (TranslationTableWalkSD, B3.19.6, does what
@@ -284,8 +67,7 @@ permissions:
     ldr r0, =SCTLR
     tst r4, #0x40
     orrne r0, r0, #1 << 29
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     @ The flat sections have AP = 011: with the access flag, that is access for all, too.
     bl flush
     say "\n"
@@ -389,17 +171,6 @@ fuzz:
     mcr p15, 0, r0, c3, c0, 0
     pop {pc}
 
-random:
-    push {r1}
-    ldr r1, =seed
-    ldr r0, [r1]
-    eor r0, r0, r0, lsl #13
-    eor r0, r0, r0, lsr #17
-    eor r0, r0, r0, lsl #5
-    str r0, [r1]
-    pop {r1}
-    bx lr
-
 @ A first-level descriptor: a section, a supersection, a table, nothing.
 random_section:
     push {lr}
@@ -490,16 +261,20 @@ table_places:
     bl flush
     say "\n second"
     ldr r0, =0x55555555
-    mcr p15, 0, r0, c3, c0, 0
-    isb
+    set_dacr r0
     ldr r0, =WINDOW
     bl probe_all
     mov r0, #1
-    mcr p15, 0, r0, c3, c0, 0
-    isb
+    set_dacr r0
     pop {pc}
 
 @ TTBR0 and TTBR1 by TTBCR.N, and the bits that turn either off.
+    .macro probe_at address, kind
+    ldr r0, =\address
+    mov r1, #\kind
+    bl probe
+    show ., r0
+    .endm
 both_tables:
     push {lr}
     say "\nboth tables"
@@ -519,45 +294,24 @@ both_tables:
     mov r5, #2
 2:  mcr p15, 0, r5, c2, c0, 2
     isb
-    mcr p15, 0, r4, c2, c0, 0
-    isb
+    set_ttbr0 r4
     bl flush
     say "\n"
     show ttbcr, r5
-    ldr r0, =0x01003000
-    mov r1, #0
-    bl probe
-    show ., r0
-    ldr r0, =0x03003000
-    mov r1, #0
-    bl probe
-    show ., r0
-    ldr r0, =0x07f03000
-    mov r1, #1
-    bl probe
-    show ., r0
-    ldr r0, =0x0ff03000
-    mov r1, #2
-    bl probe
-    show ., r0
-    ldr r0, =0x1ff03000
-    mov r1, #4
-    bl probe
-    show ., r0
-    ldr r0, =0x3ff03000
-    mov r1, #5
-    bl probe
-    show ., r0
+    probe_at 0x01003000, 0
+    probe_at 0x03003000, 0
+    probe_at 0x07f03000, 1
+    probe_at 0x0ff03000, 2
+    probe_at 0x1ff03000, 4
+    probe_at 0x3ff03000, 5
     add r5, r5, #1
     cmp r5, #5                      @ the console is in TTBR0's part up to here
     blo 2b
     @ PD0 and PD1 are part of the security extensions, which the real machine here lacks.
     mov r5, #0
     ldr r0, =TABLES
-    mcr p15, 0, r0, c2, c0, 0
-    isb
-    mcr p15, 0, r5, c2, c0, 2
-    isb
+    set_ttbr0 r0
+    set_ttbcr r5
     bl flush
     pop {pc}
 
@@ -583,13 +337,11 @@ alignment:
     orreq r4, r4, #2
     bleq misaligned
     ldr r0, =SCTLR
-    mcr p15, 0, r0, c1, c0, 0
-    isb
+    set_sctlr r0
     pop {pc}
 misaligned:
     push {lr}
-    mcr p15, 0, r4, c1, c0, 0
-    isb
+    set_sctlr r4
     say "\n"
     show sctlr, r4
     .irp offset, 0x101, 0x102, 0x103, 0xffd, 0xffe, 0x1001, 0xfff
@@ -625,9 +377,7 @@ probe_all_data:
 transfers:
     push {lr}
     say "\ntransfers"
-    ldr r0, =vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at vectors
     ldr r12, =WINDOW + 0xff4
     .macro faulting instruction
     ldr r10, =WINDOW + 0xff4
@@ -674,9 +424,7 @@ transfers:
     @ The same from user code, natively.
     user user_transfers
     user user_thumb_transfers + 1
-    ldr r0, =probe_vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at probe_vectors
     pop {pc}
 set_abt_stack:
     cps #MODE_ABT
@@ -746,8 +494,7 @@ domains:
 2:  bl random
     bic r0, r0, #3
     orr r0, r0, #1
-    mcr p15, 0, r0, c3, c0, 0
-    isb
+    set_dacr r0
     mov r4, #15
 3:  ldr r0, =WINDOW + 0x2000
     add r0, r0, r4, lsl #20
@@ -772,8 +519,7 @@ domains:
     mrc p15, 0, r0, c3, c0, 0
     show dacr, r0
     mov r0, #1
-    mcr p15, 0, r0, c3, c0, 0
-    isb
+    set_dacr r0
     get r0, sum
     show sum, r0
     pop {pc}
@@ -833,48 +579,22 @@ remaps:
     ldr r0, =LEVEL2
     ldr r1, =SECTION + 0xc3e
     str r1, [r0, #20]
-    ldr r4, =0x40384000             @ another first-level table
-    ldr r0, =TABLES
-    mov r1, #0
-3:  ldr r2, [r0, r1]
-    str r2, [r4, r1]
-    add r1, r1, #4
-    cmp r1, #0x4000
-    blo 3b
-    ldr r1, =LEVEL2 + 0x400 + 1
-    ldr r2, =0x1400
-    str r1, [r4, r2]
+    bl other_table
     ldr r0, =LEVEL2 + 0x400
     ldr r1, =SECTION + 0xb000 + 0xc3e
     str r1, [r0, #20]
     bl flush
     mov r5, #0
     mov r6, #0
-4:  mov r0, #0
-    mcr p15, 0, r0, c13, c0, 1
-    isb
-    tst r5, #1
-    ldreq r0, =TABLES
-    movne r0, r4
-    mcr p15, 0, r0, c2, c0, 0
-    isb
-    and r0, r5, #1
-    add r0, r0, #1
-    mcr p15, 0, r0, c13, c0, 1
-    isb
+3:  bl enter_space
     ldr r3, =WINDOW + 0x5000
     ldr r0, [r3]
     add r6, r0, r6, ror #27
     add r5, r5, #1
     cmp r5, #32
-    blo 4b
+    blo 3b
     show ., r6
-    ldr r0, =TABLES
-    mcr p15, 0, r0, c2, c0, 0
-    isb
-    mov r0, #0
-    mcr p15, 0, r0, c13, c0, 1
-    bl flush
+    bl leave_spaces
     pop {pc}
 
 @ Vectors at VBAR and high, mapped, moved by the MMU, and gone.
@@ -901,8 +621,7 @@ vectors_by_mmu:
     str r1, [r0]
     bl flush
     ldr r4, =SCTLR + (1 << 13)
-    mcr p15, 0, r4, c1, c0, 0
-    isb
+    set_sctlr r4
     svc #0
     show high, r0
     ldr r0, =LEVEL2 + 0x3c0
@@ -912,16 +631,11 @@ vectors_by_mmu:
     svc #0
     show high, r0
     ldr r4, =SCTLR
-    mcr p15, 0, r4, c1, c0, 0
-    isb
-    ldr r0, =0xffff0000
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    set_sctlr r4
+    vectors_at 0xffff0000
     svc #0
     show vbar, r0
-    ldr r0, =SECTION + 0x13000
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at SECTION + 0x13000
     svc #0
     show vbar, r0
     ldr r0, =SECTION + 0x10000
@@ -934,25 +648,12 @@ vectors_by_mmu:
     str r1, [r0]
     bl flush
     ldr r4, =SCTLR + (1 << 13)
-    mcr p15, 0, r4, c1, c0, 0
-    isb
+    set_sctlr r4
     svc #0
     ldr r4, =SCTLR
-    mcr p15, 0, r4, c1, c0, 0
-    isb
+    set_sctlr r4
     show high, r0
-    ldr r0, =vectors
-    mcr p15, 0, r0, c12, c0, 0
-    isb
+    vectors_at vectors
     pop {pc}
 
     .ltorg
-
-    .section .data
-seed:
-    .word 0x2545f491
-sum:
-    .word 0
-probe_sp:
-    .word 0
-    .section .text
