@@ -280,7 +280,8 @@ wild_distance:
     next_is 3b
     b 2b
 
-@ 3: branches into the code cache and the rest of the hole, and loads and stores there.
+@ 3: branches into the code cache and the rest of the hole, and loads and stores there. With nothing mapped or nothing
+@ behind, all of them fault, whatever is checked on the way; that they fault for the right reason is for hole.S to see.
 hole:
     get r0, parameters + 4
     cmp r0, #0

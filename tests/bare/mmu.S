@@ -58,7 +58,8 @@ permissions:
     and r0, r4, #9
     cmp r0, #8
     beq 9f
-2:  bl describe
+2:  ldr r10, =WINDOW
+    bl describe
     @ Domain 3, and the access flag
     ubfx r0, r4, #4, #2
     lsl r0, r0, #6
@@ -83,39 +84,6 @@ permissions:
     mcr p15, 0, r0, c3, c0, 0
     bl flush
     pop {pc}
-
-@ Puts the descriptors for WINDOW as R4 says, in domain 3.
-describe:
-    ubfx r0, r4, #0, #2             @ AP[1:0]
-    ubfx r1, r4, #2, #1             @ AP[2]
-    ubfx r2, r4, #3, #1             @ XN
-    ldr r3, =TABLES + 0x1400
-    tst r4, #0x180
-    bne 2f
-    @ Section: AP[1:0] at 10, AP[2] at 15, XN at 4, domain at 5
-    ldr r5, =SECTION + 0xe + (3 << 5)
-    orr r5, r5, r0, lsl #10
-    orr r5, r5, r1, lsl #15
-    orr r5, r5, r2, lsl #4
-    str r5, [r3]
-    bx lr
-2:  ldr r5, =LEVEL2 + 1 + (3 << 5)
-    str r5, [r3]
-    ldr r3, =LEVEL2
-    ldr r5, =SECTION + 0xc
-    orr r5, r5, r0, lsl #4
-    orr r5, r5, r1, lsl #9
-    tst r4, #0x80
-    @ Large page: XN at 15. Small: at 0.
-    orrne r5, r5, #1
-    orrne r5, r5, r2, lsl #15
-    orreq r5, r5, #2
-    orreq r5, r5, r2
-    add r2, r3, #64
-3:  str r5, [r3], #4
-    cmp r3, r2
-    blo 3b
-    bx lr
 
 @ Tables of random words, random accesses. What cores differ in is left out: types 11, PXN, large physical addresses, AP =
 @ 100.

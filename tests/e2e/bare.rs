@@ -107,6 +107,11 @@ macro_rules! boards {
             }
 
             #[test]
+            fn mmu_where_spica_lives() {
+                exact(MACHINE, "hole");
+            }
+
+            #[test]
             fn changing_code() {
                 exact(MACHINE, "code");
             }
