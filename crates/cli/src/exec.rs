@@ -72,7 +72,7 @@ pub fn exec(
     listener: &mut Listener<'_>,
 ) -> Result<Outcome> {
     let deadline = Instant::now() + timeout;
-    let mut session = Session::start(run.board, &run.boot(), log, verbose)?;
+    let mut session = run.start(log, verbose)?;
     let mut frame = Frame::new(&script.token);
     let mut spica: Vec<String> = Vec::new();
     // Set when the run is about to end: when to stop waiting, and what the end is then.
@@ -120,7 +120,7 @@ pub fn exec(
                 return Err(Error::failed("the guest restarted before the command had ended")
                     .with_details(session.console(TAIL_LINES)));
             }
-            Event::Ending(_) | Event::Input(_) => {}
+            Event::Ending(_) | Event::Input(_) | Event::Answer(_) => {}
             Event::Exited(status) => {
                 return match (last, frame.status) {
                     (Some((_, End::Panic)), _) => Err(panic_error(&session)),

@@ -14,7 +14,7 @@ use crate::console::Ending;
 use crate::error::{Context, Error, Result};
 use crate::initramfs::Overlay;
 use crate::prepare::Run;
-use crate::qemu::{Event, Session};
+use crate::qemu::Event;
 use crate::spica::{HALTED, failure, is_power_off};
 
 const CTRL_A: u8 = 0x01;
@@ -39,11 +39,11 @@ pub fn describe_terminal(overlay: &mut Overlay) {
 /// # Errors
 /// If Spica stops the guest, or QEMU ends by itself with a failure, or `timeout` passes.
 pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbose: bool) -> Result<()> {
-    let mut session = Session::start(run.board, &run.boot(), log, verbose)?;
+    let mut session = run.start(log, verbose)?;
     let deadline = timeout.map(|t| Instant::now() + t);
     let stdin = std::io::stdin();
-    let raw = if stdin.is_terminal() { Some(RawMode::enter()?) } else { None };
-    let end_of_line = if raw.is_some() { "\r\n" } else { "\n" };
+    let raw = RawMode::of_terminal()?;
+    let end_of_line = RawMode::end_of_line(raw.as_ref());
     let say = |line: &str| eprint!("{line}{end_of_line}");
 
     let mut keys = Keys::default();
@@ -76,7 +76,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 }
             }
             Event::Ending(Ending::Off) if run.native => return Ok(()),
-            Event::Ending(_) => {}
+            Event::Ending(_) | Event::Answer(_) => {}
             Event::Input(bytes) if bytes.is_empty() => input = None,
             Event::Input(bytes) => match keys.translate(&bytes) {
                 Some(bytes) => session.send(&bytes),
@@ -102,13 +102,13 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
 
 /// Finds our commands among the keys.
 #[derive(Debug, Default)]
-struct Keys {
+pub struct Keys {
     command: bool,
 }
 
 impl Keys {
     /// The bytes for the board, or `None` if the user wants to leave.
-    fn translate(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub fn translate(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {
             match (std::mem::take(&mut self.command), byte) {
@@ -124,9 +124,24 @@ impl Keys {
 }
 
 /// The terminal passes every key on, until this is dropped.
-struct RawMode(Termios);
+#[derive(Debug)]
+pub struct RawMode(Termios);
 
 impl RawMode {
+    /// Enters it if standard input is a terminal.
+    ///
+    /// # Errors
+    /// If the terminal cannot be set up.
+    pub fn of_terminal() -> Result<Option<Self>> {
+        if std::io::stdin().is_terminal() { Self::enter().map(Some) } else { Ok(None) }
+    }
+
+    /// What ends a line of ours: in raw mode, a line feed does not return.
+    #[must_use]
+    pub fn end_of_line(raw: Option<&Self>) -> &'static str {
+        if raw.is_some() { "\r\n" } else { "\n" }
+    }
+
     fn enter() -> Result<Self> {
         let stdin = std::io::stdin();
         let before = tcgetattr(&stdin).context(|| "cannot set up the terminal")?;

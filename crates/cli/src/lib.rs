@@ -3,12 +3,13 @@
 //! The way of a run: [`prepare`] turns a [`prepare::Request`] into a [`prepare::Run`], for which it fetches the guest
 //! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
-//! ([`interactive`]) or a command's caller ([`exec`]).
+//! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
 
 pub mod apt;
 pub mod bench;
 pub mod board;
 pub mod console;
+pub mod control;
 pub mod error;
 pub mod exec;
 pub mod files;

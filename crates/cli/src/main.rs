@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::bench::BenchArgs;
+use commands::control::Control;
 use commands::run::RunArgs;
 use spica_cli::error::{Result, USAGE};
 use spica_cli::project::Project;
@@ -23,6 +24,7 @@ Examples:
   spica run --native                     the same guest on the same board without Spica
   spica run --exec 'uname -a; cat /proc/cpuinfo'
   spica run --count 3                    three guests side by side
+  spica list                             in another terminal: what they do
   spica test                             everything that can be tested here
   spica bench --quick                    what it costs to run under Spica, in instructions"
 )]
@@ -38,6 +40,8 @@ struct Cli {
 enum Command {
     /// Boot a guest on an emulated board, with its shell on this terminal
     Run(Box<RunArgs>),
+    #[command(flatten)]
+    Control(Control),
     /// Fetch the guest's packages from Debian, if they are not here yet
     Fetch {
         /// Fetch the newest ones, whatever is here
@@ -65,6 +69,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
                 println!("{} {} sha256:{}", package.name, package.version, package.sha256);
             }
         }
+        Command::Control(command) => commands::control::run(&project, command)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),
         Command::Test { quick, filter } => suite::run(&project, quick, filter.as_deref())?,
     }

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use spica_bundle::{GuestEntry, Restart, ZImage, parse_memory};
 
 use crate::board::Board;
+use crate::control::server::{Server, Who};
 use crate::error::{Context, Error, Result};
 use crate::files::Files;
 use crate::fit;
@@ -16,7 +17,7 @@ use crate::guests::{Draft, Source};
 use crate::image;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
-use crate::qemu::Boot;
+use crate::qemu::{Boot, Session};
 
 /// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
 const ICOUNT_TIME: u64 = 1_767_225_600;
@@ -34,6 +35,8 @@ pub struct Request {
     pub board: &'static Board,
     /// Whether the guest boots on the board itself, without Spica.
     pub native: bool,
+    /// The run's name, for `spica list --run` and the like; `None`: the number of the process.
+    pub label: Option<String>,
     /// Several guests, in place of the one that the fields from `kernel` to `memory` describe.
     pub guests: Option<Source>,
     /// The kernel.
@@ -59,6 +62,7 @@ impl Request {
         Self {
             board,
             native: false,
+            label: None,
             guests: None,
             kernel: None,
             initrd: None,
@@ -78,6 +82,8 @@ pub struct Run {
     pub board: &'static Board,
     /// Whether the guest boots without Spica.
     pub native: bool,
+    /// The run's name.
+    pub label: String,
     /// The guests' names in Spica's lines.
     pub names: Vec<String>,
     kernel: PathBuf,
@@ -99,6 +105,7 @@ impl Run {
         Ok(Self {
             board: request.board,
             native: request.native,
+            label: request.label.clone().unwrap_or_else(|| std::process::id().to_string()),
             names,
             kernel: PathBuf::new(),
             initrd: scratch.join("initrd"),
@@ -124,10 +131,17 @@ impl Run {
         }
     }
 
-    /// The directory of the run's own files.
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.scratch
+    /// Starts the board. With Spica on it, it can be controlled from other terminals (see [`crate::control`]).
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start(&self, log: Option<&Path>, verbose: bool) -> Result<Session> {
+        let mut session = Session::start(self.board, &self.boot(), log, verbose)?;
+        if !self.native {
+            let (run, board, guests) = (self.label.clone(), self.board.name.to_string(), self.names.clone());
+            session.serve(Server::open(&self.scratch, Who { run, board, guests })?);
+        }
+        Ok(session)
     }
 
     /// The board's memory in MiB.

@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +19,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::board::Board;
 use crate::console::{Ending, Lines, Piece, Splitter, Tail};
+use crate::control::answers::{Answer, Filter, PROGRAM, random_id};
+use crate::control::server::{Action, Server};
 use crate::error::{Context, Error, Result};
 
 /// How long bytes at the start of a line are held back that might become a line of Spica's.
@@ -31,6 +33,8 @@ pub enum Event {
     Guest(Vec<u8>),
     /// Spica wrote a line.
     Spica(String),
+    /// Spica wrote a line of the answer to a question of [`Session::ask`].
+    Answer(Answer),
     /// The kernel wrote a line that means its end.
     Ending(Ending),
     /// Standard input had bytes; none means that it ended.
@@ -72,17 +76,19 @@ pub struct Channels<'a> {
 /// A running board. Dropping it ends QEMU.
 #[derive(Debug)]
 pub struct Session {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    child: Option<Child>,
+    stdin: File,
+    stdout: Option<File>,
+    stderr: Option<File>,
     said: Tail,
+    filter: Filter,
     splitter: Splitter,
     lines: Lines,
     console: Tail,
     log: Option<File>,
     events: VecDeque<Event>,
     outgoing: VecDeque<u8>,
+    server: Option<Server>,
 }
 
 impl Session {
@@ -136,27 +142,64 @@ impl Session {
         })?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| Error::failed("QEMU has no pipes"))?;
-        for fd in [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()] {
-            let flags = fcntl_getfl(fd).context(|| "cannot talk to QEMU")?;
-            fcntl_setfl(fd, flags | OFlags::NONBLOCK).context(|| "cannot talk to QEMU")?;
-        }
         let log = match log {
             Some(path) => Some(File::create(path).context(|| format!("cannot write {}", path.display()))?),
             None => None,
         };
+        Self::over(Some(child), stdin.into(), stdout.into(), Some(stderr.into()), log)
+    }
+
+    /// A session over a board's UART, wherever that is: `to` takes what is typed, `from` gives what is printed.
+    ///
+    /// # Errors
+    /// If they cannot be made not to block.
+    pub fn over(
+        child: Option<Child>,
+        to: OwnedFd,
+        from: OwnedFd,
+        stderr: Option<OwnedFd>,
+        log: Option<File>,
+    ) -> Result<Self> {
+        for fd in [Some(&to), Some(&from), stderr.as_ref()].into_iter().flatten() {
+            let flags = fcntl_getfl(fd).context(|| "cannot talk to QEMU")?;
+            fcntl_setfl(fd, flags | OFlags::NONBLOCK).context(|| "cannot talk to QEMU")?;
+        }
         Ok(Self {
             child,
-            stdin,
-            stdout: Some(stdout),
-            stderr: Some(stderr),
+            stdin: to.into(),
+            stdout: Some(from.into()),
+            stderr: stderr.map(Into::into),
             said: Tail::default(),
+            filter: Filter::default(),
             splitter: Splitter::default(),
             lines: Lines::default(),
             console: Tail::default(),
             log,
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
+            server: None,
         })
+    }
+
+    /// From now on, serves those who connect to the control socket.
+    pub fn serve(&mut self, server: Server) {
+        self.server = Some(server);
+    }
+
+    /// Asks Spica something; the answer's lines come as [`Event::Answer`] with the name that this gives.
+    ///
+    /// # Errors
+    /// If this machine has no random numbers.
+    pub fn ask(&mut self, command: &str) -> Result<String> {
+        let id = random_id()?;
+        self.ask_as(&id, command);
+        Ok(id)
+    }
+
+    fn ask_as(&mut self, id: &str, command: &str) {
+        self.filter.expect(id);
+        self.outgoing.push_back(PROGRAM);
+        self.outgoing.extend(format!("@{id} {command}\n").bytes());
     }
 
     /// Types bytes on the board's UART.
@@ -179,11 +222,13 @@ impl Session {
                 return Ok(Event::Quiet);
             }
             if self.stdout.is_none() && self.stderr.is_none() {
-                let status = self.child.wait().context(|| "cannot wait for QEMU")?;
-                return Ok(Event::Exited(status));
+                let status = self.child.as_mut().map(Child::wait).transpose().context(|| "cannot wait for QEMU")?;
+                return Ok(Event::Exited(status.unwrap_or_default()));
             }
-            let patience = self.splitter.holds().then(|| now + PATIENCE);
-            self.wait(input, [deadline, patience].into_iter().flatten().min(), patience)?;
+            let patience = (self.splitter.holds() || self.filter.holds()).then(|| now + PATIENCE);
+            let control = self.server.as_ref().and_then(Server::deadline);
+            self.wait(input, [deadline, patience, control].into_iter().flatten().min(), patience)?;
+            self.control()?;
         }
     }
 
@@ -207,6 +252,8 @@ impl Session {
                     flags.push(ready);
                 }
             }
+            let control = self.server.iter().flat_map(Server::waits_for);
+            fds.extend(control.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events)));
             match poll(&mut fds, timeout.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}
                 result => drop(result.context(|| "cannot wait for QEMU")?),
@@ -228,20 +275,25 @@ impl Session {
             match read_some(self.stdout.as_mut(), &mut buffer)? {
                 Some(0) => {
                     self.stdout = None;
-                    self.take(None);
+                    self.flush();
                 }
                 Some(n) => {
                     if let Some(log) = &mut self.log {
                         log.write_all(&buffer[..n]).context(|| "cannot write the log")?;
                     }
                     self.console.feed(&buffer[..n]);
-                    let pieces = self.splitter.feed(&buffer[..n]);
-                    pieces.into_iter().for_each(|p| self.take(Some(p)));
+                    let (rest, answers) = self.filter.feed(&buffer[..n]);
+                    for answer in answers {
+                        if !self.server.as_mut().is_some_and(|s| s.answer(&answer)) {
+                            self.events.push_back(Event::Answer(answer));
+                        }
+                    }
+                    self.console_bytes(&rest);
                 }
                 None => {}
             }
         } else if patience.is_some_and(|p| Instant::now() >= p) {
-            self.take(None);
+            self.flush();
         }
         if in_ready {
             let (first, _) = self.outgoing.as_slices();
@@ -260,6 +312,34 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Does what those want who are connected to the control socket.
+    fn control(&mut self) -> Result<()> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        for action in server.turn()? {
+            match action {
+                Action::Ask { id, command } => self.ask_as(&id, &command),
+                Action::Forget(id) => self.filter.forget(&id),
+                Action::Type(bytes) => self.send(&bytes),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes events of the next bytes of the console's stream.
+    fn console_bytes(&mut self, bytes: &[u8]) {
+        if let Some(server) = &mut self.server {
+            server.console(bytes);
+        }
+        self.splitter.feed(bytes).into_iter().for_each(|piece| self.take(Some(piece)));
+    }
+
+    /// Gives up waiting for what may come behind bytes that were held back.
+    fn flush(&mut self) {
+        let bytes = self.filter.flush();
+        self.console_bytes(&bytes);
+        self.take(None);
     }
 
     /// Makes events of a piece of the console's stream; without one, of what was held back.
@@ -291,9 +371,11 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            // Both fail only if it has ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The subcommands: their arguments, their help, and what of the library they call.
 
 pub mod bench;
+pub mod control;
 pub mod run;

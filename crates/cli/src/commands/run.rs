@@ -13,6 +13,10 @@ use spica_cli::interactive;
 use spica_cli::prepare::{self, Request};
 use spica_cli::project::Project;
 
+const SEVERAL: &str = "\
+spica: Ctrl-] opens Spica's monitor: `console GUEST` there types to one guest, `help` lists more; Ctrl-A x leaves
+spica: in another terminal: `spica list`, `spica console GUEST`";
+
 /// What describes the one guest, where there are not several.
 const ONE_GUEST: [&str; 6] = ["native", "exec", "kernel", "initrd", "append", "memory"];
 
@@ -26,6 +30,12 @@ Keys:
   Ctrl-]      Spica's monitor: `help` lists what can be asked, an empty line goes back
   The guest's `poweroff -f`, or the end of its shell, leaves, too.
 
+Several guests:
+  Their output is shown line by line, each behind its guest's name; what is typed goes to the first one. Ctrl-] opens
+  Spica's monitor: `console 2` or `console NAME` shows one guest alone and types to it, `console all` shows all again, and
+  `help` lists what else there is. The same from another terminal: `spica list`, `spica console NAME`, `spica stats`.
+  The board ends when all guests have switched themselves off.
+
 Exit status:
   0 when the guest switched itself off; with --exec, that of the command.
   2 for a wrong command line, 124 when the time is up, 125 when anything else goes wrong.
@@ -34,6 +44,8 @@ Examples:
   spica run --board vexpress-a9          on a Cortex-A9
   spica run --exec 'dmesg | tail'        only the command's output, on standard output
   spica run --exec 'sh -c \"exit 3\"'; echo $?
+  spica run --count 3                    three guests side by side
+  spica run --guests guests/two.toml     guests of your own; docs/guests.md has every key
   spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M")]
 pub struct RunArgs {
     /// The board to emulate
@@ -66,6 +78,9 @@ pub struct RunArgs {
     /// The guest's memory: 256M, 1G … [default: 256M; with --native, the board's]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// A name for this run, by which `spica list --run NAME` finds it [default: the number of the process]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -82,10 +97,22 @@ fn board_help() -> String {
     text
 }
 
+/// A name that can be typed and listed.
+fn run_name(name: String) -> Result<String> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(legal) || name.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Error::usage(format!(
+            "wrong value {name:?} of --name: expected 1 to 32 letters, digits, '-', '_' and '.', but not digits only"
+        )));
+    }
+    Ok(name)
+}
+
 /// Does what the arguments say; gives the exit status.
 pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
     let mut request = Request {
         native: args.native,
+        label: args.name.map(run_name).transpose()?,
         guests: args.guests.map(Source::Manifest).or(args.count.map(Source::Count)),
         kernel: args.kernel,
         initrd: args.initrd,
@@ -105,8 +132,14 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         let run = prepare::prepare(project, &request)?;
         let place = if run.native { "without Spica" } else { "under Spica" };
         let board = run.board;
-        eprintln!("spica: booting {} {place} on {} ({}, emulated)", run.names.join(", "), board.name, board.cpu);
-        eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] opens the monitor" });
+        let (names, memory) = (run.names.join(", "), run.board_memory_mib());
+        if run.names.len() > 1 {
+            eprintln!("spica: booting {names} {place} on {} ({}, {memory}M, emulated)", board.name, board.cpu);
+            eprintln!("{SEVERAL}");
+        } else {
+            eprintln!("spica: booting {names} {place} on {} ({}, emulated)", board.name, board.cpu);
+            eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] opens the monitor" });
+        }
         interactive::interact(&run, timeout, log, verbose)?;
         return Ok(0);
     };

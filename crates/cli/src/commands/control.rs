@@ -1,0 +1,123 @@
+//! `spica list`, `spica stats`, `spica console` and the others that speak to a board that runs.
+
+use clap::{Args, Subcommand};
+use spica_cli::control::client::Board;
+use spica_cli::control::reply;
+use spica_cli::error::Result;
+use spica_cli::project::Project;
+
+const LIST_HELP: &str = "\
+Columns:
+  STATE    running, waiting (for an interrupt), paused, or off
+  WEIGHT   its share of the processor, beside those of the others that want to run
+  RAN      how much of the time since the board's start it ran";
+
+const CONSOLE_HELP: &str = "\
+What the guest printed last is shown first. The terminal of `spica run` goes on showing what the board prints, which is
+this guest alone meanwhile; the output of the others is kept. When this ends, all guests are shown again.
+
+Keys:
+  Ctrl-A x    leave                    Ctrl-A Ctrl-A    a Ctrl-A for the guest
+  Ctrl-]      Spica's monitor: `help` there lists its commands";
+
+/// What can be asked of a running board.
+#[derive(Subcommand)]
+pub enum Control {
+    /// Show the guests of a running board, and what they do
+    #[command(after_help = LIST_HELP)]
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        run: RunChoice,
+    },
+    /// Show the counters of a running board's guests
+    Stats {
+        /// Only this guest's: its name or number
+        guest: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        run: RunChoice,
+    },
+    /// Show a guest's console on this terminal, and type to it
+    #[command(after_help = CONSOLE_HELP)]
+    Console(GuestChoice),
+    /// Show what a guest printed last
+    Log(GuestChoice),
+    /// Show a guest's registers and devices, and why it stopped
+    Regs(GuestChoice),
+    /// Stop a guest where it is; its clocks stand still
+    Pause(GuestChoice),
+    /// Let a paused guest go on
+    Resume(GuestChoice),
+    /// Press a guest's power key: it shuts itself down
+    Shutdown(GuestChoice),
+    /// Restart a guest, as a reset key would
+    Reset(GuestChoice),
+    /// Turn a guest off, as pulling the plug would
+    Stop(GuestChoice),
+    /// Turn on a guest that is off
+    Start(GuestChoice),
+}
+
+/// Which board.
+#[derive(Args)]
+pub struct RunChoice {
+    /// Of several boards that run, the one of `spica run --name NAME`, or of this process
+    #[arg(long, value_name = "NAME|PID")]
+    run: Option<String>,
+}
+
+/// Which guest of which board.
+#[derive(Args)]
+pub struct GuestChoice {
+    /// The guest: its name or number, as `spica list` shows them
+    guest: String,
+    #[command(flatten)]
+    run: RunChoice,
+}
+
+/// Does what the arguments say.
+pub fn run(project: &Project, command: Control) -> Result<()> {
+    let find = |choice: &RunChoice| Board::find(project, choice.run.as_deref());
+    let (verb, choice) = match command {
+        Control::List { json, run } => {
+            let guests = reply::guests(&find(&run)?.ask("list")?)?;
+            print!("{}", if json { reply::json(&guests) } else { reply::guest_table(&guests) });
+            return Ok(());
+        }
+        Control::Stats { guest, json, run } => {
+            let command = guest.map_or("stats".to_string(), |guest| format!("stats {guest}"));
+            let counters = reply::counters(&find(&run)?.ask(&command)?)?;
+            print!("{}", if json { reply::json(&counters) } else { reply::counter_table(&counters) });
+            return Ok(());
+        }
+        Control::Console(choice) => return find(&choice.run)?.attach(&choice.guest),
+        Control::Log(choice) => return print_lines(&mut find(&choice.run)?, "log", &choice.guest),
+        Control::Regs(choice) => return print_lines(&mut find(&choice.run)?, "regs", &choice.guest),
+        Control::Pause(choice) => ("pause", choice),
+        Control::Resume(choice) => ("resume", choice),
+        Control::Shutdown(choice) => ("shutdown", choice),
+        Control::Reset(choice) => ("reset", choice),
+        Control::Stop(choice) => ("stop", choice),
+        Control::Start(choice) => ("start", choice),
+    };
+    let mut board = find(&choice.run)?;
+    board.ask(&format!("{verb} {}", choice.guest))?;
+    let is_it = |g: &reply::GuestState| g.name == choice.guest || g.index.to_string() == choice.guest;
+    if let Some(guest) = reply::guests(&board.ask("list")?)?.into_iter().find(is_it) {
+        println!("{} is {}", guest.name, guest.state);
+    }
+    Ok(())
+}
+
+/// Prints the lines of an answer that is text, without the word that each begins with.
+fn print_lines(board: &mut Board, command: &str, guest: &str) -> Result<()> {
+    for line in board.ask(&format!("{command} {guest}"))? {
+        println!("{}", line.strip_prefix(command).map_or(line.as_str(), |l| l.strip_prefix(' ').unwrap_or(l)));
+    }
+    Ok(())
+}

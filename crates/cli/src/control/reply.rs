@@ -1,0 +1,142 @@
+//! What a board's answers mean, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// A line of `list`: `guest INDEX NAME STATE WEIGHT MEMORY_MIB RUN_PERMILLE`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GuestState {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it does, in one word: `running`, `waiting`, `paused`, `off` …
+    pub state: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Its memory in MiB.
+    pub memory_mib: u32,
+    /// How much of the time since the board's start it ran, in thousandths.
+    pub run_permille: u32,
+}
+
+/// The counters of guests, each by its name.
+pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Understands the answer to `list`.
+///
+/// # Errors
+/// If it is not one.
+pub fn guests(lines: &[String]) -> Result<Vec<GuestState>> {
+    let guest = |line: &String| {
+        let words: Vec<_> = line.split(' ').collect();
+        let ["guest", index, name, state, weight, memory, run] = words[..] else { return None };
+        Some(GuestState {
+            index: index.parse().ok()?,
+            name: name.to_string(),
+            state: state.to_string(),
+            weight: weight.parse().ok()?,
+            memory_mib: memory.parse().ok()?,
+            run_permille: run.parse().ok()?,
+        })
+    };
+    lines.iter().map(|line| guest(line).ok_or_else(|| strange(line))).collect()
+}
+
+/// Understands the answer to `stats`: lines `stat NAME COUNTER VALUE`.
+///
+/// # Errors
+/// If it is not one.
+pub fn counters(lines: &[String]) -> Result<Counters> {
+    let mut counters = Counters::new();
+    for line in lines {
+        let words: Vec<_> = line.split(' ').collect();
+        let ["stat", name, counter, value] = words[..] else { return Err(strange(line)) };
+        let value = value.parse().map_err(|_| strange(line))?;
+        counters.entry(name.to_string()).or_default().insert(counter.to_string(), value);
+    }
+    Ok(counters)
+}
+
+fn strange(line: &str) -> Error {
+    Error::failed(format!("the board answered {line:?}, which this version does not understand"))
+}
+
+/// Guests as a table for people.
+#[must_use]
+pub fn guest_table(guests: &[GuestState]) -> String {
+    let width = guests.iter().map(|g| g.name.len()).chain(["GUEST".len()]).max().unwrap_or(0);
+    let mut text = format!("  #  {:<width$}  STATE    WEIGHT  MEMORY    RAN\n", "GUEST");
+    for guest in guests {
+        let GuestState { index, name, state, weight, memory_mib, run_permille } = guest;
+        let run = format!("{}.{}%", run_permille / 10, run_permille % 10);
+        let _ = writeln!(text, "{index:>3}  {name:<width$}  {state:<7}  {weight:>6}  {memory_mib:>5}M {run:>6}");
+    }
+    text
+}
+
+/// Counters as lines for people: one guest's counters under its name.
+#[must_use]
+pub fn counter_table(counters: &Counters) -> String {
+    let mut text = String::new();
+    for (index, (name, counters)) in counters.iter().enumerate() {
+        let _ = writeln!(text, "{}{name}", if index == 0 { "" } else { "\n" });
+        let width = counters.keys().map(String::len).max().unwrap_or(0);
+        for (counter, value) in counters {
+            let _ = writeln!(text, "  {counter:<width$}  {value:>14}");
+        }
+    }
+    text
+}
+
+/// Anything of this module as JSON.
+#[must_use]
+pub fn json(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("names and numbers can be written as JSON");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn lists() {
+        let guests = guests(&lines("guest 0 web running 100 256 12\nguest 1 database-1 off 1000 1024 1000")).unwrap();
+        let expected = "  #  GUEST       STATE    WEIGHT  MEMORY    RAN\n\
+                        \u{20} 0  web         running     100    256M   1.2%\n\
+                        \u{20} 1  database-1  off        1000   1024M 100.0%\n";
+        assert_eq!(guest_table(&guests), expected);
+        let expected = "[\n  {\n    \"index\": 0,\n    \"name\": \"web\",\n    \"state\": \"running\",\n    \"weight\": 100,\n    \
+                        \"memory_mib\": 256,\n    \"run_permille\": 12\n  }\n]\n";
+        assert_eq!(json(&guests[..1].to_vec()), expected);
+    }
+
+    #[test]
+    fn statistics() {
+        let counters = counters(&lines("stat web traps.svc 18446744073709551615\nstat db a 1\nstat web b 2")).unwrap();
+        let expected =
+            "db\n  a               1\n\nweb\n  b                       2\n  traps.svc  18446744073709551615\n";
+        assert_eq!(counter_table(&counters), expected);
+        let expected = "{\n  \"db\": {\n    \"a\": 1\n  },\n  \"web\": {\n    \"b\": 2,\n    \"traps.svc\": \
+                        18446744073709551615\n  }\n}\n";
+        assert_eq!(json(&counters), expected);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said() {
+        let error = guests(&lines("guest 0 web running 100 256")).unwrap_err();
+        assert!(error.message.starts_with("the board answered \"guest 0 web running 100 256\", which"), "{error}");
+        assert!(guests(&lines("guest 0 web running x 256 1")).is_err());
+        assert!(counters(&lines("stat web a -1")).is_err() && counters(&lines("stat a 1")).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The running board's end of the control socket.
+//!
+//! A part of the one loop in which everything happens ([`crate::qemu::Session::next`]): nothing here waits. [`Server::turn`]
+//! moves what can be moved, and says what is to be typed on the board's UART.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::answers::{Answer, random_id};
+use super::socket;
+use crate::error::{Context, Result};
+
+/// How long a board may take to answer. Boards are emulated, and the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest command.
+const LINE: usize = 200;
+/// A terminal that is so many bytes behind is let go: nobody reads there.
+const BEHIND: usize = 4 << 20;
+
+/// Who runs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The run's name.
+    pub run: String,
+    /// The board's name.
+    pub board: String,
+    /// The guests' names.
+    pub guests: Vec<String>,
+}
+
+/// What is to be done for a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ask the board, under this name.
+    Ask {
+        /// The question's name.
+        id: String,
+        /// The command.
+        command: String,
+    },
+    /// No longer wait for the answer of this name.
+    Forget(String),
+    /// Type this on the board's UART.
+    Type(Vec<u8>),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Server {
+    listener: UnixListener,
+    who: Who,
+    clients: Vec<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: VecDeque<u8>,
+    state: State,
+    gone: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Its next line is a command.
+    Idle,
+    /// Its command is with the board.
+    Asked { id: String, attach: bool, until: Instant },
+    /// It is a terminal.
+    Attached,
+}
+
+impl Server {
+    /// Listens in the directory of a run.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub fn open(directory: &Path, who: Who) -> Result<Self> {
+        let problem = || format!("cannot listen in {}", directory.display());
+        let listener = socket::listen(directory).context(problem)?;
+        listener.set_nonblocking(true).context(problem)?;
+        Ok(Self { listener, who, clients: Vec::new() })
+    }
+
+    /// What to wait for.
+    pub fn waits_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let clients = self.clients.iter().map(|client| {
+            let flags = if client.output.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            (client.stream.as_fd(), flags)
+        });
+        clients.chain([(self.listener.as_fd(), PollFlags::IN)])
+    }
+
+    /// When [`Server::turn`] has something to do, whatever comes.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let until = |client: &Client| match client.state {
+            State::Asked { until, .. } => Some(until),
+            _ => None,
+        };
+        self.clients.iter().filter_map(until).min()
+    }
+
+    /// Moves what can be moved, without waiting.
+    ///
+    /// # Errors
+    /// If this machine has no random numbers.
+    pub fn turn(&mut self) -> Result<Vec<Action>> {
+        let mut actions = Vec::new();
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                let (input, output) = (Vec::new(), VecDeque::new());
+                self.clients.push(Client { stream, input, output, state: State::Idle, gone: false });
+            }
+        }
+        for index in 0..self.clients.len() {
+            self.clients[index].receive();
+            self.obey(index, &mut actions)?;
+            self.clients[index].send();
+        }
+        // Who leaves leaves nothing behind: no question, and no guest that alone is shown.
+        for client in self.clients.extract_if(.., |c| c.gone) {
+            match client.state {
+                State::Asked { id, .. } => actions.push(Action::Forget(id)),
+                State::Attached if self.who.guests.len() > 1 => {
+                    actions.push(Action::Ask { id: random_id()?, command: "console all".to_string() });
+                }
+                State::Attached | State::Idle => {}
+            }
+        }
+        Ok(actions)
+    }
+
+    /// Does what a client's input says.
+    fn obey(&mut self, index: usize, actions: &mut Vec<Action>) -> Result<()> {
+        let taken = self.clients.iter().any(|c| matches!(c.state, State::Attached | State::Asked { attach: true, .. }));
+        let client = &mut self.clients[index];
+        match &client.state {
+            State::Attached if client.input.is_empty() => {}
+            State::Attached => actions.push(Action::Type(std::mem::take(&mut client.input))),
+            State::Asked { id, until, .. } => {
+                if Instant::now() >= *until {
+                    actions.push(Action::Forget(id.clone()));
+                    client.state = State::Idle;
+                    client.say(&format!("error the board did not answer within {} s", PATIENCE.as_secs()));
+                }
+            }
+            State::Idle => {
+                let Some(end) = client.input.iter().position(|&b| b == b'\n') else {
+                    client.gone |= client.input.len() > LINE;
+                    return Ok(());
+                };
+                let line: Vec<u8> = client.input.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line[..end]).into_owned();
+                if line == "who" {
+                    let Who { run, board, guests } = &self.who;
+                    client.say(&format!("run {run} {} {board} {}", std::process::id(), guests.join(" ")));
+                    client.say("ok");
+                    return Ok(());
+                }
+                let attach = line.strip_prefix("attach ");
+                if attach.is_some() && taken {
+                    client.say("error another terminal shows a guest's console already");
+                    return Ok(());
+                }
+                // Nothing of a command but plain text reaches the board.
+                let command = attach.map_or(line.clone(), |guest| format!("console {guest}"));
+                if command.len() > LINE || !command.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+                    client.say(&format!("error a command is up to {LINE} characters of ASCII"));
+                    return Ok(());
+                }
+                let id = random_id()?;
+                actions.push(Action::Ask { id: id.clone(), command });
+                client.state = State::Asked { id, attach: attach.is_some(), until: Instant::now() + PATIENCE };
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a line of an answer; false if nobody here has asked.
+    pub fn answer(&mut self, answer: &Answer) -> bool {
+        let asked = |c: &&mut Client| matches!(&c.state, State::Asked { id, .. } if *id == answer.id);
+        let Some(client) = self.clients.iter_mut().find(asked) else { return false };
+        client.say(&answer.text);
+        if let Some(end) = answer.end() {
+            let attach = matches!(client.state, State::Asked { attach: true, .. });
+            client.state = if attach && end.is_ok() { State::Attached } else { State::Idle };
+        }
+        client.send();
+        true
+    }
+
+    /// Takes bytes of the console, for terminals.
+    pub fn console(&mut self, bytes: &[u8]) {
+        for client in self.clients.iter_mut().filter(|c| matches!(c.state, State::Attached)) {
+            client.output.extend(bytes);
+            client.gone |= client.output.len() > BEHIND;
+            client.send();
+        }
+    }
+}
+
+impl Client {
+    fn say(&mut self, line: &str) {
+        self.output.extend(line.bytes().chain([b'\n']));
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.gone = true,
+            Ok(n) => self.input.extend_from_slice(&buffer[..n]),
+            Err(e) => self.gone |= !passing(&e),
+        }
+    }
+
+    fn send(&mut self) {
+        while !self.output.is_empty() {
+            match self.stream.write(self.output.as_slices().0) {
+                Ok(n) => drop(self.output.drain(..n)),
+                Err(e) => {
+                    self.gone |= !passing(&e);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn passing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,220 @@
+//! A running board's control socket, from both ends, with a board that is a thread of the test.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+use super::client::Board;
+use super::reply;
+use super::server::{Server, Who};
+use crate::qemu::{Event, Session};
+
+/// A board with two guests, `web` and `db`, of which only `web` prints, and that as fast as it can.
+///
+/// It understands a part of what Spica's monitor does. What is typed beside that, it echoes.
+fn board(mut uart: UnixStream) {
+    let mut paused = false;
+    let mut view = "all".to_string();
+    let mut input = Vec::new();
+    loop {
+        let mut byte = [0];
+        if uart.read(&mut byte).unwrap_or(0) == 0 {
+            return;
+        }
+        input.push(byte[0]);
+        if input[0] != 0x1e {
+            // A guest's echo: no complete line, as the prompt of a shell.
+            let _ = uart.write_all(&[&b"web$ "[..], &input].concat());
+            input.clear();
+            continue;
+        }
+        if byte[0] != b'\n' {
+            continue;
+        }
+        let line = String::from_utf8(input.split_off(1)).unwrap();
+        input.clear();
+        let (id, command) = line.trim_end().split_once(' ').unwrap();
+        let answer = match command {
+            "list" => {
+                let state = if paused { "paused" } else { "running" };
+                format!("guest 0 web {state} 100 256 750\nguest 1 db off 50 64 3\nok")
+            }
+            "stats" => "stat web traps.svc 7\nstat db traps.svc 0\nok".to_string(),
+            "stats web" => "stat web traps.svc 7\nok".to_string(),
+            "pause web" if paused => "error web is paused".to_string(),
+            "pause web" => {
+                paused = true;
+                "ok".to_string()
+            }
+            "log web" => "log login:\nlog\nok".to_string(),
+            "console web" | "console all" => {
+                view = command.to_string();
+                "ok".to_string()
+            }
+            "which view" => format!("view {view}\nok"),
+            "silence" => continue,
+            "end" => return,
+            other => format!("error `{other}` is no command: `help` lists them"),
+        };
+        // In the middle of a guest's line, with what a guest would forge if it could.
+        let mut text = "web$ spica: @guess ok\nweb| spica: @".to_string();
+        for line in answer.lines() {
+            text += &format!("spica: {id} {line}\r\n");
+        }
+        let _ = uart.write_all(text.as_bytes());
+    }
+}
+
+/// A run of that board in a directory below `runs`.
+struct Run {
+    runs: PathBuf,
+    session: Option<JoinHandle<(Vec<u8>, Vec<String>)>>,
+    stop: UnixStream,
+}
+
+impl Run {
+    fn start(test: &str, names: &[&str]) -> Vec<Self> {
+        // Longer than the address of a socket may be.
+        let runs = std::env::temp_dir().join(format!("spica-control-{test}-{}-{:0100}", std::process::id(), 0));
+        let _ = fs::remove_dir_all(&runs);
+        fs::create_dir_all(runs.join("left-behind")).unwrap();
+        fs::write(runs.join("left-behind/control"), "").unwrap();
+        let run = |name: &&str| {
+            let directory = runs.join(name);
+            fs::create_dir_all(&directory).unwrap();
+            let guests = vec!["web".to_string(), "db".to_string()];
+            let who = Who { run: name.to_string(), board: "cubieboard".to_string(), guests };
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            std::thread::spawn(move || board(theirs));
+            let mut session = Session::over(None, ours.try_clone().unwrap().into(), ours.into(), None, None).unwrap();
+            session.serve(Server::open(&directory, who).unwrap());
+            let (stop, stopped) = UnixStream::pair().unwrap();
+            let session = std::thread::spawn(move || {
+                let (mut guest, mut spica) = (Vec::new(), Vec::new());
+                loop {
+                    match session.next(Some(std::os::fd::AsFd::as_fd(&stopped)), None).unwrap() {
+                        Event::Guest(bytes) => guest.extend(bytes),
+                        Event::Spica(line) => spica.push(line),
+                        Event::Exited(_) | Event::Input(_) => return (guest, spica),
+                        _ => {}
+                    }
+                }
+            });
+            Run { runs: runs.clone(), session: Some(session), stop }
+        };
+        names.iter().map(run).collect()
+    }
+
+    fn find(&self, wanted: Option<&str>) -> crate::error::Result<Board> {
+        Board::find_in(&self.runs, wanted)
+    }
+
+    /// Ends the session, and gives what the guests printed and what Spica did.
+    fn end(mut self) -> (String, Vec<String>) {
+        self.stop.write_all(b"x").unwrap();
+        let (guest, spica) = self.session.take().unwrap().join().unwrap();
+        (String::from_utf8(guest).unwrap(), spica)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.runs);
+    }
+}
+
+#[test]
+fn questions_are_answered_and_leave_no_trace() {
+    let run = Run::start("ask", &["lab"]).pop().unwrap();
+    let mut board = run.find(None).unwrap();
+    assert_eq!((board.who.run.as_str(), board.pid), ("lab", std::process::id()));
+    assert_eq!(board.who.guests, ["web", "db"]);
+    let guests = reply::guests(&board.ask("list").unwrap()).unwrap();
+    assert_eq!((guests[0].state.as_str(), guests[1].state.as_str()), ("running", "off"));
+    assert_eq!(reply::counters(&board.ask("stats").unwrap()).unwrap()["web"]["traps.svc"], 7);
+    assert_eq!(reply::counters(&board.ask("stats web").unwrap()).unwrap().len(), 1);
+    board.ask("pause web").unwrap();
+    assert_eq!(reply::guests(&board.ask("list").unwrap()).unwrap()[0].state, "paused");
+    assert_eq!(board.ask("pause web").unwrap_err().message, "web is paused");
+    assert_eq!(board.ask("dance").unwrap_err().message, "`dance` is no command: `help` lists them");
+    let (guest, spica) = run.end();
+    // Seven questions: what the guest printed around their answers is whole.
+    assert_eq!(guest, "web$ spica: @guess ok\nweb| spica: @".repeat(7));
+    assert_eq!(spica, [] as [&str; 0]);
+}
+
+#[test]
+fn a_command_is_one_line_of_text() {
+    let run = Run::start("text", &["lab"]).pop().unwrap();
+    let mut board = run.find(None).unwrap();
+    for command in ["list\u{1e}@x stop web", "pause w\u{e9}b", &"x".repeat(201)] {
+        let error = run.find(None).unwrap().ask(command).unwrap_err().message;
+        assert_eq!(error, "a command is up to 200 characters of ASCII");
+    }
+    board.ask("list").unwrap();
+}
+
+#[test]
+fn a_console_is_shown_in_another_terminal() {
+    let run = Run::start("attach", &["lab"]).pop().unwrap();
+    let mut first = run.find(None).unwrap();
+    let mut second = run.find(None).unwrap();
+    first.ask("attach web").unwrap();
+    assert_eq!(second.ask("attach web").unwrap_err().message, "another terminal shows a guest's console already");
+    assert_eq!(second.ask("which view").unwrap(), ["view console web"]);
+    first.terminal().write_all(b"x").unwrap();
+    let mut shown = Vec::new();
+    while !shown.ends_with(b"web$ x") {
+        let mut buffer = [0; 256];
+        let count = first.terminal().read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "the board has gone");
+        shown.extend(&buffer[..count]);
+    }
+    drop(first);
+    // The view goes back when the terminal has gone, which the run notices some time.
+    while second.ask("which view").unwrap() != ["view console all"] {}
+    second.ask("attach web").unwrap();
+}
+
+#[test]
+fn of_several_runs_one_is_chosen() {
+    let runs = Run::start("several", &["lab", "field"]);
+    let run = &runs[0];
+    assert_eq!(run.find(Some("field")).unwrap().who.run, "field");
+    let pid = std::process::id();
+    // Both are in the process of this test, so the order is not defined.
+    let error = run.find(None).unwrap_err().message;
+    assert!(error.starts_with("2 boards are running: ") && error.ends_with("--run NAME or --run PID"), "{error}");
+    assert!(error.contains(&format!("field (process {pid}, cubieboard: web, db)")), "{error}");
+    assert!(error.contains(&format!("lab (process {pid}, cubieboard: web, db)")), "{error}");
+    let error = run.find(Some("moon")).unwrap_err().message;
+    assert!(error.starts_with("no run is called \"moon\"; running: "), "{error}");
+}
+
+#[test]
+fn no_board_runs() {
+    let runs = std::env::temp_dir().join("spica-control-nothing-is-here");
+    let error = Board::find_in(&runs, None).unwrap_err().message;
+    assert_eq!(error, "no board is running; `spica run` starts one, in another terminal");
+    let error = Board::find_in(&runs, Some("lab")).unwrap_err().message;
+    assert_eq!(error, "no board is running; `spica run` starts one, in another terminal");
+}
+
+#[test]
+fn a_board_that_ends_is_said() {
+    let run = Run::start("end", &["lab"]).pop().unwrap();
+    let mut board = run.find(None).unwrap();
+    let error = board.ask("end").unwrap_err().message;
+    assert_eq!(error, "the board was switched off before it had answered");
+}
+
+#[test]
+fn who_leaves_does_not_disturb_the_others() {
+    let run = Run::start("leave", &["lab"]).pop().unwrap();
+    let mut silent = run.find(None).unwrap();
+    silent.terminal().write_all(b"silence\n").unwrap();
+    drop(silent);
+    assert_eq!(run.find(None).unwrap().ask("list").unwrap().len(), 2);
+}
