@@ -37,7 +37,10 @@ impl fmt::Display for DtbError {
 impl core::error::Error for DtbError {}
 
 /// Checks that a file is a flattened device tree, by its header.
-pub(crate) fn check(file: &[u8]) -> Result<(), DtbError> {
+///
+/// # Errors
+/// If it is something else, or shorter than its header says.
+pub fn check(file: &[u8]) -> Result<(), DtbError> {
     let word = |offset: usize| Some(u32::from_be_bytes(file.get(offset..offset + 4)?.try_into().ok()?));
     if word(0) != Some(MAGIC) {
         return Err(DtbError::NotDtb);

@@ -39,7 +39,7 @@ mod zimage;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-pub use dtb::DtbError;
+pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
 pub use guest::{
     DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS,

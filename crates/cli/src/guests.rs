@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 
 use spica_bundle::{GuestEntry, MAX_GUESTS, Manifest, Place};
 
-use crate::board::Board;
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::fit;
+use crate::fit::{self, Room};
 use crate::guest::Guest;
 use crate::initramfs::Overlay;
 use crate::project::{read, read_text};
@@ -92,11 +91,11 @@ impl Draft {
         self.guests.iter().filter(|g| g.memory_bytes != 0).map(|g| (g.name.as_str(), g.memory_bytes)).collect()
     }
 
-    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and packs all of them for `board`.
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and packs all of them for a board with that `room`.
     ///
     /// # Errors
     /// If files do not fit a guest's memory, or the guests not the board's.
-    pub fn complete(mut self, board: &Board, debian: &Guest, overlay: &Overlay) -> Result<Packed> {
+    pub fn complete(mut self, room: &Room<'_>, debian: &Guest, overlay: &Overlay) -> Result<Packed> {
         let mut guests = self.guests.clone();
         for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
             let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
@@ -120,12 +119,12 @@ impl Draft {
         }
         let size = files.len();
         if packed.iter().any(|g| g.memory_bytes == 0) {
-            let memory = fit::share(board, packed.len(), size)?;
+            let memory = fit::share(room, packed.len(), size)?;
             guests.iter_mut().chain(&mut packed).for_each(|g| g.memory_bytes = memory);
         }
         guests.iter().try_for_each(|g| self.check(g))?;
         let wishes: Vec<_> = packed.iter().map(|g| (g.name.as_str(), g.memory_bytes)).collect();
-        let board_memory_mib = fit::board_memory(board, &wishes, size)?;
+        let board_memory_mib = fit::board_memory(room, &wishes, size)?;
         let names = packed.iter().map(|g| g.name.clone()).collect();
         Ok(Packed { names, bundle: files.bundle(packed)?, board_memory_mib })
     }

@@ -4,6 +4,7 @@
 //! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
 //! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
+//! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]).
 
 pub mod apt;
 pub mod bench;
@@ -20,6 +21,7 @@ pub mod image;
 pub mod initramfs;
 pub mod interactive;
 pub mod modules;
+pub mod pack;
 pub mod prepare;
 pub mod process;
 pub mod progress;
@@ -27,3 +29,4 @@ pub mod project;
 pub mod qemu;
 pub mod spica;
 pub mod suite;
+pub mod uimage;

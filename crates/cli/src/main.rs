@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use commands::bench::BenchArgs;
 use commands::control::Control;
+use commands::pack::PackArgs;
 use commands::run::RunArgs;
 use spica_cli::error::{Result, USAGE};
 use spica_cli::project::Project;
@@ -42,6 +43,8 @@ enum Command {
     Run(Box<RunArgs>),
     #[command(flatten)]
     Control(Control),
+    /// Write the files that a board with U-Boot boots Spica and its guests from
+    Pack(PackArgs),
     /// Fetch the guest's packages from Debian, if they are not here yet
     Fetch {
         /// Fetch the newest ones, whatever is here
@@ -70,6 +73,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
             }
         }
         Command::Control(command) => commands::control::run(&project, command)?,
+        Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),
         Command::Test { quick, filter } => suite::run(&project, quick, filter.as_deref())?,
     }

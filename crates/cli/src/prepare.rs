@@ -11,9 +11,9 @@ use crate::board::Board;
 use crate::control::server::{Server, Who};
 use crate::error::{Context, Error, Result};
 use crate::files::Files;
-use crate::fit;
+use crate::fit::{self, Room};
 use crate::guest::{self, Guest};
-use crate::guests::{Draft, Source};
+use crate::guests::{Draft, Packed, Source};
 use crate::image;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
@@ -231,14 +231,29 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
 
 /// The same for several guests.
 fn prepare_several(project: &Project, request: &Request, source: &Source) -> Result<Run> {
-    let draft = Draft::read(source)?;
-    fit::board_memory(request.board, &draft.wishes(), 0)?;
-    let (debian, image) = locked(project, || Ok((guest::prepare(project, false)?, image::build(project)?)))?;
-    let packed = draft.complete(request.board, &debian, &request.overlay)?;
+    let (image, debian, packed) = pack(project, source, &Room::from(request.board), &request.overlay)?;
     let mut run = Run::new(project, request, &debian, packed.names, packed.board_memory_mib)?;
     run.kernel = image;
     write(&run.initrd, &packed.bundle)?;
     Ok(run)
+}
+
+/// Packs guests for a board with that `room`, with `overlay` over the initial RAM disks of Debian's; gives the board image and
+/// the Debian guest, too.
+///
+/// # Errors
+/// The first thing that is missing or does not fit.
+pub fn pack(
+    project: &Project,
+    source: &Source,
+    room: &Room<'_>,
+    overlay: &Overlay,
+) -> Result<(PathBuf, Guest, Packed)> {
+    let draft = Draft::read(source)?;
+    fit::board_memory(room, &draft.wishes(), 0)?;
+    let (debian, image) = locked(project, || Ok((guest::prepare(project, false)?, image::build(project)?)))?;
+    let packed = draft.complete(room, &debian, overlay)?;
+    Ok((image, debian, packed))
 }
 
 /// Fetches the guest, anew with `update`.

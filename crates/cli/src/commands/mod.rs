@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod control;
+pub mod pack;
 pub mod run;

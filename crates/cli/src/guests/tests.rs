@@ -57,8 +57,8 @@ fn zimage() -> Vec<u8> {
     file
 }
 
-fn cubieboard() -> &'static Board {
-    board::find("cubieboard").unwrap()
+fn cubieboard() -> Room<'static> {
+    board::find("cubieboard").unwrap().into()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_manifest_becomes_a_bundle() {
     overlay.file("x", 0o644, b"x");
     let draft = dir.draft().unwrap();
     assert_eq!(draft.wishes(), [("own", 64 << 20), ("web", 128 << 20)]);
-    let packed = draft.complete(cubieboard(), &dir.debian(), &overlay).unwrap();
+    let packed = draft.complete(&cubieboard(), &dir.debian(), &overlay).unwrap();
     assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [own, web] = bundle.guests() else { panic!("two guests") };
@@ -99,7 +99,7 @@ fn a_manifest_becomes_a_bundle() {
 fn several_of_debian() {
     let dir = Directory::new("count", &[("debian-kernel", &zimage()), ("debian-initrd", b"1234")]);
     let packed =
-        Draft::read(&Source::Count(3)).unwrap().complete(cubieboard(), &dir.debian(), &Overlay::new()).unwrap();
+        Draft::read(&Source::Count(3)).unwrap().complete(&cubieboard(), &dir.debian(), &Overlay::new()).unwrap();
     assert_eq!(packed.names, ["debian-1", "debian-2", "debian-3"]);
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     assert!(bundle.guests().iter().all(|g| g.memory_bytes == 256 << 20));
@@ -136,7 +136,7 @@ fn what_does_not_fit_is_said_with_the_users_names() {
     let text = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\ninitrd = \"big\"\n";
     let big = vec![0; 16 << 20];
     let dir = Directory::new("big", &[("guests.toml", text.as_bytes()), ("big", &big), ("debian-kernel", &zimage())]);
-    let error = dir.draft().unwrap().complete(cubieboard(), &dir.debian(), &Overlay::new()).unwrap_err();
+    let error = dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), &Overlay::new()).unwrap_err();
     let expected = "guests.toml:1: guest `a`: its files have 16777280 bytes, more than its memory of 16M";
     assert!(error.message.ends_with(expected), "{error}");
 }
