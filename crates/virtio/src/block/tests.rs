@@ -185,6 +185,31 @@ fn a_slow_disk_is_waited_for() {
 }
 
 #[test]
+fn a_reset_forgets_the_request() {
+    // By the device's reset, or by setting the queue up anew.
+    for device in [true, false] {
+        let mut rig = Rig::new(&plug(false));
+        rig.ends.disk_error = Some(DiskError::Later);
+        assert_eq!(request(&mut rig, 1, 16, &[write_from(DATA, 512)]), None);
+        rig.ends.disk_error = None;
+        if device {
+            rig.driver = crate::testing::Driver::start(&mut rig.slot, &mut rig.ram, u64::MAX, 16);
+        } else {
+            for (register, value) in [(0x030, 0), (0x044, 0), (0x044, 1)] {
+                crate::testing::write(&mut rig.slot, register, value);
+            }
+            let table = rig.driver.queues[0].table;
+            rig.ram.set(table, &[0; 0x4000]);
+            rig.driver.queues[0] = crate::testing::Rings::new(0, table, 16);
+        }
+        let before = rig.ends.disk.clone();
+        assert_eq!(request(&mut rig, 0, 2, &[read_to(DATA, 512)]), Some((0, 513)), "device: {device}");
+        assert_eq!(rig.ram.get(DATA, 512), &rig.ends.disk[1024..1536]);
+        assert_eq!(rig.ends.disk, before);
+    }
+}
+
+#[test]
 fn a_long_request_is_done_in_pieces() {
     let mut rig = Rig::new(&plug(false));
     begin(&mut rig, 0, 0, &[read_to(DATA, 32768)]);

@@ -47,6 +47,21 @@ fn a_reset_forgets_output() {
 }
 
 #[test]
+fn a_reset_of_one_queue_concerns_that_queue() {
+    for (queue, output) in [(0, &b"abc"[..]), (1, b"a")] {
+        let mut rig = Rig::new(&PLUG);
+        rig.ends.output_room = 1;
+        rig.ram.set(BUFFERS, b"abc");
+        rig.request(1, &[Buffer::Read(B, 3)]);
+        write(&mut rig.slot, 0x030, queue);
+        write(&mut rig.slot, 0x0c0, 1);
+        rig.ends.output_room = 100;
+        rig.poke();
+        assert_eq!(rig.ends.output, output, "{queue}");
+    }
+}
+
+#[test]
 fn input_fills_buffers_and_wakes_the_driver() {
     let mut rig = Rig::new(&PLUG);
     rig.request(0, &[Buffer::Write(B, 4)]);

@@ -74,6 +74,36 @@ fn what_is_not_on_the_overlay_fails() {
     assert_eq!(all(&mut disk, 9)[8 * LEN..], [7; LEN]);
 }
 
+/// A disk that is never ready.
+struct Slow;
+
+impl Disk for Slow {
+    fn read(&mut self, _sector: u64, _into: &mut [u8]) -> Result<(), DiskError> {
+        Err(DiskError::Later)
+    }
+    fn write(&mut self, _sector: u64, _from: &[u8]) -> Result<(), DiskError> {
+        Err(DiskError::Later)
+    }
+    fn flush(&mut self) -> Result<(), DiskError> {
+        Err(DiskError::Later)
+    }
+    fn clear(&mut self, _sector: u64, _sectors: u32) -> Result<(), DiskError> {
+        Err(DiskError::Later)
+    }
+}
+
+#[test]
+fn an_overlay_waits_for_the_disk_below_and_loses_no_room() {
+    let mut disk = Overlay::new(Slow, 64, vec![0; 4096]);
+    for _ in 0..5 {
+        assert_eq!(disk.write(1, &[1; LEN]), Err(DiskError::Later));
+        assert_eq!(disk.read(1, &mut [1; LEN]), Err(DiskError::Later));
+        assert_eq!(disk.used().0, 0);
+    }
+    disk.write(8, &[1; 4096]).unwrap();
+    assert_eq!(disk.used().0, 4096, "a whole cluster needs nothing from below");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, usize, u8),
