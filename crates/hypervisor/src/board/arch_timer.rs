@@ -2,9 +2,9 @@
 
 use alloc::boxed::Box;
 
-use super::HostTimer;
 use super::error::BoardError;
 use super::tree::Node;
+use super::{Counter, HostTimer};
 use crate::arch::generic_timer as registers;
 
 /// Index of the virtual timer in the node's `interrupts` (secure, non-secure, virtual, hypervisor).
@@ -47,5 +47,9 @@ impl HostTimer for Timer {
     fn acknowledge(&mut self) {
         // The line stays raised as long as the deadline has passed: it goes with the deadline.
         registers::stop();
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        None
     }
 }

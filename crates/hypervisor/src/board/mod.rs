@@ -63,6 +63,17 @@ pub trait HostTimer: Send {
     fn set_deadline(&mut self, deadline: Option<u64>);
     /// Lowers the line. The deadline is used up: set the next.
     fn acknowledge(&mut self);
+    /// Where assembly can read the clock itself; `None` where the clock is a system register (CNTVCT).
+    fn counter(&self) -> Option<Counter>;
+}
+
+/// A clock in a register: the low 32 bits of [`HostTimer::now`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Virtual address of the 32-bit register, in the hole: valid under every table.
+    pub address: u32,
+    /// The register counts down: the clock is its complement.
+    pub down: bool,
 }
 
 /// Registers of a device: the `index`th `reg` entry of its node, in a window of the hole.

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use super::error::BoardError;
 use super::tree::{Node, Tree};
 use super::wrap::{Extended, ticks_until};
-use super::{HostTimer, map};
+use super::{Counter, HostTimer, map};
 use crate::arch::fixup;
 use crate::memory::device::Mmio;
 
@@ -94,5 +94,9 @@ impl HostTimer for Timer {
     fn acknowledge(&mut self) {
         self.registers.write(INTERRUPT_CLEAR, 0);
         self.now();
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter { address: self.registers.address(CLOCK + VALUE, 4), down: true })
     }
 }

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use super::error::BoardError;
 use super::tree::Node;
 use super::wrap::{Extended, ticks_until};
-use super::{HostTimer, map};
+use super::{Counter, HostTimer, map};
 use crate::memory::device::Mmio;
 
 const INTERRUPT_ENABLE: u32 = 0x00;
@@ -72,5 +72,9 @@ impl HostTimer for Timer {
     fn acknowledge(&mut self) {
         self.registers.write(INTERRUPT_STATUS, 1);
         self.now();
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter { address: self.registers.address(CLOCK + CURRENT, 4), down: true })
     }
 }
