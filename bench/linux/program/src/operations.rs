@@ -6,17 +6,19 @@
 
 use core::ffi::CStr;
 
-use crate::linux::{
-    call, exec, exit, fork, ignore, map, now, number, open, open_file, pipe, protection, read, redirect, signal,
-    simple, skip_faults, socket_pair, unmap, wait, write,
-};
-use crate::{Arguments, output, usage};
+use spica_freestanding::Arguments;
+use spica_freestanding::linux::{Backing, call, exit, fork, map, number, pipe, protection, read, simple, unmap, write};
+use spica_freestanding::output::{OUTPUT, line};
+use spica_freestanding::signals::signal;
+
+use crate::linux::{exec, ignore, now, open, open_file, redirect, skip_faults, socket_pair, wait};
+use crate::usage;
 
 /// The file that is looked at, opened and mapped.
 const FILE: &CStr = c"/tmp/bench-file";
 /// How much of it is mapped, in bytes, as for lmbench.
-const FILE_SIZE: u32 = 4 << 20;
-const PAGE: u32 = 4096;
+const FILE_SIZE: usize = 4 << 20;
+const PAGE: usize = 4096;
 /// The least microseconds for a loop, unless the arguments say otherwise.
 const ENOUGH: u64 = 50_000;
 
@@ -77,7 +79,7 @@ pub fn run(arguments: &Arguments) -> ! {
     };
     // In tenths, since there is no floating point here.
     let tenths = time * 10 / u64::from(count);
-    output::line(1, format_args!("{}.{}", tenths / 10, tenths % 10));
+    line(OUTPUT, format_args!("{}.{}", tenths / 10, tenths % 10));
     exit(0);
 }
 
@@ -120,7 +122,7 @@ fn fault(count: u32) -> Time {
     let caught = catch(count);
     let overhead = caught.spent.saturating_sub(caught.overhead);
     skip_faults();
-    let page = with_file(FILE, open::READ, |file| map(file, PAGE, protection::READ));
+    let page = with_file(FILE, open::READ, |file| map(PAGE, protection::READ, Backing::File(file)));
     let time = repeat(count, || {
         // SAFETY: the store faults, and the handler goes on behind it.
         unsafe { core::arch::asm!(".arm", "str {0}, [{0}]", in(reg) page, options(nostack)) }
@@ -204,18 +206,18 @@ fn become_program(program: &CStr, arguments: &[&CStr]) {
 /// Touches each page of a mapped file; the time is that of one page, its share in unmapping it included. `count` is
 /// rounded up to whole files.
 fn page_faults(count: u32) -> Time {
-    let pages = FILE_SIZE / PAGE;
+    let pages = (FILE_SIZE / PAGE) as u32;
     let rounds = count.div_ceil(pages);
     let file = open_file(FILE, open::READ);
     let map_and_touch = |touched: u32| {
         let mut at = 0;
         repeat(rounds, || {
-            let memory = map(file, FILE_SIZE, protection::READ);
+            let memory = map(FILE_SIZE, protection::READ, Backing::File(file));
             for _ in 0..touched {
                 // A step that is prime to the number of pages, since the kernel looks ahead of who reads in order.
                 at = (at + 619) % pages;
                 // SAFETY: within the mapped file.
-                unsafe { memory.add((at * PAGE) as usize).read_volatile() };
+                unsafe { memory.add(at as usize * PAGE).read_volatile() };
             }
             unmap(memory, FILE_SIZE);
         })
@@ -230,10 +232,10 @@ fn page_faults(count: u32) -> Time {
 fn mmap(count: u32) -> Time {
     with_file(FILE, open::READ_WRITE, |file| {
         repeat(count, || {
-            let memory = map(file, FILE_SIZE, protection::READ | protection::WRITE);
+            let memory = map(FILE_SIZE, protection::READ | protection::WRITE, Backing::File(file));
             for at in (0..FILE_SIZE / 10).step_by(16 << 10) {
                 // SAFETY: within the mapped file.
-                unsafe { memory.add(at as usize).write_volatile(0) };
+                unsafe { memory.add(at).write_volatile(0) };
             }
             unmap(memory, FILE_SIZE);
         })

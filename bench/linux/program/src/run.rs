@@ -2,8 +2,12 @@
 
 use core::ffi::CStr;
 
-use crate::linux::{exec, exit, fork, now, open, open_file, redirect, wait};
-use crate::{Arguments, output, usage};
+use spica_freestanding::Arguments;
+use spica_freestanding::linux::{exit, fork};
+use spica_freestanding::output::{ERROR, OUTPUT, line};
+
+use crate::linux::{exec, now, open, open_file, redirect, wait};
+use crate::usage;
 
 /// The exit status for a program that cannot be started, as shells have it.
 const NOT_STARTED: u32 = 127;
@@ -36,14 +40,11 @@ pub fn run(arguments: &Arguments) -> ! {
             redirect(file, 1);
         }
         let error = exec(program, arguments.from(at), arguments.environment());
-        output::line(
-            2,
-            format_args!("stopwatch: {} cannot be started: error {}", program.to_str().unwrap_or("?"), -error),
-        );
+        line(ERROR, format_args!("stopwatch: {} cannot be started: error {}", program.to_str().unwrap_or("?"), -error));
         exit(NOT_STARTED);
     }
     let status = wait(child);
     let end = now();
-    output::line(1, format_args!("{} {status}", end - start));
+    line(OUTPUT, format_args!("{} {status}", end - start));
     exit(0);
 }

@@ -2,8 +2,11 @@
 
 use core::arch::global_asm;
 
-use crate::linux::{Caught, catch, signal};
-use crate::output::line;
+use spica_freestanding::linux::{Backing, exit, fork, map, number, protection, simple, wait};
+use spica_freestanding::signals::signal;
+
+use crate::line;
+use crate::signals::{Caught, catch};
 
 macro_rules! snippets {
     ($($name:ident: $($line:literal)*;)*) => {
@@ -141,7 +144,7 @@ pub fn text_write() {
 
 /// Executes memory that may not be executed.
 pub fn data_execute() {
-    let page = crate::linux::map(4096, crate::linux::protection::READ | crate::linux::protection::WRITE);
+    let page = map(4096, protection::READ | protection::WRITE, Backing::Fresh);
     // SAFETY: the page was just mapped; BX LR.
     unsafe { page.cast::<u32>().write_volatile(0xe12f_ff1e) };
     // SAFETY: it is a function, or it faults.
@@ -290,7 +293,6 @@ pub fn mode_change() {
 
 /// The thread registers are the program's own.
 pub fn thread_register() {
-    use crate::linux::{fork, number, simple, wait};
     let read = |code| {
         // SAFETY: the snippet only reads a register.
         unsafe { catch(address(code), 0) }.unwrap_or_else(|c| panic!("signal {}", c.info.signal))
@@ -314,7 +316,7 @@ pub fn thread_register() {
         assert_eq!(read(read_tpidrurw), own, "TPIDRURW");
     }
     if child == 0 {
-        crate::linux::exit(0);
+        exit(0);
     }
     assert_eq!(wait(child), 0, "the child");
     line(format_args!("ok"));

@@ -4,8 +4,9 @@
 
 use core::arch::global_asm;
 
-use crate::linux::{exit, fork, number, simple, wait};
-use crate::output::line;
+use spica_freestanding::linux::{exit, fork, number, simple, wait};
+
+use crate::line;
 
 unsafe extern "C" {
     fn float_fill(base: u32);

@@ -9,23 +9,14 @@
 
 mod faults;
 mod float;
-mod linux;
 mod memory;
-mod output;
 mod processes;
+mod signals;
 
 use core::ffi::CStr;
+use core::fmt;
 
-core::arch::global_asm!(
-    ".arm",
-    ".global _start",
-    "_start:",
-    "mov r0, sp",
-    "bic sp, sp, #7", // The procedure call standard wants it so.
-    "bl {main}",
-    "udf #0",
-    main = sym main,
-);
+use spica_freestanding::{Arguments, linux, output};
 
 /// Every test, by name.
 const TESTS: &[(&str, fn())] = &[
@@ -59,34 +50,33 @@ const TESTS: &[(&str, fn())] = &[
     ("kuser", processes::kuser_helpers),
 ];
 
-/// `stack` is what the kernel left at the program's start: the number of arguments, then their addresses.
-extern "C" fn main(stack: *const usize) -> ! {
-    // SAFETY: the kernel put at least one argument and a null there.
-    let (count, first) = unsafe { (*stack, *stack.add(2)) };
-    let wanted = if count >= 2 {
-        // SAFETY: the kernel put NUL-terminated strings there, which stay.
-        unsafe { CStr::from_ptr(first as *const _) }.to_bytes()
-    } else {
-        b""
-    };
+spica_freestanding::start!(run);
+
+fn run(arguments: &Arguments) -> ! {
+    let wanted = arguments.get(1).map_or(&b""[..], CStr::to_bytes);
     for (name, test) in TESTS {
         if name.as_bytes() == wanted {
             test();
             linux::exit(0);
         }
     }
-    output::line(format_args!("no such test; there are:"));
+    line(format_args!("no such test; there are:"));
     for (name, _) in TESTS {
-        output::line(format_args!("  {name}"));
+        line(format_args!("  {name}"));
     }
     linux::exit(2);
 }
 
+/// Prints a line.
+fn line(text: fmt::Arguments<'_>) {
+    output::line(output::OUTPUT, text);
+}
+
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    output::line(format_args!("FAILED: {}", info.message()));
+    line(format_args!("FAILED: {}", info.message()));
     if let Some(location) = info.location() {
-        output::line(format_args!("  at {}:{}", location.file(), location.line()));
+        line(format_args!("  at {}:{}", location.file(), location.line()));
     }
     linux::exit(1);
 }

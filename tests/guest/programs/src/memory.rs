@@ -1,13 +1,21 @@
 //! Memory: mapping, protection, copy on write, code that is written and run, and pointers that the kernel must refuse.
 
-use crate::linux::{
-    EFAULT, Frame, Shared, SignalInfo, call, exit, fork, map, number, on_signal, protect, protection, read, signal,
-    simple, unmap, wait, write,
+use spica_freestanding::linux::{
+    self, Backing, call, exit, fork, number, protect, protection, read, simple, unmap, wait, write,
 };
-use crate::output::line;
+use spica_freestanding::signals::signal;
+
+use crate::line;
+use crate::signals::{Frame, Shared, SignalInfo, on_signal};
 
 const READ_WRITE: u32 = protection::READ | protection::WRITE;
 const PAGE: usize = 4096;
+/// A bad address, as system calls return it.
+const EFAULT: i32 = -14;
+
+fn map(size: usize, protection: u32) -> *mut u8 {
+    linux::map(size, protection, Backing::Fresh)
+}
 
 fn poke(address: *mut u8, value: u32) {
     // SAFETY: callers pass mapped memory of this file's tests, aligned, that nothing else refers to.

@@ -4,6 +4,11 @@ use core::fmt::{self, Write};
 
 use crate::linux;
 
+/// The number of standard output.
+pub const OUTPUT: u32 = 1;
+/// The number of standard error.
+pub const ERROR: u32 = 2;
+
 struct Line {
     bytes: [u8; 512],
     used: usize,
@@ -18,11 +23,11 @@ impl Write for Line {
     }
 }
 
-/// Prints a line; what does not fit into 500 bytes is left out.
-pub fn line(text: fmt::Arguments<'_>) {
+/// Prints a line to a file; of what does not fit into 511 bytes, whole pieces are left out.
+pub fn line(file: u32, text: fmt::Arguments<'_>) {
     let mut line = Line { bytes: [0; 512], used: 0 };
     let _ = line.write_fmt(text);
     let end = line.used.min(line.bytes.len() - 1);
     line.bytes[end] = b'\n';
-    linux::write(1, &line.bytes[..=end]);
+    linux::write(file, &line.bytes[..=end]);
 }
