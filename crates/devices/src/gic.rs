@@ -223,7 +223,7 @@ impl Gic {
     }
 
     /// Brings the outputs up to date: after every change of anything above.
-    fn recompute(&mut self) {
+    pub(crate) fn recompute(&mut self) {
         let signalled = self.highest_pending().filter(|&candidate| self.signalled(candidate));
         let as_fiq = signalled.is_some_and(|candidate| !candidate.group1 && self.cpu_ctlr & CTLR_FIQEN != 0);
         self.fiq = as_fiq;
@@ -266,7 +266,6 @@ impl Gic {
         if self.cpu_ctlr & CTLR_EOIMODE == 0 {
             self.active[(intid / 32) as usize] &= !(1 << (intid % 32));
         }
-        self.recompute();
     }
 
     /// A write of GICC_DIR: with the end of an interrupt split in two, the second half.
@@ -276,7 +275,6 @@ impl Gic {
             return;
         }
         self.active[(intid / 32) as usize] &= !(1 << (intid % 32));
-        self.recompute();
     }
 
     /// A write of GICD_SGIR: a software-generated interrupt, which can only reach this CPU itself.
@@ -289,7 +287,6 @@ impl Gic {
         };
         if reaches_us {
             self.latched[0] |= 1 << (value & 0xf);
-            self.recompute();
         }
     }
 

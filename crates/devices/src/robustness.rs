@@ -59,7 +59,7 @@ fn interrupt_controller_survives_any_access_and_stays_consistent() {
             _ => gic.set_line(random.next() % 300, random.next() & 1 != 0),
         }
         let mut fresh = gic.clone();
-        fresh.dist_write(0x000, Width::Byte, gic.clone().dist_read(0, Width::Byte));
+        fresh.recompute();
         assert_eq!((gic.irq_asserted(), gic.fiq_asserted()), (fresh.irq_asserted(), fresh.fiq_asserted()), "{round}");
     }
 }
