@@ -15,12 +15,13 @@ const NOTICE: u32 = 5;
 
 /// Messages that matter, with numbers made equal: times, addresses and sizes differ from run to run.
 fn complaints(machine: Machine) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+    let (mut found, mut levels) = (BTreeSet::new(), 0);
     let lines = &transcript(machine, "kernel_log.sh").passed("log").lines;
     assert!(lines.iter().any(|l| l.contains("Linux version")), "the log has no beginning: {} lines", lines.len());
     for line in lines {
         let Some((level, text)) = line.strip_prefix('<').and_then(|l| l.split_once('>')) else { continue };
         let Ok(level) = level.parse::<u32>() else { continue };
+        levels += 1;
         // The facility is in the upper bits.
         if level & 7 >= NOTICE {
             continue;
@@ -36,6 +37,7 @@ fn complaints(machine: Machine) -> BTreeSet<String> {
         }
         found.insert(plain);
     }
+    assert!(levels > 50, "{levels} of {} lines have a level", lines.len());
     found
 }
 

@@ -50,9 +50,11 @@ fn a_block_can_link_to_itself() {
     f.put(PA, &[NOP, b(0, VA + 4, VA), b(14, VA + 8, VA)]);
     let block = f.translate(VA, PA, false);
     let before = f.snapshot();
+    assert_eq!(f.exits(block).len(), 2);
     for (exit, _, _) in f.exits(block) {
         assert!(f.link(exit, block));
     }
+    assert_ne!(f.snapshot(), before);
     f.translator.close(block, &mut f.code);
     assert_eq!(f.snapshot(), before);
     for (exit, _, _) in f.exits(block) {
@@ -125,6 +127,7 @@ fn forged_exits_are_refused() {
     for block in blocks {
         known.extend(f.exits(block).into_iter().map(|(_, pc, number)| (number, pc)));
     }
+    assert_eq!(known.len(), 2, "a return has no exit");
     let base = LAYOUT.base;
     for number in [0, 1, 2, 3, 4, 100, 3999, 4000, u32::MAX] {
         for pc in (base..base + LAYOUT.va_size()).step_by(4) {

@@ -201,6 +201,7 @@ fn no_access_panics() {
         TimerReg::CntpCval,
         TimerReg::CntvCval,
     ];
+    let mut deadlines = 0;
     for _ in 0..200_000 {
         let pick = random();
         let pa = GuestPa(frames[pick as usize % frames.len()] + (pick >> 8) as u32 % 0x1100);
@@ -214,6 +215,8 @@ fn no_access_panics() {
         }
         let deadline = machine.next_deadline();
         assert!(deadline.is_none_or(|deadline| deadline > machine.updated), "a deadline lies ahead");
+        deadlines += u32::from(deadline.is_some());
     }
+    assert!(deadlines > 1000, "{deadlines} deadlines");
     machine.take_output(drop);
 }
