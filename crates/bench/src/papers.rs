@@ -90,182 +90,87 @@ impl fmt::Display for Figure {
     }
 }
 
-const fn star(place: &'static str, what: &'static str, value: Value, unit: Unit) -> Figure {
-    Figure { paper: Paper::Star, place, what, value, unit }
+/// The figures as a table. A row with a name is a constant as well.
+macro_rules! figures {
+    ($($name:tt: $paper:ident, $place:literal, $value:expr, $unit:ident, $what:literal;)*) => {
+        $(figures!(@constant $name, $paper, $place, $value, $unit, $what);)*
+
+        /// All figures that the texts state, in the papers' order.
+        pub const FIGURES: &[Figure] = &[$(figures!(@figure $paper, $place, $value, $unit, $what)),*];
+    };
+    (@constant _, $($figure:tt)*) => {};
+    (@constant $name:ident, $paper:ident, $place:literal, $value:expr, $unit:ident, $what:literal) => {
+        #[doc = concat!($place, ": ", $what, ".")]
+        pub const $name: Figure = figures!(@figure $paper, $place, $value, $unit, $what);
+    };
+    (@figure $paper:ident, $place:literal, $value:expr, $unit:ident, $what:literal) => {{
+        use Value::*;
+        Figure { paper: Paper::$paper, place: $place, what: $what, value: $value, unit: Unit::$unit }
+    }};
 }
 
-const fn armvisor(place: &'static str, what: &'static str, value: Value, unit: Unit) -> Figure {
-    Figure { paper: Paper::Armvisor, place, what, value, unit }
+figures! {
+    STAR_CONTROL_FLOW: Star, "§5.1, Figure 4", Between(68.0, 96.0), Percent,
+        "share of the overhead caused by non-sensitive control flow, naive version";
+    _: Star, "§5.1.1, Figure 5", About(4.0), Percent,
+        "function returns identified beyond the number of function calls";
+    STAR_EXCEPTION_RETURNS: Star, "§5.2, Figure 4", AtMost(4.0), Percent,
+        "share of traps that are exception returns, in an optimised engine";
+    STAR_MODE_CHANGES: Star, "§5.2, Figure 4", Over(8.0), Percent,
+        "share of traps that are CPS and MSR mode changes";
+    STAR_USER_REGISTERS: Star, "§5.3, Figure 4", AtMost(8.0), Percent,
+        "share of traps that save and restore user mode registers";
+    STAR_COPROCESSOR: Star, "§5.5, Figure 4", AtMost(5.0), Percent,
+        "share of coprocessor operations and register updates (“mostly limited to”)";
+    STAR_SPECIAL_REGISTERS: Star, "§5.6", Between(1.0, 9.0), Percent,
+        "share of special register accesses without side effects";
+    _: Star, "§4.1", Exactly(8.0), Count,
+        "instructions to enter the privileged mode by a lightweight trap";
+    _: Star, "§6.1, Figure 6", Exactly(8.0), Count,
+        "benchmarks on which spilling one register inside the code cache is only slightly worse than in TPIDRURW";
+    _: Star, "§6.1, Figure 7", Over(2.0), Times,
+        "overhead of spilling two registers to coprocessor registers over spilling inside the code cache";
+    STAR_UNOPTIMISED: Star, "§6.2, Figure 8", Between(20.0, 76.0), Times,
+        "slowdown over native, unoptimised (only direct branches linked), all benchmarks";
+    STAR_PROCESS_UNOPTIMISED: Star, "§6.2, Figure 8", Exactly(20.0), Times,
+        "slowdown of process creation, unoptimised";
+    STAR_PROCESS_OPTIMISED: Star, "§6.2, Figure 8", Exactly(7.0), Times,
+        "slowdown of process creation, all optimisations";
+    STAR_CALLS_UNOPTIMISED: Star, "§6.2, Figure 8", Exactly(76.0), Times,
+        "slowdown of simple system calls, unoptimised";
+    STAR_CALLS_OPTIMISED: Star, "§6.2, Figure 8", Exactly(15.0), Times,
+        "slowdown of simple system calls, all optimisations";
+    _: Star, "§6.2, Figure 8", Exactly(45.0), Percent,
+        "average reduction in slowdown from shadow stack to all optimisations";
+    STAR_APPLICATIONS_NAIVE: Star, "§6.3, Figure 9", AtMost(2.0), Times,
+        "run time of applications over native, naive version with linking (“almost a factor of two”)";
+    STAR_APPLICATIONS_OPTIMISED: Star, "Abstract, §6.3, §7, Figure 9", AtMost(16.0), Percent,
+        "perceived slowdown of applications, all optimisations";
+    _: Star, "§7", AtMost(5.0), Times,
+        "run time of applications over native, naive version (“up to five times”; §6.3 says almost two, with linking)";
+    _: Armvisor, "§3.1.1", Exactly(31.0), Count,
+        "sensitive instructions in ARMv6";
+    _: Armvisor, "§3.1.1", Exactly(7.0), Count,
+        "of them privileged";
+    _: Armvisor, "Table 1", Exactly(4.0), Count,
+        "critical instructions in the kernel: data processing (MOVS)";
+    _: Armvisor, "Table 1", Exactly(34.0), Count,
+        "critical instructions in the kernel: MSR, MRS, CPS";
+    _: Armvisor, "Table 1", Exactly(8.0), Count,
+        "critical instructions in the kernel: LDM (2, 3), STM (2, 3)";
+    _: Armvisor, "§6.1, Table 7", About(36.0), Percent,
+        "traps left of the original version’s, all optimisations";
+    ARMVISOR_SELECT: Armvisor, "§6.2, Figure 6", Exactly(30.0), Times,
+        "slowdown of lat_select with 10 files, no optimisation";
+    _: Armvisor, "§6.2, Figure 7", Over(80.0), Percent,
+        "average improvement of system calls, signals and select, all optimisations (“approximately over”)";
+    _: Armvisor, "§6.2, Figure 7", About(45.0), Percent,
+        "average improvement of process creation by the memory optimisation alone";
+    _: Armvisor, "Abstract", AtMost(6.63), Times,
+        "average speed-up on lmbench over its own original version (“up to”)";
+    _: Armvisor, "§7", AtMost(4.65), Times,
+        "average speed-up on lmbench over its own original version (“up to”; the abstract says 6.63)";
 }
-
-/// STAR §5.1, on Figure 4.
-pub const STAR_CONTROL_FLOW: Figure = star(
-    "§5.1, Figure 4",
-    "share of the overhead caused by non-sensitive control flow, naive version",
-    Value::Between(68.0, 96.0),
-    Unit::Percent,
-);
-/// STAR §5.2, on Figure 4.
-pub const STAR_EXCEPTION_RETURNS: Figure = star(
-    "§5.2, Figure 4",
-    "share of traps that are exception returns, in an optimised engine",
-    Value::AtMost(4.0),
-    Unit::Percent,
-);
-/// STAR §5.2, on Figure 4.
-pub const STAR_MODE_CHANGES: Figure =
-    star("§5.2, Figure 4", "share of traps that are CPS and MSR mode changes", Value::Over(8.0), Unit::Percent);
-/// STAR §5.3, on Figure 4.
-pub const STAR_USER_REGISTERS: Figure = star(
-    "§5.3, Figure 4",
-    "share of traps that save and restore user mode registers",
-    Value::AtMost(8.0),
-    Unit::Percent,
-);
-/// STAR §5.5, on Figure 4.
-pub const STAR_COPROCESSOR: Figure = star(
-    "§5.5, Figure 4",
-    "share of coprocessor operations and register updates (“mostly limited to”)",
-    Value::AtMost(5.0),
-    Unit::Percent,
-);
-/// STAR §5.6.
-pub const STAR_SPECIAL_REGISTERS: Figure =
-    star("§5.6", "share of special register accesses without side effects", Value::Between(1.0, 9.0), Unit::Percent);
-/// STAR §6.2, on Figure 8: the unoptimised version, which links direct branches.
-pub const STAR_UNOPTIMISED: Figure = star(
-    "§6.2, Figure 8",
-    "slowdown over native, unoptimised (only direct branches linked), all benchmarks",
-    Value::Between(20.0, 76.0),
-    Unit::Times,
-);
-/// STAR §6.2, on Figure 8.
-pub const STAR_PROCESS_UNOPTIMISED: Figure =
-    star("§6.2, Figure 8", "slowdown of process creation, unoptimised", Value::Exactly(20.0), Unit::Times);
-/// STAR §6.2, on Figure 8.
-pub const STAR_PROCESS_OPTIMISED: Figure =
-    star("§6.2, Figure 8", "slowdown of process creation, all optimisations", Value::Exactly(7.0), Unit::Times);
-/// STAR §6.2, on Figure 8.
-pub const STAR_CALLS_UNOPTIMISED: Figure =
-    star("§6.2, Figure 8", "slowdown of simple system calls, unoptimised", Value::Exactly(76.0), Unit::Times);
-/// STAR §6.2, on Figure 8.
-pub const STAR_CALLS_OPTIMISED: Figure =
-    star("§6.2, Figure 8", "slowdown of simple system calls, all optimisations", Value::Exactly(15.0), Unit::Times);
-/// STAR abstract, §6.3 and §7, on Figure 9.
-pub const STAR_APPLICATIONS_OPTIMISED: Figure = star(
-    "Abstract, §6.3, §7, Figure 9",
-    "perceived slowdown of applications, all optimisations",
-    Value::AtMost(16.0),
-    Unit::Percent,
-);
-/// STAR §6.3, on Figure 9.
-pub const STAR_APPLICATIONS_NAIVE: Figure = star(
-    "§6.3, Figure 9",
-    "run time of applications over native, naive version with linking (“almost a factor of two”)",
-    Value::AtMost(2.0),
-    Unit::Times,
-);
-/// ARMvisor §6.2, on Figure 6.
-pub const ARMVISOR_SELECT: Figure = armvisor(
-    "§6.2, Figure 6",
-    "slowdown of lat_select with 10 files, no optimisation",
-    Value::Exactly(30.0),
-    Unit::Times,
-);
-
-/// All figures that the texts state, in the papers' order.
-pub const FIGURES: &[Figure] = &[
-    STAR_CONTROL_FLOW,
-    star(
-        "§5.1.1, Figure 5",
-        "function returns identified beyond the number of function calls",
-        Value::About(4.0),
-        Unit::Percent,
-    ),
-    STAR_EXCEPTION_RETURNS,
-    STAR_MODE_CHANGES,
-    STAR_USER_REGISTERS,
-    STAR_COPROCESSOR,
-    STAR_SPECIAL_REGISTERS,
-    star("§4.1", "instructions to enter the privileged mode by a lightweight trap", Value::Exactly(8.0), Unit::Count),
-    star(
-        "§6.1, Figure 6",
-        "benchmarks on which spilling one register inside the code cache is only slightly worse than in TPIDRURW",
-        Value::Exactly(8.0),
-        Unit::Count,
-    ),
-    star(
-        "§6.1, Figure 7",
-        "overhead of spilling two registers to coprocessor registers over spilling inside the code cache",
-        Value::Over(2.0),
-        Unit::Times,
-    ),
-    STAR_UNOPTIMISED,
-    STAR_PROCESS_UNOPTIMISED,
-    STAR_PROCESS_OPTIMISED,
-    STAR_CALLS_UNOPTIMISED,
-    STAR_CALLS_OPTIMISED,
-    star(
-        "§6.2, Figure 8",
-        "average reduction in slowdown from shadow stack to all optimisations",
-        Value::Exactly(45.0),
-        Unit::Percent,
-    ),
-    STAR_APPLICATIONS_NAIVE,
-    STAR_APPLICATIONS_OPTIMISED,
-    star(
-        "§7",
-        "run time of applications over native, naive version (“up to five times”; §6.3 says almost two, with linking)",
-        Value::AtMost(5.0),
-        Unit::Times,
-    ),
-    armvisor("§3.1.1", "sensitive instructions in ARMv6", Value::Exactly(31.0), Unit::Count),
-    armvisor("§3.1.1", "of them privileged", Value::Exactly(7.0), Unit::Count),
-    armvisor(
-        "Table 1",
-        "critical instructions in the kernel: data processing (MOVS)",
-        Value::Exactly(4.0),
-        Unit::Count,
-    ),
-    armvisor("Table 1", "critical instructions in the kernel: MSR, MRS, CPS", Value::Exactly(34.0), Unit::Count),
-    armvisor(
-        "Table 1",
-        "critical instructions in the kernel: LDM (2, 3), STM (2, 3)",
-        Value::Exactly(8.0),
-        Unit::Count,
-    ),
-    armvisor(
-        "§6.1, Table 7",
-        "traps left of the original version’s, all optimisations",
-        Value::About(36.0),
-        Unit::Percent,
-    ),
-    ARMVISOR_SELECT,
-    armvisor(
-        "§6.2, Figure 7",
-        "average improvement of system calls, signals and select, all optimisations (“approximately over”)",
-        Value::Over(80.0),
-        Unit::Percent,
-    ),
-    armvisor(
-        "§6.2, Figure 7",
-        "average improvement of process creation by the memory optimisation alone",
-        Value::About(45.0),
-        Unit::Percent,
-    ),
-    armvisor(
-        "Abstract",
-        "average speed-up on lmbench over its own original version (“up to”)",
-        Value::AtMost(6.63),
-        Unit::Times,
-    ),
-    armvisor(
-        "§7",
-        "average speed-up on lmbench over its own original version (“up to”; the abstract says 6.63)",
-        Value::AtMost(4.65),
-        Unit::Times,
-    ),
-];
 
 /// A row of ARMvisor's Table 7: traps of a program that does nothing, so of the creation of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

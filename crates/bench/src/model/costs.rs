@@ -168,122 +168,90 @@ const REFILL_A9: &str = "about 8 to 11 stages to refill, and the manual gives no
 /// What an event costs on a core.
 #[must_use]
 pub const fn cost(core: Core, event: Event) -> Cost {
-    match core {
-        Core::CortexA8 => cortex_a8(event),
-        Core::CortexA9 => cortex_a9(event),
-    }
-}
-
-const fn cortex_a8(event: Event) -> Cost {
-    match event {
-        Event::ExceptionEntry => Cost {
+    use Core::{CortexA8, CortexA9};
+    use Event::*;
+    match (core, event) {
+        (CortexA8, ExceptionEntry) => Cost {
             cycles: Range::new(13.0, 26.0, 60.0),
             source: Source::Estimate("a pipeline flush to the vector and another for the branch there"),
             ends: Some(Source::Estimate(FLOW_CHANGE)),
         },
-        Event::ExceptionReturn => Cost {
+        (CortexA9, ExceptionEntry) => Cost::estimate(8.0, 20.0, 60.0, REFILL_A9),
+        (CortexA8, ExceptionReturn) => Cost {
             cycles: Range::new(13.0, 20.0, 50.0),
             source: Source::Estimate("a flow change that nothing predicts, and the change of mode"),
             ends: Some(Source::Estimate(FLOW_CHANGE)),
         },
-        Event::ModeSwitch => Cost::estimate(1.0, 7.0, 20.0, "between a plain instruction and a partial flush"),
-        Event::TtbrWrite => {
+        (CortexA9, ExceptionReturn) => Cost::estimate(8.0, 16.0, 50.0, REFILL_A9),
+        (CortexA8, ModeSwitch) => Cost::estimate(1.0, 7.0, 20.0, "between a plain instruction and a partial flush"),
+        (CortexA9, ModeSwitch) => Cost::estimate(1.0, 8.0, 25.0, "between a plain instruction and a flush"),
+        (_, TtbrWrite | AsidWrite | DacrWrite) => {
             Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
         }
-        Event::AsidWrite => {
-            Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
-        }
-        Event::DacrWrite => {
-            Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
-        }
-        Event::TlbMiss => Cost {
+        (CortexA8, TlbMiss) => Cost {
             cycles: Range::new(24.0, 24.0, 144.0),
             source: Source::Manual("Cortex-A8 TRM §16.4.2, Table 16-16: 24 cycles if the tables are in the L2 cache"),
             ends: Some(Source::Published(
                 "24 plus two L2 misses of 60 cycles, if the tables are not (H&P §2.6, Cortex-A8 at 1 GHz)",
             )),
         },
-        Event::TlbFlush => {
-            Cost::estimate(5.0, 20.0, 60.0, "the operation alone; the misses that follow count by themselves")
-        }
-        Event::TlbFlushEntry => {
-            Cost::estimate(5.0, 15.0, 60.0, "the operation alone; the miss that follows counts by itself")
-        }
-        Event::DataCacheLine => Cost::estimate(5.0, 15.0, 70.0, "a look-up, up to a write-back of the line to memory"),
-        Event::InstructionCacheLine => Cost::estimate(5.0, 15.0, 70.0, "a look-up; the refill comes later"),
-        Event::InstructionCacheFlush => Cost::estimate(
-            50.0,
-            400.0,
-            4000.0,
-            "refills of 8 cycles and up for the lines that are used again, of 256 to 512",
-        ),
-        Event::BranchPredictorFlush => Cost::estimate(
-            13.0,
-            130.0,
-            1300.0,
-            "1 to 100 branches that are mispredicted afterwards, at 13 cycles (Cortex-A8 TRM §5.1)",
-        ),
-        Event::CoprocessorRead => {
-            Cost::estimate(5.0, 20.0, 60.0, "slow next to memory: STAR §6.1 finds so without giving cycles")
-        }
-        Event::CoprocessorWrite => {
-            Cost::estimate(5.0, 20.0, 60.0, "slow next to memory: STAR §6.1 finds so without giving cycles")
-        }
-        Event::IndirectBranch => Cost {
-            cycles: Range::new(0.0, 6.5, 13.0),
-            source: Source::Estimate("half of them mispredicted"),
-            ends: Some(Source::Manual("none or all mispredicted, at 13 cycles (Cortex-A8 TRM §5.1, §16.4.1)")),
-        },
-        Event::Barrier => {
-            Cost::estimate(5.0, 15.0, 100.0, "a flush of the pipeline, up to a drain of the write buffer")
-        }
-    }
-}
-
-const fn cortex_a9(event: Event) -> Cost {
-    match event {
-        Event::ExceptionEntry => Cost::estimate(8.0, 20.0, 60.0, REFILL_A9),
-        Event::ExceptionReturn => Cost::estimate(8.0, 16.0, 50.0, REFILL_A9),
-        Event::ModeSwitch => Cost::estimate(1.0, 8.0, 25.0, "between a plain instruction and a flush"),
-        Event::TtbrWrite => {
-            Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
-        }
-        Event::AsidWrite => {
-            Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
-        }
-        Event::DacrWrite => {
-            Cost::estimate(2.0, 15.0, 60.0, "as any coprocessor write; its barriers count by themselves")
-        }
-        Event::TlbMiss => Cost {
+        (CortexA9, TlbMiss) => Cost {
             cycles: Range::new(7.0, 14.0, 278.0),
             source: Source::Published("7-cpu: 7 cycles for a micro TLB miss and 7 more for one of the main TLB"),
             ends: Some(Source::Published(
                 "7-cpu: the micro TLB’s miss alone; both and two table reads from memory at 110 ns and 1.2 GHz",
             )),
         },
-        Event::TlbFlush => {
+        (_, TlbFlush) => {
             Cost::estimate(5.0, 20.0, 60.0, "the operation alone; the misses that follow count by themselves")
         }
-        Event::TlbFlushEntry => {
+        (_, TlbFlushEntry) => {
             Cost::estimate(5.0, 15.0, 60.0, "the operation alone; the miss that follows counts by itself")
         }
-        Event::DataCacheLine => {
+        (CortexA8, DataCacheLine) => {
+            Cost::estimate(5.0, 15.0, 70.0, "a look-up, up to a write-back of the line to memory")
+        }
+        (CortexA9, DataCacheLine) => {
             Cost::estimate(5.0, 20.0, 130.0, "a look-up, up to a write-back through the outer cache")
         }
-        Event::InstructionCacheLine => Cost::estimate(5.0, 15.0, 70.0, "a look-up; the refill comes later"),
-        Event::InstructionCacheFlush => Cost::estimate(
+        (_, InstructionCacheLine) => Cost::estimate(5.0, 15.0, 70.0, "a look-up; the refill comes later"),
+        (CortexA8, InstructionCacheFlush) => Cost::estimate(
+            50.0,
+            400.0,
+            4000.0,
+            "refills of 8 cycles and up for the lines that are used again, of 256 to 512",
+        ),
+        (CortexA9, InstructionCacheFlush) => Cost::estimate(
             50.0,
             800.0,
             8000.0,
             "refills of 19 cycles and up (7-cpu) for the lines that are used again, of 1024",
         ),
-        Event::BranchPredictorFlush => {
+        (CortexA8, BranchPredictorFlush) => Cost::estimate(
+            13.0,
+            130.0,
+            1300.0,
+            "1 to 100 branches that are mispredicted afterwards, at 13 cycles (Cortex-A8 TRM §5.1)",
+        ),
+        (CortexA9, BranchPredictorFlush) => {
             Cost::estimate(8.0, 90.0, 1000.0, "1 to 100 branches that are mispredicted afterwards")
         }
-        Event::CoprocessorRead => Cost::estimate(3.0, 15.0, 60.0, "the manual gives no figure"),
-        Event::CoprocessorWrite => Cost::estimate(3.0, 15.0, 60.0, "the manual gives no figure"),
-        Event::IndirectBranch => Cost::estimate(0.0, 4.5, 11.0, "none, half or all mispredicted, at 8 to 11 cycles"),
-        Event::Barrier => {
+        (CortexA8, CoprocessorRead | CoprocessorWrite) => {
+            Cost::estimate(5.0, 20.0, 60.0, "slow next to memory: STAR §6.1 finds so without giving cycles")
+        }
+        (CortexA9, CoprocessorRead | CoprocessorWrite) => Cost::estimate(3.0, 15.0, 60.0, "the manual gives no figure"),
+        (CortexA8, IndirectBranch) => Cost {
+            cycles: Range::new(0.0, 6.5, 13.0),
+            source: Source::Estimate("half of them mispredicted"),
+            ends: Some(Source::Manual("none or all mispredicted, at 13 cycles (Cortex-A8 TRM §5.1, §16.4.1)")),
+        },
+        (CortexA9, IndirectBranch) => {
+            Cost::estimate(0.0, 4.5, 11.0, "none, half or all mispredicted, at 8 to 11 cycles")
+        }
+        (CortexA8, Barrier) => {
+            Cost::estimate(5.0, 15.0, 100.0, "a flush of the pipeline, up to a drain of the write buffer")
+        }
+        (CortexA9, Barrier) => {
             Cost::estimate(5.0, 15.0, 130.0, "a flush of the pipeline, up to a drain of the store buffer")
         }
     }
