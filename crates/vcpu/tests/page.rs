@@ -177,8 +177,16 @@ fn the_copies_follow_the_registers() {
             check(&cpu, &what);
             shown += u32::from(cpu.page.shown != before);
             // What the interpreter reads is the same.
-            let register = random.pick(&[(2, 0, 0, 0), (3, 0, 0, 0), (5, 0, 0, 1), (6, 0, 0, 2), (13, 0, 0, 1)]);
+            let Shown { ttbr0, ifsr, ifar, contextidr, .. } = cpu.page.shown;
+            let (register, value) = random.pick(&[
+                ((2, 0, 0, 0), ttbr0),
+                ((3, 0, 0, 0), cpu.page.dacr),
+                ((5, 0, 0, 1), ifsr),
+                ((6, 0, 0, 2), ifar),
+                ((13, 0, 0, 1), contextidr),
+            ]);
             assert_eq!(execute(&mut cpu, &mut world, system(true, register), PC), Step::Next(Effect::None));
+            assert_eq!(cpu.regs[1], value, "{register:?} after {what}");
         }
     }
     assert!(shown > 100 || std::env::var_os("SPICA_CASES").is_some(), "{shown} changes");
