@@ -36,8 +36,7 @@ main:
     say "\n"
     show ., r4
     mov r5, #0
-3:  cmp r5, #4                      @ nothing is executed there: user code cannot be, and
-    cmpne r5, #7                    @ the kernel's could not be written by these addresses
+3:  cmp r5, #7                      @ no user code is executed there: it cannot be
     beq 4f
     add r0, r10, #0x3000
     mov r1, r5

@@ -66,6 +66,10 @@ options! {
     unprivileged: "unprivileged",
     /// Maintenance of one TLB entry has a trap of its own.
     tlb_page: "tlb-page",
+    /// Reads of the generic timer's counter have a trap of their own.
+    counter: "counter",
+    /// Writes to TTBR0 and CONTEXTIDR have traps of their own, which switch to a space that is known in assembly.
+    space_switch: "space-switch",
     /// Transfers of User-mode registers use the vCPU page (STAR §5.3).
     user_bank: "user-bank",
     /// Exception returns are a trap of their own, with the target in the vCPU page.
@@ -95,7 +99,7 @@ impl Options {
     /// registers no block expects.
     #[must_use]
     pub const fn once(self) -> Options {
-        Options { literals: false, user_bank: false, return_mirror: false, ..self }
+        Options { literals: false, user_bank: false, return_mirror: false, space_switch: false, ..self }
     }
 
     /// Reads a list such as `naive,+link,+masks` or `all,-return-mirror`, from left to right. It starts from all on.

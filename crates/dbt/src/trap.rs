@@ -24,6 +24,13 @@ pub const UNPRIVILEGED_LOAD: u32 = 7;
 pub const UNPRIVILEGED_STORE: u32 = 8;
 /// `SVC` number of a write to FPEXC, in the vCPU page already, that turns VFP off while it is really on.
 pub const VFP: u32 = 9;
+/// `SVC` number of a read of the generic timer's counter: it goes to the vCPU page, from where the block loads it.
+pub const COUNTER: u32 = 10;
+/// `SVC` number of a write to TTBR0, with the value where an indirect branch has its target. The block goes on, so code that
+/// is not mapped in all address spaces sees the change at its end only.
+pub const TTBR0: u32 = 11;
+/// The same for CONTEXTIDR.
+pub const CONTEXTIDR: u32 = 12;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was

@@ -13,6 +13,7 @@ use crate::entropy::Entropy;
 use crate::guests::consoles::Consoles;
 use crate::guests::networks::Networks;
 use crate::layout::HOME_ASID;
+use crate::world::Clock;
 
 /// Bytes that can be typed before anybody looks.
 const TYPED_BYTES: usize = 4096;
@@ -125,6 +126,27 @@ impl Host {
         let passed = self.now() - start;
         // Exact as long as `passed` times the ratio's denominator is below 2^64.
         scaled(passed, self.ratio)
+    }
+
+    /// How assembly works out the counter of a guest that started at `start`, for the next turn of the host's clock at least.
+    pub fn clock(&mut self, start: u64) -> Clock {
+        let driver = &mut self.board.timer.driver;
+        let Some(counter) = driver.counter() else { return Clock::default() };
+        let now = driver.now();
+        let passed = now - start;
+        let (whole, part) = self.ratio;
+        let fraction = u128::from(passed) * u128::from(part);
+        let count = passed.saturating_mul(whole).saturating_add((fraction >> 64) as u64);
+        let halves = |value: u64| [value as u32, (value >> 32) as u32];
+        Clock {
+            address: counter.address,
+            complement: if counter.down { u32::MAX } else { 0 },
+            base: now as u32,
+            whole: whole as u32,
+            part: halves(part),
+            fraction: halves(fraction as u64),
+            count: halves(count),
+        }
     }
 
     /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two ticks at

@@ -91,6 +91,9 @@ impl Shadow {
             // The guest's own permission was checked above.
             return Fill::CodePageWrite(mapping.pa);
         }
+        if !mapping.global && !self.holds_private() {
+            self.generation += 1;
+        }
         self.touched.insert((va.0 >> 20) as usize);
         if mapping.global {
             self.global.insert((va.0 >> 20) as usize);

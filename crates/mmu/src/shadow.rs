@@ -88,6 +88,8 @@ pub struct Shadow {
     pub(crate) touched: MegabyteSet,
     /// Of these, the ones that ever had a global entry.
     pub(crate) global: MegabyteSet,
+    /// See [`Shadow::generation`].
+    pub(crate) generation: u32,
     /// Megabytes where TLB maintenance by address is more than the removal of a small page of the active space.
     pub(crate) watched: MegabyteSet,
     pub(crate) stats: Stats,
@@ -131,6 +133,7 @@ impl Shadow {
             baked_dacr: 0,
             touched: MegabyteSet::new(),
             global: MegabyteSet::new(),
+            generation: 0,
             // The hole's tables are not the guest's.
             watched: (config.hole_first_mb..config.hole_first_mb + hole).collect(),
             stats: Stats::default(),
@@ -139,6 +142,7 @@ impl Shadow {
 
     /// Gives all tables back. The guest must not run until [`Shadow::activate`] is called again.
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.generation += 1;
         for space in &mut self.spaces {
             space.release(tables, tlb);
         }
@@ -190,6 +194,7 @@ impl Shadow {
             let same_tables = space.key.is_some_and(|other| other.same_tables(&key));
             same_tables && (space.stale || !space.holds_private())
         })?;
+        // Of another generation it need not be: it is as good under the old ASID, until it holds what is not.
         self.spaces[index].key = Some(key);
         self.stats.spaces_renamed += 1;
         Some(index)
@@ -202,6 +207,7 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Result<usize, OutOfTables> {
+        self.generation += 1;
         let hole: [&[u32]; 2] = [&self.hole_kernel, &self.hole_user];
         let unused = self.spaces.iter().position(|space| !space.has_roots());
         let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.hole_first_mb, &hole, tables));
@@ -246,6 +252,7 @@ impl Shadow {
     /// False when there was nothing left to give.
     fn reclaim(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let Some(victim) = self.victim() else { return false };
+        self.generation += 1;
         if self.active == Some(victim) {
             let had_entries = !self.spaces[victim].is_empty();
             self.stats.active_emptied += u64::from(had_entries);
@@ -326,6 +333,20 @@ impl Shadow {
         (!same.any(|(_, space)| space.holds_private())).then_some(asid)
     }
 
+    /// Whether the active space has entries that are good under its ASID only.
+    #[must_use]
+    pub fn holds_private(&self) -> bool {
+        self.spaces[self.active_index()].holds_private()
+    }
+
+    /// A number that changes whenever a space stands for something else than before, is to be swept before it is used, or
+    /// first holds entries of its ASID only: whoever remembers [`Shadow::root`] and [`Shadow::sole_asid`] of a space that is
+    /// not active, to switch to it without asking, must forget it then.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Guest TLBIALL: everything goes. The active space is swept now, the others when they are next used.
     pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_all += 1;
@@ -334,6 +355,7 @@ impl Shadow {
 
     /// Drops what came from guest tables. The flat space has nothing from there.
     fn drop_translations(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.generation += 1;
         for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| space.is_translated()) {
             if self.active == Some(index) {
                 space.clear(tables, tlb);

@@ -79,7 +79,9 @@ pub struct VcpuPage {
     pub fpexc_real: u32,
     /// TEEHBR (B4.1.147), on cores that have it.
     pub teehbr: u32,
-    _cold: [u32; 1024 - 49],
+    /// The generic timer's counter (CNTPCT and CNTVCT, B4.1.30), low half first, as it was when translated code last asked.
+    pub counter: [u32; 2],
+    _cold: [u32; 1024 - 51],
 }
 
 /// SP and LR of one bank.
@@ -145,6 +147,8 @@ pub mod field {
     pub const FPEXC_REAL: u32 = offset_of!(VcpuPage, fpexc_real) as u32;
     /// [`VcpuPage::teehbr`].
     pub const TEEHBR: u32 = offset_of!(VcpuPage, teehbr) as u32;
+    /// [`VcpuPage::counter`], the low half.
+    pub const COUNTER: u32 = offset_of!(VcpuPage, counter) as u32;
     /// SP of `bank`, where it is not current.
     #[must_use]
     pub const fn bank_sp(bank: Bank) -> u32 {
@@ -198,7 +202,8 @@ impl VcpuPage {
             fpexc: 0,
             fpexc_real: 0,
             teehbr: 0,
-            _cold: [0; 1024 - 49],
+            counter: [0; 2],
+            _cold: [0; 1024 - 51],
         }
     }
 }

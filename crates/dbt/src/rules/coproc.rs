@@ -36,14 +36,19 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
             None => emulate(e, d, false),
         },
         // TLBIMVA, ITLBIMVA, DTLBIMVA.
-        (false, 8, 0, 3 | 5 | 6 | 7, 1) if options.tlb_page => {
-            e.page_field(false, d.cond, rt, field::TARGET);
-            e.emit(asm::svc(d.cond, crate::trap::TLB_PAGE));
-            Flow::Continues
-        }
+        (false, 8, 0, 3 | 5 | 6 | 7, 1) if options.tlb_page => own_trap(e, d, rt, crate::trap::TLB_PAGE),
+        (false, 2, 0, 0, 0) if options.space_switch => own_trap(e, d, rt, crate::trap::TTBR0),
+        (false, 13, 0, 0, 1) if options.space_switch => own_trap(e, d, rt, crate::trap::CONTEXTIDR),
         (false, 7, 0, crm, opc2) if options.cache_maintenance => maintenance(e, d, crm, opc2, rt),
         _ => emulate(e, d, false),
     }
+}
+
+/// A write that has a trap of its own, with the value in the vCPU page.
+fn own_trap(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32) -> Flow {
+    e.page_field(false, d.cond, rt, field::TARGET);
+    e.emit(asm::svc(d.cond, trap));
+    Flow::Continues
 }
 
 /// A register that is a field of the vCPU page.
@@ -112,6 +117,14 @@ fn close(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32, field: u32, real:
     restore(e, Cond::Al, rs);
     e.end_slow(slow);
     e.end_skip(skip);
+    Flow::Continues
+}
+
+/// The generic timer's counter. Reading the host's clock takes a privileged mode; a trap leaves it in the vCPU page.
+pub fn counter(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, rt2: Reg) -> Flow {
+    e.emit(asm::svc(d.cond, crate::trap::COUNTER));
+    e.page_field(true, d.cond, rt, field::COUNTER);
+    e.page_field(true, d.cond, rt2, field::COUNTER + 4);
     Flow::Continues
 }
 

@@ -81,6 +81,12 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
         Op::ChangeState { imod, aif: 0b010, mode: None } if options.masks && imod & 2 != 0 => {
             status::mask_irq(e, d, imod & 1 != 0)
         }
+        // CNTPCT and CNTVCT.
+        Op::CoprocMove2 { load: true, coproc: 15, opc1: 0 | 1, crm: 14, rt, rt2 }
+            if options.counter && !d.uncond && rt != rt2 && !rt.is_pc() && !rt2.is_pc() =>
+        {
+            coproc::counter(e, d, rt, rt2)
+        }
         Op::VfpSystem { sysreg: 1, .. } => copy(e, d),
         Op::VfpSystem { load, sysreg: 8, rt } if options.fpexc && options.vfp && !rt.is_pc() => {
             coproc::vfp_enable(e, d, load, rt)

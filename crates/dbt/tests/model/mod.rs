@@ -41,6 +41,9 @@ impl Random {
     }
 }
 
+/// The generic timer's counter: time stands still.
+pub const COUNTER: u64 = 0x1234_5678_9abc_def0;
+
 pub const N: u32 = 1 << 31;
 pub const Z: u32 = 1 << 30;
 pub const C: u32 = 1 << 29;
@@ -281,6 +284,7 @@ impl Machine {
             (0b011, true) => self.media(word),
             (0b100, _) => self.block_transfer(word, bus),
             (0b110, _) if bits(word, 11, 9) == 0b101 => self.vfp_transfer(word, bus),
+            (0b110, _) if word & 0x0ff0_0f0f == 0x0c50_0f0e => self.counter(word),
             (0b101, _) => {
                 if bit(word, 24) {
                     self.r[14] = self.pc.wrapping_add(4);
@@ -802,6 +806,21 @@ impl Machine {
         } else {
             supervisor.fpexc = self.r[rt as usize] & EN;
         }
+        self.next()
+    }
+
+    /// MRRC of CNTPCT, CNTVCT and the comparators, which are 0.
+    fn counter(&mut self, word: u32) -> Event {
+        let (rt, rt2, register) = (bits(word, 15, 12), bits(word, 19, 16), bits(word, 7, 4));
+        if rt == 15 || rt2 == 15 || rt == rt2 || register > 3 {
+            return Event::Undefined;
+        }
+        if self.supervisor.is_none() {
+            return Event::Privileged;
+        }
+        let value = if register < 2 { COUNTER } else { 0 };
+        self.r[rt as usize] = value as u32;
+        self.r[rt2 as usize] = (value >> 32) as u32;
         self.next()
     }
 

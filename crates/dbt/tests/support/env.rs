@@ -1,6 +1,6 @@
 //! What the interpreter reaches: guest memory by the guest's own rights. A store to code drops what was made from it.
 
-use crate::model::Fault;
+use crate::model::{self, Fault};
 use crate::support::VA_TO_PA;
 use crate::support::code::Code;
 use crate::support::memory::Memory;
@@ -51,8 +51,11 @@ impl Env for TrapEnv<'_> {
         Ok(())
     }
 
-    fn timer_read(&mut self, _reg: TimerReg) -> u64 {
-        0
+    fn timer_read(&mut self, reg: TimerReg) -> u64 {
+        match reg {
+            TimerReg::Cntpct | TimerReg::Cntvct => model::COUNTER,
+            _ => 0,
+        }
     }
 
     fn timer_write(&mut self, _reg: TimerReg, _value: u64) {}

@@ -302,6 +302,15 @@ fn system(random: &mut Random) -> u32 {
     let rt = reg(random);
     match random.below(20) {
         16 => 0x0ee8_0a10 | random.below(3).min(1) << 20 | rt << 12,
+        // The generic timer's counters and comparators.
+        14 => {
+            // Twice the same register is UNPREDICTABLE.
+            let rt2 = match reg(random) {
+                same if same == rt => (rt + 1) % 13,
+                other => other,
+            };
+            0x0c50_0f0e | rt2 << 16 | rt << 12 | random.pick(&[0, 0, 1, 1, 2, 3]) << 4
+        }
         17 => 0x0ec1_0e10 | random.below(2) << 20 | rt << 12,
         // LDRT, STRT, LDRBT, STRBT; LDRHT, STRHT, LDRSBT, LDRSHT
         18 | 19 => {

@@ -53,6 +53,8 @@ impl KernelView<'_> {
         const FPEXC: usize = offset_of!(VcpuPage, fpexc);
         const FPEXC_REAL: usize = offset_of!(VcpuPage, fpexc_real);
         const TEEHBR: usize = offset_of!(VcpuPage, teehbr);
+        const COUNTER: usize = offset_of!(VcpuPage, counter);
+        const COUNTER_HIGH: usize = COUNTER + 4;
         const SHOWN: usize = offset_of!(VcpuPage, shown);
         const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
         const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
@@ -79,6 +81,8 @@ impl KernelView<'_> {
                 (&mut page.fpexc_real, true, false)
             }
             TEEHBR => (&mut page.teehbr, true, true),
+            COUNTER => (&mut page.counter[0], true, false),
+            COUNTER_HIGH => (&mut page.counter[1], true, false),
             SHOWN..=SHOWN_END => {
                 let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = &mut page.shown;
                 let word = match field - SHOWN {

@@ -36,13 +36,31 @@ pub struct Scheduler {
     stats: bool,
     /// Host time at which scheduling began.
     pub began: u64,
+    ticks: Ticks,
+}
+
+/// The times above in ticks of the host's timer.
+#[derive(Clone, Copy)]
+struct Ticks {
+    second: u64,
+    slice: u64,
+    credit: u64,
+    margin: u64,
+    partial: u64,
 }
 
 impl Scheduler {
     /// A scheduler for `guests`, which are all loaded.
     pub fn new(guests: Vec<Guest>, mut host: Host, stats: bool) -> Scheduler {
         let began = host.now();
-        Scheduler { guests, host, current: None, slice_end: 0, partial_at: None, stats, began }
+        let ticks = Ticks {
+            second: host.ticks(1_000_000),
+            slice: host.ticks(SLICE),
+            credit: host.ticks(CREDIT),
+            margin: host.ticks(MARGIN),
+            partial: host.ticks(PARTIAL),
+        };
+        Scheduler { guests, host, current: None, slice_end: 0, partial_at: None, stats, began, ticks }
     }
 
     /// Runs the guests until all are over.
@@ -74,7 +92,6 @@ impl Scheduler {
                 self.restart(at);
             }
         }
-        let credit = self.host.ticks(CREDIT);
         let floor = self.floor();
         for (at, guest) in self.guests.iter_mut().enumerate() {
             if guest.state != State::Waiting {
@@ -91,7 +108,7 @@ impl Scheduler {
             if parts.interrupted() || parts.machine.wants_service() {
                 guest.state = State::Ready;
                 guest.woken = due;
-                guest.turn.wake(floor.unwrap_or(guest.turn.used()), credit);
+                guest.turn.wake(floor.unwrap_or(guest.turn.used()), self.ticks.credit);
             }
         }
     }
@@ -110,7 +127,7 @@ impl Scheduler {
         let (first, ahead) = self.ready().min_by_key(|(_, guest)| guest.turn.used())?;
         let running = self.current.filter(|&at| self.guests[at].state == State::Ready && now < self.slice_end);
         match running {
-            Some(at) if !ahead.turn.preempts(&self.guests[at].turn, self.host.ticks(MARGIN)) => Some(at),
+            Some(at) if !ahead.turn.preempts(&self.guests[at].turn, self.ticks.margin) => Some(at),
             _ => Some(first),
         }
     }
@@ -133,7 +150,7 @@ impl Scheduler {
             self.host.consoles.show_partial(&mut crate::console::write);
             self.partial_at = None;
         } else if self.partial_at.is_none() {
-            self.partial_at = Some(now + self.host.ticks(PARTIAL));
+            self.partial_at = Some(now + self.ticks.partial);
         }
     }
 
@@ -154,7 +171,7 @@ impl Scheduler {
             self.current = Some(at);
         }
         if !same || now >= self.slice_end {
-            self.slice_end = now + self.host.ticks(SLICE);
+            self.slice_end = now + self.ticks.slice;
         }
         let alone = self.ready().count() == 1;
         let limit = self.deadline().into_iter().chain((!alone).then_some(self.slice_end)).min();
@@ -164,7 +181,7 @@ impl Scheduler {
         let guest = &mut self.guests[at];
         if let Some(due) = guest.woken.take() {
             let waited = self.host.now().saturating_sub(due);
-            guest.latency.record(waited * 1_000_000 / self.host.ticks(1_000_000).max(1));
+            guest.latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
         let pause = guest.vm.run(&mut self.host);
         match pause {

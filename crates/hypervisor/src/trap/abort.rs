@@ -149,10 +149,9 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
         // Exclusives and VFP on a device: no bus supports it.
         return deliver(vm, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
-    let version = vm.parts.translator.version();
     let mut env = TrapEnv { parts: &mut vm.parts, host };
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
-        Step::Next(Effect::None) if vm.parts.translator.version() == version => {
+        Step::Next(Effect::None) => {
             // What the guest did to the device may have raised an interrupt.
             interrupt::leave_soon(vm, pc);
             Resume::Cache(pc.wrapping_add(4))
@@ -172,6 +171,10 @@ fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bo
 /// however slow, or not at all.
 fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, write: bool) -> Resume {
     let pc = vm.context.cpu.pc;
+    if write && vm.parts.shadow.is_code_page(pa) {
+        let again = if world == World::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
+        return write_to_code(vm, host, world, pa, again);
+    }
     let resume = match world {
         World::User => emulate_user_access(vm, host, pc),
         World::Kernel => vm

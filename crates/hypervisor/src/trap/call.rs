@@ -53,6 +53,13 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, host, svc, AccessKind::Read),
         trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, host, svc, AccessKind::Write),
         trap::TLB_PAGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
+        trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, word & 0xff == trap::TTBR0, behind),
+        trap::COUNTER => {
+            vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
+            let now = host.guest_now(vm.parts.start);
+            vm.context.cpu.page.counter = [now as u32, (now >> 32) as u32];
+            Resume::Back(behind)
+        }
         // The value was taken over before the trap got here: see `super::handle`.
         trap::DACR | trap::VFP => Resume::Cache(behind),
         trap::EMULATE => {

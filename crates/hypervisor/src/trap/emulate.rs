@@ -160,6 +160,22 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
     Ok(Stay::Yes)
 }
 
+/// A write to TTBR0, or else to CONTEXTIDR, of a value that is in the vCPU page; the block goes on at `next`.
+pub fn switch_space(vm: &mut Vm, ttbr0: bool, next: CachePc) -> Resume {
+    vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
+    let cpu = &mut vm.context.cpu;
+    let (value, cp15) = (cpu.page.target, &mut cpu.cp15);
+    *(if ttbr0 { &mut cp15.ttbr0 } else { &mut cp15.contextidr }) = value;
+    cpu.show();
+    match vm.regime_changed() {
+        Ok(()) => {
+            super::leave_soon(vm, next);
+            Resume::Cache(next)
+        }
+        Err(stop) => Resume::Stop(stop),
+    }
+}
+
 /// DACR changed from `old`. The real one follows at the next entry.
 pub fn domains_changed(vm: &mut Vm, old: u32) {
     let (cpu, parts) = (&vm.context.cpu, &mut vm.parts);

@@ -42,5 +42,7 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
 fn serve(vm: &mut Vm, host: &mut Host) {
     host.serve_interrupts();
     vm.parts.catch_up(host);
+    // The host's clock makes less than a turn from one of its timer's interrupts to the next.
+    vm.context.clock = host.clock(vm.parts.start);
     host.arm_timer(vm.parts.start, vm.parts.machine.next_deadline());
 }

@@ -30,6 +30,11 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume 
     if let Some(old) = vm.context.cpu.take_dacr() {
         emulate::domains_changed(vm, old);
     }
+    if vm.context.take_space_switch()
+        && let Err(stop) = vm.regime_changed()
+    {
+        return Resume::Stop(stop);
+    }
     match (trap, world) {
         (Trap::SupervisorCall, World::Kernel) => call::from_kernel(vm, host),
         (Trap::SupervisorCall, World::User) => call::from_user(vm),

@@ -29,6 +29,7 @@ use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home, ram as host_ram};
+use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, mirror::Mirror, space};
 
 /// How much of the hypervisor's memory a VM gets.
@@ -185,7 +186,8 @@ impl Vm {
         // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
         let cpu = Vcpu::new(vcpu_page, cpu_id());
-        let context = Box::new(Context::new(cpu, &translator.jump_cache));
+        let spaces = KnownSpaces::new();
+        let context = Box::new(Context::new(cpu, &translator.jump_cache, &spaces));
         let parts = Parts {
             name: spec.name.to_string(),
             ram,
@@ -196,6 +198,7 @@ impl Vm {
             shadow,
             tables,
             mirror: Mirror::new(),
+            spaces,
             counters: Counters::default(),
             active: Regime::default(),
             code_megabytes: BTreeMap::new(),
@@ -252,6 +255,7 @@ impl Vm {
         parts.mirror = Mirror::new();
         parts.active = regime(cpu);
         parts.sides_known = false;
+        parts.spaces.clear();
         // There are two first-level tables' worth of memory at least, so that this cannot fail.
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
         Ok(())

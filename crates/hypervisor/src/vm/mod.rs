@@ -30,6 +30,7 @@ use crate::arch::cache;
 use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
+use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID, World, mirror::Mirror, space};
 use code::CodePages;
 use counters::Counters;
@@ -133,6 +134,8 @@ pub struct Parts {
     pub tables: Tables,
     /// What the real core has on the guest's behalf.
     pub mirror: Mirror,
+    /// Its address spaces that assembly may switch to.
+    pub spaces: KnownSpaces,
     /// Figures for the report.
     pub counters: Counters,
     /// The regime that the shadow tables were last activated for, DACR apart.
@@ -183,6 +186,7 @@ impl Vm {
     pub fn run(&mut self, host: &mut Host) -> Pause {
         let mut resume = self.next;
         self.parts.catch_up(host);
+        self.context.clock = host.clock(self.parts.start);
         host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
@@ -200,6 +204,7 @@ impl Vm {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
+            self.parts.spaces.keep_if(self.parts.shadow.generation());
             let (trap, world) = self.context.enter(world);
             self.arrived(world);
             resume = trap::handle(self, host, world, trap);
@@ -431,6 +436,14 @@ impl Vm {
             && parts.vfp[0] == parts.vfp[1];
         parts.mirror.set_sctlr(sctlr);
         context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
+        context.note_space();
+        if parts.plain {
+            // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
+            let asid = parts.shadow.holds_private().then(|| context.cpu.cp15.asid());
+            let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
+            parts.spaces.keep_if(parts.shadow.generation());
+            parts.spaces.enter(context.cpu.cp15.ttbr0, asid, &context.kernel, &context.user, tlb_asid);
+        }
         context.watched = parts.shadow.watched().as_ptr();
         context.table_offset = parts.tables.va_offset();
         let vector = context.cpu.vector_base().wrapping_add(8);
@@ -483,6 +496,7 @@ impl Vm {
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
         if !process_switch {
             parts.code_megabytes.clear();
+            parts.spaces.clear();
             parts.translator.unlink_all(&mut parts.code);
         }
         parts.sides_known = false;

@@ -141,7 +141,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 41] = [
+    let rows: [(&str, u64); 43] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -178,6 +178,8 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("mmu.invalidate-all", m.invalidate_all),
         ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.context.tlb_pages)),
         ("trap.fast.tlb-page", vm.context.tlb_pages.into()),
+        ("trap.fast.space-switch", vm.context.space_switches.into()),
+        ("trap.fast.counter", vm.context.counter_reads.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),
         ("mmu.spaces-created", m.spaces_created),
         ("mmu.spaces-evicted", m.spaces_evicted),

@@ -14,6 +14,9 @@
 .equ PAGE_STALE, 40
 .equ PAGE_DACR, 44
 .equ PAGE_DACR_REAL, 48
+.equ PAGE_TTBR0, 64
+.equ PAGE_CONTEXTIDR, 72
+.equ PAGE_COUNTER, 196
 .equ PAGE_BANK, 92                  @ SP and LR of User, Supervisor, Abort, Undefined, IRQ, FIQ
 .equ PAGE_BANK_SPSR, 140
 .equ BANK_SVC, PAGE_BANK + 8
@@ -99,7 +102,7 @@ kernel_supervisor_call:
     ldreq r1, [lr, #-4]
     bne long_way
     sub r1, r1, #0xef000000
-    cmp r1, #9
+    cmp r1, #13
     addlo pc, pc, r1, lsl #2
     b long_way
     b long_way
@@ -111,6 +114,10 @@ kernel_supervisor_call:
     b forget_page                   @ 6: trap::TLB_PAGE
     b unprivileged_load             @ 7: trap::UNPRIVILEGED_LOAD
     b unprivileged_store            @ 8: trap::UNPRIVILEGED_STORE
+    b long_way                      @ 9: trap::VFP
+    b counter                       @ 10: trap::COUNTER
+    b table_base                    @ 11: trap::TTBR0
+    b context_id                    @ 12: trap::CONTEXTIDR
 long_way:
     ldmia sp, {{r0-r7}}
     b kernel_call
@@ -151,6 +158,69 @@ domain_access:
     str r3, [r2, #PAGE_DACR_REAL]
     str r3, [sp, #CTX_KERNEL_GUEST_DACR]
     str r5, [sp, #CTX_KERNEL_DACR]
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are changed by
+@ B3.10.4, through ASID 0.
+context_id:
+    ldr r1, [r2, #PAGE_TARGET]
+    ldr r0, [sp, #CTX_GUEST_TTBR0]
+    b 1f
+table_base:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
+1:  ldr r3, [sp, #CTX_SPACES]
+    ubfx r4, r0, #14, #4
+    add r3, r3, r4, lsl #5
+    ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
+    and r5, r5, r1
+    cmp r4, r0
+    cmpeq r5, r6
+    bne long_way
+    ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both worlds, the ASID whose pages are forgotten here
+    str r0, [sp, #CTX_GUEST_TTBR0]
+    str r1, [sp, #CTX_GUEST_CONTEXTIDR]
+    str r0, [r2, #PAGE_TTBR0]
+    str r1, [r2, #PAGE_CONTEXTIDR]
+    str r3, [sp, #CTX_KERNEL]
+    str r4, [sp, #CTX_KERNEL + 4]
+    str r5, [sp, #CTX_USER]
+    str r6, [sp, #CTX_USER + 4]
+    str r7, [sp, #CTX_TLB_ASID]
+    str sp, [sp, #CTX_SPACE_SWITCHED]
+    mov r7, #0
+    mcr p15, 0, r7, c13, c0, 1      @ CONTEXTIDR
+    isb
+    mcr p15, 0, r3, c2, c0, 0       @ TTBR0
+    isb
+    mcr p15, 0, r4, c13, c0, 1
+    isb
+    COUNT CTX_SPACE_SWITCHES
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct Clock. The
+@ same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back.
+counter:
+    sub r0, sp, #-(CTX_CLOCK)
+    ldm r0!, {{r1, r3, r4, r5, r6, r7}}     @ address, complement, base, whole, part
+    cmp r1, #0
+    beq long_way
+    ldr r1, [r1]
+    eor r1, r1, r3
+    sub r1, r1, r4                  @ host ticks since base
+    ldm r0!, {{r3, r4}}             @ fraction
+    mov r2, #0
+    umaal r3, r2, r1, r6
+    umaal r4, r2, r1, r7            @ R2: whole ticks that the parts come to
+    ldm r0, {{r3, r4}}              @ count
+    umaal r3, r2, r1, r5
+    add r4, r4, r2
+    ldr r2, [sp, #CPU_PAGE]
+    str r3, [r2, #PAGE_COUNTER]
+    str r4, [r2, #PAGE_COUNTER + 4]
+    COUNT CTX_COUNTER_READS
     ldmia sp, {{r0-r7}}
     movs pc, lr
 

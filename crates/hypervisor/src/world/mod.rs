@@ -6,6 +6,7 @@
 
 pub mod mirror;
 pub mod space;
+pub mod spaces;
 pub mod vfp;
 
 use core::arch::global_asm;
@@ -13,11 +14,12 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_vcpu::{Vcpu, VcpuPage, psr};
+use spica_vcpu::{Shown, Vcpu, VcpuPage, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
 use crate::vectors;
+use spaces::{KnownSpaces, SpaceSlot};
 
 global_asm!(include_str!("switch.s"), include_str!("fast.s"), world_panic = sym world_panic);
 
@@ -71,9 +73,43 @@ pub struct Side {
     pub guest_dacr: u32,
 }
 
+/// How a guest's counter follows from a register of the host's clock: the counter was `count` and `fraction` / 2^64 when the
+/// register, or its complement, was `base`; each tick since then counts `whole` and `part` / 2^64. See [`Host::clock`].
+///
+/// [`Host::clock`]: crate::host::Host::clock
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Clock {
+    /// Virtual address of the register; 0 if assembly cannot read the clock.
+    pub address: u32,
+    /// All ones if the register counts down, else 0.
+    pub complement: u32,
+    /// The register's value, or its complement, a while ago.
+    pub base: u32,
+    /// Whole guest ticks per host tick.
+    pub whole: u32,
+    /// The rest, in units of 2^-64, low half first.
+    pub part: [u32; 2],
+    /// The fraction of a tick at `base`, in the same units.
+    pub fraction: [u32; 2],
+    /// The counter at `base`, low half first.
+    pub count: [u32; 2],
+}
+
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
+    guest_space: [u32; 2],
+    /// Assembly has switched to another space since Rust last looked.
+    space_switched: u32,
+    /// Changes of spaces that did not leave assembly.
+    pub space_switches: u32,
+    spaces: *const SpaceSlot,
+    /// The clock for the guest's counter.
+    pub clock: Clock,
+    /// Reads of the counter in assembly.
+    pub counter_reads: u32,
     /// The guest's ASID, if its single pages can be forgotten in assembly; else a number that is none.
     pub tlb_asid: u32,
     /// [`spica_mmu::Shadow::watched`].
@@ -113,6 +149,17 @@ const fn before_cpu(offset: usize) -> isize {
 }
 
 const _: () = {
+    assert!(before_cpu(offset_of!(Context, guest_space)) == -168 && size_of::<SpaceSlot>() == 32);
+    assert!(before_cpu(offset_of!(Context, space_switched)) == -160);
+    assert!(before_cpu(offset_of!(Context, space_switches)) == -156);
+    assert!(before_cpu(offset_of!(Context, spaces)) == -152);
+    assert!(spica_dbt::trap::TTBR0 == 11 && spica_dbt::trap::CONTEXTIDR == 12);
+    assert!(offset_of!(VcpuPage, shown) + offset_of!(Shown, ttbr0) == 64);
+    assert!(offset_of!(VcpuPage, shown) + offset_of!(Shown, contextidr) == 72);
+    assert!(before_cpu(offset_of!(Context, clock)) == -148 && size_of::<Clock>() == 40);
+    assert!(before_cpu(offset_of!(Context, counter_reads)) == -108);
+    assert!(offset_of!(VcpuPage, counter) == 196);
+    assert!(spica_dbt::trap::COUNTER == 10);
     assert!(before_cpu(offset_of!(Context, tlb_asid)) == -104);
     assert!(before_cpu(offset_of!(Context, watched)) == -100);
     assert!(before_cpu(offset_of!(Context, table_offset)) == -96);
@@ -149,9 +196,15 @@ const _: () = {
 
 impl Context {
     /// A context for `cpu`.
-    pub fn new(cpu: Vcpu, jump_cache: &JumpCache) -> Context {
+    pub fn new(cpu: Vcpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
+            guest_space: [0; 2],
+            space_switched: 0,
+            space_switches: 0,
+            spaces: spaces.slots(),
+            clock: Clock::default(),
+            counter_reads: 0,
             tlb_asid: NO_ASID,
             watched: core::ptr::null(),
             table_offset: 0,
@@ -179,6 +232,20 @@ impl Context {
             World::Kernel => &mut self.kernel,
             World::User => &mut self.user,
         }
+    }
+
+    /// The guest's TTBR0 and CONTEXTIDR are those of `cpu`.
+    pub fn note_space(&mut self) {
+        self.guest_space = [self.cpu.cp15.ttbr0, self.cpu.cp15.contextidr];
+    }
+
+    /// Whether assembly has switched to another space, to whose TTBR0 and CONTEXTIDR `cpu` is brought up.
+    pub fn take_space_switch(&mut self) -> bool {
+        if core::mem::take(&mut self.space_switched) == 0 {
+            return false;
+        }
+        [self.cpu.cp15.ttbr0, self.cpu.cp15.contextidr] = self.guest_space;
+        true
     }
 
     /// System calls go to the block of guest address `vector`, as the jump cache has it.

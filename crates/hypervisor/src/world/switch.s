@@ -6,6 +6,13 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
+.equ CTX_GUEST_TTBR0, -168
+.equ CTX_GUEST_CONTEXTIDR, -164
+.equ CTX_SPACE_SWITCHED, -160
+.equ CTX_SPACE_SWITCHES, -156
+.equ CTX_SPACES, -152
+.equ CTX_CLOCK, -148               @ struct Clock
+.equ CTX_COUNTER_READS, -108
 .equ CTX_TLB_ASID, -104
 .equ CTX_WATCHED, -100
 .equ CTX_TABLE_OFFSET, -96

@@ -1,6 +1,6 @@
 //! Supervisor calls of translated code, as `trap/call.rs` answers them, and `world/fast.s` in front of it.
 
-use crate::model::Event;
+use crate::model::{self, Event};
 use crate::support::lockstep::blocks::Place;
 use crate::support::lockstep::{Lockstep, Next};
 use crate::support::memory::Memory;
@@ -49,6 +49,19 @@ impl Lockstep {
                 let value = self.cpu.page.target;
                 self.maintain_tlb(TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) });
                 self.note("TLB, by its own trap");
+                Next::Cache(behind)
+            }
+            trap::TTBR0 | trap::CONTEXTIDR => {
+                let value = self.cpu.page.target;
+                let cp15 = &mut self.cpu.cp15;
+                *(if number == trap::TTBR0 { &mut cp15.ttbr0 } else { &mut cp15.contextidr }) = value;
+                self.cpu.show();
+                self.note("a change of address spaces, by its own trap");
+                Next::Cache(behind)
+            }
+            trap::COUNTER => {
+                self.cpu.page.counter = [model::COUNTER as u32, (model::COUNTER >> 32) as u32];
+                self.note("the counter, by its own trap");
                 Next::Cache(behind)
             }
             trap::VFP => {

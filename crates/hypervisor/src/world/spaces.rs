@@ -1,0 +1,78 @@
+//! Address spaces that assembly may switch to: a guest's writes to TTBR0 and CONTEXTIDR, without Rust (`fast.s`).
+//!
+//! Linux changes both at each process switch, and TTBR0 once more in between (to no user space at all). What they select has most
+//! often been there before, and its tables and ASIDs are still the same.
+
+use alloc::boxed::Box;
+
+use super::{NO_ASID, Side};
+
+/// Slots, chosen by four bits of TTBR0.
+const SLOTS: usize = 16;
+
+/// A space, by the guest's TTBR0 and ASID. The layout is known to `fast.s`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SpaceSlot {
+    /// TTBR0, all of it.
+    ttbr0: u32,
+    /// Which bits of CONTEXTIDR matter: those of the ASID, or none where the space holds nothing that depends on it.
+    mask: u32,
+    /// Their values.
+    asid: u32,
+    kernel: [u32; 2],
+    user: [u32; 2],
+    /// What [`super::Context::tlb_asid`] is in it.
+    tlb_asid: u32,
+}
+
+/// No TTBR0 that is looked for has this and its slot's four bits.
+const EMPTY: SpaceSlot = SpaceSlot { ttbr0: 0, mask: 0, asid: 1, kernel: [0; 2], user: [0; 2], tlb_asid: NO_ASID };
+
+/// The spaces of a guest that are known.
+pub struct KnownSpaces {
+    // The trap handler keeps a pointer to it.
+    slots: Box<[SpaceSlot; SLOTS]>,
+    /// [`spica_mmu::Shadow::generation`] when they were entered.
+    generation: u32,
+}
+
+impl KnownSpaces {
+    /// None.
+    pub fn new() -> KnownSpaces {
+        KnownSpaces { slots: Box::new([EMPTY; SLOTS]), generation: 0 }
+    }
+
+    /// The slots, for the trap handler; they stay where they are.
+    pub fn slots(&self) -> *const SpaceSlot {
+        self.slots.as_ptr()
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        *self.slots = [EMPTY; SLOTS];
+    }
+
+    /// Forgets all of them if they are of another generation.
+    #[inline]
+    pub fn keep_if(&mut self, generation: u32) {
+        if self.generation != generation {
+            self.generation = generation;
+            self.clear();
+        }
+    }
+
+    /// The space of the guest's `ttbr0` and, where it matters, ASID is the one of these sides.
+    pub fn enter(&mut self, ttbr0: u32, asid: Option<u8>, kernel: &Side, user: &Side, tlb_asid: u32) {
+        let (mask, asid) = asid.map_or((0, 0), |asid| (0xff, asid.into()));
+        let tables = |side: &Side| [side.ttbr0, side.contextidr];
+        let slot = &mut self.slots[(ttbr0 >> 14) as usize % SLOTS];
+        *slot = SpaceSlot { ttbr0, mask, asid, kernel: tables(kernel), user: tables(user), tlb_asid };
+    }
+}
+
+impl Default for KnownSpaces {
+    fn default() -> Self {
+        KnownSpaces::new()
+    }
+}
