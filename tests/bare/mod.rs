@@ -129,7 +129,7 @@ fn run_in(
                 asked = true;
                 deadline = Instant::now() + PATIENCE;
             }
-            Event::Ending(_) | Event::Input(_) | Event::Answer(_) => {}
+            Event::Ending(_) | Event::Input(_) => {}
         }
         // A guest that prints without end has shown enough.
         if outcome.ended || outcome.guest.len() > 4 << 20 {

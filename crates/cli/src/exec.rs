@@ -120,7 +120,7 @@ pub fn exec(
                 return Err(Error::failed("the guest restarted before the command had ended")
                     .with_details(session.console(TAIL_LINES)));
             }
-            Event::Ending(_) | Event::Input(_) | Event::Answer(_) => {}
+            Event::Ending(_) | Event::Input(_) => {}
             Event::Exited(status) => {
                 return match (last, frame.status) {
                     (Some((_, End::Panic)), _) => Err(panic_error(&session)),

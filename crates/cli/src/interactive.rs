@@ -50,8 +50,8 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
     let mut input = Some(stdin.as_fd());
     let mut spica: Vec<String> = Vec::new();
     // Spica's own lines are shown from the guest's first output on: then they answer a key, or tell of trouble.
-    let several = run.names.len() > 1;
     let mut show = verbose;
+    let mut hide = false;
     loop {
         match session.next(input, deadline)? {
             Event::Guest(bytes) => {
@@ -60,9 +60,11 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 out.write_all(&bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")?;
             }
             Event::Spica(line) => {
-                show = verbose || show && (several || !is_power_off(&line, &run.names[0]));
+                // Where a guest stood that switched itself off is of no interest; the report's lines are indented.
+                let power_off = run.names.iter().any(|name| is_power_off(&line, name));
+                hide = (hide && line.starts_with("  ") || power_off) && !verbose;
                 let halted = line == HALTED;
-                if show && !halted {
+                if show && !halted && !(hide && (run.names.len() == 1 || !power_off)) {
                     say(&format!("spica: {line}"));
                 }
                 spica.push(line);
@@ -76,7 +78,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 }
             }
             Event::Ending(Ending::Off) if run.native => return Ok(()),
-            Event::Ending(_) | Event::Answer(_) => {}
+            Event::Ending(_) => {}
             Event::Input(bytes) if bytes.is_empty() => input = None,
             Event::Input(bytes) => match keys.translate(&bytes) {
                 Some(bytes) => session.send(&bytes),

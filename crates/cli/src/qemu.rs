@@ -7,21 +7,23 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::board::Board;
 use crate::console::{Ending, Lines, Piece, Splitter, Tail};
-use crate::control::answers::{Answer, Filter, PROGRAM, random_id};
+use crate::control::answers::{Filter, PROGRAM};
 use crate::control::server::{Action, Server};
 use crate::error::{Context, Error, Result};
+
+mod launch;
+
+pub use launch::{Boot, Channels};
 
 /// How long bytes at the start of a line are held back that might become a line of Spica's.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -33,8 +35,6 @@ pub enum Event {
     Guest(Vec<u8>),
     /// Spica wrote a line.
     Spica(String),
-    /// Spica wrote a line of the answer to a question of [`Session::ask`].
-    Answer(Answer),
     /// The kernel wrote a line that means its end.
     Ending(Ending),
     /// Standard input had bytes; none means that it ended.
@@ -43,34 +43,6 @@ pub enum Event {
     Exited(ExitStatus),
     /// The time was up before anything happened.
     Quiet,
-}
-
-/// What a board boots.
-#[derive(Clone, Copy, Debug)]
-pub struct Boot<'a> {
-    /// The image given to `-kernel`.
-    pub kernel: &'a Path,
-    /// The file given to `-initrd`.
-    pub initrd: Option<&'a Path>,
-    /// The command line.
-    pub append: &'a str,
-    /// The board's device tree.
-    pub device_tree: Option<&'a Path>,
-    /// The board's memory in MiB; `None`: as it is sold.
-    pub memory_mib: Option<u32>,
-    /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
-    pub icount: bool,
-    /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
-    pub debug: Option<Channels<'a>>,
-}
-
-/// QEMU's ends of the two channels of a debugger: sockets.
-#[derive(Clone, Copy, Debug)]
-pub struct Channels<'a> {
-    /// For the guest: GDB's remote protocol.
-    pub gdb: BorrowedFd<'a>,
-    /// For QEMU itself: its machine protocol, QMP.
-    pub qmp: BorrowedFd<'a>,
 }
 
 /// A running board. Dropping it ends QEMU.
@@ -97,49 +69,18 @@ impl Session {
     /// # Errors
     /// If QEMU cannot be started or the log not be written.
     pub fn start(board: &Board, boot: &Boot<'_>, log: Option<&Path>, verbose: bool) -> Result<Self> {
-        let mut command = Command::new("qemu-system-arm");
-        let memory = boot.memory_mib.unwrap_or(board.memory_mib);
-        command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{memory}M")]);
-        // Without `-nic none`, some boards want firmware for a network card.
-        command.args(["-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"]);
-        command.args(["-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);
-        command.arg("-kernel").arg(boot.kernel).args(["-append", boot.append]);
-        if let Some(initrd) = boot.initrd {
-            command.arg("-initrd").arg(initrd);
-        }
-        if let Some(device_tree) = boot.device_tree {
-            command.arg("-dtb").arg(device_tree);
-        }
-        if boot.icount {
-            command.args(["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
-        }
-        if let Some(Channels { gdb, qmp }) = boot.debug {
-            let socket = |id: &str, fd: BorrowedFd<'_>| format!("socket,id={id},fd={}", fd.as_raw_fd());
-            command.args(["-S", "-chardev", &socket("gdb", gdb), "-gdb", "chardev:gdb"]);
-            command.args(["-chardev", &socket("qmp", qmp), "-mon", "chardev=qmp,mode=control"]);
-        }
-        command.env("QEMU_AUDIO_DRV", "none");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A terminal's Ctrl-C is for us to handle.
-        command.process_group(0);
-        let inherited = boot.debug.map_or([None; 2], |c| [c.gdb, c.qmp].map(|fd| Some(fd.as_raw_fd())));
-        let in_child = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            for fd in inherited.into_iter().flatten() {
-                // SAFETY: `boot` borrows the descriptor, so it was open at the fork, and the child closes none.
-                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-                rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes system calls only, and touches no memory that is shared.
-        unsafe { command.pre_exec(in_child) };
+        Self::launch(boot.command(board), boot.debug, log, verbose)
+    }
+
+    /// Starts QEMU as `command` says, whose board's UART must be its standard input and output.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn launch(command: Command, debug: Option<Channels<'_>>, log: Option<&Path>, verbose: bool) -> Result<Self> {
         if verbose {
             eprintln!("spica: {command:?}");
         }
-        let mut child = command.spawn().map_err(|e| {
-            Error::failed(format!("qemu-system-arm cannot be started: {e}; it is in Debian's package qemu-system-arm"))
-        })?;
+        let mut child = launch::spawn(command, debug)?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| Error::failed("QEMU has no pipes"))?;
         let log = match log {
@@ -186,17 +127,7 @@ impl Session {
         self.server = Some(server);
     }
 
-    /// Asks Spica something; the answer's lines come as [`Event::Answer`] with the name that this gives.
-    ///
-    /// # Errors
-    /// If this machine has no random numbers.
-    pub fn ask(&mut self, command: &str) -> Result<String> {
-        let id = random_id()?;
-        self.ask_as(&id, command);
-        Ok(id)
-    }
-
-    fn ask_as(&mut self, id: &str, command: &str) {
+    fn ask(&mut self, id: &str, command: &str) {
         self.filter.expect(id);
         self.outgoing.push_back(PROGRAM);
         self.outgoing.extend(format!("@{id} {command}\n").bytes());
@@ -283,10 +214,8 @@ impl Session {
                     }
                     self.console.feed(&buffer[..n]);
                     let (rest, answers) = self.filter.feed(&buffer[..n]);
-                    for answer in answers {
-                        if !self.server.as_mut().is_some_and(|s| s.answer(&answer)) {
-                            self.events.push_back(Event::Answer(answer));
-                        }
+                    if let Some(server) = &mut self.server {
+                        answers.iter().for_each(|answer| server.answer(answer));
                     }
                     self.console_bytes(&rest);
                 }
@@ -319,7 +248,7 @@ impl Session {
         let Some(server) = &mut self.server else { return Ok(()) };
         for action in server.turn()? {
             match action {
-                Action::Ask { id, command } => self.ask_as(&id, &command),
+                Action::Ask { id, command } => self.ask(&id, &command),
                 Action::Forget(id) => self.filter.forget(&id),
                 Action::Type(bytes) => self.send(&bytes),
             }

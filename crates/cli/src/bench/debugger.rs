@@ -105,7 +105,7 @@ impl Debugger {
                 Event::Quiet => {
                     return Err(Error::timeout("the guest did not switch itself off").with_details(self.tail()));
                 }
-                Event::Guest(_) | Event::Ending(_) | Event::Input(_) | Event::Answer(_) => {}
+                Event::Guest(_) | Event::Ending(_) | Event::Input(_) => {}
             }
         }
     }
@@ -173,7 +173,7 @@ impl Debugger {
                     return Err(Error::timeout("the guest did not get there in time").with_details(self.tail()));
                 }
                 Event::Spica(line) => self.spica.push(line),
-                Event::Guest(_) | Event::Ending(_) | Event::Answer(_) => {}
+                Event::Guest(_) | Event::Ending(_) => {}
             }
         }
     }

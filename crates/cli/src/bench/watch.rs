@@ -83,7 +83,7 @@ pub fn watch(
                 let details = format!("{}\n{}", session.console(TAIL_LINES), session.said());
                 return Err(Error::failed(why).with_details(details));
             }
-            Event::Ending(_) | Event::Input(_) | Event::Answer(_) => {}
+            Event::Ending(_) | Event::Input(_) => {}
         }
     }
 }

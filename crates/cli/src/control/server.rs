@@ -184,17 +184,16 @@ impl Server {
         Ok(())
     }
 
-    /// Takes a line of an answer; false if nobody here has asked.
-    pub fn answer(&mut self, answer: &Answer) -> bool {
+    /// Takes a line of an answer; who has asked may be gone.
+    pub fn answer(&mut self, answer: &Answer) {
         let asked = |c: &&mut Client| matches!(&c.state, State::Asked { id, .. } if *id == answer.id);
-        let Some(client) = self.clients.iter_mut().find(asked) else { return false };
+        let Some(client) = self.clients.iter_mut().find(asked) else { return };
         client.say(&answer.text);
         if let Some(end) = answer.end() {
             let attach = matches!(client.state, State::Asked { attach: true, .. });
             client.state = if attach && end.is_ok() { State::Attached } else { State::Idle };
         }
         client.send();
-        true
     }
 
     /// Takes bytes of the console, for terminals.
