@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use spica_bundle::{Bundle, DiskSource};
+use spica_bundle::{Bundle, BundleError, DiskSource};
 
 use super::*;
 use crate::board;
@@ -139,4 +139,40 @@ fn what_does_not_fit_is_said_with_the_users_names() {
     let error = dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), &Overlay::new()).unwrap_err();
     let expected = "guests.toml:1: guest `a`: its files have 16777280 bytes, more than its memory of 16M";
     assert!(error.message.ends_with(expected), "{error}");
+}
+
+/// A file of the project.
+fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+#[test]
+fn the_examples_are_right() {
+    let directory = source("guests");
+    let examples = fs::read_dir(&directory).unwrap().map(|e| e.unwrap().path());
+    let examples: Vec<_> = examples.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let draft = Draft::read(&Source::Manifest(example.clone())).unwrap_or_else(|e| panic!("{e}"));
+        fit::board_memory(&cubieboard(), &draft.wishes(), 8 << 20).unwrap_or_else(|e| panic!("{example:?}: {e}"));
+    }
+    let page = fs::read_to_string(source("docs/guests.md")).unwrap();
+    let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    Manifest::parse(example, Place::Workstation).unwrap();
+}
+
+#[test]
+fn the_page_has_every_key() {
+    let page = fs::read_to_string(source("docs/guests.md")).unwrap();
+    let guest = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\n";
+    for wrong in ["x = 1", "disks = [{ x = 1 }]"] {
+        let Err(BundleError::UnknownKey { known, .. }) =
+            Manifest::parse(&format!("{guest}{wrong}"), Place::Workstation)
+        else {
+            panic!("an unknown key");
+        };
+        for key in known {
+            assert!(page.lines().any(|l| l.starts_with(&format!("| `{key}` |"))), "{key}");
+        }
+    }
 }
