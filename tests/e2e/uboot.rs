@@ -1,5 +1,7 @@
-//! A boot loader of the field: U-Boot, from Debian's package for QEMU's `virt` board, finds what `spica pack` made on a disk,
-//! and boots it. Nobody types anything.
+//! A boot loader of the field: U-Boot, from Debian's packages, finds what `spica pack` made, and boots it. Nobody types
+//! anything.
+//!
+//! The one for the Cubieboard is that of the real board, with drivers for its real devices, which QEMU has.
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,60 +37,65 @@ fn kernel() -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// U-Boot for the `virt` board, fetched once.
-fn u_boot(project: &Project) -> Result<PathBuf> {
-    let dir = project.build("u-boot");
-    let file = dir.join("tree/usr/lib/u-boot/qemu_arm/u-boot.bin");
-    if !file.is_file() {
-        let package = "u-boot-qemu";
+/// A package of U-Boot, fetched and unpacked once.
+fn u_boot(project: &Project, package: &str) -> Result<PathBuf> {
+    // Several tests run at once, but not for the same package.
+    let dir = project.build(&format!("u-boot/{package}"));
+    let tree = dir.join("tree");
+    if !tree.is_dir() {
         let files = Apt::update(&dir.join("apt"), "armhf")?.download(&[package], &dir.join("download"))?;
         let new = dir.join("tree.new");
         remove_dir(&new)?;
         let mut command = Command::new("dpkg-deb");
         process::output(command.arg("--extract").arg(&files[0]).arg(&new), "cannot unpack U-Boot")?;
-        fs::rename(&new, dir.join("tree")).expect("a directory");
+        fs::rename(&new, &tree).expect("a directory");
     }
-    Ok(file)
+    Ok(tree.join("usr/lib/u-boot"))
 }
 
-#[test]
-fn u_boot_boots_what_was_packed() {
-    let project = Project::find().expect("the project");
-    let firmware = u_boot(&project).expect("U-Boot");
-    let dir = project.build(&format!("u-boot/test-{}", std::process::id()));
-    create_dir(&dir).expect("a directory");
-    let guest = |name: &str| format!("[[guest]]\nname = \"{name}\"\nkernel = \"kernel\"\nmemory = \"16M\"\n");
-    fs::write(dir.join("kernel"), kernel()).expect("a file");
-    fs::write(dir.join("guests.toml"), guest("one") + &guest("two")).expect("a file");
-    let card = dir.join("card");
-    let request = pack::Request {
-        guests: Source::Manifest(dir.join("guests.toml")),
-        board_memory_mib: 512,
-        board_dtb: None,
-        append: String::new(),
-        output: card.clone(),
-    };
-    pack::pack(&project, &request).expect("the files for the card");
+/// A directory for the files of one test, with a subdirectory `card` that has what `spica pack` made.
+struct Files(PathBuf);
 
-    // QEMU shows a directory as a disk with a FAT file system.
-    let disk = format!("file=fat:{},format=raw,if=none,id=card,readonly=on", card.display());
+impl Files {
+    fn new(project: &Project, name: &str) -> Self {
+        let dir = project.build(&format!("u-boot/{name}-{}", std::process::id()));
+        create_dir(&dir).expect("a directory");
+        let guest = |name: &str| format!("[[guest]]\nname = \"{name}\"\nkernel = \"kernel\"\nmemory = \"16M\"\n");
+        fs::write(dir.join("kernel"), kernel()).expect("a file");
+        fs::write(dir.join("guests.toml"), guest("one") + &guest("two")).expect("a file");
+        let request = pack::Request {
+            guests: Source::Manifest(dir.join("guests.toml")),
+            board_memory_mib: 512,
+            board_dtb: None,
+            append: String::new(),
+            output: dir.join("card"),
+        };
+        pack::pack(project, &request).expect("the files for the card");
+        Self(dir)
+    }
+
+    fn card(&self) -> PathBuf {
+        self.0.join("card")
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = remove_dir(&self.0);
+    }
+}
+
+/// QEMU with this machine, its UART on standard input and output.
+fn qemu(machine: &[&str]) -> Command {
     let mut qemu = Command::new("qemu-system-arm");
-    qemu.args([
-        "-M",
-        "virt",
-        "-cpu",
-        "cortex-a15",
-        "-m",
-        "512M",
-        "-display",
-        "none",
-        "-nic",
-        "none",
-        "-monitor",
-        "none",
-    ]);
-    qemu.args(["-no-reboot", "-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);
-    qemu.arg("-bios").arg(firmware).args(["-drive", &disk, "-device", "virtio-blk-device,drive=card"]);
+    qemu.args(machine).args(["-m", "512M", "-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"]);
+    qemu.args(["-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);
+    qemu
+}
+
+/// Waits until Spica halts the board; both guests must have run, and switched themselves off.
+#[track_caller]
+fn boots(qemu: Command) {
     let mut session = Session::launch(qemu, None, None, false).expect("QEMU");
     let deadline = Instant::now() + Duration::from_secs(300);
     let (mut console, mut spica) = (String::new(), Vec::new());
@@ -102,14 +109,45 @@ fn u_boot_boots_what_was_packed() {
                     break;
                 }
             }
-            Event::Quiet | Event::Exited(_) => panic!("it did not come to an end:\n{console}\n{spica:#?}"),
+            Event::Quiet | Event::Exited(_) => {
+                panic!("it did not come to an end:\n{console}\n{spica:#?}\n{}", session.said())
+            }
             Event::Ending(_) | Event::Input(_) => {}
         }
     }
-    let _ = remove_dir(&dir);
     assert!(console.contains("## Executing script at"), "{console}");
     for name in ["one", "two"] {
         assert!(console.lines().any(|l| l.trim_end() == format!("{name}| A")), "{console}\n{spica:#?}");
     }
     assert_eq!(failure(&spica, &["one".to_string(), "two".to_string()]), None, "{spica:#?}");
+}
+
+#[test]
+fn on_a_disk_of_virt() {
+    let project = Project::find().expect("the project");
+    let firmware = u_boot(&project, "u-boot-qemu").expect("U-Boot").join("qemu_arm/u-boot.bin");
+    let files = Files::new(&project, "virt");
+    // QEMU shows a directory as a disk with a FAT file system.
+    let disk = format!("file=fat:{},format=raw,if=none,id=card,readonly=on", files.card().display());
+    let mut qemu = qemu(&["-M", "virt", "-cpu", "cortex-a15"]);
+    qemu.arg("-bios").arg(firmware).args(["-drive", &disk, "-device", "virtio-blk-device,drive=card"]);
+    boots(qemu);
+}
+
+#[test]
+fn on_a_card_of_a_cubieboard() {
+    let project = Project::find().expect("the project");
+    let package = u_boot(&project, "u-boot-sunxi").expect("U-Boot");
+    let files = Files::new(&project, "cubieboard");
+    // What the board's own loader reads from the card: 32 KiB that set up the memory, which QEMU does not need, a header of
+    // 64 bytes, and U-Boot itself for this address.
+    let loaders = fs::read(package.join("Cubieboard/u-boot-sunxi-with-spl.bin")).expect("U-Boot");
+    let firmware = files.0.join("u-boot.bin");
+    fs::write(&firmware, &loaders[(32 << 10) + 64..]).expect("a file");
+    let loader = format!("loader,file={},addr=0x4a000000,force-raw=on", firmware.display());
+    // Such a disk again; a card's size must be a power of two, and its contents not be protected.
+    let card = format!("if=sd,snapshot=on,driver=raw,file.driver=vvfat,file.dir={},size=256M", files.card().display());
+    let mut qemu = qemu(&["-M", "cubieboard"]);
+    qemu.args(["-device", &loader, "-device", "loader,addr=0x4a000000,cpu-num=0", "-drive", &card]);
+    boots(qemu);
 }

@@ -97,3 +97,58 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// What clap says of these arguments.
+    fn mistake(arguments: &str) -> String {
+        match Cli::try_parse_from(arguments.split(' ')) {
+            Ok(_) => panic!("{arguments}: understood"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn several_guests_are_not_described_as_one() {
+        for one in ["--native", "--exec true", "--kernel k", "--initrd i", "--append a", "--memory 1G"] {
+            for several in ["--guests g.toml", "--count 2"] {
+                let error = mistake(&format!("spica run {several} {one}"));
+                assert!(error.contains("cannot be used with"), "{one} {several}: {error}");
+            }
+        }
+        assert!(mistake("spica run --count 2 --guests g.toml").contains("cannot be used with"));
+        assert!(mistake("spica run --count two").contains("invalid digit"));
+        for fine in
+            ["spica run --count 2 --board virt --timeout 9 --icount --log l --name lab", "spica run --append -x"]
+        {
+            assert!(Cli::try_parse_from(fine.split(' ')).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
+    fn commands_for_a_running_board() {
+        for fine in ["list", "list --json --run 12", "stats", "stats web --json", "console all", "pause 1 --run lab"] {
+            assert!(Cli::try_parse_from(format!("spica {fine}").split(' ')).is_ok(), "{fine}");
+        }
+        for verb in ["console", "log", "regs", "pause", "resume", "shutdown", "reset", "stop", "start"] {
+            assert!(mistake(&format!("spica {verb}")).contains("<GUEST>"), "{verb}");
+        }
+    }
+
+    #[test]
+    fn packing_needs_guests_and_a_place() {
+        assert!(mistake("spica pack --output d").contains("--guests <FILE>"));
+        assert!(mistake("spica pack --count 1").contains("--output <DIR>"));
+        assert!(mistake("spica pack --count 1 --guests g --output d").contains("cannot be used with"));
+        assert!(Cli::try_parse_from("spica pack --count 1 --output d --board-memory 1G".split(' ')).is_ok());
+    }
+}

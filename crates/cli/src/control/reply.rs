@@ -1,9 +1,8 @@
 //! What a board's answers mean, for people and for programs.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
@@ -24,8 +23,22 @@ pub struct GuestState {
     pub run_permille: u32,
 }
 
-/// The counters of guests, each by its name.
-pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
+/// The counters of guests, in the board's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Counters {
+    #[serde(serialize_with = "as_map")]
+    guests: Vec<(String, Values)>,
+}
+
+/// The counters of one guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+struct Values(#[serde(serialize_with = "as_map")] Vec<(String, u64)>);
+
+fn as_map<T: Serialize, S: Serializer>(pairs: &[(String, T)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
 
 /// Understands the answer to `list`.
 ///
@@ -52,12 +65,16 @@ pub fn guests(lines: &[String]) -> Result<Vec<GuestState>> {
 /// # Errors
 /// If it is not one.
 pub fn counters(lines: &[String]) -> Result<Counters> {
-    let mut counters = Counters::new();
+    let mut counters = Counters::default();
     for line in lines {
         let words: Vec<_> = line.split(' ').collect();
         let ["stat", name, counter, value] = words[..] else { return Err(strange(line)) };
         let value = value.parse().map_err(|_| strange(line))?;
-        counters.entry(name.to_string()).or_default().insert(counter.to_string(), value);
+        let at = counters.guests.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+            counters.guests.push((name.to_string(), Values::default()));
+            counters.guests.len() - 1
+        });
+        counters.guests[at].1.0.push((counter.to_string(), value));
     }
     Ok(counters)
 }
@@ -83,9 +100,9 @@ pub fn guest_table(guests: &[GuestState]) -> String {
 #[must_use]
 pub fn counter_table(counters: &Counters) -> String {
     let mut text = String::new();
-    for (index, (name, counters)) in counters.iter().enumerate() {
+    for (index, (name, Values(counters))) in counters.guests.iter().enumerate() {
         let _ = writeln!(text, "{}{name}", if index == 0 { "" } else { "\n" });
-        let width = counters.keys().map(String::len).max().unwrap_or(0);
+        let width = counters.iter().map(|(counter, _)| counter.len()).max().unwrap_or(0);
         for (counter, value) in counters {
             let _ = writeln!(text, "  {counter:<width$}  {value:>14}");
         }
@@ -125,10 +142,10 @@ mod tests {
     fn statistics() {
         let counters = counters(&lines("stat web traps.svc 18446744073709551615\nstat db a 1\nstat web b 2")).unwrap();
         let expected =
-            "db\n  a               1\n\nweb\n  b                       2\n  traps.svc  18446744073709551615\n";
+            "web\n  traps.svc  18446744073709551615\n  b                       2\n\ndb\n  a               1\n";
         assert_eq!(counter_table(&counters), expected);
-        let expected = "{\n  \"db\": {\n    \"a\": 1\n  },\n  \"web\": {\n    \"b\": 2,\n    \"traps.svc\": \
-                        18446744073709551615\n  }\n}\n";
+        let expected = "{\n  \"web\": {\n    \"traps.svc\": 18446744073709551615,\n    \"b\": 2\n  },\n  \"db\": {\n    \"a\": \
+                        1\n  }\n}\n";
         assert_eq!(json(&counters), expected);
     }
 
