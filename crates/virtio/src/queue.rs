@@ -68,7 +68,7 @@ impl Queue {
             used: 0,
             told: 0,
             open: false,
-            chain: Chain::default(),
+            chain: Chain::new(max),
         }
     }
 
@@ -79,12 +79,8 @@ impl Queue {
 
     /// Back to how it was made, but for the features.
     pub(crate) fn reset(&mut self) {
-        *self = Self {
-            event_idx: self.event_idx,
-            indirect: self.indirect,
-            chain: core::mem::take(&mut self.chain),
-            ..Self::new(self.max)
-        };
+        (self.size, self.place) = (self.max.into(), Place::default());
+        (self.ready, self.open) = (false, false);
     }
 
     /// The features that the driver accepted.

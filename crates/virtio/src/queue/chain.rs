@@ -42,23 +42,20 @@ struct Buffer {
     len: u32,
 }
 
-/// The buffers of a chain that go in one direction, and how far they have been used.
-#[derive(Clone, Debug, Default)]
+/// How far the buffers of one direction have been used.
+#[derive(Clone, Copy, Debug, Default)]
 struct Side {
-    buffers: Vec<Buffer>,
+    /// The buffer that is next, and the one behind the last.
     at: usize,
+    end: usize,
+    /// Bytes.
     left: u32,
 }
 
 impl Side {
-    fn clear(&mut self) {
-        self.buffers.clear();
-        (self.at, self.left) = (0, 0);
-    }
-
     /// The next run of at most `most` bytes that are together in memory.
-    fn piece(&mut self, most: u32) -> Option<Buffer> {
-        let buffer = self.buffers.get_mut(self.at)?;
+    fn piece(&mut self, buffers: &mut [Buffer], most: u32) -> Option<Buffer> {
+        let buffer = buffers.get_mut(self.at..self.end)?.first_mut()?;
         let piece = Buffer { pa: buffer.pa, len: buffer.len.min(most) };
         buffer.pa = buffer.pa.wrapping_add(piece.len);
         buffer.len -= piece.len;
@@ -84,12 +81,19 @@ struct Walk<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     head: u16,
+    /// Those to be read come first, as the standard has it. There is room for the longest chain from the beginning.
+    buffers: Vec<Buffer>,
     readable: Side,
     writable: Side,
     written: u32,
 }
 
 impl Chain {
+    /// A chain of nothing, with room for as many buffers.
+    pub(super) fn new(most: u16) -> Self {
+        Self { buffers: Vec::with_capacity(most.into()), ..Self::default() }
+    }
+
     /// Walks the chain that begins at `head` of a queue's table.
     pub(super) fn load(
         &mut self,
@@ -102,8 +106,8 @@ impl Chain {
     ) -> Result<(), Malformed> {
         self.head = head;
         self.written = 0;
-        self.readable.clear();
-        self.writable.clear();
+        self.buffers.clear();
+        (self.readable, self.writable) = (Side::default(), Side::default());
         let mut walk = Walk { dma, indirect, allowed: most, bytes: 0 };
         let result = walk.table(self, table, size, head);
         work.spend(u32::from(most - walk.allowed) * Work::DESCRIPTOR);
@@ -122,12 +126,15 @@ impl Chain {
         if walk.bytes > u64::from(u32::MAX) {
             return Err(Malformed::ChainBytes);
         }
-        let side = if descriptor.flags & WRITE != 0 { &mut self.writable } else { &mut self.readable };
-        side.buffers.push(Buffer { pa, len: descriptor.len });
-        side.left += descriptor.len;
-        if descriptor.flags & WRITE == 0 && !self.writable.buffers.is_empty() {
+        let end = self.buffers.len() + 1;
+        if descriptor.flags & WRITE != 0 {
+            self.writable = Side { at: self.readable.end, end, left: self.writable.left + descriptor.len };
+        } else if self.writable.end != 0 {
             return Err(Malformed::ReadAfterWrite);
+        } else {
+            self.readable = Side { at: 0, end, left: self.readable.left + descriptor.len };
         }
+        self.buffers.push(Buffer { pa, len: descriptor.len });
         Ok(())
     }
 
@@ -160,7 +167,7 @@ impl Chain {
     pub fn read(&mut self, dma: &dyn Dma, into: &mut [u8]) -> Result<usize, Malformed> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            let Some(piece) = self.readable.piece(clamp(rest.len())) else { break };
+            let Some(piece) = self.readable.piece(&mut self.buffers, clamp(rest.len())) else { break };
             let (now, _) = rest.split_at_mut(piece.len as usize);
             dma.read(piece.pa, now)?;
             done += now.len();
@@ -180,7 +187,7 @@ impl Chain {
     /// Passes over bytes to be read.
     pub fn skip(&mut self, mut bytes: u32) {
         while bytes != 0
-            && let Some(piece) = self.readable.piece(bytes)
+            && let Some(piece) = self.readable.piece(&mut self.buffers, bytes)
         {
             bytes -= piece.len;
         }
@@ -193,7 +200,7 @@ impl Chain {
     pub fn write(&mut self, dma: &mut dyn Dma, from: &[u8]) -> Result<usize, Malformed> {
         let mut done = 0;
         while let Some(rest) = from.get(done..).filter(|rest| !rest.is_empty()) {
-            let Some(piece) = self.writable.piece(clamp(rest.len())) else { break };
+            let Some(piece) = self.writable.piece(&mut self.buffers, clamp(rest.len())) else { break };
             let (now, _) = rest.split_at(piece.len as usize);
             dma.write(piece.pa, now)?;
             done += now.len();
@@ -207,13 +214,14 @@ impl Chain {
     /// # Errors
     /// If there is no byte to be written.
     pub fn write_last(&mut self, dma: &mut dyn Dma, byte: u8) -> Result<(), Malformed> {
-        let last = self.writable.buffers.last().filter(|buffer| buffer.len != 0).ok_or(Malformed::Request)?;
+        let last = self.buffers.get(self.writable.at..self.writable.end).and_then(<[Buffer]>::last);
+        let last = last.ok_or(Malformed::Request)?;
         dma.write(last.pa.wrapping_add(last.len - 1), &[byte])?;
         // The device's report counts bytes from the start without a gap (virtio 2.7.8.2).
         if self.writable.left == 1 {
             self.written += 1;
         }
-        self.writable.clear();
+        self.writable = Side::default();
         Ok(())
     }
 }
