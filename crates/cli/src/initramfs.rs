@@ -10,10 +10,10 @@ use flate2::{Compression, GzBuilder};
 use spica_bundle::archive::Writer;
 
 use crate::error::{Error, Result};
-use crate::modules::{Module, dependencies};
+use crate::modules::{Module, aliases, dependencies};
 
 /// Changes whenever [`make`] puts other things into an archive, so that old ones are not taken for current.
-pub const FORMAT: &str = "1";
+pub const FORMAT: &str = "2";
 
 /// Makes the initial RAM disk.
 ///
@@ -51,6 +51,7 @@ pub fn make(busybox: &[u8], version: &str, modules: &[Module], init: &[u8], prof
         out.file(&path, 0o644, &module.data);
     }
     out.file(&format!("{base}/modules.dep"), 0o644, dependencies(modules).as_bytes());
+    out.file(&format!("{base}/modules.alias"), 0o644, aliases(modules).as_bytes());
 
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let compressed = gzip.write_all(&out.finish()).and_then(|()| gzip.finish());
@@ -118,7 +119,12 @@ mod tests {
 
     #[test]
     fn the_archive_is_deterministic_and_whole() {
-        let module = |path: &str, needs: &[usize]| Module { path: path.into(), data: vec![1], needs: needs.into() };
+        let module = |path: &str, needs: &[usize]| Module {
+            path: path.into(),
+            data: vec![1],
+            needs: needs.into(),
+            aliases: vec!["virtio:*".into()],
+        };
         let modules = [module("kernel/a/x.ko", &[]), module("kernel/a/y.ko", &[0])];
         let make = || make(BUSYBOX, "6.1", &modules, b"init", b"profile").unwrap();
         assert_eq!(make(), make());
@@ -129,6 +135,7 @@ mod tests {
         assert!(directory("lib/modules/6.1/kernel/a") < directory("lib/modules/6.1/kernel/a/x.ko"));
         assert_eq!(names.iter().filter(|n| **n == "lib/modules/6.1/kernel").count(), 1);
         assert!(names.contains(&"bin/ash") && names.contains(&"lib/modules/6.1/modules.dep"));
+        assert!(names.contains(&"lib/modules/6.1/modules.alias"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Kernel modules: some of a package's, with what they depend on, as `modprobe` in the guest wants them.
 //!
 //! A package has no `modules.dep`: `depmod` makes it at installation, and nothing is installed here. What `depmod` would
-//! find out stands in each module: the section `.modinfo` is a list of `key=value` strings, and its `depends` names the
-//! modules whose symbols this one uses.
+//! find out stands in each module: the section `.modinfo` is a list of `key=value` strings, of which `depends` names the
+//! modules whose symbols this one uses, and each `alias` a pattern for the devices that it drives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +22,8 @@ pub struct Module {
     pub data: Vec<u8>,
     /// The modules that must be loaded before it, in that order, as indices into the list that it is in.
     pub needs: Vec<usize>,
+    /// Patterns of names, as devices have them in their `modalias`, for which this module is wanted.
+    pub aliases: Vec<String>,
 }
 
 /// Collects the modules of these `names` below `dir` (`…/lib/modules/VERSION`) and all that they need.
@@ -48,6 +50,18 @@ pub fn dependencies(modules: &[Module]) -> String {
     modules.iter().map(line).collect()
 }
 
+/// `modules.alias` for these modules: which one drives a virtio device that says its `modalias`. The other aliases are left
+/// out, for by them the kernel would load modules of its own accord, in the midst of what is tested and measured.
+#[must_use]
+pub fn aliases(modules: &[Module]) -> String {
+    let name = |m: &Module| normal(Path::new(&m.path).file_stem().unwrap_or_default().to_string_lossy().as_ref());
+    let virtio = |m: &Module| {
+        let aliases = m.aliases.iter().filter(|alias| alias.starts_with("virtio:"));
+        aliases.map(|alias| format!("alias {alias} {}\n", name(m))).collect::<String>()
+    };
+    modules.iter().map(virtio).collect()
+}
+
 struct Collected<'a> {
     dir: &'a Path,
     files: BTreeMap<String, PathBuf>,
@@ -65,8 +79,11 @@ impl Collected<'_> {
         let file = file.ok_or_else(|| Error::failed(format!("the kernel's package has no module {name}")))?.clone();
         let data = read(&file)?;
         let mut needs = Vec::new();
-        for needed in depends(&data).map_err(|e| Error::failed(format!("{}: {e}", file.display())))? {
-            let index = self.add(&needed)?;
+        let info = |key| info(&data, key).map_err(|e| Error::failed(format!("{}: {e}", file.display())));
+        let aliases = info("alias=")?;
+        let depends = info("depends=")?;
+        for needed in depends.iter().flat_map(|list| list.split(',')).filter(|name| !name.is_empty()) {
+            let index = self.add(needed)?;
             for index in self.modules[index].needs.clone().into_iter().chain([index]) {
                 if !needs.contains(&index) {
                     needs.push(index);
@@ -74,7 +91,7 @@ impl Collected<'_> {
             }
         }
         let path = file.strip_prefix(self.dir).unwrap_or(&file).to_string_lossy().into_owned();
-        self.modules.push(Module { path, data, needs });
+        self.modules.push(Module { path, data, needs, aliases });
         self.index.insert(name, self.modules.len() - 1);
         Ok(self.modules.len() - 1)
     }
@@ -98,16 +115,15 @@ fn find(dir: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The value of `depends` in a module's `.modinfo`.
-fn depends(module: &[u8]) -> object::Result<Vec<String>> {
+/// What stands behind `key` in a module's `.modinfo`, as often as it occurs.
+fn info(module: &[u8], key: &str) -> object::Result<Vec<String>> {
     let file = object::File::parse(module)?;
     let info = match file.section_by_name(".modinfo") {
         Some(section) => section.data()?,
         None => &[],
     };
-    let values = info.split(|&b| b == 0).filter_map(|s| s.strip_prefix(b"depends="));
-    let values = values.flat_map(|v| v.split(|&b| b == b','));
-    Ok(values.filter(|v| !v.is_empty()).map(|v| String::from_utf8_lossy(v).into_owned()).collect())
+    let values = info.split(|&b| b == 0).filter_map(|s| s.strip_prefix(key.as_bytes()));
+    Ok(values.map(|v| String::from_utf8_lossy(v).into_owned()).collect())
 }
 
 #[cfg(test)]
@@ -115,9 +131,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_come_with_the_last_to_load_first() {
-        let module = |path: &str, needs: &[usize]| Module { path: path.into(), data: Vec::new(), needs: needs.into() };
-        let modules = [module("a.ko", &[]), module("b.ko", &[0]), module("c.ko", &[0, 1])];
-        assert_eq!(dependencies(&modules), "a.ko:\nb.ko: a.ko\nc.ko: b.ko a.ko\n");
+    fn indices_are_as_depmod_writes_them() {
+        let module = |path: &str, needs: &[usize], aliases: &[&str]| Module {
+            path: path.into(),
+            data: Vec::new(),
+            needs: needs.into(),
+            aliases: aliases.iter().map(|a| (*a).into()).collect(),
+        };
+        let modules = [
+            module("a.ko", &[], &[]),
+            module("x/b-c.ko", &[0], &["virtio:d1v*", "y"]),
+            module("c.ko", &[0, 1], &["z"]),
+        ];
+        assert_eq!(dependencies(&modules), "a.ko:\nx/b-c.ko: a.ko\nc.ko: x/b-c.ko a.ko\n");
+        assert_eq!(aliases(&modules), "alias virtio:d1v* b_c\nalias virtio:d2v* b_c\n");
     }
 }
