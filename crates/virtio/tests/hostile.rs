@@ -21,6 +21,8 @@ enum Act {
     Start(u64, u16),
     /// A chain, direct or in a table.
     Put(usize, Vec<Buffer>, bool),
+    /// A chain that is right, of this kind and length.
+    Good(usize, u8, u32, bool),
     /// A descriptor, anyhow, and whether it is made available.
     Descriptor(usize, u16, (u64, u32), u16, u16, bool),
     /// Bytes into memory, where rings and tables are.
@@ -55,24 +57,40 @@ fn place() -> impl Strategy<Value = (u64, u32)> {
     (at, len)
 }
 
-/// A chain that may well be what some device wants: of a header's length, then data, then little to write.
+/// A chain of anything.
 fn chain() -> impl Strategy<Value = Vec<Buffer>> {
-    let sane = (0u64..0x1000, 1u32..9, 0u32..9).prop_map(|(at, sectors, kind)| {
-        let (at, data) = (u64::from(BUFFERS) + at, u64::from(BUFFERS) + 0x2000);
-        let len = sectors * 512;
-        match kind {
-            0..4 => vec![Buffer::Read(at, 16), Buffer::Write(data, len), Buffer::Write(data + 0x2000, 1)],
-            4..6 => vec![Buffer::Read(at, 16), Buffer::Read(data, len), Buffer::Write(data + 0x2000, 1)],
-            6 => vec![Buffer::Write(data, len)],
-            7 => vec![Buffer::Read(data, len.min(1530))],
-            _ => vec![Buffer::Write(data, 1526)],
-        }
-    });
-    let wild = prop::collection::vec((place(), any::<bool>()), 1..5).prop_map(|buffers| {
+    prop::collection::vec((place(), any::<bool>()), 1..5).prop_map(|buffers| {
         let buffer = |((at, len), write)| if write { Buffer::Write(at, len) } else { Buffer::Read(at, len) };
         buffers.into_iter().map(buffer).collect()
-    });
-    prop_oneof![4 => sane, 1 => wild]
+    })
+}
+
+/// A chain as the device wants it in that queue, with `kind` for what a request has in its header.
+fn wanted(device: u32, queue: usize, kind: u8, len: u32) -> Vec<Buffer> {
+    let (header, data) = (u64::from(BUFFERS) + u64::from(kind) * 16, u64::from(BUFFERS) + 0x2000);
+    let status = Buffer::Write(data + 0x4000, 1);
+    match (device, queue) {
+        (1, 0) => vec![Buffer::Write(data, 1526 + len % 8)],
+        (1, _) => vec![Buffer::Read(header, 12), Buffer::Read(data, len)],
+        (2, _) if kind % 3 == 0 => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !511 | 512), status],
+        (2, _) if kind % 3 == 1 => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !15 | 16), status],
+        (2, _) => vec![Buffer::Read(header, 16), Buffer::Write(data, len & !511 | 512), status],
+        (3, 0) | (4, _) => vec![Buffer::Write(data, len + 1), Buffer::Write(data + 0x3000, 100)],
+        _ => vec![Buffer::Read(header, len + 1)],
+    }
+}
+
+/// Headers and page numbers that a driver might write: small types and sectors, pages of RAM.
+fn headers() -> [u8; 0x800] {
+    let mut bytes = [0; 0x800];
+    for (n, header) in bytes.chunks_mut(16).enumerate() {
+        header[0] = (n % 15) as u8;
+        header[8] = (n * 5 % 70) as u8;
+        if n > 64 {
+            header.chunks_mut(4).for_each(|page| page.copy_from_slice(&((RAM >> 12) + n as u32 * 3).to_le_bytes()));
+        }
+    }
+    bytes
 }
 
 /// Where an orderly driver's rings are, and the headers of requests.
@@ -89,15 +107,18 @@ fn memory() -> impl Strategy<Value = Act> {
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         1 => (offset(), width()).prop_map(|(offset, width)| Act::Read(offset, width)),
-        3 => (offset(), width(), value()).prop_map(|(offset, width, value)| Act::Write(offset, width, value)),
-        3 => (any::<u64>(), 0u32..5).prop_map(|(features, size)| Act::Start(features, 1 << size)),
-        8 => (0usize..3, chain(), any::<bool>()).prop_map(|(queue, chain, table)| Act::Put(queue, chain, table)),
-        2 => (0usize..3, 0u16..16, place(), 0u16..8, 0u16..20, any::<bool>())
+        1 => (offset(), width(), value()).prop_map(|(offset, width, value)| Act::Write(offset, width, value)),
+        2 => (prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()], 2u32..5)
+            .prop_map(|(features, size)| Act::Start(features, 1 << size)),
+        12 => (0usize..3, 0u8..128, 0u32..6000, any::<bool>())
+            .prop_map(|(queue, kind, len, table)| Act::Good(queue, kind, len, table)),
+        1 => (0usize..3, chain(), any::<bool>()).prop_map(|(queue, chain, table)| Act::Put(queue, chain, table)),
+        1 => (0usize..3, 0u16..16, place(), 0u16..8, 0u16..20, any::<bool>())
             .prop_map(|(queue, index, place, flags, next, offer)| {
                 Act::Descriptor(queue, index, place, flags, next, offer)
             }),
-        2 => memory(),
-        3 => any::<u8>().prop_map(Act::World),
+        1 => memory(),
+        5 => any::<u8>().prop_map(Act::World),
         8 => prop_oneof![Just(1u32), 1u32..5000, Just(1 << 20)].prop_map(Act::Serve),
     ]
 }
@@ -125,6 +146,12 @@ fn perform(rig: &mut Rig, act: Act) {
         Act::Read(offset, width) => drop(rig.slot.read(offset, width)),
         Act::Write(offset, width, value) => rig.slot.write(offset, width, value),
         Act::Start(features, size) => rig.driver = Driver::start(&mut rig.slot, &mut rig.ram, features, size),
+        Act::Good(queue, kind, len, table) => {
+            let queue = rings(rig, queue);
+            let chain = wanted(rig.slot.device_id(), queue, kind, len);
+            rig.ram.set(BUFFERS, &headers());
+            perform(rig, Act::Put(queue, chain, table));
+        }
         Act::Put(queue, chain, table) => {
             let queue = rings(rig, queue);
             let rings = &mut rig.driver.queues[queue];
