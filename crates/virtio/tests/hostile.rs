@@ -69,13 +69,13 @@ fn chain() -> impl Strategy<Value = Vec<Buffer>> {
 fn wanted(device: u32, queue: usize, kind: u8, len: u32) -> Vec<Buffer> {
     let (header, data) = (u64::from(BUFFERS) + u64::from(kind) * 16, u64::from(BUFFERS) + 0x2000);
     let status = Buffer::Write(data + 0x4000, 1);
-    match (device, queue) {
-        (1, 0) => vec![Buffer::Write(data, 1526 + len % 8)],
-        (1, _) => vec![Buffer::Read(header, 12), Buffer::Read(data, len)],
-        (2, _) if kind % 3 == 0 => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !511 | 512), status],
-        (2, _) if kind % 3 == 1 => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !15 | 16), status],
-        (2, _) => vec![Buffer::Read(header, 16), Buffer::Write(data, len & !511 | 512), status],
-        (3, 0) | (4, _) => vec![Buffer::Write(data, len + 1), Buffer::Write(data + 0x3000, 100)],
+    match (device, queue, kind % 3) {
+        (1, 0, _) => vec![Buffer::Write(data, 1526 + len % 8)],
+        (1, _, _) => vec![Buffer::Read(header, 12), Buffer::Read(data, len)],
+        (2, _, 0) => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !511 | 512), status],
+        (2, _, 1) => vec![Buffer::Read(header, 16), Buffer::Read(data, len & !15 | 16), status],
+        (2, ..) => vec![Buffer::Read(header, 16), Buffer::Write(data, len & !511 | 512), status],
+        (3, 0, _) | (4, ..) => vec![Buffer::Write(data, len + 1), Buffer::Write(data + 0x3000, 100)],
         _ => vec![Buffer::Read(header, len + 1)],
     }
 }

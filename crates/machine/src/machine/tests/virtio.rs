@@ -142,3 +142,38 @@ fn a_cause_that_was_overlooked_interrupts_again() {
     write(&mut machine, 0x0801_0010, 48, 0);
     assert!(!machine.irq_asserted());
 }
+
+#[test]
+fn no_access_to_a_device_panics() {
+    let plugs = vec![
+        Plug::Rng,
+        Plug::Console { terminal: 0 },
+        Plug::Block { disk: 0, sectors: 64, read_only: false, serial: [0; 20] },
+        Plug::Net { port: 0, mac: [2, 0, 0, 0, 0, 1] },
+        Plug::Balloon { pages: 16, base: map::RAM },
+    ];
+    let mut machine = Machine::new(&MachineConfig { rtc_base_seconds: 0, virtio: plugs });
+    let (mut ram, mut ends) = (Ram::new(RAM, 0x1_0000), Ends::new(64));
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let started = [(0x070, 3), (0x024, 1), (0x020, 1), (0x070, 11), (0x070, 15)];
+    for _ in 0..100_000 {
+        let pick = random();
+        let slot = map::VIRTIO.0 + (pick >> 32) as u32 % 6 * map::VIRTIO_FRAME;
+        match pick % 8 {
+            0 => drop(machine.mmio_read(GuestPa(slot + (pick >> 8) as u32 % 0x200), 1 << (pick >> 40 & 3), 0)),
+            1..4 => drop(machine.mmio_write(GuestPa(slot + (pick >> 8) as u32 % 0x50 * 4), 4, random() as u32 % 16, 0)),
+            4 => drop(machine.mmio_write(GuestPa(slot + 0x80 + (pick >> 8) as u32 % 9 * 4), 4, RAM + 0x1000, 0)),
+            5 => started.iter().for_each(|&(register, value)| write(&mut machine, slot + register, value, 0)),
+            6 => ram.set(RAM + 0x1000, &random().to_le_bytes()),
+            _ => machine.with_slot((pick >> 32) as usize % 32, Slot::poke),
+        }
+        machine.serve(&mut ram, &mut ends, &mut Work::new(pick as u32 % 4096));
+    }
+    assert!(!machine.to_string().is_empty());
+}
