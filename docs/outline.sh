@@ -13,7 +13,7 @@ files() {
     {
         find crates tests bench guests -name target -prune -o -type f \
             \( -name '*.rs' -o -name '*.[sS]' -o -name '*.inc' -o -name '*.ld' -o -name '*.sh' \) -print
-        find .ci docs guests/debian -type f \( -name run -o -name '*.sh' -o -name init \) -print
+        find .ci docs guests -type f \( -name run -o -name '*.sh' -o -name init -o -name install -o -name settle \) -print
         echo spica
     } | sort -u
 }

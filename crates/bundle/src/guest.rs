@@ -21,6 +21,8 @@ pub const MAX_NETWORKS: usize = 8;
 pub const MAX_NAME: usize = 32;
 /// The longest name of a disk in bytes: virtio's `VIRTIO_BLK_T_GET_ID` gives as many (virtio 1.2, §5.2.6).
 pub const MAX_DISK_NAME: usize = 20;
+/// The name of the disk with a [`System`].
+pub const SYSTEM_DISK: &str = "root";
 /// The share of the processor of a guest that says nothing of it.
 pub const DEFAULT_WEIGHT: u32 = 100;
 /// The largest share; the smallest is 1.
@@ -36,6 +38,13 @@ pub enum Restart {
     OnCrash,
     /// It starts again in any case.
     Always,
+}
+
+/// A system that the development machine makes, with a disk of its own, named [`SYSTEM_DISK`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// A whole Debian: systemd, ssh, and so on.
+    Debian,
 }
 
 /// Who may change what is on a disk.
@@ -89,6 +98,8 @@ pub struct GuestEntry {
     pub name: String,
     /// The kernel's file. `None` only on the development machine ([`crate::Place::Workstation`]), where it means Debian.
     pub kernel: Option<String>,
+    /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk of it.
+    pub system: Option<System>,
     /// The initial RAM disk's file.
     pub initrd: Option<String>,
     /// The device tree's file; without one, Spica describes the guest machine to the guest.
@@ -111,6 +122,7 @@ impl GuestEntry {
             line: 1,
             name: name.into(),
             kernel: None,
+            system: None,
             initrd: None,
             dtb: None,
             append: String::new(),
@@ -209,10 +221,21 @@ impl Restart {
         &[("never", Self::Never), ("on-crash", Self::OnCrash), ("always", Self::Always)];
 }
 
+impl System {
+    /// All systems with the words of the manifest.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[("debian", Self::Debian)];
+}
+
 impl DiskMode {
     /// All modes with the words of the manifest.
     pub(crate) const WORDS: &'static [(&'static str, Self)] =
         &[("read-only", Self::ReadOnly), ("copy-on-write", Self::CopyOnWrite), ("read-write", Self::ReadWrite)];
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(Self::WORDS, *self))
+    }
 }
 
 impl fmt::Display for Restart {

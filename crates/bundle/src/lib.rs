@@ -43,7 +43,7 @@ pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
 pub use guest::{
     DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS,
-    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart,
+    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
 };
 pub use mac::Mac;
 pub use manifest::{Manifest, Place};

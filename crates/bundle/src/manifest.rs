@@ -6,21 +6,23 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::guest::{
     DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_GUESTS,
-    MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart,
+    MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
 };
 use crate::table::{Table, line_at};
 use crate::{BundleError, Mac, parse_memory};
 
+mod write;
+
 const TOP_KEYS: &[&str] = &["guest"];
 const GUEST_KEYS: &[&str] = &[
     "name",
+    "system",
     "kernel",
     "initrd",
     "dtb",
@@ -95,18 +97,6 @@ impl Manifest {
         host_disks_are_safe(&guests)?;
         Ok(Self { guests })
     }
-
-    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would be
-    /// without the key is left out.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let mut out = String::new();
-        for guest in &self.guests {
-            // Nothing fails that writes to a string.
-            let _ = write_guest(&mut out, guest);
-        }
-        out
-    }
 }
 
 /// Reads one `[[guest]]`, the one that comes after `index` others.
@@ -126,6 +116,26 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         }
     };
     let (kernel, initrd, dtb) = (file("kernel")?, file("initrd")?, file("dtb")?);
+    let disks = disks(table)?;
+    let system = table.word("system", System::WORDS)?;
+    if let Some(system) = &system {
+        let expected = match place {
+            Place::Board => {
+                Some("`spica` makes systems before the board starts; expected `kernel`, `initrd` and `disks`")
+            }
+            _ if kernel.is_some() || initrd.is_some() => {
+                Some("it has its own `kernel` and `initrd`; expected none here")
+            }
+            _ if disks.iter().any(|d| d.name == SYSTEM_DISK) => {
+                Some("its disk is named \"root\"; expected no other of that name")
+            }
+            _ if disks.len() == MAX_DISKS => {
+                Some("it needs a disk, and the guest has as many as it can; expected fewer")
+            }
+            _ => None,
+        };
+        expected.map_or(Ok(()), |expected| Err(table.wrong("system", system.span(), expected)))?;
+    }
     if kernel.is_none() && place == Place::Board {
         return Err(table.missing("kernel"));
     }
@@ -153,7 +163,8 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
             rng: table.flag("rng", false)?,
             balloon: table.flag("balloon", false)?,
         },
-        disks: disks(table)?,
+        system: system.map(Spanned::into_inner),
+        disks,
     })
 }
 
@@ -277,67 +288,4 @@ fn host_disks_are_safe(guests: &[GuestEntry]) -> Result<(), BundleError> {
         }
     }
     Ok(())
-}
-
-fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
-    let options = &guest.options;
-    writeln!(out, "[[guest]]")?;
-    let texts = [
-        ("name", Some(&guest.name)),
-        ("kernel", guest.kernel.as_ref()),
-        ("initrd", guest.initrd.as_ref()),
-        ("dtb", guest.dtb.as_ref()),
-        ("append", Some(&guest.append).filter(|a| !a.is_empty())),
-    ];
-    for (key, value) in texts {
-        if let Some(value) = value {
-            writeln!(out, "{key} = {}", quoted(value))?;
-        }
-    }
-    writeln!(out, "memory = \"{}M\"", guest.memory_bytes >> 20)?;
-    if options.weight != DEFAULT_WEIGHT {
-        writeln!(out, "weight = {}", options.weight)?;
-    }
-    if options.restart != Restart::default() {
-        writeln!(out, "restart = \"{}\"", options.restart)?;
-    }
-    if !options.autostart {
-        writeln!(out, "autostart = false")?;
-    }
-    for (key, on) in [("console", options.console), ("rng", options.rng), ("balloon", options.balloon)] {
-        if on {
-            writeln!(out, "{key} = true")?;
-        }
-    }
-    if !options.networks.is_empty() {
-        write!(out, "networks = [")?;
-        for (i, card) in options.networks.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            write!(out, "{comma}{{ name = {}, mac = \"{}\" }}", quoted(&card.name), card.mac)?;
-        }
-        writeln!(out, "]")?;
-    }
-    for disk in &guest.disks {
-        writeln!(out, "[[guest.disks]]\nname = {}\nmode = \"{}\"", quoted(&disk.name), disk.mode)?;
-        match &disk.source {
-            DiskSource::File(file) => writeln!(out, "file = {}", quoted(file))?,
-            DiskSource::FirstHostDisk => writeln!(out, "host = true")?,
-            DiskSource::HostDisk(name) => writeln!(out, "host = {}", quoted(name))?,
-        }
-    }
-    Ok(())
-}
-
-/// `value` as a TOML basic string.
-fn quoted(value: &str) -> String {
-    let mut out = String::from('"');
-    for c in value.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&alloc::format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -174,7 +174,7 @@ fn guest_of_the_wrong_shape() {
 fn unknown_keys() {
     assert_eq!(
         error(&archive("[[guest]]\nname = \"debian\"\nmemroy = \"256M\"\nkernel = \"vmlinuz\"\n")),
-        "manifest.toml:3: unknown key `memroy` in [[guest]]; expected one of `name`, `kernel`, `initrd`, `dtb`, \
+        "manifest.toml:3: unknown key `memroy` in [[guest]]; expected one of `name`, `system`, `kernel`, `initrd`, `dtb`, \
          `append`, `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
     );
     assert_eq!(

@@ -117,7 +117,8 @@ impl Apt {
     /// # Errors
     /// If one cannot be fetched, or is not what the signed lists say.
     pub fn download(&self, packages: &[&str], dir: &Path) -> Result<Vec<PathBuf>> {
-        let _step = Step::begin(format!("fetching {}", packages.join(", ")));
+        let what = if packages.len() > 4 { format!("{} packages", packages.len()) } else { packages.join(", ") };
+        let _step = Step::begin(format!("fetching {what}"));
         remove_dir(dir)?;
         create_dir(dir)?;
         let mut command = self.command("apt-get");
@@ -133,6 +134,19 @@ impl Apt {
             file.cloned().ok_or_else(|| Error::failed(format!("apt-get did not download {package}")))
         };
         packages.iter().map(file_of).collect()
+    }
+
+    /// The packages that an installation of `packages` on an empty system would bring, dependencies included, as apt
+    /// solves them. Patterns such as `?essential` are packages, too (apt-patterns(7)).
+    ///
+    /// # Errors
+    /// If they cannot be installed together.
+    pub fn resolve(&self, packages: &[&str]) -> Result<Vec<String>> {
+        let mut command = self.command("apt-get");
+        command.args(["--simulate", "--no-install-recommends", "install"]).args(packages);
+        let text = process::output(&mut command, "cannot find out which packages the guest needs")?;
+        let name = |line: &str| Some(line.strip_prefix("Inst ")?.split_whitespace().next()?.to_string());
+        Ok(text.lines().filter_map(name).collect())
     }
 
     fn command(&self, program: &str) -> Command {

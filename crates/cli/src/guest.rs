@@ -71,6 +71,12 @@ pub struct Guest {
     pub device_trees: PathBuf,
     /// The packages that it is made of.
     pub packages: Vec<Package>,
+    /// The packages, unpacked.
+    pub tree: PathBuf,
+    /// The kernel's version, as its modules' directory has it.
+    pub version: String,
+    /// Debian's name of the packages' architecture.
+    pub architecture: String,
 }
 
 /// Makes the guest ready: fetches what is missing, or with `update` everything anew.
@@ -117,6 +123,9 @@ pub fn prepare(project: &Project, update: bool) -> Result<Guest> {
         memory: recipe.memory,
         device_trees: root.join(format!("usr/lib/linux-image-{version}")),
         packages: fetched.package,
+        tree: root,
+        version,
+        architecture: recipe.architecture,
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-use spica_bundle::{GuestEntry, MAX_GUESTS, Manifest, Place};
+use spica_bundle::{Disk, DiskMode, DiskSource, GuestEntry, MAX_GUESTS, Manifest, Place, SYSTEM_DISK};
 
 use crate::error::{Error, Result};
 use crate::files::Files;
@@ -15,6 +15,7 @@ use crate::fit::{self, Room};
 use crate::guest::Guest;
 use crate::initramfs::Overlay;
 use crate::project::{read, read_text};
+use crate::system::System;
 
 /// Where several guests come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +92,24 @@ impl Draft {
         self.guests.iter().filter(|g| g.memory_bytes != 0).map(|g| (g.name.as_str(), g.memory_bytes)).collect()
     }
 
-    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and packs all of them for a board with that `room`.
+    /// Whether a guest has the whole Debian of a disk.
+    #[must_use]
+    pub fn wants_system(&self) -> bool {
+        self.guests.iter().any(|g| g.system.is_some())
+    }
+
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, or with the disk of `system` where
+    /// they want one, and packs all of them for a board with that `room`.
     ///
     /// # Errors
     /// If files do not fit a guest's memory, or the guests not the board's.
-    pub fn complete(mut self, room: &Room<'_>, debian: &Guest, overlay: &Overlay) -> Result<Packed> {
+    pub fn complete(
+        mut self,
+        room: &Room<'_>,
+        debian: &Guest,
+        system: Option<&System>,
+        overlay: &Overlay,
+    ) -> Result<Packed> {
         let mut guests = self.guests.clone();
         for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
             let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
@@ -106,10 +120,21 @@ impl Draft {
                 Ok(path.display().to_string())
             };
             guest.kernel = Some(take(&debian.kernel, None)?);
+            let append = match (guest.system.take(), system) {
+                (None, _) => &debian.append,
+                (Some(_), Some(system)) => {
+                    guest.initrd = Some(take(&system.initrd, None)?);
+                    let source = DiskSource::File(take(&system.disk, None)?);
+                    let disk = Disk { name: SYSTEM_DISK.to_string(), source, mode: DiskMode::CopyOnWrite };
+                    guest.disks.insert(0, disk);
+                    &system.append
+                }
+                (Some(name), None) => return Err(Error::failed(format!("the system {name} was not made"))),
+            };
             if guest.initrd.is_none() {
                 guest.initrd = Some(take(&debian.initrd, Some(overlay))?);
             }
-            guest.append = format!("{} hostname={} {}", debian.append, guest.name, guest.append).trim().to_string();
+            guest.append = format!("{append} hostname={} {}", guest.name, guest.append).trim().to_string();
         }
 
         let mut files = Files::default();

@@ -29,4 +29,5 @@ pub mod project;
 pub mod qemu;
 pub mod spica;
 pub mod suite;
+pub mod system;
 pub mod uimage;

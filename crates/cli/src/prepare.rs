@@ -18,6 +18,7 @@ use crate::image;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::{Boot, Session};
+use crate::system;
 
 /// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
 const ICOUNT_TIME: u64 = 1_767_225_600;
@@ -251,8 +252,12 @@ pub fn pack(
 ) -> Result<(PathBuf, Guest, Packed)> {
     let draft = Draft::read(source)?;
     fit::board_memory(room, &draft.wishes(), 0)?;
-    let (debian, image) = locked(project, || Ok((guest::prepare(project, false)?, image::build(project)?)))?;
-    let packed = draft.complete(room, &debian, overlay)?;
+    let (debian, system, image) = locked(project, || {
+        let debian = guest::prepare(project, false)?;
+        let system = if draft.wants_system() { Some(system::prepare(project, &debian, false)?) } else { None };
+        Ok((debian, system, image::build(project)?))
+    })?;
+    let packed = draft.complete(room, &debian, system.as_ref(), overlay)?;
     Ok((image, debian, packed))
 }
 

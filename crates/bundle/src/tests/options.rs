@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 
 use super::{GOOD, archive, error, zimage};
 use crate::archive::Writer;
-use crate::{Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart};
+use crate::{
+    Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart, System,
+};
 
 /// The error of a guest with these lines added to it, without the name of the file.
 #[track_caller]
@@ -266,6 +268,42 @@ fn a_kernel_is_needed_on_a_board_only() {
     let guests = Manifest::parse(&text, Place::Workstation).unwrap().guests;
     assert_eq!(guests, [GuestEntry { line: 1, ..GuestEntry::new("debian", 256 << 20) }]);
     assert!(Manifest::parse(&text, Place::Board).is_err());
+}
+
+#[test]
+fn a_system_is_made_before_a_board_starts() {
+    let text = GOOD.replace("kernel = \"vmlinuz\"", "system = \"debian\"");
+    let guests = Manifest::parse(&text, Place::Workstation).unwrap().guests;
+    let expected = GuestEntry { system: Some(System::Debian), ..GuestEntry::new("debian", 256 << 20) };
+    assert_eq!(guests, [expected]);
+    let manifest = Manifest { guests };
+    assert_eq!(Manifest::parse(&manifest.to_toml(), Place::Workstation), Ok(manifest));
+
+    let error = |text: &str, place| Manifest::parse(text, place).unwrap_err().to_string();
+    assert_eq!(
+        error(&text, Place::Board),
+        "manifest.toml:3: wrong value of `system`: `spica` makes systems before the board starts; expected `kernel`, \
+         `initrd` and `disks`"
+    );
+    let more = |line: &str| error(&format!("{text}{line}\n"), Place::Workstation);
+    for key in ["kernel", "initrd"] {
+        assert_eq!(
+            more(&format!("{key} = \"x\"")),
+            "manifest.toml:3: wrong value of `system`: it has its own `kernel` and `initrd`; expected none here"
+        );
+    }
+    assert_eq!(
+        more("disks = [{ name = \"root\", file = \"x\" }]"),
+        "manifest.toml:3: wrong value of `system`: its disk is named \"root\"; expected no other of that name"
+    );
+    assert_eq!(
+        more(&format!("disks = [{}]", "{ file = \"x\" }, ".repeat(16))),
+        "manifest.toml:3: wrong value of `system`: it needs a disk, and the guest has as many as it can; expected fewer"
+    );
+    assert_eq!(
+        error(&text.replace("\"debian\"\nm", "\"debain\"\nm"), Place::Workstation),
+        "manifest.toml:3: wrong value of `system`: expected one of \"debian\""
+    );
 }
 
 #[test]

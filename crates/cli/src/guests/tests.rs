@@ -40,6 +40,9 @@ impl Directory {
             memory: "256M".to_string(),
             device_trees: path("trees"),
             packages: Vec::new(),
+            tree: path("tree"),
+            version: "6.1".to_string(),
+            architecture: "armhf".to_string(),
         }
     }
 }
@@ -80,7 +83,7 @@ fn a_manifest_becomes_a_bundle() {
     overlay.file("x", 0o644, b"x");
     let draft = dir.draft().unwrap();
     assert_eq!(draft.wishes(), [("own", 64 << 20), ("web", 128 << 20)]);
-    let packed = draft.complete(&cubieboard(), &dir.debian(), &overlay).unwrap();
+    let packed = draft.complete(&cubieboard(), &dir.debian(), None, &overlay).unwrap();
     assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [own, web] = bundle.guests() else { panic!("two guests") };
@@ -96,10 +99,40 @@ fn a_manifest_becomes_a_bundle() {
 }
 
 #[test]
+fn a_system_is_a_disk_that_guests_share() {
+    let text = "[[guest]]\nname = \"a\"\nsystem = \"debian\"\nmemory = \"64M\"\ndisks = [{ file = \"image\" }]\n\
+                [[guest]]\nname = \"b\"\nsystem = \"debian\"\nmemory = \"64M\"\nappend = \"quiet\"\n";
+    let dir = Directory::new(
+        "system",
+        &[
+            ("guests.toml", text.as_bytes()),
+            ("image", &[1; 512]),
+            ("debian-kernel", &zimage()),
+            ("system-initrd", b"12345"),
+            ("system-disk", &[2; 1024]),
+        ],
+    );
+    let (initrd, disk) = (dir.0.join("system-initrd"), dir.0.join("system-disk"));
+    let system = System { initrd, disk, append: "console=ttyAMA0".to_string() };
+    let draft = dir.draft().unwrap();
+    assert!(draft.wants_system());
+    let packed = draft.complete(&cubieboard(), &dir.debian(), Some(&system), &Overlay::new()).unwrap();
+    let bundle = Bundle::parse(&packed.bundle).unwrap();
+    let [a, b] = bundle.guests() else { panic!("two guests") };
+    assert_eq!(b.append, "console=ttyAMA0 hostname=b quiet");
+    assert_eq!((a.kernel, a.initrd), (&zimage()[..], Some(&b"12345"[..])));
+    assert_eq!((a.disks.len(), b.disks.len()), (2, 1));
+    assert_eq!(a.disks[0], b.disks[0]);
+    assert_eq!((a.disks[0].name.as_str(), a.disks[0].mode), ("root", DiskMode::CopyOnWrite));
+    let DiskSource::File(bytes) = a.disks[0].source else { panic!("a file") };
+    assert_eq!(bytes, [2; 1024]);
+}
+
+#[test]
 fn several_of_debian() {
     let dir = Directory::new("count", &[("debian-kernel", &zimage()), ("debian-initrd", b"1234")]);
     let packed =
-        Draft::read(&Source::Count(3)).unwrap().complete(&cubieboard(), &dir.debian(), &Overlay::new()).unwrap();
+        Draft::read(&Source::Count(3)).unwrap().complete(&cubieboard(), &dir.debian(), None, &Overlay::new()).unwrap();
     assert_eq!(packed.names, ["debian-1", "debian-2", "debian-3"]);
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     assert!(bundle.guests().iter().all(|g| g.memory_bytes == 256 << 20));
@@ -116,7 +149,7 @@ fn mistakes_are_said_with_the_file_and_the_line() {
     let guest = "\n[[guest]]\nname = \"a\"\nmemory = \"64M\"\n";
     assert_eq!(
         error(&format!("{guest}wieght = 1\n")),
-        "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `kernel`, `initrd`, `dtb`, `append`, \
+        "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `system`, `kernel`, `initrd`, `dtb`, `append`, \
          `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
     );
     assert_eq!(
@@ -136,7 +169,7 @@ fn what_does_not_fit_is_said_with_the_users_names() {
     let text = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\ninitrd = \"big\"\n";
     let big = vec![0; 16 << 20];
     let dir = Directory::new("big", &[("guests.toml", text.as_bytes()), ("big", &big), ("debian-kernel", &zimage())]);
-    let error = dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), &Overlay::new()).unwrap_err();
+    let error = dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), None, &Overlay::new()).unwrap_err();
     let expected = "guests.toml:1: guest `a`: its files have 16777280 bytes, more than its memory of 16M";
     assert!(error.message.ends_with(expected), "{error}");
 }

@@ -1,0 +1,87 @@
+//! The manifest as text, which the development machine writes and a board reads.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use super::Manifest;
+use crate::guest::{DEFAULT_WEIGHT, DiskSource, GuestEntry, Restart};
+
+impl Manifest {
+    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would be
+    /// without the key is left out.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        for guest in &self.guests {
+            // Nothing fails that writes to a string.
+            let _ = write_guest(&mut out, guest);
+        }
+        out
+    }
+}
+
+fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
+    let options = &guest.options;
+    writeln!(out, "[[guest]]")?;
+    let texts = [
+        ("name", Some(&guest.name)),
+        ("kernel", guest.kernel.as_ref()),
+        ("initrd", guest.initrd.as_ref()),
+        ("dtb", guest.dtb.as_ref()),
+        ("append", Some(&guest.append).filter(|a| !a.is_empty())),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            writeln!(out, "{key} = {}", quoted(value))?;
+        }
+    }
+    if let Some(system) = guest.system {
+        writeln!(out, "system = \"{system}\"")?;
+    }
+    writeln!(out, "memory = \"{}M\"", guest.memory_bytes >> 20)?;
+    if options.weight != DEFAULT_WEIGHT {
+        writeln!(out, "weight = {}", options.weight)?;
+    }
+    if options.restart != Restart::default() {
+        writeln!(out, "restart = \"{}\"", options.restart)?;
+    }
+    if !options.autostart {
+        writeln!(out, "autostart = false")?;
+    }
+    for (key, on) in [("console", options.console), ("rng", options.rng), ("balloon", options.balloon)] {
+        if on {
+            writeln!(out, "{key} = true")?;
+        }
+    }
+    if !options.networks.is_empty() {
+        write!(out, "networks = [")?;
+        for (i, card) in options.networks.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(out, "{comma}{{ name = {}, mac = \"{}\" }}", quoted(&card.name), card.mac)?;
+        }
+        writeln!(out, "]")?;
+    }
+    for disk in &guest.disks {
+        writeln!(out, "[[guest.disks]]\nname = {}\nmode = \"{}\"", quoted(&disk.name), disk.mode)?;
+        match &disk.source {
+            DiskSource::File(file) => writeln!(out, "file = {}", quoted(file))?,
+            DiskSource::FirstHostDisk => writeln!(out, "host = true")?,
+            DiskSource::HostDisk(name) => writeln!(out, "host = {}", quoted(name))?,
+        }
+    }
+    Ok(())
+}
+
+/// `value` as a TOML basic string.
+fn quoted(value: &str) -> String {
+    let mut out = String::from('"');
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&alloc::format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
