@@ -1,6 +1,6 @@
 //! Ranges of memory: what is left, and where something fits.
 
-use spica_hypervisor_host_tests::memory::spans::{Span, place, subtract};
+use spica_hypervisor_host_tests::memory::spans::{Span, most_each, place, subtract};
 
 fn span(start: u64, end: u64) -> Span {
     Span { start, end }
@@ -54,4 +54,18 @@ fn the_top_of_the_address_space_is_no_edge_case() {
     assert_eq!(last.end, 1 << 32);
     assert_eq!(subtract(&[last], Span::new(0xffff_f000, 0x1000)), [span(0xfff0_0000, 0xffff_f000)]);
     assert_eq!(Span::new(u64::MAX, 2).end, u64::MAX);
+}
+
+#[test]
+fn as_much_as_each_piece_can_have() {
+    let spans = [Span::new(0x1000, 0x4c_0000), Span::new(0x1000_0000, 0xd00_0000)];
+    let fits = |count: u64, len: u64| spans.iter().map(|s| s.len() / len).sum::<u64>() >= count;
+    for count in 1..=9 {
+        let len = most_each(&spans, count, 0x1000);
+        assert!(len % 0x1000 == 0 && fits(count, len) && !fits(count, len + 0x1000), "{count}: {len:#x}");
+    }
+    // The short span is of no use where the long one can be halved.
+    assert_eq!(most_each(&spans, 2, 0x1000), 0x680_0000);
+    assert_eq!(most_each(&spans, 0, 0x1000), 0);
+    assert_eq!(most_each(&[Span::new(0x800, 0x1000)], 1, 0x1000), 0);
 }

@@ -16,7 +16,7 @@ use spica_bundle::{Bundle, GuestSpec};
 
 use crate::cmdline::Options;
 use crate::host::Host;
-use crate::memory::{device, home, phys, ram};
+use crate::memory::{device, home, phys};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
 use crate::vm::devices::{self, Devices};
@@ -65,24 +65,31 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
 /// More than a guest's share of the hypervisor's memory ever is.
 const SHARE_MOST: u32 = 18 << 20;
 
-/// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them.
+/// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then comes the
+/// memory of all guests, which must be in one piece each, and then what can be written to their disks.
 fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
     let sizes = Sizes::linux(specs.len());
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
-    let overlay = devices::overlay_share(specs, ram::free_bytes().saturating_sub(taken));
+    // An upper bound, for the size of the books: in the end, pieces count.
+    let most = devices::overlay_share(specs, taken);
     let mut shares = Vec::new();
     for spec in specs {
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
-        let records = cards + devices::overlay_records(spec, overlay);
+        let records = cards + devices::overlay_records(spec, most);
         shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
+    let mut memories = Vec::new();
+    for spec in specs {
+        memories.push(Vm::memory(spec).map_err(|error| problem(spec, &error))?);
+    }
+    let overlay = devices::overlay_share(specs, 0).min(most);
     host.networks = Networks::new(specs);
     let mut guests = Vec::new();
-    for ((at, spec), share) in specs.iter().enumerate().zip(shares) {
+    for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
         let devices =
             Devices::new(spec, host.networks.first_card(at), overlay).map_err(|error| problem(spec, &error))?;
-        let (vm, image) = Vm::create(spec, options.translation, sizes, share, devices, host)
+        let (vm, image) = Vm::create(spec, ram, options.translation, sizes, share, devices, host)
             .map_err(|error| problem(spec, &error))?;
         if options.digest {
             let (kernel, len) = vm.kernel(&image);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use spica_addr::HostPa;
 
 use super::home;
-use super::spans::{Occupied, Span, place, subtract};
+use super::spans::{Occupied, Span, most_each, place, subtract};
 use crate::arch::interrupts::IrqCell;
 use crate::layout::{HOLE_START, MEGABYTE};
 
@@ -68,6 +68,11 @@ pub fn banks() -> Vec<Span> {
 /// Bytes that can still be taken, in total; the largest piece may be smaller.
 pub fn free_bytes() -> u64 {
     RAM.with(|ram| ram.free.iter().map(Span::len).sum())
+}
+
+/// The most bytes that each of `count` pieces can have, in whole pages of 4 KiB.
+pub fn most_bytes_each(count: u64) -> u64 {
+    RAM.with(|ram| most_each(&ram.free, count, 4096))
 }
 
 /// Takes `len` bytes, aligned to `align` (a power of two), from the lowest place at or above `from` that has them, else from the

@@ -70,6 +70,14 @@ pub struct Occupied {
     pub no_map: bool,
 }
 
+/// The most bytes, a multiple of `unit` (a power of two), so that as many as `count` pieces of that length fit into `spans`.
+pub fn most_each(spans: &[Span], count: u64, unit: u64) -> u64 {
+    let whole: Vec<u64> = spans.iter().map(|span| span.shrunk_to(unit).len()).collect();
+    // The longest pieces fill some span completely, but for a rest smaller than a unit each.
+    let lengths = whole.iter().flat_map(|len| (1..=count).map(move |parts| (len / parts) & !(unit - 1)));
+    lengths.filter(|&len| len > 0 && whole.iter().map(|w| w / len).sum::<u64>() >= count).max().unwrap_or(0)
+}
+
 /// What is left of `spans` without `hole`.
 pub fn subtract(spans: &[Span], hole: Span) -> Vec<Span> {
     let mut left = Vec::new();

@@ -181,14 +181,17 @@ fn overlay_bytes(size: usize, share: u32) -> u32 {
     (size as u32).min(share).next_multiple_of(4096)
 }
 
-/// How many bytes can be written to each copy-on-write disk of `guests`, if `spare` bytes of RAM are there for all of them.
-pub fn overlay_share(guests: &[GuestSpec<'static>], spare: u64) -> u32 {
+/// How many bytes can be written to each copy-on-write disk of `guests`, if `taken` bytes of the RAM that is free now go to
+/// others.
+pub fn overlay_share(guests: &[GuestSpec<'static>], taken: u64) -> u32 {
     let disks = guests.iter().flat_map(|guest| &guest.disks);
     let count = disks.filter(|disk| disk.mode == DiskMode::CopyOnWrite).count() as u64;
-    spare.checked_div(count).map_or(0, |share| (share.min(u32::MAX.into()) as u32) & !0xfff)
+    let spare = host_ram::free_bytes().saturating_sub(taken);
+    let share = spare.checked_div(count).map_or(0, |share| share.min(host_ram::most_bytes_each(count)));
+    (share.min(u32::MAX.into()) as u32) & !0xfff
 }
 
-/// Bytes of the heap that the books of a guest's copy-on-write disks may need.
+/// Bytes of the heap that the books of a guest's copy-on-write disks may need, if each can have `share` bytes.
 pub fn overlay_records(guest: &GuestSpec<'static>, share: u32) -> u32 {
     let bytes = guest.disks.iter().map(|disk| match (&disk.source, disk.mode) {
         (DiskSource::File(bytes), DiskMode::CopyOnWrite) => overlay_bytes(bytes.len(), share),

@@ -140,24 +140,31 @@ impl fmt::Display for CreateError {
 }
 
 impl Vm {
-    /// A VM as its description asks for, loaded and ready to run.
+    /// Takes the memory of a guest, in one piece.
+    ///
+    /// # Errors
+    /// If no free piece is as large.
+    pub fn memory(spec: &GuestSpec<'static>) -> Result<Ram, CreateError> {
+        let wanted = spec.memory_bytes;
+        let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE)
+            .ok_or_else(|| CreateError::Memory { wanted, free: host_ram::free_bytes() })?;
+        // SAFETY: just taken, for this guest.
+        Ok(unsafe { Ram::new(RAM_BASE, host_pa, wanted) })
+    }
+
+    /// A VM as its description asks for, with this memory, loaded and ready to run.
     ///
     /// # Errors
     /// What is missing, and what would be right.
     pub fn create(
         spec: &GuestSpec<'static>,
+        ram: Ram,
         options: Options,
         sizes: Sizes,
         mut share: Share,
         devices: Devices,
         host: &mut Host,
     ) -> Result<(Vm, Image), CreateError> {
-        let wanted = spec.memory_bytes;
-        let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE)
-            .ok_or_else(|| CreateError::Memory { wanted, free: host_ram::free_bytes() })?;
-        // SAFETY: just taken, for this guest.
-        let ram = unsafe { Ram::new(RAM_BASE, host_pa, wanted) };
-
         let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
         let code = CodePages::new(&mut share, sizes.code_pages, sizes.capacity.mirror_pages, page.pa())
             .ok_or(CreateError::Pool)?;
@@ -172,7 +179,7 @@ impl Vm {
             kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
         }
         let shadow = Shadow::new(&Config {
-            ram: &[Chunk { guest: RAM_BASE, host: host_pa, megabytes: wanted / MEGABYTE }],
+            ram: &[Chunk { guest: RAM_BASE, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             hole_first_mb: (HOLE_START / MEGABYTE) as usize,
             hole_kernel: &kernel_hole,
             hole_user: &hole,
