@@ -10,21 +10,42 @@ say() {
     echo "@bench $name $*"
 }
 
+# mark PLACE: where the board is stopped, if something is counted.
+mark() {
+    if [ -x "/spica/$1" ]; then "/spica/$1"; fi
+}
+
 # --- Kernel operations ---------------------------------------------------------------------------------------------
 
 lmbench=/var/tmp/lmbench
+again=
 file=/tmp/bench-file
 
-# kernel PROGRAM ARGUMENT...: a program of lmbench, or in its absence the operation of this name in the stopwatch.
+# kernel PROGRAM ARGUMENT...: a program of lmbench, or in its absence the operation of this name in the stopwatch. If
+# something is counted, it is done twice.
 kernel() {
-    if [ -x "$lmbench/$1" ]; then
-        program=$lmbench/$1
-        shift
+    program=$lmbench/$1
+    shift
+    mark before
+    operation "$@"
+    if [ -x /spica/middle ]; then
+        mark middle
+        ENOUGH=$((2 * ENOUGH))
+        again=again-
+        operation "$@"
+        again=
+        mark behind
+        ENOUGH=$((ENOUGH / 2))
+    fi
+}
+
+operation() {
+    if [ -x "$program" ]; then
         # shellcheck disable=SC2086,SC2046 # The options are words; the lines of the output become one.
-        say lmbench $("$program" $LMBENCH_OPTIONS "$@" 2>&1)
+        say ${again}lmbench $("$program" $LMBENCH_OPTIONS "$@" 2>&1)
     else
         time=$(stopwatch operation "$name" "$ENOUGH" 2>/tmp/error)
-        if [ -n "$time" ]; then say ns "$time"; else say missing "$(cat /tmp/error)"; fi
+        if [ -n "$time" ]; then say ${again}ns "$time"; else say missing "$(cat /tmp/error)"; fi
     fi
 }
 
@@ -37,8 +58,10 @@ application() {
     input=$1
     output=$2
     shift 2
+    mark before
     # shellcheck disable=SC2046 # Two words: nanoseconds and exit status.
     set -- $(stopwatch run -i "$input" -o "$output" "$@" 2>/tmp/error)
+    mark behind
     if [ $# != 2 ]; then
         say missing "the stopwatch failed: $(tail -n 1 /tmp/error)"
         return
@@ -229,7 +252,9 @@ head -c 1 /dev/random >/dev/null
 
 while read -r name; do
     say begin
+    mark next
     # What it reads must not be the list.
     workload </dev/null
 done </bench/order
+mark end
 echo "@bench done"

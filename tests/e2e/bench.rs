@@ -41,7 +41,7 @@ fn options(board: &str, workload: &str) -> Options {
         configurations: Vec::new(),
         workloads: vec![workload.into()],
         quick: true,
-        traps: false,
+        events: false,
         output: None,
         resume: None,
         jobs: None,

@@ -130,3 +130,44 @@ names! {
         Barrier = "barrier", "ISB or DSB";
     }
 }
+
+/// How many counters [`place`] and [`place_of_trap`] number: one for each event, then one for each trap.
+pub const COUNTERS: usize = Event::ALL.len() + Trap::ALL.len();
+
+/// The number of an event's counter, for those who count.
+#[must_use]
+pub const fn place(event: Event) -> usize {
+    event as usize
+}
+
+/// The number of a trap's counter.
+#[must_use]
+pub const fn place_of_trap(trap: Trap) -> usize {
+    Event::ALL.len() + trap as usize
+}
+
+/// The number of the counter of that name: a key of an event, or `trap.` and that of a trap.
+#[must_use]
+pub fn place_of(name: &str) -> Option<usize> {
+    match name.strip_prefix("trap.") {
+        Some(trap) => Trap::from_key(trap).map(place_of_trap),
+        None => Event::from_key(name).map(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_place_of_its_own() {
+        let events = Event::ALL.iter().map(|e| (e.key().to_string(), place(*e)));
+        let traps = Trap::ALL.iter().map(|t| (format!("trap.{}", t.key()), place_of_trap(*t)));
+        let all: Vec<_> = events.chain(traps).collect();
+        assert_eq!(all.len(), COUNTERS);
+        for (expected, (name, place)) in all.iter().enumerate() {
+            assert_eq!((*place, place_of(name)), (expected, Some(expected)), "{name}");
+        }
+        assert_eq!(place_of("trap.nothing"), None);
+    }
+}

@@ -11,6 +11,8 @@
 
 pub mod boot;
 pub mod configurations;
+pub mod counter;
+pub mod counts;
 mod debugger;
 pub mod glob;
 pub mod linux;
@@ -20,8 +22,6 @@ pub mod plan;
 pub mod record;
 mod session;
 pub mod software;
-pub mod stats;
-pub mod traps;
 mod watch;
 pub mod workloads;
 
@@ -39,7 +39,7 @@ use crate::error::{Error, Result};
 use crate::prepare::Request;
 use crate::project::{Project, create_dir, read_text, write};
 use configurations::{CONFIGURATIONS, Configuration, NATIVE};
-use plan::Item;
+use plan::{Item, Wanted};
 use workloads::Prepared;
 
 /// The status of `spica bench` when something could not be measured, or when a comparison found something worse.
@@ -62,8 +62,8 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// Only the quick subset.
     pub quick: bool,
-    /// Count traps by class, too.
-    pub traps: bool,
+    /// Count traps by class and other events, too.
+    pub events: bool,
     /// Where to write results; `None` means `build/bench`.
     pub output: Option<PathBuf>,
     /// The result file of a run to go on with.
@@ -101,7 +101,10 @@ struct Context<'a> {
     project: &'a Project,
     /// The workloads that run in Linux, ready.
     suites: BTreeMap<Group, Prepared>,
-    baselines: traps::Baselines,
+    /// What was counted without Spica.
+    natives: counts::Natives,
+    /// QEMU's plugin that counts, if traps and other events are counted.
+    plugin: Option<PathBuf>,
     /// Where consoles are kept.
     logs: PathBuf,
     stall: Duration,
@@ -109,6 +112,14 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// How long a guest may print nothing.
+    fn stall(&self, side: Side) -> Duration {
+        match side {
+            Side::Native => self.stall,
+            Side::Spica(configuration) => self.stall * configuration.patience,
+        }
+    }
+
     /// The file for a boot's console.
     fn log(&self, board: &Board, side: Side, what: &str) -> Result<PathBuf> {
         create_dir(&self.logs)?;
@@ -119,30 +130,40 @@ impl Context<'_> {
 /// Where a boot's results go.
 struct Said<'a> {
     /// Called with a workload's instructions, or why there are none.
-    found: &'a mut dyn FnMut(&str, std::result::Result<f64, String>),
+    found: &'a mut Found<'a>,
     /// The SHA-256 of workloads' outputs.
     digests: &'a mut BTreeMap<String, String>,
     /// The lines of Spica.
     spica: &'a mut Vec<String>,
+    /// Where the board stopped for something to be counted.
+    stops: &'a mut counts::Stops,
+    /// Instructions of workloads that were done a second time, to be counted.
+    again: &'a mut BTreeMap<String, f64>,
 }
+
+/// What hears of figures.
+type Found<'a> = dyn FnMut(&str, std::result::Result<f64, String>) + 'a;
 
 /// The instructions that are executed in so many nanoseconds of guest time.
 fn instructions(ns: f64) -> f64 {
     ns / f64::from(1u32 << ICOUNT_SHIFT)
 }
 
-/// What is common to all boots of a board.
-fn request(board: &'static Board, side: Side) -> Request {
+/// What is common to all boots of a board that measure a group.
+fn request(board: &'static Board, side: Side, group: Group) -> Request {
     let words = match side {
         Side::Native => String::new(),
-        Side::Spica(configuration) => format!("{} spica.stats", configuration.words).trim().to_string(),
+        Side::Spica(configuration) => match group {
+            Group::Kernel | Group::Application => format!("{} {}", configuration.words, configuration.quick_boot),
+            Group::Machine | Group::Boot => configuration.words.to_string(),
+        },
     };
     Request {
         native: side == Side::Native,
         append: "quiet".into(),
         memory: Some(MEMORY.into()),
         icount: true,
-        spica_append: words,
+        spica_append: words.trim().to_string(),
         ..Request::new(board)
     }
 }
@@ -177,6 +198,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         None => all,
     };
 
+    let plugin = if options.events && !native_only { Some(counter::build(project)?) } else { None };
     let mut suites = BTreeMap::new();
     for group in [Group::Kernel, Group::Application] {
         if chosen.iter().any(|i| i.group == group) {
@@ -191,7 +213,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
     for warning in suites.values().flat_map(|s| &s.warnings) {
         eprintln!("spica: warning: {warning}");
     }
-    let run = software::describe(project, &suites, &boards, native_only)?;
+    let run = software::describe(project, &suites, &boards, native_only, plugin.is_some())?;
     let (file, mut results) = match (old, &options.resume) {
         (Some(mut results), Some(file)) => {
             let same = results.merge(Results::new(run, Vec::new()));
@@ -217,34 +239,28 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
     let context = Context {
         project,
         suites,
-        baselines: traps::Baselines::default(),
+        natives: counts::Natives::default(),
+        plugin,
         logs: file.with_extension("logs"),
         stall: options.stall,
         verbose: options.verbose,
     };
     let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let jobs = plan::jobs(&results, &boards, &configurations, &possible, native_only);
+    let wanted = match (native_only, options.events) {
+        (true, _) => Wanted::Native,
+        (false, false) => Wanted::Figures,
+        (false, true) => Wanted::Events,
+    };
+    let jobs = plan::jobs(&results, &boards, &configurations, &possible, wanted);
     eprintln!("spica: {} boots of a board to measure; results go to {}", jobs.len(), file.display());
     session::measure(&context, jobs, workers, &mut |job, outcome| {
         record::record(&mut results, job, outcome, &configurations);
         save(&results, &file)
     })?;
-    let mut uncounted = 0;
-    if options.traps && !native_only {
-        // A boot for each workload: only once it is known which ones can be measured at all.
-        let jobs = plan::trap_jobs(&results, &boards, &configurations, &possible);
-        eprintln!("spica: {} boots of a board to count traps", jobs.len());
-        session::measure(&context, jobs, workers, &mut |job, outcome| {
-            uncounted += usize::from(outcome.events.is_none());
-            record::record(&mut results, job, outcome, &configurations);
-            save(&results, &file)
-        })?;
-    }
     write_reports(&results, &file)?;
     print!("{}", summary(&results, &boards, &configurations, &chosen, native_only));
     println!("{}", file.display());
-    let complete = complete(&results, &boards, &configurations, &chosen, native_only) && uncounted == 0;
-    Ok(if complete { 0 } else { INCOMPLETE })
+    Ok(if complete(&results, &boards, &configurations, &chosen, wanted) { 0 } else { INCOMPLETE })
 }
 
 /// Whether all that was wanted and can be measured was measured.
@@ -253,11 +269,17 @@ fn complete(
     boards: &[&'static Board],
     configurations: &[&'static Configuration],
     items: &[Item],
-    native_only: bool,
+    wanted: Wanted,
 ) -> bool {
     let settled = |board: &Board, configuration: &Configuration, item: &Item| {
         let key = plan::key(board, configuration.name, item);
-        plan::is_settled(results, &key) || native_only && results.get(&key).is_some_and(|m| m.native().is_some())
+        match wanted {
+            Wanted::Native => {
+                plan::is_settled(results, &key) || results.get(&key).is_some_and(|m| m.native().is_some())
+            }
+            Wanted::Figures => plan::is_settled(results, &key),
+            Wanted::Events => plan::is_settled(results, &key) && plan::is_counted(results, &key),
+        }
     };
     boards.iter().all(|b| configurations.iter().all(|c| items.iter().all(|i| settled(b, c, i))))
 }

@@ -129,6 +129,7 @@ impl Run {
             memory_mib: Some(self.board_memory_mib),
             icount: self.icount,
             debug: None,
+            plugin: None,
         }
     }
 

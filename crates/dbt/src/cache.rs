@@ -367,6 +367,15 @@ impl Translator {
         BlockId(id)
     }
 
+    /// Changes the switches. All blocks go, which were made with others.
+    pub fn set_options(&mut self, options: Options, memory: &mut impl CodeMemory) {
+        self.flush(memory);
+        self.options = Options { thumbee: self.options.thumbee, vfp: self.options.vfp, ..options };
+        if !(options.indirect && options.return_mirror) {
+            self.mirror = ReturnMirror::new(None, self.capacity.mirror_pages);
+        }
+    }
+
     /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all that
     /// was translated wrong: it is gone.
     pub fn set_vfp(&mut self, vfp: bool, memory: &mut impl CodeMemory) -> bool {

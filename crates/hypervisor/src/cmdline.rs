@@ -7,6 +7,7 @@
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
 //! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
+//! | `spica.boot-translation=L` | the same until a guest runs user code for the first time: so that a slow translation need not boot |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
@@ -30,6 +31,8 @@ pub struct Options {
     pub digest: bool,
     /// What the translator does.
     pub translation: Translation,
+    /// What it does until a guest runs user code for the first time, if that is something else.
+    pub boot_translation: Option<Translation>,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Seconds since 1970 at boot.
@@ -46,6 +49,7 @@ impl Options {
             selftest: false,
             digest: false,
             translation: Translation::all(),
+            boot_translation: None,
             stats: false,
             time: 0,
             unknown: Vec::new(),
@@ -61,6 +65,9 @@ impl Options {
                 ("stats", "") => options.stats = true,
                 ("translation", list) if Translation::parse(list).is_ok() => {
                     options.translation = Translation::parse(list).unwrap_or_default();
+                }
+                ("boot-translation", list) if Translation::parse(list).is_ok() => {
+                    options.boot_translation = Translation::parse(list).ok();
                 }
                 ("digest", "") => options.digest = true,
                 ("time", seconds) if seconds.parse::<u64>().is_ok() => {

@@ -7,11 +7,15 @@
 
 use spica_bench::results::Group;
 
+use super::counter::Counter;
+use super::counts::Stop;
 use super::debugger::Debugger;
+use super::marker::{self, Marker};
 use super::plan::Item;
-use super::{Context, Said, Side, marker};
+use super::{Context, Said, Side};
 use crate::board::Board;
 use crate::error::Result;
+use crate::initramfs::Overlay;
 use crate::prepare;
 use crate::project::read;
 
@@ -19,6 +23,9 @@ use crate::project::read;
 const INIT: &str = "init";
 /// To the first instruction of the first program that a shell starts.
 const SHELL: &str = "shell";
+
+/// Where the boot workloads end.
+const MARKERS: [(&str, Marker); 2] = [(INIT, marker::INIT), (SHELL, marker::SHELL)];
 
 /// The boot workloads.
 #[must_use]
@@ -40,20 +47,39 @@ pub fn items() -> Vec<Item> {
 /// # Errors
 /// If the guest does not get to the end.
 pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said: &mut Said<'_>) -> Result<()> {
-    let mut request = super::request(board, side);
-    let init = read(&context.project.source("guests/debian/init"))?;
-    request.overlay.file("init", 0o755, &marker::INIT.program("/spica/init"));
-    request.overlay.file("spica/init", 0o755, &init);
-    request.overlay.file("spica/token", 0o600, b"bench");
-    request.overlay.file("spica/command", 0o700, b"/spica/shell\n");
-    request.overlay.file("spica/shell", 0o755, &marker::SHELL.program(""));
+    let mut request = super::request(board, side, Group::Boot);
+    overlay(context, &mut request.overlay)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.log(board, side, "boot")?;
-    let mut debugger = Debugger::start(&run, Some(&log), context.verbose)?;
-    for (name, marker) in [(INIT, marker::INIT), (SHELL, marker::SHELL)] {
-        let count = debugger.run_to(marker.address(), context.stall);
+    let counter = match &context.plugin {
+        Some(plugin) => Some(Counter::new(context.project, plugin, &log.with_extension("counts"), side)?),
+        None => None,
+    };
+    let argument = counter.as_ref().map(|c| c.argument.as_str());
+    let mut debugger = Debugger::start(&run, argument, Some(&log), context.verbose)?;
+    let stop = |marker, executed| match &counter {
+        Some(counter) => Ok(Some(Stop { marker, executed, counts: counter.read()? })),
+        None => Ok(None),
+    };
+    let reset = stop(marker::RESET, 0)?;
+    for (name, marker) in MARKERS {
+        let count = debugger.run_to(marker.address(), context.stall(side));
         said.spica.append(&mut debugger.spica);
-        (said.found)(name, Ok(count? as f64));
+        let count = count?;
+        (said.found)(name, Ok(count as f64));
+        let stops = [reset.clone(), stop(marker::BEHIND, count)?].into_iter().flatten().collect();
+        said.stops.insert(name.into(), stops);
     }
+    Ok(())
+}
+
+/// Lays the markers over a guest.
+fn overlay(context: &Context<'_>, overlay: &mut Overlay) -> Result<()> {
+    let init = read(&context.project.source("guests/debian/init"))?;
+    overlay.file("init", 0o755, &marker::INIT.program("/spica/init"));
+    overlay.file("spica/init", 0o755, &init);
+    overlay.file("spica/token", 0o600, b"bench");
+    overlay.file("spica/command", 0o700, b"/spica/shell\n");
+    overlay.file("spica/shell", 0o755, &marker::SHELL.program(""));
     Ok(())
 }

@@ -30,8 +30,14 @@ pub struct Configuration {
     pub series: &'static [Series],
     /// If Spica cannot do it: what is missing.
     pub lacks: Option<&'static str>,
+    /// Words that are added where it is not the boot that is measured, so that it is over soon.
+    pub quick_boot: &'static str,
+    /// How many times longer than others its guests may print nothing: without linked blocks, a boot takes QEMU an hour.
+    pub patience: u32,
 }
 
+/// What takes QEMU an hour otherwise: everything before the first process is translated as by default.
+const QUICK_BOOT: &str = "spica.boot-translation=all";
 const NO_SPILLING: &str = "Spica spills registers to the vCPU page, which every instruction reaches; STAR's techniques are \
     not implemented";
 const NO_SINGLE: &str = "Spica always keeps separate shadow tables for the guest's kernel and user code";
@@ -44,6 +50,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 10,
     },
     Configuration {
         name: "naive+link",
@@ -51,6 +59,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+returns",
@@ -58,6 +68,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+modes",
@@ -65,6 +77,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+user-bank",
@@ -72,6 +86,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+unprivileged",
@@ -79,6 +95,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+coprocessor",
@@ -86,6 +104,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged,+lazy-dacr,+cache-maintenance,+tlb-page,+fpexc",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "naive+registers",
@@ -93,6 +113,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "spica.translation=naive,+link,+side-exits,+indirect,+return-mirror,+masks,+user-bank,+unprivileged,+lazy-dacr,+cache-maintenance,+tlb-page,+fpexc,+plain-registers",
         series: &[Series::Optimisation],
         lacks: None,
+        quick_boot: QUICK_BOOT,
+        patience: 1,
     },
     Configuration {
         name: "default",
@@ -100,6 +122,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::Optimisation, Series::SpillOne, Series::SpillTwo, Series::Memory],
         lacks: None,
+        quick_boot: "",
+        patience: 1,
     },
     Configuration {
         name: "spill-private",
@@ -107,6 +131,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::SpillOne, Series::SpillTwo],
         lacks: Some(NO_SPILLING),
+        quick_boot: "",
+        patience: 1,
     },
     Configuration {
         name: "spill-shared",
@@ -114,6 +140,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::SpillOne],
         lacks: Some(NO_SPILLING),
+        quick_boot: "",
+        patience: 1,
     },
     Configuration {
         name: "spill-tpidrurw",
@@ -121,6 +149,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::SpillOne, Series::SpillTwo],
         lacks: Some(NO_SPILLING),
+        quick_boot: "",
+        patience: 1,
     },
     Configuration {
         name: "spill-pmccntr",
@@ -128,6 +158,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::SpillOne, Series::SpillTwo],
         lacks: Some(NO_SPILLING),
+        quick_boot: "",
+        patience: 1,
     },
     Configuration {
         name: "single-shadow",
@@ -135,6 +167,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         words: "",
         series: &[Series::Memory],
         lacks: Some(NO_SINGLE),
+        quick_boot: "",
+        patience: 1,
     },
 ];
 
@@ -191,7 +225,8 @@ mod tests {
             assert!(names.insert(configuration.name), "{} is there twice", configuration.name);
             assert!(!configuration.series.is_empty() && !configuration.description.is_empty());
             let words = configuration.words.split_whitespace();
-            assert!(words.clone().all(|w| w.starts_with("spica.")), "{}", configuration.words);
+            let mut all = words.clone().chain(configuration.quick_boot.split_whitespace());
+            assert!(all.all(|w| w.starts_with("spica.")), "{}", configuration.words);
             assert!(configuration.lacks.is_none() || words.count() == 0, "{}: words for nothing", configuration.name);
         }
         for name in [spica_bench::catalogue::DEFAULT, spica_bench::catalogue::NAIVE, spica_bench::catalogue::LINKED] {

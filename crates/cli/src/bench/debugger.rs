@@ -13,11 +13,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::console::Ending;
+use crate::console::{Ending, Lines};
 use crate::error::{Context, Error, Result};
 use crate::prepare::Run;
 use crate::qemu::{Boot, Channels, Event, Session};
-use crate::spica::{HALTED, failure};
+use crate::spica::HALTED;
 
 /// How long QEMU may take to answer while the board stands still. A busy machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,35 +28,41 @@ const TAIL_LINES: usize = 25;
 #[derive(Debug)]
 pub struct Debugger {
     session: Session,
-    names: Vec<String>,
     gdb: UnixStream,
     qmp: UnixStream,
     packets: Packets,
     answers: Vec<u8>,
+    /// The breakpoint that the board stopped at last, which is not set now.
+    lifted: Option<u32>,
+    lines: Lines,
+    /// The lines that the guest wrote.
+    pub guest: Vec<String>,
     /// The lines that Spica wrote.
     pub spica: Vec<String>,
 }
 
 impl Debugger {
-    /// Starts a board, which stands at its first instruction.
+    /// Starts a board, which stands at its first instruction. QEMU loads a plugin if there is an argument for it.
     ///
     /// # Errors
     /// If QEMU cannot be started or does not answer.
-    pub fn start(run: &Run, log: Option<&Path>, verbose: bool) -> Result<Self> {
+    pub fn start(run: &Run, plugin: Option<&str>, log: Option<&Path>, verbose: bool) -> Result<Self> {
         let pair = || UnixStream::pair().context(|| "cannot make a channel to QEMU");
         let ((gdb, its_gdb), (qmp, its_qmp)) = (pair()?, pair()?);
         let channels = Channels { gdb: its_gdb.as_fd(), qmp: its_qmp.as_fd() };
-        let session = Session::start(run.board, &Boot { debug: Some(channels), ..run.boot() }, log, verbose)?;
+        let session = Session::start(run.board, &Boot { debug: Some(channels), plugin, ..run.boot() }, log, verbose)?;
         // Else nobody would notice QEMU's end.
         drop((its_gdb, its_qmp));
         qmp.set_read_timeout(Some(PATIENCE)).context(|| "cannot talk to QEMU")?;
         let mut debugger = Self {
             session,
-            names: run.names.clone(),
             gdb,
             qmp,
             packets: Packets::default(),
             answers: Vec::new(),
+            lifted: None,
+            lines: Lines::default(),
+            guest: Vec::new(),
             spica: Vec::new(),
         };
         // QEMU's greeting is not an answer, but it comes before any.
@@ -70,44 +76,44 @@ impl Debugger {
     /// # Errors
     /// If it ends before, or does not get there within `timeout`.
     pub fn run_to(&mut self, address: u32, timeout: Duration) -> Result<u64> {
-        let breakpoint = format!("0,{address:x},4");
-        self.command(&format!("Z{breakpoint}"), "OK")?;
-        self.send("c")?;
-        let deadline = Instant::now() + timeout;
-        let stop = self.reply(deadline)?;
-        if !stop.starts_with('T') && !stop.starts_with('S') {
-            return Err(Error::failed(format!("QEMU's debugger says {stop:?} where the board should have stopped")));
-        }
-        let count = self.executed()?;
-        self.command(&format!("z{breakpoint}"), "OK")?;
+        self.stop_at(&[address])?;
+        let (_, count) = self.run(timeout)?;
+        self.lifted = None;
         Ok(count)
     }
 
-    /// Lets the board run until Spica has halted it, and gives all lines of Spica.
+    /// Sees to it that the board stops before the instructions at these addresses.
     ///
     /// # Errors
-    /// If Spica stopped the guest, or it does not end within `timeout`.
-    pub fn run_to_end(mut self, timeout: Duration) -> Result<Vec<String>> {
+    /// If QEMU refuses.
+    pub fn stop_at(&mut self, addresses: &[u32]) -> Result<()> {
+        addresses.iter().try_for_each(|address| self.command(&format!("Z0,{address:x},4"), "OK"))
+    }
+
+    /// Lets the board run until it stops, not at the same place as the last time; gives the address, and how many instructions it has executed since reset.
+    ///
+    /// # Errors
+    /// If it ends before, or does not stop within `timeout`.
+    pub fn run(&mut self, timeout: Duration) -> Result<(u32, u64)> {
         self.send("c")?;
-        let deadline = Instant::now() + timeout;
-        loop {
-            match self.session.next(None, Some(deadline))? {
-                Event::Spica(line) if line == HALTED => {
-                    return match failure(&self.spica, &self.names) {
-                        Some(report) => Err(Error::failed(format!("Spica stopped the guest: {}", report[0]))),
-                        None => Ok(self.spica),
-                    };
-                }
-                Event::Spica(line) => self.spica.push(line),
-                Event::Exited(status) => {
-                    return Err(Error::failed(format!("QEMU ended ({status})")).with_details(self.tail()));
-                }
-                Event::Quiet => {
-                    return Err(Error::timeout("the guest did not switch itself off").with_details(self.tail()));
-                }
-                Event::Guest(_) | Event::Ending(_) | Event::Input(_) => {}
-            }
+        let stop = self.reply(Instant::now() + timeout)?;
+        if !stop.starts_with('T') && !stop.starts_with('S') {
+            return Err(Error::failed(format!("QEMU's debugger says {stop:?} where the board should have stopped")));
         }
+        // All registers, each as the bytes of a little-endian word; R15 is the sixteenth.
+        self.send("g")?;
+        let reply = self.reply(Instant::now() + PATIENCE)?;
+        let pc = reply.get(15 * 8..16 * 8).and_then(|hex| u32::from_str_radix(hex, 16).ok()).ok_or_else(|| {
+            Error::failed(format!("QEMU's debugger says {reply:?} where the values of registers should have come"))
+        })?;
+        let pc = pc.swap_bytes();
+        // It would stop here again at once: QEMU's single steps do not always get over an instruction. So this breakpoint is
+        // out of the way until another one has been reached.
+        if let Some(other) = self.lifted.replace(pc) {
+            self.command(&format!("Z0,{other:x},4"), "OK")?;
+        }
+        self.command(&format!("z0,{pc:x},4"), "OK")?;
+        Ok((pc, self.executed()?))
     }
 
     /// The count of executed instructions.
@@ -173,7 +179,32 @@ impl Debugger {
                     return Err(Error::timeout("the guest did not get there in time").with_details(self.tail()));
                 }
                 Event::Spica(line) => self.spica.push(line),
-                Event::Guest(_) | Event::Ending(_) => {}
+                Event::Guest(bytes) => self.lines.feed(&bytes, |line| self.guest.push(line.to_string())),
+                Event::Ending(_) => {}
+            }
+        }
+    }
+
+    /// Lets the board run until the guest writes a line for which `last` holds.
+    ///
+    /// # Errors
+    /// If it ends before, or does not write it within `timeout`.
+    pub fn run_to_line(&mut self, timeout: Duration, last: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+        self.send("c")?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            if self.guest.drain(..).any(|line| last(&line)) {
+                return Ok(());
+            }
+            match self.session.next(None, Some(deadline))? {
+                Event::Guest(bytes) => self.lines.feed(&bytes, |line| self.guest.push(line.to_string())),
+                Event::Spica(line) if line == HALTED => return Err(self.over("Spica stopped the guest")),
+                Event::Spica(line) => self.spica.push(line),
+                Event::Exited(status) => return Err(self.over(&format!("QEMU ended ({status})"))),
+                Event::Quiet => {
+                    return Err(Error::timeout("the guest did not get there in time").with_details(self.tail()));
+                }
+                Event::Ending(_) | Event::Input(_) => {}
             }
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said
     let (image, _) = build(context.project, platform)?;
     let initrd = image.with_file_name("initrd");
     write(&initrd, &[0; 4])?;
-    let mut request = super::request(board, side);
+    let mut request = super::request(board, side, Group::Machine);
     request.kernel = Some(image);
     request.initrd = Some(initrd);
     request.memory = Some(MEMORY.into());
@@ -72,7 +72,7 @@ pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said
         }
         Flow::Continue
     };
-    watch(&run, &log, context.stall, context.verbose, said.spica, &mut each)
+    watch(&run, &log, context.stall(side), context.verbose, said.spica, &mut each)
 }
 
 /// Builds the program for a board, if anything changed; gives its image and the names of its categories.

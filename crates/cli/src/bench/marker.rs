@@ -27,6 +27,17 @@ pub const SHELL: Marker = Marker { page: BASE + 0x1_0000 };
 pub const BEFORE: Marker = Marker { page: BASE + 0x2_0000 };
 /// Behind it.
 pub const BEHIND: Marker = Marker { page: BASE + 0x3_0000 };
+/// Between its two times, if it is done twice.
+pub const MIDDLE: Marker = Marker { page: BASE + 0x4_0000 };
+/// The script turns to the next workload.
+pub const NEXT: Marker = Marker { page: BASE + 0x5_0000 };
+/// Behind the last one.
+pub const END: Marker = Marker { page: BASE + 0x6_0000 };
+/// No program: the first instruction of the board.
+pub const RESET: Marker = Marker { page: 0 };
+
+/// Those that the script of the workloads starts.
+pub const IN_WORKLOADS: [Marker; 5] = [NEXT, BEFORE, MIDDLE, BEHIND, END];
 
 impl Marker {
     /// Where to stop.

@@ -101,19 +101,13 @@ pub struct Job {
     pub group: Group,
     /// Those of them that are wanted.
     pub items: Vec<Item>,
-    /// Whether it counts the traps of its only workload, an operation of which takes so many instructions.
-    pub traps: Option<f64>,
 }
 
 impl Job {
     /// For people: `cubieboard, default, kernel`.
     #[must_use]
     pub fn title(&self) -> String {
-        let what = match self.traps {
-            Some(_) => format!("traps of {}", self.items[0].name),
-            None => self.group.to_string(),
-        };
-        format!("{}, {}, {what}", self.board.name, self.side.name())
+        format!("{}, {}, {}", self.board.name, self.side.name(), self.group)
     }
 }
 
@@ -186,6 +180,25 @@ pub fn is_settled(results: &Results, key: &Key) -> bool {
     results.is_settled(key) || results.get(key).and_then(Measurement::reason).is_some_and(not_here)
 }
 
+/// Whether nothing is left to count: it was counted, or cannot be. Machine operations run all in one boot, and nothing in it
+/// tells them apart.
+#[must_use]
+pub fn is_counted(results: &Results, key: &Key) -> bool {
+    key.group == Group::Machine
+        || results.get(key).and_then(Measurement::figures).is_none_or(|figures| figures.events.is_some())
+}
+
+/// What is wanted of the measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// Figures of the bare board.
+    Native,
+    /// Figures.
+    Figures,
+    /// Traps and other events, too.
+    Events,
+}
+
 /// The boots that are still needed for what is wanted. Native ones come first: without their half there is no figure.
 #[must_use]
 pub fn jobs(
@@ -193,59 +206,45 @@ pub fn jobs(
     boards: &[&'static Board],
     configurations: &[&'static Configuration],
     items: &[Item],
-    native_only: bool,
+    wanted: Wanted,
 ) -> Vec<Job> {
-    let mut jobs = Vec::new();
     let groups: BTreeSet<_> = items.iter().map(|i| i.group).collect();
     let of_group = |group| items.iter().filter(|i| i.group == group).cloned().collect::<Vec<_>>();
+    let there = |c: &&&Configuration| c.lacks.is_none();
+    let mut guests = Vec::new();
+    for configuration in configurations.iter().filter(there).filter(|_| wanted != Wanted::Native) {
+        for &board in boards {
+            for &group in &groups {
+                let items = of_group(group);
+                let done = |i: &Item| {
+                    let key = key(board, configuration.name, i);
+                    is_settled(results, &key) && (wanted != Wanted::Events || is_counted(results, &key))
+                };
+                if !items.iter().all(done) {
+                    guests.push(Job { board, side: Side::Spica(configuration), group, items });
+                }
+            }
+        }
+    }
+    let mut jobs = Vec::new();
     for &board in boards {
         for &group in &groups {
             let items = of_group(group);
             let has_native = |i: &Item| results.native(results_board(board), group, &i.name).is_some();
             let not_here = |i: &Item| {
-                let all = configurations.iter().filter(|c| c.lacks.is_none());
+                let all = configurations.iter().filter(there);
                 all.clone().count() > 0 && all.into_iter().all(|c| is_settled(results, &key(board, c.name, i)))
             };
-            if !items.iter().all(|i| has_native(i) || not_here(i)) {
-                jobs.push(Job { board, side: Side::Native, group, items, traps: None });
+            // What is counted natively is not in the file before its other half is.
+            let counted = wanted == Wanted::Events
+                && group != Group::Machine
+                && guests.iter().any(|j| j.board == board && j.group == group);
+            if counted || !items.iter().all(|i| has_native(i) || not_here(i)) {
+                jobs.push(Job { board, side: Side::Native, group, items });
             }
         }
     }
-    for configuration in configurations.iter().filter(|c| c.lacks.is_none() && !native_only) {
-        for &board in boards {
-            for &group in &groups {
-                let items = of_group(group);
-                if !items.iter().all(|i| is_settled(results, &key(board, configuration.name, i))) {
-                    jobs.push(Job { board, side: Side::Spica(configuration), group, items, traps: None });
-                }
-            }
-        }
-    }
-    jobs
-}
-
-/// The boots that are needed to count the traps of what was measured in Linux. Machine operations run all in one boot, and
-/// boots are measured while the guest goes on; Spica's counters do not tell their parts apart.
-#[must_use]
-pub fn trap_jobs(
-    results: &Results,
-    boards: &[&'static Board],
-    configurations: &[&'static Configuration],
-    items: &[Item],
-) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for &configuration in configurations {
-        for &board in boards {
-            for item in items.iter().filter(|i| matches!(i.group, Group::Kernel | Group::Application)) {
-                let figures = results.get(&key(board, configuration.name, item)).and_then(Measurement::figures);
-                if let Some(figures) = figures.filter(|f| f.events.is_none()) {
-                    let traps = Some(figures.virtualised);
-                    let (side, group) = (Side::Spica(configuration), item.group);
-                    jobs.push(Job { board, side, group, items: vec![item.clone()], traps });
-                }
-            }
-        }
-    }
+    jobs.extend(guests);
     jobs
 }
 
@@ -253,7 +252,7 @@ pub fn trap_jobs(
 mod tests {
     use super::super::configurations::named;
     use super::*;
-    use spica_bench::results::{Figures, Run};
+    use spica_bench::results::{Events, Figures, Run};
 
     fn item(group: Group, name: &str, quick: bool) -> Item {
         Item { group, name: name.into(), unit: "call".into(), source: "test".into(), quick }
@@ -318,11 +317,11 @@ mod tests {
         let mut results = results();
         let boards = select_boards(&["cubieboard".into()]).unwrap();
         let configurations = [named("default").unwrap(), named("single-shadow").unwrap()];
-        let (items, now) = (items(), |r: &Results| jobs(r, &boards, &configurations, &items(), false));
+        let (items, now) = (items(), |r: &Results| jobs(r, &boards, &configurations, &items(), Wanted::Figures));
         note(&mut results, &boards, &configurations, &items);
         assert_eq!(results.measurements.len(), 8);
         assert_eq!(now(&results).len(), 6, "three groups, with and without Spica");
-        assert_eq!(jobs(&results, &boards, &configurations, &items, true).len(), 3);
+        assert_eq!(jobs(&results, &boards, &configurations, &items, Wanted::Native).len(), 3);
 
         let put = |results: &mut Results, item: &Item, status| {
             results.put(measurement(results_board(boards[0]), "default", item, status));
@@ -345,8 +344,23 @@ mod tests {
             assert_eq!(now(&results).len(), jobs, "what a board does not have is not tried again: {reason}");
         }
 
-        let counted: Vec<_> = trap_jobs(&results, &boards, &configurations, &items).iter().map(Job::title).collect();
-        assert_eq!(counted, ["cubieboard, default, traps of null"], "only of what was measured, and in Linux");
+        let counting: Vec<_> =
+            jobs(&results, &boards, &configurations, &items, Wanted::Events).iter().map(Job::title).collect();
+        assert_eq!(
+            counting,
+            [
+                "cubieboard, native, kernel",
+                "cubieboard, native, machine",
+                "cubieboard, native, boot",
+                "cubieboard, default, kernel",
+                "cubieboard, default, machine",
+                "cubieboard, default, boot"
+            ],
+            "the bare board is counted again with each guest"
+        );
+        let events = Some(Events { operations: 1, ..Events::default() });
+        put(&mut results, &items[0], Status::Measured(Figures { native: 1.0, virtualised: 2.0, events }));
+        assert_eq!(jobs(&results, &boards, &configurations, &items, Wanted::Events).len(), 4, "boots are counted");
 
         note(&mut results, &boards, &configurations, &items);
         assert!(results.is_settled(&key(boards[0], "default", &items[0])), "what is measured stays");

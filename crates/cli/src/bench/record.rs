@@ -17,8 +17,8 @@ pub struct Outcome {
     pub digests: BTreeMap<String, String>,
     /// Spica's lines.
     pub spica: Vec<String>,
-    /// The traps of the job's only workload, if they were counted.
-    pub events: Option<Events>,
+    /// What was counted, by workload.
+    pub events: BTreeMap<String, Events>,
     /// Why it ended early, if it did.
     pub error: Option<String>,
 }
@@ -38,16 +38,6 @@ pub fn record(
     outcome: &Outcome,
     configurations: &[&'static configurations::Configuration],
 ) {
-    if job.traps.is_some() {
-        for item in &job.items {
-            let key = key(job.board, job.side.name(), item);
-            if let Some(Status::Measured(figures)) = results.get(&key).map(|m| m.status.clone()) {
-                let status = Status::Measured(Figures { events: outcome.events.clone(), ..figures });
-                results.put(measurement(key.board, job.side.name(), item, status));
-            }
-        }
-        return;
-    }
     for item in &job.items {
         match job.side {
             Side::Native => {
@@ -61,7 +51,10 @@ pub fn record(
             Side::Spica(configuration) => {
                 let status = match unknown_word(&outcome.spica, configuration.words) {
                     Some(word) => Status::NotImplemented { reason: format!("this Spica does not know {word}") },
-                    None => virtualised(results, job, item, checked(results, job, item, outcome)),
+                    None => {
+                        let events = outcome.events.get(&item.name).cloned();
+                        virtualised(results, job, item, checked(results, job, item, outcome), events)
+                    }
                 };
                 results.put(measurement(results_board(job.board), configuration.name, item, status));
             }
@@ -120,10 +113,16 @@ fn native(results: &mut Results, job: &Job, item: &Item, configuration: &str, fo
     results.put(measurement(key.board, configuration, item, status));
 }
 
-fn virtualised(results: &Results, job: &Job, item: &Item, found: Result<f64, String>) -> Status {
+fn virtualised(
+    results: &Results,
+    job: &Job,
+    item: &Item,
+    found: Result<f64, String>,
+    events: Option<Events>,
+) -> Status {
     let native = results.native(results_board(job.board), item.group, &item.name);
     match (found, native) {
-        (Ok(virtualised), Some(native)) => Status::Measured(Figures { native, virtualised, events: None }),
+        (Ok(virtualised), Some(native)) => Status::Measured(Figures { native, virtualised, events }),
         (Ok(_), None) => {
             // The native run has said why.
             let old = results.get(&key(job.board, job.side.name(), item)).and_then(Measurement::reason);
@@ -151,7 +150,7 @@ mod tests {
 
     fn job(side: Side) -> Job {
         let board = plan::select_boards(&["cubieboard".into()]).unwrap()[0];
-        Job { board, side, group: Group::Kernel, items: vec![item("a"), item("b")], traps: None }
+        Job { board, side, group: Group::Kernel, items: vec![item("a"), item("b")] }
     }
 
     fn outcome(found: &[(&str, f64)], error: Option<&str>) -> Outcome {

@@ -13,7 +13,7 @@ use spica_bench::results::{Group, Results};
 
 use super::plan::{Item, Job};
 use super::record::Outcome;
-use super::{Context, Options, Said, Side, boot, configurations, figure, first_line, linux, machine, traps};
+use super::{Context, Options, Said, Side, boot, configurations, counts, figure, first_line, linux, machine};
 use crate::board::{self, Board};
 use crate::error::Result;
 
@@ -169,13 +169,6 @@ fn work(context: &Context<'_>, jobs: &Mutex<Jobs>, changed: &Condvar, sender: &S
 /// One boot.
 fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Result<f64, String>)) -> Outcome {
     let mut outcome = Outcome::default();
-    if let Some(instructions) = job.traps {
-        match traps::count(context, job.board, job.side, &job.items[0], instructions) {
-            Ok(events) => outcome.events = Some(events),
-            Err(error) => outcome.error = Some(error.to_string()),
-        }
-        return outcome;
-    }
     let found = &mut outcome.found;
     let mut found = |name: &str, value: std::result::Result<f64, String>| {
         if job.items.iter().any(|i| i.name == name) {
@@ -183,12 +176,32 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Resul
             found.insert(name.to_string(), value);
         }
     };
-    let mut said = Said { found: &mut found, digests: &mut outcome.digests, spica: &mut outcome.spica };
+    let mut stops = counts::Stops::new();
+    let mut again = BTreeMap::new();
+    let mut said = Said {
+        found: &mut found,
+        digests: &mut outcome.digests,
+        spica: &mut outcome.spica,
+        stops: &mut stops,
+        again: &mut again,
+    };
     let result = match job.group {
         Group::Boot => boot::run(context, job.board, job.side, &mut said),
         Group::Machine => machine::run(context, job.board, job.side, &mut said),
         Group::Kernel | Group::Application => linux::run(context, job, &mut said),
     };
     outcome.error = result.err().map(|e| e.to_string());
+    for (name, stops) in &stops {
+        let Some(Ok(first)) = outcome.found.get(name) else { continue };
+        match (counts::window(job.group, stops, *again.get(name).unwrap_or(first)), job.side) {
+            (Ok(window), Side::Native) => context.natives.keep(job.board, job.group, name, window),
+            (Ok(window), Side::Spica(_)) => {
+                outcome.events.extend(
+                    context.natives.with(job.board, job.group, name, &window).map(|events| (name.clone(), events)),
+                );
+            }
+            (Err(why), _) => tell(name, Err(format!("nothing was counted: {why}"))),
+        }
+    }
     outcome
 }

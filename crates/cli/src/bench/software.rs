@@ -23,6 +23,7 @@ pub fn describe(
     suites: &BTreeMap<Group, Prepared>,
     boards: &[&'static Board],
     native_only: bool,
+    events: bool,
 ) -> Result<Run> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -52,6 +53,8 @@ pub fn describe(
         parameters.extend(workloads::PARAMETERS.iter().map(named));
     }
     parameters.insert("guest.memory".into(), MEMORY.into());
+    // Counting is done with programs of its own in the guest: see `counts`.
+    parameters.insert("events".into(), if events { "counted" } else { "not counted" }.into());
     if !native_only {
         let image = read(&prepare::board_image(project)?)?;
         parameters.insert("spica.image".into(), format!("sha256:{}", fingerprint(&[&image])));

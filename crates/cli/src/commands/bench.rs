@@ -40,9 +40,9 @@ pub struct BenchArgs {
     /// Only the quick subset
     #[arg(long)]
     quick: bool,
-    /// Count traps by class, too: one or two more boots for each workload that runs in Linux
+    /// Count traps by class and what else costs time on a board, too, in boots of their own
     #[arg(long)]
-    traps: bool,
+    events: bool,
     /// Print what can be measured
     #[arg(long, exclusive = true)]
     list: bool,
@@ -82,7 +82,7 @@ pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
         configurations: args.config,
         workloads: args.workload,
         quick: args.quick,
-        traps: args.traps,
+        events: args.events,
         output: args.output,
         resume: args.resume,
         jobs: args.jobs,

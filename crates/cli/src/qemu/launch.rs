@@ -27,6 +27,8 @@ pub struct Boot<'a> {
     pub icount: bool,
     /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
     pub debug: Option<Channels<'a>>,
+    /// A plugin for QEMU, with its arguments.
+    pub plugin: Option<&'a str>,
 }
 
 /// QEMU's ends of the two channels of a debugger: sockets.
@@ -61,6 +63,9 @@ impl Boot<'_> {
             let socket = |id: &str, fd: BorrowedFd<'_>| format!("socket,id={id},fd={}", fd.as_raw_fd());
             command.args(["-S", "-chardev", &socket("gdb", gdb), "-gdb", "chardev:gdb"]);
             command.args(["-chardev", &socket("qmp", qmp), "-mon", "chardev=qmp,mode=control"]);
+        }
+        if let Some(plugin) = self.plugin {
+            command.args(["-plugin", plugin]);
         }
         command
     }

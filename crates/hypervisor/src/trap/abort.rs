@@ -1,4 +1,7 @@
 //! Aborts: entries that the shadow tables lack, devices, writes to code, and the guest's own faults.
+//!
+//! Functions that are never inlined mark what an abort turned out to be: `spica bench --events` counts their calls, see
+//! `crates/cli/src/bench/counter.rs`.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::Op;
@@ -127,6 +130,7 @@ pub fn unprivileged(vm: &mut Vm, host: &mut Host, svc: CachePc, kind: AccessKind
 }
 
 /// The guest takes the abort.
+#[inline(never)]
 fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Resume {
     vm.parts.counters.guest_aborts += 1;
     let pc = vm.context.cpu.pc;
@@ -142,6 +146,7 @@ fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Re
 
 /// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
 /// has there (a spilled register may stand in for another).
+#[inline(never)]
 fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bool) -> Resume {
     let Some(word) = vm.parts.code.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
     let decoded = spica_isa::decode(word);
@@ -195,6 +200,7 @@ fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, wr
 
 /// A load or store of user code that reached a device. `None` if it is not one of A32's: an external abort is then what
 /// a bus gives for an access that it does not support.
+#[inline(never)]
 fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
     let (decoded, bytes) = undefined::fetch(vm, pc)?;
     let allowed = match decoded.op {
@@ -219,6 +225,7 @@ fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> 
 
 /// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
 /// its own page is left for good: the store is interpreted, and a new block begins behind it.
+#[inline(never)]
 fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let own = world == World::Kernel
@@ -268,30 +275,34 @@ pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
         vm.parts.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
     }
-    let deliver = |vm: &mut Vm, fsr: u32, far: u32| {
-        vm.parts.counters.guest_aborts += 1;
-        vm.take(Exception::PrefetchAbort { pc, fsr, far })
-    };
     match status(fsr) {
         // BKPT in user code (C3.1): no debugger of ours set it.
-        DEBUG_EVENT => deliver(vm, DEBUG_EVENT, pc),
+        DEBUG_EVENT => deliver_fetch(vm, DEBUG_EVENT, pc),
         // A branch of A32 code to an odd half-word, UNPREDICTABLE (A2.3.1), aborts on some cores.
-        ALIGNMENT => deliver(vm, ALIGNMENT, far),
+        ALIGNMENT => deliver_fetch(vm, ALIGNMENT, far),
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => match fill(vm, View::User, GuestVa(far), AccessKind::Fetch) {
             Fill::Mapped => {
                 vm.parts.counters.hidden_faults += 1;
                 Resume::Guest(GuestVa(pc))
             }
-            Fill::GuestFault(fault) => deliver(vm, fault.ifsr(), far),
-            Fill::Device(_) => deliver(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
+            Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
+            Fill::Device(_) => deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
             // Nothing is there that could be executed, whoever lives at the address.
             Fill::Hole(pa) if !vm.parts.ram.contains(pa) => {
-                deliver(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
+                deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
             }
             Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
             Fill::CodePageWrite(_) | Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
             Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
         },
     }
+}
+
+/// The guest takes the prefetch abort.
+#[inline(never)]
+fn deliver_fetch(vm: &mut Vm, fsr: u32, far: u32) -> Resume {
+    vm.parts.counters.guest_aborts += 1;
+    let pc = vm.context.cpu.pc;
+    vm.take(Exception::PrefetchAbort { pc, fsr, far })
 }

@@ -214,6 +214,7 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             nested: 0,
             sides_known: false,
+            later: None,
             plain: false,
             vfp: [false; 2],
             start: host.now(),

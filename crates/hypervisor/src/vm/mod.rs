@@ -153,6 +153,8 @@ pub struct Parts {
     nested: u32,
     /// The tables and the vector in [`Context`] are those of the active space. To be cleared when those change.
     pub sides_known: bool,
+    /// What the translator does once user code runs, if that is something else than now.
+    pub later: Option<spica_dbt::Options>,
     /// Nothing but interrupts keeps `fast.s` from changing worlds.
     plain: bool,
     /// Whether VFP is on for the kernel, and for user code.
@@ -386,6 +388,13 @@ impl Vm {
 
     /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
     fn prepare(&mut self, world: World) {
+        if world == World::User
+            && let Some(options) = self.parts.later.take()
+        {
+            self.parts.translator.set_options(options, &mut self.parts.code);
+            self.parts.shadow.unprotect_all_code_pages();
+            self.parts.sides_known = false;
+        }
         let waits = self.parts.machine.irq_asserted();
         let Vm { context, parts, .. } = self;
         let cpu = &mut context.cpu;

@@ -1,8 +1,8 @@
 //! What the guest's script prints, understood.
 //!
 //! One line for each fact, on the console among whatever else is printed there: `@bench NAME KIND VALUE`. The kinds:
-//! `begin`; `ns`, nanoseconds of one operation; `lmbench`, what lmbench printed, as it is; `sha256`, that of the output;
-//! `missing`, with the reason. The last line is `@bench done`.
+//! `begin`; `ns`, nanoseconds of one operation; `lmbench`, what lmbench printed, as it is; `again-ns` and `again-lmbench`, the
+//! same of a second time; `sha256`, that of the output; `missing`, with the reason. The last line is `@bench done`.
 
 /// What each line begins with.
 const PREFIX: &str = "@bench ";
@@ -17,6 +17,13 @@ pub enum Reading {
     },
     /// A workload has ended well: its figure.
     Time {
+        /// Its name.
+        name: String,
+        /// The nanoseconds of one operation, by the guest's clock.
+        ns: f64,
+    },
+    /// A workload was done a second time, to be counted: the figure of that.
+    Again {
         /// Its name.
         name: String,
         /// The nanoseconds of one operation, by the guest's clock.
@@ -50,6 +57,10 @@ pub fn parse(line: &str) -> Option<Reading> {
     let (name, rest) = rest.split_once(' ')?;
     let (kind, value) = rest.split_once(' ').unwrap_or((rest, ""));
     let (name, value) = (name.to_string(), value.trim());
+    if let Some(kind) = kind.strip_prefix("again-") {
+        let Some(Reading::Time { name, ns }) = parse(&format!("{PREFIX}{name} {kind} {value}")) else { return None };
+        return Some(Reading::Again { name, ns });
+    }
     let number = |value: &str| value.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns > 0.0);
     Some(match kind {
         "begin" => Reading::Begin { name },
@@ -140,6 +151,8 @@ mod tests {
     #[test]
     fn other_lines() {
         assert_eq!(parse("@bench done"), Some(Reading::Done));
+        let again = Some(Reading::Again { name: "null".into(), ns: 258.5 });
+        assert_eq!(parse("@bench null again-lmbench Simple syscall: 0.2585 microseconds"), again);
         assert_eq!(parse("@bench lame begin"), Some(Reading::Begin { name: "lame".into() }));
         assert_eq!(parse("[    3.0] @bench done"), None);
         assert_eq!(parse("@bench"), None);

@@ -1,0 +1,172 @@
+//! The side that QEMU sees: version 1 of its plugin interface, of which a handful of functions is used.
+//!
+//! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API section);
+//! Debian packages no header of them. QEMU itself has the symbols when it loads the plugin.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::OpenOptions;
+use std::sync::OnceLock;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use spica_bench::events;
+
+use crate::COUNTERS;
+use crate::classify::{self, Instruction};
+
+/// `QEMU_PLUGIN_INLINE_ADD_U64`.
+const ADD: c_int = 0;
+
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut c_void));
+    fn qemu_plugin_tb_n_insns(tb: *const c_void) -> usize;
+    fn qemu_plugin_tb_get_insn(tb: *const c_void, index: usize) -> *mut c_void;
+    fn qemu_plugin_insn_data(insn: *const c_void) -> *const c_void;
+    fn qemu_plugin_insn_size(insn: *const c_void) -> usize;
+    fn qemu_plugin_insn_vaddr(insn: *const c_void) -> u64;
+    fn qemu_plugin_insn_haddr(insn: *const c_void) -> *const c_void;
+    fn qemu_plugin_register_vcpu_insn_exec_inline(insn: *mut c_void, op: c_int, counter: *mut c_void, by: u64);
+}
+
+/// What [`qemu_plugin_install`] found out.
+struct Plugin {
+    counters: Counters,
+    /// Addresses, and the counters of what is executed there.
+    places: Vec<(u32, usize)>,
+    /// Whether `SVC`s of translated code are traps.
+    traps: bool,
+}
+
+/// The mapped file.
+struct Counters(*mut u64);
+
+// SAFETY: the plugin itself never reads or writes through the pointer; QEMU's translated code does, on the one thread that
+// runs the board's only processor.
+unsafe impl Send for Counters {}
+// SAFETY: the same.
+unsafe impl Sync for Counters {}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+/// The version of the interface that the plugin is made for.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = 1;
+
+/// Called by QEMU when it has loaded the plugin. Anything but 0 ends QEMU, with what was printed before.
+///
+/// # Safety
+/// `arguments` points to `count` C strings, as QEMU gives them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    _info: *const c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    let arguments = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
+        // SAFETY: there are `count` of them, each a C string.
+        unsafe { CStr::from_ptr(*arguments.add(at)) }.to_string_lossy().into_owned()
+    });
+    match install(arguments) {
+        Ok(plugin) => {
+            let _ = PLUGIN.set(plugin);
+            // SAFETY: the identifier is QEMU's, and the function has the type that it calls.
+            unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+            0
+        }
+        Err(problem) => {
+            eprintln!("spica-counter: {problem}");
+            1
+        }
+    }
+}
+
+fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
+    let (mut counters, mut places, mut traps) = (None, Vec::new(), false);
+    for argument in arguments {
+        let problem = || format!("the argument {argument:?} means nothing");
+        match argument.split_once('=').ok_or_else(problem)? {
+            ("counts", file) => counters = Some(map(file)?),
+            ("traps", "on") => traps = true,
+            ("at", place) => {
+                let (address, name) = place.split_once(':').ok_or_else(problem)?;
+                let address = address.strip_prefix("0x").and_then(|a| u32::from_str_radix(a, 16).ok());
+                places.push((address.ok_or_else(problem)?, events::place_of(name).ok_or_else(problem)?));
+            }
+            _ => return Err(problem()),
+        }
+    }
+    let counters = counters.ok_or("the argument counts=FILE is missing")?;
+    Ok(Plugin { counters, places, traps })
+}
+
+/// Maps the file of the counters.
+fn map(path: &str) -> Result<Counters, String> {
+    let problem = |e: &dyn std::fmt::Display| format!("{path}: {e}");
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| problem(&e))?;
+    let bytes = COUNTERS * size_of::<u64>();
+    if file.metadata().map_err(|e| problem(&e))?.len() < bytes as u64 {
+        return Err(problem(&format!("shorter than {bytes} bytes")));
+    }
+    // SAFETY: a new mapping, where the kernel likes; the file is as long as it.
+    let start =
+        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) };
+    Ok(Counters(start.map_err(|e| problem(&e))?.cast()))
+}
+
+/// Called by QEMU for each block that it translates.
+extern "C" fn translated(_id: u64, block: *mut c_void) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    // SAFETY: QEMU gives its block, valid during this call.
+    let count = unsafe { qemu_plugin_tb_n_insns(block) };
+    // SAFETY: there are as many.
+    let handles: Vec<_> = (0..count).map(|at| unsafe { qemu_plugin_tb_get_insn(block, at) }).collect();
+    let instructions: Vec<_> = handles.iter().map(|&handle| instruction(handle)).collect();
+    let thumb = classify::is_thumb(&instructions);
+    for (&handle, instruction) in handles.iter().zip(&instructions) {
+        let add = |counter: usize| {
+            // SAFETY: the counter is one of the mapped ones, and the mapping stays as long as QEMU.
+            let counter = unsafe { plugin.counters.0.add(counter) };
+            // SAFETY: QEMU's own instruction, and a counter of 64 bits.
+            unsafe { qemu_plugin_register_vcpu_insn_exec_inline(handle, ADD, counter.cast(), 1) };
+        };
+        plugin.places.iter().filter(|(address, _)| *address == instruction.address).for_each(|(_, c)| add(*c));
+        if thumb {
+            continue;
+        }
+        if let Some(event) = classify::event(instruction.word) {
+            add(events::place(event));
+        }
+        if plugin.traps
+            && let Some(trap) = classify::trap(instruction.word, behind(handle, instruction))
+        {
+            add(events::place_of_trap(trap));
+        }
+    }
+}
+
+fn instruction(handle: *mut c_void) -> Instruction {
+    // SAFETY: QEMU's own instruction, valid during the call that it is from.
+    let (address, size) = unsafe { (qemu_plugin_insn_vaddr(handle) as u32, qemu_plugin_insn_size(handle)) };
+    let mut bytes = [0; 4];
+    let shown = size.min(bytes.len());
+    // SAFETY: as many bytes are there.
+    let data = unsafe { std::slice::from_raw_parts(qemu_plugin_insn_data(handle).cast::<u8>(), shown) };
+    bytes[..shown].copy_from_slice(data);
+    Instruction { address, size, word: u32::from_le_bytes(bytes) }
+}
+
+/// The word behind an instruction, in the board's memory; 0 if it is in another page, where QEMU may have it elsewhere.
+fn behind(handle: *mut c_void, instruction: &Instruction) -> u32 {
+    // SAFETY: QEMU's own instruction.
+    let here = unsafe { qemu_plugin_insn_haddr(handle) }.cast::<u8>();
+    if here.is_null() || instruction.address & 0xfff >= 0xffc {
+        return 0;
+    }
+    let mut bytes = [0; 4];
+    // SAFETY: the board's memory is mapped in whole pages, and the word is in the same one as the instruction.
+    unsafe { std::ptr::copy_nonoverlapping(here.add(4), bytes.as_mut_ptr(), bytes.len()) };
+    u32::from_le_bytes(bytes)
+}
+
+// The interface counts in `size_t` and `unsigned int`; here they are what Rust calls them.
+const _: () = assert!(size_of::<c_uint>() == 4 && size_of::<usize>() == 8);

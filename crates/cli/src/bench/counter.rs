@@ -1,0 +1,237 @@
+//! The plugin that counts while a board runs (`bench/counter`): built, told what to count, and read.
+//!
+//! What an instruction counts as, the plugin knows by itself. Exceptions it recognises by where they are taken to, so it is
+//! told the addresses of the vectors: those of Linux on the bare board, those of Spica's image otherwise. Why a guest was
+//! interrupted by an abort, no instruction tells; Spica has a function for each reason, and the plugin counts their calls.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::{Object, ObjectSymbol};
+use spica_bench::events::{COUNTERS, Event, Trap};
+
+use super::Side;
+use crate::error::{Error, Result};
+use crate::process;
+use crate::progress::Step;
+use crate::project::{Project, read, write};
+
+/// Where Linux has its vectors (SCTLR.V is set).
+const LINUX_VECTORS: u32 = 0xffff_0000;
+
+/// The vectors (B1.8.1) that a guest's exceptions go to, and what a trap from there is. `SVC`s of translated code say
+/// themselves what they are.
+const UNDEFINED: u32 = 0x04;
+const SUPERVISOR_CALL: u32 = 0x08;
+const PREFETCH_ABORT: u32 = 0x0c;
+const DATA_ABORT: u32 = 0x10;
+const IRQ: u32 = 0x18;
+const FIQ: u32 = 0x1c;
+const VECTORS: [u32; 6] = [UNDEFINED, SUPERVISOR_CALL, PREFETCH_ABORT, DATA_ABORT, IRQ, FIQ];
+
+/// Traps by the vectors of translated kernel code.
+const KERNEL: &[(u32, Trap)] = &[
+    (UNDEFINED, Trap::Undefined),
+    // Nothing but a branch through the return mirror leads to where nothing is.
+    (PREFETCH_ABORT, Trap::IndirectBranch),
+    (DATA_ABORT, Trap::HiddenFault),
+    (IRQ, Trap::Interrupt),
+    (FIQ, Trap::Interrupt),
+];
+/// The same for user code.
+const USER: &[(u32, Trap)] = &[
+    (UNDEFINED, Trap::Undefined),
+    (SUPERVISOR_CALL, Trap::UserCall),
+    (PREFETCH_ABORT, Trap::HiddenFault),
+    (DATA_ABORT, Trap::HiddenFault),
+    (IRQ, Trap::Interrupt),
+    (FIQ, Trap::Interrupt),
+];
+
+/// Functions of `crates/hypervisor/src/trap/abort.rs`, each called once for an abort of the class. All other aborts are
+/// hidden faults.
+const REASONS: &[(&str, Trap)] = &[
+    ("emulate_access", Trap::Mmio),
+    ("emulate_user_access", Trap::Mmio),
+    ("deliver", Trap::GuestAbort),
+    ("deliver_fetch", Trap::GuestAbort),
+    ("write_to_code", Trap::ProtectedWrite),
+];
+
+/// Builds the plugin, if anything changed; gives its file.
+///
+/// # Errors
+/// If it does not compile.
+pub fn build(project: &Project) -> Result<PathBuf> {
+    let _step = Step::begin("building the counter");
+    let target = project.build("bench/counter");
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(project.root()).env_remove("CARGO_TARGET_DIR");
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "spica-counter", "--target-dir"]).arg(&target);
+    process::output(&mut cargo, "cannot build the counter")?;
+    Ok(target.join("release/libspica_counter.so"))
+}
+
+/// The counters of a board that runs.
+#[derive(Debug)]
+pub struct Counter {
+    file: PathBuf,
+    /// What QEMU is told behind `-plugin`.
+    pub argument: String,
+}
+
+/// What was counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counts(Vec<u64>);
+
+impl Counter {
+    /// Counters that are all 0, in a file of that name.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or Spica's image lacks what its traps are told apart by.
+    pub fn new(project: &Project, plugin: &Path, file: &Path, side: Side) -> Result<Self> {
+        write(file, &[0; COUNTERS * size_of::<u64>()])?;
+        let path = |path: &Path| path.display().to_string().replace(',', ",,");
+        let mut argument = format!("file={},counts={}", path(plugin), path(file));
+        let mut at = |address: u32, name: &str| {
+            let _ = write!(argument, ",at={address:#x}:{name}");
+        };
+        let entry = Event::ExceptionEntry.key();
+        if side == Side::Native {
+            VECTORS.iter().for_each(|vector| at(LINUX_VECTORS + vector, entry));
+        } else {
+            let elf = read(&project.build("hypervisor/armv7a-none-eabi/release/spica-hypervisor"))?;
+            let symbols = Symbols::of(&elf)?;
+            for (name, traps) in
+                [("world_kernel_vectors", KERNEL), ("world_user_vectors", USER), ("hypervisor_vectors", &[])]
+            {
+                let table = symbols.named(name)?;
+                VECTORS.iter().for_each(|vector| at(table + vector, entry));
+                traps.iter().for_each(|(vector, trap)| at(table + vector, &format!("trap.{}", trap.key())));
+            }
+            for (function, trap) in REASONS {
+                at(symbols.of_aborts(function)?, &format!("trap.{}", trap.key()));
+            }
+            argument.push_str(",traps=on");
+        }
+        Ok(Self { file: file.into(), argument })
+    }
+
+    /// What was counted until now. The board stands still.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&self) -> Result<Counts> {
+        let bytes = read(&self.file)?;
+        let (words, _) = bytes.as_chunks();
+        let mut counts: Vec<_> = words.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+        // Every abort was taken for a hidden fault.
+        let others: u64 = [Trap::Mmio, Trap::GuestAbort, Trap::ProtectedWrite].map(|t| counts[place(t)]).iter().sum();
+        let hidden = &mut counts[place(Trap::HiddenFault)];
+        *hidden = hidden.saturating_sub(others);
+        Ok(Counts(counts))
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // A few hundred bytes among the consoles, where it stays.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn place(trap: Trap) -> usize {
+    spica_bench::events::place_of_trap(trap)
+}
+
+impl Counts {
+    /// Counts made up for a test.
+    #[cfg(test)]
+    pub fn from_fn(count: impl FnMut(usize) -> u64) -> Counts {
+        Counts((0..COUNTERS).map(count).collect())
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Counts) -> Counts {
+        Counts(self.0.iter().zip(&before.0).map(|(now, then)| now.saturating_sub(*then)).collect())
+    }
+
+    /// How often an event happened.
+    #[must_use]
+    pub fn event(&self, event: Event) -> u64 {
+        self.0[spica_bench::events::place(event)]
+    }
+
+    /// How often a trap was taken.
+    #[must_use]
+    pub fn trap(&self, trap: Trap) -> u64 {
+        self.0[place(trap)]
+    }
+}
+
+/// The symbols of Spica's image.
+struct Symbols<'a>(Vec<(&'a str, u32)>);
+
+impl<'a> Symbols<'a> {
+    fn of(elf: &'a [u8]) -> Result<Self> {
+        let file = object::File::parse(elf).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
+        // Bit 0 of an address would mean Thumb code, of which there is none.
+        let symbols = file.symbols().filter_map(|s| Some((s.name().ok()?, s.address() as u32)));
+        Ok(Self(symbols.collect()))
+    }
+
+    fn named(&self, name: &str) -> Result<u32> {
+        let found = self.0.iter().find(|(n, _)| *n == name);
+        found.map(|(_, address)| *address).ok_or_else(|| Error::failed(format!("Spica's image has no {name}")))
+    }
+
+    /// A function of the module `trap::abort`. In a mangled name, each part stands behind its length.
+    fn of_aborts(&self, function: &str) -> Result<u32> {
+        let end = format!("4trap5abort{}{function}", function.len());
+        let found = self.0.iter().find(|(name, _)| name.ends_with(&end));
+        found.map(|(_, address)| *address).ok_or_else(|| {
+            Error::failed(format!(
+                "Spica's image has no function trap::abort::{function}, by whose calls traps are counted"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_their_mangled_names() {
+        let symbols = Symbols(vec![
+            ("_RNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort19emulate_user_access", 2),
+            ("_RNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort14emulate_access", 1),
+            ("_RNCNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort7deliver0B7_", 3),
+            ("world_user_vectors", 4),
+        ]);
+        assert_eq!(symbols.of_aborts("emulate_access").unwrap(), 1);
+        assert_eq!(symbols.named("world_user_vectors").unwrap(), 4);
+        let error = symbols.of_aborts("deliver").unwrap_err();
+        assert!(error.message.contains("no function trap::abort::deliver"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_other_abort_is_a_hidden_fault() {
+        let file = std::env::temp_dir().join(format!("spica-counter-{}", std::process::id()));
+        let mut counts = vec![0u64; COUNTERS];
+        counts[place(Trap::HiddenFault)] = 10;
+        counts[place(Trap::Mmio)] = 3;
+        counts[place(Trap::GuestAbort)] = 2;
+        let bytes: Vec<_> = counts.iter().flat_map(|c| c.to_ne_bytes()).collect();
+        fs::write(&file, bytes).unwrap();
+        let counter = Counter { file: file.clone(), argument: String::new() };
+        let counts = counter.read().unwrap();
+        assert_eq!((counts.trap(Trap::HiddenFault), counts.trap(Trap::Mmio)), (5, 3));
+        assert_eq!(counts.since(&counts).trap(Trap::HiddenFault), 0);
+        drop(counter);
+        assert!(!file.exists());
+    }
+}

@@ -1,0 +1,162 @@
+//! Traps and other events, by workload.
+//!
+//! With `--events`, a Linux guest runs under a [`Debugger`], with QEMU counting ([`super::counter`]). The guest's script
+//! starts [`marker`] programs around each workload; the board stops there, and what was counted since the last stop is
+//! read. The markers are programs that are started, and what runs after them finds memory otherwise than without: so
+//! figures of runs with `--events` are to be compared with each other only.
+//!
+//! An application runs once between two stops. A kernel operation is repeated by lmbench until that has taken long enough,
+//! and once more for twice as long: what the second time counted beyond the first is that of operations alone,
+//! because the start of the program, its warming up and its end cancel out. How many operations that are, lmbench does not
+//! say; it follows from the instructions of that difference and those of one operation, and is exact to about a percent.
+//!
+//! The bare board is counted once for all configurations, and its counts are scaled to the number of operations under Spica.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use spica_bench::events::{Event, Trap};
+use spica_bench::results::{Events, Group};
+
+use super::counter::Counts;
+use super::debugger::Debugger;
+use super::marker::{self, Marker};
+use crate::board::Board;
+
+/// Where a board stopped.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// The marker there.
+    pub marker: Marker,
+    /// The instructions executed since reset.
+    pub executed: u64,
+    /// What was counted since then.
+    pub counts: Counts,
+}
+
+/// The stops of each workload in a boot.
+pub type Stops = BTreeMap<String, Vec<Stop>>;
+
+/// What was counted for a workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The operations that it covers.
+    operations: u64,
+    instructions: u64,
+    counts: Counts,
+}
+
+/// What was counted on bare boards.
+#[derive(Debug, Default)]
+pub struct Natives(Mutex<BTreeMap<(&'static str, Group, String), Window>>);
+
+impl Natives {
+    /// Keeps what was counted for a workload.
+    pub fn keep(&self, board: &Board, group: Group, name: &str, window: Window) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert((board.name, group, name.to_string()), window);
+    }
+
+    /// What was counted with Spica, together with what was counted without; nothing without the latter.
+    pub fn with(&self, board: &Board, group: Group, name: &str, guest: &Window) -> Option<Events> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&(board.name, group, name.to_string())).map(|native| events(native, guest))
+    }
+}
+
+/// Sees to it that the board stops at the script's markers.
+pub fn prepare(debugger: &mut Debugger) -> crate::error::Result<()> {
+    debugger.stop_at(&marker::IN_WORKLOADS.map(Marker::address))
+}
+
+/// What belongs to a workload's operations, one of which takes so many `instructions`.
+///
+/// # Errors
+/// Why that cannot be said.
+pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window, String> {
+    let markers: Vec<_> = stops.iter().map(|s| s.marker).collect();
+    let expected: &[Marker] = match group {
+        Group::Kernel => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
+        Group::Boot => &[marker::RESET, marker::BEHIND],
+        Group::Application | Group::Machine => &[marker::BEFORE, marker::BEHIND],
+    };
+    if markers != expected {
+        return Err(format!("it did not get from its beginning to its end: {} stops", stops.len()));
+    }
+    let between = |before: &Stop, behind: &Stop| {
+        let instructions = behind.executed.saturating_sub(before.executed);
+        Window { operations: 1, instructions, counts: behind.counts.since(&before.counts) }
+    };
+    let last = between(&stops[stops.len() - 2], &stops[stops.len() - 1]);
+    if group != Group::Kernel {
+        return Ok(last);
+    }
+    let first = between(&stops[0], &stops[1]);
+    let more = last.instructions.saturating_sub(first.instructions);
+    let operations = |n: u64| (n as f64 / instructions).round() as u64;
+    // Where one operation takes longer than is enough, both times have the same number of them: all of the second then.
+    if operations(more) >= 5 {
+        let counts = last.counts.since(&first.counts);
+        return Ok(Window { operations: operations(more), instructions: more, counts });
+    }
+    match operations(last.instructions) {
+        0 => Err("the time was too short for one operation".into()),
+        operations => Ok(Window { operations, ..last }),
+    }
+}
+
+fn events(native: &Window, guest: &Window) -> Events {
+    let scale = guest.operations as f64 / native.operations as f64;
+    let native_count = |event| (native.counts.event(event) as f64 * scale).round() as u64;
+    // What nobody counts; the model works with assumptions for it.
+    let counted = || Event::ALL.iter().copied().filter(|e| *e != Event::TlbMiss);
+    Events {
+        operations: guest.operations,
+        traps: Trap::ALL.iter().map(|t| (t.key().to_string(), guest.counts.trap(*t))).filter(|(_, n)| *n > 0).collect(),
+        native: counted().map(|e| (e.key().to_string(), native_count(e))).collect(),
+        virtualised: counted().map(|e| (e.key().to_string(), guest.counts.event(e))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(marker: Marker, executed: u64, calls: u64) -> Stop {
+        Stop { marker, executed, counts: Counts::from_fn(|_| calls) }
+    }
+
+    #[test]
+    fn operations_are_what_the_longer_time_has_more() {
+        // Start and end take 1000 instructions and 7 events; an operation 100 and 2.
+        let at = [0, 1000 + 100 * 100, 2 * 1000 + 400 * 100];
+        let calls = [0, 7 + 200, 2 * 7 + 800];
+        let markers = [marker::BEFORE, marker::MIDDLE, marker::BEHIND];
+        let stops: Vec<_> = (0..3).map(|i| stop(markers[i], at[i], calls[i])).collect();
+        let more = window(Group::Kernel, &stops, 100.0).unwrap();
+        assert_eq!((more.operations, more.counts.trap(Trap::Mmio)), (200, 400));
+        // An operation that takes longer than either time: nothing is left of the difference.
+        let long: Vec<_> = (0..3).map(|i| stop(markers[i], 20_000 * i as u64, 50 * i as u64)).collect();
+        let all = window(Group::Kernel, &long, 9000.0).unwrap();
+        assert_eq!((all.operations, all.counts.trap(Trap::Mmio)), (2, 50));
+        assert!(window(Group::Kernel, &stops[..2], 100.0).unwrap_err().contains("2 stops"));
+        assert!(window(Group::Application, &stops, 100.0).is_err());
+    }
+
+    #[test]
+    fn the_bare_board_is_scaled() {
+        let window = |operations, calls| {
+            let counts = stop(marker::BEFORE, 0, calls).counts;
+            Window { operations, instructions: 1, counts }
+        };
+        let board = crate::bench::plan::select_boards(&["cubieboard".into()]).unwrap()[0];
+        let natives = Natives::default();
+        assert_eq!(natives.with(board, Group::Kernel, "null", &window(4, 8)), None);
+        natives.keep(board, Group::Kernel, "null", window(10, 30));
+        let events = natives.with(board, Group::Kernel, "null", &window(4, 8)).unwrap();
+        assert_eq!(events.operations, 4);
+        assert_eq!((events.native["dacr-write"], events.virtualised["dacr-write"]), (12, 8));
+        assert_eq!(events.traps["mmio"], 8);
+        assert!(!events.native.contains_key("tlb-miss"));
+    }
+}
