@@ -104,6 +104,40 @@ fn equal_runs_give_equal_figures_on_vexpress_a9() {
     equal_runs("vexpress-a9");
 }
 
+/// The subset that `spica bench --quick` has, on one board, counted: every figure is there and in its bounds, and every
+/// exception that Spica took is a trap of some class.
+#[test]
+fn a_quick_run_is_complete_and_its_traps_add_up() {
+    let every = Options { workloads: Vec::new(), events: true, ..options("cubieboard", "") };
+    let (_, file) = run(every);
+    let results = load(&file);
+    let mut counted = 0;
+    for measurement in &results.measurements {
+        let name = format!("{}/{}", measurement.group, measurement.workload);
+        let Some(figures) = measurement.figures() else {
+            let why = measurement.reason().expect("figures or a reason");
+            // Not every archive has lmbench; not every board has such interrupts.
+            assert!(why.contains("cannot be had") || why.contains("this board"), "{name}: {why}");
+            continue;
+        };
+        if matches!(measurement.group, Group::Kernel | Group::Application) {
+            assert!(figures.ratio() > 0.9 && figures.ratio() < 10.0, "{name}: {}", figures.ratio());
+        }
+        if measurement.group == Group::Machine {
+            continue;
+        }
+        let events = figures.events.as_ref().unwrap_or_else(|| panic!("{name}: nothing was counted"));
+        let traps: u64 = events.traps.values().sum();
+        let exceptions = events.virtualised["exception-entry"];
+        // Spica itself is interrupted a few times while it starts.
+        assert!(traps <= exceptions && exceptions - traps < 100, "{name}: {traps} traps, {exceptions} exceptions");
+        assert!(events.native["exception-entry"] > 0, "{name}: no exception on the bare board");
+        counted += 1;
+    }
+    assert!(counted >= 8, "{counted} workloads counted");
+    remove(&file);
+}
+
 #[test]
 fn a_resumed_run_measures_what_is_missing_and_finds_the_same() {
     let (status, file) = run(options("cubieboard", "boot/*"));

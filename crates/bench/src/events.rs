@@ -98,7 +98,7 @@ names! {
         ExceptionEntry = "exception-entry", "exception entry";
         /// An exception is returned from.
         ExceptionReturn = "exception-return", "exception return";
-        /// The processor's mode is changed by an instruction (`CPS`, `MSR` to the CPSR's mode bits).
+        /// `CPS` with a mode, or `MSR` to the byte of the CPSR that has the mode, which kernels also restore interrupt masks with.
         ModeSwitch = "mode-switch", "mode switch";
         /// A write of TTBR0, TTBR1 or TTBCR.
         TtbrWrite = "ttbr-write", "TTBR write";

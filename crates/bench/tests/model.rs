@@ -184,6 +184,10 @@ fn machine_operations_measure_the_handlers() {
     for trap in [Trap::HiddenFault, Trap::Interrupt] {
         assert!(matches!(handlers.get(trap).unwrap().source, Source::Estimate(_)), "{trap}");
     }
+    // Nothing was counted, but by its definition the operation is one trap.
+    results.put(common::measured(Board::Cubieboard, "default", Group::Machine, "tlb-evict-cold", 1.25, 801.0));
+    let handlers = Handlers::measured(&results, Board::Cubieboard, "default");
+    close(handlers.get(Trap::HiddenFault).unwrap().instructions.mid, 1000.0);
     let elsewhere = Handlers::measured(&results, Board::VexpressA9, "default");
     assert_eq!(elsewhere, Handlers::default());
 }
@@ -219,4 +223,20 @@ fn the_extremes_are_found_as_by_trying_all_corners() {
         close(c.performance.low, low);
         close(c.performance.high, high);
     }
+}
+
+#[test]
+fn what_traps_do_is_shared_out_as_far_as_it_was_counted() {
+    // A hidden fault is assumed to write TTBR0 twice; it did so once.
+    let mut events = nothing_assumed(common::traps(&[(Trap::HiddenFault, 100)]));
+    events.virtualised.insert(Event::TtbrWrite.key().into(), 100);
+    let mut handlers = Handlers::default();
+    handlers.set(Trap::HiddenFault, Handler { instructions: Range::exactly(200.0), source: Source::Measured });
+    let c = cycles(Core::CortexA8, &figures(1000.0, 3000.0, Some(events.clone())), &handlers).unwrap();
+    // 200 instructions at 1.5 cycles, an exception of 46, one write of 15.
+    close(c.parts.unwrap().memory.mid, 300.0 + 46.0 + 15.0);
+    // And three times: the assumption is all that is shared out.
+    events.virtualised.insert(Event::TtbrWrite.key().into(), 300);
+    let c = cycles(Core::CortexA8, &figures(1000.0, 3000.0, Some(events)), &handlers).unwrap();
+    close(c.parts.unwrap().memory.mid, 300.0 + 46.0 + 30.0);
 }

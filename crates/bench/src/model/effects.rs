@@ -1,10 +1,11 @@
 //! What a trap does to the core beside being an exception and running instructions.
 //!
-//! Nobody counts these under QEMU, and leaving them out would flatter the hypervisor: each trap to it changes vectors,
-//! many change translation tables, and all of them push the guest's entries out of the TLBs. How often is known from
-//! Spica's own code, within limits: its fast paths do less than its slow ones, and what they do depends on the
-//! version. So these are assumptions, with ranges, and reports list them as such. They stand on the guest's side
-//! alone: what the guest's kernel does of its own accord it does on both sides.
+//! Each trap changes vectors, many change translation tables, and all of them push the guest's entries out of the TLBs.
+//! How often is known from Spica's own code, within limits: its fast paths do less than its slow ones, and what they do
+//! depends on the version. So these are assumptions, with ranges, and reports list them as such. They stand in where nobody
+//! counted, which would flatter the hypervisor if it were left out: for TLB misses always, because QEMU has no such TLB.
+//! Where the events were counted, they only say which part of T_virt the counted ones belong to. They stand on the guest's
+//! side alone: what the guest's kernel does of its own accord it does on both sides.
 
 use crate::events::{Event, Trap};
 use crate::model::costs::Range;

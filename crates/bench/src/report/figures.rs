@@ -36,6 +36,7 @@ pub fn all(results: &Results, board: Board) -> Vec<Figure> {
     vec![
         group_ratios(results, board, Group::Kernel, "Kernel operations (lmbench)"),
         traps(results, board, catalogue::NAIVE, "Traps by class, naive translator (after STAR’s Figure 4)"),
+        traps(results, board, catalogue::LINKED, "Traps by class, direct branches linked"),
         traps(results, board, catalogue::DEFAULT, "Traps by class, Spica as shipped"),
         optimisations(results, board),
         spilling(results, board, Series::SpillOne, "Spilling one register (after STAR’s Figure 6)"),
@@ -176,41 +177,47 @@ fn describe(configuration: &Configuration) -> String {
 }
 
 fn traps(results: &Results, board: Board, configuration: &str, title: &str) -> Figure {
-    let workloads = select::workloads(results, board, Group::Kernel);
-    if !select::is_in(results, board, configuration, Group::Kernel) {
-        return Figure::nothing(title, &format!("This run did not include kernel operations under “{configuration}”."));
-    }
-    let stack_of = |workload: &&str| {
-        let measurement = results.find(board, configuration, Group::Kernel, workload);
-        let Some(figures) = measurement.and_then(|m| m.figures()) else {
-            return Stack { label: (*workload).into(), slices: Err(select::reason(measurement)) };
-        };
-        let Some((events, all)) = figures.events.as_ref().and_then(|e| Some((e, e.all_traps_per_operation()?))) else {
-            return Stack { label: (*workload).into(), slices: Err("traps were not counted".into()) };
-        };
-        let slice = |&trap: &Trap| Slice {
-            class: format!("t-{}", trap.key()),
-            label: trap.label().into(),
-            value: events.traps_per_operation(trap).unwrap_or(0.0),
-        };
-        let unit = measurement.map_or("operation", |m| m.unit.as_str());
-        let label = format!("{workload}: {} traps per {unit}", format::number(all));
-        Stack { label, slices: Ok(Trap::ALL.iter().map(slice).collect()) }
+    let groups = [Group::Kernel, Group::Application, Group::Boot];
+    let of_group = |&group: &Group| {
+        let workloads = select::workloads(results, board, group).into_iter();
+        workloads.filter_map(move |workload| trap_stack(results, board, configuration, group, workload))
     };
-    let stacks: Vec<_> = workloads.iter().map(stack_of).collect();
+    let stacks: Vec<_> = groups.iter().flat_map(of_group).collect();
+    if stacks.is_empty() {
+        return Figure::nothing(title, &format!("This run did not include Linux guests under “{configuration}”."));
+    }
     if stacks.iter().all(|s| s.slices.is_err()) {
-        return Figure::nothing(title, "This run counted no traps of kernel operations.");
+        return Figure::nothing(title, &format!("This run counted no traps under “{configuration}”."));
     }
     let mut caption = vec!["Entries into the hypervisor by what caused them, as shares of all entries.".to_string()];
     let shares = select::extremes(control_flow_shares(results, board, configuration));
     if shares.is_some() {
         caption.push(format!(
-            "Control flow is {} of the traps to the interpreter (faults, interrupts and system calls aside).",
+            "Control flow is {} of the traps to the interpreter in kernel operations (faults, interrupts and system \
+             calls aside).",
             format::percent_span(shares)
         ));
     }
     let drawing = Stacks { title: title.into(), axis: "share of traps".into(), stacks }.draw();
     Figure { title: title.into(), caption, drawing: Some(drawing) }
+}
+
+/// The traps of a workload by class, or why there are none; nothing if the run was not to measure it.
+fn trap_stack(results: &Results, board: Board, configuration: &str, group: Group, workload: &str) -> Option<Stack> {
+    let measurement = results.find(board, configuration, group, workload)?;
+    let Some(figures) = measurement.figures() else {
+        return Some(Stack { label: workload.into(), slices: Err(select::reason(Some(measurement))) });
+    };
+    let Some((events, all)) = figures.events.as_ref().and_then(|e| Some((e, e.all_traps_per_operation()?))) else {
+        return Some(Stack { label: workload.into(), slices: Err("traps were not counted".into()) });
+    };
+    let slice = |&trap: &Trap| Slice {
+        class: format!("t-{}", trap.key()),
+        label: trap.label().into(),
+        value: events.traps_per_operation(trap).unwrap_or(0.0),
+    };
+    let label = format!("{workload}: {} traps per {}", format::number(all), measurement.unit);
+    Some(Stack { label, slices: Ok(Trap::ALL.iter().map(slice).collect()) })
 }
 
 /// The share of control flow in the traps to the interpreter, for each kernel operation.
@@ -223,10 +230,14 @@ pub fn control_flow_shares(results: &Results, board: Board, configuration: &str)
 fn optimisations(results: &Results, board: Board) -> Figure {
     let title = "Slowdown, optimisation by optimisation (after STAR’s Figure 8)";
     let (configurations, absent) = drawn(results, board, results.series(Series::Optimisation));
-    let workloads = select::workloads(results, board, Group::Kernel);
     if configurations.len() < 2 {
         return nothing_to_compare(title, &configurations, absent);
     }
+    // Slow configurations are often measured with a part of the workloads only.
+    let find = |c: &Configuration, w: &str| results.find(board, &c.name, Group::Kernel, w);
+    let steps = || configurations.iter().filter(|c| c.name != catalogue::DEFAULT);
+    let mut workloads = select::workloads(results, board, Group::Kernel);
+    workloads.retain(|w| steps().any(|c| find(c, w).is_some()));
     let bars = |w: &str| {
         configurations.iter().map(|c| select::bar(results.find(board, &c.name, Group::Kernel, w), ratio_of)).collect()
     };
@@ -236,14 +247,19 @@ fn optimisations(results: &Results, board: Board) -> Figure {
          bottom."
             .to_string(),
     ];
+    let everywhere = |w: &&&str| configurations.iter().all(|c| find(c, w).is_some_and(|m| m.figures().is_some()));
+    let compared: Vec<_> = workloads.iter().filter(everywhere).collect();
     let mean = |c: &&Configuration| {
-        let ratios = select::ratios(results, board, &c.name, Group::Kernel);
-        Some((c.name.clone(), select::mean(ratios.into_iter().map(|(_, r)| r))?))
+        let ratios = compared.iter().filter_map(|w| find(c, w)?.ratio());
+        Some((c.name.clone(), select::mean(ratios)?))
     };
     let means: Vec<_> = configurations.iter().filter_map(mean).collect();
     if let [(first, before), .., (last, after)] = means.as_slice() {
         let (before, after) = (ratio_text(*before), ratio_text(*after));
-        caption.push(format!("The geometric mean goes from {before} ({first}) to {after} ({last})."));
+        caption.push(format!(
+            "The geometric mean of the {} workloads measured in all of them goes from {before} ({first}) to {after} ({last}).",
+            compared.len()
+        ));
     }
     caption.extend(absent);
     let drawing = ratio_chart(title, sequence(&configurations), groups);
@@ -287,10 +303,14 @@ fn spilling(results: &Results, board: Board, which: Series, title: &str) -> Figu
 fn memory_modes(results: &Results, board: Board) -> Figure {
     let title = "Memory modes";
     let (configurations, absent) = drawn(results, board, results.series(Series::Memory));
-    let workloads = select::workloads(results, board, Group::Kernel);
     if configurations.len() < 2 {
         return nothing_to_compare(title, &configurations, absent);
     }
+    // Slow configurations are often measured with a part of the workloads only.
+    let find = |c: &Configuration, w: &str| results.find(board, &c.name, Group::Kernel, w);
+    let steps = || configurations.iter().filter(|c| c.name != catalogue::DEFAULT);
+    let mut workloads = select::workloads(results, board, Group::Kernel);
+    workloads.retain(|w| steps().any(|c| find(c, w).is_some()));
     let bars = |w: &str| {
         configurations.iter().map(|c| select::bar(results.find(board, &c.name, Group::Kernel, w), ratio_of)).collect()
     };
