@@ -7,7 +7,7 @@
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
 //! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
-//! | `spica.boot-translation=L` | the same until a guest runs user code for the first time: so that a slow translation need not boot |
+//! | `spica.boot-translation=L` | the same until a guest first runs user code: a slow translation need not boot |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
