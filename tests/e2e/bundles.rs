@@ -50,6 +50,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
             memory_mib: None,
             icount: false,
             debug: None,
+            plugin: None,
         };
         let mut session = Session::start(board, &boot, None, false).expect("QEMU");
         let deadline = Instant::now() + Duration::from_secs(60);

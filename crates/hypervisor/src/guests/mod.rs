@@ -89,8 +89,10 @@ fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Res
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
         let devices =
             Devices::new(spec, host.networks.first_card(at), overlay).map_err(|error| problem(spec, &error))?;
-        let (vm, image) = Vm::create(spec, ram, options.translation, sizes, share, devices, host)
-            .map_err(|error| problem(spec, &error))?;
+        let translation = options.boot_translation.unwrap_or(options.translation);
+        let (mut vm, image) =
+            Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
+        vm.parts.later = options.boot_translation.map(|_| options.translation);
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
