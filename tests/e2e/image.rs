@@ -27,6 +27,7 @@ fn selftest(name: &str) {
         memory_mib: None,
         icount: false,
         debug: None,
+        plugin: None,
     };
     let mut session = Session::start(board, &boot, None, false).expect("QEMU");
     let deadline = Instant::now() + Duration::from_secs(60);
