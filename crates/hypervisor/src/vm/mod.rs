@@ -176,6 +176,8 @@ impl Vm {
         cache::invalidate_branch_predictor();
         self.context.install();
         self.parts.mirror.arrive();
+        // SCTLR is the last guest's still.
+        self.parts.sides_known = false;
     }
 
     /// Leaves nothing of this guest in the core.
