@@ -33,6 +33,8 @@ pub struct Host {
     /// Host time at which the scheduler wants to be asked, whoever runs.
     limit: Option<u64>,
     attention: bool,
+    /// Host time at which the limit's interrupt was seen.
+    limit_seen: Option<u64>,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
@@ -83,6 +85,7 @@ impl Host {
             typed: VecDeque::with_capacity(TYPED_BYTES),
             limit: None,
             attention: false,
+            limit_seen: None,
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
@@ -185,6 +188,16 @@ impl Host {
         self.limit = limit;
     }
 
+    /// Host time at which the limit's interrupt was seen, since [`Self::forget_limit_seen`].
+    pub fn limit_seen(&self) -> Option<u64> {
+        self.limit_seen
+    }
+
+    /// See [`Self::limit_seen`].
+    pub fn forget_limit_seen(&mut self) {
+        self.limit_seen = None;
+    }
+
     /// Whether there is something to see to that is not the running guest's business: the limit has come, or somebody typed.
     /// True once for each.
     #[inline]
@@ -252,7 +265,10 @@ impl Host {
                 self.armed = None;
                 self.armed_for = None;
                 let now = self.now();
-                self.attention |= self.limit.is_some_and(|limit| limit <= now);
+                if self.limit.is_some_and(|limit| limit <= now) {
+                    self.attention = true;
+                    self.limit_seen = Some(now);
+                }
             } else if Some(line) == self.board.console_line {
                 while let Some(byte) = console::read() {
                     if self.typed.len() < TYPED_BYTES {

@@ -34,9 +34,11 @@ fn prompt() {
 }
 
 impl Monitor {
-    /// Looks at all that was typed.
-    pub fn listen(&mut self, scheduler: &mut Scheduler) {
+    /// Looks at all that was typed. False if that is nothing.
+    pub fn listen(&mut self, scheduler: &mut Scheduler) -> bool {
+        let mut typed = false;
         while let Some(byte) = scheduler.host.next_typed() {
+            typed = true;
             match self.lines.typed(byte) {
                 Typed::Guest(byte) => {
                     scheduler.host.consoles.release(&mut console::write);
@@ -52,6 +54,7 @@ impl Monitor {
                 Typed::Line(request) => self.answer(&request, scheduler),
             }
         }
+        typed
     }
 
     fn answer(&mut self, request: &Request, scheduler: &mut Scheduler) {

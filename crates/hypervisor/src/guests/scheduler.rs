@@ -28,8 +28,12 @@ pub struct Scheduler {
     pub host: Host,
     /// Whose the core is.
     current: Option<usize>,
+    /// Who ran last.
+    last: Option<usize>,
     /// When the slice of `current` is over.
     slice_end: u64,
+    /// Host time up to which all time is charged to some guest, or to nobody.
+    charged: u64,
     /// When lines that are not complete are shown.
     partial_at: Option<u64>,
     /// Say every counter at the end of a guest.
@@ -60,7 +64,18 @@ impl Scheduler {
             margin: host.ticks(MARGIN),
             partial: host.ticks(PARTIAL),
         };
-        Scheduler { guests, host, current: None, slice_end: 0, partial_at: None, stats, began, ticks }
+        Scheduler {
+            guests,
+            host,
+            current: None,
+            last: None,
+            slice_end: 0,
+            charged: began,
+            partial_at: None,
+            stats,
+            began,
+            ticks,
+        }
     }
 
     /// Runs the guests until all are over.
@@ -68,7 +83,10 @@ impl Scheduler {
         let mut monitor = Monitor::default();
         loop {
             self.host.serve_interrupts();
-            monitor.listen(self);
+            if monitor.listen(self) {
+                // What was asked for is no guest's doing.
+                self.charged = self.host.now();
+            }
             let now = self.host.now();
             self.wake(now);
             self.show_partial(now);
@@ -80,6 +98,7 @@ impl Scheduler {
                     let limit = self.deadline();
                     self.host.set_limit(limit);
                     self.host.wait();
+                    self.charged = self.host.now();
                 }
             }
         }
@@ -90,6 +109,7 @@ impl Scheduler {
         for at in 0..self.guests.len() {
             if matches!(self.guests[at].state, State::Off(Until::Time(time)) if time <= now) {
                 self.restart(at);
+                self.settle(at);
             }
         }
         let floor = self.floor();
@@ -161,6 +181,22 @@ impl Scheduler {
         }
     }
 
+    /// Charges guest `at` for the time that nobody was charged for yet. Gives the host time.
+    fn settle(&mut self, at: usize) -> u64 {
+        let now = self.host.now();
+        self.charge(at, now);
+        now
+    }
+
+    /// Charges guest `at` for the time up to `until`.
+    fn charge(&mut self, at: usize, until: u64) {
+        let ticks = until.saturating_sub(self.charged);
+        self.charged = until;
+        let guest = &mut self.guests[at];
+        guest.turn.charge(ticks);
+        guest.ran += ticks;
+    }
+
     /// Lets guest `at` run for its turn, which may just go on.
     fn give_turn(&mut self, at: usize, now: u64) {
         let same = self.current == Some(at);
@@ -178,21 +214,25 @@ impl Scheduler {
         self.host.speak_for(at);
         self.host.set_limit(limit);
 
-        let guest = &mut self.guests[at];
-        if let Some(due) = guest.woken.take() {
-            let waited = self.host.now().saturating_sub(due);
-            guest.latency.record(waited * 1_000_000 / self.ticks.second.max(1));
+        // The way here is paid by the guest whose timer wanted it, or else by the one that ran before: whoever is interrupted
+        // often gets as much done in its time as others do.
+        let woken = self.guests[at].woken.take();
+        let payer = if woken.is_some() { at } else { self.last.unwrap_or(at) };
+        let start = self.settle(payer);
+        self.last = Some(at);
+        if let Some(due) = woken {
+            let waited = start.saturating_sub(due);
+            self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
-        let pause = guest.vm.run(&mut self.host);
+        self.host.forget_limit_seen();
+        let pause = self.guests[at].vm.run(&mut self.host);
+        let end = self.host.limit_seen().unwrap_or_else(|| self.host.now());
+        self.charge(at, end.max(start));
         match pause {
             Pause::Yield => {}
-            Pause::Wait => guest.state = State::Waiting,
+            Pause::Wait => self.guests[at].state = State::Waiting,
             Pause::Stop(stop) => self.stopped(at, stop),
         }
-        let ticks = self.host.now().saturating_sub(now);
-        let guest = &mut self.guests[at];
-        guest.turn.charge(ticks);
-        guest.ran += ticks;
     }
 
     /// Guest `at` is over, or wants to begin again.
