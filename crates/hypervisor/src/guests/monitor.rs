@@ -8,6 +8,7 @@ use super::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use super::consoles::View;
 use super::guest::State;
 use super::scheduler::Scheduler;
+use crate::memory::heap;
 use crate::vm::report;
 use crate::{console, println};
 
@@ -143,6 +144,10 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
                 for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
                     answer.line(&format!("stat {} {name} {value}", guest.name()));
                 }
+            }
+            if who.is_none() {
+                // No guest has this name.
+                answer.line(&format!("stat all memory.heap-bytes {}", heap::used_bytes()));
             }
         }
         Command::Pause(who) => {

@@ -68,3 +68,8 @@ pub(super) unsafe fn extend(start: *mut u8, len: usize) {
     let claimed = unsafe { HEAP.lock().claim(start, len) };
     assert!(claimed.is_some(), "the heap takes no {len} bytes at {start:p}");
 }
+
+/// Bytes that are allocated.
+pub fn used_bytes() -> usize {
+    HEAP.lock().counters().allocated_bytes
+}
