@@ -7,7 +7,9 @@
 //!
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 
+pub mod bare;
 mod module;
+pub mod several;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

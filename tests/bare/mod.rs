@@ -10,12 +10,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::Machine;
 use spica_cli::error::{Context, Result};
 use spica_cli::prepare::{Request, prepare};
 use spica_cli::project::{Project, create_dir, read, write};
 use spica_cli::qemu::{Event, Session};
 use spica_cli::{board, process, spica};
-use spica_tests::Machine;
 
 /// Where the runtime has its parameters, in bytes from the start of the image.
 const PARAMETERS: usize = 0x34;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Guest<'a> {
     /// The file in `tests/bare`, without its extension.
     pub name: &'a str,
-    /// Words that the guest finds at `parameters`: three at most.
+    /// Words that the guest finds at `parameters`: six at most.
     pub parameters: &'a [u32],
     /// Words that the guest finds behind its image.
     pub payload: &'a [u32],
@@ -138,8 +138,11 @@ fn run_in(
     }
 }
 
-/// Assembles, links, and puts parameters and payload in.
-fn build(scratch: &Path, project: &Project, guest: &Guest<'_>) -> Result<PathBuf> {
+/// Assembles, links, and puts parameters and payload in; gives the kernel's file, in `scratch`.
+///
+/// # Errors
+/// If that does not work.
+pub fn build(scratch: &Path, project: &Project, guest: &Guest<'_>) -> Result<PathBuf> {
     let sources = project.source("tests/bare");
     let [object, elf, image] = ["o", "elf", "bin"].map(|e| scratch.join(format!("kernel.{e}")));
     let mut assembler = Command::new("arm-none-eabi-as");

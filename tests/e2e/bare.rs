@@ -6,15 +6,13 @@
 //! *Hostile* guests attack. Whatever they do, Spica goes on, or stops the guest and says why; it never fails itself, and
 //! never falls silent.
 
-#[path = "../bare/mod.rs"]
-mod bare;
 #[path = "../bare/garbage.rs"]
 mod garbage;
 
 use std::time::Duration;
 
-use bare::{Guest, Outcome};
 use spica_tests::Machine;
+use spica_tests::bare::{self, Guest, Outcome};
 
 /// For one guest: they take a second; a busy machine may take many.
 const TIMEOUT: Duration = Duration::from_secs(60);

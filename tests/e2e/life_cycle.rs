@@ -1,0 +1,226 @@
+//! The life of several guests on a board: paused, reset, stopped, started, crashed and started again, each without the others
+//! noticing; and who hears and says what on the one serial port.
+
+use std::time::{Duration, Instant};
+
+use spica_tests::Machine;
+use spica_tests::several::{Board, Part, value};
+
+/// A guest that ticks every two milliseconds, for longer than any test.
+const TICKING: [u32; 3] = [125_000, 1 << 30, 0];
+
+/// The virtual interrupts of guest `name` so far: each a tick of the clock that it looks at.
+#[track_caller]
+fn ticks(board: &mut Board, name: &str) -> u64 {
+    board.counters(name)["guest.interrupts"]
+}
+
+/// Waits until guest `name` has ticked `more` times.
+#[track_caller]
+fn goes_on(board: &mut Board, name: &str, more: u64) {
+    let before = ticks(board, name);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while ticks(board, name) < before + more {
+        assert!(Instant::now() < deadline, "{name} does not go on\n{}", board.tail());
+    }
+}
+
+fn pause_reset_stop_start(machine: Machine) {
+    let sleeps = [625_000, 5000, 0];
+    let parts = [Part::new("other", "sleep", &TICKING), Part::new("it", "sleep", &sleeps)];
+    let mut board = Board::start(machine, &parts, true);
+    board.line("it", "up", 1);
+
+    // The clock of a guest that is paused stands still: 5,000 ticks, 10 ms apart, whatever happens in between.
+    goes_on(&mut board, "it", 10);
+    board.tell("pause it");
+    assert_eq!(board.state("it"), "paused");
+    let frozen = ticks(&mut board, "it");
+    goes_on(&mut board, "other", 1500);
+    assert_eq!(ticks(&mut board, "it"), frozen);
+    assert!(board.ask("pause it").is_err() && board.ask("start it").is_err());
+    board.tell("resume it");
+    let line = board.line("it", "slept", 1);
+    let of = |name| value(&line, name);
+    assert_eq!((of("ticks"), of("backwards"), of("early")), (5000, 0, 0), "{line}");
+    // With the pause of three seconds it would be 5,300.
+    assert_eq!(of("elapsed") / 625_000, 5000, "{line}");
+    board.spica("guest it: powered off", 1);
+    assert_eq!(board.state("it"), "off");
+
+    board.tell("start it");
+    board.line("it", "up", 2);
+    board.tell("reset it");
+    board.line("it", "up", 3);
+    board.tell("stop it");
+    assert_eq!(board.state("it"), "off");
+    let stopped = ticks(&mut board, "it");
+    goes_on(&mut board, "other", 100);
+    assert_eq!(ticks(&mut board, "it"), stopped);
+    for wrong in ["stop it", "reset it", "pause it", "resume it"] {
+        assert!(board.ask(wrong).is_err(), "{wrong}");
+    }
+    board.tell("start it");
+    board.line("it", "up", 4);
+    goes_on(&mut board, "it", 10);
+
+    // Nobody else noticed anything.
+    goes_on(&mut board, "other", 100);
+    assert_eq!(board.console("other").matches("up").count(), 1);
+    assert_eq!(board.counters("other")["guest.resets"], 0);
+    assert!(board.ask("stop nobody").is_err());
+}
+
+fn restarts(machine: Machine) {
+    let off = [50, 0];
+    let crashes = [50, 2];
+    let resets = [50, 1];
+    let part = |name, parameters, policy: &str| Part::new(name, "end", parameters).with("restart", policy);
+    let parts = [
+        Part::new("other", "sleep", &TICKING),
+        part("never", &crashes, "\"never\""),
+        part("on-crash", &crashes, "\"on-crash\""),
+        part("unless", &off, "\"on-crash\""),
+        part("always", &off, "\"always\""),
+        part("resets", &resets, "\"never\""),
+    ];
+    let mut board = Board::start(machine, &parts, true);
+    board.spica("guest on-crash: starts again in 4 s", 1);
+    board.spica("guest always: starts again in 4 s", 1);
+    for name in ["on-crash", "always"] {
+        for wait in ["1 s", "2 s", "4 s"] {
+            board.spica(&format!("guest {name}: starts again in {wait}"), 1);
+        }
+        assert!((3..=4).contains(&board.console(name).matches("up\n").count()), "{}", board.tail());
+    }
+    for (name, end) in [("never", "stopped: its exception vectors"), ("unless", "powered off")] {
+        board.spica(&format!("guest {name}: {end}"), 1);
+        assert_eq!(board.console(name).matches("up\n").count(), 1, "{}", board.tail());
+        assert_eq!(board.state(name), "off");
+    }
+    // What a guest asks for itself has no delay.
+    board.spica("guest resets: restarted", 50);
+    assert_eq!(board.console("other").matches("up\n").count(), 1);
+    goes_on(&mut board, "other", 10);
+}
+
+fn consoles(machine: Machine) {
+    let parts = [Part::new("a", "echo", &[]), Part::new("b", "echo", &[])];
+    let mut board = Board::start(machine, &parts, true);
+    board.line("a", "up", 1);
+    board.line("b", "up", 1);
+    // What is typed goes to the first guest, until another one is chosen.
+    board.type_keys("one\r");
+    board.line("a", "heard one", 1);
+    board.show(Some("b"));
+    board.type_keys("two\r");
+    board.line("b", "heard two", 1);
+    board.show(None);
+    board.type_keys("three\r");
+    board.line("b", "heard three", 1);
+    board.show(Some("a"));
+    board.type_keys("four\r");
+    board.line("a", "heard four", 1);
+    assert_eq!(board.console("a"), "up\nheard one\nheard four\n");
+    assert_eq!(board.console("b"), "up\nheard two\nheard three\n");
+    let log = board.tell("log b");
+    assert_eq!(log, ["log up", "log heard two", "log heard three"]);
+    // Ctrl-] twice is one for the guest.
+    board.type_keys("\x1d\x1d\r");
+    board.until("Ctrl-] from a", |board| board.console("a").ends_with("heard \x1d\n").then_some(()));
+}
+
+/// What is in use of memory and of pools: by the guest `it`, and by all together.
+#[track_caller]
+fn in_use(board: &mut Board) -> Vec<String> {
+    let mut lines = board.tell("stats");
+    lines.retain(|line| !line.starts_with("stat other ") && (line.contains(" memory.") || line.contains("-now ")));
+    assert!(lines.len() > 4 && lines.iter().any(|line| line.starts_with("stat all memory.heap-bytes ")), "{lines:?}");
+    lines
+}
+
+/// Stops and starts a guest so many times while another works. When it is off after the same work, as much is in use as
+/// it was the first time.
+fn cycles(machine: Machine, count: usize) {
+    let works = [0x11, 1, 1];
+    let parts = [Part::new("other", "sleep", &TICKING), Part::new("it", "leak", &works)];
+    let mut board = Board::start(machine, &parts, true);
+    let mut level = None;
+    let mut ups = 0;
+    for cycle in 1..=count {
+        ups += 1;
+        board.line("it", "up", ups);
+        if cycle > 1 {
+            // Somewhere in the middle of its work.
+            board.tell("stop it");
+            board.tell("start it");
+            ups += 1;
+        }
+        board.line("it", "looked", cycle);
+        board.spica("guest it: powered off", cycle);
+        let now = in_use(&mut board);
+        assert_eq!(level.get_or_insert_with(|| now.clone()), &now, "after {cycle} cycles");
+        board.tell("start it");
+    }
+    assert_eq!(board.console("other").matches("up\n").count(), 1);
+    goes_on(&mut board, "other", 10);
+}
+
+fn debian(machine: Machine) {
+    let names = ["a", "b", "c"];
+    let parts = names.map(|name| Part { name, guest: None, keys: "memory = \"128M\"\n".to_string() });
+    let mut board = Board::start(machine, &parts, false);
+    for name in names {
+        board.until(&format!("prompt of {name}"), |board| board.console(name).contains(":~$").then_some(()));
+    }
+    for name in names {
+        board.show(Some(name));
+        board.type_keys("echo the sum is $((6 * 7)) on $(hostname)\r");
+        board.line(name, &format!("the sum is 42 on {name}"), 1);
+    }
+}
+
+macro_rules! boards {
+    ($($module:ident: $machine:ident;)*) => { $(
+        mod $module {
+            use super::*;
+            const MACHINE: Machine = Machine::$machine;
+
+            #[test]
+            fn one_guest_is_paused_reset_stopped_started() {
+                pause_reset_stop_start(MACHINE);
+            }
+
+            #[test]
+            fn restart_policies() {
+                restarts(MACHINE);
+            }
+
+            #[test]
+            fn stopping_and_starting_takes_nothing() {
+                cycles(MACHINE, 10);
+            }
+
+            #[test]
+            #[ignore = "takes minutes"]
+            fn stopping_and_starting_takes_nothing_for_long() {
+                cycles(MACHINE, 1000);
+            }
+
+            #[test]
+            fn three_times_debian() {
+                debian(MACHINE);
+            }
+
+            #[test]
+            fn one_serial_port() {
+                consoles(MACHINE);
+            }
+        }
+    )* };
+}
+
+boards! {
+    cubieboard: Cubieboard;
+    vexpress_a9: VexpressA9;
+}

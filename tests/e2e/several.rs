@@ -1,0 +1,308 @@
+//! Several guests on a board: shares of time, clocks, floods, and that none sees anything of another's.
+//!
+//! The guests are small ones of our own (`tests/bare`). Instructions are counted: the figures are the same in each run, so
+//! that a test can ask for them to the percent. `cargo test --test several -- --ignored --nocapture` prints those of
+//! docs/scheduling.md.
+
+use spica_tests::Machine;
+use spica_tests::several::{Board, Part, value};
+
+/// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its start.
+type During = [u32; 3];
+const SHORT: During = [100, 600, 700];
+const LONG: During = [150, 2150, 2300];
+
+/// Rounds of 1,000 loops that a spinner got done in a millisecond.
+#[track_caller]
+fn rate(board: &mut Board, name: &str) -> f64 {
+    let line = board.line(name, "done", 1);
+    f64::from(value(&line, "rounds")) * 62_500.0 / f64::from(value(&line, "ticks"))
+}
+
+/// What a sleeper says at its end.
+#[derive(Debug)]
+struct Slept {
+    /// How much later than due it heard of its ticks, in microseconds: at worst, and on average.
+    worst: f64,
+    average: f64,
+    /// How many ticks came less than 2, 4, 8 … microseconds late.
+    classes: Vec<u32>,
+}
+
+/// Reads what sleeper `name` says at its end. Its clock was right: `count` ticks, each `period` after the one before.
+#[track_caller]
+fn slept(board: &mut Board, name: &str, [period, count, ..]: [u32; 4]) -> Slept {
+    let line = board.line(name, "slept", 1);
+    let of = |name| value(&line, name);
+    assert_eq!((of("ticks"), of("backwards"), of("early")), (count, 0, 0), "{line}");
+    assert_eq!(of("elapsed") / period, count, "ticks were lost or doubled: {line}");
+    let late = line.split_once(" late ").map_or("", |(_, late)| late);
+    Slept {
+        worst: f64::from(of("worst")) / 62.5,
+        average: f64::from(of("total")) / 62.5 / f64::from(count),
+        classes: late.split(' ').filter_map(|word| u32::from_str_radix(word, 16).ok()).collect(),
+    }
+}
+
+/// A sleeper: 250 ticks a second, for less long than a spinner spins.
+const SLEEPS: [u32; 4] = [250_000, 125, 0, 1];
+/// The same, but awake between its ticks.
+const AWAKE: [u32; 4] = [250_000, 125, 1, 1];
+/// A guest that waits for ever, without a timer.
+const IDLES: [u32; 2] = [0, 3];
+
+/// The rates of so many spinners of equal weight, all at once.
+fn spinners(machine: Machine, count: usize, during: During, vfp: u32) -> (Vec<f64>, Board) {
+    let parameters = [during[0], during[1], during[2], vfp];
+    let names: Vec<_> = (0..count).map(|n| format!("spinner{n}")).collect();
+    let parts: Vec<_> = names.iter().map(|name| Part::new(name, "spin", &parameters)).collect();
+    let mut board = Board::start(machine, &parts, true);
+    (names.iter().map(|name| rate(&mut board, name)).collect(), board)
+}
+
+/// The rates of spinners with weights of 100 and 300.
+fn weighted(machine: Machine) -> [f64; 2] {
+    let spinner = |name, weight| Part::new(name, "spin", &LONG).with("weight", weight);
+    let mut board = Board::start(machine, &[spinner("one", "100"), spinner("three", "300")], true);
+    ["one", "three"].map(|name| rate(&mut board, name))
+}
+
+fn weights(machine: Machine) {
+    let [one, three] = weighted(machine);
+    assert!((three / one / 3.0 - 1.0).abs() < 0.02, "300 : 100 is {three} : {one}");
+}
+
+fn eight(machine: Machine) {
+    let (rates, mut board) = spinners(machine, 8, LONG, 0);
+    let mean = rates.iter().sum::<f64>() / 8.0;
+    // Two seconds are 25 slices for each.
+    assert!(rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.04), "{rates:?}");
+    board.end();
+}
+
+/// A spinner's rate alone, beside a guest that waits for ever, and beside one with a timer of 250 Hz.
+fn idle_neighbours(machine: Machine) -> [f64; 3] {
+    let spinner = || Part::new("spinner", "spin", &SHORT);
+    let ticking = [250_000, 1 << 30, 0];
+    [
+        vec![spinner()],
+        vec![spinner(), Part::new("idle", "end", &IDLES)],
+        vec![spinner(), Part::new("ticking", "sleep", &ticking)],
+    ]
+    .map(|parts| rate(&mut Board::start(machine, &parts, true), "spinner"))
+}
+
+fn idle_neighbour(machine: Machine) {
+    let [alone, idle, ticking] = idle_neighbours(machine);
+    assert!(idle > alone * 0.995, "{idle} instead of {alone}");
+    assert!(ticking > alone * 0.98, "{ticking} instead of {alone}");
+}
+
+fn clocks(machine: Machine) {
+    let parts = [
+        Part::new("spinner", "spin", &SHORT),
+        Part::new("sleeper", "sleep", &SLEEPS),
+        Part::new("awake", "sleep", &AWAKE),
+    ];
+    let mut board = Board::start(machine, &parts, true);
+    // Two that spin share the time in slices of 10 ms; one that sleeps does not wait for their end.
+    let asleep = slept(&mut board, "sleeper", SLEEPS);
+    assert!(asleep.worst < 1000.0, "{asleep:?}");
+    let awake = slept(&mut board, "awake", AWAKE);
+    assert!(awake.worst < 11_000.0, "{awake:?}");
+}
+
+/// Floods of `flood.S` in its order: their names, what they need in the manifest, and a counter that says that they are some.
+const FLOODS: &[(&str, Option<(&str, &str)>, &str, u64)] = &[
+    ("computing", None, "scheduler.ticks", 1),
+    ("page tables", None, "mmu.invalidate-page", 1000),
+    ("TLB maintenance", None, "mmu.invalidate-all", 100),
+    ("address spaces", None, "mmu.spaces-evicted", 100),
+    ("device registers", None, "trap.mmio", 1000),
+    ("virtio: random bytes", Some(("rng", "true")), "trap.mmio", 100),
+    ("virtio: frames", Some(("networks", "[\"lan\"]")), "trap.mmio", 100),
+    ("code cache", None, "translator.flushes", 1),
+    ("code that changes", None, "translator.blocks", 1000),
+    ("exceptions", None, "trap.guest-abort", 1000),
+    ("resets", None, "guest.resets", 20),
+    ("wakes", None, "guest.waits", 1000),
+    ("output", None, "trap.mmio", 1000),
+];
+/// The last of the table's floods but one comes at several speeds, in ticks of sleep.
+const WAKES: u32 = 11;
+
+/// A spinner's rate and what a sleeper hears beside flood `kind`.
+fn flooded(machine: Machine, kind: u32, speed: u32) -> (f64, Slept) {
+    let (_, needs, counter, least) = FLOODS[kind as usize];
+    let parameters = [kind, speed];
+    let mut flood = Part::new("flood", "flood", &parameters);
+    let mut spinner = Part::new("spinner", "spin", &SHORT);
+    if let Some((key, value)) = needs {
+        flood = flood.with(key, value);
+        // Frames are for everybody.
+        spinner = if key == "networks" { spinner.with(key, value) } else { spinner };
+    }
+    let parts = [spinner, Part::new("sleeper", "sleep", &SLEEPS), flood];
+    let mut board = Board::start(machine, &parts, true);
+    let figures = (rate(&mut board, "spinner"), slept(&mut board, "sleeper", SLEEPS));
+    let counters = board.counters("flood");
+    assert!(counters[counter] >= least, "flood {kind} is none: {counter} is {}", counters[counter]);
+    figures
+}
+
+/// All floods, with their names.
+fn all_floods() -> Vec<(String, u32, u32)> {
+    let mut all = Vec::new();
+    for (kind, (name, ..)) in (0..).zip(FLOODS) {
+        if kind == WAKES {
+            all.extend([500, 1000, 4000].map(|speed| (format!("{name} after {} µs", speed * 2 / 125), kind, speed)));
+        } else {
+            all.push(((*name).to_string(), kind, 0));
+        }
+    }
+    all
+}
+
+fn floods(machine: Machine) {
+    let (should, _) = flooded(machine, 0, 0);
+    for (name, kind, speed) in all_floods().into_iter().skip(1) {
+        let (rate, slept) = flooded(machine, kind, speed);
+        assert!(rate > should * 0.9, "{name}: {rate} instead of {should}");
+        assert!(slept.worst < 10_000.0, "{name}: {slept:?}");
+    }
+}
+
+fn leaks(machine: Machine) {
+    // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state.
+    let no_alignment = u32::from(machine == Machine::VexpressA9);
+    let [a, b, c] = [0x11, 0, 0x33].map(|seed| [seed, 40, no_alignment]);
+    let parts = [Part::new("a", "leak", &a), Part::new("b", "leak", &b), Part::new("c", "leak", &c)];
+    let mut board = Board::start(machine, &parts, true);
+    for name in ["a", "b", "c"] {
+        let line = board.line(name, "looked", 1);
+        for what in ["strange", "rights", "alignment", "reserved", "foreign"] {
+            assert_eq!(value(&line, what), 0, "{name}: {line}\n{}", board.tail());
+        }
+    }
+    // They did take turns in between.
+    board.end();
+    assert!(["a", "b", "c"].iter().all(|name| board.last_counters(name)["scheduler.switches"] > 5), "{}", board.tail());
+}
+
+/// What some spinners got, from their start to their end.
+struct Work {
+    rounds: f64,
+    /// Ticks of the host's timer.
+    ticks: f64,
+    switches: f64,
+}
+
+/// The frequency of the host's timer.
+fn timer_hertz(machine: Machine) -> f64 {
+    if machine == Machine::Cubieboard { 24e6 } else { 1e6 }
+}
+
+/// How far the shares of spinners are from equal, and what they all got.
+fn work(machine: Machine, count: usize, during: During, vfp: u32) -> (f64, Work) {
+    let (rates, mut board) = spinners(machine, count, during, vfp);
+    board.end();
+    let mean = rates.iter().sum::<f64>() / count as f64;
+    let error = rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max);
+    let mut work = Work { rounds: 0.0, ticks: 0.0, switches: 0.0 };
+    for at in 0..count {
+        let name = format!("spinner{at}");
+        let counters = board.last_counters(&name);
+        work.rounds += f64::from(value(&board.line(&name, "all", 1), "rounds"));
+        work.ticks += counters["scheduler.ticks"] as f64;
+        work.switches += counters["scheduler.switches"] as f64;
+    }
+    (error, work)
+}
+
+/// Prints the figures of docs/scheduling.md.
+fn figures(machine: Machine) {
+    println!("\n{}", machine.board());
+    for vfp in [0, 1] {
+        // What of a spinner's time does not go into its rounds: first where there are no switches.
+        let [(_, less), (_, more)] = [SHORT, LONG].map(|during| work(machine, 1, during, vfp));
+        let tick = (more.ticks - less.ticks) / (more.rounds - less.rounds);
+        let once = less.ticks - less.rounds * tick;
+        for count in [2, 4, 8] {
+            let (error, all) = work(machine, count, LONG, vfp);
+            let lost = all.ticks - all.rounds * tick - once * count as f64;
+            // 2 ns for an instruction.
+            let each = lost / all.switches / timer_hertz(machine) / 2e-9;
+            println!(
+                "{count} spinners, VFP {vfp}: {each:.0} instructions for a switch, shares within {:.2} %",
+                error * 100.0
+            );
+        }
+    }
+    let [one, three] = weighted(machine);
+    println!("weights 100 : 300: 1 : {:.4}", three / one);
+    let [alone, idle, ticking] = idle_neighbours(machine);
+    let cost = |rate: f64| (1.0 - rate / alone) * 100.0;
+    println!("idle neighbour: {:.4} %, with 250 Hz: {:.3} %", cost(idle), cost(ticking));
+    for count in [1, 2, 4, 8] {
+        let names: Vec<_> = (1..count).map(|n| format!("spinner{n}")).collect();
+        let mut parts: Vec<_> = names.iter().map(|name| Part::new(name, "spin", &SHORT)).collect();
+        parts.push(Part::new("sleeper", "sleep", &SLEEPS));
+        let Slept { worst, average, classes } = slept(&mut Board::start(machine, &parts, true), "sleeper", SLEEPS);
+        println!("wake beside {}: average {average:.1} µs, worst {worst:.1} µs, classes {classes:?}", count - 1);
+    }
+    let (should, _) = flooded(machine, 0, 0);
+    for (name, kind, speed) in all_floods() {
+        let (rate, slept) = flooded(machine, kind, speed);
+        println!("{name}: {:+.2} %, worst wake {:.0} µs", (rate / should - 1.0) * 100.0, slept.worst);
+    }
+}
+
+macro_rules! boards {
+    ($($module:ident: $machine:ident;)*) => { $(
+        mod $module {
+            use super::*;
+            const MACHINE: Machine = Machine::$machine;
+
+            #[test]
+            fn shares_are_as_weights() {
+                weights(MACHINE);
+            }
+
+            #[test]
+            fn eight_at_once() {
+                eight(MACHINE);
+            }
+
+            #[test]
+            fn an_idle_neighbour_costs_nothing() {
+                idle_neighbour(MACHINE);
+            }
+
+            #[test]
+            fn clocks_are_right() {
+                clocks(MACHINE);
+            }
+
+            #[test]
+            fn floods_take_no_more_than_their_share() {
+                floods(MACHINE);
+            }
+
+            #[test]
+            fn nothing_leaks() {
+                leaks(MACHINE);
+            }
+
+            #[test]
+            #[ignore = "prints figures"]
+            fn figures() {
+                super::figures(MACHINE);
+            }
+        }
+    )* };
+}
+
+boards! {
+    cubieboard: Cubieboard;
+    vexpress_a9: VexpressA9;
+}

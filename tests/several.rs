@@ -1,0 +1,333 @@
+//! A board with several bare-metal guests: their consoles, and the monitor's answers.
+//!
+//! The guests come from a manifest, as those of `spica run --guests` do. With counted instructions a run repeats to the digit, as
+//! long as nobody types: who measures lets the guests come to their end by themselves.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use spica_cli::control::answers::{Answer, Filter, PROGRAM, random_id};
+use spica_cli::error::Result;
+use spica_cli::guests::Source;
+use spica_cli::prepare::{Request, Run, prepare};
+use spica_cli::project::{Project, create_dir, write};
+use spica_cli::qemu::{Event, Session};
+use spica_cli::spica::HALTED;
+use spica_cli::{board, process};
+
+use crate::Machine;
+use crate::bare::{self, Guest};
+
+/// How long a test waits for anything. Tests do not depend on it: a machine that is slow and busy needs some of it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A guest of a board.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it runs; `None` for Debian.
+    pub guest: Option<Guest<'a>>,
+    /// What the manifest says of it beyond name and kernel.
+    pub keys: String,
+}
+
+impl<'a> Part<'a> {
+    /// A bare-metal guest that Spica never starts again, with `parameters`.
+    #[must_use]
+    pub fn new(name: &'a str, file: &'a str, parameters: &'a [u32]) -> Self {
+        let guest = Guest { name: file, parameters, payload: &[] };
+        Self { name, guest: Some(guest), keys: "memory = \"16M\"\nrestart = \"never\"\n".to_string() }
+    }
+
+    /// The same with another line in the manifest; it replaces one with the same key.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        let others: String = self.keys.lines().filter(|l| !l.starts_with(key)).fold(String::new(), |t, l| t + l + "\n");
+        self.keys = others + &format!("{key} = {value}\n");
+        self
+    }
+}
+
+/// A running board.
+#[derive(Debug)]
+pub struct Board {
+    session: Session,
+    _run: Run,
+    /// Finds answers where they stand in a guest's line.
+    filter: Filter,
+    answers: VecDeque<Answer>,
+    /// What each guest printed, complete lines or not.
+    consoles: BTreeMap<String, String>,
+    /// The console's line that is not complete.
+    line: Vec<u8>,
+    /// The only guest that is shown, by its bytes.
+    shown: Option<String>,
+    /// Spica's own lines, without answers.
+    pub spica: Vec<String>,
+    /// Spica has halted the board.
+    pub halted: bool,
+}
+
+impl Board {
+    /// Builds the guests and starts a board with them, with counted instructions if `icount`.
+    ///
+    /// # Panics
+    /// If that does not work.
+    #[must_use]
+    #[track_caller]
+    pub fn start(machine: Machine, parts: &[Part<'_>], icount: bool) -> Self {
+        Self::try_start(machine, parts, icount).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+    }
+
+    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let project = Project::find()?;
+        let scratch =
+            project.build(&format!("several/{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+        let run = Self::prepare(&project, &scratch, machine, parts, icount);
+        // What is left behind is in build/several, and does not matter.
+        let _ = fs::remove_dir_all(&scratch);
+        let run = run?;
+        let session = Session::start(run.board, &run.boot(), None, false)?;
+        let consoles = parts.iter().map(|part| (part.name.to_string(), String::new())).collect();
+        let shown = (parts.len() == 1).then(|| parts[0].name.to_string());
+        Ok(Self {
+            session,
+            _run: run,
+            filter: Filter::default(),
+            answers: VecDeque::new(),
+            consoles,
+            line: Vec::new(),
+            shown,
+            spica: Vec::new(),
+            halted: false,
+        })
+    }
+
+    fn prepare(
+        project: &Project,
+        scratch: &PathBuf,
+        machine: Machine,
+        parts: &[Part<'_>],
+        icount: bool,
+    ) -> Result<Run> {
+        let mut manifest = String::new();
+        for part in parts {
+            let _ = write!(manifest, "[[guest]]\nname = \"{}\"\n{}", part.name, part.keys);
+            if let Some(guest) = &part.guest {
+                let directory = scratch.join(part.name);
+                create_dir(&directory)?;
+                bare::build(&directory, project, guest)?;
+                let _ = writeln!(manifest, "kernel = \"{}/kernel.bin\"", part.name);
+            }
+        }
+        let file = scratch.join("guests.toml");
+        write(&file, manifest.as_bytes())?;
+        let request = Request {
+            guests: Some(Source::Manifest(file)),
+            spica_append: "spica.stats".to_string(),
+            icount,
+            ..Request::new(board::find(machine.board())?)
+        };
+        prepare(project, &request)
+    }
+
+    /// Takes in what happens next; `false` when nothing does until `deadline`.
+    fn turn(&mut self, deadline: Instant) -> bool {
+        match self.session.next(None, Some(deadline)).unwrap_or_else(|error| panic!("{error}")) {
+            Event::Guest(bytes) => {
+                let (bytes, answers) = self.filter.feed(&bytes);
+                self.answers.extend(answers);
+                self.hear(&bytes);
+            }
+            Event::Spica(line) => match line.strip_prefix('@').and_then(|answer| answer.split_once(' ')) {
+                Some((id, text)) => self.answers.push_back(Answer { id: id.to_string(), text: text.to_string() }),
+                None => {
+                    self.halted |= line == HALTED;
+                    self.spica.push(line);
+                }
+            },
+            Event::Exited(status) => panic!("QEMU ended: {status}\n{}", self.tail()),
+            Event::Quiet => return false,
+            Event::Ending(_) | Event::Input(_) => {}
+        }
+        true
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        if let Some(console) = self.shown.as_ref().and_then(|name| self.consoles.get_mut(name)) {
+            console.push_str(&String::from_utf8_lossy(bytes).replace('\r', ""));
+            return;
+        }
+        for &byte in bytes {
+            self.line.push(byte);
+            if byte != b'\n' {
+                continue;
+            }
+            let line = String::from_utf8_lossy(&self.line).replace(['\r', '\n'], "");
+            self.line.clear();
+            let Some((name, text)) = line.split_once("| ") else { continue };
+            if let Some(console) = self.consoles.get_mut(name) {
+                console.push_str(text);
+                console.push('\n');
+            }
+        }
+    }
+
+    /// Waits until `look` finds something.
+    ///
+    /// # Panics
+    /// If it does not, in a long time, with `what` that is.
+    #[track_caller]
+    pub fn until<T>(&mut self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            assert!(self.turn(deadline), "no {what} within {PATIENCE:?}\n{}", self.tail());
+        }
+    }
+
+    /// Waits until guest `name` has printed a complete line that begins with `start`, at its `count`th, from 1, and gives it.
+    #[track_caller]
+    pub fn line(&mut self, name: &str, start: &str, count: usize) -> String {
+        self.until(&format!("`{start}` from {name}"), |board| {
+            let (complete, _) = board.consoles[name].rsplit_once('\n')?;
+            complete.lines().filter(|line| line.starts_with(start)).nth(count - 1).map(str::to_string)
+        })
+    }
+
+    /// Waits until Spica has said a line that begins with `start`, at its `count`th, from 1.
+    #[track_caller]
+    pub fn spica(&mut self, start: &str, count: usize) -> String {
+        self.until(&format!("`{start}` from Spica"), |board| {
+            board.spica.iter().filter(|line| line.starts_with(start)).nth(count - 1).cloned()
+        })
+    }
+
+    /// Waits until all guests are off.
+    #[track_caller]
+    pub fn end(&mut self) {
+        self.until("end of the board", |board| board.halted.then_some(()));
+    }
+
+    /// What guest `name` printed so far.
+    #[must_use]
+    pub fn console(&self, name: &str) -> &str {
+        &self.consoles[name]
+    }
+
+    /// Types on the board's UART.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.session.send(keys.as_bytes());
+    }
+
+    /// Shows only the guest of this name, which gets what is typed, or all.
+    ///
+    /// # Panics
+    /// If there is no such guest.
+    #[track_caller]
+    pub fn show(&mut self, name: Option<&str>) {
+        let answer = self.ask(&format!("console {}", name.unwrap_or("all")));
+        assert_eq!(answer, Ok(Vec::new()));
+        self.shown = name.map(str::to_string);
+    }
+
+    /// Asks the monitor: the lines of its answer, or its error.
+    ///
+    /// # Errors
+    /// What the monitor says.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    #[track_caller]
+    pub fn ask(&mut self, command: &str) -> std::result::Result<Vec<String>, String> {
+        let id = random_id().unwrap_or_else(|error| panic!("{error}"));
+        self.filter.expect(&id);
+        self.session.send(&[PROGRAM]);
+        self.session.send(format!("@{id} {command}\n").as_bytes());
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = Vec::new();
+        let end = loop {
+            let Some(answer) = self.answers.pop_front() else {
+                assert!(self.turn(deadline), "no answer to `{command}`\n{}", self.tail());
+                continue;
+            };
+            assert_eq!(answer.id, id);
+            match answer.end() {
+                None => lines.push(answer.text),
+                Some(end) => break end.map_err(str::to_string),
+            }
+        };
+        self.filter.forget(&id);
+        end.map(|()| lines)
+    }
+
+    /// Asks the monitor, which obeys.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn tell(&mut self, command: &str) -> Vec<String> {
+        self.ask(command).unwrap_or_else(|problem| panic!("`{command}`: {problem}\n{}", self.tail()))
+    }
+
+    /// The state of guest `name`, in the monitor's word.
+    #[track_caller]
+    pub fn state(&mut self, name: &str) -> String {
+        let list = self.tell("list");
+        let words = list.iter().map(|line| line.split(' ').collect::<Vec<_>>()).find(|words| words[2] == name);
+        words.unwrap_or_else(|| panic!("no {name} in {list:?}"))[3].to_string()
+    }
+
+    /// Guest `name`'s counters, from the monitor.
+    #[track_caller]
+    pub fn counters(&mut self, name: &str) -> BTreeMap<String, u64> {
+        let prefix = format!("stat {name} ");
+        counters(self.tell(&format!("stats {name}")).iter().filter_map(|line| line.strip_prefix(&prefix)))
+    }
+
+    /// Guest `name`'s counters at its end, for good.
+    #[must_use]
+    pub fn last_counters(&self, name: &str) -> BTreeMap<String, u64> {
+        let start = format!("guest {name}: ");
+        let report = self.spica.iter().skip_while(|line| !line.starts_with(&start)).skip(1);
+        counters(report.take_while(|line| !line.starts_with("guest ")).filter_map(|line| line.strip_prefix("stat ")))
+    }
+
+    /// The end of all that was said, for a failed test to show.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        let mut text = String::new();
+        for (name, console) in &self.consoles {
+            let _ = writeln!(text, "{name} printed:\n{}", process::tail(console, 8));
+        }
+        let lines = self.spica.iter().filter(|line| !line.starts_with("stat "));
+        for line in lines.take(60) {
+            let _ = writeln!(text, "spica: {line}");
+        }
+        text
+    }
+}
+
+fn counters<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<String, u64> {
+    let pairs = lines.filter_map(|line| line.split_once(' '));
+    pairs.filter_map(|(name, value)| Some((name.to_string(), value.parse().ok()?))).collect()
+}
+
+/// The number behind ` NAME=` in a guest's line.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+#[track_caller]
+pub fn value(line: &str, name: &str) -> u32 {
+    let digits = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    digits.and_then(|d| u32::from_str_radix(d, 16).ok()).unwrap_or_else(|| panic!("no {name} in {line:?}"))
+}
