@@ -36,7 +36,7 @@ mod memory;
 mod table;
 mod zimage;
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 pub use dtb::{DtbError, check as check_dtb};
@@ -60,6 +60,7 @@ pub const SECTOR: usize = 512;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle<'a> {
     guests: Vec<GuestSpec<'a>>,
+    uplink: Option<String>,
 }
 
 impl<'a> Bundle<'a> {
@@ -88,13 +89,19 @@ impl<'a> Bundle<'a> {
         })?;
         let manifest = Manifest::parse(text, Place::Board)?;
         let guests = manifest.guests.iter().map(|guest| guest.load(find)).collect::<Result<_, _>>()?;
-        Ok(Self { guests })
+        Ok(Self { guests, uplink: manifest.uplink })
     }
 
     /// The guests, in the manifest's order; at least one.
     #[must_use]
     pub fn guests(&self) -> &[GuestSpec<'a>] {
         &self.guests
+    }
+
+    /// The switch that the board's own network card is connected to.
+    #[must_use]
+    pub fn uplink(&self) -> Option<&str> {
+        self.uplink.as_deref()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{BundleError, Mac, parse_memory};
 
 mod write;
 
-const TOP_KEYS: &[&str] = &["guest"];
+const TOP_KEYS: &[&str] = &["guest", "uplink"];
 const GUEST_KEYS: &[&str] = &[
     "name",
     "system",
@@ -61,6 +61,8 @@ pub enum Place {
 pub struct Manifest {
     /// The guests in their order; 1 to [`MAX_GUESTS`].
     pub guests: Vec<GuestEntry>,
+    /// The switch that the board's own network card is connected to.
+    pub uplink: Option<String>,
 }
 
 impl Manifest {
@@ -69,7 +71,7 @@ impl Manifest {
     /// # Errors
     /// A [`BundleError`] with the line of the first thing that is wrong: TOML's syntax, an unknown, missing or ill-typed
     /// key, a value out of range, two guests of one name, two cards of one address, a disk of the board that two guests
-    /// would spoil for each other, too many guests, or none at all.
+    /// would spoil for each other, an uplink of a switch at which nobody is, too many guests, or none at all.
     pub fn parse(text: &str, place: Place) -> Result<Self, BundleError> {
         let root = DeTable::parse(text).map_err(|error| BundleError::Syntax {
             line: line_at(text, error.span().map_or(0, |s| s.start)),
@@ -95,8 +97,20 @@ impl Manifest {
         }
         addresses_differ(&guests)?;
         host_disks_are_safe(&guests)?;
-        Ok(Self { guests })
+        let uplink = uplink(&root, &guests)?;
+        Ok(Self { guests, uplink })
     }
+}
+
+/// Reads which switch the board's network card is connected to.
+fn uplink(root: &Table<'_>, guests: &[GuestEntry]) -> Result<Option<String>, BundleError> {
+    const UPLINK: &str = "expected the name of a switch at which a guest has a card";
+    let Some(name) = root.string("uplink")? else { return Ok(None) };
+    let mut cards = guests.iter().flat_map(|guest| &guest.options.networks);
+    if !cards.any(|card| card.name == *name.get_ref()) {
+        return Err(root.wrong("uplink", name.span(), UPLINK));
+    }
+    Ok(Some(name.get_ref().to_string()))
 }
 
 /// Reads one `[[guest]]`, the one that comes after `index` others.

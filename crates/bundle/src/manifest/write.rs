@@ -12,6 +12,9 @@ impl Manifest {
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
+        if let Some(uplink) = &self.uplink {
+            let _ = writeln!(out, "uplink = {}", quoted(uplink));
+        }
         for guest in &self.guests {
             // Nothing fails that writes to a string.
             let _ = write_guest(&mut out, guest);

@@ -369,7 +369,7 @@ fn a_written_manifest_reads_back() {
     ];
     let mut two = GuestEntry::new("two", 16 << 20);
     two.kernel = Some("k".to_string());
-    let mut manifest = Manifest { guests: vec![one, two] };
+    let mut manifest = Manifest { guests: vec![one, two], uplink: Some("wan".to_string()) };
     let mut read = Manifest::parse(&manifest.to_toml(), Place::Board).unwrap();
     for guest in manifest.guests.iter_mut().chain(&mut read.guests) {
         guest.line = 0;
@@ -381,4 +381,16 @@ fn a_written_manifest_reads_back() {
 fn the_shortest_manifest_is_short() {
     let guests = Manifest::parse(GOOD, Place::Board).unwrap();
     assert_eq!(guests.to_toml(), GOOD);
+}
+
+#[test]
+fn the_uplink_is_one_of_the_guests_switches() {
+    let with = |uplink: &str| alloc::format!("uplink = {uplink}\n{GOOD}networks = [\"lan\", \"wan\"]\n");
+    assert_eq!(Manifest::parse(&with("\"wan\""), Place::Board).unwrap().uplink.as_deref(), Some("wan"));
+    for wrong in ["\"man\"", "\"\""] {
+        let error = Manifest::parse(&with(wrong), Place::Board).unwrap_err().to_string();
+        let expected =
+            "manifest.toml:1: wrong value of `uplink`: expected the name of a switch at which a guest has a card";
+        assert_eq!(error, expected);
+    }
 }
