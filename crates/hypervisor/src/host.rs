@@ -7,11 +7,14 @@ use spica_machine::Machine;
 use spica_machine::map::COUNTER_HZ;
 
 use crate::arch::barrier;
-use crate::board::Board;
+use crate::board::{Board, Line};
 use crate::console;
 use crate::entropy::Entropy;
 use crate::guests::consoles::Consoles;
+use crate::guests::disks::Disks;
 use crate::guests::networks::Networks;
+use crate::guests::news::News;
+use crate::guests::uplink;
 use crate::layout::HOME_ASID;
 use crate::world::Clock;
 
@@ -25,6 +28,12 @@ pub struct Host {
     pub consoles: Consoles,
     /// The guests' networks.
     pub networks: Networks,
+    /// The board's disks that guests have.
+    pub disks: Disks,
+    /// What guests' virtio devices do not know yet.
+    pub news: News,
+    /// Until when the frames of the uplink count together, and whether there were so many that it waits until then.
+    window: (u64, bool),
     entropy: Entropy,
     /// Which guest runs.
     current: usize,
@@ -80,6 +89,9 @@ impl Host {
             board,
             consoles,
             networks: Networks::default(),
+            disks: Disks::default(),
+            news: News::default(),
+            window: (0, false),
             entropy: Entropy::new(&[&time.to_le_bytes(), &boot_ticks.to_le_bytes()]),
             current: 0,
             typed: VecDeque::with_capacity(TYPED_BYTES),
@@ -95,6 +107,19 @@ impl Host {
             armed: None,
             armed_for: None,
         }
+    }
+
+    /// The board, to take over devices.
+    pub fn board(&mut self) -> &mut Board {
+        &mut self.board
+    }
+
+    /// Brings to safety what guests have written to the board's disks; waits for it.
+    ///
+    /// # Errors
+    /// Which disk failed.
+    pub fn flush_disks(&mut self) -> Result<(), alloc::string::String> {
+        self.disks.flush(&mut self.board)
     }
 
     /// Gives the board back.
@@ -223,12 +248,12 @@ impl Host {
 
     /// Frames have come: whoever they are for is to be told, and the scheduler, if it is not the running guest.
     pub fn spread_news(&mut self) {
-        self.attention |= self.networks.spread_news(self.current);
+        self.attention |= self.networks.spread_news(&mut self.news, self.current);
     }
 
     /// The slots of the running guest that have something new, a bit each.
     pub fn take_news(&mut self) -> u32 {
-        self.networks.take_news(self.current)
+        self.news.take(self.current)
     }
 
     /// Whether something was typed for the running guest.
@@ -276,8 +301,45 @@ impl Host {
                     }
                 }
                 self.attention = true;
+            } else if Some(line) == self.networks.uplink_line() {
+                self.serve_uplink(line);
+            } else {
+                self.attention |= self.disks.interrupt(line, &mut self.news, self.current);
             }
             self.board.interrupts.driver.end(line);
+        }
+    }
+
+    /// Moves the frames of the uplink, as many as may come in a window of time.
+    fn serve_uplink(&mut self, line: Line) {
+        let now = self.now();
+        let (end, _) = self.window;
+        if now >= end {
+            self.window.0 = now + self.ticks(uplink::WINDOW);
+        }
+        let seconds = now / u64::from(self.board.timer.driver.frequency());
+        self.window.1 = self.networks.serve_uplink(seconds, now >= end);
+        if self.window.1 {
+            self.board.interrupts.driver.disable(line);
+            self.attention = true;
+        }
+        self.spread_news();
+    }
+
+    /// When the uplink goes on, if it waits.
+    pub fn uplink_deadline(&self) -> Option<u64> {
+        let (end, waits) = self.window;
+        waits.then_some(end)
+    }
+
+    /// Lets the uplink go on if it has waited long enough.
+    pub fn resume_uplink(&mut self, now: u64) {
+        if self.uplink_deadline().is_some_and(|end| end <= now)
+            && let Some(line) = self.networks.uplink_line()
+        {
+            // What has come meanwhile may have raised its interrupt already.
+            self.board.interrupts.driver.enable(line);
+            self.serve_uplink(line);
         }
     }
 

@@ -115,7 +115,7 @@ fn two_guests(platform: &Platform) {
     let mut guests = marks.map(|mark| {
         let Some(share) = shares.next() else { panic!("as many shares as guests") };
         let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
-        let devices = Devices::new(&spec, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+        let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
         let (vm, _) = Vm::create(&spec, ram, Options::all(), SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));

@@ -276,7 +276,7 @@ fn a_system_is_made_before_a_board_starts() {
     let guests = Manifest::parse(&text, Place::Workstation).unwrap().guests;
     let expected = GuestEntry { system: Some(System::Debian), ..GuestEntry::new("debian", 256 << 20) };
     assert_eq!(guests, [expected]);
-    let manifest = Manifest { guests };
+    let manifest = Manifest { guests, uplink: None };
     assert_eq!(Manifest::parse(&manifest.to_toml(), Place::Workstation), Ok(manifest));
 
     let error = |text: &str, place| Manifest::parse(text, place).unwrap_err().to_string();

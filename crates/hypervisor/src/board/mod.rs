@@ -1,7 +1,7 @@
 //! The host board: what the device tree says there is, and drivers for the few devices that the hypervisor itself needs.
 //!
 //! A serial port, an interrupt controller and a timer, each picked by `compatible` from the tables below: a new driver is a file
-//! and a line. Everything else on the board is left alone.
+//! and a line. A virtio disk and network card are driven if guests are to have them. Everything else on the board is left alone.
 
 pub mod arch_timer;
 pub mod error;
@@ -13,11 +13,13 @@ pub mod sun4i_intc;
 pub mod sun4i_timer;
 pub mod tree;
 pub mod uart_16550;
+pub mod virtio;
 pub mod wrap;
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::memory::device::{self, Mmio};
 use error::BoardError;
@@ -126,6 +128,8 @@ pub struct Board {
     pub timer_line: Line,
     /// The console's receive interrupt, where the device tree tells it.
     pub console_line: Option<Line>,
+    /// Disks and network cards that nobody drives so far.
+    pub virtio: Vec<virtio::Device>,
 }
 
 fn matching<'t, T>(node: &Node<'_>, table: &'t [T], name: impl Fn(&T) -> &'static str) -> Option<&'t T> {
@@ -179,7 +183,8 @@ impl Board {
         let timer = Found { driver: probe(tree, &node)?, compatible, node: node.path() };
 
         let console_line = tree.at(console).and_then(|node| resolve(tree, &interrupts, &node, 0).ok());
-        Ok(Self { interrupts, timer, timer_line, console_line })
+        let virtio = virtio::find(tree, &interrupts)?;
+        Ok(Self { interrupts, timer, timer_line, console_line, virtio })
     }
 }
 
@@ -201,6 +206,6 @@ fn resolve(
 }
 
 fn missing(what: &str, known: impl Iterator<Item = &'static str>) -> BoardError {
-    let known: alloc::vec::Vec<_> = known.collect();
+    let known: Vec<_> = known.collect();
     BoardError::new("/", "", format!("no {what} that Spica can drive: one of {} is needed", known.join(", ")))
 }

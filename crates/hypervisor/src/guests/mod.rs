@@ -2,12 +2,15 @@
 
 pub mod command;
 pub mod consoles;
+pub mod disks;
 pub mod fair;
 pub mod guest;
 pub mod latency;
 pub mod monitor;
 pub mod networks;
+pub mod news;
 pub mod scheduler;
+pub mod uplink;
 
 use alloc::vec::Vec;
 use core::fmt::Display;
@@ -22,9 +25,12 @@ use crate::vm::Vm;
 use crate::vm::devices::{self, Devices};
 use crate::vm::load::Sizes;
 use consoles::Consoles;
+use disks::Disks;
 use guest::Guest;
 use networks::{CARD_BYTES, Networks};
+use news::News;
 use scheduler::Scheduler;
+use uplink::Uplink;
 
 use crate::world::space;
 use crate::{arch, panic, print, println};
@@ -57,9 +63,10 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let names = bundle.guests().iter().map(|spec| spec.name.clone());
     let mut host = Host::new(board, platform.options.time, Consoles::new(names));
-    let guests = make(bundle.guests(), &platform.options, &mut host)?;
-    Scheduler::new(guests, host, platform.options.stats).run();
-    Ok(())
+    let guests = make(&bundle, &platform.options, &mut host)?;
+    let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
+    scheduler.run();
+    scheduler.host.flush_disks()
 }
 
 /// More than a guest's share of the hypervisor's memory ever is.
@@ -67,7 +74,8 @@ const SHARE_MOST: u32 = 18 << 20;
 
 /// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then comes the
 /// memory of all guests, which must be in one piece each, and then what can be written to their disks.
-fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
+fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
+    let specs = bundle.guests();
     let sizes = Sizes::linux(specs.len());
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
@@ -84,11 +92,16 @@ fn make(specs: &[GuestSpec<'static>], options: &Options, host: &mut Host) -> Res
         memories.push(Vm::memory(spec).map_err(|error| problem(spec, &error))?);
     }
     let overlay = devices::overlay_share(specs, 0).min(most);
-    host.networks = Networks::new(specs);
+    let uplink = match bundle.uplink() {
+        Some(name) => Some((name, Uplink::start(host.board())?)),
+        None => None,
+    };
+    host.networks = Networks::new(specs, uplink);
+    host.disks = Disks::start(host.board(), specs)?;
+    host.news = News::new(specs.len());
     let mut guests = Vec::new();
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
-        let devices =
-            Devices::new(spec, host.networks.first_card(at), overlay).map_err(|error| problem(spec, &error))?;
+        let devices = Devices::new(spec, at, host, overlay).map_err(|error| problem(spec, &error))?;
         let translation = options.boot_translation.unwrap_or(options.translation);
         let (mut vm, image) =
             Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;

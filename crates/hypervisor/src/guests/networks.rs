@@ -1,4 +1,5 @@
-//! The guests' networks: a switch for each name in the manifest, and who is to be told of frames. Pure.
+//! The guests' networks: a switch for each name in the manifest, one of them perhaps with the uplink, and who is to be told of
+//! frames.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,6 +7,10 @@ use alloc::vec::Vec;
 use spica_bundle::GuestSpec;
 use spica_virtio::backend::Network;
 use spica_virtio::switch::{Counters, Port, Switch};
+
+use super::news::News;
+use super::uplink::Uplink;
+use crate::board::Line;
 
 /// Frames that wait for a card, at most; each takes 1.5 KiB.
 const DEPTH: usize = 64;
@@ -27,13 +32,14 @@ struct Card {
 pub struct Networks {
     switches: Vec<Switch>,
     cards: Vec<Card>,
-    /// Slots of each guest that have something new, a bit each.
-    pokes: Vec<u32>,
+    /// The uplink, with its switch and the port of that.
+    uplink: Option<(Uplink, usize, usize)>,
 }
 
 impl Networks {
-    /// The networks of these guests, whose cards are in the slots behind their disks.
-    pub fn new(guests: &[GuestSpec<'_>]) -> Networks {
+    /// The networks of these guests, whose cards are in the slots behind their disks. The uplink is at the switch of that name,
+    /// at which there is a card.
+    pub fn new(guests: &[GuestSpec<'_>], uplink: Option<(&str, Uplink)>) -> Networks {
         let mut names: Vec<String> = Vec::new();
         let mut ports: Vec<Vec<Port>> = Vec::new();
         let mut cards = Vec::new();
@@ -48,8 +54,13 @@ impl Networks {
                 ports[switch].push(Port::Station(network.mac.0));
             }
         }
+        let uplink = uplink.and_then(|(name, uplink)| {
+            let switch = names.iter().position(|other| other == name)?;
+            ports[switch].push(Port::Trunk);
+            Some((uplink, switch, ports[switch].len() - 1))
+        });
         let switches = ports.iter().map(|ports| Switch::new(ports, DEPTH)).collect();
-        Networks { switches, cards, pokes: alloc::vec![0; guests.len()] }
+        Networks { switches, cards, uplink }
     }
 
     /// The number of a guest's first card.
@@ -57,32 +68,43 @@ impl Networks {
         self.cards.iter().position(|card| card.guest >= guest).unwrap_or(self.cards.len())
     }
 
-    /// Notes for whom frames have come. True if any is for another guest than `current`.
-    pub fn spread_news(&mut self, current: usize) -> bool {
+    /// The uplink's interrupt.
+    pub fn uplink_line(&self) -> Option<Line> {
+        self.uplink.as_ref().map(|(uplink, ..)| uplink.line())
+    }
+
+    /// Moves frames between the uplink and its switch, at `seconds` since some moment. True if so many have come that no more
+    /// are to be taken before the [next window](super::uplink::WINDOW).
+    pub fn serve_uplink(&mut self, seconds: u64, new_window: bool) -> bool {
+        let Some((uplink, switch, port)) = &mut self.uplink else { return false };
+        let switch = &mut self.switches[*switch];
+        switch.set_time(seconds);
+        if new_window {
+            uplink.begin_window();
+        }
+        uplink.interrupt(switch, *port)
+    }
+
+    /// Notes for whom frames have come, and sends those for the uplink. True if any is for another guest than `current`.
+    pub fn spread_news(&mut self, news: &mut News, current: usize) -> bool {
         let mut others = false;
         for (index, switch) in self.switches.iter_mut().enumerate() {
-            let news = switch.take_news();
-            if news == 0 {
+            let ports = switch.take_news();
+            if ports == 0 {
                 continue;
             }
-            for card in self.cards.iter().filter(|card| card.switch == index && news >> card.port & 1 != 0) {
-                if let Some(pokes) = self.pokes.get_mut(card.guest) {
-                    *pokes |= 1 << card.slot;
-                }
+            if let Some((uplink, at, port)) = &mut self.uplink
+                && *at == index
+                && ports >> *port & 1 != 0
+            {
+                uplink.transmit(switch, *port);
+            }
+            for card in self.cards.iter().filter(|card| card.switch == index && ports >> card.port & 1 != 0) {
+                news.tell(card.guest, card.slot);
                 others |= card.guest != current;
             }
         }
         others
-    }
-
-    /// Whether a guest has slots to look at.
-    pub fn has_news(&self, guest: usize) -> bool {
-        self.pokes.get(guest).is_some_and(|&pokes| pokes != 0)
-    }
-
-    /// The slots of a guest that have something new, a bit each.
-    pub fn take_news(&mut self, guest: usize) -> u32 {
-        self.pokes.get_mut(guest).map(core::mem::take).unwrap_or_default()
     }
 
     /// A guest starts anew: what waited for it is gone.
@@ -90,7 +112,6 @@ impl Networks {
         for card in self.cards.iter().filter(|card| card.guest == guest) {
             self.switches[card.switch].clear(card.port);
         }
-        self.take_news(guest);
     }
 
     /// What happened at a guest's cards.

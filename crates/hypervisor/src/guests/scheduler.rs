@@ -88,6 +88,7 @@ impl Scheduler {
                 self.charged = self.host.now();
             }
             let now = self.host.now();
+            self.host.resume_uplink(now);
             self.wake(now);
             self.show_partial(now);
             match self.next(now) {
@@ -119,7 +120,7 @@ impl Scheduler {
             }
             let due = guest.deadline(&self.host).filter(|&due| due <= now);
             let parts = &mut guest.vm.parts;
-            let news = self.host.consoles.peek_input(at).is_some() || self.host.networks.has_news(at);
+            let news = self.host.consoles.peek_input(at).is_some() || self.host.news.is_for(at);
             if due.is_some() || news {
                 self.host.speak_for(at);
                 parts.catch_up(&mut self.host);
@@ -159,7 +160,7 @@ impl Scheduler {
             State::Off(Until::Time(time)) => Some(time),
             State::Ready | State::Paused { .. } | State::Off(_) => None,
         };
-        self.guests.iter().filter_map(of_guest).chain(self.partial_at).min()
+        self.guests.iter().filter_map(of_guest).chain(self.partial_at).chain(self.host.uplink_deadline()).min()
     }
 
     /// Shows lines that are not complete, if that is due.
@@ -256,6 +257,7 @@ impl Scheduler {
         let guest = &mut self.guests[at];
         self.host.consoles.forget_input(at);
         self.host.networks.clear(at);
+        self.host.news.take(at);
         match guest.restart(&mut self.host) {
             Ok(()) => guest.turn.wake(floor.unwrap_or(guest.turn.used()), 0),
             Err(problem) => {

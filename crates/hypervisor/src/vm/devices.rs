@@ -10,7 +10,7 @@ use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_dbt::Translator;
 use spica_machine::map::RAM as RAM_BASE;
 use spica_mmu::Shadow;
-use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
+use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, SECTOR, Terminal};
 use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
@@ -18,12 +18,16 @@ use super::Parts;
 use super::code::CodePages;
 use super::counters::Counters;
 use super::ram::Ram;
+use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
 use crate::memory::{phys, ram as host_ram};
 use crate::world::space;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
 const BUDGET: u32 = 256 * 1024;
+
+/// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the heap.
+const OVERLAY_MOST: u32 = 128 << 20;
 
 /// RAM of the host that belongs to a disk.
 struct DiskMemory {
@@ -51,6 +55,8 @@ impl AsMut<[u8]> for DiskMemory {
 enum AnyDisk {
     Image(Image<'static>),
     Overlay(Overlay<Image<'static>, DiskMemory>),
+    Host(HostDisk),
+    HostOverlay(Overlay<HostDisk, DiskMemory>),
 }
 
 impl AnyDisk {
@@ -60,6 +66,8 @@ impl AnyDisk {
         match self {
             AnyDisk::Image(disk) => disk,
             AnyDisk::Overlay(disk) => disk,
+            AnyDisk::Host(disk) => disk,
+            AnyDisk::HostOverlay(disk) => disk,
         }
     }
 }
@@ -78,10 +86,10 @@ pub struct Devices {
 }
 
 /// Why a guest's devices cannot be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceError {
-    /// A disk of the board's own is asked for, for which there is no driver.
-    HostDisk,
+    /// A disk of the board's own cannot be had.
+    HostDisk(DiskProblem),
     /// No memory for what is written to a copy-on-write disk: bytes asked for.
     Memory(u32),
 }
@@ -89,9 +97,7 @@ pub enum DeviceError {
 impl core::fmt::Display for DeviceError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            DeviceError::HostDisk => {
-                write!(f, "disks: this version has no driver for disks of the board; name a file of the bundle")
-            }
+            DeviceError::HostDisk(problem) => write!(f, "disks: {problem}"),
             DeviceError::Memory(bytes) => {
                 write!(f, "disks: no {} MiB of memory for what is written to a copy-on-write disk", bytes >> 20)
             }
@@ -100,28 +106,43 @@ impl core::fmt::Display for DeviceError {
 }
 
 impl Devices {
-    /// The devices of `spec`. Its network cards are at the ports from `first_port` on. `overlay` are the bytes that can be
-    /// written to each of its copy-on-write disks.
+    /// The devices of `spec`, which is guest `guest`. `overlay` are the bytes that can be written to each of its copy-on-write
+    /// disks.
     ///
     /// # Errors
     /// What is missing.
-    pub fn new(spec: &GuestSpec<'static>, first_port: usize, overlay: u32) -> Result<Devices, DeviceError> {
+    pub fn new(spec: &GuestSpec<'static>, guest: usize, host: &mut Host, overlay: u32) -> Result<Devices, DeviceError> {
+        let first_port = host.networks.first_card(guest);
         let mut disks = Vec::new();
         let mut plugs = Vec::new();
         for disk in &spec.disks {
-            let DiskSource::File(bytes) = disk.source else { return Err(DeviceError::HostDisk) };
-            let image = Image(bytes);
             let mut serial = [0; 20];
             serial.iter_mut().zip(disk.name.bytes()).for_each(|(to, byte)| *to = byte);
             let read_only = disk.mode == DiskMode::ReadOnly;
-            plugs.push(Plug::Block { disk: disks.len(), sectors: image.sectors(), read_only, serial });
-            disks.push(if read_only {
-                AnyDisk::Image(image)
-            } else {
-                let len = overlay_bytes(bytes.len(), overlay);
-                let pa = host_ram::take(spica_addr::HostPa(0), len, 4096).ok_or(DeviceError::Memory(len))?;
-                AnyDisk::Overlay(Overlay::new(image, image.sectors(), DiskMemory { pa, len }))
-            });
+            let (disk, sectors) = match (&disk.source, disk.mode) {
+                (DiskSource::File(bytes), mode) => {
+                    let image = Image(bytes);
+                    let sectors = image.sectors();
+                    let disk = match mode {
+                        DiskMode::ReadOnly => AnyDisk::Image(image),
+                        _ => AnyDisk::Overlay(Overlay::new(image, sectors, disk_memory(sectors, overlay)?)),
+                    };
+                    (disk, sectors)
+                }
+                (source, mode) => {
+                    let claimed = host.disks.claim(source, mode, guest, disks.len());
+                    let (claim, sectors) = claimed.map_err(DeviceError::HostDisk)?;
+                    let disk = match mode {
+                        DiskMode::CopyOnWrite => {
+                            AnyDisk::HostOverlay(Overlay::new(claim, sectors, disk_memory(sectors, overlay)?))
+                        }
+                        _ => AnyDisk::Host(claim),
+                    };
+                    (disk, sectors)
+                }
+            };
+            plugs.push(Plug::Block { disk: disks.len(), sectors, read_only, serial });
+            disks.push(disk);
         }
         let nets = spec.options.networks.iter().enumerate();
         plugs.extend(nets.map(|(at, network)| Plug::Net { port: first_port + at, mac: network.mac.0 }));
@@ -167,18 +188,28 @@ impl Devices {
     /// Bytes written to copy-on-write disks, and bytes that can be.
     pub fn overlay_usage(&self) -> (usize, usize) {
         self.disks.iter().fold((0, 0), |(used, total), disk| match disk {
-            AnyDisk::Image(_) => (used, total),
-            AnyDisk::Overlay(disk) => {
-                let (more, room) = disk.used();
-                (used + more, total + room)
-            }
+            AnyDisk::Image(_) | AnyDisk::Host(_) => (used, total),
+            AnyDisk::Overlay(disk) => sum((used, total), disk.used()),
+            AnyDisk::HostOverlay(disk) => sum((used, total), disk.used()),
         })
     }
 }
 
-/// Bytes that can be written to a disk of `size` bytes where each gets `share` at most.
-fn overlay_bytes(size: usize, share: u32) -> u32 {
-    (size as u32).min(share).next_multiple_of(4096)
+fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
+    (a + c, b + d)
+}
+
+/// Bytes that can be written to a copy-on-write disk of `sectors` sectors where each gets `share` at most.
+fn overlay_bytes(sectors: u64, share: u32) -> u32 {
+    let most = u64::from(share.min(OVERLAY_MOST));
+    (sectors * u64::from(SECTOR)).min(most).next_multiple_of(4096) as u32
+}
+
+/// Memory for what is written to a copy-on-write disk.
+fn disk_memory(sectors: u64, share: u32) -> Result<DiskMemory, DeviceError> {
+    let len = overlay_bytes(sectors, share);
+    let pa = host_ram::take(spica_addr::HostPa(0), len, 4096).ok_or(DeviceError::Memory(len))?;
+    Ok(DiskMemory { pa, len })
 }
 
 /// How many bytes can be written to each copy-on-write disk of `guests`, if `taken` bytes of the RAM that is free now go to
@@ -194,7 +225,9 @@ pub fn overlay_share(guests: &[GuestSpec<'static>], taken: u64) -> u32 {
 /// Bytes of the heap that the books of a guest's copy-on-write disks may need, if each can have `share` bytes.
 pub fn overlay_records(guest: &GuestSpec<'static>, share: u32) -> u32 {
     let bytes = guest.disks.iter().map(|disk| match (&disk.source, disk.mode) {
-        (DiskSource::File(bytes), DiskMode::CopyOnWrite) => overlay_bytes(bytes.len(), share),
+        (DiskSource::File(bytes), DiskMode::CopyOnWrite) => overlay_bytes(Image(bytes).sectors(), share),
+        // How large it is, is not known yet.
+        (_, DiskMode::CopyOnWrite) => overlay_bytes(u32::MAX.into(), share),
         _ => 0,
     });
     // Two places for each cluster, and what a B-tree takes around them.
