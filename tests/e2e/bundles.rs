@@ -49,6 +49,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
             device_tree: tree.as_deref(),
             memory_mib: None,
             icount: false,
+            plugged: &[],
             debug: None,
             plugin: None,
         };

@@ -26,6 +26,7 @@ fn selftest(name: &str) {
         device_tree: tree.as_deref(),
         memory_mib: None,
         icount: false,
+        plugged: &[],
         debug: None,
         plugin: None,
     };

@@ -19,6 +19,8 @@ pub struct Board {
     pub device_tree: Option<&'static str>,
     /// What a kernel that runs on it without Spica calls its UART.
     pub console: &'static str,
+    /// Whether it has slots for virtio devices.
+    pub virtio: bool,
 }
 
 /// All boards; the first one is the default.
@@ -31,6 +33,7 @@ pub const BOARDS: &[Board] = &[
         most_memory_mib: 1024,
         device_tree: Some("sun4i-a10-cubieboard.dtb"),
         console: "ttyS0",
+        virtio: false,
     },
     Board {
         name: "vexpress-a9",
@@ -40,15 +43,18 @@ pub const BOARDS: &[Board] = &[
         most_memory_mib: 1024,
         device_tree: Some("vexpress-v2p-ca9.dtb"),
         console: "ttyAMA0",
+        virtio: false,
     },
     Board {
         name: "virt",
         cpu: "Cortex-A15",
-        options: &["-cpu", "cortex-a15"],
+        // Spica drives devices of virtio 1.0 and later.
+        options: &["-cpu", "cortex-a15", "-global", "virtio-mmio.force-legacy=false"],
         memory_mib: 1024,
         most_memory_mib: 2048,
         device_tree: None,
         console: "ttyAMA0",
+        virtio: true,
     },
 ];
 

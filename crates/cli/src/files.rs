@@ -9,9 +9,16 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     files: Vec<(String, Vec<u8>)>,
+    uplink: Option<String>,
 }
 
 impl Files {
+    /// None so far, for a bundle where the board's network card is connected to the switch `uplink`.
+    #[must_use]
+    pub const fn new(uplink: Option<String>) -> Self {
+        Self { files: Vec::new(), uplink }
+    }
+
     /// Adds a file that is what the key `kind` of a guest names, and gives its name in the archive: that of the same bytes,
     /// if they are there already.
     pub fn add(&mut self, kind: &str, bytes: Vec<u8>) -> String {
@@ -52,7 +59,7 @@ impl Files {
     /// If it would not boot: what Spica would say.
     pub fn bundle(self, guests: Vec<GuestEntry>) -> Result<Vec<u8>> {
         let mut archive = Writer::new();
-        archive.file(MANIFEST, 0o644, Manifest { guests }.to_toml().as_bytes());
+        archive.file(MANIFEST, 0o644, Manifest { guests, uplink: self.uplink }.to_toml().as_bytes());
         for (name, bytes) in &self.files {
             archive.file(name, 0o644, bytes);
         }

@@ -32,6 +32,7 @@ pub struct Draft {
     /// The manifest as the user named it, for errors; empty for [`Source::Count`].
     file: String,
     guests: Vec<GuestEntry>,
+    uplink: Option<String>,
     files: BTreeMap<PathBuf, Vec<u8>>,
     directory: PathBuf,
 }
@@ -48,6 +49,7 @@ impl Draft {
                 file: String::new(),
                 // How much memory there is for each depends on the size of the bundle; see `complete`.
                 guests: (1..=*count).map(|n| GuestEntry::new(format!("debian-{n}"), 0)).collect(),
+                uplink: None,
                 files: BTreeMap::new(),
                 directory: PathBuf::new(),
             }),
@@ -60,8 +62,8 @@ impl Draft {
     fn of_manifest(file: &Path) -> Result<Self> {
         let text = read_text(file)?;
         let name = file.display().to_string();
-        let guests =
-            Manifest::parse(&text, Place::Workstation).map_err(|e| Error::failed(e.in_file(&name).to_string()))?.guests;
+        let Manifest { guests, uplink } =
+            Manifest::parse(&text, Place::Workstation).map_err(|e| Error::failed(e.in_file(&name).to_string()))?;
         let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut files = BTreeMap::new();
         for guest in &guests {
@@ -75,7 +77,7 @@ impl Draft {
                 }
             }
         }
-        let draft = Self { file: name, guests, files, directory };
+        let draft = Self { file: name, guests, uplink, files, directory };
         draft.guests.iter().filter(|g| g.kernel.is_some()).try_for_each(|g| draft.check(g))?;
         Ok(draft)
     }
@@ -137,7 +139,7 @@ impl Draft {
             guest.append = format!("{append} hostname={} {}", guest.name, guest.append).trim().to_string();
         }
 
-        let mut files = Files::default();
+        let mut files = Files::new(self.uplink.clone());
         let mut packed = guests.clone();
         for guest in &mut packed {
             files.adopt(guest, |_, name| Ok(self.files[&self.directory.join(name)].clone()))?;

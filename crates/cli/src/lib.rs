@@ -22,6 +22,7 @@ pub mod initramfs;
 pub mod interactive;
 pub mod modules;
 pub mod pack;
+pub mod plugged;
 pub mod prepare;
 pub mod process;
 pub mod progress;

@@ -16,6 +16,7 @@ use crate::guest::{self, Guest};
 use crate::guests::{Draft, Packed, Source};
 use crate::image;
 use crate::initramfs::Overlay;
+use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::{Boot, Session};
 use crate::system;
@@ -54,6 +55,8 @@ pub struct Request {
     pub spica_append: String,
     /// Whether the emulated time is the count of executed instructions.
     pub icount: bool,
+    /// What is plugged into the board.
+    pub plugged: Plugged,
 }
 
 impl Request {
@@ -72,6 +75,7 @@ impl Request {
             overlay: Overlay::new(),
             spica_append: String::new(),
             icount: false,
+            plugged: Plugged::default(),
         }
     }
 }
@@ -93,6 +97,7 @@ pub struct Run {
     device_tree: Option<PathBuf>,
     board_memory_mib: u32,
     icount: bool,
+    plugged: Vec<String>,
     scratch: PathBuf,
 }
 
@@ -114,6 +119,7 @@ impl Run {
             device_tree: request.board.device_tree.map(|d| debian.device_trees.join(d)),
             board_memory_mib: memory_mib,
             icount: request.icount,
+            plugged: request.plugged.options(),
             scratch,
         })
     }
@@ -128,6 +134,7 @@ impl Run {
             device_tree: self.device_tree.as_deref(),
             memory_mib: Some(self.board_memory_mib),
             icount: self.icount,
+            plugged: &self.plugged,
             debug: None,
             plugin: None,
         }
@@ -165,6 +172,7 @@ impl Drop for Run {
 /// # Errors
 /// The first thing that is missing or does not fit.
 pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
+    request.plugged.check(request.board)?;
     if let Some(source) = &request.guests {
         return prepare_several(project, request, source);
     }
@@ -219,7 +227,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             entry.append = join(&guest.append, &request.append);
             // Whoever watches one guest wants to see its end.
             entry.options.restart = Restart::Never;
-            let mut files = Files::default();
+            let mut files = Files::new(request.plugged.give_to(&mut entry));
             entry.kernel = Some(files.add("kernel", kernel));
             entry.initrd = Some(files.add("initrd", initrd));
             let bundle = files.bundle(vec![entry])?;

@@ -10,6 +10,7 @@ use spica_cli::error::{Error, Result};
 use spica_cli::exec::{self, Script};
 use spica_cli::guests::Source;
 use spica_cli::interactive;
+use spica_cli::plugged::Plugged;
 use spica_cli::prepare::{self, Request};
 use spica_cli::project::Project;
 
@@ -46,7 +47,9 @@ Examples:
   spica run --exec 'sh -c \"exit 3\"'; echo $?
   spica run --count 3                    three guests side by side
   spica run --guests guests/two.toml     guests of your own; docs/guests.md has every key
-  spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M")]
+  spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M
+  spica run --board virt --disk FILE     a board with a disk, which the guest has as /dev/vda
+  spica run --board virt --uplink        a board with a network card; 10.0.2.2 is this machine")]
 pub struct RunArgs {
     /// The board to emulate
     #[arg(long, value_name = "NAME", default_value = BOARDS[0].name, long_help = board_help())]
@@ -78,6 +81,12 @@ pub struct RunArgs {
     /// The guest's memory: 256M, 1G … [default: 256M; with --native, the board's]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Plug a disk into the board: an image file, which guests may change; several in the order of their addresses
+    #[arg(long, value_name = "FILE")]
+    disk: Vec<PathBuf>,
+    /// Connect the board's network card, through this machine or as QEMU's option -netdev says
+    #[arg(long, value_name = "NETDEV", num_args = 0..=1, default_missing_value = "user")]
+    uplink: Option<String>,
     /// A name for this run, by which `spica list --run NAME` finds it [default: the number of the process]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -119,6 +128,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         append: args.append,
         memory: args.memory,
         icount: args.icount,
+        plugged: Plugged { disks: args.disk, network: args.uplink },
         spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
         ..Request::new(board::find(&args.board)?)
     };

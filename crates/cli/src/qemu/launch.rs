@@ -25,6 +25,8 @@ pub struct Boot<'a> {
     pub memory_mib: Option<u32>,
     /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
     pub icount: bool,
+    /// QEMU's options for what is plugged into the board.
+    pub plugged: &'a [String],
     /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
     pub debug: Option<Channels<'a>>,
     /// A plugin for QEMU, with its arguments.
@@ -46,8 +48,12 @@ impl Boot<'_> {
         let mut command = Command::new("qemu-system-arm");
         let memory = self.memory_mib.unwrap_or(board.memory_mib);
         command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{memory}M")]);
+        command.args(["-display", "none", "-monitor", "none", "-no-reboot"]);
         // Without `-nic none`, some boards want firmware for a network card.
-        command.args(["-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"]);
+        if !self.plugged.iter().any(|option| option == "-netdev") {
+            command.args(["-nic", "none"]);
+        }
+        command.args(self.plugged);
         command.args(["-chardev", "stdio,id=uart,signal=off", "-serial", "chardev:uart"]);
         command.arg("-kernel").arg(self.kernel).args(["-append", self.append]);
         if let Some(initrd) = self.initrd {
