@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -109,13 +109,7 @@ impl Board {
         })
     }
 
-    fn prepare(
-        project: &Project,
-        scratch: &PathBuf,
-        machine: Machine,
-        parts: &[Part<'_>],
-        icount: bool,
-    ) -> Result<Run> {
+    fn prepare(project: &Project, scratch: &Path, machine: Machine, parts: &[Part<'_>], icount: bool) -> Result<Run> {
         let mut manifest = String::new();
         for part in parts {
             let _ = write!(manifest, "[[guest]]\nname = \"{}\"\n{}", part.name, part.keys);

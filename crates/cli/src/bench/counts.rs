@@ -1,6 +1,6 @@
 //! Traps and other events, by workload.
 //!
-//! With `--events`, a Linux guest runs under a [`Debugger`], with QEMU counting ([`super::counter`]). The guest's script
+//! With `--events`, a Linux guest runs under a debugger, with QEMU counting ([`super::counter`]). The guest's script
 //! starts [`marker`] programs around each workload; the board stops there, and what was counted since the last stop is
 //! read. The markers are programs that are started, and what runs after them finds memory otherwise than without: so
 //! figures of runs with `--events` are to be compared with each other only.

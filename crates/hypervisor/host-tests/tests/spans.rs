@@ -62,7 +62,7 @@ fn as_much_as_each_piece_can_have() {
     let fits = |count: u64, len: u64| spans.iter().map(|s| s.len() / len).sum::<u64>() >= count;
     for count in 1..=9 {
         let len = most_each(&spans, count, 0x1000);
-        assert!(len % 0x1000 == 0 && fits(count, len) && !fits(count, len + 0x1000), "{count}: {len:#x}");
+        assert!(len.is_multiple_of(0x1000) && fits(count, len) && !fits(count, len + 0x1000), "{count}: {len:#x}");
     }
     // The short span is of no use where the long one can be halved.
     assert_eq!(most_each(&spans, 2, 0x1000), 0x680_0000);
