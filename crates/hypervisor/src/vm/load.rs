@@ -58,7 +58,12 @@ impl Sizes {
     /// The same where `guests` share the board: there are 254 ASIDs for all, and the hole has room for so much.
     pub fn linux(guests: usize) -> Sizes {
         let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
-        Sizes { spaces, ..Self::LINUX }
+        if guests <= SPACIOUS {
+            return Sizes { spaces, ..Self::LINUX };
+        }
+        // The hole has room for less each: a large program has some of its code translated again and again.
+        let capacity = Capacity { blocks: 30 * 1024, exits: 47 * 1024, ..Self::LINUX.capacity };
+        Sizes { code_pages: 520, capacity, spaces, ..Self::LINUX }
     }
 
     /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM whose devices need `devices` bytes of the heap.
@@ -75,6 +80,9 @@ impl Sizes {
         Share::take(heap, blocks)
     }
 }
+
+/// That many guests find room in the hole as [`Sizes::LINUX`] is, and some devices for each.
+const SPACIOUS: usize = 6;
 
 /// Address spaces for all guests together: each needs two ASIDs, and 0 and the home table's are taken.
 const MAX_SPACES: usize = 127;
