@@ -184,6 +184,7 @@ impl Board {
             if let Some(found) = look(self) {
                 return found;
             }
+            assert!(!self.halted, "no {what} before the board was halted\n{}", self.tail());
             assert!(self.turn(deadline), "no {what} within {PATIENCE:?}\n{}", self.tail());
         }
     }

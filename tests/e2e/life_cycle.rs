@@ -208,6 +208,7 @@ macro_rules! boards {
             }
 
             #[test]
+            #[ignore = "takes minutes"]
             fn three_times_debian() {
                 debian(MACHINE);
             }

@@ -112,8 +112,11 @@ fn clocks(machine: Machine) {
     assert!(awake.worst < 11_000.0, "{awake:?}");
 }
 
-/// Floods of `flood.S` in its order: their names, what they need in the manifest, and a counter that says that they are some.
-const FLOODS: &[(&str, Option<(&str, &str)>, &str, u64)] = &[
+/// A flood: its name, what it needs in the manifest, and a counter that says that it is one.
+type Flood = (&'static str, Option<(&'static str, &'static str)>, &'static str, u64);
+
+/// Floods of `flood.S` in its order.
+const FLOODS: &[Flood] = &[
     ("computing", None, "scheduler.ticks", 1),
     ("page tables", None, "mmu.invalidate-page", 1000),
     ("TLB maintenance", None, "mmu.invalidate-all", 100),
@@ -128,7 +131,7 @@ const FLOODS: &[(&str, Option<(&str, &str)>, &str, u64)] = &[
     ("wakes", None, "guest.waits", 1000),
     ("output", None, "trap.mmio", 1000),
 ];
-/// The last of the table's floods but one comes at several speeds, in ticks of sleep.
+/// The flood that comes at several speeds, in ticks of sleep.
 const WAKES: u32 = 11;
 
 /// A spinner's rate and what a sleeper hears beside flood `kind`.
