@@ -100,7 +100,7 @@ impl Draft {
         self.guests.iter().any(|g| g.system.is_some())
     }
 
-    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, or with the disk of `system` where
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and with the disk of `system` where
     /// they want one, and packs all of them for a board with that `room`.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Draft {
             let append = match (guest.system.take(), system) {
                 (None, _) => &debian.append,
                 (Some(_), Some(system)) => {
-                    guest.initrd = Some(take(&system.initrd, None)?);
+                    guest.initrd = Some(take(&system.initrd, Some(overlay))?);
                     let source = DiskSource::File(take(&system.disk, None)?);
                     let disk = Disk { name: SYSTEM_DISK.to_string(), source, mode: DiskMode::CopyOnWrite };
                     guest.disks.insert(0, disk);

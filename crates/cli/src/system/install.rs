@@ -68,7 +68,9 @@ fn run(disks: &[(&str, &Path)], kernel: &Path, initrd: &Path, log: &Path) -> Res
     const PURPOSE: &str = "cannot install the Debian system";
     let console = File::create(log).context(|| format!("cannot write {}", log.display()))?;
     let errors = console.try_clone().context(|| format!("cannot write {}", log.display()))?;
-    let mut command = Command::new("qemu-system-arm");
+    // The board is not to outlive us.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "qemu-system-arm"]);
     command.args(["-M", "virt,highmem=off", "-cpu", "cortex-a15", "-smp", "1", "-m", "1024M", "-no-reboot"]);
     command.args(["-display", "none", "-nic", "none", "-monitor", "none", "-serial", "stdio"]);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(initrd).args(["-append", "console=ttyAMA0 quiet"]);
