@@ -2,7 +2,7 @@
 #
 # `beta` serves, `alpha` measures; see disk.sh for the markers. The counts are of the board: they have the work of both guests
 # and of the switch in them.
-mark() { command -v "$1" >/dev/null && "$1"; }
+mark() { if command -v "$1" >/dev/null; then "$1"; fi; }
 beta=10.0.0.2
 if [ "$(hostname)" = beta ]; then
     # Ends when alpha says so.
