@@ -71,6 +71,7 @@ fn sum(text: &str) -> &str {
 }
 
 #[test]
+#[ignore = "makes a whole Debian first: ten minutes and more"]
 fn two_debians_on_a_switch() {
     let project = Project::find().expect("the project");
     let board = board::find("vexpress-a9").expect("a board");

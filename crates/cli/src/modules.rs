@@ -140,7 +140,7 @@ mod tests {
         };
         let modules = [
             module("a.ko", &[], &[]),
-            module("x/b-c.ko", &[0], &["virtio:d1v*", "y"]),
+            module("x/b-c.ko", &[0], &["virtio:d1v*", "y", "virtio:d2v*"]),
             module("c.ko", &[0, 1], &["z"]),
         ];
         assert_eq!(dependencies(&modules), "a.ko:\nx/b-c.ko: a.ko\nc.ko: x/b-c.ko a.ko\n");

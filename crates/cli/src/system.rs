@@ -2,7 +2,7 @@
 //!
 //! Packages bring scripts that must run for the system to be one, and they are programs for ARM. So the system installs
 //! itself, once, on QEMU's `virt` board without Spica: its own dpkg runs there, as root, and this machine neither executes
-//! foreign code nor needs root's rights. What happens there is in `guests/system/install`; [`install`] starts it.
+//! foreign code nor needs root's rights. What happens there is in `guests/system/install`; the module `install` starts it.
 //!
 //! `guests/system/system.toml` says what is in the system; `build/guests/system/` holds what comes of it:
 //!

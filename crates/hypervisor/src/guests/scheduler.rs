@@ -1,6 +1,6 @@
 //! The scheduler: lets the guests run by turns, wakes those that wait, and sleeps when nobody wants to run.
 //!
-//! It runs on the host's stack, between two runs of guests ([`Vm::run`]), with interrupts masked: a guest comes back when it
+//! It runs on the host's stack, between two runs of guests ([`crate::vm::Vm::run`]), with interrupts masked: a guest comes back when it
 //! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed.
 
 use alloc::vec::Vec;
