@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use spica_bench::results::{self, Group, Key, Measurement, Results, Status};
 
-use super::configurations::Configuration;
+use super::configurations::{CONFIGURATIONS, Configuration};
 use super::{Side, glob};
 use crate::board::{self, Board};
 use crate::error::{Error, Result};
@@ -132,6 +132,8 @@ pub fn note(
             results.configurations.push(configuration.declared());
         }
     }
+    // Also those that a resumed run adds: reports show them in this order.
+    results.configurations.sort_by_key(|c| CONFIGURATIONS.iter().position(|known| known.name == c.name));
     for board in boards {
         for configuration in configurations {
             for item in items {
@@ -362,6 +364,9 @@ mod tests {
         put(&mut results, &items[0], Status::Measured(Figures { native: 1.0, virtualised: 2.0, events }));
         assert_eq!(jobs(&results, &boards, &configurations, &items, Wanted::Events).len(), 4, "boots are counted");
 
+        note(&mut results, &boards, &[named("naive").unwrap()], &items);
+        let names: Vec<_> = results.configurations.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["naive", "default", "single-shadow"], "in the order of the table");
         note(&mut results, &boards, &configurations, &items);
         assert!(results.is_settled(&key(boards[0], "default", &items[0])), "what is measured stays");
     }
