@@ -105,7 +105,7 @@ impl Default for Handlers {
 
 impl Handlers {
     /// What the machine operations of a configuration say: what one takes as a guest beyond what it takes on the bare board,
-    /// where it is one trap by its definition ([`ALONE`]), or nearly all traps that were counted are of one class. Other
+    /// where it is one trap by its definition (`ALONE`), or nearly all traps that were counted are of one class. Other
     /// classes keep their estimate.
     #[must_use]
     pub fn measured(results: &Results, board: Board, configuration: &str) -> Handlers {

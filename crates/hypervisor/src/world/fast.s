@@ -171,7 +171,7 @@ table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
 1:  ldr r3, [sp, #CTX_SPACES]
-    ubfx r4, r0, #14, #4
+    ubfx r4, r0, #14, #6            @ spaces::SLOTS = 64, of 32 bytes
     add r3, r3, r4, lsl #5
     ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
     and r5, r5, r1

@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 
 use super::{NO_ASID, Side};
 
-/// Slots, chosen by four bits of TTBR0.
-const SLOTS: usize = 16;
+/// Slots, chosen by six bits of TTBR0.
+const SLOTS: usize = 64;
 
 /// A space, by the guest's TTBR0 and ASID. The layout is known to `fast.s`.
 #[repr(C)]
@@ -26,7 +26,7 @@ pub struct SpaceSlot {
     tlb_asid: u32,
 }
 
-/// No TTBR0 that is looked for has this and its slot's four bits.
+/// No TTBR0 that is looked for has this and its slot's six bits.
 const EMPTY: SpaceSlot = SpaceSlot { ttbr0: 0, mask: 0, asid: 1, kernel: [0; 2], user: [0; 2], tlb_asid: NO_ASID };
 
 /// The spaces of a guest that are known.
