@@ -1,6 +1,6 @@
 //! One request to a block device (virtio 5.2.6): header, data, and a status byte at the very end.
 
-use super::{DISCARD, Geometry, RANGE_SECTORS, RANGES, WRITE_ZEROES};
+use super::{DISCARD, FLUSH as FLUSH_FEATURE, Geometry, RANGE_SECTORS, RANGES, WRITE_ZEROES};
 use crate::backend::{Disk, DiskError, RANGE_MOST, SECTOR};
 use crate::queue::Chain;
 use crate::{Dma, Malformed, Work};
@@ -41,8 +41,9 @@ pub(super) enum Step {
 pub(super) enum Request {
     /// Data to the driver, from this sector on.
     In { sector: u64 },
-    /// Data from the driver, to this sector and those behind; the first bytes of the piece were read already.
-    Out { sector: u64, held: usize },
+    /// Data from the driver, to this sector and those behind; the first bytes of the piece were read already. With `through`,
+    /// it is to last when the request is done.
+    Out { sector: u64, held: usize, through: bool },
     /// What was written is to last.
     Flush,
     /// The serial number is wanted.
@@ -79,7 +80,10 @@ impl Request {
         };
         Ok(match kind {
             IN if geometry.has(sector, data) => Self::In { sector },
-            OUT if !geometry.read_only && geometry.has(sector, chain.readable()) => Self::Out { sector, held: 0 },
+            OUT if !geometry.read_only && geometry.has(sector, chain.readable()) => {
+                // A driver that knows of no flush counts on what was written (5.2.6.2).
+                Self::Out { sector, held: 0, through: accepted & FLUSH_FEATURE == 0 }
+            }
             IN | OUT => Self::Refused(Status::Error),
             FLUSH => Self::Flush,
             GET_ID => Self::Id,
@@ -118,12 +122,16 @@ impl Request {
                 }
                 result
             }
-            Self::Out { sector, held } => {
+            Self::Out { sector, held, through } => {
                 if *held == 0 {
                     *held = chain.read(dma, piece)?;
                     work.spend(*held as u32);
                 }
                 let piece = piece.get(..*held).unwrap_or_default();
+                if piece.is_empty() && *through {
+                    *self = Self::Flush;
+                    return Ok(Step::Again);
+                }
                 if piece.is_empty() {
                     return Ok(Step::Done(Status::Ok));
                 }

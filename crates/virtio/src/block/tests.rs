@@ -242,3 +242,14 @@ fn a_request_without_its_parts_is_malformed() {
         assert!(report.ends_with(&alloc::format!("{}", Malformed::Request)), "{report}");
     }
 }
+
+#[test]
+fn what_a_driver_without_flush_writes_lasts_at_once() {
+    for (features, flushes) in [(0, 1), (1 << 9, 0)] {
+        let mut rig = Rig::with(&plug(false), features, 8);
+        assert_eq!(request(&mut rig, 1, 7, &[write_from(DATA, 5120)]), Some((0, 1)));
+        assert_eq!(rig.ends.flushes, flushes);
+        assert_eq!(request(&mut rig, 0, 7, &[Buffer::Write(DATA.into(), 512)]), Some((0, 513)));
+        assert_eq!(rig.ends.flushes, flushes);
+    }
+}
