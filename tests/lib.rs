@@ -31,6 +31,8 @@ pub enum Machine {
     Cubieboard,
     /// Spica on a Cortex-A9.
     VexpressA9,
+    /// Spica on a Cortex-A15, which has the virtualisation extensions, a generic timer and virtio devices.
+    Virt,
     /// The kernel alone on the Cortex-A8.
     CubieboardNative,
     /// The kernel alone on the Cortex-A9.
@@ -46,14 +48,14 @@ impl Machine {
         match self {
             Self::Cubieboard | Self::CubieboardNative => "cubieboard",
             Self::VexpressA9 | Self::VexpressA9Native => "vexpress-a9",
-            Self::VirtNative => "virt",
+            Self::Virt | Self::VirtNative => "virt",
         }
     }
 
     /// Whether the kernel runs without Spica.
     #[must_use]
     pub const fn native(self) -> bool {
-        !matches!(self, Self::Cubieboard | Self::VexpressA9)
+        !matches!(self, Self::Cubieboard | Self::VexpressA9 | Self::Virt)
     }
 }
 

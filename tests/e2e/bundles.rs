@@ -114,3 +114,31 @@ fn kernel_that_is_none() {
 fn more_memory_than_the_board_has() {
     refused("memory", Some(&bundle(&MANIFEST.replace("256M", "2G"), &kernel())), "2048");
 }
+
+#[test]
+fn a_disk_that_the_board_does_not_have() {
+    let manifest = format!("{MANIFEST}disks = [{{ host = true }}]\n");
+    refused(
+        "disk",
+        Some(&bundle(&manifest, &kernel())),
+        "guest one: disks: the board has no disk that Spica can drive",
+    );
+}
+
+#[test]
+fn a_disk_that_two_guests_would_change() {
+    let guest = MANIFEST.replace("one", "two");
+    let both =
+        format!("{MANIFEST}disks = [{{ host = true, mode = \"read-write\" }}]\n{guest}disks = [{{ host = true }}]\n");
+    refused("shared", Some(&bundle(&both, &kernel())), "guest `one` has the same disk of the board, or may have");
+}
+
+#[test]
+fn an_uplink_without_a_card() {
+    let manifest = format!("uplink = \"lan\"\n{MANIFEST}networks = [\"lan\"]\n");
+    refused(
+        "uplink",
+        Some(&bundle(&manifest, &kernel())),
+        "uplink: the board has no network card that Spica can drive",
+    );
+}

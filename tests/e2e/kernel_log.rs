@@ -58,3 +58,8 @@ fn cubieboard() {
 fn vexpress_a9() {
     compare(Machine::VexpressA9, Machine::VexpressA9Native);
 }
+
+#[test]
+fn virt() {
+    compare(Machine::Virt, Machine::VirtNative);
+}
