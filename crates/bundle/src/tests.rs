@@ -179,7 +179,7 @@ fn unknown_keys() {
     );
     assert_eq!(
         error(&archive(&format!("colour = 1\n{GOOD}"))),
-        "manifest.toml:1: unknown key `colour` in the manifest; expected one of `guest`"
+        "manifest.toml:1: unknown key `colour` in the manifest; expected one of `guest`, `uplink`"
     );
 }
 
