@@ -145,10 +145,10 @@ impl<R: Registers, M: Memory> Block<R, M> {
         self.memory.read(buffer + at, into);
     }
 
-    /// Puts bytes into a client's buffer. Not while a request is under way.
-    pub fn write_buffer(&mut self, tag: usize, from: &[u8]) {
+    /// Puts bytes into a client's buffer from `at` on. Not while a request is under way.
+    pub fn write_buffer(&mut self, tag: usize, at: u32, from: &[u8]) {
         let [_, _, buffer] = self.place(tag);
-        self.memory.write(buffer, from);
+        self.memory.write(buffer + at, from);
     }
 
     /// Starts a request, unless one is under way. The buffer holds what is to be written.

@@ -21,7 +21,7 @@ use crate::{Memory, Registers};
 const CLUSTER: u64 = 8;
 /// Sectors of a buffer.
 const MOST: u64 = (BUFFER / SECTOR) as u64;
-/// Bytes that are compared at once.
+/// Bytes that are compared, or cleared, at once: a sector.
 const CHUNK: usize = 512;
 
 /// A client of a disk, by its tag.
@@ -72,10 +72,10 @@ impl<R: Registers, M: Memory> Client<R, M> {
     }
 }
 
-/// Whether a client's buffer begins with these bytes.
-fn holds<R: Registers, M: Memory>(disk: &Block<R, M>, tag: usize, bytes: &[u8]) -> bool {
+/// Whether a client's buffer has these bytes from `at` on.
+fn holds<R: Registers, M: Memory>(disk: &Block<R, M>, tag: usize, at: u32, bytes: &[u8]) -> bool {
     let mut held = [0; CHUNK];
-    bytes.chunks(CHUNK).zip((0..).step_by(CHUNK)).all(|(chunk, at)| {
+    bytes.chunks(CHUNK).zip((at..).step_by(CHUNK)).all(|(chunk, at)| {
         let held = &mut held[..chunk.len()];
         disk.read_buffer(tag, at, held);
         held == chunk
@@ -126,7 +126,7 @@ impl<R: Registers, M: Memory> Disk for Client<R, M> {
     fn write(&mut self, sector: u64, from: &[u8]) -> Result<(), DiskError> {
         let request = Request::Write { sector, sectors: from.len() as u32 / SECTOR };
         let tag = self.tag;
-        self.write_with(request, |disk| holds(disk, tag, from), |disk| disk.write_buffer(tag, from))
+        self.write_with(request, |disk| holds(disk, tag, 0, from), |disk| disk.write_buffer(tag, 0, from))
     }
 
     fn flush(&mut self) -> Result<(), DiskError> {
@@ -138,8 +138,14 @@ impl<R: Registers, M: Memory> Disk for Client<R, M> {
 
     fn clear(&mut self, sector: u64, sectors: u32) -> Result<(), DiskError> {
         let (request, tag) = (Request::Write { sector, sectors }, self.tag);
-        static CLEARED: [u8; BUFFER as usize] = [0; BUFFER as usize];
-        let zeroes = CLEARED.get(..(sectors * SECTOR) as usize).ok_or(DiskError::Failed)?;
-        self.write_with(request, |disk| holds(disk, tag, zeroes), |disk| disk.write_buffer(tag, zeroes))
+        if u64::from(sectors) > MOST {
+            return Err(DiskError::Failed);
+        }
+        let places = || (0..sectors).map(|sector| sector * SECTOR);
+        self.write_with(
+            request,
+            |disk| places().all(|at| holds(disk, tag, at, &[0; CHUNK])),
+            |disk| places().for_each(|at| disk.write_buffer(tag, at, &[0; CHUNK])),
+        )
     }
 }
