@@ -248,7 +248,6 @@ macro_rules! machines {
 machines! {
     cubieboard: Cubieboard;
     vexpress_a9: VexpressA9;
-    virt: Virt;
     cubieboard_native: CubieboardNative;
     vexpress_a9_native: VexpressA9Native;
 }
