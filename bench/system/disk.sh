@@ -4,7 +4,7 @@
 # counts of instructions. Each job moves the same bytes past the page cache, once in small requests and once in large ones,
 # so a difference of two jobs tells what a request costs and what a byte does.
 mark() { if command -v "$1" >/dev/null; then "$1"; fi; }
-file=/root/disk size=16M
+file=/var/tmp/disk size=16M
 # The blocks are there before they are measured: no allocation, and on a copy-on-write disk, no first copy.
 dd if=/dev/zero of=$file bs=1M count=16 conv=fsync status=none
 for job in read write randread randwrite; do

@@ -299,7 +299,7 @@ macro_rules! boards {
             }
 
             #[test]
-            #[ignore = "prints figures"]
+            #[ignore = "checks nothing: prints the figures of docs/scheduling.md, for who asks"]
             fn figures() {
                 super::figures(MACHINE);
             }

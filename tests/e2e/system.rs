@@ -92,9 +92,9 @@ fn two_debians_on_a_switch() {
     assert!(state.contains("running"), "{state}");
     assert!(alpha.command("cat /etc/debian_version").contains("12."));
 
-    alpha.command("head -c 4000000 /dev/urandom >/root/file");
-    let here = alpha.command("sha256sum /root/file");
-    alpha.command(&format!("scp -q /root/file {BETA}:"));
+    alpha.command("head -c 4000000 /dev/urandom >file");
+    let here = alpha.command("sha256sum file");
+    alpha.command(&format!("scp -q file {BETA}:"));
     // Not from the page cache.
     let there =
         alpha.command(&format!("ssh -n {BETA} 'hostname; sync; echo 3 >/proc/sys/vm/drop_caches; sha256sum file'"));
@@ -108,7 +108,7 @@ fn two_debians_on_a_switch() {
     assert!(iperf.contains("receiver"), "{iperf}");
 
     let fio = alpha.command(
-        "fio --name=disk --filename=/root/disk --size=8M --rw=randwrite --bs=16k --ioengine=libaio --iodepth=4 --direct=1 \
+        "fio --name=disk --filename=disk --size=8M --rw=randwrite --bs=16k --ioengine=libaio --iodepth=4 --direct=1 \
          --verify=crc32c",
     );
     assert!(fio.contains("err= 0"), "{fio}");

@@ -233,7 +233,7 @@ proptest! {
 
     /// The same for a long time: some minutes.
     #[test]
-    #[ignore = "takes minutes"]
+    #[ignore = "200,000 random cases take minutes; CI has a short run of the same above"]
     fn no_driver_breaks_a_device_in_the_long_run(plug in plug(), acts in prop::collection::vec(act(), 1..120)) {
         run(&plug, acts);
     }

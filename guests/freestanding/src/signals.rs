@@ -5,7 +5,7 @@ use core::arch::global_asm;
 use crate::linux::{call, number};
 
 /// Numbers of signals, by their names in Linux.
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the names are the kernel's")]
 pub mod signal {
     pub const ILL: u32 = 4;
     pub const TRAP: u32 = 5;
