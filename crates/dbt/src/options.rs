@@ -76,6 +76,8 @@ options! {
     exception_return: "exception-return",
     /// Such traps, and system calls of user code, change worlds and modes in assembly.
     fast_switches: "fast-switches",
+    /// Ordinary aborts are answered before anything else is looked at.
+    quick_faults: "quick-faults",
     /// Literals of the instruction's own page become constants.
     literals: "literals",
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a

@@ -1,61 +1,76 @@
 //! A set of megabytes of the 4 GiB address space: one bit per first-level entry.
 //!
 //! Shadow tables are sparse and a guest may ask for their removal as often as it likes; with these sets a sweep costs
-//! what is populated (plus 128 word tests), not 4,096 reads of table memory.
+//! what is populated, not 4,096 reads of table memory.
 
 /// The number of megabytes in the address space, and of entries in a first-level table.
 pub(crate) const MEGABYTES: usize = 4096;
 
 const WORDS: usize = MEGABYTES / 32;
 
-/// A set of megabyte indices 0..4096, and how many they are.
-pub(crate) struct MegabyteSet([u32; WORDS], u32);
+/// A set of megabyte indices 0..4096.
+pub(crate) struct MegabyteSet {
+    words: [u32; WORDS],
+    /// A bit for each of `words` that is not 0.
+    summary: [u32; WORDS / 32],
+}
 
 impl MegabyteSet {
     pub(crate) const fn new() -> Self {
-        Self([0; WORDS], 0)
+        Self { words: [0; WORDS], summary: [0; WORDS / 32] }
     }
 
     pub(crate) fn insert(&mut self, mb: usize) {
-        let word = &mut self.0[mb / 32];
-        self.1 += !*word >> (mb % 32) & 1;
-        *word |= 1 << (mb % 32);
+        self.words[mb / 32] |= 1 << (mb % 32);
+        self.summary[mb / 1024] |= 1 << (mb / 32 % 32);
     }
 
     pub(crate) fn words(&self) -> &[u32; WORDS] {
-        &self.0
+        &self.words
     }
 
     pub(crate) fn remove(&mut self, mb: usize) {
-        let word = &mut self.0[mb / 32];
-        self.1 -= *word >> (mb % 32) & 1;
+        let word = &mut self.words[mb / 32];
         *word &= !(1 << (mb % 32));
+        if *word == 0 {
+            self.summary[mb / 1024] &= !(1 << (mb / 32 % 32));
+        }
     }
 
     pub(crate) fn contains(&self, mb: usize) -> bool {
-        self.0[mb / 32] >> (mb % 32) & 1 != 0
+        self.words[mb / 32] >> (mb % 32) & 1 != 0
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.1 == 0
+        // Not by `==`, which comes to a loop over bytes.
+        self.summary.iter().fold(0, |all, word| all | word) == 0
     }
 
     /// The bits of the aligned sixteen megabytes (one supersection's worth) that hold `mb`; bit 0 is the lowest.
     pub(crate) fn group16(&self, mb: usize) -> u32 {
-        self.0[mb / 32] >> (mb & 16) & 0xffff
+        self.words[mb / 32] >> (mb & 16) & 0xffff
     }
 
     /// The first member at or after `from`.
     pub(crate) fn next(&self, from: usize) -> Option<usize> {
-        let mut word = from / 32;
-        let mut bits = self.0.get(word)? & (u32::MAX << (from % 32));
-        loop {
-            if bits != 0 {
-                return Some(word * 32 + bits.trailing_zeros() as usize);
-            }
-            word += 1;
-            bits = *self.0.get(word)?;
+        let word = from / 32;
+        let bits = self.words.get(word)? & (u32::MAX << (from % 32));
+        if bits != 0 {
+            return Some(word * 32 + bits.trailing_zeros() as usize);
         }
+        let word = Self::next_in(&self.summary, word + 1)?;
+        Some(word * 32 + self.words[word].trailing_zeros() as usize)
+    }
+
+    /// The first bit that is set at or after `from`.
+    fn next_in(words: &[u32], from: usize) -> Option<usize> {
+        let mut word = from / 32;
+        let mut bits = *words.get(word)? & (u32::MAX << (from % 32));
+        while bits == 0 {
+            word += 1;
+            bits = *words.get(word)?;
+        }
+        Some(word * 32 + bits.trailing_zeros() as usize)
     }
 }
 

@@ -170,9 +170,16 @@ impl Ram {
         Some(self.megabyte(pa)?.host.wrapping_add(pa.0 & 0xf_ffff))
     }
 
-    pub(crate) fn is_protected(&self, pa: GuestPa) -> bool {
+    /// Where the page at `pa` really lies, and whether it is protected.
+    pub(crate) fn page(&self, pa: GuestPa) -> Option<(HostPa, bool)> {
+        let megabyte = self.megabyte(pa)?;
         let page = page_in_megabyte(pa);
-        self.megabyte(pa).is_some_and(|mb| mb.protected[page / 32] >> (page % 32) & 1 != 0)
+        let protected = megabyte.protected[page / 32] >> (page % 32) & 1 != 0;
+        Some((megabyte.host.wrapping_add(pa.0 & 0xf_f000), protected))
+    }
+
+    pub(crate) fn is_protected(&self, pa: GuestPa) -> bool {
+        self.page(pa).is_some_and(|(_, protected)| protected)
     }
 
     /// Whether any page in the megabyte of `pa` is protected.

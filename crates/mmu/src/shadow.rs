@@ -83,7 +83,7 @@ pub struct Shadow {
     active: Option<usize>,
     clock: u64,
     /// What of the guest's DACR is baked into entries: see [`baked_dacr`].
-    baked_dacr: u32,
+    pub(crate) baked_dacr: u32,
     /// Megabytes in which any space ever had an entry: the guest may maintain the TLB for much that it never used.
     pub(crate) touched: MegabyteSet,
     /// Of these, the ones that ever had a global entry.
@@ -97,7 +97,7 @@ pub struct Shadow {
 
 /// The part of a guest's DACR that fills bake into entries: which domains are manager (their entries are filled
 /// without the guest's permissions), and all of domain 15 (whose host counterpart is the hypervisor's own).
-const fn baked_dacr(guest_dacr: u32) -> u32 {
+pub(crate) const fn baked_dacr(guest_dacr: u32) -> u32 {
     guest_dacr & guest_dacr >> 1 & 0x1555_5555 | guest_dacr & 0xc000_0000
 }
 

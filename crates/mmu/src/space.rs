@@ -33,11 +33,12 @@ pub(crate) const VIEWS: [View; 2] = [View::Kernel, View::User];
 /// which is not in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    sctlr: u32,
+    // What differs most often is compared first.
     ttbr0: u32,
+    pub(crate) asid: u8,
+    sctlr: u32,
     ttbr1: u32,
     ttbcr: u32,
-    pub(crate) asid: u8,
 }
 
 impl Key {
@@ -119,6 +120,11 @@ impl ViewTables {
 
     pub(crate) fn holds_private(&self) -> bool {
         !self.private.is_empty()
+    }
+
+    /// Whether `mb` holds entries that are not global.
+    pub(crate) fn has_private(&self, mb: usize) -> bool {
+        self.private.contains(mb)
     }
 
     pub(crate) fn second_tables(&self) -> u32 {
@@ -211,9 +217,10 @@ impl ViewTables {
 
     /// Drops every megabyte that holds an entry the guest did not mark global. Returns how many went.
     pub(crate) fn clear_private(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> u64 {
-        let mut dropped = 0;
-        while let Some(mb) = self.private.next(0) {
+        let (mut dropped, mut next) = (0, 0);
+        while let Some(mb) = self.private.next(next) {
             self.detach(mb, tables);
+            next = mb + 1;
             dropped += 1;
         }
         if dropped != 0 {

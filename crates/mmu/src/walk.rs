@@ -143,7 +143,7 @@ impl Mapping {
 }
 
 /// The permissions (user, kernel) of a descriptor's AP\[2:0\] (ARM ARM tables B3-8 and B3-9).
-const fn decode_ap(ap: u32, access_flag: bool) -> (Permission, Permission) {
+pub(crate) const fn decode_ap(ap: u32, access_flag: bool) -> (Permission, Permission) {
     use Permission::{None, ReadOnly, ReadWrite};
     if access_flag {
         // AP[0] is the access flag: only AP[2:1] counts.

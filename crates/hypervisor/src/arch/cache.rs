@@ -3,6 +3,8 @@
 //! On ARMv7-A data caches behave as physically addressed, so any mapping of a location serves to clean it. Instruction caches may
 //! be virtually indexed: code that is mapped at two addresses is invalidated at the one where it runs.
 
+use core::arch::asm;
+
 use super::barrier::{dsb, isb};
 use super::cp15::{Bpiall, Ctr, Dccimvac, Dccmvau, Iciallu, Icimvau, IdMmfr3, SysRegRead, SysRegWrite};
 
@@ -99,6 +101,27 @@ pub fn clean_table(va: u32, len: u32) {
         });
     }
     dsb();
+}
+
+/// Fills words with zeroes, 32 bytes at a time: `fill` comes to a loop of single stores.
+pub fn clear(words: &mut [u32]) {
+    let (blocks, rest) = words.as_chunks_mut::<8>();
+    if !blocks.is_empty() {
+        // SAFETY: stores to `blocks`, of which there is one at least, and to nothing else.
+        unsafe {
+            asm!(
+                "2: stmia {at}!, {{r0-r3}}",
+                "stmia {at}!, {{r0-r3}}",
+                "cmp {at}, {end}",
+                "bne 2b",
+                at = inout(reg) blocks.as_mut_ptr() => _,
+                end = in(reg) blocks.as_mut_ptr_range().end,
+                in("r0") 0, in("r1") 0, in("r2") 0, in("r3") 0,
+                options(nostack),
+            );
+        }
+    }
+    rest.fill(0);
 }
 
 /// Cleans `va..va + len` from the data cache to the point of unification, where instruction fetches see it.

@@ -27,6 +27,12 @@ fn is_mmu_fault(status: u32) -> bool {
     matches!(status, 0b00101 | 0b00111 | 0b00011 | 0b00110 | 0b01001 | 0b01011 | 0b01101 | 0b01111)
 }
 
+/// Whether an FSR says that the tables have no entry or do not permit the access: a translation or permission fault.
+pub fn is_for_tables(fsr: u32) -> bool {
+    // 0b00101, 0b00111, 0b01101, 0b01111.
+    status(fsr) & !0b01010 == 0b00101
+}
+
 fn is_domain_fault(status: u32) -> bool {
     matches!(status, 0b01001 | 0b01011)
 }

@@ -7,6 +7,8 @@
 //! | data abort      | [`abort`]: shadow fill, device, guest's | the same                      |
 //! | prefetch abort  | [`indirect`]: a target without a block | [`abort`]                         |
 //! | IRQ             | [`interrupt`]                       | [`interrupt`]                     |
+//!
+//! Ordinary aborts are answered in [`quick`], before anything else is looked at.
 
 mod abort;
 mod call;
@@ -14,6 +16,7 @@ mod emulate;
 mod indirect;
 mod interrupt;
 mod locate;
+pub mod quick;
 mod undefined;
 
 use crate::host::Host;

@@ -223,6 +223,7 @@ impl Vm {
             nested: 0,
             sides_known: false,
             later: None,
+            plain_tables: false,
             plain: false,
             vfp: [false; 2],
             start: host.now(),

@@ -21,7 +21,7 @@ use alloc::string::String;
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::{ExitId, Translator};
 use spica_machine::Machine;
-use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, translate};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, quick, translate};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, VcpuPage, psr};
@@ -31,7 +31,7 @@ use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, NO_ASID, World, mirror::Mirror, space};
+use crate::world::{Context, NO_ASID, Trap, World, mirror::Mirror, space};
 use code::CodePages;
 use counters::Counters;
 use devices::Devices;
@@ -155,6 +155,10 @@ pub struct Parts {
     pub sides_known: bool,
     /// What the translator does once user code runs, if that is something else than now.
     pub later: Option<spica_dbt::Options>,
+    /// The guest's tables are such as [`Shadow::quick_fill`] can read.
+    ///
+    /// [`Shadow::quick_fill`]: spica_mmu::Shadow::quick_fill
+    pub plain_tables: bool,
     /// Nothing but interrupts keeps `fast.s` from changing worlds.
     plain: bool,
     /// Whether VFP is on for the kernel, and for user code.
@@ -208,9 +212,7 @@ impl Vm {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
-            self.parts.spaces.keep_if(self.parts.shadow.generation());
-            let (trap, world) = self.context.enter(world);
-            self.arrived(world);
+            let (trap, world) = self.enter(world);
             resume = trap::handle(self, host, world, trap);
             if self.parts.machine.wants_service() {
                 resume = self.serve(host, resume);
@@ -445,6 +447,7 @@ impl Vm {
         parts.plain = parts.translator.options().fast_switches
             && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
             && parts.vfp[0] == parts.vfp[1];
+        parts.plain_tables = parts.translator.options().quick_faults && quick::is_plain(&parts.active);
         parts.mirror.set_sctlr(sctlr);
         context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
         context.note_space();
@@ -459,6 +462,19 @@ impl Vm {
         context.table_offset = parts.tables.va_offset();
         let vector = context.cpu.vector_base().wrapping_add(8);
         context.set_svc_vector(vector, &parts.translator.jump_cache);
+    }
+
+    /// Runs the guest in `world` until a trap that is not answered quickly; which one it is, and in which world.
+    fn enter(&mut self, mut world: World) -> (Trap, World) {
+        loop {
+            self.parts.spaces.keep_if(self.parts.shadow.generation());
+            let (trap, left) = self.context.enter(world);
+            self.arrived(left);
+            match trap::quick::handle(self, left, trap) {
+                Some(next) => world = next,
+                None => return (trap, left),
+            }
+        }
     }
 
     /// The guest was left in `world`, which may not be the one that was entered.

@@ -42,7 +42,7 @@ impl TableMemory for Tables {
     fn alloc(&mut self, bytes: usize) -> Option<Table> {
         let table = self.pool.alloc(bytes)?;
         let start = self.start(&table);
-        self.block.words_mut()[start..start + bytes / 4].fill(0);
+        cache::clear(&mut self.block.words_mut()[start..start + bytes / 4]);
         cache::clean_table(self.va(table.pa), bytes as u32);
         Some(table)
     }

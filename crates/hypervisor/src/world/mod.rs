@@ -239,6 +239,11 @@ impl Context {
         self.guest_space = [self.cpu.cp15.ttbr0, self.cpu.cp15.contextidr];
     }
 
+    /// Whether assembly has switched to another space, which `cpu` and the shadow tables do not know of yet.
+    pub fn space_switched(&self) -> bool {
+        self.space_switched != 0
+    }
+
     /// Whether assembly has switched to another space, to whose TTBR0 and CONTEXTIDR `cpu` is brought up.
     pub fn take_space_switch(&mut self) -> bool {
         if core::mem::take(&mut self.space_switched) == 0 {

@@ -33,6 +33,8 @@ const EMPTY: SpaceSlot = SpaceSlot { ttbr0: 0, mask: 0, asid: 1, kernel: [0; 2],
 pub struct KnownSpaces {
     // The trap handler keeps a pointer to it.
     slots: Box<[SpaceSlot; SLOTS]>,
+    /// A bit for each slot that is in use.
+    used: u64,
     /// [`spica_mmu::Shadow::generation`] when they were entered.
     generation: u32,
 }
@@ -40,7 +42,7 @@ pub struct KnownSpaces {
 impl KnownSpaces {
     /// None.
     pub fn new() -> KnownSpaces {
-        KnownSpaces { slots: Box::new([EMPTY; SLOTS]), generation: 0 }
+        KnownSpaces { slots: Box::new([EMPTY; SLOTS]), used: 0, generation: 0 }
     }
 
     /// The slots, for the trap handler; they stay where they are.
@@ -50,7 +52,10 @@ impl KnownSpaces {
 
     /// Forgets all of them.
     pub fn clear(&mut self) {
-        *self.slots = [EMPTY; SLOTS];
+        while self.used != 0 {
+            self.slots[self.used.trailing_zeros() as usize] = EMPTY;
+            self.used &= self.used - 1;
+        }
     }
 
     /// Forgets all of them if they are of another generation.
@@ -66,8 +71,9 @@ impl KnownSpaces {
     pub fn enter(&mut self, ttbr0: u32, asid: Option<u8>, kernel: &Side, user: &Side, tlb_asid: u32) {
         let (mask, asid) = asid.map_or((0, 0), |asid| (0xff, asid.into()));
         let tables = |side: &Side| [side.ttbr0, side.contextidr];
-        let slot = &mut self.slots[(ttbr0 >> 14) as usize % SLOTS];
-        *slot = SpaceSlot { ttbr0, mask, asid, kernel: tables(kernel), user: tables(user), tlb_asid };
+        let slot = (ttbr0 >> 14) as usize % SLOTS;
+        self.used |= 1 << slot;
+        self.slots[slot] = SpaceSlot { ttbr0, mask, asid, kernel: tables(kernel), user: tables(user), tlb_asid };
     }
 }
 

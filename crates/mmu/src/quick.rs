@@ -1,0 +1,126 @@
+//! The short way of a fault: the ordinary cases of [`Shadow::fill`], and no others.
+//!
+//! Most faults of a running guest are for a small page with nG = 1, of a client domain, in a megabyte that has such pages in
+//! the shadow already, or for nothing at all: the guest pages on demand. For those, most of what `fill` looks after is
+//! settled beforehand: the megabyte's notes are made, no table is to be had, no space becomes another one. What remains is
+//! two loads from the guest's tables, one from each shadow table, and a store. Everything else is [`Quick::Other`], with
+//! nothing changed, and `fill` decides; so this file may leave out what it likes, but whatever it answers must be what `fill`
+//! would have answered (`tests/shadow.rs` compares the two).
+
+use crate::fault::{Fault, FaultKind};
+use crate::host::{self, FirstLevel};
+use crate::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
+use crate::shadow::{Shadow, baked_dacr};
+use crate::space::View;
+use crate::table::{HostTlb, TableMemory};
+use crate::walk::{GuestMemory, Permission, decode_ap};
+use spica_addr::{GuestPa, GuestVa};
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Quick {
+    /// The tables now allow the access: [`Fill::Mapped`](crate::Fill::Mapped).
+    Mapped,
+    /// The guest must see this: [`Fill::GuestFault`](crate::Fill::GuestFault).
+    GuestFault(Fault),
+    /// Ask [`Shadow::fill`].
+    Other,
+}
+
+/// Whether guest tables have the form that [`Shadow::quick_fill`] can read: little-endian, all of it under TTBR0, no access
+/// flag.
+#[must_use]
+pub const fn is_plain(regime: &Regime) -> bool {
+    regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE) == SCTLR_M && regime.ttbcr & (0b111 | TTBCR_PD0) == 0
+}
+
+const XN: u32 = 1 << 0;
+const SMALL: u32 = 1 << 1;
+const NOT_GLOBAL: u32 = 1 << 11;
+
+impl Shadow {
+    /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](is_plain); `ttbr0` and
+    /// `dacr` are the guest's.
+    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
+    pub fn quick_fill(
+        &mut self,
+        mem: &impl GuestMemory,
+        (ttbr0, dacr): (u32, u32),
+        view: View,
+        va: GuestVa,
+        kind: AccessKind,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Quick {
+        let mb = (va.0 >> 20) as usize;
+        if self.fault_around || baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
+            return Quick::Other;
+        }
+        let Some(l1) = mem.read_word(GuestPa(ttbr0 & !0x3fff | (mb as u32) << 2)) else { return Quick::Other };
+        let domain = (l1 >> 5 & 0xf) as u8;
+        let second = |kind| Quick::GuestFault(Fault { kind, domain, section_level: false });
+        match l1 & 0b11 {
+            0b00 => {
+                let kind = FaultKind::Translation;
+                self.stats.guest_faults += 1;
+                return Quick::GuestFault(Fault { kind, domain: 0, section_level: true });
+            }
+            0b01 => {}
+            _ => return Quick::Other,
+        }
+        let Some(l2) = mem.read_word(GuestPa(l1 & 0xffff_fc00 | va.0 >> 10 & 0x3fc)) else { return Quick::Other };
+        if l2 & 0b11 == 0 {
+            self.stats.guest_faults += 1;
+            return second(FaultKind::Translation);
+        }
+        if l2 & SMALL == 0 || DomainAccess::of(dacr, domain) != DomainAccess::Client {
+            return Quick::Other;
+        }
+        let (user, kernel) = decode_ap(l2 >> 7 & 0b100 | l2 >> 4 & 0b11, false);
+        let xn = l2 & XN != 0;
+        let permission = if view == View::Kernel { kernel } else { user };
+        let permitted = match kind {
+            AccessKind::Read => permission != Permission::None,
+            AccessKind::Write => permission == Permission::ReadWrite,
+            AccessKind::Fetch if view == View::Kernel => return Quick::Other,
+            AccessKind::Fetch => permission != Permission::None && !xn,
+        };
+        if !permitted {
+            self.stats.guest_faults += 1;
+            return second(FaultKind::Permission);
+        }
+        // What megabytes with global entries need besides is not for here.
+        let active = self.active_index();
+        let pa = GuestPa(l2 & 0xffff_f000);
+        let space = &mut self.spaces[active];
+        let entries = &mut space.views[view as usize];
+        if l2 & NOT_GLOBAL == 0 || !entries.has_private(mb) {
+            return Quick::Other;
+        }
+        let FirstLevel::Table { table, domain: present } = entries.first_level(mb, tables) else { return Quick::Other };
+        let Some((page, protected)) = self.ram.page(pa) else { return Quick::Other };
+        let writable = permission == Permission::ReadWrite && !protected;
+        if present != domain || kind == AccessKind::Write && !writable {
+            return Quick::Other;
+        }
+        let index = (va.0 >> 12 & 0xff) as usize;
+        let word = host::page(page, writable, view == View::Kernel || xn);
+        if writable {
+            self.ram.note_page_writer(pa, va.0 >> 12);
+        }
+        let present = tables.read(&table, index);
+        if present == word {
+            self.stats.idle_fills += 1;
+            return Quick::Mapped;
+        }
+        if present != 0 {
+            tables.write(&table, index, 0);
+            tlb.flush_page(va.page().0, entries.asid);
+        }
+        space.fills += 1;
+        self.stats.page_fills += 1;
+        tables.write(&table, index, word);
+        Quick::Mapped
+    }
+}
