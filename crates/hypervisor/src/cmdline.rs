@@ -7,7 +7,8 @@
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
 //! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
-//! | `spica.boot-translation=L` | the same until a guest first runs user code: a slow translation need not boot |
+//! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
+//! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
@@ -31,8 +32,10 @@ pub struct Options {
     pub digest: bool,
     /// What the translator does.
     pub translation: Translation,
-    /// What it does until a guest runs user code for the first time, if that is something else.
+    /// What it does before, if that is something else.
     pub boot_translation: Option<Translation>,
+    /// Before what: until user code runs after a guest's console has printed this.
+    pub boot_until: String,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Seconds since 1970 at boot.
@@ -50,6 +53,7 @@ impl Options {
             digest: false,
             translation: Translation::all(),
             boot_translation: None,
+            boot_until: String::new(),
             stats: false,
             time: 0,
             unknown: Vec::new(),
@@ -69,6 +73,7 @@ impl Options {
                 ("boot-translation", list) if Translation::parse(list).is_ok() => {
                     options.boot_translation = Translation::parse(list).ok();
                 }
+                ("boot-translation-until", text) => options.boot_until = text.into(),
                 ("digest", "") => options.digest = true,
                 ("time", seconds) if seconds.parse::<u64>().is_ok() => {
                     options.time = seconds.parse().unwrap_or(options.time);

@@ -36,8 +36,9 @@ pub struct Configuration {
     pub patience: u32,
 }
 
-/// What takes QEMU an hour otherwise: everything before the first process is translated as by default.
-const QUICK_BOOT: &str = "spica.boot-translation=all";
+/// What takes QEMU an hour otherwise, all before the first workload, is translated as by default: until the guest's script
+/// (bench/linux/run.sh) prints its first line.
+const QUICK_BOOT: &str = "spica.boot-translation=all spica.boot-translation-until=@bench";
 const NO_SPILLING: &str = "Spica spills registers to the vCPU page, which every instruction reaches; STAR's techniques are \
     not implemented";
 const NO_SINGLE: &str = "Spica always keeps separate shadow tables for the guest's kernel and user code";

@@ -1,7 +1,7 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
 //! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! the 64-bit clock, the command line, the guests' turns and consoles, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
+//! the 64-bit clock, the command line, the guests' turns and consoles, when a translation takes over, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
 //! cargo configuration does not apply:
 //!
 //! ```text
@@ -32,6 +32,12 @@ pub mod guests {
 #[path = "../../src/memory"]
 pub mod memory {
     pub mod spans;
+}
+
+/// Virtual machines.
+#[path = "../../src/vm"]
+pub mod vm {
+    pub mod later;
 }
 
 #[path = "../../src/cmdline.rs"]

@@ -1,5 +1,6 @@
 //! Spica's command line.
 
+use spica_dbt::Options as Translation;
 use spica_hypervisor_host_tests::cmdline::Options;
 use spica_hypervisor_host_tests::log::Level;
 
@@ -22,6 +23,14 @@ fn words_of_others_are_ignored_and_unknown_ones_of_ours_reported() {
     let options = Options::parse("console=ttyS0 spica.loglevel=loud spica.selftest=maybe spica.x");
     assert_eq!(options.unknown, ["spica.loglevel=loud", "spica.selftest=maybe", "spica.x"]);
     assert_eq!((options.level, options.selftest), (Level::Warn, false));
+}
+
+#[test]
+fn a_guest_may_boot_with_another_translation() {
+    let options =
+        Options::parse("spica.translation=naive spica.boot-translation=all spica.boot-translation-until=@bench");
+    assert_eq!((options.translation, options.boot_translation), (Translation::naive(), Some(Translation::all())));
+    assert_eq!((options.boot_until.as_str(), options.unknown.len()), ("@bench", 0));
 }
 
 #[test]

@@ -66,6 +66,11 @@ system_register! {
     /// Data cache: clean and invalidate by address to the point of coherency.
     Dccimvac = p 15, 0, c 7, c 14, 1: SysRegWrite;
 
+    /// Address translation, as a read of User mode (B4.2.4).
+    Ats1cur = p 15, 0, c 7, c 8, 2: SysRegWrite;
+    /// What came of it (B4.1.112).
+    Par = p 15, 0, c 7, c 4, 0: SysRegRead;
+
     /// TLBs: invalidate all, instructions and data, local core (B4.2.2).
     Tlbiall = p 15, 0, c 8, c 7, 0: SysRegWrite;
     /// TLBs: invalidate by address and ASID.

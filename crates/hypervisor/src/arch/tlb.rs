@@ -6,7 +6,7 @@
 use spica_addr::HostPa;
 
 use super::barrier::{dsb, isb};
-use super::cp15::{Contextidr, SysRegWrite, Tlbiall, Tlbiasid, Tlbimva, Ttbr0};
+use super::cp15::{Ats1cur, Contextidr, Par, SysRegRead, SysRegWrite, Tlbiall, Tlbiasid, Tlbimva, Ttbr0};
 use crate::layout::TTBR_WALK;
 
 fn complete() {
@@ -36,6 +36,14 @@ pub fn invalidate_page(va: u32, asid: u32) {
     // SAFETY: as above.
     unsafe { Tlbimva::write_raw(va & 0xffff_f000 | asid & 0xff) }
     complete();
+}
+
+/// Whether User mode may read at `va`, by the tables and DACR in force.
+pub fn user_reads(va: u32) -> bool {
+    // SAFETY: a translation accesses nothing but tables; PAR is nobody else's (a guest's own is emulated).
+    unsafe { Ats1cur::write_raw(va) }
+    isb();
+    Par::read_raw() & 1 == 0
 }
 
 /// Makes `table` (16 KiB aligned) with address space identifier `asid` the current translation tables.

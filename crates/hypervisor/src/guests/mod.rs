@@ -23,6 +23,7 @@ use crate::memory::{device, home, phys};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
 use crate::vm::devices::{self, Devices};
+use crate::vm::later::Later;
 use crate::vm::load::Sizes;
 use consoles::Consoles;
 use disks::Disks;
@@ -105,7 +106,7 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
         let translation = options.boot_translation.unwrap_or(options.translation);
         let (mut vm, image) =
             Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
-        vm.parts.later = options.boot_translation.map(|_| options.translation);
+        vm.parts.later = options.boot_translation.map(|_| Later::new(options.translation, &options.boot_until));
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);

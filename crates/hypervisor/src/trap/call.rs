@@ -35,8 +35,10 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
             let Some(number) = code.word(behind) else { return wild };
             let Some((exit, target)) = vm.parts.translator.exit(number, svc) else { return wild };
             vm.parts.counters.links += 1;
-            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
-            if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Link(target, exit) }
+            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
+            // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
+            let stays = !vm.parts.translator.options().link || vm.interrupt_deliverable();
+            if stays { Resume::Guest(target) } else { Resume::Link(target, exit) }
         }
         trap::INDIRECT => {
             vm.parts.counters.indirect += 1;

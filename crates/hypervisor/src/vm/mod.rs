@@ -8,6 +8,7 @@ pub mod code;
 pub mod counters;
 pub mod devices;
 pub mod env;
+pub mod later;
 pub mod load;
 pub mod ram;
 pub mod report;
@@ -35,6 +36,7 @@ use crate::world::{Context, NO_ASID, Trap, World, mirror::Mirror, space};
 use code::CodePages;
 use counters::Counters;
 use devices::Devices;
+use later::Later;
 use ram::Ram;
 use tables::{RealTlb, Tables};
 
@@ -153,8 +155,8 @@ pub struct Parts {
     nested: u32,
     /// The tables and the vector in [`Context`] are those of the active space. To be cleared when those change.
     pub sides_known: bool,
-    /// What the translator does once user code runs, if that is something else than now.
-    pub later: Option<spica_dbt::Options>,
+    /// What the translator does later, if that is something else than now.
+    pub later: Option<Later>,
     /// The guest's tables are such as [`Shadow::quick_fill`] can read.
     ///
     /// [`Shadow::quick_fill`]: spica_mmu::Shadow::quick_fill
@@ -392,12 +394,16 @@ impl Vm {
 
     /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
     fn prepare(&mut self, world: World) {
-        if world == World::User
-            && let Some(options) = self.parts.later.take()
+        let mut changing = self.parts.later.as_ref().is_some_and(Later::is_due);
+        // Between two blocks, which is where user code begins at the latest: that is entered from here then.
+        if changing
+            && world == World::User
+            && let Some(later) = self.parts.later.take()
         {
-            self.parts.translator.set_options(options, &mut self.parts.code);
+            self.parts.translator.set_options(later.options(), &mut self.parts.code);
             self.parts.shadow.unprotect_all_code_pages();
             self.parts.sides_known = false;
+            changing = false;
         }
         let waits = self.parts.machine.irq_asserted();
         let Vm { context, parts, .. } = self;
@@ -421,7 +427,7 @@ impl Vm {
         if !core::mem::replace(&mut parts.sides_known, true) {
             Self::learn_sides(context, parts);
         }
-        let plain = parts.plain && !waits && !parts.machine.fiq_asserted();
+        let plain = parts.plain && !changing && !waits && !parts.machine.fiq_asserted();
         context.long_way = u32::from(!plain);
         parts.mirror.set_dacr(dacr);
         if !parts.vfp[world as usize] {
@@ -583,7 +589,17 @@ impl Parts {
         self.serve(host);
         let now = host.guest_now(self.start);
         self.machine.update(now);
-        self.machine.take_output(|byte| host.console_put(byte));
+        self.pass_output(host);
+    }
+
+    /// What the guest's UART has sent goes to the console.
+    pub fn pass_output(&mut self, host: &mut Host) {
+        self.machine.take_output(|byte| {
+            host.console_put(byte);
+            if let Some(later) = &mut self.later {
+                later.printed(byte);
+            }
+        });
     }
 
     /// Whether an interrupt is there for the guest, masked or not.
