@@ -34,8 +34,7 @@ exclusives_check:
     .ltorg
 
 @ User code runs natively under Spica.
-    bench user-alu, user_alu, 24, vectors=leave_by_svc
-    vectors leave_by_svc, svc=leave
+    bench user-alu, user_alu, 24, vectors=leave_by_svc, loop=2
     .balign 32
 user_alu:
     enter_user 1f

@@ -36,7 +36,7 @@ count_pabt:
     .endm
 
     .macro user name, label, count, vectors, body, end
-    bench \name, \label, \count, events=\count, vectors=\vectors
+    bench \name, \label, \count, events=\count, vectors=\vectors, loop=2
     .balign 64
 \label:
     ldr r6, =ABSENT

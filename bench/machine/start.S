@@ -427,7 +427,7 @@ unexpected:
     .global default_vectors
     vectors default_vectors
 
-@ Says what was measured. Ticks of the loops are those of the category `loop`, per iteration.
+@ Says what was measured. Ticks of the loops are those of the categories `loop` and `user-loop`, per iteration.
 report:
     push {r4-r11, lr}
     ldr r7, =current
@@ -443,6 +443,12 @@ report:
     ldr r6, =loop_ticks
     cmp r7, r1
     streq r4, [r6]
+    add r1, r1, #BENCH_SIZE
+    cmp r7, r1
+    streq r4, [r6, #4]
+    ldr r3, [r7, #BENCH_LOOP]
+    cmp r3, #2
+    addeq r6, r6, #4
     ldr r6, [r6]
     umull r0, r1, r5, r6
     ldr r2, =LOOPS
@@ -478,11 +484,11 @@ report:
     bl print_inline
     .asciz " ns "
     .balign 4
-    @ The loop is its own operation.
-    ldr r1, =benches
+    @ A loop is its own operation.
+    ldr r1, =benches + BENCH_SIZE
     cmp r7, r1
     mov r0, r4
-    subne r0, r4, r5
+    subhi r0, r4, r5
     bl print_ns
     pop {r4-r11, pc}
 
@@ -646,6 +652,21 @@ loop:
     @ The first one: all others refer to it.
     bench loop, loop, fixed=LOOPS
 
+    @ The second one: for those that loop in user mode, where a loop may cost something else.
+    .global leave_by_svc
+    vectors leave_by_svc, svc=leave
+    bench user-loop, user_loop, vectors=leave_by_svc, loop=2, fixed=LOOPS
+    .balign 64
+user_loop:
+    enter_user 1f
+    .ltorg
+    to_user
+    .balign 64
+1:
+9:  again
+    svc #0
+    end_user
+
     .bss
     .balign 4
     .global memory, sctlr
@@ -666,6 +687,6 @@ ended:
 failing:
     .word 0                         @ whether an unexpected exception is being told
 loop_ticks:
-    .word 0
+    .word 0, 0                      @ in Supervisor mode, in user mode
 registers:
     .skip 48

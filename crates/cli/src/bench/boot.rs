@@ -67,8 +67,9 @@ pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said
         said.spica.append(&mut debugger.spica);
         let count = count?;
         (said.found)(name, Ok(count as f64));
-        let stops = [reset.clone(), stop(marker::BEHIND, count)?].into_iter().flatten().collect();
-        said.stops.insert(name.into(), stops);
+        if let (Some(reset), Some(here)) = (&reset, stop(marker::BEHIND, count)?) {
+            said.stops.insert(name.into(), vec![reset.clone(), here]);
+        }
     }
     Ok(())
 }
