@@ -145,9 +145,9 @@ macro_rules! machines {
             #[test]
             fn division_by_instruction() {
                 let divides = MACHINE == Machine::Virt;
-                let expected = if divides { "sdiv 700/7: 0x64" } else { "sdiv 700/7: SIGILL code 1 at +4 pc +4" };
-                prints(MACHINE, "probe-divide", &[expected]);
-                prints(MACHINE, "probe-divide-thumb", &["sdiv 700/7: SIGILL code 1 at +2 pc +2, T32"]);
+                let line = |otherwise| if divides { "sdiv 700/7: 0x64" } else { otherwise };
+                prints(MACHINE, "probe-divide", &[line("sdiv 700/7: SIGILL code 1 at +4 pc +4")]);
+                prints(MACHINE, "probe-divide-thumb", &[line("sdiv 700/7: SIGILL code 1 at +2 pc +2, T32")]);
             }
 
             #[test]
@@ -248,6 +248,7 @@ macro_rules! machines {
 machines! {
     cubieboard: Cubieboard;
     vexpress_a9: VexpressA9;
+    virt: Virt;
     cubieboard_native: CubieboardNative;
     vexpress_a9_native: VexpressA9Native;
 }

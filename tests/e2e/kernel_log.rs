@@ -60,7 +60,6 @@ fn vexpress_a9() {
 }
 
 #[test]
-#[ignore = "the kernel says that it cannot enable monitor mode of hardware breakpoints, which a Cortex-A15's has"]
 fn virt() {
     compare(Machine::Virt, Machine::VirtNative);
 }

@@ -322,8 +322,10 @@ fn cpu_id() -> CpuId {
         id.mpidr = 0xc000_0000;
     }
     id.tcmtr = 0;
-    // No performance monitors (ID_DFR0, B4.1.82), no virtualisation, no generic timer but the device tree's.
-    id.dfr0 = id.dfr0 & !0x0f00_0000 | 0x0f00_0000;
+    // No performance monitors, no debug registers in CP14 but the baseline ones, which are there on every core (ID_DFR0, B4.1.82;
+    // DBGDIDR.Version, C11.11.15), no virtualisation, no generic timer but the device tree's.
+    id.dfr0 = (id.dfr0 & 0xf00).min(0x400) | 0x0f00_0000;
+    id.dbgdidr = id.dbgdidr & !0x000f_0000 | 4 << 16;
     id.pfr[1] &= !0x000f_f000;
     // Short descriptors with PXN at most (VMSA, B4.1.89): no large physical addresses.
     id.mmfr[0] = id.mmfr[0] & !0xf | (id.mmfr[0] & 0xf).min(4);
