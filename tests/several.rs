@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use spica_cli::bench::ICOUNT_SHIFT;
 use spica_cli::control::answers::{Answer, Filter, PROGRAM, random_id};
 use spica_cli::error::Result;
 use spica_cli::guests::Source;
@@ -125,7 +126,7 @@ impl Board {
         let request = Request {
             guests: Some(Source::Manifest(file)),
             spica_append: "spica.stats".to_string(),
-            icount,
+            icount: icount.then_some(ICOUNT_SHIFT),
             ..Request::new(board::find(machine.board())?)
         };
         prepare(project, &request)

@@ -48,7 +48,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
             append: "",
             device_tree: tree.as_deref(),
             memory_mib: None,
-            icount: false,
+            icount: None,
             plugged: &[],
             debug: None,
             plugin: None,

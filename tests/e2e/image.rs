@@ -25,7 +25,7 @@ fn selftest(name: &str) {
         append: "spica.selftest",
         device_tree: tree.as_deref(),
         memory_mib: None,
-        icount: false,
+        icount: None,
         plugged: &[],
         debug: None,
         plugin: None,

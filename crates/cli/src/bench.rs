@@ -46,7 +46,7 @@ use workloads::Prepared;
 pub const INCOMPLETE: u8 = 1;
 
 /// QEMU's `-icount shift`: an instruction takes 2^shift nanoseconds of guest time.
-const ICOUNT_SHIFT: u8 = 1;
+pub const ICOUNT_SHIFT: u8 = 1;
 
 /// The memory of a Linux guest, and of the same Linux without Spica.
 const MEMORY: &str = "256M";
@@ -162,7 +162,7 @@ fn request(board: &'static Board, side: Side, group: Group) -> Request {
         native: side == Side::Native,
         append: "quiet".into(),
         memory: Some(MEMORY.into()),
-        icount: true,
+        icount: Some(ICOUNT_SHIFT),
         spica_append: words.trim().to_string(),
         ..Request::new(board)
     }

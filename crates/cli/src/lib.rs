@@ -11,6 +11,7 @@ pub mod bench;
 pub mod board;
 pub mod console;
 pub mod control;
+pub mod endurance;
 pub mod error;
 pub mod exec;
 pub mod files;

@@ -53,8 +53,8 @@ pub struct Request {
     pub overlay: Overlay,
     /// Spica's own command line.
     pub spica_append: String,
-    /// Whether the emulated time is the count of executed instructions.
-    pub icount: bool,
+    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this nanoseconds.
+    pub icount: Option<u8>,
     /// What is plugged into the board.
     pub plugged: Plugged,
 }
@@ -74,7 +74,7 @@ impl Request {
             memory: None,
             overlay: Overlay::new(),
             spica_append: String::new(),
-            icount: false,
+            icount: None,
             plugged: Plugged::default(),
         }
     }
@@ -96,7 +96,7 @@ pub struct Run {
     append: String,
     device_tree: Option<PathBuf>,
     board_memory_mib: u32,
-    icount: bool,
+    icount: Option<u8>,
     plugged: Vec<String>,
     scratch: PathBuf,
 }
@@ -107,7 +107,7 @@ impl Run {
         let scratch = scratch(project)?;
         // The boards have no clock that runs. With counted instructions, equal runs need an equal time.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let time = if request.icount { ICOUNT_TIME } else { now };
+        let time = if request.icount.is_some() { ICOUNT_TIME } else { now };
         Ok(Self {
             board: request.board,
             native: request.native,

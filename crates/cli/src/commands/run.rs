@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use spica_cli::bench::ICOUNT_SHIFT;
 use spica_cli::board::{self, BOARDS};
 use spica_cli::error::{Error, Result};
 use spica_cli::exec::{self, Script};
@@ -127,7 +128,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         initrd: args.initrd,
         append: args.append,
         memory: args.memory,
-        icount: args.icount,
+        icount: args.icount.then_some(ICOUNT_SHIFT),
         plugged: Plugged { disks: args.disk, network: args.uplink },
         spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
         ..Request::new(board::find(&args.board)?)

@@ -23,8 +23,9 @@ pub struct Boot<'a> {
     pub device_tree: Option<&'a Path>,
     /// The board's memory in MiB; `None`: as it is sold.
     pub memory_mib: Option<u32>,
-    /// Whether the emulated time is the count of executed instructions: then equal runs are equal to the digit.
-    pub icount: bool,
+    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this nanoseconds. Then
+    /// equal runs are equal to the digit.
+    pub icount: Option<u8>,
     /// QEMU's options for what is plugged into the board.
     pub plugged: &'a [String],
     /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
@@ -62,8 +63,15 @@ impl Boot<'_> {
         if let Some(device_tree) = self.device_tree {
             command.arg("-dtb").arg(device_tree);
         }
-        if self.icount {
-            command.args(["-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
+        if let Some(shift) = self.icount {
+            command.args([
+                "-icount",
+                &format!("shift={shift},sleep=off"),
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+                "-seed",
+                "1",
+            ]);
         }
         if let Some(Channels { gdb, qmp }) = self.debug {
             let socket = |id: &str, fd: BorrowedFd<'_>| format!("socket,id={id},fd={}", fd.as_raw_fd());
