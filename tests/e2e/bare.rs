@@ -115,6 +115,36 @@ macro_rules! boards {
             }
 
             #[test]
+            fn faults() {
+                exact(MACHINE, "faults");
+            }
+
+            #[test]
+            fn memory_attributes() {
+                exact(MACHINE, "attributes");
+            }
+
+            #[test]
+            fn code_without_maintenance() {
+                exact(MACHINE, "stale");
+            }
+
+            #[test]
+            fn exclusives() {
+                exact(MACHINE, "exclusive");
+            }
+
+            #[test]
+            fn system_registers() {
+                exact(MACHINE, "cp15");
+            }
+
+            #[test]
+            fn interrupts_in_tight_loops() {
+                exact(MACHINE, "interrupts");
+            }
+
+            #[test]
             fn vector_registers() {
                 exact(MACHINE, "vfp");
             }
