@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use commands::bench::BenchArgs;
 use commands::control::Control;
 use commands::pack::PackArgs;
+use commands::prove::ProveArgs;
 use commands::run::RunArgs;
 use spica_cli::error::{Result, USAGE};
 use spica_cli::project::Project;
@@ -27,6 +28,7 @@ Examples:
   spica run --count 3                    three guests side by side
   spica list                             in another terminal: what they do
   spica test                             everything that can be tested here
+  spica prove --for 10m                  whatever is wrong, against independent oracles
   spica bench --quick                    what it costs to run under Spica, in instructions"
 )]
 struct Cli {
@@ -59,6 +61,8 @@ enum Command {
         /// Only tests whose names contain this
         filter: Option<String>,
     },
+    /// Look for mistakes with random and exhaustive cases, for as long as you like
+    Prove(ProveArgs),
     /// Measure how many instructions work takes under Spica and on the bare board
     Bench(Box<BenchArgs>),
 }
@@ -74,6 +78,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         }
         Command::Control(command) => commands::control::run(&project, command)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
+        Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),
         Command::Test { quick, filter } => suite::run(&project, quick, filter.as_deref())?,
     }

@@ -1,6 +1,6 @@
 //! Immediates, conditions, and the constructors of the translator's own instructions.
 
-use spica_isa::{Cond, ModImm, Op, Reg, asm, decode};
+use spica_isa::{Cond, Decoded, MemMultiple, ModImm, Op, Operand2, Reg, asm, decode, encode};
 
 #[test]
 fn modified_immediates() {
@@ -87,4 +87,29 @@ fn loads_and_stores_reach_4095() {
     for offset in [4096, -4096, i32::MIN] {
         assert_eq!(asm::ldr_str(true, Cond::Al, Reg::SP, Reg::PC, offset), None);
     }
+}
+
+#[test]
+fn every_operand_can_be_replaced() {
+    // add r0, pc, pc, lsl #3 -> add r1, r2, r3, lsl #3, as the translator does it
+    let d = decode(0xe08f_018f);
+    let op2 = match d.op {
+        Op::DataProcessing { op2: Operand2::Shifted { shift, amount, .. }, .. } => {
+            Operand2::Shifted { rm: Reg::new(3), shift, amount }
+        }
+        other => panic!("{other:?}"),
+    };
+    let Op::DataProcessing { op, s, .. } = d.op else { unreachable!() };
+    let changed = Decoded { op: Op::DataProcessing { op, s, rd: Reg::new(1), rn: Reg::new(2), op2 }, ..d };
+    assert_eq!(encode(&changed), 0xe082_1183);
+
+    // ldmia sp!, {r4, pc} -> ldmia sp!, {r4, lr}
+    let d = decode(0xe8bd_8010);
+    let Op::MemMultiple(m) = d.op else { panic!("{d:?}") };
+    assert_eq!(encode(&Decoded { op: Op::MemMultiple(MemMultiple { regs: 0x4010, ..m }), ..d }), 0xe8bd_4010);
+
+    // pld [r1, r2, lsl #1] -> pld [r3, r4, lsl #1]
+    let d = decode(0xf7d1_f082);
+    let op = Op::Preload { rn: Reg::new(3), rm: Some(Reg::new(4)) };
+    assert_eq!(encode(&Decoded { op, ..d }), 0xf7d3_f084);
 }

@@ -3,4 +3,5 @@
 pub mod bench;
 pub mod control;
 pub mod pack;
+pub mod prove;
 pub mod run;
