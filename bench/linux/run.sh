@@ -22,19 +22,20 @@ again=
 file=/tmp/bench-file
 
 # kernel PROGRAM ARGUMENT...: a program of lmbench, or in its absence the operation of this name in the stopwatch. If
-# something is counted, it is done twice.
+# something is counted, it is done twice more, for one time and for two: what happens once only, the first time has seen.
 kernel() {
     program=$lmbench/$1
     shift
-    mark before
     operation "$@"
     if [ -x /spica/middle ]; then
+        again=again-
+        mark before
+        operation "$@"
         mark middle
         ENOUGH=$((2 * ENOUGH))
-        again=again-
         operation "$@"
-        again=
         mark behind
+        again=
         ENOUGH=$((ENOUGH / 2))
     fi
 }

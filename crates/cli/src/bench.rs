@@ -62,7 +62,7 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// Only the quick subset.
     pub quick: bool,
-    /// Count traps by class and other events, too.
+    /// Count traps by class and other events, too. A run that counted goes on counting.
     pub events: bool,
     /// Where to write results; `None` means `build/bench`.
     pub output: Option<PathBuf>,
@@ -198,7 +198,9 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         None => all,
     };
 
-    let plugin = if options.events && !native_only { Some(counter::build(project)?) } else { None };
+    let counted = |old: &Results| old.run.parameters.get(software::EVENTS).is_some_and(|e| e == software::COUNTED);
+    let events = options.events || old.as_ref().is_some_and(counted);
+    let plugin = if events && !native_only { Some(counter::build(project)?) } else { None };
     let mut suites = BTreeMap::new();
     for group in [Group::Kernel, Group::Application] {
         if chosen.iter().any(|i| i.group == group) {
@@ -246,7 +248,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         verbose: options.verbose,
     };
     let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let wanted = match (native_only, options.events) {
+    let wanted = match (native_only, events) {
         (true, _) => Wanted::Native,
         (false, false) => Wanted::Figures,
         (false, true) => Wanted::Events,

@@ -159,6 +159,18 @@ impl Counts {
         Counts(self.0.iter().zip(&before.0).map(|(now, then)| now.saturating_sub(*then)).collect())
     }
 
+    /// What was counted more than in `less`, another stretch of time, by which this one is longer. A class of traps of which
+    /// the other has more has nothing to do with that: it is left out, and so it is of the exceptions.
+    #[must_use]
+    pub fn beyond(&self, less: &Counts) -> Counts {
+        let mut counts = self.since(less);
+        let fewer: u64 = Trap::ALL.iter().map(|t| less.trap(*t).saturating_sub(self.trap(*t))).sum();
+        let entries = self.event(Event::ExceptionEntry) + fewer;
+        counts.0[spica_bench::events::place(Event::ExceptionEntry)] =
+            entries.saturating_sub(less.event(Event::ExceptionEntry));
+        counts
+    }
+
     /// How often an event happened.
     #[must_use]
     pub fn event(&self, event: Event) -> u64 {
@@ -216,6 +228,18 @@ mod tests {
         assert_eq!(symbols.named("world_user_vectors").unwrap(), 4);
         let error = symbols.of_aborts("deliver").unwrap_err();
         assert!(error.message.contains("no function trap::abort::deliver"), "{error}");
+    }
+
+    #[test]
+    fn traps_beyond_those_of_another_time_are_exceptions() {
+        let (entry, calls, links) = (Event::ExceptionEntry, Trap::UserCall, Trap::DirectBranch);
+        let counts = |entries: u64, c: u64, l: u64| {
+            let places = [(spica_bench::events::place(entry), entries), (place(calls), c), (place(links), l)];
+            Counts::from_fn(|at| places.iter().find(|(p, _)| *p == at).map_or(0, |(_, n)| *n))
+        };
+        // The shorter time had seven links, the longer one none; both had a trap of no class.
+        let more = counts(41, 40, 0).beyond(&counts(28, 20, 7));
+        assert_eq!((more.event(entry), more.trap(calls), more.trap(links)), (20, 20, 0));
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //! read. The markers are programs that are started, and what runs after them finds memory otherwise than without: so
 //! figures of runs with `--events` are to be compared with each other only.
 //!
-//! An application runs once between two stops. A kernel operation is repeated by lmbench until that has taken long enough,
-//! and once more for twice as long: what the second time counted beyond the first is that of operations alone,
-//! because the start of the program, its warming up and its end cancel out. How many operations that are, lmbench does not
+//! An application runs once between two stops. A kernel operation is repeated by lmbench until that has taken long enough, as
+//! it was for its figure, and once more for twice as long: what the last time counted beyond the one before is that of
+//! operations alone, because the start of the program, its warming up and its end cancel out, and what happens once only, as
+//! translation, was over before. How many operations that are, lmbench does not
 //! say; it follows from the instructions of that difference and those of one operation, and is exact to about a percent.
 //!
 //! The bare board is counted once for all configurations, and its counts are scaled to the number of operations under Spica.
@@ -96,7 +97,7 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     let operations = |n: u64| (n as f64 / instructions).round() as u64;
     // Where one operation takes longer than is enough, both times have the same number of them: all of the second then.
     if operations(more) >= 5 {
-        let counts = last.counts.since(&first.counts);
+        let counts = last.counts.beyond(&first.counts);
         return Ok(Window { operations: operations(more), instructions: more, counts });
     }
     match operations(last.instructions) {

@@ -14,6 +14,11 @@ use crate::prepare;
 use crate::process;
 use crate::project::{Project, fingerprint, read};
 
+/// The parameter that says whether traps and other events were counted.
+pub const EVENTS: &str = "events";
+/// Its value if so.
+pub const COUNTED: &str = "counted";
+
 /// What is here now.
 ///
 /// # Errors
@@ -54,7 +59,7 @@ pub fn describe(
     }
     parameters.insert("guest.memory".into(), MEMORY.into());
     // Counting is done with programs of its own in the guest: see `counts`.
-    parameters.insert("events".into(), if events { "counted" } else { "not counted" }.into());
+    parameters.insert(EVENTS.into(), if events { COUNTED } else { "not counted" }.into());
     if !native_only {
         let image = read(&prepare::board_image(project)?)?;
         parameters.insert("spica.image".into(), format!("sha256:{}", fingerprint(&[&image])));

@@ -37,7 +37,7 @@ pub struct BenchArgs {
     /// Only workloads that this describes: a name or GROUP/NAME, with * and ?; may be given more than once
     #[arg(long, value_name = "GLOB")]
     workload: Vec<String>,
-    /// Only the quick subset
+    /// Only the quick subset, with --events
     #[arg(long)]
     quick: bool,
     /// Count traps by class and what else costs time on a board, too, in boots of their own
@@ -82,7 +82,7 @@ pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
         configurations: args.config,
         workloads: args.workload,
         quick: args.quick,
-        events: args.events,
+        events: args.events || args.quick && args.resume.is_none(),
         output: args.output,
         resume: args.resume,
         jobs: args.jobs,
