@@ -98,7 +98,11 @@ fn is_exception_return(d: &Decoded) -> bool {
     }
 }
 
-/// The class of a trap that translated code makes, if this is one: an `SVC`, and the word behind it.
+/// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions that
+/// have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
+pub const CONDITIONAL: Trap = Trap::Coprocessor;
+
+/// The class of a trap that translated code makes, if this is one: an `SVC` without a condition, and the word behind it.
 pub fn trap(word: u32, behind: u32) -> Option<Trap> {
     const SVC: u32 = 0xef00_0000;
     Some(match word.wrapping_sub(SVC) {
@@ -211,6 +215,7 @@ mod tests {
             (0xef00_000d, 0, None),
             (0xef00_0020, 0, None),
             (0x0f00_0001, 0, None),
+            (0x1f00_0006, 0, None),                               // what is only perhaps executed
             (0xef00_0003, 0xeb00_0000, Some(Trap::DirectBranch)), // bl
             (0xef00_0003, 0xe12f_ff1e, Some(Trap::Return)),       // bx lr
             (0xef00_0003, 0xe8bd_8010, Some(Trap::Return)),       // pop {r4, pc}

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `counts=FILE` | where the counters are: [`COUNTERS`] numbers of 64 bits, in the order of `events::place` |
 //! | `at=ADDRESS:COUNTER` | one more of that counter whenever the instruction at this address is executed |
-//! | `traps=on` | translated code runs here: its `SVC`s are traps |
+//! | `traps=on` | translated code runs here: its `SVC`s are traps, and `at` counts all of them as coprocessor traps at their vector |
 //!
 //! The file is mapped, so whoever started QEMU can read the counters at any time; they are exact while the board stands
 //! still.

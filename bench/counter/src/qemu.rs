@@ -123,12 +123,13 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
     let instructions: Vec<_> = handles.iter().map(|&handle| instruction(handle)).collect();
     let thumb = classify::is_thumb(&instructions);
     for (&handle, instruction) in handles.iter().zip(&instructions) {
-        let add = |counter: usize| {
+        let change = |counter: usize, by: u64| {
             // SAFETY: the counter is one of the mapped ones, and the mapping stays as long as QEMU.
             let counter = unsafe { plugin.counters.0.add(counter) };
             // SAFETY: QEMU's own instruction, and a counter of 64 bits.
-            unsafe { qemu_plugin_register_vcpu_insn_exec_inline(handle, ADD, counter.cast(), 1) };
+            unsafe { qemu_plugin_register_vcpu_insn_exec_inline(handle, ADD, counter.cast(), by) };
         };
+        let add = |counter| change(counter, 1);
         plugin.places.iter().filter(|(address, _)| *address == instruction.address).for_each(|(_, c)| add(*c));
         if thumb {
             continue;
@@ -140,6 +141,8 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
             && let Some(trap) = classify::trap(instruction.word, behind(handle, instruction))
         {
             add(events::place_of_trap(trap));
+            // It will be counted at the vector, too, as what its class is if nothing else says it.
+            change(events::place_of_trap(classify::CONDITIONAL), 1u64.wrapping_neg());
         }
     }
 }

@@ -30,7 +30,8 @@ pub struct Results {
     pub schema: u32,
     /// What the figures were measured with.
     pub run: Run,
-    /// The configurations that measurements name, in the order in which tables and figures show them.
+    /// The configurations that measurements name, and those that Spica cannot do, in the order in which tables and figures
+    /// show them.
     pub configurations: Vec<Configuration>,
     /// The measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,
@@ -113,6 +114,9 @@ pub struct Configuration {
     pub description: String,
     /// The comparisons that it belongs to, each shown as a figure of its own.
     pub series: Vec<Series>,
+    /// If Spica cannot do it: what is missing. Files name such configurations whether or not anybody asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
 }
 
 /// A comparison between configurations. For the spilling techniques, the first configuration of a series is the one

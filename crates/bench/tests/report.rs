@@ -142,6 +142,21 @@ fn what_is_missing_is_drawn_as_missing_and_named() {
 }
 
 #[test]
+fn what_nobody_asked_for_because_it_does_not_exist_is_named() {
+    let mut results = Results::new(common::run(), common::configurations());
+    results.put(common::measured(Board::Cubieboard, "default", Group::Kernel, "null", 130.0, 2.0));
+    let spilling = results.configurations.iter_mut().find(|c| c.name == "spill-tpidrurw").unwrap();
+    spilling.lacks = Some("no such technique".into());
+    let markdown = report::markdown(&results);
+    assert!(markdown.contains("### Not implemented"), "{markdown}");
+    assert!(markdown.contains("| spill-tpidrurw | TPIDRURW | no such technique |"), "{markdown}");
+    let text = page(&results);
+    assert!(text.contains("does not exist yet: spill-tpidrurw: TPIDRURW. (no such technique.)"));
+    assert!(text.contains("<td class=\"t\">no such technique</td>"));
+    assert_eq!(Results::from_json("file", &results.to_json()).unwrap(), results);
+}
+
+#[test]
 fn the_page_needs_nothing_from_elsewhere() {
     let text = page(&common::sample());
     let document = parse(&text);

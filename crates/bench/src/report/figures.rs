@@ -130,14 +130,15 @@ fn drawn<'a>(
         let here =
             |m: &&Measurement| m.board == board && m.group == Group::Kernel && m.configuration == configuration.name;
         let statuses: Vec<_> = results.measurements.iter().filter(here).map(|m| &m.status).collect();
-        match statuses.first() {
-            None => elsewhere.push(format!("“{}”", configuration.name)),
-            Some(Status::NotImplemented { reason })
+        match (statuses.first(), &configuration.lacks) {
+            (None, Some(reason)) => absent.push((describe(configuration), reason.as_str())),
+            (None, None) => elsewhere.push(format!("“{}”", configuration.name)),
+            (Some(Status::NotImplemented { reason }), _)
                 if statuses.iter().all(|s| matches!(s, Status::NotImplemented { .. })) =>
             {
                 absent.push((describe(configuration), reason.as_str()));
             }
-            Some(_) => drawn.push(configuration),
+            (Some(_), _) => drawn.push(configuration),
         }
     }
     let mut sentences = Vec::new();

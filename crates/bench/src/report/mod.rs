@@ -50,7 +50,7 @@ pub fn markdown(results: &Results) -> String {
         let _ = writeln!(out, "* {sentence}");
     }
     out.push_str("\n## Conditions\n");
-    for table in tables::not_measured(results).into_iter().chain([tables::conditions(results)]) {
+    for table in conditions(results) {
         out.push_str(&table.markdown());
     }
     out
@@ -100,7 +100,7 @@ pub fn html(results: &Results) -> String {
     model.push(tables::effects());
     main.push(folded("Costs and where they are from", model));
     main.push(text("h2", "Conditions").attr("id", "conditions"));
-    for table in tables::not_measured(results).into_iter().chain([tables::conditions(results)]) {
+    for table in conditions(results) {
         main.push(table.html());
     }
     let head = el("head")
@@ -136,6 +136,12 @@ fn contents(results: &Results) -> Element {
     list.push(link("model", "The cost model".into()));
     list.push(link("conditions", "Conditions, and what was not measured".into()));
     el("nav").child(list)
+}
+
+/// What was not measured, what cannot be, and what the rest was measured with.
+fn conditions(results: &Results) -> impl Iterator<Item = Table> {
+    let absent = tables::not_implemented(results).into_iter().chain(tables::not_measured(results));
+    absent.chain([tables::conditions(results)])
 }
 
 fn folded(title: &str, tables: Vec<Table>) -> Element {

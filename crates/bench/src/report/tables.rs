@@ -119,6 +119,17 @@ pub fn configurations(results: &Results, board: Board, group: Group) -> Option<T
     Some(table)
 }
 
+/// The configurations that Spica does not have.
+pub fn not_implemented(results: &Results) -> Option<Table> {
+    let mut table = Table::new("Not implemented", &["configuration", "what it would be", "what is missing"]);
+    for configuration in &results.configurations {
+        if let Some(lacks) = &configuration.lacks {
+            table.rows.push(vec![configuration.name.clone(), configuration.description.clone(), lacks.clone()]);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
 /// What was not measured, and why; equal reasons together.
 pub fn not_measured(results: &Results) -> Option<Table> {
     let mut table = Table::new("Not measured", &["board", "configuration", "why", "workloads"]);

@@ -26,7 +26,7 @@ pub fn run() -> Run {
 }
 
 pub fn configuration(name: &str, description: &str, series: &[Series]) -> Configuration {
-    Configuration { name: name.into(), description: description.into(), series: series.to_vec() }
+    Configuration { name: name.into(), description: description.into(), series: series.to_vec(), lacks: None }
 }
 
 pub fn configurations() -> Vec<Configuration> {

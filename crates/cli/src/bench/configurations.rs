@@ -177,7 +177,12 @@ impl Configuration {
     /// As a result file declares it.
     #[must_use]
     pub fn declared(&self) -> Declared {
-        Declared { name: self.name.into(), description: self.description.into(), series: self.series.to_vec() }
+        Declared {
+            name: self.name.into(),
+            description: self.description.into(),
+            series: self.series.to_vec(),
+            lacks: self.lacks.map(str::to_string),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::project::{Project, read, write};
 const LINUX_VECTORS: u32 = 0xffff_0000;
 
 /// The vectors (B1.8.1) that a guest's exceptions go to, and what a trap from there is. `SVC`s of translated code say
-/// themselves what they are.
+/// themselves what they are, but for those with a condition: these stand for coprocessor instructions.
 const UNDEFINED: u32 = 0x04;
 const SUPERVISOR_CALL: u32 = 0x08;
 const PREFETCH_ABORT: u32 = 0x0c;
@@ -34,6 +34,7 @@ const VECTORS: [u32; 6] = [UNDEFINED, SUPERVISOR_CALL, PREFETCH_ABORT, DATA_ABOR
 /// Traps by the vectors of translated kernel code.
 const KERNEL: &[(u32, Trap)] = &[
     (UNDEFINED, Trap::Undefined),
+    (SUPERVISOR_CALL, Trap::Coprocessor),
     // Nothing but a branch through the return mirror leads to where nothing is.
     (PREFETCH_ABORT, Trap::IndirectBranch),
     (DATA_ABORT, Trap::HiddenFault),

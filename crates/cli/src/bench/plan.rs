@@ -120,14 +120,16 @@ pub fn results_board(board: &Board) -> results::Board {
     results::Board::from_name(board.name).expect("boards were selected among those of the result file")
 }
 
-/// Notes in `results` all that is going to be measured, as missing so far, and what cannot be. What is there stays.
+/// Notes in `results` all that is going to be measured, as missing so far, and what cannot be, be it asked for or not. What is
+/// there stays.
 pub fn note(
     results: &mut Results,
     boards: &[&'static Board],
     configurations: &[&'static Configuration],
     items: &[Item],
 ) {
-    for configuration in configurations {
+    let lacking = CONFIGURATIONS.iter().filter(|c| c.lacks.is_some());
+    for configuration in configurations.iter().copied().chain(lacking) {
         if results.configuration(configuration.name).is_none() {
             results.configurations.push(configuration.declared());
         }
@@ -320,6 +322,12 @@ mod tests {
         let boards = select_boards(&["cubieboard".into()]).unwrap();
         let configurations = [named("default").unwrap(), named("single-shadow").unwrap()];
         let (items, now) = (items(), |r: &Results| jobs(r, &boards, &configurations, &items(), Wanted::Figures));
+        note(&mut results, &boards, &configurations[..1], &items);
+        let lacking = CONFIGURATIONS.iter().filter(|c| c.lacks.is_some());
+        for configuration in lacking {
+            let declared = results.configuration(configuration.name).unwrap();
+            assert!(declared.lacks.is_some(), "{} is named, whether it was asked for or not", configuration.name);
+        }
         note(&mut results, &boards, &configurations, &items);
         assert_eq!(results.measurements.len(), 8);
         assert_eq!(now(&results).len(), 6, "three groups, with and without Spica");

@@ -31,7 +31,8 @@ pub fn resumed(results: &Results, options: &Options, all: Selection) -> Selectio
         boards = results.boards().into_iter().filter_map(|b| board::find(b.name()).ok()).collect();
     }
     if options.configurations.is_empty() {
-        let names = results.configurations.iter().map(|c| c.name.as_str());
+        let in_it = |name: &str| results.measurements.iter().any(|m| m.configuration == name);
+        let names = results.configurations.iter().map(|c| c.name.as_str()).filter(|name| in_it(name));
         chosen_configurations = names.filter_map(configurations::named).collect();
     }
     if options.workloads.is_empty() && !options.quick {
