@@ -51,14 +51,15 @@ const USER: &[(u32, Trap)] = &[
     (FIQ, Trap::Interrupt),
 ];
 
-/// Functions of `crates/hypervisor/src/trap/abort.rs`, each called once for an abort of the class. All other aborts are
+/// Functions of modules of `crates/hypervisor/src/trap`, each called once for an abort of the class. All other aborts are
 /// hidden faults.
-const REASONS: &[(&str, Trap)] = &[
-    ("emulate_access", Trap::Mmio),
-    ("emulate_user_access", Trap::Mmio),
-    ("deliver", Trap::GuestAbort),
-    ("deliver_fetch", Trap::GuestAbort),
-    ("write_to_code", Trap::ProtectedWrite),
+const REASONS: &[(&str, &str, Trap)] = &[
+    ("abort", "emulate_access", Trap::Mmio),
+    ("abort", "emulate_user_access", Trap::Mmio),
+    ("abort", "deliver", Trap::GuestAbort),
+    ("abort", "deliver_fetch", Trap::GuestAbort),
+    ("quick", "deliver", Trap::GuestAbort),
+    ("abort", "write_to_code", Trap::ProtectedWrite),
 ];
 
 /// Builds the plugin, if anything changed; gives its file.
@@ -112,8 +113,8 @@ impl Counter {
                 VECTORS.iter().for_each(|vector| at(table + vector, entry));
                 traps.iter().for_each(|(vector, trap)| at(table + vector, &format!("trap.{}", trap.key())));
             }
-            for (function, trap) in REASONS {
-                at(symbols.of_aborts(function)?, &format!("trap.{}", trap.key()));
+            for (module, function, trap) in REASONS {
+                at(symbols.of_traps(module, function)?, &format!("trap.{}", trap.key()));
             }
             argument.push_str(",traps=on");
         }
@@ -201,13 +202,13 @@ impl<'a> Symbols<'a> {
         found.map(|(_, address)| *address).ok_or_else(|| Error::failed(format!("Spica's image has no {name}")))
     }
 
-    /// A function of the module `trap::abort`. In a mangled name, each part stands behind its length.
-    fn of_aborts(&self, function: &str) -> Result<u32> {
-        let end = format!("4trap5abort{}{function}", function.len());
+    /// A function of a module of `trap`. In a mangled name, each part stands behind its length.
+    fn of_traps(&self, module: &str, function: &str) -> Result<u32> {
+        let end = format!("4trap{}{module}{}{function}", module.len(), function.len());
         let found = self.0.iter().find(|(name, _)| name.ends_with(&end));
         found.map(|(_, address)| *address).ok_or_else(|| {
             Error::failed(format!(
-                "Spica's image has no function trap::abort::{function}, by whose calls traps are counted"
+                "Spica's image has no function trap::{module}::{function}, by whose calls traps are counted"
             ))
         })
     }
@@ -225,9 +226,9 @@ mod tests {
             ("_RNCNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort7deliver0B7_", 3),
             ("world_user_vectors", 4),
         ]);
-        assert_eq!(symbols.of_aborts("emulate_access").unwrap(), 1);
+        assert_eq!(symbols.of_traps("abort", "emulate_access").unwrap(), 1);
         assert_eq!(symbols.named("world_user_vectors").unwrap(), 4);
-        let error = symbols.of_aborts("deliver").unwrap_err();
+        let error = symbols.of_traps("abort", "deliver").unwrap_err();
         assert!(error.message.contains("no function trap::abort::deliver"), "{error}");
     }
 

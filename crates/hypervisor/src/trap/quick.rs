@@ -10,8 +10,8 @@
 //! [`Vm::resume`]: crate::vm::Vm
 
 use spica_addr::{GuestVa, HostPa};
-use spica_mmu::{AccessKind, Quick, View};
-use spica_vcpu::Exception;
+use spica_mmu::{AccessKind, Fault, Quick, View};
+use spica_vcpu::{Exception, Vcpu};
 
 use super::abort;
 use crate::arch::barrier;
@@ -51,15 +51,9 @@ pub fn handle(vm: &mut Vm, world: World, trap: Trap) -> Option<World> {
         }
         (Quick::GuestFault(fault), Some(entry)) => {
             parts.counters.guest_aborts += 1;
-            barrier::clear_exclusive();
-            let cpu = &mut context.cpu;
-            let pc = cpu.pc;
-            cpu.take_exception(match kind {
-                AccessKind::Fetch => Exception::PrefetchAbort { pc, fsr: fault.ifsr(), far },
-                _ => Exception::DataAbort { pc, fsr: fault.fsr(kind == AccessKind::Write), far },
-            });
-            cpu.pc = entry;
-            cpu.page.dacr_real = context.kernel.guest_dacr;
+            deliver(&mut context.cpu, fault, far, kind);
+            context.cpu.pc = entry;
+            context.cpu.page.dacr_real = context.kernel.guest_dacr;
             parts.mirror.set_dacr(context.kernel.dacr);
             World::Kernel
         }
@@ -68,4 +62,15 @@ pub fn handle(vm: &mut Vm, world: World, trap: Trap) -> Option<World> {
     let side = context.side(world);
     space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
     Some(world)
+}
+
+/// The guest takes the abort of its user code.
+#[inline(never)]
+fn deliver(cpu: &mut Vcpu, fault: Fault, far: u32, kind: AccessKind) {
+    barrier::clear_exclusive();
+    let pc = cpu.pc;
+    cpu.take_exception(match kind {
+        AccessKind::Fetch => Exception::PrefetchAbort { pc, fsr: fault.ifsr(), far },
+        _ => Exception::DataAbort { pc, fsr: fault.fsr(kind == AccessKind::Write), far },
+    });
 }
