@@ -1,13 +1,10 @@
-//! Each translation rule over its whole space of forms, in step with the model: where `lockstep.rs` throws dice, this
+//! Each translation rule over its whole space of forms, in step with the model: where `spica prove --part translator` throws dice, this
 //! counts.
 
-mod model;
-mod support;
-
-use model::{Event, Machine, Supervisor};
 use spica_dbt::Options;
-use support::generate::Window;
-use support::{CODE, CTR, DATA, End, Lockstep, Memory};
+use spica_prove::translator::generate::Window;
+use spica_prove::translator::model::{self, Event, Machine, Supervisor};
+use spica_prove::translator::{CODE, CODE_PAGES, CTR, DATA, Disturb, End, Lockstep, Memory};
 
 const PC: u32 = 15;
 const AL: u32 = 14 << 28;
@@ -48,7 +45,7 @@ fn march(lockstep: &mut Lockstep, memory: &mut Memory, words: &[u32], machine: M
         memory.set_word(machine.pc + 4 * n as u32, word);
     }
     lockstep.start(machine, memory, WINDOW, 1);
-    assert_eq!(lockstep.run(words.len() as u32, false), End::Enough);
+    assert_eq!(lockstep.run(words.len() as u32, Disturb::Nothing), End::Enough);
     assert_eq!((lockstep.skipped, lockstep.strayed), (0, 0), "an instruction is not what it was meant to be");
 }
 
@@ -153,11 +150,11 @@ fn faults(lockstep: &mut Lockstep, memory: &mut Memory, word: u32, rn: u32, plac
         for absent in [1, 2] {
             let mut state = machine(at, 0x2000_0000);
             state.r[rn as usize] = (DATA + 0x2000).wrapping_add(place);
-            let pages = support::CODE_PAGES as usize;
+            let pages = CODE_PAGES as usize;
             memory.present[pages + 1] = absent & 1 == 0;
             memory.present[pages + 2] = absent & 2 == 0;
             lockstep.start(state, memory, WINDOW, 1);
-            assert_eq!(lockstep.run(1, false), End::Enough);
+            assert_eq!(lockstep.run(1, Disturb::Nothing), End::Enough);
         }
     }
     lockstep.faults - before
@@ -188,7 +185,7 @@ fn misaligned_store_multiple() {
             state.r[(word >> 16 & 15) as usize] += off;
             lockstep.start(state, &memory, WINDOW, 1);
             // The harness counts the skipped instruction behind a checked fault as none executed.
-            lockstep.run(1, false);
+            lockstep.run(1, Disturb::Nothing);
         }
     }
     assert_eq!(lockstep.faults, lockstep.skipped);
@@ -306,7 +303,7 @@ fn exception_return() {
             let mut state = machine(at, 0x2000_0000);
             state.supervisor.as_mut().expect("a kernel").spsr = spsr;
             lockstep.start(state, &memory, WINDOW, 1);
-            assert_eq!(lockstep.run(1, false), End::Enough);
+            assert_eq!(lockstep.run(1, Disturb::Nothing), End::Enough);
         }
     }
     let followed = lockstep.seen["an exception return that is followed"];
@@ -330,14 +327,14 @@ fn faults_of_exception_return() {
 fn base_behind_an_abort(word: u32) -> (u32, u32) {
     let mut lockstep = Lockstep::new(Options::all());
     let mut memory = memory();
-    let pages = support::CODE_PAGES as usize;
+    let pages = CODE_PAGES as usize;
     memory.present[pages + 2] = false;
     let mut state = machine(CODE + 0x7f8, 0);
     state.r[0] = DATA + 0x2000 - 4;
     memory.set_word(state.pc, word);
     lockstep.stop_at_faults = true;
     lockstep.start(state, &memory, WINDOW, 1);
-    assert_eq!(lockstep.run(1, false), End::Fault);
+    assert_eq!(lockstep.run(1, Disturb::Nothing), End::Fault);
     (lockstep.machine.r[0], state.r[0])
 }
 
@@ -372,7 +369,7 @@ fn block_transfers_of_other_modes_check_alignment() {
             memory.set_word(CODE, word);
             lockstep.stop_at_faults = true;
             lockstep.start(state, &memory, WINDOW, 1);
-            let end = lockstep.run(1, false);
+            let end = lockstep.run(1, Disturb::Nothing);
             if end != End::Fault || lockstep.memory.bytes != memory.bytes {
                 missed.push((word, off));
             }
@@ -410,7 +407,7 @@ fn literals() {
                         let old = memory.word(at);
                         memory.set_word(at, AL | load_form | up << 23 | PC << 16 | rt << 12 | imm);
                         lockstep.start(machine(at, 0), &memory, WINDOW, 1);
-                        assert_eq!(lockstep.run(1, false), End::Enough);
+                        assert_eq!(lockstep.run(1, Disturb::Nothing), End::Enough);
                         memory.set_word(at, old);
                         memory.present[other] = true;
                     }
@@ -543,7 +540,11 @@ fn conditions() {
                     state.supervisor.as_mut().expect("a kernel").spsr = 0x6000_0053;
                     let skipped = lockstep.skipped;
                     lockstep.start(state, &memory, WINDOW, 1);
-                    assert_eq!(lockstep.run(2, false), End::Enough, "{name}, condition {cond}, flags {flags}");
+                    assert_eq!(
+                        lockstep.run(2, Disturb::Nothing),
+                        End::Enough,
+                        "{name}, condition {cond}, flags {flags}"
+                    );
                     // A store of VFP registers to its own page is the one thing that the harness cannot execute.
                     let executed = lockstep.skipped == skipped || name.starts_with("VSTR");
                     assert!(executed, "{name} is not what it was meant to be");

@@ -5,7 +5,7 @@
 //! settled beforehand: the megabyte's notes are made, no table is to be had, no space becomes another one. What remains is
 //! two loads from the guest's tables, one from each shadow table, and a store. Everything else is [`Quick::Other`], with
 //! nothing changed, and `fill` decides; so this file may leave out what it likes, but whatever it answers must be what `fill`
-//! would have answered (`tests/shadow.rs` compares the two).
+//! would have answered (the part `mmu-shadow` of `spica prove` compares the two).
 
 use crate::fault::{Fault, FaultKind};
 use crate::host::{self, FirstLevel};

@@ -1,14 +1,11 @@
 //! What a kernel's habits cost: each test is a thing that guests do all day, and the counters that must not move.
 
-mod model;
-mod sim;
-
-use model::Memory;
-use sim::{Tables, Tlb, host_walk};
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
     AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, RamError, Regime, Shadow, TableMemory, View,
 };
+use spica_prove::mmu::model::Memory;
+use spica_prove::mmu::sim::{Tables, Tlb, host_walk};
 
 const RAM: u32 = 0x4000_0000;
 const HOST: u32 = 0x6000_0000;
@@ -99,7 +96,7 @@ impl Guest {
     /// The host page behind `va`; fills if need be, and says whether that was so.
     fn touch(&mut self, view: View, va: u32, kind: AccessKind) -> (u32, bool) {
         let root = self.shadow.root(view);
-        let allows = |entry: &sim::HostEntry| kind != AccessKind::Write || entry.writable;
+        let allows = |entry: &spica_prove::mmu::sim::HostEntry| kind != AccessKind::Write || entry.writable;
         if let Some(entry) = self.tlb.get(&self.tables, root, va).filter(allows) {
             return (entry.page << 12, false);
         }

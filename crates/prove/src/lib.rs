@@ -9,12 +9,14 @@
 //! as a dev-dependency. The tests of the crates are what a person thought of; the parts are what nobody thought of.
 
 pub mod decoder;
+pub mod mmu;
 pub mod part;
 pub mod random;
 pub mod reduce;
 pub mod run;
 #[cfg(feature = "command")]
 pub mod state;
+pub mod translator;
 pub mod work;
 
 use part::Part;
@@ -28,5 +30,9 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(decoder::text::Text),
         #[cfg(feature = "command")]
         Box::new(decoder::exhaustive::Exhaustive),
+        Box::new(translator::Random),
+        Box::new(translator::Points),
+        Box::new(mmu::Walk),
+        Box::new(mmu::Shadow),
     ]
 }

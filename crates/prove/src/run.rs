@@ -101,7 +101,9 @@ fn finish(part: &dyn Part, work: &Work, run: impl FnOnce(&dyn Part) -> Result<()
         eprint!("\r\x1b[K");
     }
     let notes = work.notes();
-    let unseen = part.must_see().into_iter().filter(|what| !notes.contains_key(what)).collect();
+    // A run that was cut short has not seen much.
+    let must_see = if result.is_ok() { part.must_see() } else { Vec::new() };
+    let unseen = must_see.into_iter().filter(|what| !notes.contains_key(what)).collect();
     Outcome {
         name: part.name().into(),
         cases: work.done(),

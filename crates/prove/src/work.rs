@@ -123,8 +123,8 @@ impl Work {
     }
 
     /// Runs the cases of these numbers, on all threads, until the work is over, there are no more, or one fails. `new` makes
-    /// what a thread needs, `case` runs one case with it and panics if something is wrong. Each counts as `size` cases.
-    /// Gives what the threads had in the end.
+    /// what a thread needs, `case` runs one case with it and panics if something is wrong. Each counts as `size` cases,
+    /// or where that is 0 as what `case` counts itself. Gives what the threads had in the end.
     ///
     /// # Errors
     /// The number of a case that failed, and what it said.

@@ -40,3 +40,23 @@ fn decoder() {
 fn decoder_all() {
     slice("decoder-all", 500_000);
 }
+
+#[test]
+fn translator() {
+    slice("translator", 5_000);
+}
+
+#[test]
+fn translator_points() {
+    slice("translator-points", 8_000);
+}
+
+#[test]
+fn mmu_walk() {
+    slice("mmu-walk", 40);
+}
+
+#[test]
+fn mmu_shadow() {
+    slice("mmu-shadow", 150);
+}

@@ -5,8 +5,4 @@ mod fixture;
 mod jump_cache;
 mod links;
 mod lookup;
-#[path = "../model/mod.rs"]
-mod model;
 mod random;
-#[path = "../support/mod.rs"]
-mod support;

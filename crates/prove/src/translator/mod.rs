@@ -1,21 +1,29 @@
-//! The hypervisor's part, in small: guest memory with pages that fault, code memory that must be published before it
+//! The translator: guest code runs untranslated and translated, in step, and whatever the guest can see is the same between
+//! any two of its instructions, and at every fault.
+//!
+//! Here is the hypervisor's part, in small: guest memory with pages that fault, code memory that must be published before it
 //! can be fetched, and the handling of the traps that translated code makes, as `trap/` of the hypervisor does it.
 //!
-//! [`Lockstep`] runs the same guest on the [model](crate::model) twice: untranslated at its own addresses, and
+//! [`Lockstep`] runs the same guest on the [model](crate::translator::model) twice: untranslated at its own addresses, and
 //! translated in the code cache. At every boundary between two guest instructions, and at every fault, all that the
 //! guest could see must be the same.
-// Each test file uses a part of this.
-#![allow(dead_code, unused_imports)]
+#![allow(missing_docs, reason = "read by whoever reads the harness, and by nobody else")]
 
+mod case;
 mod code;
+mod coverage;
 mod env;
+mod forms;
 pub mod generate;
 mod lockstep;
 mod memory;
+pub mod model;
+mod parts;
 mod view;
 
-pub use lockstep::{End, Lockstep};
+pub use lockstep::{Disturb, End, Lockstep};
 pub use memory::Memory;
+pub use parts::{Points, Random};
 use spica_dbt::Capacity;
 use spica_dbt::layout::{Layout, PAGE, Window as Mirrored};
 
@@ -37,21 +45,3 @@ const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2
 
 /// What the guest's CTR says.
 pub const CTR: u32 = 0x8444_c004;
-
-/// The number of cases a random test runs, from the environment, and the first seed.
-pub fn cases(default: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let seed = number("SPICA_SEED").unwrap_or(1);
-    seed..seed + number("SPICA_CASES").unwrap_or(default)
-}
-
-/// Says, while a test panics, which seed it was.
-pub struct Seed(pub u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with SPICA_SEED={} SPICA_CASES=1", self.0);
-        }
-    }
-}

@@ -1,10 +1,10 @@
 //! Instructions that the interpreter executes, because they were translated to a trap, or for what stands for them in the
 //! cache is not enough.
 
-use crate::model::{Event, Fault};
-use crate::support::env::{TrapEnv, abort};
-use crate::support::lockstep::blocks::Place;
-use crate::support::lockstep::{End, Lockstep, Next};
+use crate::translator::env::{TrapEnv, abort};
+use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::{End, Lockstep, Next};
+use crate::translator::model::{Event, Fault};
 use spica_isa::{Decoded, Op};
 use spica_vcpu::interp::{self, Abort, Step};
 use spica_vcpu::{Effect, psr};

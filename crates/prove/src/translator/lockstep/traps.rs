@@ -1,9 +1,9 @@
 //! Supervisor calls of translated code, as `trap/call.rs` answers them, and `world/fast.s` in front of it.
 
-use crate::model::{self, Event};
-use crate::support::lockstep::blocks::Place;
-use crate::support::lockstep::{Lockstep, Next};
-use crate::support::memory::Memory;
+use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::{Lockstep, Next};
+use crate::translator::memory::Memory;
+use crate::translator::model::{self, Event};
 use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::trap;

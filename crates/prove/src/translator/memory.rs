@@ -1,8 +1,8 @@
 //! Guest memory: a few pages, each of which the guest maps or not, and Spica does or not yet.
 
-use crate::model::{Bus, Fault};
-use crate::support::env::abort;
-use crate::support::{CODE, CODE_PAGES, DATA, DATA_PAGES, PAGES};
+use crate::translator::env::abort;
+use crate::translator::model::{Bus, Fault};
+use crate::translator::{CODE, CODE_PAGES, DATA, DATA_PAGES, PAGES};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
 use spica_vcpu::interp::Abort;
 
@@ -21,6 +21,12 @@ pub struct Memory {
     pub hidden: Vec<bool>,
     /// Code was translated from it.
     pub protected: Vec<bool>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
 }
 
 impl Memory {

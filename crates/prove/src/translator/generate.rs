@@ -1,11 +1,16 @@
 //! Random guest code, weighted towards what the translator has rules for, and random states for it to run in.
 
 use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
-use crate::model::{self, Machine, Random, SYSTEM, Supervisor};
+use crate::decoder::words;
+use crate::random::Random;
+use crate::translator::model::{self, Machine, SYSTEM, Supervisor};
 use spica_dbt::Options;
 use spica_dbt::layout::PAGE;
 
 const PC: u32 = 15;
+
+/// Words of the code that a case runs in.
+pub const WORDS: u32 = 96;
 
 /// The code that a case runs in, the rest of the code pages holds older code.
 #[derive(Clone, Copy)]
@@ -16,7 +21,7 @@ pub struct Window {
 
 impl Window {
     pub fn random(random: &mut Random) -> Window {
-        let words = 96;
+        let words = WORDS;
         let last = CODE_PAGES * PAGE - 4 * words;
         let start = if random.one_in(2) {
             // Across the end of a page.
@@ -384,9 +389,33 @@ fn arithmetic(random: &mut Random) -> u32 {
     }
 }
 
+/// Sensitive instructions that are rare, and words of any kind: most are no instructions, or UNPREDICTABLE.
+fn rare(random: &mut Random) -> u32 {
+    let register = reg(random);
+    match random.below(12) {
+        // VMRS and VMSR of FPSCR and the feature registers
+        0 => 0x0ee1_0a10 | random.below(2) << 20 | register << 12,
+        1 => 0x0ef0_0a10 | random.pick(&[0, 6, 7]) << 16 | register << 12,
+        // SMC, BKPT, BXJ, SETEND
+        2 => random.pick(&[0x0160_0070, 0x0120_0070, 0x012f_ff20]) | register,
+        3 => 0xf101_0000 | random.below(2) << 9,
+        // SRS, RFE, CPS with a mode
+        4 => 0xf84d_0500 | random.below(4) << 23 | random.below(2) << 21 | random.pick(&[0x13, 0x12, 0x1f, 0x10]),
+        5 => 0xf810_0a00 | random.below(4) << 23 | random.below(2) << 21 | register << 16,
+        6 => 0xf102_0000 | random.below(16) << 17 | random.below(8) << 6 | random.pick(&[0x13, 0x1f, 0x12]),
+        // BLX of a constant
+        7 => 0xfa00_0000 | random.below(2) << 24 | random.below(64),
+        // CP14, and CP15 of any kind
+        8 => 0x0e00_0e10 | random.word() & 0x001f_f0ef,
+        9 => 0x0e00_0f10 | random.word() & 0x00ff_f0ef,
+        10 => words::biased(random),
+        _ => random.word(),
+    }
+}
+
 /// One instruction, to be at `at`.
 pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
-    let body = match random.below(28) {
+    let body = match random.below(29) {
         0..=4 => data_processing(random, true),
         5..=6 => data_processing(random, false),
         7..=8 => load_store(random, true),
@@ -415,6 +444,10 @@ pub fn instruction(random: &mut Random, at: u32, window: &Window) -> u32 {
         22 => return unconditional(random),
         23 => vfp_transfer(random),
         24..=26 => system(random),
+        27 => match rare(random) {
+            word if word >> 28 == 15 => return word,
+            word => word,
+        },
         _ => arithmetic(random),
     };
     condition(random) | body & 0x0fff_ffff

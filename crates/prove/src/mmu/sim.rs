@@ -3,7 +3,6 @@
 //! The TLB keeps everything until it is told to forget, splits sections into pages (so that a flush of one address in a
 //! section leaves the rest), and is filled by speculation as well as by accesses. The walker insists on what every
 //! shadow entry must look like.
-#![allow(dead_code)]
 
 use spica_addr::HostPa;
 use spica_mmu::{AccessKind, HostTlb, Pool, Root, Table, TableMemory};

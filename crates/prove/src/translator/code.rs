@@ -1,6 +1,6 @@
 //! Code memory: what was written to it must be published before it can be fetched.
 
-use crate::support::CAPACITY;
+use crate::translator::CAPACITY;
 use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE_WORDS};
 use std::collections::HashMap;

@@ -7,12 +7,14 @@ mod faults;
 mod run;
 mod traps;
 
-use crate::model::{self, Machine, Random};
-use crate::support::code::Code;
-use crate::support::generate::Window;
-use crate::support::lockstep::blocks::Place;
-use crate::support::memory::Memory;
-use crate::support::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
+use crate::random::Random;
+use crate::translator::code::Code;
+use crate::translator::coverage::Coverage;
+use crate::translator::generate::Window;
+use crate::translator::lockstep::blocks::Place;
+use crate::translator::memory::Memory;
+use crate::translator::model::{self, Machine};
+use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Translator};
@@ -28,6 +30,21 @@ pub enum End {
     Unpredictable,
     /// A fault of translated code that the guest is to see; nothing was checked.
     Fault,
+}
+
+/// What happens in a run that the guest's own code is not the cause of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disturb {
+    /// Nothing.
+    Nothing,
+    /// Now and then: an interrupt, a hidden page, VFP that another guest had, and more of the kind.
+    Random,
+    /// An interrupt at the word with this number, counted over the words that are executed.
+    Interrupt(u32),
+    /// From that word on, no page is mapped by Spica until it is asked for.
+    Hide(u32),
+    /// From that word on, if a guest instruction begins there, no data page is mapped by the guest until its handler does so.
+    Unmap(u32),
 }
 
 /// One guest, twice.
@@ -87,8 +104,12 @@ pub struct Lockstep {
     /// Where the guest's handlers get what they put right.
     random: Random,
     window: Window,
-    /// Interrupts arrive now and then, pages get hidden, and more of the kind.
-    disturb: bool,
+    /// What happens that the guest's own code is not the cause of.
+    disturb: Disturb,
+    /// Words executed since the start.
+    words: u32,
+    /// What the translator made of what was executed.
+    pub coverage: Coverage,
     /// Every word executed goes to standard error.
     tracing: bool,
     /// What was asked for.
@@ -157,7 +178,9 @@ impl Lockstep {
             stop_at_faults: false,
             random: Random::new(0),
             window: Window { start: CODE, words: 96 },
-            disturb: false,
+            disturb: Disturb::Nothing,
+            words: 0,
+            coverage: Coverage::default(),
             tracing: std::env::var_os("SPICA_TRACE").is_some(),
             options,
         }
@@ -269,9 +292,6 @@ impl Lockstep {
     }
 
     fn fail(&self, what: &str) -> ! {
-        let host = &self.machine;
-        eprintln!("reference {:x?}", self.reference);
-        eprintln!("host      {host:x?}");
-        panic!("{what}");
+        panic!("{what}\nreference {:x?}\nhost      {:x?}", self.reference, self.machine);
     }
 }

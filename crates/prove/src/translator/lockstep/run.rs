@@ -1,21 +1,23 @@
 //! Running translated code, word by word, and entering it: what `Vm::run` of the hypervisor and the core do.
 
-use crate::model::{self, Event};
-use crate::support::lockstep::{End, Lockstep, Next};
-use crate::support::memory::Memory;
-use crate::support::view::KernelView;
-use crate::support::{LAYOUT, PAGES};
+use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::{Disturb, End, Lockstep, Next};
+use crate::translator::memory::Memory;
+use crate::translator::model::{self, Event};
+use crate::translator::view::KernelView;
+use crate::translator::{CODE_PAGES, LAYOUT, PAGES};
 use spica_addr::CachePc;
+use spica_dbt::BlockId;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_isa::Op;
 
 impl Lockstep {
-    /// Runs at most `instructions`, or until something ends it. With `disturb`, interrupts arrive now and then, and pages
-    /// get hidden.
-    pub fn run(&mut self, instructions: u32, disturb: bool) -> End {
+    /// Runs at most `instructions`, or until something ends it.
+    pub fn run(&mut self, instructions: u32, disturb: Disturb) -> End {
         self.left = instructions;
         self.disturb = disturb;
-        if disturb {
+        self.words = 0;
+        if disturb == Disturb::Random {
             self.volatile = std::array::from_fn(|_| self.random.one_in(8));
         }
         let mut next = Next::Guest(self.reference.pc);
@@ -66,7 +68,7 @@ impl Lockstep {
             self.reference.psr &= !model::T;
             self.machine.psr &= !model::T;
         }
-        if self.volatile[Memory::page(pc).expect("code")] || self.disturb && self.random.one_in(16) {
+        if self.volatile[Memory::page(pc).expect("code")] || self.disturb == Disturb::Random && self.random.one_in(16) {
             let block = self.block_for_once(pc);
             return Ok(self.translator.entry(block).0);
         }
@@ -82,9 +84,14 @@ impl Lockstep {
         Ok(self.translator.entry(block).0)
     }
 
+    /// Words executed in the last run.
+    #[must_use]
+    pub fn words(&self) -> u32 {
+        self.words
+    }
+
     /// Executes one word of translated code.
     fn execute(&mut self) -> Next {
-        let disturb = self.disturb;
         let pc = CachePc(self.machine.pc);
         if LAYOUT.find(pc).is_none() {
             return self.reflected();
@@ -107,32 +114,10 @@ impl Lockstep {
         if self.leave.is_some_and(|waiting| waiting != entry) {
             self.fail("an interrupt waits, and the block was left without a trap");
         }
-        if disturb {
-            if self.random.one_in(24) {
-                // A host interrupt brings one for the guest, at any word.
-                self.translator.close(block, &mut self.code);
-                self.leave = Some(entry);
-                self.interrupts += 1;
-                self.take_over();
-                self.prepare();
-            }
-            if place.first && self.random.one_in(16) {
-                self.cpu.page.pending = self.random.pick(&[0, u32::MAX]);
-            }
-            if place.first && self.random.one_in(16) {
-                self.make_eager();
-            }
-            if self.random.one_in(32) {
-                // Another guest had VFP.
-                self.take_over();
-                self.machine.vfp_on = false;
-                self.prepare();
-            }
-            if self.random.one_in(64) {
-                let page = self.random.below(PAGES as u32) as usize;
-                self.memory.hidden[page] = true;
-            }
+        if place.first {
+            self.coverage.executed(place.form);
         }
+        self.disturb(block, place);
         if self.tracing {
             let (page, word) = LAYOUT.find(pc).expect("in a code page");
             let word = self.code.fetched[page as usize][word];
@@ -176,16 +161,64 @@ impl Lockstep {
         }
     }
 
+    /// What happens before the next word is executed.
+    fn disturb(&mut self, block: BlockId, place: Place) {
+        let number = self.words;
+        self.words += 1;
+        match self.disturb {
+            Disturb::Random => self.disturb_at_random(block, place),
+            Disturb::Interrupt(at) if at == number => self.interrupt(block),
+            Disturb::Hide(at) if at == number => self.memory.hidden.fill(true),
+            Disturb::Unmap(at) if number >= at && place.first && self.under_way => {
+                self.disturb = Disturb::Nothing;
+                for page in CODE_PAGES as usize..PAGES {
+                    (self.memory.present[page], self.reference_memory.present[page]) = (false, false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A host interrupt brings one for the guest, at any word.
+    fn interrupt(&mut self, block: BlockId) {
+        self.translator.close(block, &mut self.code);
+        self.leave = Some(self.translator.entry(block));
+        self.interrupts += 1;
+        self.take_over();
+        self.prepare();
+    }
+
+    fn disturb_at_random(&mut self, block: BlockId, place: Place) {
+        if self.random.one_in(24) {
+            self.interrupt(block);
+        }
+        if place.first && self.random.one_in(16) {
+            self.cpu.page.pending = self.random.pick(&[0, u32::MAX]);
+        }
+        if place.first && self.random.one_in(16) {
+            self.make_eager();
+        }
+        if self.random.one_in(32) {
+            // Another guest had VFP.
+            self.take_over();
+            self.machine.vfp_on = false;
+            self.prepare();
+        }
+        if self.random.one_in(64) {
+            let page = self.random.below(PAGES as u32) as usize;
+            self.memory.hidden[page] = true;
+        }
+    }
+
     /// As `trap/indirect.rs`: the host is where a branch through the return mirror led.
     fn reflected(&mut self) -> Next {
-        let disturb = self.disturb;
         let pc = self.machine.pc;
         if self.leave.is_some() {
             self.fail("an interrupt waits, and the block was left through the mirror");
         }
         let Some(target) = self.translator.mirror().target(pc) else { self.fail("the host is not in a block") };
         let thumb = self.machine.psr & model::T != 0;
-        let interrupted = disturb && self.random.one_in(24);
+        let interrupted = self.disturb == Disturb::Random && self.random.one_in(24);
         if let Some(word) = self.code.mirror_word(pc)
             && !(interrupted || thumb)
         {

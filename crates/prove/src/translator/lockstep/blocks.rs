@@ -1,12 +1,14 @@
 //! Blocks: found or made for a guest PC, with notes of what each word of them stands for.
 
-use crate::model;
-use crate::support::lockstep::Lockstep;
-use crate::support::memory::Memory;
-use crate::support::{CODE, LAYOUT, VA_TO_PA};
+use crate::translator::coverage::{Form, Made};
+use crate::translator::lockstep::Lockstep;
+use crate::translator::memory::Memory;
+use crate::translator::model;
+use crate::translator::{CODE, LAYOUT, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
 use spica_dbt::{BlockId, Location};
+use std::collections::BTreeMap;
 
 /// What the word of a block stands for.
 #[derive(Clone, Copy)]
@@ -16,6 +18,8 @@ pub(super) struct Place {
     pub(super) first: bool,
     /// It is part of the exit behind the last instruction.
     pub(super) behind: bool,
+    /// What the translator made of the instruction.
+    pub(super) form: Form,
 }
 
 impl Lockstep {
@@ -83,11 +87,12 @@ impl Lockstep {
         if self.translator.mirror().has(GuestVa(va)) {
             // LR is not the guest's yet: its instruction begins behind it.
             let location = self.translator.locate(block, landing, words).expect("every word has its place");
-            self.places.insert(landing.0, Place { location, first: false, behind: false });
+            self.places.insert(landing.0, Place { location, first: false, behind: false, form: Form::default() });
         }
         let end = va.wrapping_add(4 * self.translator.length(block) as u32);
         let page_end = (entry.0 & !0xfff) + PAGE;
         let (mut last, mut cold) = (None, false);
+        let mut instructions = BTreeMap::<u32, Made>::new();
         for pc in (entry.0..page_end).step_by(4) {
             if self.translator.block_at(CachePc(pc)) != Some(block) {
                 // What comes after a gap is literals and stubs.
@@ -97,7 +102,15 @@ impl Lockstep {
             let location = self.translator.locate(block, CachePc(pc), words).expect("every word has its place");
             let first = !cold && last != Some(location.guest);
             last = Some(location.guest);
-            self.places.insert(pc, Place { location, first, behind: location.guest.0 == end });
+            let behind = location.guest.0 == end;
+            self.places.insert(pc, Place { location, first, behind, form: Form::default() });
+            let made = instructions.entry(location.guest.0).or_default();
+            if cold { made.cold.push(self.word(pc)) } else { made.hot.push((pc, self.word(pc))) }
+        }
+        for (at, made) in instructions {
+            let Some(&(first, _)) = made.hot.first().filter(|_| at != end) else { continue };
+            let form = self.coverage.form(words[(at & 0xfff) as usize / 4], &made);
+            self.places.get_mut(&first).expect("just put there").form = form;
         }
     }
 

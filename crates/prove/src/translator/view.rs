@@ -2,10 +2,10 @@
 //!
 //! Each word of the vCPU page can be reached in the ways that the translator uses, and in no other.
 
-use crate::model::{Bus, Fault};
-use crate::support::LAYOUT;
-use crate::support::code::Code;
-use crate::support::memory::Memory;
+use crate::translator::LAYOUT;
+use crate::translator::code::Code;
+use crate::translator::memory::Memory;
+use crate::translator::model::{Bus, Fault};
 use spica_addr::CachePc;
 use spica_dbt::layout::PAGE;
 use spica_vcpu::{Bank, Shown, StackAndLink, VcpuPage};

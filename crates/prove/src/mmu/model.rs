@@ -1,35 +1,9 @@
 //! A slow and obvious model of the ARMv7-A short-descriptor walk, written from ARM ARM section B3.5 (and B3.7 for the
 //! checks) on its own: it shares no line with the crate, works on strings of bits as the manual's figures do, and takes
 //! no short cut. What it and the crate disagree about is a bug in one of them.
-// Each test file uses a part of this.
-#![allow(dead_code)]
 
 use spica_mmu::{AccessKind, FaultKind, PageSize, Regime};
 use std::collections::HashMap;
-
-/// Deterministic pseudo-random numbers (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn word(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    pub fn below(&mut self, limit: u32) -> u32 {
-        ((u64::from(self.word()) * u64::from(limit)) >> 32) as u32
-    }
-
-    pub fn one_in(&mut self, n: u32) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u32) as usize]
-    }
-}
 
 /// Guest memory: words that were never written read as zero inside RAM, and there is nothing outside.
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! What the interpreter reaches: guest memory by the guest's own rights. A store to code drops what was made from it.
 
-use crate::model::{self, Fault};
-use crate::support::VA_TO_PA;
-use crate::support::code::Code;
-use crate::support::memory::Memory;
+use crate::translator::VA_TO_PA;
+use crate::translator::code::Code;
+use crate::translator::memory::Memory;
+use crate::translator::model::{self, Fault};
 use spica_addr::GuestPa;
 use spica_dbt::Translator;
 use spica_vcpu::Vcpu;

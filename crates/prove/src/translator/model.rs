@@ -5,42 +5,6 @@
 //! It executes one instruction at a time on a [`Bus`]. As the reference it runs guest code at the guest's own
 //! addresses, in Supervisor mode; as the host it runs translated code in User mode, where a sensitive instruction is
 //! an [`Event::Privileged`] that must never be seen.
-// Each test file uses a part of this.
-#![allow(dead_code)]
-
-/// Deterministic pseudo-random numbers (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    /// A generator for a seed, small seeds included.
-    pub fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        for _ in 0..4 {
-            random.word();
-        }
-        random
-    }
-
-    pub fn word(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    pub fn below(&mut self, limit: u32) -> u32 {
-        ((u64::from(self.word()) * u64::from(limit)) >> 32) as u32
-    }
-
-    pub fn one_in(&mut self, n: u32) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u32) as usize]
-    }
-}
-
 /// The generic timer's counter: time stands still.
 pub const COUNTER: u64 = 0x1234_5678_9abc_def0;
 

@@ -1,11 +1,11 @@
 //! Aborts of translated code: pages that Spica does not map yet, writes to code, and the guest's own faults.
 
-use crate::model::{Event, Fault};
-use crate::support::env::{TrapEnv, abort};
-use crate::support::lockstep::blocks::Place;
-use crate::support::lockstep::{End, Lockstep, Next};
-use crate::support::memory::Memory;
-use crate::support::{VA_TO_PA, generate};
+use crate::translator::env::{TrapEnv, abort};
+use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::{End, Lockstep, Next};
+use crate::translator::memory::Memory;
+use crate::translator::model::{Event, Fault};
+use crate::translator::{VA_TO_PA, generate};
 use spica_addr::CachePc;
 use spica_isa::{Decoded, Op};
 use spica_vcpu::Bank;

@@ -1,9 +1,9 @@
 //! Between two guest instructions: the reference catches up, and all that the guest can see is compared.
 
-use crate::model::{self, Event, Machine, Supervisor};
-use crate::support::generate;
-use crate::support::lockstep::{End, Lockstep};
-use crate::support::memory::Memory;
+use crate::translator::generate;
+use crate::translator::lockstep::{End, Lockstep};
+use crate::translator::memory::Memory;
+use crate::translator::model::{self, Event, Machine, Supervisor};
 use spica_vcpu::{Bank, Shown, StackAndLink, psr};
 
 impl Lockstep {

@@ -1,0 +1,166 @@
+//! The parts of the translator: cases where everything happens at random, and cases where one thing happens everywhere.
+
+use super::case::Case;
+use super::{Disturb, Lockstep, Memory, forms, generate};
+use crate::part::{Failure, Part};
+use crate::work::{Work, attempt, verdict};
+use spica_dbt::Options;
+
+/// What a thread needs.
+struct Pair {
+    lockstep: Lockstep,
+    memory: Memory,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        Pair { lockstep: Lockstep::new(Options::all()), memory: Memory::new() }
+    }
+}
+
+/// What has to happen in random cases beside instructions of all [`generate::KINDS`], and [`forms::ALL`].
+const EVENTS: &[&str] = &[
+    "DACR, eagerly",
+    "DACR, with a trap",
+    "DACR, without a trap",
+    "FPEXC, with a trap",
+    "FPEXC, without a trap",
+    "TLB, by its own trap",
+    "a block for once",
+    "a fault of cache maintenance",
+    "a fault of the User bank",
+    "an exception return that is followed",
+    "an unprivileged access, checked",
+];
+
+/// Counts what pairs have seen.
+fn note(work: &Work, pairs: Vec<Pair>) {
+    for Pair { mut lockstep, .. } in pairs {
+        for (what, times) in &lockstep.seen {
+            work.note(what, u64::from(*times));
+        }
+        let Lockstep { faults, interrupts, skipped, strayed, landings, .. } = lockstep;
+        for (what, times) in [
+            ("guest faults", faults),
+            ("interrupts", interrupts),
+            ("instructions that are not compared", skipped),
+            ("branches to nowhere", strayed),
+            ("branches through the mirror", landings),
+        ] {
+            work.note(what, u64::from(times));
+        }
+        for (name, times) in lockstep.coverage.take().into_iter().filter(|&(_, times)| times != 0) {
+            work.note(&format!("{}{name}", forms::PREFIX), times);
+        }
+    }
+}
+
+/// The failure of a case, reduced.
+fn reduced(case: &Case, message: &str) -> Failure {
+    let small = case.reduced();
+    let again = attempt(|| small.run(&mut Lockstep::new(small.options), &mut Memory::new()));
+    let message = again.err().unwrap_or_else(|| format!("{message}\n(not when it was repeated)"));
+    Failure::of(small.to_string(), format!("{message}\n{}", small.listing()))
+}
+
+fn repeat(case: &str) -> Result<(), Failure> {
+    let parsed: Case = case.parse().map_err(Failure::trouble)?;
+    let result = attempt(|| parsed.run(&mut Lockstep::new(parsed.options), &mut Memory::new()));
+    verdict(case, result.map(drop))
+        .map_err(|failure| Failure { message: format!("{}\n{}", failure.message, parsed.listing()), ..failure })
+}
+
+/// Random code, and random things that happen to it.
+pub struct Random;
+
+impl Part for Random {
+    fn name(&self) -> &str {
+        "translator"
+    }
+
+    fn about(&self) -> &str {
+        "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
+    }
+
+    fn weight(&self) -> u32 {
+        4
+    }
+
+    fn must_see(&self) -> Vec<String> {
+        let forms = forms::ALL.iter().map(|name| format!("{}{name}", forms::PREFIX));
+        generate::KINDS.iter().chain(EVENTS).map(|name| (*name).to_string()).chain(forms).collect()
+    }
+
+    fn run(&self, work: &Work) -> Result<(), Failure> {
+        let run = |pair: &mut Pair, seed: u64| {
+            Case::numbered(seed, Disturb::Random).run(&mut pair.lockstep, &mut pair.memory);
+        };
+        match work.cases(work.numbers(), 1, Pair::new, run) {
+            Ok(pairs) => {
+                note(work, pairs);
+                Ok(())
+            }
+            Err((seed, message)) => Err(reduced(&Case::numbered(seed, Disturb::Random), &message)),
+        }
+    }
+
+    fn repeat(&self, case: &str, _work: &Work) -> Result<(), Failure> {
+        repeat(case)
+    }
+}
+
+/// Random code, and one thing that happens at each of its words in turn.
+pub struct Points;
+
+impl Points {
+    /// The cases of one seed, until one fails, which is given: first what happens by itself, then each thing at each word.
+    fn all(pair: &mut Pair, seed: u64, mut each: impl FnMut(&Case)) {
+        let quiet = Case::numbered(seed, Disturb::Nothing);
+        each(&quiet);
+        quiet.run(&mut pair.lockstep, &mut pair.memory);
+        for at in 0..pair.lockstep.words() {
+            for disturb in [Disturb::Interrupt(at), Disturb::Hide(at), Disturb::Unmap(at)] {
+                let case = Case { disturb, ..quiet.clone() };
+                each(&case);
+                case.run(&mut pair.lockstep, &mut pair.memory);
+            }
+        }
+    }
+}
+
+impl Part for Points {
+    fn name(&self) -> &str {
+        "translator-points"
+    }
+
+    fn about(&self) -> &str {
+        "random code in step, with an interrupt, all pages hidden, or all pages gone, at each word in turn"
+    }
+
+    fn weight(&self) -> u32 {
+        2
+    }
+
+    fn must_see(&self) -> Vec<String> {
+        ["guest faults", "interrupts"].map(String::from).into()
+    }
+
+    fn run(&self, work: &Work) -> Result<(), Failure> {
+        let run = |pair: &mut Pair, seed: u64| Points::all(pair, seed, |_| work.count(1));
+        match work.cases(work.numbers(), 0, Pair::new, run) {
+            Ok(pairs) => {
+                note(work, pairs);
+                Ok(())
+            }
+            Err((seed, message)) => {
+                let mut last = Case::numbered(seed, Disturb::Nothing);
+                let _ = attempt(|| Points::all(&mut Pair::new(), seed, |case| last = case.clone()));
+                Err(reduced(&last, &message))
+            }
+        }
+    }
+
+    fn repeat(&self, case: &str, _work: &Work) -> Result<(), Failure> {
+        repeat(case)
+    }
+}
