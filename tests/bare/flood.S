@@ -85,9 +85,17 @@ touch:
     bne 1b
     bx lr
 
-@ 3: more address spaces than Spica keeps.
+@ 3: more address spaces than Spica keeps. Their pages are not global: what holds none but global ones is good under any ASID.
 spaces:
     bl window
+    ldr r4, =LEVEL2
+    add r2, r4, #0x400
+2:  ldr r1, [r4]
+    orr r1, r1, #0x800              @ nG
+    str r1, [r4], #4
+    cmp r4, r2
+    blo 2b
+    bl flush
     ldr r4, =WINDOW
     mov r5, #0
 1:  and r0, r5, #0xff

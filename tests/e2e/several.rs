@@ -29,18 +29,23 @@ struct Slept {
     classes: Vec<u32>,
 }
 
-/// Reads what sleeper `name` says at its end. Its clock was right: `count` ticks, each `period` after the one before.
+/// Reads what sleeper `name` says at its end. Its clock was right: it never went backwards; there was a tick for each `period`
+/// until the last one, none of them before its time, and none was left waiting once the guest ran and let it through. Several
+/// that are overdue come in one go, so that there may be more than the `count` that it waits for.
 #[track_caller]
 fn slept(board: &mut Board, name: &str, [period, count, ..]: [u32; 4]) -> Slept {
     let line = board.line(name, "slept", 1);
     let of = |name| value(&line, name);
-    assert_eq!((of("ticks"), of("backwards"), of("early")), (count, 0, 0), "{line}");
-    assert_eq!(of("elapsed") / period, count, "ticks were lost or doubled: {line}");
-    let late = line.split_once(" late ").map_or("", |(_, late)| late);
+    let ticks = of("ticks");
+    assert_eq!((of("backwards"), of("early"), of("waiting")), (0, 0, 0), "{line}");
+    assert!(ticks >= count, "{line}");
+    let late = of("elapsed").checked_sub(period * ticks);
+    assert!(late.is_some_and(|late| late <= of("worst")), "ticks were lost or doubled: {line}");
+    let classes = line.split_once(" late ").map_or("", |(_, classes)| classes);
     Slept {
         worst: f64::from(of("worst")) / 62.5,
-        average: f64::from(of("total")) / 62.5 / f64::from(count),
-        classes: late.split(' ').filter_map(|word| u32::from_str_radix(word, 16).ok()).collect(),
+        average: f64::from(of("total")) / 62.5 / f64::from(ticks),
+        classes: classes.split(' ').filter_map(|word| u32::from_str_radix(word, 16).ok()).collect(),
     }
 }
 
@@ -112,6 +117,49 @@ fn clocks(machine: Machine) {
     assert!(awake.worst < 11_000.0, "{awake:?}");
 }
 
+/// How much spinners `a` and `b` get of the core from now on, while `b` gets a quarter of a second, in ticks of the host's timer.
+fn from_now_on(board: &mut Board, machine: Machine) -> [u64; 2] {
+    let got = |board: &mut Board| ["a", "b"].map(|name| board.counters(name)["scheduler.ticks"]);
+    let before = got(board);
+    let enough = before[1] + (timer_hertz(machine) / 4.0) as u64;
+    loop {
+        let after = got(board);
+        if after[1] >= enough {
+            return [after[0] - before[0], after[1] - before[1]];
+        }
+    }
+}
+
+/// Whoever was paused, or off, or started while nobody wanted to run, gets its share from then on: no more.
+fn comes_back(machine: Machine) {
+    let endless = [100, 600, 60_000];
+    let for_a_second = [100, 600, 1000];
+    let spinner = |name, during| Part::new(name, "spin", during);
+
+    let mut board = Board::start(machine, &[spinner("a", &endless), spinner("b", &endless)], true);
+    board.line("b", "up", 1);
+    board.tell("pause b");
+    board.line("a", "done", 1);
+    board.tell("resume b");
+    let [a, b] = from_now_on(&mut board, machine);
+    assert!(a * 10 > b * 9, "after a pause, {a} : {b}");
+    board.tell("stop b");
+    let before = board.counters("a")["scheduler.ticks"];
+    while board.counters("a")["scheduler.ticks"] < before + (timer_hertz(machine) / 2.0) as u64 {}
+    board.tell("start b");
+    let [a, b] = from_now_on(&mut board, machine);
+    assert!(a * 10 > b * 9, "after a stop, {a} : {b}");
+
+    let late = spinner("b", &endless).with("autostart", "false");
+    let again = spinner("a", &for_a_second).with("restart", "\"always\"");
+    let mut board = Board::start(machine, &[again, late], true);
+    board.spica("guest a: starts again in 1 s", 1);
+    board.tell("start b");
+    board.line("a", "up", 2);
+    let [a, b] = from_now_on(&mut board, machine);
+    assert!(a * 10 > b * 9, "after a start while nobody ran, {a} : {b}");
+}
+
 /// A flood: its name, what it needs in the manifest, and a counter that says that it is one.
 type Flood = (&'static str, Option<(&'static str, &'static str)>, &'static str, u64);
 
@@ -168,11 +216,18 @@ fn all_floods() -> Vec<(String, u32, u32)> {
 
 fn floods(machine: Machine) {
     let (should, _) = flooded(machine, 0, 0);
+    let mut wrong = String::new();
     for (name, kind, speed) in all_floods().into_iter().skip(1) {
-        let (rate, slept) = flooded(machine, kind, speed);
-        assert!(rate > should * 0.9, "{name}: {rate} instead of {should}");
-        assert!(slept.worst < 10_000.0, "{name}: {slept:?}");
+        let (rate, Slept { worst, average, .. }) = flooded(machine, kind, speed);
+        println!(
+            "{}: {name}: {rate:.1} of {should:.1}, wakes {average:.0} us late, {worst:.0} at worst",
+            machine.board()
+        );
+        if rate < should * 0.9 || worst >= 10_000.0 {
+            wrong += &format!("{name}: {rate} instead of {should}, worst wake {worst} us\n");
+        }
     }
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 fn leaks(machine: Machine) {
@@ -282,13 +337,16 @@ macro_rules! boards {
             }
 
             #[test]
-            #[ignore = "fails: it counts on exactly 125 ticks, and those that are overdue come in one go"]
+            fn who_comes_back_gets_its_share() {
+                comes_back(MACHINE);
+            }
+
+            #[test]
             fn clocks_are_right() {
                 clocks(MACHINE);
             }
 
             #[test]
-            #[ignore = "fails: the flood of address spaces evicts none, and one of resets costs a neighbour 28 %"]
             fn floods_take_no_more_than_their_share() {
                 floods(MACHINE);
             }

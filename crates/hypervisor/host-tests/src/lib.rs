@@ -1,7 +1,7 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
 //! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! the 64-bit clock, the command line, the guests' turns and consoles, when a translation takes over, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
+//! the 64-bit clock, the command line, the guests' turns, slices and consoles, when a translation takes over, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
 //! cargo configuration does not apply:
 //!
 //! ```text
@@ -26,6 +26,7 @@ pub mod guests {
     pub mod consoles;
     pub mod fair;
     pub mod latency;
+    pub mod slice;
 }
 
 /// Ranges of memory.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use spica_hypervisor_host_tests::guests::fair::Turn;
+use spica_hypervisor_host_tests::guests::fair::{Floor, Turn};
 
 fn turn(weight: u32, floor: u64) -> Turn {
     Turn::new(NonZeroU32::new(weight).unwrap(), floor)
@@ -67,4 +67,17 @@ fn a_small_lead_is_no_reason_to_switch() {
     assert!(!other.preempts(&running, 100));
     running.charge(2);
     assert!(other.preempts(&running, 100));
+}
+
+#[test]
+fn the_floor_stands_while_nobody_wants_to_run() {
+    let mut floor = Floor::default();
+    assert_eq!(floor.follow([700, 500].into_iter()), 500);
+    assert_eq!(floor.follow([].into_iter()), 500);
+    // Somebody who used little, long ago, joins those who were here.
+    let mut late = turn(100, 20);
+    late.wake(floor.follow([].into_iter()), 0);
+    assert_eq!(late.used(), 500);
+    assert_eq!(floor.follow([30].into_iter()), 500);
+    assert_eq!(floor.follow([900].into_iter()), 900);
 }

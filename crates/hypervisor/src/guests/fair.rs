@@ -9,6 +9,20 @@ use core::num::NonZeroU32;
 /// Virtual time passes at this weight as real time does.
 const UNIT: u64 = 1024;
 
+/// The least virtual time of those who want to run: where somebody who comes back joins them. It never goes back, and while
+/// nobody wants to run it stands still; or the first to come would be brought up to nobody, and run alone until it had caught
+/// up with what others once used.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Floor(u64);
+
+impl Floor {
+    /// Those who want to run have `used` so much.
+    pub fn follow(&mut self, used: impl Iterator<Item = u64>) -> u64 {
+        self.0 = self.0.max(used.min().unwrap_or(0));
+        self.0
+    }
+}
+
 /// A guest's place in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
@@ -38,7 +52,7 @@ impl Turn {
         self.used = self.used.saturating_add(self.scaled(ticks));
     }
 
-    /// The guest waited and wants to run again; `floor` is the least virtual time of those who do, `credit` the ticks that
+    /// The guest waited and wants to run again; `floor` is where ([`Floor`]), `credit` the ticks that
     /// it may be ahead of them.
     pub fn wake(&mut self, floor: u64, credit: u64) {
         self.used = self.used.max(floor.saturating_sub(self.scaled(credit)));

@@ -9,7 +9,7 @@ use spica_bundle::{GuestOptions, Restart};
 use super::fair::Turn;
 use super::latency::Latency;
 use crate::host::Host;
-use crate::vm::load::Image;
+use crate::vm::boot::Image;
 use crate::vm::{Stop, Vm, report};
 
 /// Whether a guest wants to run.
@@ -56,6 +56,8 @@ pub struct Guest {
     pub state: State,
     /// When it runs.
     pub turn: Turn,
+    /// It has not used up a slice since it woke: it need not wait for the end of another one's.
+    pub fresh: bool,
     /// Host ticks that it ran, or was worked for.
     pub ran: u64,
     /// Host time at which the interrupt came due that woke it, until it runs.
@@ -81,6 +83,7 @@ impl Guest {
             image,
             state: if options.autostart { State::Ready } else { State::Off(Until::Command) },
             turn: Turn::new(weight, 0),
+            fresh: false,
             ran: 0,
             woken: None,
             latency: Latency::default(),
@@ -166,7 +169,7 @@ impl Guest {
         }
     }
 
-    /// Resets it and loads it again, whatever it is doing.
+    /// Resets it, whatever it is doing. It is loaded when its turn comes.
     ///
     /// # Errors
     /// None that did not show at the first load already.

@@ -10,6 +10,7 @@ pub mod monitor;
 pub mod networks;
 pub mod news;
 pub mod scheduler;
+pub mod slice;
 pub mod uplink;
 
 use alloc::vec::Vec;

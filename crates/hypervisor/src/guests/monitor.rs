@@ -157,7 +157,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Resume(who) => {
             let at = find(scheduler, who)?;
-            scheduler.guests[at].resume(&mut scheduler.host)?;
+            scheduler.resume(at)?;
             done(answer, scheduler, at);
         }
         Command::Shutdown(who) => {

@@ -3,10 +3,13 @@
 //! It runs on the host's stack, between two runs of guests ([`crate::vm::Vm::run`]), with interrupts masked: a guest comes back when it
 //! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::fair::Floor;
 use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
+use super::slice::Slices;
 use crate::host::Host;
 use crate::println;
 use crate::vm::{Pause, Stop};
@@ -30,8 +33,8 @@ pub struct Scheduler {
     current: Option<usize>,
     /// Who ran last.
     last: Option<usize>,
-    /// When the slice of `current` is over.
-    slice_end: u64,
+    slices: Slices,
+    floor: Floor,
     /// Host time up to which all time is charged to some guest, or to nobody.
     charged: u64,
     /// When lines that are not complete are shown.
@@ -47,7 +50,6 @@ pub struct Scheduler {
 #[derive(Clone, Copy)]
 struct Ticks {
     second: u64,
-    slice: u64,
     credit: u64,
     margin: u64,
     partial: u64,
@@ -59,17 +61,18 @@ impl Scheduler {
         let began = host.now();
         let ticks = Ticks {
             second: host.ticks(1_000_000),
-            slice: host.ticks(SLICE),
             credit: host.ticks(CREDIT),
             margin: host.ticks(MARGIN),
             partial: host.ticks(PARTIAL),
         };
+        let slices = Slices::new(host.ticks(SLICE));
         Scheduler {
             guests,
             host,
             current: None,
             last: None,
-            slice_end: 0,
+            slices,
+            floor: Floor::default(),
             charged: began,
             partial_at: None,
             stats,
@@ -129,14 +132,16 @@ impl Scheduler {
             if parts.interrupted() || parts.machine.wants_service() {
                 guest.state = State::Ready;
                 guest.woken = due;
-                guest.turn.wake(floor.unwrap_or(guest.turn.used()), self.ticks.credit);
+                guest.turn.wake(floor, self.ticks.credit);
+                guest.fresh = true;
             }
         }
     }
 
-    /// The least virtual time of those who want to run.
-    fn floor(&self) -> Option<u64> {
-        self.ready().map(|(_, guest)| guest.turn.used()).min()
+    /// The least virtual time of those who want to run, or did when somebody last wanted to.
+    fn floor(&mut self) -> u64 {
+        let ready = self.guests.iter().filter(|guest| guest.state == State::Ready);
+        self.floor.follow(ready.map(|guest| guest.turn.used()))
     }
 
     fn ready(&self) -> impl Iterator<Item = (usize, &Guest)> {
@@ -145,12 +150,14 @@ impl Scheduler {
 
     /// Who runs next.
     fn next(&self, now: u64) -> Option<usize> {
-        let (first, ahead) = self.ready().min_by_key(|(_, guest)| guest.turn.used())?;
-        let running = self.current.filter(|&at| self.guests[at].state == State::Ready && now < self.slice_end);
-        match running {
-            Some(at) if !ahead.turn.preempts(&self.guests[at].turn, self.ticks.margin) => Some(at),
-            _ => Some(first),
-        }
+        let least = |(_, guest): &(usize, &Guest)| guest.turn.used();
+        let (first, _) = self.ready().min_by_key(least)?;
+        let Some(running) = self.slices.heir(now, |at| self.guests[at].state == State::Ready) else {
+            return Some(first);
+        };
+        let woke = self.ready().filter(|(_, guest)| guest.fresh).min_by_key(least);
+        let takes_over = |guest: &Guest| guest.turn.preempts(&self.guests[running].turn, self.ticks.margin);
+        Some(woke.filter(|(_, guest)| takes_over(guest)).map_or(running, |(at, _)| at))
     }
 
     /// The earliest host time at which something is to be done, whoever runs.
@@ -182,6 +189,18 @@ impl Scheduler {
         }
     }
 
+    /// Lets a guest go on that was paused.
+    ///
+    /// # Errors
+    /// If it is not paused.
+    pub fn resume(&mut self, at: usize) -> Result<(), String> {
+        let floor = self.floor();
+        let guest = &mut self.guests[at];
+        guest.resume(&mut self.host)?;
+        guest.turn.wake(floor, 0);
+        Ok(())
+    }
+
     /// Charges guest `at` for the time that nobody was charged for yet. Gives the host time.
     fn settle(&mut self, at: usize) -> u64 {
         let now = self.host.now();
@@ -196,6 +215,7 @@ impl Scheduler {
         let guest = &mut self.guests[at];
         guest.turn.charge(ticks);
         guest.ran += ticks;
+        self.floor();
     }
 
     /// Lets guest `at` run for its turn, which may just go on.
@@ -207,11 +227,12 @@ impl Scheduler {
             self.guests[at].switches += 1;
             self.current = Some(at);
         }
-        if !same || now >= self.slice_end {
-            self.slice_end = now + self.ticks.slice;
+        if let Some(used_up) = self.slices.used_up(now) {
+            self.guests[used_up].fresh = false;
         }
+        let slice_end = self.slices.turn(at, now, |at| self.guests[at].state == State::Ready);
         let alone = self.ready().count() == 1;
-        let limit = self.deadline().into_iter().chain((!alone).then_some(self.slice_end)).min();
+        let limit = self.deadline().into_iter().chain((!alone).then_some(slice_end)).min();
         self.host.speak_for(at);
         self.host.set_limit(limit);
 
@@ -246,6 +267,8 @@ impl Scheduler {
         }
         println!("spica: guest {}: restarted", guest.name());
         self.restart(at);
+        // Whoever runs next has not asked for that.
+        self.settle(at);
     }
 
     /// Resets guest `at` and lets it begin again.
@@ -259,7 +282,7 @@ impl Scheduler {
         self.host.networks.clear(at);
         self.host.news.take(at);
         match guest.restart(&mut self.host) {
-            Ok(()) => guest.turn.wake(floor.unwrap_or(guest.turn.used()), 0),
+            Ok(()) => guest.turn.wake(floor, 0),
             Err(problem) => {
                 println!("spica: error: guest {}: {problem}", guest.name());
                 guest.state = State::Off(Until::Never);

@@ -1,36 +1,33 @@
-//! Making a VM from its description, and putting its kernel in place, at first and after each reset.
+//! Making a VM from its description: its memory, its share of the hypervisor's, and what its processor says that it is.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::string::ToString;
 use core::fmt;
 
-use sha2::{Digest, Sha256};
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::GuestVa;
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options, Translator};
-use spica_machine::fdt::{self, AdaptError, FdtSpec};
-use spica_machine::loader::{self, LoadError as PlaceError};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 use spica_mmu::{Chunk, Config, Regime, Shadow};
 use spica_vcpu::cp15::has_thumbee;
 use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
+use super::boot::{Image, LoadError, Loading};
 use super::code::{self, CodePages};
 use super::counters::Counters;
 use super::devices::Devices;
 use super::ram::Ram;
-use super::tables::{RealTlb, Tables};
-use super::{Parts, Resume, Vm, regime};
+use super::tables::Tables;
+use super::{Parts, Resume, Vm};
 use crate::arch::identity;
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, mirror::Mirror, space};
+use crate::world::{Context, mirror::Mirror};
 
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]
@@ -90,32 +87,6 @@ const MAX_SPACES: usize = 127;
 /// Bytes of the heap for a guest's records that grow as it goes on, all of them bounded.
 const OTHER_RECORDS: u32 = 640 * 1024;
 
-/// What a guest needs that is kept for its resets. The files stay in the bundle, in the host's memory.
-pub struct Image {
-    kernel: &'static [u8],
-    initrd: Option<&'static [u8]>,
-    dtb: Option<&'static [u8]>,
-    append: String,
-}
-
-/// Why a guest cannot be loaded.
-#[derive(Debug)]
-pub enum LoadError {
-    /// Its own device tree is not usable.
-    DeviceTree(AdaptError),
-    /// There is no place for its files.
-    Place(PlaceError),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::DeviceTree(error) => write!(f, "dtb: {error}"),
-            LoadError::Place(error) => write!(f, "{error}"),
-        }
-    }
-}
-
 /// Why a guest cannot be made.
 #[derive(Debug)]
 pub enum CreateError {
@@ -160,7 +131,7 @@ impl Vm {
         Ok(unsafe { Ram::new(RAM_BASE, host_pa, wanted) })
     }
 
-    /// A VM as its description asks for, with this memory, loaded and ready to run.
+    /// A VM as its description asks for, with this memory, ready to run.
     ///
     /// # Errors
     /// What is missing, and what would be right.
@@ -228,84 +199,10 @@ impl Vm {
             vfp: [false; 2],
             start: host.now(),
         };
-        let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)) };
-        let image = Image { kernel: spec.kernel, initrd: spec.initrd, dtb: spec.dtb, append: spec.append.to_string() };
+        let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() };
+        let image = Image::of(spec);
         vm.load(&image).map_err(CreateError::Load)?;
         Ok((vm, image))
-    }
-
-    /// Puts kernel, initrd and device tree into RAM and the CPU at the kernel's start, as the Linux ARM boot protocol
-    /// has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode, everything masked.
-    fn load(&mut self, image: &Image) -> Result<(), LoadError> {
-        let ram_size = self.parts.ram.size();
-        // What the bundle holds is host memory, mapped at home.
-        space::go_home();
-        let initrd = image.initrd.unwrap_or(&[]);
-        let compatible = identity::compatible();
-        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
-            let spec = FdtSpec {
-                ram_size,
-                bootargs: &image.append,
-                initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
-                cpu_compatible: compatible,
-            };
-            match image.dtb {
-                Some(blob) => fdt::adapt(blob, &spec).map_err(LoadError::DeviceTree),
-                None => Ok(fdt::build(&spec)),
-            }
-        };
-        let size = tree(image.initrd.map(|_| RAM_BASE))?.len() as u32;
-        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
-        let tree = tree(image.initrd.map(|_| place.initrd))?;
-        for (at, bytes) in [(place.kernel, image.kernel), (place.initrd, initrd), (place.dtb, &tree[..])] {
-            if let Some(to) = self.parts.ram.bytes_mut(at, bytes.len() as u32) {
-                to.copy_from_slice(bytes);
-            }
-        }
-        let cpu = &mut self.context.cpu;
-        cpu.reset();
-        cpu.regs[1] = u32::MAX;
-        cpu.regs[2] = place.dtb.0;
-        cpu.pc = place.kernel.0;
-        self.next = Resume::Guest(GuestVa(place.kernel.0));
-        let parts = &mut self.parts;
-        parts.mirror = Mirror::new();
-        parts.active = regime(cpu);
-        parts.sides_known = false;
-        parts.spaces.clear();
-        // There are two first-level tables' worth of memory at least, so that this cannot fail.
-        let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
-        Ok(())
-    }
-
-    /// Where the kernel lies before it first runs, and how long it is.
-    pub fn kernel(&self, image: &Image) -> (GuestPa, u32) {
-        (GuestPa(self.context.cpu.pc), image.kernel.len() as u32)
-    }
-
-    /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
-    pub fn kernel_digest(&self, image: &Image) -> [u8; 32] {
-        let (at, len) = self.kernel(image);
-        Sha256::digest(self.parts.ram.bytes(at, len).unwrap_or_default()).into()
-    }
-
-    /// Resets the machine and loads the guest again.
-    ///
-    /// # Errors
-    /// None that did not show at the first load already.
-    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), LoadError> {
-        let parts = &mut self.parts;
-        parts.counters.resets += 1;
-        space::go_home();
-        parts.shadow.release(&mut parts.tables, &mut RealTlb);
-        parts.forget_code();
-        let virtio = parts.devices.plugs();
-        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
-        parts.devices.reset();
-        parts.start = host.now();
-        parts.nested = 0;
-        host.arm_timer(parts.start, None);
-        self.load(image)
     }
 }
 

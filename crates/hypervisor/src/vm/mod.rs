@@ -4,6 +4,7 @@
 //! passes the trap to `trap/`, one file per class, which says in a [`Resume`] where the guest goes on; [`Vm::resume`]
 //! takes interrupts that wait, finds or makes the block for a guest PC, puts the guest's world in place, and enters.
 
+pub mod boot;
 pub mod code;
 pub mod counters;
 pub mod devices;
@@ -33,6 +34,7 @@ use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID, Trap, World, mirror::Mirror, space};
+use boot::Loading;
 use code::CodePages;
 use counters::Counters;
 use devices::Devices;
@@ -114,6 +116,8 @@ pub struct Vm {
     pub parts: Parts,
     /// Where the guest goes on when it runs again.
     next: Resume,
+    /// What is to be put in place before.
+    loading: Loading,
 }
 
 /// What a VM has beside its virtual CPU.
@@ -198,6 +202,9 @@ impl Vm {
         self.parts.catch_up(host);
         self.context.clock = host.clock(self.parts.start);
         host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+        if !self.load_on(host) {
+            return Pause::Yield;
+        }
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
         }

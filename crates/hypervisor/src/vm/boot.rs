@@ -1,0 +1,164 @@
+//! Putting a guest's kernel in place, at first and after each reset.
+//!
+//! Kernel and initial RAM disk are megabytes. They are copied when the guest's turn comes, in its own time and piece by
+//! piece: whoever wants the core meanwhile gets it as from a guest that runs.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use sha2::{Digest, Sha256};
+use spica_addr::{GuestPa, GuestVa};
+use spica_bundle::GuestSpec;
+use spica_machine::fdt::{self, AdaptError, FdtSpec};
+use spica_machine::loader::{self, LoadError as PlaceError};
+use spica_machine::map::RAM as RAM_BASE;
+use spica_machine::{Machine, MachineConfig};
+
+use super::ram::Ram;
+use super::tables::RealTlb;
+use super::{Resume, Vm, regime};
+use crate::arch::identity;
+use crate::host::Host;
+use crate::world::{mirror::Mirror, space};
+
+/// Bytes that are copied before anybody else is asked: some 40 µs of a Cortex-A8.
+const PIECE: usize = 64 * 1024;
+
+/// What a guest needs that is kept for its resets. The files stay in the bundle, in the host's memory.
+pub struct Image {
+    kernel: &'static [u8],
+    initrd: Option<&'static [u8]>,
+    dtb: Option<&'static [u8]>,
+    append: String,
+}
+
+impl Image {
+    /// What `spec` names.
+    pub fn of(spec: &GuestSpec<'static>) -> Image {
+        Image { kernel: spec.kernel, initrd: spec.initrd, dtb: spec.dtb, append: spec.append.to_string() }
+    }
+}
+
+/// Files, or what is left of them, that are still to be copied to where they belong.
+#[derive(Default)]
+pub struct Loading([(GuestPa, &'static [u8]); 2]);
+
+impl Loading {
+    /// Copies a piece. False if there is none left.
+    fn step(&mut self, ram: &mut Ram) -> bool {
+        let Some((at, bytes)) = self.0.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
+        let (piece, rest) = bytes.split_at(bytes.len().min(PIECE));
+        // Where it lies in RAM was planned.
+        if let Some(to) = ram.bytes_mut(*at, piece.len() as u32) {
+            to.copy_from_slice(piece);
+        }
+        (*at, *bytes) = (at.wrapping_add(piece.len() as u32), rest);
+        true
+    }
+}
+
+/// Why a guest cannot be loaded.
+#[derive(Debug)]
+pub enum LoadError {
+    /// Its own device tree is not usable.
+    DeviceTree(AdaptError),
+    /// There is no place for its files.
+    Place(PlaceError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::DeviceTree(error) => write!(f, "dtb: {error}"),
+            LoadError::Place(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Vm {
+    /// Plans where kernel, initrd and device tree go in RAM, and puts the CPU at the kernel's start, as the Linux ARM boot
+    /// protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode, everything masked.
+    pub(super) fn load(&mut self, image: &Image) -> Result<(), LoadError> {
+        let ram_size = self.parts.ram.size();
+        // What the bundle holds is host memory, mapped at home.
+        space::go_home();
+        let initrd = image.initrd.unwrap_or(&[]);
+        let compatible = identity::compatible();
+        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
+            let spec = FdtSpec {
+                ram_size,
+                bootargs: &image.append,
+                initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
+                cpu_compatible: compatible,
+            };
+            match image.dtb {
+                Some(blob) => fdt::adapt(blob, &spec).map_err(LoadError::DeviceTree),
+                None => Ok(fdt::build(&spec)),
+            }
+        };
+        let size = tree(image.initrd.map(|_| RAM_BASE))?.len() as u32;
+        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
+        let tree = tree(image.initrd.map(|_| place.initrd))?;
+        if let Some(to) = self.parts.ram.bytes_mut(place.dtb, tree.len() as u32) {
+            to.copy_from_slice(&tree);
+        }
+        self.loading = Loading([(place.kernel, image.kernel), (place.initrd, initrd)]);
+        let cpu = &mut self.context.cpu;
+        cpu.reset();
+        cpu.regs[1] = u32::MAX;
+        cpu.regs[2] = place.dtb.0;
+        cpu.pc = place.kernel.0;
+        self.next = Resume::Guest(GuestVa(place.kernel.0));
+        let parts = &mut self.parts;
+        parts.mirror = Mirror::new();
+        parts.active = regime(cpu);
+        parts.sides_known = false;
+        parts.spaces.clear();
+        // There are two first-level tables' worth of memory at least, so that this cannot fail.
+        let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
+        Ok(())
+    }
+
+    /// Goes on copying. False if the host has something else to see to first.
+    pub(super) fn load_on(&mut self, host: &mut Host) -> bool {
+        while self.loading.step(&mut self.parts.ram) {
+            host.serve_interrupts();
+            if host.wants_attention() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Where the kernel lies before it first runs, and how long it is.
+    pub fn kernel(&self, image: &Image) -> (GuestPa, u32) {
+        (GuestPa(self.context.cpu.pc), image.kernel.len() as u32)
+    }
+
+    /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
+    pub fn kernel_digest(&mut self, image: &Image) -> [u8; 32] {
+        while self.loading.step(&mut self.parts.ram) {}
+        let (at, len) = self.kernel(image);
+        Sha256::digest(self.parts.ram.bytes(at, len).unwrap_or_default()).into()
+    }
+
+    /// Resets the machine, and has the guest loaded again when it runs next.
+    ///
+    /// # Errors
+    /// None that did not show at the first load already.
+    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), LoadError> {
+        let parts = &mut self.parts;
+        parts.counters.resets += 1;
+        space::go_home();
+        parts.shadow.release(&mut parts.tables, &mut RealTlb);
+        parts.forget_code();
+        let virtio = parts.devices.plugs();
+        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
+        parts.devices.reset();
+        parts.start = host.now();
+        parts.nested = 0;
+        host.arm_timer(parts.start, None);
+        self.load(image)
+    }
+}
