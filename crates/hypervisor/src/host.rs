@@ -42,8 +42,10 @@ pub struct Host {
     /// Host time at which the scheduler wants to be asked, whoever runs.
     limit: Option<u64>,
     attention: bool,
-    /// Host time at which the limit's interrupt was seen.
+    /// Host time at which the limit's interrupt was seen, in this turn.
     limit_seen: Option<u64>,
+    /// Host time at which this turn's guest ran on.
+    entered: Option<u64>,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
@@ -98,6 +100,7 @@ impl Host {
             limit: None,
             attention: false,
             limit_seen: None,
+            entered: None,
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
@@ -213,14 +216,24 @@ impl Host {
         self.limit = limit;
     }
 
-    /// Host time at which the limit's interrupt was seen, since [`Self::forget_limit_seen`].
+    /// A guest's turn begins, or goes on.
+    pub fn begin_turn(&mut self) {
+        (self.limit_seen, self.entered) = (None, None);
+    }
+
+    /// Host time at which the limit's interrupt was seen, since [`Self::begin_turn`].
     pub fn limit_seen(&self) -> Option<u64> {
         self.limit_seen
     }
 
-    /// See [`Self::limit_seen`].
-    pub fn forget_limit_seen(&mut self) {
-        self.limit_seen = None;
+    /// Host time up to which nothing was done for the guest but to let it run on, since [`Self::begin_turn`].
+    pub fn entered(&self) -> Option<u64> {
+        self.entered
+    }
+
+    /// From `time` on, what is done is the guest's own. Counts once.
+    pub fn note_entry(&mut self, time: u64) {
+        self.entered.get_or_insert(time);
     }
 
     /// Whether there is something to see to that is not the running guest's business: the limit has come, or somebody typed.

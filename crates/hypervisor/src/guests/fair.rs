@@ -27,6 +27,8 @@ impl Floor {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
     weight: NonZeroU32,
+    /// Virtual time that passes with a tick, in 2^-32: the core may have no division, and turns are short.
+    pace: u64,
     /// Virtual time used, in ticks.
     used: u64,
 }
@@ -34,7 +36,7 @@ pub struct Turn {
 impl Turn {
     /// The place of a guest with `weight` among others whose least virtual time is `floor`.
     pub fn new(weight: NonZeroU32, floor: u64) -> Turn {
-        Turn { weight, used: floor }
+        Turn { weight, pace: (UNIT << 32) / u64::from(weight.get()), used: floor }
     }
 
     /// Its weight.
@@ -65,6 +67,6 @@ impl Turn {
     }
 
     fn scaled(&self, ticks: u64) -> u64 {
-        ticks.saturating_mul(UNIT) / u64::from(self.weight.get())
+        u64::try_from((u128::from(ticks) * u128::from(self.pace)) >> 32).unwrap_or(u64::MAX)
     }
 }

@@ -170,14 +170,10 @@ impl Guest {
     }
 
     /// Resets it, whatever it is doing. It is loaded when its turn comes.
-    ///
-    /// # Errors
-    /// None that did not show at the first load already.
-    pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
-        self.vm.reboot(&self.image, host).map_err(|error| error.to_string())?;
+    pub fn restart(&mut self, host: &mut Host) {
+        self.vm.reboot(&self.image, host);
         self.started = host.now();
         self.state = State::Ready;
-        Ok(())
     }
 
     /// It is over by itself, and may have to start again.

@@ -1,9 +1,8 @@
 //! Putting a guest's kernel in place, at first and after each reset.
 //!
-//! Kernel and initial RAM disk are megabytes. They are copied when the guest's turn comes, in its own time and piece by
+//! The device tree is made once. Kernel and initial RAM disk are megabytes: they are copied when the guest's turn comes, in its own time and piece by
 //! piece: whoever wants the core meanwhile gets it as from a guest that runs.
 
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -11,7 +10,7 @@ use sha2::{Digest, Sha256};
 use spica_addr::{GuestPa, GuestVa};
 use spica_bundle::GuestSpec;
 use spica_machine::fdt::{self, AdaptError, FdtSpec};
-use spica_machine::loader::{self, LoadError as PlaceError};
+use spica_machine::loader::{self, LoadError as PlaceError, Placement};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 
@@ -25,18 +24,39 @@ use crate::world::{mirror::Mirror, space};
 /// Bytes that are copied before anybody else is asked: some 40 µs of a Cortex-A8.
 const PIECE: usize = 64 * 1024;
 
-/// What a guest needs that is kept for its resets. The files stay in the bundle, in the host's memory.
+/// What a guest starts with, kept for its resets. The files stay in the bundle, in the host's memory.
 pub struct Image {
     kernel: &'static [u8],
-    initrd: Option<&'static [u8]>,
-    dtb: Option<&'static [u8]>,
-    append: String,
+    initrd: &'static [u8],
+    tree: Vec<u8>,
+    place: Placement,
 }
 
 impl Image {
-    /// What `spec` names.
-    pub fn of(spec: &GuestSpec<'static>) -> Image {
-        Image { kernel: spec.kernel, initrd: spec.initrd, dtb: spec.dtb, append: spec.append.to_string() }
+    /// What `spec` names, for a guest with `ram_size` bytes of RAM.
+    ///
+    /// # Errors
+    /// If its device tree is not usable, or there is no place for its files.
+    pub fn new(spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
+        // What the bundle holds is host memory, mapped at home.
+        space::go_home();
+        let initrd = spec.initrd.unwrap_or(&[]);
+        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
+            let wanted = FdtSpec {
+                ram_size,
+                bootargs: &spec.append,
+                initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
+                cpu_compatible: identity::compatible(),
+            };
+            match spec.dtb {
+                Some(blob) => fdt::adapt(blob, &wanted).map_err(LoadError::DeviceTree),
+                None => Ok(fdt::build(&wanted)),
+            }
+        };
+        let size = tree(spec.initrd.map(|_| RAM_BASE))?.len() as u32;
+        let place = loader::plan(spec.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
+        let tree = tree(spec.initrd.map(|_| place.initrd))?;
+        Ok(Image { kernel: spec.kernel, initrd, tree, place })
     }
 }
 
@@ -45,6 +65,11 @@ impl Image {
 pub struct Loading([(GuestPa, &'static [u8]); 2]);
 
 impl Loading {
+    /// Whether nothing is left.
+    pub fn is_done(&self) -> bool {
+        self.0.iter().all(|(_, bytes)| bytes.is_empty())
+    }
+
     /// Copies a piece. False if there is none left.
     fn step(&mut self, ram: &mut Ram) -> bool {
         let Some((at, bytes)) = self.0.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
@@ -77,33 +102,15 @@ impl fmt::Display for LoadError {
 }
 
 impl Vm {
-    /// Plans where kernel, initrd and device tree go in RAM, and puts the CPU at the kernel's start, as the Linux ARM boot
-    /// protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode, everything masked.
-    pub(super) fn load(&mut self, image: &Image) -> Result<(), LoadError> {
-        let ram_size = self.parts.ram.size();
-        // What the bundle holds is host memory, mapped at home.
-        space::go_home();
-        let initrd = image.initrd.unwrap_or(&[]);
-        let compatible = identity::compatible();
-        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
-            let spec = FdtSpec {
-                ram_size,
-                bootargs: &image.append,
-                initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
-                cpu_compatible: compatible,
-            };
-            match image.dtb {
-                Some(blob) => fdt::adapt(blob, &spec).map_err(LoadError::DeviceTree),
-                None => Ok(fdt::build(&spec)),
-            }
-        };
-        let size = tree(image.initrd.map(|_| RAM_BASE))?.len() as u32;
-        let place = loader::plan(image.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
-        let tree = tree(image.initrd.map(|_| place.initrd))?;
-        if let Some(to) = self.parts.ram.bytes_mut(place.dtb, tree.len() as u32) {
-            to.copy_from_slice(&tree);
+    /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the Linux
+    /// ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode,
+    /// everything masked.
+    pub(super) fn load(&mut self, image: &Image) {
+        let place = image.place;
+        if let Some(to) = self.parts.ram.bytes_mut(place.dtb, image.tree.len() as u32) {
+            to.copy_from_slice(&image.tree);
         }
-        self.loading = Loading([(place.kernel, image.kernel), (place.initrd, initrd)]);
+        self.loading = Loading([(place.kernel, image.kernel), (place.initrd, image.initrd)]);
         let cpu = &mut self.context.cpu;
         cpu.reset();
         cpu.regs[1] = u32::MAX;
@@ -117,7 +124,6 @@ impl Vm {
         parts.spaces.clear();
         // There are two first-level tables' worth of memory at least, so that this cannot fail.
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
-        Ok(())
     }
 
     /// Goes on copying. False if the host has something else to see to first.
@@ -144,10 +150,7 @@ impl Vm {
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next.
-    ///
-    /// # Errors
-    /// None that did not show at the first load already.
-    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), LoadError> {
+    pub fn reboot(&mut self, image: &Image, host: &mut Host) {
         let parts = &mut self.parts;
         parts.counters.resets += 1;
         space::go_home();
@@ -159,6 +162,6 @@ impl Vm {
         parts.start = host.now();
         parts.nested = 0;
         host.arm_timer(parts.start, None);
-        self.load(image)
+        self.load(image);
     }
 }

@@ -200,8 +200,8 @@ impl Vm {
             start: host.now(),
         };
         let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() };
-        let image = Image::of(spec);
-        vm.load(&image).map_err(CreateError::Load)?;
+        let image = Image::new(spec, vm.parts.ram.size()).map_err(CreateError::Load)?;
+        vm.load(&image);
         Ok((vm, image))
     }
 }

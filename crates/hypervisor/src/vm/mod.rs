@@ -199,7 +199,10 @@ impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
     pub fn run(&mut self, host: &mut Host) -> Pause {
         let mut resume = self.next;
-        self.parts.catch_up(host);
+        let begun = host.now();
+        if self.parts.catch_up(host) || !self.loading.is_done() {
+            host.note_entry(begun);
+        }
         self.context.clock = host.clock(self.parts.start);
         host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
         if !self.load_on(host) {
@@ -208,6 +211,8 @@ impl Vm {
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
         }
+        let translated = self.parts.translator.stats().translated;
+        let mut first = true;
         loop {
             if let Resume::Wait(pc) = resume {
                 self.parts.catch_up(host);
@@ -221,6 +226,12 @@ impl Vm {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
+            if core::mem::take(&mut first) {
+                // Translation is work for this guest, the rest is the way back to it.
+                let only_back = self.parts.translator.stats().translated == translated;
+                let entered = if only_back { host.now() } else { begun };
+                host.note_entry(entered);
+            }
             let (trap, world) = self.enter(world);
             resume = trap::handle(self, host, world, trap);
             if self.parts.machine.wants_service() {
@@ -586,17 +597,18 @@ pub fn regime(cpu: &spica_vcpu::Vcpu) -> Regime {
 }
 
 impl Parts {
-    /// Brings the devices up to date: time has passed, and somebody may have typed.
-    pub fn catch_up(&mut self, host: &mut Host) {
+    /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to do.
+    pub fn catch_up(&mut self, host: &mut Host) -> bool {
         match self.devices.listening_console() {
             Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),
             Some(_) => {}
             None => host.feed_console(&mut self.machine),
         }
-        self.serve(host);
+        let worked = self.serve(host);
         let now = host.guest_now(self.start);
         self.machine.update(now);
         self.pass_output(host);
+        worked
     }
 
     /// What the guest's UART has sent goes to the console.
