@@ -228,14 +228,11 @@ impl Parser {
 /// Divides what Spica said into reports: each begins with a line that says that it was asked for.
 fn reports(lines: &[String]) -> Vec<Vec<String>> {
     let mut reports: Vec<Vec<String>> = Vec::new();
-    for line in lines {
+    for line in lines.iter().filter_map(|line| spica::report_line(line)) {
         if line.ends_with("report, as asked for") {
             reports.push(Vec::new());
-        } else if line.starts_with("guest ") {
-            // Another event: what follows is no report that was asked for.
-            break;
         } else if let Some(report) = reports.last_mut() {
-            report.push(line.clone());
+            report.push(line.to_string());
         }
     }
     reports
@@ -258,8 +255,8 @@ mod tests {
 
     #[test]
     fn reports_are_told_apart() {
-        let lines = "hello\nguest a: report, as asked for\n one 1\nguest a: report, as asked for\n two\n\
-                     guest a: powered off\n three";
+        let lines = "hello\n@report regs guest a: report, as asked for\n@report regs  one 1\nguest b: restarted\n\
+                     @report regs guest a: report, as asked for\n@report regs  two\nguest a: powered off\n three";
         let lines: Vec<_> = lines.lines().map(str::to_string).collect();
         assert_eq!(reports(&lines), [[" one 1"], [" two"]]);
     }

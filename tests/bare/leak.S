@@ -1,4 +1,4 @@
-@ Hunts for what passes from one guest to another in the registers of the core, which they share. Parameters: who this is;
+@ Hunts for what passes from one guest to another in the registers and translations of the core, which they share. Parameters: who this is;
 @ rounds; 1 where alignment checks cannot be tested.
 @
 @ An *owner* (parameter 0 is not 0, but below 256: the seed of its values) fills all state that it can reach, and looks after each while whether it
@@ -13,6 +13,7 @@
     .equ FOUND, SCRATCH             @ state as it is
     .equ KEPT, SCRATCH + 0x1000     @ state as it should be
     .equ WORDS, 64 + 1 + 4
+    .equ MARK, 0x5ec4e700           @ and a seed
 
     .global main
 main:
@@ -29,7 +30,10 @@ main:
     ldr r0, =TABLES + (READ_ONLY >> 18)
     ldr r1, =READ_ONLY + FLAT + 0x8000
     str r1, [r0]
+    bl map_window
     bl mmu_on
+    mov r0, #1                      @ the same for all
+    set_contextidr r0
     cmp r11, #0
     bleq no_values
     blne values
@@ -40,6 +44,8 @@ main:
     bl compare
     bl permissions
     bl alignment
+    bl window
+    bl reach
     subs r10, r10, #1
     bne 1b
     say "looked"
@@ -53,6 +59,10 @@ main:
     show reserved, r0
     get r0, foreign
     show foreign, r0
+    get r0, wrong_window
+    show window, r0
+    get r0, reached
+    show reached, r0
     say "\n"
     bl quiet
     pop {r4-r12, pc}
@@ -211,11 +221,105 @@ alignment:
     put wrong_alignment, r0, r1
     pop {pc}
 
+@ The owner's address space has two pages at WINDOW, one of its ASID and a global one. The visitor's has none.
+map_window:
+    ldr r0, =LEVEL2
+    add r1, r0, #0x400
+    mov r2, #0
+1:  str r2, [r0], #4
+    cmp r0, r1
+    blo 1b
+    cmp r11, #0
+    bxeq lr
+    ldr r0, =LEVEL2
+    ldr r1, =SCRATCH + 0x3832       @ small page, for all, nG
+    str r1, [r0]
+    ldr r1, =SCRATCH + 0x4032
+    str r1, [r0, #4]
+    ldr r1, =LEVEL2 + 1
+    ldr r0, =TABLES + (WINDOW >> 18)
+    str r1, [r0]
+    bx lr
+
+@ Each finds its own there, as `foreign_memory` left it, or nothing.
+window:
+    push {r4-r7, lr}
+    mov r0, #0
+    put aborts, r0, r1
+    ldr r4, =WINDOW
+    ldr r5, =WINDOW + 0x2000
+    ldr r6, =MARK
+    orr r6, r6, r11
+    mov r7, #0
+1:  mov r0, r6
+    ldr r0, [r4]
+    cmp r0, r6
+    addne r7, r7, #1
+    add r4, r4, #0x1000
+    cmp r4, r5
+    blo 1b
+    get r0, aborts
+    cmp r11, #0
+    subeq r0, r0, #2
+    cmp r0, #0
+    addne r7, r7, #1
+    get r0, wrong_window
+    add r0, r0, r7
+    put wrong_window, r0, r1
+    pop {r4-r7, pc}
+
+@ Registers that belong to no guest, or to one alone: the owner writes to those that it can, from its kernel and from its user
+@ code. The visitor finds nothing there; what is undefined is skipped, and counts as nothing.
+reach:
+    push {r4-r7, lr}
+    ldr r6, =MARK
+    orr r6, r6, r11
+    mov r7, #0
+    bl reach_all
+    msr spsr_cxsf, #MODE_USR
+    adr lr, reach_as_user
+    movs pc, lr
+reach_as_user:
+    bl reach_all
+    svc #LEAVE - 1
+reached_back:
+    cmp r11, #0
+    moveq r0, r7
+    movne r0, #0
+    get r1, reached
+    orr r0, r0, r1
+    put reached, r0, r1
+    pop {r4-r7, pc}
+
+    .macro touch coprocessor, op1, crn, crm, op2
+    mcrne \coprocessor, \op1, r6, \crn, \crm, \op2
+    mov r0, #0
+    mrc \coprocessor, \op1, r0, \crn, \crm, \op2
+    orr r7, r7, r0
+    .endm
+reach_all:
+    cmp r11, #0
+    touch p15, 0, c9, c12, 0        @ PMCR
+    touch p15, 0, c9, c12, 1        @ PMCNTENSET
+    touch p15, 0, c9, c12, 5        @ PMSELR
+    touch p15, 0, c9, c13, 0        @ PMCCNTR
+    touch p15, 0, c9, c13, 1        @ PMXEVTYPER
+    touch p15, 0, c9, c13, 2        @ PMXEVCNTR
+    touch p15, 0, c9, c14, 0        @ PMUSERENR
+    touch p15, 0, c13, c0, 4        @ TPIDRPRW
+    touch p15, 0, c14, c1, 0        @ CNTKCTL
+    touch p14, 6, c0, c0, 0         @ TEECR
+    touch p14, 6, c1, c0, 0         @ TEEHBR
+    touch p14, 7, c1, c0, 0         @ JOSCR
+    touch p14, 7, c2, c0, 0         @ JMCR
+    touch p14, 0, c0, c5, 0         @ DBGDTRTXint, DBGDTRRXint
+    bx lr
+
 @ Looks for somebody else's values in all of memory behind the image, and leaves its own there.
 foreign_memory:
     ldr r0, =0x40200000
     ldr r1, =0x40f00000             @ the device tree may be behind that
-    ldr r2, =0x5ec4e700
+    ldr r2, =MARK
     orr r3, r2, r11
     mov r6, #0
 1:  ldr r4, [r0]
@@ -233,13 +337,19 @@ foreign_memory:
     .balign 32
 leak_vectors:
     b .
-    b .
-    b back_in_kernel
+    movs pc, lr
+    b called
     b .
     b aborted
     b .
     b .
     b .
+
+called:
+    ldrb r12, [lr, #-4]
+    cmp r12, #LEAVE
+    beq back_in_kernel
+    b reached_back
 
 aborted:
     push {r0, r1}
@@ -264,5 +374,9 @@ wrong_alignment:
 reserved:
     .word 0
 foreign:
+    .word 0
+wrong_window:
+    .word 0
+reached:
     .word 0
     .section .text

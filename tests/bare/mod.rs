@@ -114,13 +114,11 @@ fn run_in(
         match session.next(None, Some(deadline))? {
             Event::Guest(bytes) => outcome.guest.push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),
             Event::Spica(line) if line == spica::HALTED => outcome.ended = true,
+            Event::Spica(line) if line == spica::REPORT_END => return Ok(outcome),
             Event::Spica(line) => {
-                outcome.answered |= asked && line.ends_with("report, as asked for");
-                // The report's last line.
-                if outcome.answered && line.contains("beyond the guest's RAM") {
-                    return Ok(outcome);
-                }
-                outcome.spica.push(line);
+                let report = spica::report_line(&line);
+                outcome.answered |= report.is_some();
+                outcome.spica.push(report.unwrap_or(&line).to_string());
             }
             Event::Exited(_) => outcome.ended = true,
             Event::Quiet if asked || machine.native() => return Ok(outcome),

@@ -248,7 +248,7 @@ fn leaks(machine: Machine) {
     let mut board = Board::start(machine, &parts, true);
     for name in ["a", "b", "c"] {
         let line = board.line(name, "looked", 1);
-        for what in ["strange", "rights", "alignment", "reserved", "foreign"] {
+        for what in ["strange", "rights", "alignment", "reserved", "foreign", "window", "reached"] {
             assert_eq!(value(&line, what), 0, "{name}: {line}\n{}", board.tail());
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{Context, Error, Result};
 use crate::initramfs::Overlay;
 use crate::prepare::Run;
 use crate::qemu::{Event, Session};
-use crate::spica::{HALTED, REPORT, failure};
+use crate::spica::{HALTED, REPORT, REPORT_END, failure, report_line};
 
 /// How much of the console an error shows.
 const TAIL_LINES: usize = 25;
@@ -187,8 +187,9 @@ fn report(session: &mut Session, native: bool) -> Result<String> {
     let until = Instant::now() + LAST_WORDS;
     loop {
         match session.next(None, Some(until))? {
+            Event::Spica(line) if line == REPORT_END => return Ok(text),
             Event::Spica(line) => {
-                let _ = write!(text, "\nspica: {line}");
+                let _ = write!(text, "\nspica: {}", report_line(&line).unwrap_or(&line));
             }
             Event::Quiet | Event::Exited(_) => return Ok(text),
             _ => {}

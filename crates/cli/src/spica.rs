@@ -6,6 +6,15 @@ pub const HALTED: &str = "board halted";
 /// What asks Spica's monitor for a report on its guests, sent to the board's UART.
 pub const REPORT: &[u8] = b"\x1e@report regs\n";
 
+/// Spica's last line of its answer.
+pub const REPORT_END: &str = "@report ok";
+
+/// The line of a report that Spica gives when asked with [`REPORT`], out of one of its lines.
+#[must_use]
+pub fn report_line(line: &str) -> Option<&str> {
+    line.strip_prefix("@report regs ")
+}
+
 /// What a guest's end reads like when the guest wanted it.
 const POWERED_OFF: &str = "powered off";
 

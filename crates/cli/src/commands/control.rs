@@ -116,11 +116,7 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
 
 /// Prints the lines of an answer that is text, without the word that each begins with.
 fn print_lines(board: &mut Board, command: &str, guest: &str) -> Result<()> {
-    let lines = board.ask(&format!("{command} {guest}"))?;
-    if lines.is_empty() && command == "regs" {
-        eprintln!("spica: the report is on the board's console, in the terminal of `spica run`");
-    }
-    for line in lines {
+    for line in board.ask(&format!("{command} {guest}"))? {
         println!("{}", line.strip_prefix(command).map_or(line.as_str(), |l| l.strip_prefix(' ').unwrap_or(l)));
     }
     Ok(())

@@ -26,6 +26,7 @@ pub mod guests {
     pub mod consoles;
     pub mod fair;
     pub mod latency;
+    pub mod plain;
     pub mod slice;
 }
 

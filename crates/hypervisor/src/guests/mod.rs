@@ -9,6 +9,7 @@ pub mod latency;
 pub mod monitor;
 pub mod networks;
 pub mod news;
+pub mod plain;
 pub mod scheduler;
 pub mod slice;
 pub mod uplink;

@@ -3,10 +3,12 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use super::consoles::View;
 use super::guest::State;
+use super::plain::plain;
 use super::scheduler::Scheduler;
 use crate::memory::heap;
 use crate::vm::report;
@@ -23,8 +25,13 @@ struct Answer<'a>(Option<&'a str>);
 
 impl Answer<'_> {
     fn line(&self, line: &str) {
+        self.text("", line);
+    }
+
+    /// A line that programs find behind `mark`.
+    fn text(&self, mark: &str, line: impl fmt::Display) {
         match self.0 {
-            Some(id) => println!("spica: @{id} {line}"),
+            Some(id) => println!("spica: @{id} {mark}{line}"),
             None => println!("spica: {line}"),
         }
     }
@@ -135,7 +142,8 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Registers(who) => {
             for at in find_all(scheduler, who.as_ref())? {
-                report::print(&scheduler.guests[at].vm, &"report, as asked for");
+                let vm = &scheduler.guests[at].vm;
+                report::write(vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
             }
         }
         Command::Stats(who) => {
@@ -210,8 +218,6 @@ fn list(scheduler: &mut Scheduler, answer: &Answer<'_>) {
 fn log(scheduler: &Scheduler, at: usize, answer: &Answer<'_>) {
     let bytes: Vec<u8> = scheduler.host.consoles.log(at).collect();
     for line in String::from_utf8_lossy(&bytes).lines() {
-        // What would move the cursor of whoever reads this has no place in a log.
-        let text: String = line.chars().filter(|c| !c.is_control()).collect();
-        answer.line(&format!("log {text}").to_string());
+        answer.text("log ", plain(line));
     }
 }

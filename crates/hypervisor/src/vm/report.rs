@@ -34,12 +34,16 @@ impl fmt::Display for Stop {
     }
 }
 
-macro_rules! say {
-    ($($argument:tt)*) => { println!("spica: {}", format_args!($($argument)*)) };
-}
-
 /// Prints the report, each line marked as ours.
 pub fn print(vm: &Vm, why: &dyn fmt::Display) {
+    write(vm, why, &mut |line| println!("spica: {line}"));
+}
+
+/// Gives the report to `out`, line by line.
+pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments<'_>)) {
+    macro_rules! say {
+        ($($argument:tt)*) => { out(format_args!($($argument)*)) };
+    }
     let context = &vm.context;
     let cpu = &context.cpu;
     let parts = &vm.parts;
