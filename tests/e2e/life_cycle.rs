@@ -151,22 +151,27 @@ fn cycles(machine: Machine, count: usize) {
     let parts = [Part::new("other", "sleep", &TICKING), Part::new("it", "cycle", &[])];
     let mut board = Board::start(machine, &parts, true);
     let mut level = None;
-    let mut ups = 0;
+    let (mut ups, mut offs, mut stopped) = (0, 0, 0);
     for cycle in 1..=count {
         ups += 1;
         board.line("it", "up", ups);
         if cycle > 1 {
-            // Somewhere in the middle of its work.
-            board.tell("stop it");
+            // Somewhere in the middle of its work, if it is not at the end already.
+            if board.ask("stop it").is_ok() {
+                stopped += 1;
+            } else {
+                offs += 1;
+            }
             board.tell("start it");
             ups += 1;
         }
-        board.line("it", "done", cycle);
-        board.spica("guest it: powered off", cycle);
+        offs += 1;
+        board.spica("guest it: powered off", offs);
         let now = in_use(&mut board);
         assert_eq!(level.get_or_insert_with(|| now.clone()), &now, "after {cycle} cycles");
         board.tell("start it");
     }
+    assert!(stopped > count / 2, "{stopped} of {count} times it was stopped at work");
     assert_eq!(board.console("other").matches("up\n").count(), 1);
     goes_on(&mut board, "other", 10);
 }
