@@ -1,7 +1,7 @@
 //! The monitor: what is typed goes to the selected guest, or asks for something (see [`super::command`]).
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
