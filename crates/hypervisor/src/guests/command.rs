@@ -29,6 +29,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("regs [GUEST]", "registers, devices and traps, for a guest that is silent"),
     ("stats [GUEST]", "all counters"),
     ("log GUEST", "what it printed last"),
+    ("check", "whether Spica's own memory is as it was at the start"),
     ("help", "this text"),
 ];
 
@@ -49,6 +50,7 @@ pub enum Command {
     Registers(Option<String>),
     Stats(Option<String>),
     Log(String),
+    Check,
     Help,
 }
 
@@ -78,7 +80,8 @@ pub fn parse(line: &str) -> Result<Command, String> {
     match (verb, guest) {
         ("list", None) => Ok(Command::List),
         ("help", None) => Ok(Command::Help),
-        ("list" | "help", Some(word)) => Err(alloc::format!("`{word}` is one word too many")),
+        ("check", None) => Ok(Command::Check),
+        ("list" | "help" | "check", Some(word)) => Err(alloc::format!("`{word}` is one word too many")),
         ("console", None) => Ok(Command::Leave),
         ("console", Some(guest)) if guest == "all" => Ok(Command::ConsoleAll),
         ("console", guest) => needed(guest, Command::Console),

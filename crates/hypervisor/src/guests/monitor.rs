@@ -158,6 +158,10 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
                 answer.line(&format!("stat all memory.heap-bytes {}", heap::used_bytes()));
             }
         }
+        Command::Check => {
+            scheduler.canary.check()?;
+            answer.line("intact");
+        }
         Command::Pause(who) => {
             let at = find(scheduler, who)?;
             scheduler.guests[at].pause(&mut scheduler.host)?;

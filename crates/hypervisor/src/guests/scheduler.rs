@@ -11,6 +11,7 @@ use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
 use super::slice::Slices;
 use crate::host::Host;
+use crate::memory::canary::Canary;
 use crate::println;
 use crate::vm::{Pause, Stop};
 
@@ -47,6 +48,8 @@ pub struct Scheduler {
     /// Host time at which scheduling began.
     pub began: u64,
     ticks: Ticks,
+    /// For the monitor's `check`.
+    pub canary: Canary,
 }
 
 /// The times above in ticks of the host's timer.
@@ -83,6 +86,7 @@ impl Scheduler {
             stats,
             began,
             ticks,
+            canary: Canary::place(),
         }
     }
 

@@ -96,6 +96,14 @@ pub fn image_size() -> u32 {
     address_of!(__image_end) - address_of!(__image_start)
 }
 
+/// The image's text and constants: what never changes once the image is in its place.
+pub fn constants() -> &'static [u32] {
+    let start = address_of!(__image_start);
+    let words = (address_of!(__rodata_end) - start) / 4;
+    // SAFETY: mapped read-only for as long as the image runs, and aligned, for the image begins on a page.
+    unsafe { core::slice::from_raw_parts(start as *const u32, words as usize) }
+}
+
 /// The page below the hypervisor's stack, which is not mapped.
 pub fn stack_guard() -> u32 {
     address_of!(__stack_guard)
