@@ -8,6 +8,10 @@
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 
 pub mod bare;
+pub mod exact;
+#[path = "bare/garbage.rs"]
+pub mod garbage;
+pub mod hostile;
 mod module;
 pub mod several;
 

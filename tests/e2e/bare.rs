@@ -6,37 +6,15 @@
 //! *Hostile* guests attack. Whatever they do, Spica goes on, or stops the guest and says why; it never fails itself, and
 //! never falls silent.
 
-#[path = "../bare/garbage.rs"]
-mod garbage;
-
 use std::time::Duration;
 
 use spica_tests::Machine;
 use spica_tests::bare::{self, Guest, Outcome};
+use spica_tests::exact::same;
+use spica_tests::garbage;
 
 /// For one guest: they take a second; a busy machine may take many.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-fn run(machine: Machine, guest: &Guest<'_>) -> Outcome {
-    bare::run(machine, guest, TIMEOUT).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
-}
-
-/// Runs a guest under Spica and on the machine itself, which must agree.
-#[track_caller]
-fn exact(machine: Machine, name: &str) {
-    // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state: misaligned
-    // accesses cannot be tested there.
-    let no_alignment = u32::from(machine == Machine::VexpressA9);
-    let guest = Guest { name, parameters: &[no_alignment], payload: &[] };
-    let real = run(Machine::VirtNative, &guest);
-    assert!(real.ended && real.guest.ends_with("\nend\n"), "the test itself fails:\n{}", real.tail());
-    let outcome = run(machine, &guest);
-    for (at, (is, should)) in outcome.guest.lines().zip(real.guest.lines()).enumerate() {
-        assert_eq!(is, should, "{name}, line {}, is not what the real machine prints\n{}", at + 1, outcome.tail());
-    }
-    assert_eq!(outcome.guest.lines().count(), real.guest.lines().count(), "{name} printed:\n{}", outcome.tail());
-    assert!(outcome.reason().is_some_and(|r| r.starts_with("powered off")), "{}", outcome.tail());
-}
 
 /// What has to come of an attack.
 #[derive(Clone, Copy, Debug)]
@@ -86,67 +64,67 @@ macro_rules! boards {
 
             #[test]
             fn exceptions() {
-                exact(MACHINE, "exceptions");
+                same(MACHINE, "exceptions", 0);
             }
 
             #[test]
             fn modes() {
-                exact(MACHINE, "modes");
+                same(MACHINE, "modes", 0);
             }
 
             #[test]
             fn program_counter() {
-                exact(MACHINE, "pc");
+                same(MACHINE, "pc", 0);
             }
 
             #[test]
             fn mmu() {
-                exact(MACHINE, "mmu");
+                same(MACHINE, "mmu", 0);
             }
 
             #[test]
             fn mmu_where_spica_lives() {
-                exact(MACHINE, "hole");
+                same(MACHINE, "hole", 0);
             }
 
             #[test]
             fn changing_code() {
-                exact(MACHINE, "code");
+                same(MACHINE, "code", 0);
             }
 
             #[test]
             fn faults() {
-                exact(MACHINE, "faults");
+                same(MACHINE, "faults", 0);
             }
 
             #[test]
             fn memory_attributes() {
-                exact(MACHINE, "attributes");
+                same(MACHINE, "attributes", 0);
             }
 
             #[test]
             fn code_without_maintenance() {
-                exact(MACHINE, "stale");
+                same(MACHINE, "stale", 0);
             }
 
             #[test]
             fn exclusives() {
-                exact(MACHINE, "exclusive");
+                same(MACHINE, "exclusive", 0);
             }
 
             #[test]
             fn system_registers() {
-                exact(MACHINE, "cp15");
+                same(MACHINE, "cp15", 0);
             }
 
             #[test]
             fn interrupts_in_tight_loops() {
-                exact(MACHINE, "interrupts");
+                same(MACHINE, "interrupts", 0);
             }
 
             #[test]
             fn vector_registers() {
-                exact(MACHINE, "vfp");
+                same(MACHINE, "vfp", 0);
             }
 
             #[test]

@@ -38,7 +38,7 @@ fn slice() {
 }
 
 #[test]
-#[ignore = "takes an hour of guest time, some 40 minutes of this machine's; `spica prove` runs it for as long as is wanted"]
+#[ignore = "takes some 40 minutes; `spica prove --part endurance` runs it for as long as is wanted"]
 fn hour() {
     let seconds = std::env::var("SPICA_ENDURANCE").ok().and_then(|s| s.parse().ok()).unwrap_or(3600);
     run("hour", Options { timeout: Duration::from_secs(24 * 3600), ..options("cubieboard", seconds) });

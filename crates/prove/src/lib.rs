@@ -8,6 +8,8 @@
 //! What is here beside parts, models and generators, is what the crates' own tests build upon, too: they have this crate
 //! as a dev-dependency. The tests of the crates are what a person thought of; the parts are what nobody thought of.
 
+#[cfg(feature = "command")]
+pub mod board;
 pub mod decoder;
 pub mod mmu;
 pub mod part;
@@ -34,5 +36,11 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(translator::Points),
         Box::new(mmu::Walk),
         Box::new(mmu::Shadow),
+        #[cfg(feature = "command")]
+        Box::new(board::Same),
+        #[cfg(feature = "command")]
+        Box::new(board::Hostile),
+        #[cfg(feature = "command")]
+        Box::new(board::Endurance),
     ]
 }

@@ -1,0 +1,180 @@
+//! Guests that attack, beside one that has something to lose.
+//!
+//! Each attack of `hostile.S` and `assault.S` runs on a board with a witness (`witness.S`): its memory, its clock and its share of the
+//! processor must stay its own. Spica's memory has words of its own that must stay (the monitor's `check`), and the monitor must
+//! answer while the attack goes on.
+
+use crate::bare::Guest;
+use crate::several::{Board, Part, value};
+use crate::{Machine, garbage};
+
+/// An attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// Its name.
+    pub name: &'static str,
+    // Guest, number and parameters, and what the guest needs in the manifest.
+    guest: &'static str,
+    number: u32,
+    parameters: [u32; 2],
+    needs: &'static [(&'static str, &'static str)],
+}
+
+const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
+    Attack { name, guest, number, parameters: [0; 2], needs: &[] }
+}
+
+impl Attack {
+    const fn with(self, first: u32, second: u32) -> Self {
+        Self { parameters: [first, second], ..self }
+    }
+
+    const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
+        Self { needs, ..self }
+    }
+}
+
+/// All of them, by what they attack.
+pub const ATTACKS: &[(&str, &[Attack])] = &[
+    (
+        "code cache and vCPU page",
+        &[
+            attack("words of the vCPU page", "hostile", 1),
+            attack("distances in the vCPU page", "hostile", 2),
+            attack("branches, loads and stores in the hole, MMU off", "hostile", 3),
+            attack("the same, MMU on", "hostile", 3).with(1, 0),
+            attack("stores to all of Spica's places", "assault", 0),
+            attack("jumps to all of Spica's places", "assault", 1),
+            attack("forged returns", "assault", 2),
+        ],
+    ),
+    (
+        "supervisor calls",
+        &[
+            attack("numbers that Spica uses", "hostile", 4),
+            attack("random numbers, with a return mirror", "assault", 9),
+        ],
+    ),
+    (
+        "translation tables",
+        &[
+            attack("random tables", "hostile", 6),
+            attack("tables that are nowhere", "hostile", 7),
+            attack("changes of spaces, maintenance", "hostile", 8),
+            attack("tables that map nothing", "hostile", 18),
+            attack("RAM at Spica's image", "hostile", 5).with(0xf600_0000, 0),
+            attack("RAM at the code cache", "hostile", 5).with(0xf180_0000, 0),
+            attack("all physical memory", "assault", 3),
+            attack("changes without maintenance", "assault", 4),
+        ],
+    ),
+    (
+        "devices",
+        &[
+            attack("every offset", "hostile", 11),
+            attack("virtio: random bytes", "assault", 5).needs(&[("rng", "true")]),
+            attack("virtio: network", "assault", 5).needs(&[("networks", "[\"lan\"]")]),
+            attack("the interrupt controller", "assault", 6),
+            attack("coprocessors", "hostile", 12),
+            attack("the firmware", "hostile", 10),
+            attack("the firmware: suspends", "assault", 7),
+        ],
+    ),
+    (
+        "storms",
+        &[
+            attack("aborts", "hostile", 9),
+            attack("more code than there is room for", "hostile", 14),
+            attack("code that rewrites itself", "hostile", 15),
+            attack("vectors that raise exceptions", "hostile", 17),
+            attack("an interrupt that is never served", "hostile", 21),
+            attack("masked for ever, spinning", "hostile", 20),
+            attack("masked for ever, with costly operations", "assault", 8),
+        ],
+    ),
+    (
+        "states",
+        &[
+            attack("status registers", "hostile", 13),
+            attack("no vectors", "hostile", 16),
+            attack("Thumb", "hostile", 22),
+            attack("big-endian data", "hostile", 24),
+            attack("user code", "hostile", 27),
+        ],
+    ),
+];
+
+/// When the witness is done, in milliseconds of its clock.
+const DONE: [u32; 1] = [300];
+
+/// For a guest that waits for ever.
+const WAITS: [u32; 2] = [0, 3];
+
+/// Rounds that the witness gets done beside `other`, which must not harm it.
+#[track_caller]
+fn witnessed(machine: Machine, what: &str, other: Part<'_>) -> u32 {
+    let name = other.name.to_string();
+    // Networks are for everybody.
+    let mut witness = Part::new("witness", "witness", &DONE);
+    if other.keys.contains("networks") {
+        witness = witness.with("networks", "[\"lan\"]");
+    }
+    // Somebody who waits keeps the board on, for questions.
+    let mut board = Board::start(machine, &[other, witness, Part::new("keeper", "end", &WAITS)], true);
+    let _ = board.line("witness", "up", 1);
+    assert_eq!(board.tell("list").len(), 3, "{what}");
+    let seen = board.until("end of the witness, or of Spica", |board| {
+        let panicked = board.spica.iter().any(|line| line.starts_with("panic"));
+        let (complete, _) = board.console("witness").rsplit_once('\n').unwrap_or_default();
+        let line = complete.lines().find(|line| line.starts_with("seen")).map(str::to_string);
+        if panicked { Some(Err(())) } else { line.map(Ok) }
+    });
+    let seen = seen.unwrap_or_else(|()| panic!("{what}: Spica failed\n{}", board.tail()));
+    assert_eq!(board.tell("check"), ["intact"], "{what}\n{}", board.tail());
+    for mistake in ["wrong", "backwards"] {
+        assert_eq!(value(&seen, mistake), 0, "{what}: {seen}\n{}", board.tail());
+    }
+    assert!(!board.console(&name).contains("neither"), "{what}:\n{}", board.tail());
+    assert!(!board.console(&name).contains("reached="), "{what}:\n{}", board.tail());
+    value(&seen, "rounds")
+}
+
+/// What the witness gets done beside a guest that only computes: its share.
+///
+/// # Panics
+/// If anything is wrong even so.
+#[must_use]
+pub fn share(machine: Machine) -> u32 {
+    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]))
+}
+
+/// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is `share`.
+///
+/// Gives the rounds that the witness got done.
+///
+/// # Panics
+/// If it succeeds.
+pub fn withstand(machine: Machine, attack: &Attack, seed: u32, share: u32) -> u32 {
+    let parameters = [attack.number, attack.parameters[0], attack.parameters[1], 0, 0, seed];
+    let mut part = Part::new("other", attack.guest, &parameters);
+    for (key, value) in attack.needs {
+        part = part.with(key, value);
+    }
+    let rounds = witnessed(machine, attack.name, part);
+    assert!(f64::from(rounds) > f64::from(share) * 0.88, "{}: {rounds} rounds instead of {share}", attack.name);
+    rounds
+}
+
+/// Random words of a seed as kernel code, with the MMU off and on (`hostile.S`, 0), and as user code (28).
+///
+/// # Panics
+/// If they do harm.
+pub fn random_words(machine: Machine, seed: u32) {
+    let words = garbage::words(seed);
+    for (number, second) in [(0, 0), (0, 3), (28, 0)] {
+        let parameters = [number, seed, second];
+        let guest = Guest { name: "hostile", parameters: &parameters, payload: &words };
+        let part = Part { guest: Some(guest), ..Part::new("other", "hostile", &[]) };
+        witnessed(machine, &format!("garbage {number} of seed {seed}"), part);
+    }
+}
