@@ -47,7 +47,7 @@ pub enum LoadError {
         /// The length in bytes of the file.
         actual: usize,
     },
-    /// The image's header has its end before its start.
+    /// The image's header has its end before its start, or no room for itself in between.
     BadExtent {
         /// The start by the header.
         start: u32,
@@ -93,7 +93,7 @@ impl fmt::Display for LoadError {
                 )
             }
             Self::BadExtent { start, end } => {
-                write!(f, "the kernel's header is damaged: it ends at {end:#x}, before its start at {start:#x}")
+                write!(f, "the kernel's header is damaged: it ends at {end:#x}, and starts at {start:#x}")
             }
             Self::KernelTooBig { len, room } => write!(
                 f,
@@ -127,7 +127,8 @@ fn check_kernel(kernel: &[u8]) -> Result<(), LoadError> {
     if magic != MAGIC {
         return Err(LoadError::NotZImage(magic));
     }
-    let stated = end.checked_sub(start).ok_or(LoadError::BadExtent { start, end })?;
+    let fits = |stated: &u32| *stated as usize >= END_OFFSET + 4;
+    let stated = end.checked_sub(start).filter(fits).ok_or(LoadError::BadExtent { start, end })?;
     if (kernel.len() as u64) < u64::from(stated) {
         return Err(LoadError::Truncated { stated, actual: kernel.len() });
     }

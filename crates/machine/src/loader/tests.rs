@@ -53,6 +53,9 @@ fn a_truncated_or_damaged_kernel_is_refused() {
     let mut image = zimage(8192);
     image[0x28..0x2c].copy_from_slice(&0x9000u32.to_le_bytes());
     assert_eq!(plan(&image, 0, 0, 64 * MIB), Err(LoadError::BadExtent { start: 0x9000, end: 0x2000 }));
+    // Not even as long as the header.
+    image[0x28..0x2c].copy_from_slice(&0x1fd1u32.to_le_bytes());
+    assert_eq!(plan(&image, 0, 0, 64 * MIB), Err(LoadError::BadExtent { start: 0x1fd1, end: 0x2000 }));
     // Appended data, such as a device tree, is no damage.
     let mut image = zimage(8192);
     image.extend([0; 100]);
