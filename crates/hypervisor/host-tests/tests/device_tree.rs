@@ -219,3 +219,13 @@ fn a_board_without_memory_is_told_what_is_missing() {
     let error = Info::read(Tree::new(&blob).unwrap()).unwrap_err();
     assert_eq!((error.node.as_str(), error.property), ("/memory", "reg"));
 }
+
+/// As most boards with a generic timer have it; the specification's limit is 31 characters.
+#[test]
+fn a_name_may_be_longer_than_the_specification_allows() {
+    let name = "arm,cpu-registers-not-fw-configured";
+    let mut timer = node("timer", [], []);
+    timer.add_property(DeviceTreeProperty::new_unchecked(name, Vec::<u8>::new()));
+    let blob = blob([], [timer]);
+    assert!(Tree::new(&blob).unwrap().at("/timer").unwrap().property(name).is_some());
+}

@@ -6,7 +6,7 @@
 //! Pure: runs on the development machine as well.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -43,7 +43,9 @@ impl<'a> Tree<'a> {
     /// # Errors
     /// If it is not a well-formed flattened device tree.
     pub fn new(bytes: &'a [u8]) -> Result<Self, BoardError> {
-        let fdt = Fdt::new(bytes).map_err(|error| BoardError::new("/", "", format!("not well-formed: {error}")))?;
+        let reason = || Fdt::new(bytes).map_or_else(|error| error.to_string(), |_| "a block is cut short".into());
+        let fdt = spica_machine::fdt::open(bytes);
+        let fdt = fdt.ok_or_else(|| BoardError::new("/", "", format!("not well-formed: {}", reason())))?;
         Ok(Self { fdt })
     }
 
