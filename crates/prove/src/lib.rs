@@ -11,11 +11,14 @@
 #[cfg(feature = "command")]
 pub mod board;
 pub mod decoder;
+pub mod fuzz;
 pub mod mmu;
 pub mod part;
 pub mod random;
 pub mod reduce;
 pub mod run;
+#[cfg(feature = "command")]
+pub mod sanitize;
 #[cfg(feature = "command")]
 pub mod state;
 pub mod translator;
@@ -26,7 +29,7 @@ use part::Part;
 /// All parts, in the order in which they run.
 #[must_use]
 pub fn parts() -> Vec<Box<dyn Part>> {
-    vec![
+    let parts: Vec<Box<dyn Part>> = vec![
         Box::new(decoder::RoundTrip),
         #[cfg(feature = "command")]
         Box::new(decoder::text::Text),
@@ -36,11 +39,12 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(translator::Points),
         Box::new(mmu::Walk),
         Box::new(mmu::Shadow),
-        #[cfg(feature = "command")]
-        Box::new(board::Same),
-        #[cfg(feature = "command")]
-        Box::new(board::Hostile),
-        #[cfg(feature = "command")]
-        Box::new(board::Endurance),
-    ]
+    ];
+    #[cfg(feature = "command")]
+    let parts = {
+        let board: [Box<dyn Part>; 3] = [Box::new(board::Same), Box::new(board::Hostile), Box::new(board::Endurance)];
+        let sanitize: [Box<dyn Part>; 1] = [Box::new(sanitize::Sanitize)];
+        parts.into_iter().chain(fuzz::part::parts()).chain(sanitize).chain(board).collect()
+    };
+    parts
 }

@@ -60,3 +60,11 @@ fn mmu_walk() {
 fn mmu_shadow() {
     slice("mmu-shadow", 150);
 }
+
+/// All that comes from outside, without coverage to guide it: `spica prove --part fuzz-` has that.
+#[test]
+fn fuzz() {
+    for target in spica_prove::fuzz::TARGETS {
+        slice(&format!("fuzz-{}", target.name), 4_000);
+    }
+}

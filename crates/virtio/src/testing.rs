@@ -4,6 +4,7 @@
 
 pub mod driver;
 mod ends;
+pub mod hostile;
 mod rig;
 
 use alloc::vec;

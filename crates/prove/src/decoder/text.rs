@@ -93,6 +93,9 @@ fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
         Op::Mem(Mem { add: false, offset: Offset::Imm(4), .. }) if mnemonic.starts_with("pop") => {
             Some("A8.8.131: POP of one register adds 4 to SP; capstone has it for a subtraction, too")
         }
+        Op::DataSyncBarrier { .. } if ["dfb", "ssbb", "pssbb"].iter().any(|name| mnemonic.starts_with(name)) => {
+            Some("A8.8.44: options of DSB that ARMv8 named, SY in ARMv7")
+        }
         Op::Hint if ["csdb", "esb"].iter().any(|name| mnemonic.starts_with(name)) => {
             Some("A5.2.11: hints that ARMv8 allocated, NOP in ARMv7")
         }
