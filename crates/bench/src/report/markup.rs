@@ -64,41 +64,43 @@ impl Element {
         self.children.push(Node::Element(child));
     }
 
-    /// Its text, on lines that stay readable: only elements that hold no text are broken into lines.
+    /// Its text, on lines that `git diff` can show: only elements that hold no text are broken into lines, and rows of tables
+    /// are not. Nothing is indented, which would be half of a page.
     pub fn render(&self) -> String {
         let mut out = String::new();
-        self.write(&mut out, 0);
+        self.write(&mut out);
         out.push('\n');
         out
     }
 
-    fn write(&self, out: &mut String, depth: usize) {
+    fn write(&self, out: &mut String) {
         let _ = write!(out, "<{}", self.name);
         for (name, value) in &self.attributes {
             let _ = write!(out, " {name}=\"");
             escape(out, value);
             out.push('"');
         }
-        if matches!(self.name, "meta" | "br") {
+        let shape = matches!(self.name, "line" | "rect") && self.children.is_empty();
+        if shape || matches!(self.name, "meta" | "br") {
             out.push_str("/>");
             return;
         }
         out.push('>');
-        let inline = self.children.iter().any(|c| matches!(c, Node::Text(_)));
+        let inline = matches!(self.name, "tr" | "rect") || self.children.iter().any(|c| matches!(c, Node::Text(_)));
         for child in &self.children {
             match child {
                 Node::Text(text) if self.name == "style" => out.push_str(text),
                 Node::Text(text) => escape(out, text),
                 Node::Element(element) => {
                     if !inline {
-                        let _ = write!(out, "\n{:1$}", "", 2 * (depth + 1));
+                        out.push('\n');
                     }
-                    element.write(out, depth + 1);
+                    element.write(out);
                 }
             }
         }
         if !inline && !self.children.is_empty() {
-            let _ = write!(out, "\n{:1$}", "", 2 * depth);
+            out.push('\n');
         }
         let _ = write!(out, "</{}>", self.name);
     }
@@ -131,6 +133,8 @@ mod tests {
     #[test]
     fn breaks_lines_only_where_no_text_is() {
         let tree = el("ul").child(text("li", "one").child(text("b", "!"))).child(el("li"));
-        assert_eq!(tree.render(), "<ul>\n  <li>one<b>!</b></li>\n  <li></li>\n</ul>\n");
+        assert_eq!(tree.render(), "<ul>\n<li>one<b>!</b></li>\n<li></li>\n</ul>\n");
+        let row = el("tr").child(text("td", "one")).child(el("rect").child(text("title", "two"))).child(el("line"));
+        assert_eq!(row.render(), "<tr><td>one</td><rect><title>two</title></rect><line/></tr>\n");
     }
 }

@@ -9,6 +9,7 @@
 
 mod beside;
 mod chart;
+mod compared;
 mod figures;
 mod markup;
 mod scale;

@@ -49,7 +49,8 @@ pub fn record(
                 }
             }
             Side::Spica(configuration) => {
-                let status = match unknown_word(&outcome.spica, configuration.words) {
+                let unknown = |words| unknown_word(&outcome.spica, words);
+                let status = match unknown(configuration.words).or_else(|| unknown(configuration.quick_boot)) {
                     Some(word) => Status::NotImplemented { reason: format!("this Spica does not know {word}") },
                     None => {
                         let events = outcome.events.get(&item.name).cloned();
