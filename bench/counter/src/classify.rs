@@ -98,10 +98,6 @@ fn is_exception_return(d: &Decoded) -> bool {
     }
 }
 
-/// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions that
-/// have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
-pub const CONDITIONAL: Trap = Trap::Coprocessor;
-
 /// The class of a trap that translated code makes, if this is one: an `SVC` without a condition, and the word behind it.
 pub fn trap(word: u32, behind: u32) -> Option<Trap> {
     const SVC: u32 = 0xef00_0000;

@@ -8,13 +8,17 @@ use std::fs::OpenOptions;
 use std::sync::OnceLock;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use spica_bench::events;
+use spica_bench::events::{self, Trap};
 
 use crate::COUNTERS;
 use crate::classify::{self, Instruction};
 
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 const ADD: c_int = 0;
+
+/// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions that
+/// have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
+const CONDITIONAL: Trap = Trap::Coprocessor;
 
 unsafe extern "C" {
     fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut c_void));
@@ -142,7 +146,7 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
         {
             add(events::place_of_trap(trap));
             // It will be counted at the vector, too, as what its class is if nothing else says it.
-            change(events::place_of_trap(classify::CONDITIONAL), 1u64.wrapping_neg());
+            change(events::place_of_trap(CONDITIONAL), 1u64.wrapping_neg());
         }
     }
 }
