@@ -244,7 +244,7 @@ exception_return:
     bne long_way
     cmp r7, #0
     bne refresh
-3:
+refreshed:
     add r6, r2, #BANK_SVC
     stmia r6, {{sp, lr}}^
     mov r4, #MODE_USR
@@ -363,7 +363,7 @@ refresh:
     mcr p15, 0, r7, c7, c5, 6       @ BPIALL
     dsb                             @ the ISB comes with the change of tables
     str r7, [r2, #PAGE_STALE]
-    b 3b
+    b refreshed
 
 @ R3 = the new CPSR, R4 = the present mode, R6 = the new one.
 return_to_kernel:
