@@ -18,15 +18,21 @@ pub struct Attack {
     number: u32,
     parameters: [u32; 2],
     needs: &'static [(&'static str, &'static str)],
+    // It goes on for ever.
+    endless: bool,
 }
 
 const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
-    Attack { name, guest, number, parameters: [0; 2], needs: &[] }
+    Attack { name, guest, number, parameters: [0; 2], needs: &[], endless: false }
 }
 
 impl Attack {
     const fn with(self, first: u32, second: u32) -> Self {
         Self { parameters: [first, second], ..self }
+    }
+
+    const fn endless(self) -> Self {
+        Self { endless: true, ..self }
     }
 
     const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
@@ -86,10 +92,10 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
             attack("aborts", "hostile", 9),
             attack("more code than there is room for", "hostile", 14),
             attack("code that rewrites itself", "hostile", 15),
-            attack("vectors that raise exceptions", "hostile", 17),
-            attack("an interrupt that is never served", "hostile", 21),
-            attack("masked for ever, spinning", "hostile", 20),
-            attack("masked for ever, with costly operations", "assault", 8),
+            attack("vectors that raise exceptions", "hostile", 17).endless(),
+            attack("an interrupt that is never served", "hostile", 21).endless(),
+            attack("masked for ever, spinning", "hostile", 20).endless(),
+            attack("masked for ever, with costly operations", "assault", 8).endless(),
         ],
     ),
     (
@@ -104,39 +110,64 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
     ),
 ];
 
-/// When the witness is done, in milliseconds of its clock.
-const DONE: [u32; 1] = [300];
+/// How often the witness says what it has seen, in milliseconds of its clock.
+const PERIOD: [u32; 1] = [300];
 
-/// For a guest that waits for ever.
-const WAITS: [u32; 2] = [0, 3];
+/// When an attack is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// When the guest is: it switches itself off, or Spica stops it.
+    End,
+    /// Never: the witness speaks once, and that is it.
+    Never,
+    /// It may be endless or not: the witness speaks so many times at most.
+    Spoken(usize),
+}
 
-/// Rounds that the witness gets done beside `other`, which must not harm it.
+/// Rounds that the witness gets done beside `other`, in the first of its periods; and nobody is harmed until the attack is over.
 #[track_caller]
-fn witnessed(machine: Machine, what: &str, other: Part<'_>) -> u32 {
+fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until) -> u32 {
+    let end = format!("guest {}: ", other.name);
     let name = other.name.to_string();
     // Networks are for everybody.
-    let mut witness = Part::new("witness", "witness", &DONE);
+    let mut witness = Part::new("witness", "witness", &PERIOD);
     if other.keys.contains("networks") {
         witness = witness.with("networks", "[\"lan\"]");
     }
-    // Somebody who waits keeps the board on, for questions.
-    let mut board = Board::start(machine, &[other, witness, Part::new("keeper", "end", &WAITS)], true);
+    let mut board = Board::start(machine, &[other, witness], true);
     let _ = board.line("witness", "up", 1);
-    assert_eq!(board.tell("list").len(), 3, "{what}");
-    let seen = board.until("end of the witness, or of Spica", |board| {
-        let panicked = board.spica.iter().any(|line| line.starts_with("panic"));
-        let (complete, _) = board.console("witness").rsplit_once('\n').unwrap_or_default();
-        let line = complete.lines().find(|line| line.starts_with("seen")).map(str::to_string);
-        if panicked { Some(Err(())) } else { line.map(Ok) }
+    assert_eq!(board.tell("list").len(), 2, "{what}");
+    // All that the witness has said, at least `count` times, once `ready`.
+    let mut hear = |what: &str, count: usize, ready: &dyn Fn(&Board, usize) -> bool| {
+        let found = board.until(what, |board| {
+            let (complete, _) = board.console("witness").rsplit_once('\n').unwrap_or_default();
+            let lines: Vec<_> = complete.lines().filter(|l| l.starts_with("seen")).map(str::to_string).collect();
+            let panicked = board.spica.iter().any(|line| line.starts_with("panic"));
+            if panicked {
+                Some(None)
+            } else {
+                (lines.len() >= count && ready(board, lines.len())).then_some(Some(lines))
+            }
+        });
+        found.unwrap_or_else(|| panic!("{what}: Spica failed\n{}", board.tail()))
+    };
+    let ended = |board: &Board| board.spica.iter().any(|line| line.starts_with(&end));
+    let mut seen = hear(what, 1, &|board, count| match until {
+        Until::End => ended(board),
+        Until::Never => true,
+        Until::Spoken(most) => ended(board) || count >= most,
     });
-    let seen = seen.unwrap_or_else(|()| panic!("{what}: Spica failed\n{}", board.tail()));
+    if until != Until::Never {
+        // Once more, for what happened at the very end.
+        seen = hear(what, seen.len() + 1, &|_, _| true);
+    }
     assert_eq!(board.tell("check"), ["intact"], "{what}\n{}", board.tail());
-    for mistake in ["wrong", "backwards"] {
-        assert_eq!(value(&seen, mistake), 0, "{what}: {seen}\n{}", board.tail());
+    for (line, mistake) in seen.iter().flat_map(|line| ["wrong", "backwards"].map(|mistake| (line, mistake))) {
+        assert_eq!(value(line, mistake), 0, "{what}: {line}\n{}", board.tail());
     }
     assert!(!board.console(&name).contains("neither"), "{what}:\n{}", board.tail());
     assert!(!board.console(&name).contains("reached="), "{what}:\n{}", board.tail());
-    value(&seen, "rounds")
+    value(&seen[0], "rounds")
 }
 
 /// What the witness gets done beside a guest that only computes: its share.
@@ -145,7 +176,7 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>) -> u32 {
 /// If anything is wrong even so.
 #[must_use]
 pub fn share(machine: Machine) -> u32 {
-    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]))
+    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]), Until::Never)
 }
 
 /// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is `share`.
@@ -160,7 +191,8 @@ pub fn withstand(machine: Machine, attack: &Attack, seed: u32, share: u32) -> u3
     for (key, value) in attack.needs {
         part = part.with(key, value);
     }
-    let rounds = witnessed(machine, attack.name, part);
+    let until = if attack.endless { Until::Never } else { Until::End };
+    let rounds = witnessed(machine, attack.name, part, until);
     assert!(f64::from(rounds) > f64::from(share) * 0.88, "{}: {rounds} rounds instead of {share}", attack.name);
     rounds
 }
@@ -175,6 +207,6 @@ pub fn random_words(machine: Machine, seed: u32) {
         let parameters = [number, seed, second];
         let guest = Guest { name: "hostile", parameters: &parameters, payload: &words };
         let part = Part { guest: Some(guest), ..Part::new("other", "hostile", &[]) };
-        witnessed(machine, &format!("garbage {number} of seed {seed}"), part);
+        witnessed(machine, &format!("garbage {number} of seed {seed}"), part, Until::Spoken(8));
     }
 }

@@ -1,5 +1,6 @@
 @ Sees whether anybody else can change what is its own: memory full of words that tell their place, registers, the clock. It goes on
-@ until its clock is at parameter 0, in milliseconds, and says what it has seen, and how often it came around.
+@ for ever; each time that its clock has advanced by parameter 0, in milliseconds, it says what it has seen so far, and how
+@ often it came around since it last said so.
 
     .include "runtime.inc"
     .include "clock.inc"
@@ -24,6 +25,12 @@ main:
     mov r9, #0                      @ times that the clock went back
     now r10, r0
     mov r12, #0                     @ whole passes over memory
+    get r0, parameters
+    ldr r1, =MILLISECOND
+    mul r0, r1, r0
+    put period, r0, r1
+    add r0, r0, r10
+    put next, r0, r1
     ldr r4, =MINE
 2:  add r5, r4, #SLICE
 3:  ldr r0, [r4], #4
@@ -42,16 +49,26 @@ main:
     subs r0, r11, r10
     addmi r9, r9, #1
     mov r10, r11
-    get r0, parameters
-    ldr r1, =MILLISECOND
-    mul r0, r1, r0
-    cmp r11, r0
-    blo 2b
+    get r0, next
+    subs r1, r11, r0
+    bmi 2b
+    get r1, period
+    add r0, r0, r1
+    put next, r0, r1
     say "seen"
     show wrong, r8
     show backwards, r9
     show rounds, r7
     show passes, r12
     say "\n"
-    pop {r4-r12, pc}
+    mov r7, #0
+    b 2b
     .ltorg
+
+    .section .data
+    .balign 4
+period:
+    .word 0
+next:
+    .word 0
+    .section .text
