@@ -129,8 +129,7 @@ fn a_quick_run_is_complete_and_its_traps_add_up() {
         let events = figures.events.as_ref().unwrap_or_else(|| panic!("{name}: nothing was counted"));
         let traps: u64 = events.traps.values().sum();
         let exceptions = events.virtualised["exception-entry"];
-        // Spica itself is interrupted a few times while it starts.
-        assert!(traps <= exceptions && exceptions - traps < 100, "{name}: {traps} traps, {exceptions} exceptions");
+        assert_eq!(traps, exceptions, "{name}: traps, exceptions");
         assert!(events.native["exception-entry"] > 0, "{name}: no exception on the bare board");
         counted += 1;
     }

@@ -95,6 +95,9 @@ pub struct Stack {
     pub slices: Result<Vec<Slice>, String>,
 }
 
+/// The least share that is drawn: less than that is no pixel wide, and there are hundreds of them.
+const VISIBLE: f64 = 0.0002;
+
 /// A chart of stacks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stacks {
@@ -198,9 +201,11 @@ impl Stacks {
                     let mut left = 0.0;
                     for (place, slice) in slices.iter().enumerate().filter(|(_, s)| s.value > 0.0) {
                         let share = slice.value / whole;
-                        slice.draw(&mut plot, &stack.label, left, share, y, THICK);
+                        if share >= VISIBLE {
+                            slice.draw(&mut plot, left, share, y, THICK);
+                            seen.insert(place, (&slice.class, &slice.label));
+                        }
                         left += share;
-                        seen.insert(place, (&slice.class, &slice.label));
                     }
                 }
             }
@@ -213,14 +218,14 @@ impl Stacks {
 }
 
 impl Slice {
-    fn draw(&self, plot: &mut Vec<Element>, stack: &str, left: f64, share: f64, y: u32, thick: u32) {
+    fn draw(&self, plot: &mut Vec<Element>, left: f64, share: f64, y: u32, thick: u32) {
         let rect = el("rect")
             .class(format!("bar {}", self.class))
             .attr("x", percent(left))
             .attr("y", y.to_string())
             .attr("width", percent(share.min(1.0 - left)))
             .attr("height", thick.to_string())
-            .child(text("title", format!("{stack}: {} {} %", self.label, format::percent(share))));
+            .child(text("title", format!("{} {} %", self.label, format::percent(share))));
         plot.push(rect);
         if share >= 0.08 {
             let inside = text("text", format::percent(share)).class("inside").attr("x", percent(left + share / 2.0));
