@@ -246,10 +246,10 @@ pub struct Events {
     /// Traps by class: keys are those of [`Trap`].
     #[serde(default)]
     pub traps: BTreeMap<String, u64>,
-    /// Architectural events on the bare board: keys are those of [`Event`].
+    /// Architectural events on the bare board: keys are those of [`crate::events::Event`].
     #[serde(default)]
     pub native: BTreeMap<String, u64>,
-    /// Architectural events as a guest: keys are those of [`Event`].
+    /// Architectural events as a guest: keys are those of [`crate::events::Event`].
     #[serde(default)]
     pub virtualised: BTreeMap<String, u64>,
 }
