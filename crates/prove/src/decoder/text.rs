@@ -99,6 +99,7 @@ fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
         Op::Hint if ["csdb", "esb"].iter().any(|name| mnemonic.starts_with(name)) => {
             Some("A5.2.11: hints that ARMv8 allocated, NOP in ARMv7")
         }
+        Op::Undefined if mnemonic == "trap" => Some("A8.8.247: two UDFs that toolchains call TRAP"),
         Op::Undefined if mnemonic.starts_with("vlldm") || mnemonic.starts_with("vlstm") => {
             Some("A7.6: P = U = D = 0 with writeback is UNDEFINED; ARMv8-M has lazy loads and stores there")
         }

@@ -136,7 +136,10 @@ impl Bus for KernelView<'_> {
     }
 
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault> {
-        assert!(LAYOUT.find(CachePc(address & !3)).is_none(), "a store to a code page at {:#x}", self.pc);
+        // Code pages are read-only: a stray pointer of the guest's faults there, as one to nowhere does.
+        if LAYOUT.find(CachePc(address & !3)).is_some() {
+            return Err(Fault { address, write: true, alignment: false });
+        }
         let reach = match bytes {
             4 => Some(Reach::Store),
             1 => Some(Reach::StoreByte),
