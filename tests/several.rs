@@ -26,6 +26,9 @@ use crate::bare::{self, Guest};
 /// How long a test waits for anything. Tests do not depend on it: a machine that is slow and busy needs some of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// A file of a megabyte of zeroes, for disks.
+pub const BLANK: &str = "blank.img";
+
 /// A guest of a board.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
@@ -82,15 +85,25 @@ impl Board {
     #[must_use]
     #[track_caller]
     pub fn start(machine: Machine, parts: &[Part<'_>], icount: bool) -> Self {
-        Self::try_start(machine, parts, icount).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+        Self::start_with(machine, parts, icount, "")
     }
 
-    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool) -> Result<Self> {
+    /// The same with more words on Spica's command line.
+    ///
+    /// # Panics
+    /// If that does not work.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str) -> Self {
+        Self::try_start(machine, parts, icount, words).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+    }
+
+    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let project = Project::find()?;
         let scratch =
             project.build(&format!("several/{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        let run = Self::prepare(&project, &scratch, machine, parts, icount);
+        let run = Self::prepare(&project, &scratch, machine, parts, icount, words);
         // What is left behind is in build/several, and does not matter.
         let _ = fs::remove_dir_all(&scratch);
         let run = run?;
@@ -110,7 +123,14 @@ impl Board {
         })
     }
 
-    fn prepare(project: &Project, scratch: &Path, machine: Machine, parts: &[Part<'_>], icount: bool) -> Result<Run> {
+    fn prepare(
+        project: &Project,
+        scratch: &Path,
+        machine: Machine,
+        parts: &[Part<'_>],
+        icount: bool,
+        words: &str,
+    ) -> Result<Run> {
         let mut manifest = String::new();
         for part in parts {
             let _ = write!(manifest, "[[guest]]\nname = \"{}\"\n{}", part.name, part.keys);
@@ -121,11 +141,14 @@ impl Board {
                 let _ = writeln!(manifest, "kernel = \"{}/kernel.bin\"", part.name);
             }
         }
+        if manifest.contains(BLANK) {
+            write(&scratch.join(BLANK), &vec![0; 1 << 20])?;
+        }
         let file = scratch.join("guests.toml");
         write(&file, manifest.as_bytes())?;
         let request = Request {
             guests: Some(Source::Manifest(file)),
-            spica_append: "spica.stats".to_string(),
+            spica_append: format!("spica.stats {words}"),
             icount: icount.then_some(ICOUNT_SHIFT),
             ..Request::new(board::find(machine.board())?)
         };

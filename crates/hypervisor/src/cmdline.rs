@@ -38,6 +38,8 @@ pub struct Options {
     pub boot_until: String,
     /// Say every counter at the end of a guest.
     pub stats: bool,
+    /// Bytes of memory of its own that a copy-on-write disk gets at most.
+    pub overlay: u32,
     /// Seconds since 1970 at boot.
     pub time: u64,
     /// Words that begin with `spica.` and mean nothing.
@@ -55,6 +57,7 @@ impl Options {
             boot_translation: None,
             boot_until: String::new(),
             stats: false,
+            overlay: u32::MAX,
             time: 0,
             unknown: Vec::new(),
         };
@@ -75,6 +78,9 @@ impl Options {
                 }
                 ("boot-translation-until", text) => options.boot_until = text.into(),
                 ("digest", "") => options.digest = true,
+                ("overlay", kib) if kib.parse::<u32>().is_ok() => {
+                    options.overlay = kib.parse::<u32>().map_or(u32::MAX, |kib| kib.saturating_mul(1024));
+                }
                 ("time", seconds) if seconds.parse::<u64>().is_ok() => {
                     options.time = seconds.parse().unwrap_or(options.time);
                 }

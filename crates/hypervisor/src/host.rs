@@ -1,6 +1,7 @@
 //! The host as virtual machines see it: the time, one timer, the console, interrupts.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use spica_machine::Machine;
@@ -32,6 +33,8 @@ pub struct Host {
     pub disks: Disks,
     /// What guests' virtio devices do not know yet.
     pub news: News,
+    /// The guests' balloons: guest and slot.
+    pub balloons: Vec<(usize, usize)>,
     /// Until when the frames of the uplink count together, and whether there were so many that it waits until then.
     window: (u64, bool),
     entropy: Entropy,
@@ -93,6 +96,7 @@ impl Host {
             networks: Networks::default(),
             disks: Disks::default(),
             news: News::default(),
+            balloons: Vec::new(),
             window: (0, false),
             entropy: Entropy::new(&[&time.to_le_bytes(), &boot_ticks.to_le_bytes()]),
             current: 0,
@@ -262,6 +266,14 @@ impl Host {
     /// Frames have come: whoever they are for is to be told, and the scheduler, if it is not the running guest.
     pub fn spread_news(&mut self) {
         self.attention |= self.networks.spread_news(&mut self.news, self.current);
+    }
+
+    /// Whoever waits for a page that it gave to its balloon may have it now.
+    pub fn tell_balloons(&mut self) {
+        for &(guest, slot) in &self.balloons {
+            self.news.tell(guest, slot);
+            self.attention |= guest != self.current;
+        }
     }
 
     /// The slots of the running guest that have something new, a bit each.

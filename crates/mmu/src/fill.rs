@@ -102,7 +102,7 @@ impl Shadow {
             // Its pieces may be in any of its sixteen megabytes.
             self.watch(va);
         }
-        let as_section = mapping.size.is_first_level() && !self.ram.any_protected(mapping.pa);
+        let as_section = mapping.size.is_first_level() && self.ram.is_uniform(mapping.pa);
         if as_section {
             self.fill_section(view, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;

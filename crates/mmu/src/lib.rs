@@ -16,6 +16,7 @@
 
 extern crate alloc;
 
+mod absent;
 mod bitmap;
 pub mod fault;
 mod fill;

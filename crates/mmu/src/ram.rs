@@ -109,8 +109,35 @@ struct Megabyte {
     host: HostPa,
     section_writers: Hint,
     page_writers: Vec<Hint>,
-    protected: [u32; PAGES_PER_MEGABYTE / 32],
-    protected_count: u16,
+    protected: PageSet,
+    absent: PageSet,
+}
+
+/// Some of a megabyte's pages.
+#[derive(Clone, Copy, Default)]
+struct PageSet {
+    bits: [u32; PAGES_PER_MEGABYTE / 32],
+    count: u16,
+}
+
+impl PageSet {
+    const fn contains(&self, page: usize) -> bool {
+        self.bits[page / 32] >> (page % 32) & 1 != 0
+    }
+
+    /// Whether that changed anything.
+    const fn set(&mut self, page: usize, member: bool) -> bool {
+        if self.contains(page) == member {
+            return false;
+        }
+        self.bits[page / 32] ^= 1 << (page % 32);
+        if member {
+            self.count += 1;
+        } else {
+            self.count -= 1;
+        }
+        true
+    }
 }
 
 /// The guest's RAM.
@@ -149,8 +176,8 @@ impl Ram {
                     host,
                     section_writers: Hint::NOWHERE,
                     page_writers: vec![Hint::NOWHERE; PAGES_PER_MEGABYTE],
-                    protected: [0; PAGES_PER_MEGABYTE / 32],
-                    protected_count: 0,
+                    protected: PageSet::default(),
+                    absent: PageSet::default(),
                 });
             }
         }
@@ -165,49 +192,42 @@ impl Ram {
         self.megabytes.get_mut(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_mut()
     }
 
-    /// Where `pa` really lies; `None` where the guest has no RAM.
+    /// Where `pa` really lies; `None` where the guest has no RAM, or has given the page away.
     pub(crate) fn host(&self, pa: GuestPa) -> Option<HostPa> {
-        Some(self.megabyte(pa)?.host.wrapping_add(pa.0 & 0xf_ffff))
+        let mb = self.megabyte(pa).filter(|mb| !mb.absent.contains(page_in_megabyte(pa)))?;
+        Some(mb.host.wrapping_add(pa.0 & 0xf_ffff))
     }
 
-    /// Where the page at `pa` really lies, and whether it is protected.
+    /// Where the page at `pa` really lies, and whether it is protected; `None` as for [`Ram::host`].
     pub(crate) fn page(&self, pa: GuestPa) -> Option<(HostPa, bool)> {
-        let megabyte = self.megabyte(pa)?;
         let page = page_in_megabyte(pa);
-        let protected = megabyte.protected[page / 32] >> (page % 32) & 1 != 0;
-        Some((megabyte.host.wrapping_add(pa.0 & 0xf_f000), protected))
+        let mb = self.megabyte(pa).filter(|mb| !mb.absent.contains(page))?;
+        Some((mb.host.wrapping_add(pa.0 & 0xf_f000), mb.protected.contains(page)))
     }
 
     pub(crate) fn is_protected(&self, pa: GuestPa) -> bool {
-        self.page(pa).is_some_and(|(_, protected)| protected)
+        self.megabyte(pa).is_some_and(|mb| mb.protected.contains(page_in_megabyte(pa)))
     }
 
-    /// Whether any page in the megabyte of `pa` is protected.
-    pub(crate) fn any_protected(&self, pa: GuestPa) -> bool {
-        self.megabyte(pa).is_some_and(|mb| mb.protected_count != 0)
+    /// Whether a section can map the megabyte of `pa`: no page in it is protected or absent.
+    pub(crate) fn is_uniform(&self, pa: GuestPa) -> bool {
+        self.megabyte(pa).is_none_or(|mb| mb.protected.count == 0 && mb.absent.count == 0)
     }
 
     /// Protects or unprotects the page; whether that changed anything. `false` also where there is no RAM.
     pub(crate) fn set_protected(&mut self, pa: GuestPa, protect: bool) -> bool {
-        let page = page_in_megabyte(pa);
-        if self.is_protected(pa) == protect {
-            return false;
-        }
-        let Some(mb) = self.megabyte_mut(pa) else { return false };
-        mb.protected[page / 32] ^= 1 << (page % 32);
-        if protect {
-            mb.protected_count += 1;
-        } else {
-            mb.protected_count -= 1;
-        }
-        true
+        self.megabyte_mut(pa).is_some_and(|mb| mb.protected.set(page_in_megabyte(pa), protect))
     }
 
     pub(crate) fn unprotect_all(&mut self) {
-        for mb in self.megabytes.iter_mut().flatten().filter(|mb| mb.protected_count != 0) {
-            mb.protected.fill(0);
-            mb.protected_count = 0;
+        for mb in self.megabytes.iter_mut().flatten().filter(|mb| mb.protected.count != 0) {
+            mb.protected = PageSet::default();
         }
+    }
+
+    /// Takes the page away, or gives it back; whether that changed anything.
+    pub(crate) fn set_absent(&mut self, pa: GuestPa, absent: bool) -> bool {
+        self.megabyte_mut(pa).is_some_and(|mb| mb.absent.set(page_in_megabyte(pa), absent))
     }
 
     /// The megabyte of `pa`, and what is known of aliases.

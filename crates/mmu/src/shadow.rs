@@ -355,8 +355,18 @@ impl Shadow {
 
     /// Drops what came from guest tables. The flat space has nothing from there.
     fn drop_translations(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.drop_spaces(Space::is_translated, tables, tlb);
+    }
+
+    /// Drops what is in those spaces: now, or before they are next used.
+    pub(crate) fn drop_spaces(
+        &mut self,
+        which: impl Fn(&Space) -> bool,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
         self.generation += 1;
-        for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| space.is_translated()) {
+        for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| which(space)) {
             if self.active == Some(index) {
                 space.clear(tables, tlb);
             } else {

@@ -192,6 +192,38 @@ fn tlbiall_touches_inactive_spaces_only_when_they_are_used_again() {
 }
 
 #[test]
+fn nothing_maps_a_page_that_was_given_away() {
+    let mut guest = Guest::new();
+    let page = GuestPa(RAM + (3 << 20) + 0x7000);
+    let va = LOWMEM + (3 << 20) + 0x7000;
+    guest.touch(View::Kernel, va, AccessKind::Write);
+    guest.switch(PROCESS[1], 2);
+    guest.touch(View::Kernel, va, AccessKind::Write);
+    assert!(guest.shadow.set_absent(page, true) && !guest.shadow.set_absent(page, true));
+    guest.shadow.forget_all(&mut guest.tables, &mut guest.tlb);
+    for process in [1, 0] {
+        guest.switch_process(process);
+        for kind in [AccessKind::Read, AccessKind::Write] {
+            assert_eq!(guest.fill(View::Kernel, va, kind), Fill::Device(page));
+        }
+        // Its neighbours are there, one by one.
+        assert_eq!(guest.touch(View::Kernel, va + 0x1000, AccessKind::Write).0, HOST + (3 << 20) + 0x8000);
+        let root = guest.shadow.root(View::Kernel);
+        assert!(guest.tlb.get(&guest.tables, root, va).is_none());
+    }
+    assert!(guest.shadow.set_absent(page, false));
+    assert_eq!(guest.touch(View::Kernel, va, AccessKind::Write).0, HOST + (3 << 20) + 0x7000);
+    // Also with the MMU off.
+    guest.regime.sctlr = 0;
+    guest.switch(PROCESS[0], 1);
+    guest.touch(View::Kernel, page.0, AccessKind::Write);
+    guest.shadow.set_absent(page, true);
+    guest.shadow.forget_all(&mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.fill(View::Kernel, page.0, AccessKind::Read), Fill::Device(page));
+    assert!(!guest.shadow.set_absent(GuestPa(RAM - 4096), true));
+}
+
+#[test]
 fn fault_around_fills_eight_pages() {
     let mut guest = Guest::new();
     guest.memory.write(USER_PAGES[0] + 0x12 * 4, 0);

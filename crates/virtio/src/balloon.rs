@@ -2,7 +2,7 @@
 //!
 //! The host says in the configuration space how many pages it would like ([`Balloon::set_target`]); the driver gives and
 //! takes back pages in two queues. Which pages are given is remembered in a bitmap, so that the host hears of each page
-//! once, whatever the driver says. Where the driver resets the device, all pages are the guest's again: a kernel that has
+//! once, whatever the driver says. A page that the host cannot return yet keeps its request waiting, and all behind it. Where the driver resets the device, all pages are the guest's again: a kernel that has
 //! been started by another knows of no balloon.
 
 use alloc::vec;
@@ -40,6 +40,8 @@ pub(crate) struct Balloon {
     count: u32,
     /// Pages from this one on are to go back to the guest, after a reset; `None`: no reset.
     returning: Option<u32>,
+    /// The page that the driver wants back, and has to wait for, by its address divided by 4096.
+    awaited: Option<u32>,
     target: u32,
     actual: u32,
     statistics: [u64; STATISTIC_TAGS],
@@ -55,6 +57,7 @@ impl Balloon {
             given: vec![0; pages.div_ceil(32) as usize],
             count: 0,
             returning: None,
+            awaited: None,
             target: 0,
             actual: 0,
             statistics: [0; STATISTIC_TAGS],
@@ -79,46 +82,51 @@ impl Balloon {
         self.statistics
     }
 
-    /// Notes that page `index` is given, or not. False if it was so already, or if there is no such page.
-    fn mark(&mut self, index: u32, given: bool) -> bool {
-        let bit = 1 << (index % 32);
-        let Some(word) = self.given.get_mut((index / 32) as usize).filter(|_| index < self.pages) else { return false };
-        if (*word & bit != 0) == given {
+    /// Whether page `index` is given; `None` if there is no such page.
+    fn is_given(&self, index: u32) -> Option<bool> {
+        let word = self.given.get((index / 32) as usize).filter(|_| index < self.pages)?;
+        Some(word >> (index % 32) & 1 != 0)
+    }
+
+    /// Gives page `index`, or takes it back, unless that is so already or there is no such page. False if the host does not
+    /// let it go.
+    fn turn(&mut self, index: u32, give: bool, pages: &mut dyn Pages) -> bool {
+        if self.is_given(index) != Some(!give) {
+            return true;
+        }
+        let page = self.base.wrapping_add(index << 12);
+        if give {
+            pages.give(page);
+            self.count += 1;
+        } else if pages.take(page) {
+            self.count -= 1;
+        } else {
             return false;
         }
-        *word ^= bit;
-        if given {
-            self.count += 1
-        } else {
-            self.count -= 1
+        if let Some(word) = self.given.get_mut((index / 32) as usize) {
+            *word ^= 1 << (index % 32);
         }
         true
     }
 
-    /// The driver names a page by its address divided by 4096 (virtio 5.5.6).
-    fn turn(&mut self, frame: u32, give: bool, pages: &mut dyn Pages) {
-        let index = frame.wrapping_sub(self.base.0 >> 12);
-        if self.mark(index, give) {
-            let page = self.base.wrapping_add(index << 12);
-            if give { pages.give(page) } else { pages.take(page) }
-        }
-    }
-
-    /// After a reset, gives pages back to the guest; true when all are.
-    fn give_back(&mut self, pages: &mut dyn Pages, work: &mut Work) -> bool {
+    /// After a reset, gives pages back to the guest; more to do if there is. Nothing can be done while the host does not let a
+    /// page go.
+    fn give_back(&mut self, pages: &mut dyn Pages, work: &mut Work) -> Progress {
         while let Some(index) = self.returning.filter(|&index| index < self.pages && self.count != 0) {
             if !work.is_left() {
-                return false;
+                return Progress::More;
             }
             work.spend(1);
-            if self.mark(index, false) {
-                pages.take(self.base.wrapping_add(index << 12));
+            if self.is_given(index) == Some(true) {
+                if !self.turn(index, false, pages) {
+                    return Progress::Idle;
+                }
                 work.spend(PAGE_WORK);
             }
             self.returning = Some(index + 1);
         }
         self.returning = None;
-        true
+        Progress::Idle
     }
 
     /// One queue of page numbers.
@@ -126,13 +134,21 @@ impl Balloon {
         let Some(queue) = io.queues.get_mut(usize::from(!give)) else { return Ok(Progress::Idle) };
         while io.work.is_left() {
             let Some(chain) = queue.next(io.dma, io.work)? else { return Ok(Progress::Idle) };
-            if chain.readable() < 4 {
+            let awaited = if give { None } else { self.awaited.take() };
+            if awaited.is_none() && chain.readable() < 4 {
                 queue.complete(io.dma)?;
                 continue;
             }
-            let frame = u32::from_le_bytes(chain.read_part(io.dma)?);
-            self.turn(frame, give, io.backends.pages());
+            // The driver names a page by its address divided by 4096 (virtio 5.5.6).
+            let frame = match awaited {
+                Some(frame) => frame,
+                None => u32::from_le_bytes(chain.read_part(io.dma)?),
+            };
             io.work.spend(PAGE_WORK);
+            if !self.turn(frame.wrapping_sub(self.base.0 >> 12), give, io.backends.pages()) {
+                self.awaited = Some(frame);
+                return Ok(Progress::Idle);
+            }
         }
         Ok(Progress::More)
     }
@@ -194,6 +210,7 @@ impl Device for Balloon {
 
     fn reset(&mut self) {
         self.returning = Some(0);
+        self.awaited = None;
         self.actual = 0;
         self.statistics = [0; STATISTIC_TAGS];
     }
@@ -201,7 +218,7 @@ impl Device for Balloon {
     fn reset_queue(&mut self, _queue: usize) {}
 
     fn settle(&mut self, backends: &mut dyn Backends, work: &mut Work) -> Progress {
-        if self.give_back(backends.pages(), work) { Progress::Idle } else { Progress::More }
+        self.give_back(backends.pages(), work)
     }
 
     fn serve(&mut self, mut io: Io<'_>) -> Result<Progress, Malformed> {

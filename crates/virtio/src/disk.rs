@@ -3,7 +3,7 @@
 
 mod overlay;
 
-pub use overlay::Overlay;
+pub use overlay::{CLUSTER, Clusters, Overlay, Slab};
 
 use crate::backend::{Disk, DiskError, SECTOR};
 

@@ -1,6 +1,6 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
-//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
+//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges, pages that are lent,
 //! the 64-bit clock, the command line, the guests' turns, slices and consoles, when a translation takes over, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
 //! cargo configuration does not apply:
 //!
@@ -33,6 +33,7 @@ pub mod guests {
 /// Ranges of memory.
 #[path = "../../src/memory"]
 pub mod memory {
+    pub mod lent;
     pub mod spans;
 }
 

@@ -62,12 +62,14 @@ fn a_program_that_is_wrong_is_told_so() {
 #[test]
 fn every_command_that_help_lists_is_known() {
     for (usage, _) in HELP {
+        let usage = usage.replace("MIB", "64");
         let line = usage.replace("[GUEST]", "").replace("GUEST", "web");
         assert!(parse(&line).is_ok(), "{usage}");
         let line = usage.replace("[GUEST]", "web").replace("GUEST", "web");
         assert!(parse(&line).is_ok(), "{usage}");
     }
     assert_eq!(parse("console all"), Ok(Command::ConsoleAll));
+    assert_eq!(parse("balloon web 64"), Ok(Command::Balloon("web".into(), 64)));
     assert_eq!(parse("console 2"), Ok(Command::Console("2".into())));
     assert_eq!(parse("  pause   web "), Ok(Command::Pause("web".into())));
 }
@@ -79,6 +81,7 @@ fn mistakes_are_explained() {
         ("pause", "`pause` needs the name or number of a guest: `list` shows them"),
         ("pause a b", "`b` is one word too many"),
         ("list a", "`a` is one word too many"),
+        ("balloon web", "`balloon` needs a guest and how many MiB it is to do without: `balloon web 64`"),
     ] {
         assert_eq!(parse(line), Err(expected.into()));
     }

@@ -39,3 +39,10 @@ fn the_time_is_a_number_of_seconds() {
     let wrong = Options::parse("spica.time=today spica.time=-1");
     assert_eq!((wrong.time, wrong.digest, wrong.unknown.len()), (0, false, 2));
 }
+
+#[test]
+fn room_for_disks_is_in_kib() {
+    assert_eq!(Options::parse("spica.overlay=64").overlay, 65536);
+    assert_eq!(Options::parse("").overlay, u32::MAX);
+    assert_eq!(Options::parse("spica.overlay=much").unknown, ["spica.overlay=much"]);
+}

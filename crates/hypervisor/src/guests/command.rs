@@ -26,6 +26,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("reset GUEST", "resets it, as a reset key would"),
     ("stop GUEST", "turns it off, as pulling the plug would"),
     ("start GUEST", "turns it on again"),
+    ("balloon GUEST MIB", "asks it to do without so much of its memory"),
     ("regs [GUEST]", "registers, devices and traps, for a guest that is silent"),
     ("stats [GUEST]", "all counters"),
     ("log GUEST", "what it printed last"),
@@ -47,6 +48,7 @@ pub enum Command {
     Reset(String),
     Stop(String),
     Start(String),
+    Balloon(String, u32),
     Registers(Option<String>),
     Stats(Option<String>),
     Log(String),
@@ -71,6 +73,13 @@ pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_ascii_whitespace();
     let Some(verb) = words.next() else { return Ok(Command::Leave) };
     let guest = words.next().map(ToString::to_string);
+    if verb == "balloon" {
+        let megabytes = words.next().and_then(|word| word.parse().ok());
+        return match (guest, megabytes, words.next()) {
+            (Some(guest), Some(megabytes), None) => Ok(Command::Balloon(guest, megabytes)),
+            _ => Err("`balloon` needs a guest and how many MiB it is to do without: `balloon web 64`".into()),
+        };
+    }
     if let Some(word) = words.next() {
         return Err(alloc::format!("`{word}` is one word too many"));
     }

@@ -170,10 +170,33 @@ impl Guest {
     }
 
     /// Resets it, whatever it is doing. It is loaded when its turn comes.
-    pub fn restart(&mut self, host: &mut Host) {
-        self.vm.reboot(&self.image, host);
+    ///
+    /// # Errors
+    /// If pages of its RAM are not to be had. It is off then.
+    pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
+        if let Err(pages) = self.vm.reboot(&self.image, host) {
+            self.state = State::Off(Until::Command);
+            return Err(format!(
+                "{} cannot start: disks use {} KiB of its memory, which it gave to its balloon; it can when as much is discarded \
+                 there, or another balloon gives as much",
+                self.name(),
+                pages * 4
+            ));
+        }
         self.started = host.now();
         self.state = State::Ready;
+        Ok(())
+    }
+
+    /// Asks it to give `bytes` of its memory to its balloon, or to keep to that much.
+    ///
+    /// # Errors
+    /// If it has no balloon.
+    pub fn set_balloon(&mut self, bytes: u32) -> Result<(), String> {
+        let slot = self.vm.parts.devices.balloon();
+        let slot = slot.ok_or_else(|| format!("{} has no balloon: `balloon = true` in the manifest", self.name()))?;
+        self.vm.parts.machine.with_slot(slot, |slot| slot.set_balloon_target(bytes / 4096));
+        Ok(())
     }
 
     /// It is over by itself, and may have to start again.

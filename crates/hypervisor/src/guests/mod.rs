@@ -21,10 +21,11 @@ use spica_bundle::{Bundle, GuestSpec};
 
 use crate::cmdline::Options;
 use crate::host::Host;
-use crate::memory::{device, home, phys};
+use crate::memory::{device, home, lending, phys};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
-use crate::vm::devices::{self, Devices};
+use crate::vm::devices::Devices;
+use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::later::Later;
 use crate::vm::load::Sizes;
 use consoles::Consoles;
@@ -83,18 +84,24 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
     // An upper bound, for the size of the books: in the end, pieces count.
-    let most = devices::overlay_share(specs, taken);
+    let most = disk_room::overlay_share(specs, taken);
+    let lends = specs.iter().any(|spec| spec.options.balloon);
     let mut shares = Vec::new();
     for spec in specs {
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
-        let records = cards + devices::overlay_records(spec, most);
+        // Three bits for each page of its RAM that it may give.
+        let balloon = if spec.options.balloon { spec.memory_bytes / 4096 } else { 0 };
+        let records = cards + disk_room::overlay_records(spec, most, lends) + balloon;
         shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
     let mut memories = Vec::new();
     for spec in specs {
         memories.push(Vm::memory(spec).map_err(|error| problem(spec, &error))?);
     }
-    let overlay = devices::overlay_share(specs, 0).min(most);
+    let overlay = disk_room::overlay_share(specs, 0).min(most).min(options.overlay);
+    if lends {
+        lending::open(disk_room::overlays(specs) * LENT_MOST);
+    }
     let uplink = match bundle.uplink() {
         Some(name) => Some((name, Uplink::start(host.board())?)),
         None => None,
@@ -105,6 +112,7 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     let mut guests = Vec::new();
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
         let devices = Devices::new(spec, at, host, overlay).map_err(|error| problem(spec, &error))?;
+        host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
         let translation = options.boot_translation.unwrap_or(options.translation);
         let (mut vm, image) =
             Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;

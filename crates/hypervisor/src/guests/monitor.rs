@@ -10,7 +10,8 @@ use super::consoles::View;
 use super::guest::State;
 use super::plain::plain;
 use super::scheduler::Scheduler;
-use crate::memory::heap;
+use crate::layout::MEGABYTE;
+use crate::memory::{heap, lending};
 use crate::vm::report;
 use crate::{console, println};
 
@@ -156,6 +157,9 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
             if who.is_none() {
                 // No guest has this name.
                 answer.line(&format!("stat all memory.heap-bytes {}", heap::used_bytes()));
+                let (idle, lent) = lending::usage();
+                answer.line(&format!("stat all memory.given-idle-bytes {idle}"));
+                answer.line(&format!("stat all memory.given-used-bytes {lent}"));
             }
         }
         Command::Check => {
@@ -182,12 +186,16 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
             scheduler.guests[at].stop()?;
             done(answer, scheduler, at);
         }
+        Command::Balloon(who, megabytes) => {
+            let at = find(scheduler, who)?;
+            scheduler.guests[at].set_balloon(megabytes.saturating_mul(MEGABYTE))?;
+        }
         Command::Reset(who) => {
             let at = find(scheduler, who)?;
             if let State::Off(_) = scheduler.guests[at].state {
                 return Err(format!("{who} is off: `start {who}` turns it on"));
             }
-            scheduler.restart(at);
+            scheduler.restart(at)?;
             done(answer, scheduler, at);
         }
         Command::Start(who) => {
@@ -195,7 +203,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
             let State::Off(_) = scheduler.guests[at].state else {
                 return Err(format!("{who} is not off, but {}", scheduler.guests[at].state_name()));
             };
-            scheduler.restart(at);
+            scheduler.restart(at)?;
             done(answer, scheduler, at);
         }
     }

@@ -121,7 +121,7 @@ impl Scheduler {
     fn wake(&mut self, now: u64) {
         for at in 0..self.guests.len() {
             if matches!(self.guests[at].state, State::Off(Until::Time(time)) if time <= now) {
-                self.restart(at);
+                self.restart_or_say(at);
                 self.settle(at);
             }
         }
@@ -281,13 +281,23 @@ impl Scheduler {
             return;
         }
         println!("spica: guest {}: restarted", guest.name());
-        self.restart(at);
+        self.restart_or_say(at);
         // Whoever runs next has not asked for that.
         self.settle(at);
     }
 
+    /// [`Self::restart`], where nobody asked.
+    fn restart_or_say(&mut self, at: usize) {
+        if let Err(problem) = self.restart(at) {
+            println!("spica: error: {problem}");
+        }
+    }
+
     /// Resets guest `at` and lets it begin again.
-    pub fn restart(&mut self, at: usize) {
+    ///
+    /// # Errors
+    /// If it cannot begin: see [`Guest::restart`].
+    pub fn restart(&mut self, at: usize) -> Result<(), String> {
         if self.current == Some(at) {
             self.leave();
         }
@@ -296,7 +306,8 @@ impl Scheduler {
         self.host.consoles.forget_input(at);
         self.host.networks.clear(at);
         self.host.news.take(at);
-        guest.restart(&mut self.host);
+        guest.restart(&mut self.host)?;
         guest.turn.wake(floor, 0);
+        Ok(())
     }
 }

@@ -9,6 +9,8 @@ pub mod canary;
 pub mod device;
 pub mod heap;
 pub mod home;
+pub mod lending;
+pub mod lent;
 pub mod phys;
 pub mod pool;
 pub mod ram;

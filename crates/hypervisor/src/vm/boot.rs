@@ -150,8 +150,12 @@ impl Vm {
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next.
-    pub fn reboot(&mut self, image: &Image, host: &mut Host) {
+    ///
+    /// # Errors
+    /// If others use pages of its RAM, which it has given to its balloon: how many. Nothing is done then.
+    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), u32> {
         let parts = &mut self.parts;
+        parts.take_all_back()?;
         parts.counters.resets += 1;
         space::go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
@@ -163,5 +167,6 @@ impl Vm {
         parts.nested = 0;
         host.arm_timer(parts.start, None);
         self.load(image);
+        Ok(())
     }
 }

@@ -5,58 +5,35 @@
 
 use alloc::vec::Vec;
 
-use spica_addr::GuestPa;
+use spica_addr::{GuestPa, HostPa};
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_dbt::Translator;
 use spica_machine::map::RAM as RAM_BASE;
 use spica_mmu::Shadow;
-use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, SECTOR, Terminal};
+use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
 use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
 use super::Parts;
 use super::code::CodePages;
 use super::counters::Counters;
+use super::disk_room::DiskRoom;
 use super::ram::Ram;
+use super::tables::RealTlb;
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
-use crate::memory::{phys, ram as host_ram};
+use crate::memory::lending;
 use crate::world::space;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
 const BUDGET: u32 = 256 * 1024;
 
-/// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the heap.
-const OVERLAY_MOST: u32 = 128 << 20;
-
-/// RAM of the host that belongs to a disk.
-struct DiskMemory {
-    pa: spica_addr::HostPa,
-    len: u32,
-}
-
-impl AsRef<[u8]> for DiskMemory {
-    fn as_ref(&self) -> &[u8] {
-        space::go_home();
-        // SAFETY: taken for this disk alone, and mapped at home, where we are until the disk's method returns.
-        unsafe { phys::slice(self.pa, self.len) }
-    }
-}
-
-impl AsMut<[u8]> for DiskMemory {
-    fn as_mut(&mut self) -> &mut [u8] {
-        space::go_home();
-        // SAFETY: as above, and `self` is borrowed mutably.
-        unsafe { phys::slice_mut(self.pa, self.len) }
-    }
-}
-
 /// One of a guest's disks.
 enum AnyDisk {
     Image(Image<'static>),
-    Overlay(Overlay<Image<'static>, DiskMemory>),
+    Overlay(Overlay<Image<'static>, DiskRoom>),
     Host(HostDisk),
-    HostOverlay(Overlay<HostDisk, DiskMemory>),
+    HostOverlay(Overlay<HostDisk, DiskRoom>),
 }
 
 impl AnyDisk {
@@ -77,8 +54,6 @@ pub struct Devices {
     disks: Vec<AnyDisk>,
     /// What is plugged, from slot 0 on.
     plugs: Vec<Plug>,
-    /// Pages that the guest has given to its balloon.
-    given_pages: u32,
     /// A driver takes the console's input from the virtio console: the UART gets none.
     console_listens: bool,
     /// Stands for a disk that is not there. No device asks for one.
@@ -125,7 +100,11 @@ impl Devices {
                     let sectors = image.sectors();
                     let disk = match mode {
                         DiskMode::ReadOnly => AnyDisk::Image(image),
-                        _ => AnyDisk::Overlay(Overlay::new(image, sectors, disk_memory(sectors, overlay)?)),
+                        _ => AnyDisk::Overlay(Overlay::new(
+                            image,
+                            sectors,
+                            DiskRoom::new(sectors, overlay).map_err(DeviceError::Memory)?,
+                        )),
                     };
                     (disk, sectors)
                 }
@@ -133,9 +112,11 @@ impl Devices {
                     let claimed = host.disks.claim(source, mode, guest, disks.len());
                     let (claim, sectors) = claimed.map_err(DeviceError::HostDisk)?;
                     let disk = match mode {
-                        DiskMode::CopyOnWrite => {
-                            AnyDisk::HostOverlay(Overlay::new(claim, sectors, disk_memory(sectors, overlay)?))
-                        }
+                        DiskMode::CopyOnWrite => AnyDisk::HostOverlay(Overlay::new(
+                            claim,
+                            sectors,
+                            DiskRoom::new(sectors, overlay).map_err(DeviceError::Memory)?,
+                        )),
                         _ => AnyDisk::Host(claim),
                     };
                     (disk, sectors)
@@ -155,7 +136,7 @@ impl Devices {
         if spec.options.balloon {
             plugs.push(Plug::Balloon { pages: spec.memory_bytes / 4096, base: RAM_BASE });
         }
-        Ok(Devices { disks, plugs, given_pages: 0, console_listens: false, no_disk: Image(&[]) })
+        Ok(Devices { disks, plugs, console_listens: false, no_disk: Image(&[]) })
     }
 
     /// What is plugged into the guest's machine, from slot 0 on.
@@ -176,13 +157,7 @@ impl Devices {
 
     /// The machine is reset, with what its drivers had set up. What is on the disks stays.
     pub fn reset(&mut self) {
-        self.given_pages = 0;
         self.console_listens = false;
-    }
-
-    /// Pages that the guest has given to its balloon.
-    pub fn given_pages(&self) -> u32 {
-        self.given_pages
     }
 
     /// Bytes written to copy-on-write disks, and bytes that can be.
@@ -197,41 +172,6 @@ impl Devices {
 
 fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
     (a + c, b + d)
-}
-
-/// Bytes that can be written to a copy-on-write disk of `sectors` sectors where each gets `share` at most.
-fn overlay_bytes(sectors: u64, share: u32) -> u32 {
-    let most = u64::from(share.min(OVERLAY_MOST));
-    (sectors * u64::from(SECTOR)).min(most).next_multiple_of(4096) as u32
-}
-
-/// Memory for what is written to a copy-on-write disk.
-fn disk_memory(sectors: u64, share: u32) -> Result<DiskMemory, DeviceError> {
-    let len = overlay_bytes(sectors, share);
-    let pa = host_ram::take(spica_addr::HostPa(0), len, 4096).ok_or(DeviceError::Memory(len))?;
-    Ok(DiskMemory { pa, len })
-}
-
-/// How many bytes can be written to each copy-on-write disk of `guests`, if `taken` bytes of the RAM that is free now go to
-/// others.
-pub fn overlay_share(guests: &[GuestSpec<'static>], taken: u64) -> u32 {
-    let disks = guests.iter().flat_map(|guest| &guest.disks);
-    let count = disks.filter(|disk| disk.mode == DiskMode::CopyOnWrite).count() as u64;
-    let spare = host_ram::free_bytes().saturating_sub(taken);
-    let share = spare.checked_div(count).map_or(0, |share| share.min(host_ram::most_bytes_each(count)));
-    (share.min(u32::MAX.into()) as u32) & !0xfff
-}
-
-/// Bytes of the heap that the books of a guest's copy-on-write disks may need, if each can have `share` bytes.
-pub fn overlay_records(guest: &GuestSpec<'static>, share: u32) -> u32 {
-    let bytes = guest.disks.iter().map(|disk| match (&disk.source, disk.mode) {
-        (DiskSource::File(bytes), DiskMode::CopyOnWrite) => overlay_bytes(Image(bytes).sectors(), share),
-        // How large it is, is not known yet.
-        (_, DiskMode::CopyOnWrite) => overlay_bytes(u32::MAX.into(), share),
-        _ => 0,
-    });
-    // Two places for each cluster, and what a B-tree takes around them.
-    bytes.sum::<u32>() / 4096 * 2 * 48
 }
 
 /// Guest memory for devices.
@@ -274,6 +214,10 @@ impl Dma for GuestMemory<'_> {
 struct Ends<'a> {
     devices: &'a mut Devices,
     host: &'a mut Host,
+    /// Where the guest's RAM lies.
+    ram: HostPa,
+    /// Pages that the guest has just given, or has back.
+    moved: Vec<(GuestPa, bool)>,
 }
 
 impl Backends for Ends<'_> {
@@ -321,12 +265,17 @@ impl Terminal for Ends<'_> {
 }
 
 impl Pages for Ends<'_> {
-    fn give(&mut self, _page: GuestPa) {
-        self.devices.given_pages += 1;
+    fn give(&mut self, page: GuestPa) {
+        lending::give(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+        self.moved.push((page, true));
     }
 
-    fn take(&mut self, _page: GuestPa) {
-        self.devices.given_pages -= 1;
+    fn take(&mut self, page: GuestPa) -> bool {
+        let free = lending::take_back(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+        if free {
+            self.moved.push((page, false));
+        }
+        free
     }
 }
 
@@ -342,9 +291,50 @@ impl Parts {
             return false;
         }
         let Parts { machine, ram, shadow, translator, code, counters, devices, .. } = self;
+        let at = ram.host();
         let mut memory = GuestMemory { ram, shadow, translator, code, counters };
-        machine.serve(&mut memory, &mut Ends { devices, host }, &mut Work::new(BUDGET));
+        let mut ends = Ends { devices, host, ram: at, moved: Vec::new() };
+        machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
+        let moved = ends.moved;
+        if !moved.is_empty() {
+            self.exchange(&moved);
+        }
+        if lending::take_news() {
+            host.tell_balloons();
+        }
         host.spread_news();
         true
+    }
+
+    /// Pages are the guest's no more, or are its again. When this returns, it cannot reach those that are not.
+    fn exchange(&mut self, moved: &[(GuestPa, bool)]) {
+        for &(page, given) in moved {
+            if given && self.shadow.is_code_page(page) {
+                self.code_changes(page);
+            }
+            self.ram.set_absent(page, given);
+            self.shadow.set_absent(page, given);
+        }
+        if moved.iter().any(|&(_, given)| given) {
+            space::go_home();
+            self.shadow.forget_all(&mut self.tables, &mut RealTlb);
+        }
+    }
+
+    /// Takes back all pages that the guest has given: it is to be loaded anew.
+    ///
+    /// # Errors
+    /// How many are in use, so that they cannot be had.
+    pub fn take_all_back(&mut self) -> Result<(), u32> {
+        let mut kept = 0;
+        for page in self.ram.absent() {
+            if lending::take_back(self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) {
+                self.ram.set_absent(page, false);
+                self.shadow.set_absent(page, false);
+            } else {
+                kept += 1;
+            }
+        }
+        if kept == 0 { Ok(()) } else { Err(kept) }
     }
 }

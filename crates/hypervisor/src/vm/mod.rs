@@ -8,6 +8,7 @@ pub mod boot;
 pub mod code;
 pub mod counters;
 pub mod devices;
+pub mod disk_room;
 pub mod env;
 pub mod later;
 pub mod load;

@@ -1,10 +1,15 @@
 //! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, through the home table.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use spica_addr::{GuestPa, HostPa};
 use spica_mmu::GuestMemory;
 
 use crate::memory::phys;
 use crate::world::space;
+
+const PAGE: u32 = 4096;
 
 /// Guest RAM: one run of host memory.
 pub struct Ram {
@@ -13,6 +18,9 @@ pub struct Ram {
     size: u32,
     /// Its first byte under the home table.
     start: *mut u8,
+    /// Pages that the guest has given away, a bit each, and how many they are.
+    absent: Vec<u32>,
+    absent_count: u32,
 }
 
 impl Ram {
@@ -24,7 +32,35 @@ impl Ram {
     /// # Panics
     /// If the host memory is not RAM.
     pub unsafe fn new(base: GuestPa, host: HostPa, size: u32) -> Ram {
-        Ram { base, host, size, start: phys::pointer(host, size) }
+        Ram { base, host, size, start: phys::pointer(host, size), absent: Vec::new(), absent_count: 0 }
+    }
+
+    /// Takes the page at `pa` away, or gives it back.
+    pub fn set_absent(&mut self, pa: GuestPa, absent: bool) {
+        if self.absent.is_empty() {
+            self.absent = vec![0; (self.size / PAGE).div_ceil(32) as usize];
+        }
+        let index = pa.0.wrapping_sub(self.base.0) / PAGE;
+        let Some(word) = self.absent.get_mut(index as usize / 32) else { return };
+        if (*word >> (index % 32) & 1 != 0) != absent {
+            *word ^= 1 << (index % 32);
+            self.absent_count = if absent { self.absent_count + 1 } else { self.absent_count - 1 };
+        }
+    }
+
+    /// The pages that the guest has given away.
+    pub fn absent(&self) -> Vec<GuestPa> {
+        let pages = (0..self.size / PAGE).filter(|&index| self.is_absent(index));
+        pages.map(|index| self.base.wrapping_add(index * PAGE)).collect()
+    }
+
+    /// How many they are.
+    pub fn absent_count(&self) -> u32 {
+        self.absent_count
+    }
+
+    fn is_absent(&self, index: u32) -> bool {
+        self.absent.get(index as usize / 32).is_some_and(|word| word >> (index % 32) & 1 != 0)
     }
 
     /// Bytes.
@@ -37,17 +73,21 @@ impl Ram {
         self.host
     }
 
-    /// Pointer to `len` bytes at `pa`, if they are all RAM; home is where it may be used.
+    /// Pointer to `len` bytes at `pa`, if they are all RAM that the guest has; home is where it may be used.
     fn pointer(&self, pa: GuestPa, len: u32) -> Option<*mut u8> {
         let offset = pa.0.wrapping_sub(self.base.0);
         if offset >= self.size || len > self.size - offset {
+            return None;
+        }
+        let mut pages = offset / PAGE..=(offset + len.max(1) - 1) / PAGE;
+        if self.absent_count != 0 && pages.any(|index| self.is_absent(index)) {
             return None;
         }
         space::go_home();
         Some(self.start.wrapping_add(offset as usize))
     }
 
-    /// Whether `pa` is RAM.
+    /// Whether `pa` is RAM, given away or not.
     pub fn contains(&self, pa: GuestPa) -> bool {
         pa.0.wrapping_sub(self.base.0) < self.size
     }

@@ -145,7 +145,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 43] = [
+    let rows: [(&str, u64); 46] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -187,6 +187,9 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("mmu.invalidate-asid", m.invalidate_asid),
         ("mmu.spaces-created", m.spaces_created),
         ("mmu.spaces-evicted", m.spaces_evicted),
+        ("memory.given-bytes", u64::from(parts.ram.absent_count()) * 4096),
+        ("memory.disk-bytes", parts.devices.overlay_usage().0 as u64),
+        ("memory.disk-room-bytes", parts.devices.overlay_usage().1 as u64),
         ("memory.table-bytes", parts.tables.usage().0 as u64),
         ("memory.overhead-bytes", vm.overhead() as u64),
     ];

@@ -1,3 +1,4 @@
+use alloc::vec;
 use alloc::vec::Vec;
 
 use spica_addr::GuestPa;
@@ -62,6 +63,36 @@ fn a_reset_returns_all_pages_even_if_no_driver_comes_back() {
     assert!(rig.slot.wants_service() && rig.ends.pages.len() < 10, "bit by bit");
     rig.serve();
     assert_eq!(rig.ends.pages, (0..200).map(|n| (page(n), false)).collect::<Vec<_>>());
+    assert_eq!(rig.slot.balloon_pages(), 0);
+}
+
+#[test]
+fn a_page_that_is_in_use_is_waited_for() {
+    let mut rig = Rig::new(&PLUG);
+    send(&mut rig, 0, &[FIRST, FIRST + 1, FIRST + 2]);
+    rig.ends.pages.clear();
+    rig.ends.kept = vec![page(1)];
+    let bytes: Vec<u8> = [FIRST, FIRST + 1, FIRST + 2].iter().flat_map(|frame: &u32| frame.to_le_bytes()).collect();
+    rig.ram.set(BUFFERS, &bytes);
+    rig.request(1, &[Buffer::Read(B, 12)]);
+    assert_eq!((rig.used(1), rig.slot.balloon_pages()), (None, 2), "the request waits");
+    assert!(!rig.slot.wants_service(), "and takes no time meanwhile");
+    // What is given meanwhile is no answer to that.
+    send(&mut rig, 0, &[FIRST + 9]);
+    assert_eq!(rig.used(1), None);
+    rig.ends.kept.clear();
+    rig.slot.poke();
+    rig.serve();
+    assert!(rig.used(1).is_some());
+    assert_eq!(rig.ends.pages, [(page(0), false), (page(9), true), (page(1), false), (page(2), false)]);
+
+    rig.ends.kept = vec![page(9)];
+    write(&mut rig.slot, 0x070, 0);
+    rig.serve();
+    assert_eq!((rig.slot.balloon_pages(), rig.slot.wants_service()), (1, false));
+    rig.ends.kept.clear();
+    rig.slot.poke();
+    rig.serve();
     assert_eq!(rig.slot.balloon_pages(), 0);
 }
 

@@ -2,8 +2,8 @@
 //! gone when the overlay is.
 //!
 //! The unit is a cluster of 4 KiB, the block of most file systems, so that most writes replace a cluster as a whole and
-//! need nothing of the disk below. Memory is given when the overlay is made and bounds what can be written; when it is
-//! used up, a write to a new cluster fails. Discarding gives it back.
+//! need nothing of the disk below. [`Clusters`] has the memory, and so bounds what can be written; when it is used up, a
+//! write to a new cluster fails. Discarding gives it back.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,9 +12,68 @@ use super::SECTOR_LEN;
 use crate::backend::{Disk, DiskError};
 
 /// The bytes of a cluster.
-const CLUSTER: usize = 4096;
+pub const CLUSTER: usize = 4096;
 /// Sectors in a cluster.
 const SECTORS: u64 = (CLUSTER / SECTOR_LEN) as u64;
+
+/// Memory for clusters. Slots go by number.
+pub trait Clusters {
+    /// A slot that is not in use. Its contents are anything.
+    fn take(&mut self) -> Option<usize>;
+
+    /// A slot is not in use any more.
+    fn free(&mut self, slot: usize);
+
+    /// The bytes of a slot in use.
+    fn bytes(&mut self, slot: usize) -> &mut [u8];
+
+    /// How many slots are in use, and how many can be.
+    fn used(&self) -> (usize, usize);
+}
+
+/// Slots in one piece of memory.
+#[derive(Debug)]
+pub struct Slab<M> {
+    memory: M,
+    /// Slots that were used before.
+    freed: Vec<usize>,
+    /// The first slot that never was.
+    fresh: usize,
+}
+
+impl<M: AsRef<[u8]>> Slab<M> {
+    /// As many as `memory` has room for.
+    #[must_use]
+    pub const fn new(memory: M) -> Self {
+        Self { memory, freed: Vec::new(), fresh: 0 }
+    }
+
+    fn slots(&self) -> usize {
+        self.memory.as_ref().len() / CLUSTER
+    }
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Clusters for Slab<M> {
+    fn take(&mut self) -> Option<usize> {
+        self.freed.pop().or_else(|| {
+            let slot = self.fresh;
+            self.fresh += usize::from(slot < self.slots());
+            (slot < self.slots()).then_some(slot)
+        })
+    }
+
+    fn free(&mut self, slot: usize) {
+        self.freed.push(slot);
+    }
+
+    fn bytes(&mut self, slot: usize) -> &mut [u8] {
+        self.memory.as_mut().get_mut(slot * CLUSTER..(slot + 1) * CLUSTER).unwrap_or_default()
+    }
+
+    fn used(&self) -> (usize, usize) {
+        (self.fresh - self.freed.len(), self.slots())
+    }
+}
 
 /// Where a cluster is that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,10 +91,6 @@ pub struct Overlay<B, M> {
     sectors: u64,
     memory: M,
     places: BTreeMap<u64, Place>,
-    /// Slots that were used before.
-    freed: Vec<usize>,
-    /// The first slot that never was.
-    fresh: usize,
 }
 
 /// The part of a run of sectors that is in one cluster.
@@ -47,11 +102,11 @@ struct Part {
     len: usize,
 }
 
-impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
+impl<B: Disk, M: Clusters> Overlay<B, M> {
     /// Over the first `sectors` sectors of `base`, with `memory` for what is written.
     #[must_use]
     pub const fn new(base: B, sectors: u64, memory: M) -> Self {
-        Self { base, sectors, memory, places: BTreeMap::new(), freed: Vec::new(), fresh: 0 }
+        Self { base, sectors, memory, places: BTreeMap::new() }
     }
 
     /// Its size in sectors.
@@ -63,20 +118,13 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
     /// How many bytes of the memory are used, and how many there are.
     #[must_use]
     pub fn used(&self) -> (usize, usize) {
-        ((self.fresh - self.freed.len()) * CLUSTER, self.slots() * CLUSTER)
-    }
-
-    fn slots(&self) -> usize {
-        self.memory.as_ref().len() / CLUSTER
+        let (used, slots) = self.memory.used();
+        (used * CLUSTER, slots * CLUSTER)
     }
 
     /// How many clusters can be noted, with what is in memory and what is zero: a bound on the map itself.
     fn most_places(&self) -> usize {
-        2 * self.slots()
-    }
-
-    fn slot(&mut self, slot: usize) -> &mut [u8] {
-        self.memory.as_mut().get_mut(slot * CLUSTER..(slot + 1) * CLUSTER).unwrap_or_default()
+        2 * self.memory.used().1
     }
 
     /// Whether one more cluster can be noted, if this one is not.
@@ -84,18 +132,9 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
         self.places.contains_key(&cluster) || self.places.len() < self.most_places()
     }
 
-    /// A slot that is not used. Its contents are anything.
-    fn take(&mut self) -> Option<usize> {
-        self.freed.pop().or_else(|| {
-            let slot = self.fresh;
-            self.fresh += usize::from(slot < self.slots());
-            (slot < self.slots()).then_some(slot)
-        })
-    }
-
     fn forget(&mut self, cluster: u64) {
         if let Some(Place::Slot(slot)) = self.places.remove(&cluster) {
-            self.freed.push(slot);
+            self.memory.free(slot);
         }
     }
 
@@ -127,10 +166,10 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
         if !self.has_place(part.cluster) {
             return Err(DiskError::Failed);
         }
-        let slot = self.take().ok_or(DiskError::Failed)?;
+        let slot = self.memory.take().ok_or(DiskError::Failed)?;
         let extent = self.extent(part.cluster);
         if part.len < extent {
-            let memory = self.memory.as_mut().get_mut(slot * CLUSTER..slot * CLUSTER + extent).unwrap_or_default();
+            let memory = self.memory.bytes(slot).get_mut(..extent).unwrap_or_default();
             let copied = match place {
                 None => self.base.read(part.cluster * SECTORS, memory),
                 Some(_) => {
@@ -139,7 +178,7 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
                 }
             };
             if let Err(error) = copied {
-                self.freed.push(slot);
+                self.memory.free(slot);
                 return Err(error);
             }
         }
@@ -148,7 +187,7 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Overlay<B, M> {
     }
 }
 
-impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Disk for Overlay<B, M> {
+impl<B: Disk, M: Clusters> Disk for Overlay<B, M> {
     fn read(&mut self, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
         let mut rest = into;
         for part in self.parts(sector, rest.len())? {
@@ -156,7 +195,7 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Disk for Overlay<B, M> {
             rest = behind;
             match self.places.get(&part.cluster) {
                 Some(&Place::Slot(slot)) => {
-                    let cluster = self.slot(slot);
+                    let cluster = self.memory.bytes(slot);
                     now.copy_from_slice(cluster.get(part.start..part.start + part.len).ok_or(DiskError::Failed)?);
                 }
                 Some(Place::Zero) => now.fill(0),
@@ -172,7 +211,7 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Disk for Overlay<B, M> {
             let (now, behind) = rest.split_at(part.len);
             rest = behind;
             let slot = self.own(part)?;
-            let cluster = self.slot(slot);
+            let cluster = self.memory.bytes(slot);
             cluster.get_mut(part.start..part.start + part.len).ok_or(DiskError::Failed)?.copy_from_slice(now);
         }
         Ok(())
@@ -192,7 +231,7 @@ impl<B: Disk, M: AsRef<[u8]> + AsMut<[u8]>> Disk for Overlay<B, M> {
                 self.places.insert(part.cluster, Place::Zero);
             } else if self.places.get(&part.cluster) != Some(&Place::Zero) {
                 let slot = self.own(part)?;
-                self.slot(slot).get_mut(part.start..part.start + part.len).unwrap_or_default().fill(0);
+                self.memory.bytes(slot).get_mut(part.start..part.start + part.len).unwrap_or_default().fill(0);
             }
         }
         Ok(())

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{Blank, Image, Overlay};
+use super::{Blank, Image, Overlay, Slab};
 use crate::backend::{Disk, DiskError, SECTOR};
 
 const LEN: usize = SECTOR as usize;
@@ -34,7 +34,7 @@ fn an_image_is_read_and_not_written() {
 #[test]
 fn an_overlay_is_bounded_and_a_discard_gives_room() {
     let bytes = image(64);
-    let mut disk = Overlay::new(Image(&bytes), 64, vec![0; 2 * 4096 + 100]);
+    let mut disk = Overlay::new(Image(&bytes), 64, Slab::new(vec![0; 2 * 4096 + 100]));
     assert_eq!(disk.used(), (0, 8192));
     disk.write(8, &[1; LEN]).unwrap();
     disk.write(20, &[2; LEN]).unwrap();
@@ -63,7 +63,7 @@ fn an_overlay_is_bounded_and_a_discard_gives_room() {
 
 #[test]
 fn what_is_not_on_the_overlay_fails() {
-    let mut disk = Overlay::new(Blank, 9, vec![0; 8192]);
+    let mut disk = Overlay::new(Blank, 9, Slab::new(vec![0; 8192]));
     for (sector, len) in [(9, LEN), (8, 2 * LEN), (u64::MAX, LEN), (0, 10 * LEN), (0, 100)] {
         assert_eq!(disk.read(sector, &mut vec![0; len]), Err(DiskError::Failed));
         assert_eq!(disk.write(sector, &vec![0; len]), Err(DiskError::Failed));
@@ -94,7 +94,7 @@ impl Disk for Slow {
 
 #[test]
 fn an_overlay_waits_for_the_disk_below_and_loses_no_room() {
-    let mut disk = Overlay::new(Slow, 64, vec![0; 4096]);
+    let mut disk = Overlay::new(Slow, 64, Slab::new(vec![0; 4096]));
     for _ in 0..5 {
         assert_eq!(disk.write(1, &[1; LEN]), Err(DiskError::Later));
         assert_eq!(disk.read(1, &mut [1; LEN]), Err(DiskError::Later));
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn an_overlay_is_a_disk(steps in prop::collection::vec(step(), 1..60), size in 57usize..=64) {
         let bytes = image(size);
-        let mut disk = Overlay::new(Image(&bytes), size as u64, vec![0xdd; 8 * 4096]);
+        let mut disk = Overlay::new(Image(&bytes), size as u64, Slab::new(vec![0xdd; 8 * 4096]));
         let mut model = bytes.clone();
         for step in steps {
             let fits = |sector: u64, len: usize| sector as usize + len <= size;

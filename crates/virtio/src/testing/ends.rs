@@ -32,6 +32,8 @@ pub struct Ends {
     pub frames: VecDeque<Vec<u8>>,
     /// Pages that the guest has given, and taken back, in order.
     pub pages: Vec<(GuestPa, bool)>,
+    /// Pages that it cannot have back now.
+    pub kept: Vec<GuestPa>,
 }
 
 impl Ends {
@@ -129,8 +131,12 @@ impl Pages for Ends {
         self.pages.push((page, true));
     }
 
-    fn take(&mut self, page: GuestPa) {
-        self.pages.push((page, false));
+    fn take(&mut self, page: GuestPa) -> bool {
+        let free = !self.kept.contains(&page);
+        if free {
+            self.pages.push((page, false));
+        }
+        free
     }
 }
 
