@@ -1,7 +1,7 @@
 //! Our decoder against an independent one: the text of every instruction, compared with capstone's.
 //!
 //! The text has everything in it that a decoder can get wrong: which instruction it is, its registers, immediates and
-//! condition. The two may differ only where [`expected`] says so, with the manual's section as the reason. What is
+//! condition. The two may differ only where `expected` says so, with the manual's section as the reason. What is
 //! not compared is the text of UNPREDICTABLE encodings: capstone prints most of them and rejects some.
 
 use crate::part::{Failure, Part};

@@ -4,7 +4,7 @@
 //! Here is the hypervisor's part, in small: guest memory with pages that fault, code memory that must be published before it
 //! can be fetched, and the handling of the traps that translated code makes, as `trap/` of the hypervisor does it.
 //!
-//! [`Lockstep`] runs the same guest on the [model](crate::translator::model) twice: untranslated at its own addresses, and
+//! [`Lockstep`] runs the same guest on the [model] twice: untranslated at its own addresses, and
 //! translated in the code cache. At every boundary between two guest instructions, and at every fault, all that the
 //! guest could see must be the same.
 #![allow(missing_docs, reason = "read by whoever reads the harness, and by nobody else")]
