@@ -95,8 +95,9 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     let first = between(&stops[0], &stops[1]);
     let more = last.instructions.saturating_sub(first.instructions);
     let operations = |n: u64| (n as f64 / instructions).round() as u64;
-    // Where one operation takes longer than is enough, both times have the same number of them: all of the second then.
-    if operations(more) >= 5 {
+    // The second time is to be twice the first. Where one operation takes longer than is enough, or lmbench comes to the same
+    // number of repetitions again, what it is longer by is no operation: all of it counts then.
+    if operations(more) >= 5 && more >= last.instructions / 4 {
         let counts = last.counts.beyond(&first.counts);
         return Ok(Window { operations: operations(more), instructions: more, counts });
     }
@@ -140,6 +141,10 @@ mod tests {
         let long: Vec<_> = (0..3).map(|i| stop(markers[i], 20_000 * i as u64, 50 * i as u64)).collect();
         let all = window(Group::Kernel, &long, 9000.0).unwrap();
         assert_eq!((all.operations, all.counts.trap(Trap::Mmio)), (2, 50));
+        // The same number of repetitions twice, the second time with something else in between.
+        let same = [stop(markers[0], 0, 0), stop(markers[1], 20_000, 300), stop(markers[2], 40_700, 590)];
+        let all = window(Group::Kernel, &same, 100.0).unwrap();
+        assert_eq!((all.operations, all.counts.trap(Trap::Mmio)), (207, 290));
         assert!(window(Group::Kernel, &stops[..2], 100.0).unwrap_err().contains("2 stops"));
         assert!(window(Group::Application, &stops, 100.0).is_err());
     }
