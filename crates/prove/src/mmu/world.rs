@@ -82,6 +82,10 @@ pub struct World {
     tlb: Tlb,
     held: Vec<Held>,
     protected: HashSet<u32>,
+    /// Pages that the guest has given away.
+    absent: HashSet<u32>,
+    /// How often one was given.
+    given: u64,
     /// Domains (two bits each) that the host keeps closed although the guest opened them, until one faults.
     lazily_closed: u32,
     passed: [u64; 3],
@@ -126,6 +130,8 @@ impl World {
             tlb: Tlb::default(),
             held: Vec::new(),
             protected: HashSet::new(),
+            absent: HashSet::new(),
+            given: 0,
             lazily_closed: 0,
             passed: [0; 3],
             stale_passed: 0,
@@ -314,7 +320,7 @@ impl World {
             return;
         }
         let page = self.ram_page();
-        let ram = Self::host_of(page).is_some();
+        let ram = Self::host_of(page).is_some() && !self.absent.contains(&page);
         if self.random.one_in(2) {
             let new = self.shadow.protect_code_page(GuestPa(page + 0x123), &mut self.tables, &mut self.tlb);
             assert_eq!(new, ram && self.protected.insert(page));
@@ -324,12 +330,34 @@ impl World {
         assert_eq!(self.shadow.is_code_page(GuestPa(page)), self.protected.contains(&page));
     }
 
+    /// The guest gives a page away, or has one back.
+    fn exchange(&mut self) {
+        let page = self.ram_page();
+        let give = !self.absent.contains(&page);
+        assert_eq!(self.shadow.set_absent(GuestPa(page), give), Self::host_of(page).is_some());
+        if Self::host_of(page).is_none() {
+            return;
+        }
+        if give {
+            self.given += 1;
+            self.absent.insert(page);
+            self.shadow.forget_all(&mut self.tables, &mut self.tlb);
+        } else {
+            self.absent.remove(&page);
+        }
+    }
+
+    fn is_absent(&self, host: u32) -> bool {
+        self.absent.iter().any(|&page| Self::host_of(page) == Some(host & !0xfff))
+    }
+
     /// What the host lets through must be legal for the guest.
     fn judge_pass(&mut self, host: u32, view: View, va: u32, kind: AccessKind) {
         let privileged = view == View::Kernel;
         let context = format!("{view:?} {kind:?} {va:#x} under {:x?}", self.regime);
         assert!(!(privileged && kind == AccessKind::Fetch), "kernel view executes: {context}");
         assert!(!self.shadow.in_hole(GuestVa(va)), "mapped in the hole: {context}");
+        assert!(!self.is_absent(host), "a page that was given away: {context}");
         if kind == AccessKind::Write {
             let protected = |page: &&u32| Self::host_of(**page) == Some(host & !0xfff);
             assert!(self.protected.iter().find(protected).is_none(), "write to a protected page: {context}");
@@ -392,7 +420,7 @@ impl World {
         }
         let Ok(entry) = expected else { panic!("{context}") };
         let in_hole = (va >> 20).wrapping_sub(HOLE_FIRST_MB) < 2;
-        let is_ram = Self::host_of(entry.pa).is_some();
+        let is_ram = Self::host_of(entry.pa).is_some() && !self.absent.contains(&(entry.pa & !0xfff));
         match fill {
             Fill::KernelFetch(pa) => {
                 assert!(privileged && kind == AccessKind::Fetch && pa.0 == entry.pa, "{context}");
@@ -468,6 +496,7 @@ impl World {
                 self.remember();
                 self.change_registers();
             }
+            8 if self.random.one_in(6) => self.exchange(),
             8 => self.protect(),
             9 => self.speculate(),
             _ => {
@@ -487,6 +516,7 @@ impl World {
                 let host = entry.page << 12;
                 let inside = |chunk: &Chunk| host.wrapping_sub(chunk.host.0) < chunk.megabytes << 20;
                 assert!(CHUNKS.iter().any(inside), "{va:#x} leads out of the guest's memory");
+                assert!(!self.is_absent(host), "{va:#x} leads to a page that was given away");
                 assert!(view == View::User || entry.xn);
                 assert!(
                     !entry.writable || !self.protected.iter().any(|&page| Self::host_of(page) == Some(host)),
@@ -519,6 +549,7 @@ impl World {
             ("pages forgotten in assembly", self.forgotten),
             ("filled the short way", self.quick[0]),
             ("guest faults found the short way", self.quick[1]),
+            ("pages given away", self.given),
             ("sections filled", stats.section_fills),
             ("pages filled", stats.page_fills),
             ("pages filled around others", stats.around_fills),
