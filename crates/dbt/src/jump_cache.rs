@@ -29,6 +29,7 @@ pub struct Entry {
 pub struct JumpCache {
     // Made on the heap: too large for a stack.
     entries: Box<[Entry]>,
+    version: u32,
 }
 
 const fn index(guest: u32) -> usize {
@@ -39,7 +40,7 @@ impl JumpCache {
     /// An empty table.
     #[must_use]
     pub fn new() -> JumpCache {
-        let mut cache = JumpCache { entries: vec![empty(0); ENTRIES].into_boxed_slice() };
+        let mut cache = JumpCache { entries: vec![empty(0); ENTRIES].into_boxed_slice(), version: 0 };
         cache.clear();
         cache
     }
@@ -50,14 +51,19 @@ impl JumpCache {
         self.entries.as_ptr()
     }
 
-    /// The entry of a guest PC, for the trap handler; it stays where it is.
+    /// A number that changes whenever an entry does. It is never 0.
     #[must_use]
-    pub fn slot(&self, guest: u32) -> *const Entry {
-        &raw const self.entries[index(guest)]
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
+    const fn change(&mut self) {
+        self.version = if self.version == u32::MAX { 1 } else { self.version + 1 };
     }
 
     /// Enters a block.
     pub fn insert(&mut self, guest: u32, host: u32) {
+        self.change();
         self.entries[index(guest)] = Entry { guest, host };
     }
 
@@ -72,12 +78,14 @@ impl JumpCache {
     pub fn remove(&mut self, guest: u32) {
         let at = index(guest);
         if self.entries[at].guest == guest {
+            self.change();
             self.entries[at] = empty(at);
         }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
+        self.change();
         for (at, entry) in self.entries.iter_mut().enumerate() {
             *entry = empty(at);
         }

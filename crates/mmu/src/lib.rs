@@ -38,7 +38,7 @@ pub use pool::Pool;
 pub use quick::Quick;
 pub use ram::{Chunk, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
-pub use shadow::{Config, ConfigError, Root, Shadow};
+pub use shadow::{Config, ConfigError, Root, Shadow, baked_dacr};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};

@@ -40,6 +40,27 @@ const SMALL: u32 = 1 << 1;
 const NOT_GLOBAL: u32 = 1 << 11;
 
 impl Shadow {
+    /// Whether a fill may also map the neighbours of the page: [`Config::fault_around`](crate::Config::fault_around).
+    #[must_use]
+    pub const fn fills_around(&self) -> bool {
+        self.fault_around
+    }
+
+    /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
+    /// to 0xF_FFFF, only at this page number of the virtual address space. Anything else has to be looked into. They stay where
+    /// they are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to them, and stores its number where there
+    /// is none.
+    pub fn page_hints(&mut self) -> *mut u32 {
+        self.ram.page_hints()
+    }
+
+    /// The megabytes (as for [`Shadow::watched`]) where the user view of the active space holds entries that are not global.
+    /// There, pages can be added to its tables without [`Shadow::fill`]. It stays where it is.
+    #[must_use]
+    pub fn private_megabytes(&self) -> &[u32; 128] {
+        self.spaces[self.active_index()].views[View::User as usize].private_words()
+    }
+
     /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](is_plain); `ttbr0` and
     /// `dacr` are the guest's.
     #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]

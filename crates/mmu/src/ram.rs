@@ -55,7 +55,9 @@ impl Writers {
     }
 }
 
-/// [`Writers`] in 32 bits: virtual page numbers have 20.
+/// [`Writers`] in 32 bits: virtual page numbers have 20. The numbers are known to assembly: see
+/// [`Shadow::page_hints`](crate::Shadow::page_hints).
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Hint(u32);
 
@@ -64,12 +66,14 @@ impl Hint {
     const ANYWHERE: Self = Self(u32::MAX - 1);
     /// The numbers are in [`Ram::aliased`].
     const SEVERAL: Self = Self(u32::MAX - 2);
+    /// Nowhere, and the page is protected, or absent: whoever fills must ask which.
+    const GUARDED: Self = Self(u32::MAX - 3);
 
     /// Notes a mapping at `number`; `several` is where to keep what is known of page (or megabyte) `key` at several places.
     fn note(&mut self, number: u32, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) {
         match *self {
             Self::NOWHERE => *self = Self(number),
-            Self::ANYWHERE => {}
+            Self::ANYWHERE | Self::GUARDED => {}
             Self::SEVERAL => {
                 let room = several
                     .get_mut(&key)
@@ -93,7 +97,7 @@ impl Hint {
 
     fn take(&mut self, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) -> Writers {
         match core::mem::replace(self, Self::NOWHERE) {
-            Self::NOWHERE => Writers::Nowhere,
+            Self::NOWHERE | Self::GUARDED => Writers::Nowhere,
             Self::ANYWHERE => Writers::Anywhere,
             Self::SEVERAL => several.remove(&key).map_or(Writers::Anywhere, Writers::At),
             Self(number) => Writers::one(number),
@@ -108,7 +112,6 @@ const PAGES_PER_MEGABYTE: usize = 256;
 struct Megabyte {
     host: HostPa,
     section_writers: Hint,
-    page_writers: Vec<Hint>,
     protected: PageSet,
     absent: PageSet,
 }
@@ -145,6 +148,8 @@ pub(crate) struct Ram {
     /// The guest megabyte number of `megabytes[0]`.
     first: usize,
     megabytes: Vec<Option<Megabyte>>,
+    /// A hint for each page of `megabytes`.
+    page_writers: Vec<Hint>,
     /// What is known of pages and megabytes that are mapped at several virtual addresses, by their guest PA; bit 0 set for
     /// megabytes.
     aliased: BTreeMap<u32, [u32; SEVERAL]>,
@@ -153,7 +158,7 @@ pub(crate) struct Ram {
 impl Ram {
     pub(crate) fn new(chunks: &[Chunk]) -> Result<Self, RamError> {
         let first = chunks.iter().map(|chunk| chunk.guest.0 >> 20).min().unwrap_or(0) as usize;
-        let mut ram = Self { first, megabytes: Vec::new(), aliased: BTreeMap::new() };
+        let mut ram = Self { first, megabytes: Vec::new(), page_writers: Vec::new(), aliased: BTreeMap::new() };
         let mut host_used = crate::bitmap::MegabyteSet::new();
         for &chunk in chunks {
             let fits = |start: u32| start & 0xf_ffff == 0 && chunk.megabytes <= 4096 - (start >> 20);
@@ -175,13 +180,41 @@ impl Ram {
                 *slot = Some(Megabyte {
                     host,
                     section_writers: Hint::NOWHERE,
-                    page_writers: vec![Hint::NOWHERE; PAGES_PER_MEGABYTE],
                     protected: PageSet::default(),
                     absent: PageSet::default(),
                 });
             }
         }
+        ram.page_writers = vec![Hint::GUARDED; ram.megabytes.len() * PAGES_PER_MEGABYTE];
+        for (present, hints) in ram.megabytes.iter().zip(ram.page_writers.chunks_mut(PAGES_PER_MEGABYTE)) {
+            if present.is_some() {
+                hints.fill(Hint::NOWHERE);
+            }
+        }
         Ok(ram)
+    }
+
+    /// The first of the hints.
+    pub(crate) fn page_hints(&mut self) -> *mut u32 {
+        self.page_writers.as_mut_ptr().cast()
+    }
+
+    /// The hint of the page at `pa`, and where to keep more.
+    fn page_hint(&mut self, pa: GuestPa) -> Option<(&mut Hint, &mut BTreeMap<u32, [u32; SEVERAL]>)> {
+        let index = ((pa.0 >> 20) as usize).wrapping_sub(self.first);
+        self.megabytes.get(index)?.as_ref()?;
+        Some((&mut self.page_writers[index * PAGES_PER_MEGABYTE + page_in_megabyte(pa)], &mut self.aliased))
+    }
+
+    /// The page at `pa`, which nothing maps writable, has become guarded, or may have ceased to be.
+    fn set_guard(&mut self, pa: GuestPa) {
+        let page = page_in_megabyte(pa);
+        let Some(mb) = self.megabyte(pa) else { return };
+        let guarded = mb.protected.contains(page) || mb.absent.contains(page);
+        if let Some((hint, aliased)) = self.page_hint(pa) {
+            hint.take(pa.page().0, aliased);
+            *hint = if guarded { Hint::GUARDED } else { Hint::NOWHERE };
+        }
     }
 
     fn megabyte(&self, pa: GuestPa) -> Option<&Megabyte> {
@@ -216,18 +249,34 @@ impl Ram {
 
     /// Protects or unprotects the page; whether that changed anything. `false` also where there is no RAM.
     pub(crate) fn set_protected(&mut self, pa: GuestPa, protect: bool) -> bool {
-        self.megabyte_mut(pa).is_some_and(|mb| mb.protected.set(page_in_megabyte(pa), protect))
+        let changed = self.megabyte_mut(pa).is_some_and(|mb| mb.protected.set(page_in_megabyte(pa), protect));
+        // What is to be protected has writers still: see `take_page_writers`.
+        if changed && !protect {
+            self.set_guard(pa);
+        }
+        changed
     }
 
     pub(crate) fn unprotect_all(&mut self) {
-        for mb in self.megabytes.iter_mut().flatten().filter(|mb| mb.protected.count != 0) {
+        let hints = self.page_writers.chunks_mut(PAGES_PER_MEGABYTE);
+        for (mb, hints) in self.megabytes.iter_mut().zip(hints) {
+            let Some(mb) = mb.as_mut().filter(|mb| mb.protected.count != 0) else { continue };
+            for (page, hint) in hints.iter_mut().enumerate() {
+                if *hint == Hint::GUARDED && !mb.absent.contains(page) {
+                    *hint = Hint::NOWHERE;
+                }
+            }
             mb.protected = PageSet::default();
         }
     }
 
-    /// Takes the page away, or gives it back; whether that changed anything.
+    /// Takes the page away, or gives it back; whether that changed anything. The caller removes what maps it.
     pub(crate) fn set_absent(&mut self, pa: GuestPa, absent: bool) -> bool {
-        self.megabyte_mut(pa).is_some_and(|mb| mb.absent.set(page_in_megabyte(pa), absent))
+        let changed = self.megabyte_mut(pa).is_some_and(|mb| mb.absent.set(page_in_megabyte(pa), absent));
+        if changed {
+            self.set_guard(pa);
+        }
+        changed
     }
 
     /// The megabyte of `pa`, and what is known of aliases.
@@ -245,8 +294,8 @@ impl Ram {
 
     /// A writable small page at virtual page `va_page` is about to map the page of `pa`.
     pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) {
-        if let Some((mb, aliased)) = self.hints(pa) {
-            mb.page_writers[page_in_megabyte(pa)].note(va_page, pa.page().0, aliased);
+        if let Some((hint, aliased)) = self.page_hint(pa) {
+            hint.note(va_page, pa.page().0, aliased);
         }
     }
 
@@ -258,9 +307,9 @@ impl Ram {
 
     /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
     pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
-        let key = pa.page().0;
-        self.hints(pa)
-            .map_or(Writers::Nowhere, |(mb, aliased)| mb.page_writers[page_in_megabyte(pa)].take(key, aliased))
+        let writers = self.page_hint(pa).map_or(Writers::Nowhere, |(hint, aliased)| hint.take(pa.page().0, aliased));
+        self.set_guard(pa);
+        writers
     }
 }
 

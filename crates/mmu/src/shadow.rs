@@ -97,7 +97,8 @@ pub struct Shadow {
 
 /// The part of a guest's DACR that fills bake into entries: which domains are manager (their entries are filled
 /// without the guest's permissions), and all of domain 15 (whose host counterpart is the hypervisor's own).
-pub(crate) const fn baked_dacr(guest_dacr: u32) -> u32 {
+#[must_use]
+pub const fn baked_dacr(guest_dacr: u32) -> u32 {
     guest_dacr & guest_dacr >> 1 & 0x1555_5555 | guest_dacr & 0xc000_0000
 }
 

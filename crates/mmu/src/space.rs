@@ -127,6 +127,10 @@ impl ViewTables {
         self.private.contains(mb)
     }
 
+    pub(crate) fn private_words(&self) -> &[u32; 128] {
+        self.private.words()
+    }
+
     pub(crate) fn second_tables(&self) -> u32 {
         self.second_tables
     }

@@ -62,6 +62,9 @@ const REASONS: &[(&str, &str, Trap)] = &[
     ("abort", "write_to_code", Trap::ProtectedWrite),
 ];
 
+/// Places in assembly (`world/faults.s`), each passed once for an abort that the guest takes.
+const DELIVERED: [&str; 2] = ["world_deliver_data_abort", "world_deliver_prefetch_abort"];
+
 /// Builds the plugin, if anything changed; gives its file.
 ///
 /// # Errors
@@ -115,6 +118,9 @@ impl Counter {
             }
             for (module, function, trap) in REASONS {
                 at(symbols.of_traps(module, function)?, &format!("trap.{}", trap.key()));
+            }
+            for name in DELIVERED {
+                at(symbols.named(name)?, &format!("trap.{}", Trap::GuestAbort.key()));
             }
             argument.push_str(",traps=on");
         }

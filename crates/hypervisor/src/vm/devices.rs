@@ -315,6 +315,8 @@ impl Parts {
             self.ram.set_absent(page, given);
             self.shadow.set_absent(page, given);
         }
+        // Assembly reads guest tables only where nothing is given away.
+        self.sides_known = false;
         if moved.iter().any(|&(_, given)| given) {
             space::go_home();
             self.shadow.forget_all(&mut self.tables, &mut RealTlb);

@@ -456,6 +456,9 @@ impl Vm {
         let side = context.side(world);
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
         let side = *side;
+        if mmu_on {
+            context.note_dacr(guest_dacr, dacr);
+        }
         space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
     }
 
@@ -476,23 +479,29 @@ impl Vm {
         parts.mirror.set_sctlr(sctlr);
         context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
         context.note_space();
+        context.watched = parts.shadow.watched().as_ptr();
+        context.table_offset = parts.tables.va_offset();
+        context.set_vectors(context.cpu.vector_base());
+        // What was given away may be somebody else's: tables there are not to be read.
+        context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0 && !parts.shadow.fills_around());
+        context.private = parts.shadow.private_megabytes().as_ptr();
+        context.hints = parts.shadow.page_hints();
+        context.home = space::home().0 | TTBR_WALK;
+        context.ram = parts.ram.place();
         if parts.plain {
             // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
             let asid = parts.shadow.holds_private().then(|| context.cpu.cp15.asid());
             let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
             parts.spaces.keep_if(parts.shadow.generation());
-            parts.spaces.enter(context.cpu.cp15.ttbr0, asid, &context.kernel, &context.user, tlb_asid);
+            parts.spaces.enter(context, asid, tlb_asid);
         }
-        context.watched = parts.shadow.watched().as_ptr();
-        context.table_offset = parts.tables.va_offset();
-        let vector = context.cpu.vector_base().wrapping_add(8);
-        context.set_svc_vector(vector, &parts.translator.jump_cache);
     }
 
     /// Runs the guest in `world` until a trap that is not answered quickly; which one it is, and in which world.
     fn enter(&mut self, mut world: World) -> (Trap, World) {
         loop {
             self.parts.spaces.keep_if(self.parts.shadow.generation());
+            self.context.set_entries(world, &self.parts.translator.jump_cache);
             let (trap, left) = self.context.enter(world);
             self.arrived(left);
             match trap::quick::handle(self, left, trap) {

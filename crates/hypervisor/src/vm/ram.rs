@@ -7,7 +7,7 @@ use spica_addr::{GuestPa, HostPa};
 use spica_mmu::GuestMemory;
 
 use crate::memory::phys;
-use crate::world::space;
+use crate::world::{GuestRam, space};
 
 const PAGE: u32 = 4096;
 
@@ -71,6 +71,11 @@ impl Ram {
     /// Where it lies on the host.
     pub fn host(&self) -> HostPa {
         self.host
+    }
+
+    /// The same for assembly.
+    pub fn place(&self) -> GuestRam {
+        GuestRam { base: self.base.0, size: self.size, host: self.start as u32 }
     }
 
     /// Pointer to `len` bytes at `pa`, if they are all RAM that the guest has; home is where it may be used.

@@ -92,8 +92,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
         c.user_calls + u64::from(context.user_calls),
         c.undefined,
-        c.hidden_faults,
-        c.guest_aborts,
+        c.hidden_faults + u64::from(context.user_fills),
+        c.guest_aborts + u64::from(context.user_aborts),
         c.mmio,
         c.code_page_writes
     );
@@ -127,7 +127,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         used >> 10,
         total >> 10,
         m.section_fills,
-        m.page_fills,
+        m.page_fills + u64::from(context.user_fills),
         m.around_fills,
         m.invalidate_all,
         m.invalidate_page,
@@ -145,7 +145,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 46] = [
+    let rows: [(&str, u64); 48] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -155,9 +155,11 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.fast.user-return", vm.context.user_returns.into()),
         ("trap.fast.kernel-return", vm.context.kernel_returns.into()),
         ("trap.undefined", c.undefined),
-        ("trap.hidden-fault", c.hidden_faults),
+        ("trap.hidden-fault", c.hidden_faults + u64::from(vm.context.user_fills)),
+        ("trap.fast.user-fill", vm.context.user_fills.into()),
         ("trap.lazy-opening", c.lazy_openings),
-        ("trap.guest-abort", c.guest_aborts),
+        ("trap.guest-abort", c.guest_aborts + u64::from(vm.context.user_aborts)),
+        ("trap.fast.user-abort", vm.context.user_aborts.into()),
         ("trap.mmio", c.mmio),
         ("trap.code-page-write", c.code_page_writes),
         ("trap.host-interrupt", c.host_interrupts),
@@ -177,7 +179,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),
-        ("mmu.page-fills", m.page_fills),
+        ("mmu.page-fills", m.page_fills + u64::from(vm.context.user_fills)),
         ("mmu.around-fills", m.around_fills),
         ("mmu.invalidate-all", m.invalidate_all),
         ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.context.tlb_pages)),

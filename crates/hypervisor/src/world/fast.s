@@ -25,18 +25,20 @@
 .equ PSR_MASKS, 0x1c0               @ A, I, F
 .equ PSR_T, 0x20
 .equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
+.equ PSR_KEPT, 0xf80f0000            @ N, Z, C, V, Q, GE
 .equ MODE_USR, 0x10
+.equ NO_MEGABYTE, 0x100            @ neither an address of one nor an ASID
 
 .section .text.world, "ax"
 .arm
 
 @ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns no
-@ entries), DACR and vectors. Leaves the guest's DACR behind the real one in R6. Uses R0, R1, R3, R5, R7.
-.macro SWITCH offset
+@ entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6. Uses R0, R1,
+@ R3, R5.
+.macro SWITCH offset, zero
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
-    mov r7, #0
-    mcr p15, 0, r7, c13, c0, 1      @ CONTEXTIDR
+    mcr p15, 0, \zero, c13, c0, 1   @ CONTEXTIDR
     isb
     mcr p15, 0, r0, c2, c0, 0       @ TTBR0
     isb
@@ -55,17 +57,12 @@
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.10).
 user_supervisor_call:
     stmia sp, {{r0-r7}}
+    ldr r4, [sp, #CTX_CALL_ENTRY]
     mrs r0, spsr
-    ldr r3, [sp, #CTX_SVC_SLOT]
-    ldr r1, [sp, #CTX_LONG_WAY]
-    ldr r7, [sp, #CTX_SVC_VECTOR]
     ldr r2, [sp, #CPU_PAGE]
-    ldm r3, {{r3, r4}}              @ an entry of the jump cache: guest PC, code-cache PC
+    cmp r4, #0
+    beq 1f
     tst r0, #0xf                    @ User mode
-    ldr r5, [r2, #PAGE_CONTROL]
-    cmpeq r1, #0
-    cmpeq r3, r7
-    cmpeq r5, #MODE_USR             @ and nothing masked
     bne 1f
     add r6, r2, #PAGE_BANK
     stmia r6, {{sp, lr}}^
@@ -74,14 +71,14 @@ user_supervisor_call:
     str r1, [r2, #PAGE_SPSR]
     str r3, [r2, #PAGE_CONTROL]
     str lr, [r2, #BANK_SVC + 4]
+    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
     add r6, r2, #BANK_SVC
     ldmia r6, {{sp, lr}}^
-    bic r0, r0, #0x06000000         @ IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    bic r0, r0, #0xfe00
-    bic r0, r0, #PSR_T
+    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
+    mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_CALLS
-    SWITCH CTX_KERNEL
+    SWITCH CTX_KERNEL, r7
     str r6, [r2, #PAGE_DACR_REAL]
     mov lr, r4
     clrex
@@ -101,23 +98,24 @@ kernel_supervisor_call:
     tst r0, #0x2f                   @ SPSR.T, and User mode
     ldreq r1, [lr, #-4]
     bne long_way
-    sub r1, r1, #0xef000000
-    cmp r1, #13
-    addlo pc, pc, r1, lsl #2
-    b long_way
-    b long_way
-    b long_way
-    b indirect                      @ 2: trap::INDIRECT
-    b long_way
-    b domain_access                 @ 4: trap::DACR
-    b exception_return              @ 5: trap::EXCEPTION_RETURN
-    b forget_page                   @ 6: trap::TLB_PAGE
-    b unprivileged_load             @ 7: trap::UNPRIVILEGED_LOAD
-    b unprivileged_store            @ 8: trap::UNPRIVILEGED_STORE
-    b long_way                      @ 9: trap::VFP
-    b counter                       @ 10: trap::COUNTER
-    b table_base                    @ 11: trap::TTBR0
-    b context_id                    @ 12: trap::CONTEXTIDR
+    and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
+    ldr pc, [pc, r1, lsl #2]
+    nop
+    .word long_way, long_way
+    .word indirect                  @ 2: trap::INDIRECT
+    .word long_way
+    .word domain_access             @ 4: trap::DACR
+    .word exception_return          @ 5: trap::EXCEPTION_RETURN
+    .word forget_page               @ 6: trap::TLB_PAGE
+    .word unprivileged_load         @ 7: trap::UNPRIVILEGED_LOAD
+    .word unprivileged_store        @ 8: trap::UNPRIVILEGED_STORE
+    .word long_way                  @ 9: trap::VFP
+    .word counter                   @ 10: trap::COUNTER
+    .word table_base                @ 11: trap::TTBR0
+    .word context_id                @ 12: trap::CONTEXTIDR
+    .rept 32 - 13                   @ among them trap::CLOSED
+    .word long_way
+    .endr
 long_way:
     ldmia sp, {{r0-r7}}
     b kernel_call
@@ -142,7 +140,19 @@ indirect:
 @ for Rust (see Shadow::set_dacr; the function here is that of Shadow::host_dacr).
 domain_access:
     ldr r3, [r2, #PAGE_DACR]
-    ldr r4, [sp, #CTX_KERNEL_GUEST_DACR]
+    ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
+    cmp r3, r4
+    ldrdne r4, r5, [sp, #CTX_DACR_PAIRS + 8]
+    cmpne r3, r4
+    bne 1f
+2:  mcr p15, 0, r5, c3, c0, 0
+    isb
+    str r3, [r2, #PAGE_DACR_REAL]
+    str r3, [sp, #CTX_KERNEL_GUEST_DACR]
+    str r5, [sp, #CTX_KERNEL_DACR]
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+1:  ldr r4, [sp, #CTX_KERNEL_GUEST_DACR]
     ldr r7, =0x15555555
     and r5, r3, r3, lsr #1
     and r6, r4, r4, lsr #1
@@ -151,15 +161,14 @@ domain_access:
     and r5, r5, r7
     orrs r5, r5, r6, lsr #30
     bne long_way
+    ldrd r6, r7, [sp, #CTX_DACR_PAIRS]
+    strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
+    ldr r7, =0x15555555
+    mov r4, r3
     and r5, r3, r7
     orr r5, r5, #0x40000000
-    mcr p15, 0, r5, c3, c0, 0
-    isb
-    str r3, [r2, #PAGE_DACR_REAL]
-    str r3, [sp, #CTX_KERNEL_GUEST_DACR]
-    str r5, [sp, #CTX_KERNEL_DACR]
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    strd r4, r5, [sp, #CTX_DACR_PAIRS]
+    b 2b
 
 @ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are changed by
 @ B3.10.4, through ASID 0.
@@ -171,24 +180,28 @@ table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
 1:  ldr r3, [sp, #CTX_SPACES]
-    ubfx r4, r0, #14, #6            @ spaces::SLOTS = 64, of 32 bytes
-    add r3, r3, r4, lsl #5
+    ubfx r4, r0, #14, #6            @ spaces::SLOTS = 64, of 64 bytes
+    add r3, r3, r4, lsl #6
     ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
     and r5, r5, r1
     cmp r4, r0
     cmpeq r5, r6
     bne long_way
-    ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both worlds, the ASID whose pages are forgotten here
     str r0, [sp, #CTX_GUEST_TTBR0]
     str r1, [sp, #CTX_GUEST_CONTEXTIDR]
     str r0, [r2, #PAGE_TTBR0]
     str r1, [r2, #PAGE_CONTEXTIDR]
+    ldr r0, [r3, #20]
+    ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both worlds, the ASID whose pages are forgotten here
+    str r0, [sp, #CTX_PRIVATE]
     str r3, [sp, #CTX_KERNEL]
     str r4, [sp, #CTX_KERNEL + 4]
     str r5, [sp, #CTX_USER]
     str r6, [sp, #CTX_USER + 4]
     str r7, [sp, #CTX_TLB_ASID]
     str sp, [sp, #CTX_SPACE_SWITCHED]
+    mov r7, #NO_MEGABYTE
+    str r7, [sp, #CTX_FORGET_MEGABYTE]
     mov r7, #0
     mcr p15, 0, r7, c13, c0, 1      @ CONTEXTIDR
     isb
@@ -226,25 +239,23 @@ counter:
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page.
 exception_return:
-    ldr r5, [sp, #CTX_LONG_WAY]
+    ldrd r6, r7, [sp, #CTX_USER_GUEST_DACR]     @ and CTX_LONG_WAY
     ldr r3, [r2, #PAGE_SPSR]
-    ldr r4, [r2, #PAGE_CONTROL]
-    cmp r5, #0
+    ldr r1, [r2, #PAGE_CONTROL]
+    cmp r7, #0
     bne long_way
-    and r6, r3, #0x1f
-    and r4, r4, #0x1f
-    cmp r6, #MODE_USR
+    ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
+    and r0, r3, #0x1f
+    and r1, r1, #0x1f
+    cmp r0, #MODE_USR
     bne return_to_kernel
-    ldr r5, [r2, #PAGE_DACR]
-    ldr r6, [sp, #CTX_USER_GUEST_DACR]
-    ldr r7, [r2, #PAGE_STALE]
-    cmp r4, #MODE_SVC
+    cmp r1, #MODE_SVC
     cmpeq r5, r6
     tsteq r3, #PSR_MASKS
     bne long_way
-    cmp r7, #0
+    cmp r4, #0
     bne refresh
-refreshed:
+refreshed:                          @ R7 = 0
     add r6, r2, #BANK_SVC
     stmia r6, {{sp, lr}}^
     mov r4, #MODE_USR
@@ -263,45 +274,73 @@ refreshed:
     ldmia r6, {{sp, lr}}^
     nop                             @ no banked register right behind LDM ^ (B9.3.5)
     COUNT CTX_USER_RETURNS
-    SWITCH CTX_USER
+    SWITCH CTX_USER, r7
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
 @ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing but one small page of the active space: see
-@ Shadow::watched. Whatever goes the long way from here may have been done in part; it is done again.
-.macro FORGET side
-    ldr r1, [sp, #\side]
-    bfc r1, #0, #14
-    add r1, r1, r7
-    ldr r1, [r1, r5, lsl #2]        @ the first-level entry
-    ands r3, r1, #3
+@ Shadow::watched. A guest goes through whole ranges, so the second-level tables of the last megabyte are kept at hand until
+@ Rust runs, which may change them, or the space is another.
+forget_page:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, [sp, #CTX_FORGET_MEGABYTE]
+    bic r3, r0, #0xff000
+    cmp r3, r1                      @ megabyte and ASID
+    bne find_tables
+tables_found:
+    ldrd r4, r5, [sp, #CTX_FORGET_TABLES]
+    ubfx r6, r0, #12, #8
+    ldr r1, [r4, r6, lsl #2]!
+    ldr r3, [r5, r6, lsl #2]!
+    orrs r7, r1, r3
+    bne forget_entries
+page_forgotten:
+    COUNT CTX_TLB_PAGES
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+.macro FORGET side, entry, address
+    cmp \entry, #0
     beq 2f
-    cmp r3, #1                      @ a table
-    bne long_way
-    bfc r1, #0, #10
-    add r1, r1, r7
-    ldr r3, [r1, r6, lsl #2]!
-    cmp r3, #0
-    beq 2f
-    mov r3, #0
-    str r3, [r1]
-    mcr p15, 0, r1, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
+    mov r7, #0
+    str r7, [\address]
+    mcr p15, 0, \address, c7, c11, 1    @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     dsb
-    ldr r3, [sp, #\side + 4]       @ the host's ASID
-    bfi r0, r3, #0, #12
+    ldr r7, [sp, #\side + 4]       @ the host's ASID
+    bfi r0, r7, #0, #12
     mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
     dsb
     isb
 2:
 .endm
 
-forget_page:
-    ldr r0, [r2, #PAGE_TARGET]
+forget_entries:
+    FORGET CTX_KERNEL, r1, r4
+    FORGET CTX_USER, r3, r5
+    b page_forgotten
+
+@ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of tables.
+.macro FIND_TABLE side, table
+    ldr r1, [sp, #\side]
+    bfc r1, #0, #14
+    add r1, r1, r7
+    ldr \table, [r1, r5, lsl #2]    @ the first-level entry
+    ands r1, \table, #3
+    ldreq \table, =no_entries
+    beq 2f
+    cmp r1, #1                      @ a table
+    bne long_way
+    bfc \table, #0, #10
+    add \table, \table, r7
+2:
+.endm
+
+find_tables:                        @ R3 = megabyte and ASID
     ldr r1, [sp, #CTX_TLB_ASID]
     ldr r4, [sp, #CTX_WATCHED]
-    uxtb r3, r0
+    uxtb r6, r0
     lsr r5, r0, #25
-    cmp r3, r1
+    cmp r6, r1
     bne long_way
     ldr r4, [r4, r5, lsl #2]
     lsr r5, r0, #20
@@ -310,12 +349,18 @@ forget_page:
     tst r4, #1
     bne long_way
     ldr r7, [sp, #CTX_TABLE_OFFSET]
-    ubfx r6, r0, #12, #8
-    FORGET CTX_KERNEL
-    FORGET CTX_USER
-    COUNT CTX_TLB_PAGES
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    FIND_TABLE CTX_KERNEL, r4
+    FIND_TABLE CTX_USER, r6
+    mov r5, r6
+    strd r4, r5, [sp, #CTX_FORGET_TABLES]
+    str r3, [sp, #CTX_FORGET_MEGABYTE]
+    b tables_found
+
+.section .bss.no_entries, "aw", %nobits
+.balign 4
+no_entries:
+    .space 1024
+.section .text.world, "ax"
 
 @ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access that
 @ follows is allowed as well. The domain is checked by that.
@@ -357,7 +402,6 @@ unprivileged_store:
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again.
 refresh:
-    mov r7, #0
     dsb
     mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
     mcr p15, 0, r7, c7, c5, 6       @ BPIALL
@@ -365,14 +409,14 @@ refresh:
     str r7, [r2, #PAGE_STALE]
     b refreshed
 
-@ R3 = the new CPSR, R4 = the present mode, R6 = the new one.
+@ R3 = the new CPSR, R1 = the present mode, R0 = the new one.
 return_to_kernel:
     adr r5, bank_of_mode
+    and r1, r1, #0xf
+    and r0, r0, #0xf
+    ldrb r4, [r5, r1]
+    ldrb r6, [r5, r0]
     ldr r0, [r2, #PAGE_TARGET]
-    and r7, r4, #0xf
-    ldrb r4, [r5, r7]
-    and r7, r6, #0xf
-    ldrb r6, [r5, r7]
     ldr r1, [sp, #CTX_JUMP_CACHE]
     bic r0, r0, #3
     ubfx r7, r0, #2, #14
@@ -401,7 +445,7 @@ return_to_kernel:
     bic r0, r0, #0x00ff0000
     bic r0, r0, #0xfe00
     str r0, [r2, #PAGE_CONTROL]
-    ldr r1, =0xf80f0000             @ N, Z, C, V, Q, GE
+    ldr r1, =PSR_KEPT
     and r3, r3, r1
     orr r3, r3, #(PSR_FMASK | MODE_USR)
     msr spsr_fsxc, r3

@@ -14,14 +14,33 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_vcpu::{Shown, Vcpu, VcpuPage, psr};
+use spica_mmu::baked_dacr;
+use spica_vcpu::cp15::Cp15;
+use spica_vcpu::psr::Mode;
+
+use spica_vcpu::{Shown, Vcpu, VcpuPage, field, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
+use crate::layout::HOME_ASID;
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
 
-global_asm!(include_str!("switch.s"), include_str!("fast.s"), world_panic = sym world_panic);
+global_asm!(
+    include_str!("switch.s"),
+    include_str!("fast.s"),
+    include_str!("faults.s"),
+    world_panic = sym world_panic,
+    home_asid = const HOME_ASID,
+    cpu_dfsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, dfsr),
+    cpu_ifsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, ifsr),
+    cpu_dfar = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, dfar),
+    cpu_ifar = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, ifar),
+    page_dfsr = const field::DFSR,
+    page_ifsr = const field::IFSR,
+    page_dfar = const field::DFAR,
+    page_ifar = const field::IFAR,
+);
 
 unsafe extern "C" {
     fn world_enter(cpu: *mut c_void) -> u32;
@@ -96,9 +115,53 @@ pub struct Clock {
     pub count: [u32; 2],
 }
 
+/// The guest's RAM, as `faults.s` wants to know it: one run.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct GuestRam {
+    /// Where the guest has it.
+    pub base: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Where it is, physically and so at home.
+    pub host: u32,
+}
+
+/// Code-cache addresses, or 0.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Entries {
+    data_abort: u32,
+    prefetch_abort: u32,
+    call: u32,
+}
+
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
+    pub quick: u32,
+    /// [`spica_mmu::Shadow::private_megabytes`].
+    pub private: *const u32,
+    /// [`spica_mmu::Shadow::page_hints`].
+    pub hints: *mut u32,
+    /// The home table's TTBR0.
+    pub home: u32,
+    /// Where the guest's RAM is.
+    pub ram: GuestRam,
+    /// Code-cache addresses of the blocks at the guest's vectors, where fast ways lead to them; 0 for the way through Rust.
+    entries: Entries,
+    /// Pages mapped for user code in assembly.
+    pub user_fills: u32,
+    /// Aborts of user code that went straight to the guest's vector.
+    pub user_aborts: u32,
+    /// Megabyte and ASID of the last page forgotten in assembly, or [`NO_MEGABYTE`].
+    forget_megabyte: u32,
+    /// Its second-level tables, of the kernel view and of the user view.
+    forget_tables: [u32; 2],
+    /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no more
+    /// than that: see [`Context::note_dacr`].
+    dacr_pairs: [[u32; 2]; 2],
     /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
     guest_space: [u32; 2],
     /// Assembly has switched to another space since Rust last looked.
@@ -123,8 +186,8 @@ pub struct Context {
     pub leave: u32,
     /// Indirect branches that the jump cache answered.
     pub jump_hits: u32,
-    svc_vector: u32,
-    svc_slot: *const Entry,
+    /// Where the guest's exception vectors are, and [`JumpCache::version`] when they were looked up.
+    vectors: [u32; 2],
     /// What the world of the guest's kernel needs.
     pub kernel: Side,
     /// What the world of its user code needs.
@@ -149,7 +212,18 @@ const fn before_cpu(offset: usize) -> isize {
 }
 
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, guest_space)) == -168 && size_of::<SpaceSlot>() == 32);
+    assert!(before_cpu(offset_of!(Context, quick)) == -244);
+    assert!(before_cpu(offset_of!(Context, private)) == -240);
+    assert!(before_cpu(offset_of!(Context, hints)) == -236);
+    assert!(before_cpu(offset_of!(Context, home)) == -232);
+    assert!(before_cpu(offset_of!(Context, ram)) == -228 && size_of::<GuestRam>() == 12);
+    assert!(before_cpu(offset_of!(Context, entries)) == -216);
+    assert!(before_cpu(offset_of!(Context, user_fills)) == -204);
+    assert!(before_cpu(offset_of!(Context, user_aborts)) == -200);
+    assert!(before_cpu(offset_of!(Context, forget_megabyte)) == -196 && NO_MEGABYTE == 0x100);
+    assert!(before_cpu(offset_of!(Context, forget_tables)) == -192);
+    assert!(before_cpu(offset_of!(Context, dacr_pairs)) == -184);
+    assert!(before_cpu(offset_of!(Context, guest_space)) == -168 && size_of::<SpaceSlot>() == 64);
     assert!(before_cpu(offset_of!(Context, space_switched)) == -160);
     assert!(before_cpu(offset_of!(Context, space_switches)) == -156);
     assert!(before_cpu(offset_of!(Context, spaces)) == -152);
@@ -169,8 +243,6 @@ const _: () = {
     assert!(before_cpu(offset_of!(Context, jump_cache)) == -88);
     assert!(before_cpu(offset_of!(Context, leave)) == -84);
     assert!(before_cpu(offset_of!(Context, jump_hits)) == -80);
-    assert!(before_cpu(offset_of!(Context, svc_vector)) == -76);
-    assert!(before_cpu(offset_of!(Context, svc_slot)) == -72);
     assert!(before_cpu(offset_of!(Context, kernel)) == -68);
     assert!(before_cpu(offset_of!(Context, user)) == -48);
     assert!(before_cpu(offset_of!(Context, long_way)) == -28);
@@ -199,6 +271,17 @@ impl Context {
     pub fn new(cpu: Vcpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
+            quick: 0,
+            private: core::ptr::null(),
+            hints: core::ptr::null_mut(),
+            home: 0,
+            ram: GuestRam::default(),
+            entries: Entries::default(),
+            user_fills: 0,
+            user_aborts: 0,
+            forget_megabyte: NO_MEGABYTE,
+            forget_tables: [0; 2],
+            dacr_pairs: [[0, 1 << 30]; 2],
             guest_space: [0; 2],
             space_switched: 0,
             space_switches: 0,
@@ -212,8 +295,7 @@ impl Context {
             jump_cache: jump_cache.as_ptr(),
             leave: 0,
             jump_hits: 0,
-            svc_vector: 0,
-            svc_slot: jump_cache.as_ptr(),
+            vectors: [0; 2],
             kernel: side(&raw const world_kernel_vectors),
             user: side(&raw const world_user_vectors),
             long_way: 1,
@@ -253,10 +335,32 @@ impl Context {
         true
     }
 
-    /// System calls go to the block of guest address `vector`, as the jump cache has it.
-    pub fn set_svc_vector(&mut self, vector: u32, jump_cache: &JumpCache) {
-        self.svc_vector = vector;
-        self.svc_slot = jump_cache.slot(vector);
+    /// The guest's exception vectors are at `base`.
+    pub fn set_vectors(&mut self, base: u32) {
+        self.vectors = [base, 0];
+    }
+
+    /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
+    /// the jump cache has for their vectors. User code that begins in any state but the plain one takes them by Rust; what
+    /// `fast.s` returns to is plain.
+    pub fn set_entries(&mut self, world: World, jump_cache: &JumpCache) {
+        let [base, version] = self.vectors;
+        if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
+            self.entries = Entries::default();
+            self.vectors[1] = 0;
+        } else if version != jump_cache.version() {
+            let entry = |offset| jump_cache.get(base.wrapping_add(offset)).unwrap_or(0);
+            self.entries = Entries { data_abort: entry(0x10), prefetch_abort: entry(0x0c), call: entry(0x08) };
+            self.vectors[1] = jump_cache.version();
+        }
+    }
+
+    /// The guest's DACR is `guest` and the real one `real`, made by Rust. What assembly knows of others holds as long as only
+    /// bits have changed that the shadow's entries do not depend on.
+    pub fn note_dacr(&mut self, guest: u32, real: u32) {
+        if baked_dacr(self.dacr_pairs[0][0]) != baked_dacr(guest) {
+            self.dacr_pairs = [[guest, real]; 2];
+        }
     }
 
     /// Makes this the virtual CPU that the exception modes save to. To be called before [`Context::enter`] whenever
@@ -272,6 +376,7 @@ impl Context {
         // The trust rule: what the guest left in the PSR decides neither mode nor masks.
         self.cpu.psr = psr::sanitize(self.cpu.psr);
         let vectors = self.side(world).vbar;
+        self.forget_megabyte = NO_MEGABYTE;
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
         let trap = unsafe {
@@ -297,6 +402,9 @@ impl Context {
 
 /// Not the ASID of any guest.
 pub const NO_ASID: u32 = 0x100;
+
+/// Neither a megabyte nor an ASID.
+const NO_MEGABYTE: u32 = 0x100;
 
 /// Added to a trap's number by the vectors of user code.
 const FROM_USER: u32 = 8;

@@ -31,9 +31,14 @@ pub fn start_at(home: HostPa) {
     CURRENT.store(home.0 | HOME_ASID, Ordering::Relaxed);
 }
 
+/// The home table.
+pub fn home() -> HostPa {
+    HostPa(HOME.load(Ordering::Relaxed))
+}
+
 /// Makes Spica's own tables the current ones: all RAM is at its physical address then.
 pub fn go_home() {
-    switch(HostPa(HOME.load(Ordering::Relaxed)), HOME_ASID);
+    switch(home(), HOME_ASID);
 }
 
 /// The guest's trap handlers in assembly may have changed tables: the current ones are these.

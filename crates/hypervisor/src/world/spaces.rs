@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 
-use super::{NO_ASID, Side};
+use super::{Context, NO_ASID, Side};
 
 /// Slots, chosen by six bits of TTBR0.
 const SLOTS: usize = 64;
@@ -24,10 +24,22 @@ pub struct SpaceSlot {
     user: [u32; 2],
     /// What [`super::Context::tlb_asid`] is in it.
     tlb_asid: u32,
+    /// And [`super::Context::private`].
+    private: *const u32,
+    _padding: [u32; 7],
 }
 
 /// No TTBR0 that is looked for has this and its slot's six bits.
-const EMPTY: SpaceSlot = SpaceSlot { ttbr0: 0, mask: 0, asid: 1, kernel: [0; 2], user: [0; 2], tlb_asid: NO_ASID };
+const EMPTY: SpaceSlot = SpaceSlot {
+    ttbr0: 0,
+    mask: 0,
+    asid: 1,
+    kernel: [0; 2],
+    user: [0; 2],
+    tlb_asid: NO_ASID,
+    private: core::ptr::null(),
+    _padding: [0; 7],
+};
 
 /// The spaces of a guest that are known.
 pub struct KnownSpaces {
@@ -67,13 +79,16 @@ impl KnownSpaces {
         }
     }
 
-    /// The space of the guest's `ttbr0` and, where it matters, ASID is the one of these sides.
-    pub fn enter(&mut self, ttbr0: u32, asid: Option<u8>, kernel: &Side, user: &Side, tlb_asid: u32) {
+    /// The active space is the one that the guest's TTBR0 and, where it matters, `asid` select.
+    pub fn enter(&mut self, context: &Context, asid: Option<u8>, tlb_asid: u32) {
         let (mask, asid) = asid.map_or((0, 0), |asid| (0xff, asid.into()));
         let tables = |side: &Side| [side.ttbr0, side.contextidr];
+        let ttbr0 = context.cpu.cp15.ttbr0;
+        let (kernel, user) = (tables(&context.kernel), tables(&context.user));
         let slot = (ttbr0 >> 14) as usize % SLOTS;
         self.used |= 1 << slot;
-        self.slots[slot] = SpaceSlot { ttbr0, mask, asid, kernel: tables(kernel), user: tables(user), tlb_asid };
+        self.slots[slot] =
+            SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, _padding: [0; 7] };
     }
 }
 

@@ -6,6 +6,19 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
+.equ CTX_QUICK, -244
+.equ CTX_PRIVATE, -240
+.equ CTX_HINTS, -236
+.equ CTX_HOME, -232
+.equ CTX_RAM, -228                 @ struct GuestRam
+.equ CTX_DATA_ABORT_ENTRY, -216
+.equ CTX_PREFETCH_ABORT_ENTRY, -212
+.equ CTX_CALL_ENTRY, -208
+.equ CTX_USER_FILLS, -204
+.equ CTX_USER_ABORTS, -200
+.equ CTX_FORGET_MEGABYTE, -196
+.equ CTX_FORGET_TABLES, -192
+.equ CTX_DACR_PAIRS, -184
 .equ CTX_GUEST_TTBR0, -168
 .equ CTX_GUEST_CONTEXTIDR, -164
 .equ CTX_SPACE_SWITCHED, -160
@@ -20,8 +33,6 @@
 .equ CTX_JUMP_CACHE, -88
 .equ CTX_LEAVE, -84
 .equ CTX_HITS, -80
-.equ CTX_SVC_VECTOR, -76
-.equ CTX_SVC_SLOT, -72
 .equ CTX_KERNEL, -68            @ struct Side: TTBR0, CONTEXTIDR, DACR, VBAR, the guest's DACR behind it
 .equ CTX_KERNEL_DACR, -60
 .equ CTX_KERNEL_GUEST_DACR, -52
@@ -147,8 +158,8 @@ world_user_vectors:
     b world_own_fault
     b user_undefined
     b user_supervisor_call
-    b user_prefetch_abort
-    b user_data_abort
+    b answer_prefetch_abort
+    b answer_data_abort
     b world_own_fault
     b user_irq
     b user_fiq

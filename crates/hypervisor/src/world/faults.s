@@ -1,0 +1,236 @@
+@ Aborts of guest user code that are answered without leaving assembly: the guest's own, which it takes at its vector, and
+@ pages that its tables have and the shadow has not yet.
+@
+@ This is trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not global,
+@ of a client domain, in a megabyte where the user view has such pages already. All else takes the long way, with nothing
+@ changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables, and TTBR0, are
+@ checked against its RAM before they are followed, and what they lead to again.
+@
+@ Conditions that hold for long are in one word, Context::quick: see Vm::learn_sides. Numbers of the shadow's descriptors are
+@ those of spica_mmu::host, numbers of the hints those of Shadow::page_hints.
+
+.equ HOME_ASID, {home_asid}
+.equ CPU_DFSR, {cpu_dfsr}
+.equ CPU_IFSR, {cpu_ifsr}
+.equ CPU_DFAR, {cpu_dfar}
+.equ CPU_IFAR, {cpu_ifar}
+.equ PAGE_DFSR, {page_dfsr}
+.equ PAGE_IFSR, {page_ifsr}
+.equ PAGE_DFAR, {page_dfar}
+.equ PAGE_IFAR, {page_ifar}
+.equ BANK_ABT, PAGE_BANK + 16
+.equ WRITABLE, 0x10
+.equ XN, 1
+.equ NOT_GLOBAL, 0x800
+.equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
+.equ FS_TRANSLATION_PAGE, 0x7
+.equ FS_PERMISSION_PAGE, 0xf
+
+.section .text.world, "ax"
+.arm
+
+@ To the tables of a world and ASID that are in two registers (B3.10.4).
+.macro GO ttbr0, contextidr, zero
+    mov \zero, #0
+    mcr p15, 0, \zero, c13, c0, 1
+    isb
+    mcr p15, 0, \ttbr0, c2, c0, 0
+    isb
+    mcr p15, 0, \contextidr, c13, c0, 1
+    isb
+.endm
+
+@ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
+.macro USER_ABORT kind, adjust, data, fault_status, fault_address, entry
+answer_\kind:
+    stmia sp, {{r0-r10}}
+    mrs r0, spsr
+    ldr r7, [sp, #CTX_QUICK]
+    tst r0, #0xf                    @ User mode
+    bne world_own_fault
+    .if \data
+    mrc p15, 0, r1, c5, c0, 0       @ DFSR
+    .else
+    mrc p15, 0, r1, c5, c0, 1       @ IFSR
+    .endif
+    cmp r7, #0
+    beq \kind\()_unanswered
+    eor r2, r1, #5                  @ translation and permission faults: 0b00101, 0b00111, 0b01101, 0b01111
+    tst r2, #5
+    tsteq r2, #0x400
+    bne \kind\()_unanswered
+    @ R0 = address, R1 and R2: the bits of a guest's small page that decide (AP, XN), and what they must be.
+    .if \data
+    mrc p15, 0, r0, c6, c0, 0       @ DFAR
+    tst r1, #0x800                  @ WnR
+    mov r1, #0x20                   @ AP[1]: readable
+    mov r2, #0x20
+    movne r1, #0x230                @ AP[2:0] = 0b011: writable
+    movne r2, #0x30
+    .else
+    mrc p15, 0, r0, c6, c0, 2       @ IFAR
+    mov r1, #0x21                   @ readable, and not XN
+    mov r2, #0x20
+    .endif
+    cmp r0, #HOLE_MIN               @ the tables there are not the guest's
+    bhs \kind\()_unanswered
+
+    @ The guest's walk (B3.5.1), at home, where RAM is at its physical address.
+    ldr r3, [sp, #CTX_HOME]
+    mov r4, #HOME_ASID
+    GO r3, r4, r5
+    ldr r3, [sp, #CTX_GUEST_TTBR0]
+    ldrd r4, r5, [sp, #CTX_RAM]     @ where the guest has its RAM, and how much
+    ldr r6, [sp, #CTX_RAM + 8]      @ where that is
+    bfc r3, #0, #14
+    sub r3, r3, r4
+    cmp r3, r5
+    bhs \kind\()_home
+    add r3, r3, r6
+    lsr r7, r0, #20
+    ldr r3, [r3, r7, lsl #2]        @ the first-level entry
+    ldr r9, [sp, #CPU_PAGE]
+    and r8, r3, #3
+    ubfx r7, r3, #5, #4             @ its domain
+    cmp r8, #1
+    bne \kind\()_no_table
+    bfc r3, #0, #10
+    sub r3, r3, r4
+    cmp r3, r5
+    bhs \kind\()_home
+    add r3, r3, r6
+    ubfx r8, r0, #12, #8
+    ldr r3, [r3, r8, lsl #2]        @ the second-level entry
+    ldr r10, [r9, #PAGE_DACR]
+    tst r3, #3
+    beq \kind\()_no_page
+    lsr r10, r10, r7
+    lsr r10, r10, r7
+    and r10, r10, #3
+    tst r3, #2                      @ a small page
+    beq \kind\()_home
+    cmp r10, #1                     @ of a client domain
+    bne \kind\()_home
+    and r10, r3, r1
+    cmp r10, r2
+    bne \kind\()_no_permission
+
+    @ They allow the access. R3 = second-level entry, R4 to R6 = RAM, R7 = domain, R8 = its index.
+    ldr r9, [sp, #CTX_PRIVATE]
+    lsr r1, r0, #25
+    lsr r2, r0, #20
+    ldr r9, [r9, r1, lsl #2]
+    and r1, r2, #31
+    lsr r9, r9, r1
+    tst r3, #NOT_GLOBAL
+    tstne r9, #1
+    beq \kind\()_home
+    ldr r9, [sp, #CTX_USER]
+    ldr r10, [sp, #CTX_TABLE_OFFSET]
+    bfc r9, #0, #14
+    add r9, r9, r10
+    ldr r9, [r9, r2, lsl #2]        @ the shadow's first-level entry
+    and r1, r9, #3
+    ubfx r2, r9, #5, #4
+    cmp r1, #1
+    cmpeq r2, r7
+    bne \kind\()_home
+    bfc r9, #0, #10
+    add r9, r9, r10
+    ldr r1, [r9, r8, lsl #2]!       @ the shadow's second-level entry
+    sub r4, r3, r4
+    cmp r1, #0
+    bne \kind\()_home
+    cmp r4, r5
+    bhs \kind\()_home
+    ldr r5, [sp, #CTX_HINTS]
+    lsr r7, r4, #12
+    and r1, r3, #0x230
+    ldr r7, [r5, r7, lsl #2]!
+    and r2, r3, #XN
+    cmp r1, #0x30
+    bne 2f
+    orr r2, r2, #WRITABLE
+    lsr r1, r0, #12
+    cmp r7, r1
+    cmnne r7, #2                    @ 0xFFFF_FFFE: there are writers anywhere
+    beq 3f
+    cmn r7, #1                      @ 0xFFFF_FFFF: there is none
+    bne \kind\()_home
+    str r1, [r5]
+    b 3f
+2:  cmn r7, #4                      @ 0xFFFF_FFFC: nobody may write there, or the page is not there
+    beq \kind\()_home
+3:  bfc r4, #0, #12
+    orr r2, r2, #0x6e               @ small page, normal memory, readable by User mode
+    add r4, r4, r6
+    orr r2, r2, #NOT_GLOBAL
+    orr r2, r2, r4
+    str r2, [r9]
+    mcr p15, 0, r9, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
+    dsb
+    COUNT CTX_USER_FILLS
+    ldrd r2, r3, [sp, #CTX_USER]
+    GO r2, r3, r4
+    ldmia sp, {{r0-r10}}
+    subs pc, lr, #\adjust
+
+\kind\()_home:
+    ldrd r2, r3, [sp, #CTX_USER]
+    GO r2, r3, r4
+\kind\()_unanswered:
+    ldmia sp, {{r0-r10}}
+    b user_\kind
+
+    @ The guest takes it (B1.9.7, B1.9.8), if its vector is translated.
+\kind\()_no_table:
+    cmp r8, #0
+    bne \kind\()_home
+    mov r7, #0                      @ the domain says nothing
+    mov r3, #FS_TRANSLATION_SECTION
+    b 1f
+\kind\()_no_page:
+    mov r3, #FS_TRANSLATION_PAGE
+    b 1f
+\kind\()_no_permission:
+    mov r3, #FS_PERMISSION_PAGE
+1:  ldr r4, [sp, #\entry]
+    .if \data
+    orr r3, r3, r7, lsl #4
+    tst r2, #0x10
+    orrne r3, r3, #0x800            @ WnR
+    .endif
+    cmp r4, #0
+    beq \kind\()_home
+.global world_deliver_\kind
+world_deliver_\kind:
+    str r3, [r9, #PAGE_\fault_status]
+    str r0, [r9, #PAGE_\fault_address]
+    str r3, [sp, #CPU_\fault_status]
+    str r0, [sp, #CPU_\fault_address]
+    mrs r0, spsr
+    add r6, r9, #PAGE_BANK
+    stmia r6, {{sp, lr}}^
+    bic r1, r0, #PSR_MASKS
+    ldr r3, =0x197                  @ Abort mode, IRQs and asynchronous aborts masked
+    str r1, [r9, #PAGE_SPSR]
+    str r3, [r9, #PAGE_CONTROL]
+    str lr, [r9, #BANK_ABT + 4]
+    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
+    add r6, r9, #BANK_ABT
+    ldmia r6, {{sp, lr}}^
+    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
+    mov r7, #0
+    msr spsr_fsxc, r0
+    COUNT CTX_USER_ABORTS
+    SWITCH CTX_KERNEL, r7
+    str r6, [r9, #PAGE_DACR_REAL]
+    mov lr, r4
+    clrex
+    ldmia sp, {{r0-r10}}
+    movs pc, lr
+.endm
+
+    USER_ABORT data_abort, 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY
+    USER_ABORT prefetch_abort, 4, 0, IFSR, IFAR, CTX_PREFETCH_ABORT_ENTRY
+    .ltorg
