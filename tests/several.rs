@@ -10,52 +10,25 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use spica_cli::bare;
+pub use spica_cli::bare::Part;
 use spica_cli::bench::ICOUNT_SHIFT;
 use spica_cli::control::answers::{Answer, Filter, PROGRAM, random_id};
 use spica_cli::error::Result;
 use spica_cli::guests::Source;
 use spica_cli::prepare::{Request, Run, prepare};
-use spica_cli::project::{Project, create_dir, write};
+use spica_cli::project::{Project, write};
 use spica_cli::qemu::{Event, Session};
 use spica_cli::spica::HALTED;
 use spica_cli::{board, process};
 
 use crate::Machine;
-use crate::bare::{self, Guest};
 
 /// How long a test waits for anything. Tests do not depend on it: a machine that is slow and busy needs some of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A file of a megabyte of zeroes, for disks.
 pub const BLANK: &str = "blank.img";
-
-/// A guest of a board.
-#[derive(Clone, Debug)]
-pub struct Part<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// What it runs; `None` for Debian.
-    pub guest: Option<Guest<'a>>,
-    /// What the manifest says of it beyond name and kernel.
-    pub keys: String,
-}
-
-impl<'a> Part<'a> {
-    /// A bare-metal guest that Spica never starts again, with `parameters`.
-    #[must_use]
-    pub fn new(name: &'a str, file: &'a str, parameters: &'a [u32]) -> Self {
-        let guest = Guest { name: file, parameters, payload: &[] };
-        Self { name, guest: Some(guest), keys: "memory = \"16M\"\nrestart = \"never\"\n".to_string() }
-    }
-
-    /// The same with another line in the manifest; it replaces one with the same key.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: &str) -> Self {
-        let others: String = self.keys.lines().filter(|l| !l.starts_with(key)).fold(String::new(), |t, l| t + l + "\n");
-        self.keys = others + &format!("{key} = {value}\n");
-        self
-    }
-}
 
 /// A running board.
 #[derive(Debug)]
@@ -131,21 +104,10 @@ impl Board {
         icount: bool,
         words: &str,
     ) -> Result<Run> {
-        let mut manifest = String::new();
-        for part in parts {
-            let _ = write!(manifest, "[[guest]]\nname = \"{}\"\n{}", part.name, part.keys);
-            if let Some(guest) = &part.guest {
-                let directory = scratch.join(part.name);
-                create_dir(&directory)?;
-                bare::build(&directory, project, guest)?;
-                let _ = writeln!(manifest, "kernel = \"{}/kernel.bin\"", part.name);
-            }
-        }
-        if manifest.contains(BLANK) {
+        let file = bare::manifest(scratch, project, parts)?;
+        if parts.iter().any(|part| part.keys.contains(BLANK)) {
             write(&scratch.join(BLANK), &vec![0; 1 << 20])?;
         }
-        let file = scratch.join("guests.toml");
-        write(&file, manifest.as_bytes())?;
         let request = Request {
             guests: Some(Source::Manifest(file)),
             spica_append: format!("spica.stats {words}"),
@@ -347,6 +309,5 @@ fn counters<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<String, u64> {
 #[must_use]
 #[track_caller]
 pub fn value(line: &str, name: &str) -> u32 {
-    let digits = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    digits.and_then(|d| u32::from_str_radix(d, 16).ok()).unwrap_or_else(|| panic!("no {name} in {line:?}"))
+    bare::value(line, name).unwrap_or_else(|| panic!("no {name} in {line:?}"))
 }

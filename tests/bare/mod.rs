@@ -1,39 +1,23 @@
-//! Bare-metal guests: assembled here, run on a board, their console read.
-//!
-//! A guest is one file `tests/bare/NAME.S` and the runtime that it includes, linked to where a kernel is loaded. It looks
-//! like a zImage, so that `spica run --kernel` takes it.
+//! Bare-metal guests of `tests/bare`: run on a board, their console read.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Machine;
-use spica_cli::error::{Context, Result};
+pub use spica_cli::bare::{Guest, build};
+use spica_cli::error::Result;
 use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::{Project, create_dir, read, write};
+use spica_cli::project::{Project, create_dir, write};
 use spica_cli::qemu::{Event, Session};
 use spica_cli::{board, process, spica};
 
-/// Where the runtime has its parameters, in bytes from the start of the image.
-const PARAMETERS: usize = 0x34;
 /// The guest's memory: all that its code expects.
 const MEMORY: &str = "16M";
 /// How long Spica may take to answer when asked for a report.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a guest is built from.
-#[derive(Clone, Debug)]
-pub struct Guest<'a> {
-    /// The file in `tests/bare`, without its extension.
-    pub name: &'a str,
-    /// Words that the guest finds at `parameters`: six at most.
-    pub parameters: &'a [u32],
-    /// Words that the guest finds behind its image.
-    pub payload: &'a [u32],
-}
 
 /// What came of a run.
 #[derive(Debug, Default)]
@@ -134,33 +118,4 @@ fn run_in(
             return Ok(outcome);
         }
     }
-}
-
-/// Assembles, links, and puts parameters and payload in; gives the kernel's file, in `scratch`.
-///
-/// # Errors
-/// If that does not work.
-pub fn build(scratch: &Path, project: &Project, guest: &Guest<'_>) -> Result<PathBuf> {
-    let sources = project.source("tests/bare");
-    let [object, elf, image] = ["o", "elf", "bin"].map(|e| scratch.join(format!("kernel.{e}")));
-    let mut assembler = Command::new("arm-none-eabi-as");
-    assembler.arg("--no-warn").arg("-I").arg(&sources).arg("-o").arg(&object);
-    assembler.arg(sources.join(format!("{}.S", guest.name)));
-    process::output(&mut assembler, "cannot assemble a guest")?;
-    let mut linker = Command::new("arm-none-eabi-ld");
-    linker.arg("-T").arg(sources.join("image.ld")).arg("-o").arg(&elf).arg(&object);
-    process::output(&mut linker, "cannot link a guest")?;
-    let mut objcopy = Command::new("arm-none-eabi-objcopy");
-    process::output(objcopy.args(["-O", "binary"]).arg(&elf).arg(&image), "cannot make a guest's image")?;
-
-    let mut bytes = read(&image)?;
-    for (at, word) in guest.parameters.iter().enumerate() {
-        bytes[PARAMETERS + 4 * at..][..4].copy_from_slice(&word.to_le_bytes());
-    }
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    for word in guest.payload {
-        bytes.extend(word.to_le_bytes());
-    }
-    fs::write(&image, &bytes).context(|| format!("cannot write {}", image.display()))?;
-    Ok(image)
 }

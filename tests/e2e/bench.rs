@@ -162,6 +162,22 @@ fn a_resumed_run_measures_what_is_missing_and_finds_the_same() {
 }
 
 #[test]
+fn several_guests_are_measured_without_a_bare_board() {
+    let (status, file) = run(options("cubieboard", "several/idle-*"));
+    let results = load(&file);
+    assert_eq!((status, results.measurements.len()), (0, 1), "{:?}", results.measurements);
+    let idle = results.measurements[0].finding().expect("a figure");
+    assert_eq!(idle.meets_goal(), Some(true), "{idle:?}");
+    assert!(idle.parts["rounds/ms alone"] > 100.0, "{idle:?}");
+    let table = fs::read_to_string(file.with_extension("md")).expect("a table");
+    assert!(table.contains("| idle-neighbour | "), "{table}");
+    remove(&file);
+
+    let natively = Options { configurations: vec!["native".into()], ..options("cubieboard", "several/*") };
+    assert!(error(&natively).message.contains("need Spica"));
+}
+
+#[test]
 fn a_guest_that_gets_nowhere_is_missing() {
     let (status, file) = run(Options { stall: Duration::from_millis(1), ..options("vexpress-a9", "boot/*") });
     assert_eq!(status, INCOMPLETE);

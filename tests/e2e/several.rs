@@ -1,13 +1,13 @@
 //! Several guests on a board: shares of time, clocks, floods, and that none sees anything of another's.
 //!
 //! The guests are small ones of our own (`tests/bare`). Instructions are counted: the figures are the same in each run, so
-//! that a test can ask for them to the percent. `cargo test --test several -- --ignored --nocapture` prints those of
-//! docs/scheduling.md.
+//! that a test can ask for them to the percent. `spica bench --workload 'several/*'` measures the same guests.
 
 #[path = "several/floods.rs"]
 mod floods;
 
 use floods::{all_floods, flooded, floods};
+use spica_cli::bare::{self, Slept};
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 
@@ -20,37 +20,14 @@ const LONG: During = [150, 2150, 2300];
 #[track_caller]
 fn rate(board: &mut Board, name: &str) -> f64 {
     let line = board.line(name, "done", 1);
-    f64::from(value(&line, "rounds")) * 62_500.0 / f64::from(value(&line, "ticks"))
+    bare::rate(&line).unwrap_or_else(|| panic!("{line:?}"))
 }
 
-/// What a sleeper says at its end.
-#[derive(Debug)]
-struct Slept {
-    /// How much later than due it heard of its ticks, in microseconds: at worst, and on average.
-    worst: f64,
-    average: f64,
-    /// How many ticks came less than 2, 4, 8 … microseconds late.
-    classes: Vec<u32>,
-}
-
-/// Reads what sleeper `name` says at its end. Its clock was right: it never went backwards; there was a tick for each `period`
-/// until the last one, none of them before its time, and none was left waiting once the guest ran and let it through. Several
-/// that are overdue come in one go, so that there may be more than the `count` that it waits for.
+/// What sleeper `name` says at its end.
 #[track_caller]
 fn slept(board: &mut Board, name: &str, [period, count, ..]: [u32; 4]) -> Slept {
     let line = board.line(name, "slept", 1);
-    let of = |name| value(&line, name);
-    let ticks = of("ticks");
-    assert_eq!((of("backwards"), of("early"), of("waiting")), (0, 0, 0), "{line}");
-    assert!(ticks >= count, "{line}");
-    let late = of("elapsed").checked_sub(period * ticks);
-    assert!(late.is_some_and(|late| late <= of("worst")), "ticks were lost or doubled: {line}");
-    let classes = line.split_once(" late ").map_or("", |(_, classes)| classes);
-    Slept {
-        worst: f64::from(of("worst")) / 62.5,
-        average: f64::from(of("total")) / 62.5 / f64::from(ticks),
-        classes: classes.split(' ').filter_map(|word| u32::from_str_radix(word, 16).ok()).collect(),
-    }
+    Slept::read(&line, period, count).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// A sleeper: 250 ticks a second, for less long than a spinner spins.
@@ -59,15 +36,6 @@ const SLEEPS: [u32; 4] = [250_000, 125, 0, 1];
 const AWAKE: [u32; 4] = [250_000, 125, 1, 1];
 /// A guest that waits for ever, without a timer.
 const IDLES: [u32; 2] = [0, 3];
-
-/// The rates of so many spinners of equal weight, all at once.
-fn spinners(machine: Machine, count: usize, during: During, vfp: u32) -> (Vec<f64>, Board) {
-    let parameters = [during[0], during[1], during[2], vfp];
-    let names: Vec<_> = (0..count).map(|n| format!("spinner{n}")).collect();
-    let parts: Vec<_> = names.iter().map(|name| Part::new(name, "spin", &parameters)).collect();
-    let mut board = Board::start(machine, &parts, true);
-    (names.iter().map(|name| rate(&mut board, name)).collect(), board)
-}
 
 /// The rates of spinners with weights of 100 and 300.
 fn weighted(machine: Machine) -> [f64; 2] {
@@ -82,7 +50,10 @@ fn weights(machine: Machine) {
 }
 
 fn eight(machine: Machine) {
-    let (rates, mut board) = spinners(machine, 8, LONG, 0);
+    let names: Vec<_> = (0..8).map(|n| format!("spinner{n}")).collect();
+    let parts: Vec<_> = names.iter().map(|name| Part::new(name, "spin", &LONG)).collect();
+    let mut board = Board::start(machine, &parts, true);
+    let rates: Vec<_> = names.iter().map(|name| rate(&mut board, name)).collect();
     let mean = rates.iter().sum::<f64>() / 8.0;
     // Two seconds are 25 slices for each.
     assert!(rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.04), "{rates:?}");
@@ -181,67 +152,14 @@ fn leaks(machine: Machine) {
     assert!(["a", "b", "c"].iter().all(|name| board.last_counters(name)["scheduler.switches"] > 5), "{}", board.tail());
 }
 
-/// What some spinners got, from their start to their end.
-struct Work {
-    rounds: f64,
-    /// Ticks of the host's timer.
-    ticks: f64,
-    switches: f64,
-}
-
 /// The frequency of the host's timer.
 fn timer_hertz(machine: Machine) -> f64 {
     if machine == Machine::Cubieboard { 24e6 } else { 1e6 }
 }
 
-/// How far the shares of spinners are from equal, and what they all got.
-fn work(machine: Machine, count: usize, during: During, vfp: u32) -> (f64, Work) {
-    let (rates, mut board) = spinners(machine, count, during, vfp);
-    board.end();
-    let mean = rates.iter().sum::<f64>() / count as f64;
-    let error = rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max);
-    let mut work = Work { rounds: 0.0, ticks: 0.0, switches: 0.0 };
-    for at in 0..count {
-        let name = format!("spinner{at}");
-        let counters = board.last_counters(&name);
-        work.rounds += f64::from(value(&board.line(&name, "all", 1), "rounds"));
-        work.ticks += counters["scheduler.ticks"] as f64;
-        work.switches += counters["scheduler.switches"] as f64;
-    }
-    (error, work)
-}
-
-/// Prints the figures of docs/scheduling.md.
+/// Prints what floods take from their neighbours, for docs/scheduling.md.
 fn figures(machine: Machine) {
     println!("\n{}", machine.board());
-    for vfp in [0, 1] {
-        // What of a spinner's time does not go into its rounds: first where there are no switches.
-        let [(_, less), (_, more)] = [SHORT, LONG].map(|during| work(machine, 1, during, vfp));
-        let tick = (more.ticks - less.ticks) / (more.rounds - less.rounds);
-        let once = less.ticks - less.rounds * tick;
-        for count in [2, 4, 8] {
-            let (error, all) = work(machine, count, LONG, vfp);
-            let lost = all.ticks - all.rounds * tick - once * count as f64;
-            // 2 ns for an instruction.
-            let each = lost / all.switches / timer_hertz(machine) / 2e-9;
-            println!(
-                "{count} spinners, VFP {vfp}: {each:.0} instructions for a switch, shares within {:.2} %",
-                error * 100.0
-            );
-        }
-    }
-    let [one, three] = weighted(machine);
-    println!("weights 100 : 300: 1 : {:.4}", three / one);
-    let [alone, idle, ticking] = idle_neighbours(machine);
-    let cost = |rate: f64| (1.0 - rate / alone) * 100.0;
-    println!("idle neighbour: {:.4} %, with 250 Hz: {:.3} %", cost(idle), cost(ticking));
-    for count in [1, 2, 4, 8] {
-        let names: Vec<_> = (1..count).map(|n| format!("spinner{n}")).collect();
-        let mut parts: Vec<_> = names.iter().map(|name| Part::new(name, "spin", &SHORT)).collect();
-        parts.push(Part::new("sleeper", "sleep", &SLEEPS));
-        let Slept { worst, average, classes } = slept(&mut Board::start(machine, &parts, true), "sleeper", SLEEPS);
-        println!("wake beside {}: average {average:.1} µs, worst {worst:.1} µs, classes {classes:?}", count - 1);
-    }
     let (should, _) = flooded(machine, 0, 0, 0);
     for (name, kind, speed, words) in all_floods() {
         let (rate, slept) = flooded(machine, kind, speed, words);

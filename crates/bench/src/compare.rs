@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use crate::format;
-use crate::results::{Key, Measurement, Results, Status};
+use crate::results::{Figures, Key, Measurement, Results, Status};
 
 /// What became of one measurement from A to B.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,12 +28,21 @@ pub enum Change {
         /// Traps per operation, in A and in B, if both counted them.
         traps: Option<(f64, f64)>,
     },
+    /// Both have a figure without a native counterpart, and they differ.
+    Moved {
+        /// What was found in A and in B.
+        value: (f64, f64),
+        /// In this unit.
+        unit: String,
+        /// Whether that is worse.
+        worse: bool,
+    },
     /// B has a figure and A has none, for this reason.
     Gained {
         /// Why A has none.
         reason: String,
-        /// B's ratio.
-        ratio: f64,
+        /// B's ratio, or its value and unit.
+        gained: String,
     },
 }
 
@@ -45,7 +54,17 @@ impl Change {
             Change::Changed { virtualised, native, .. } => {
                 Some((virtualised.1 / native.1) / (virtualised.0 / native.0))
             }
-            Change::Lost { .. } | Change::Gained { .. } => None,
+            Change::Lost { .. } | Change::Moved { .. } | Change::Gained { .. } => None,
+        }
+    }
+
+    /// Whether anything became slower, or was lost.
+    fn is_worse(&self) -> bool {
+        match self {
+            Change::Lost { .. } => true,
+            Change::Changed { .. } => self.factor().is_some_and(|f| f > 1.0),
+            Change::Moved { worse, .. } => *worse,
+            Change::Gained { .. } => false,
         }
     }
 
@@ -54,6 +73,8 @@ impl Change {
         match self {
             Change::Lost { .. } => (0, 0.0),
             Change::Changed { .. } => (1, -self.factor().unwrap_or(1.0)),
+            Change::Moved { worse: true, .. } => (1, f64::NEG_INFINITY),
+            Change::Moved { worse: false, .. } => (1, f64::INFINITY),
             Change::Gained { .. } => (2, 0.0),
         }
     }
@@ -90,24 +111,18 @@ pub fn compare(a_name: &str, a: &Results, b_name: &str, b: &Results) -> Comparis
     let only_in_b = b.measurements.iter().map(Measurement::key).filter(|key| a.get(key).is_none());
     for key in a.measurements.iter().map(Measurement::key).chain(only_in_b) {
         let (in_a, in_b) = (a.get(&key), b.get(&key));
-        match (in_a.and_then(Measurement::figures), in_b.and_then(Measurement::figures)) {
+        let made = |m: &&Measurement| m.is_made();
+        match (in_a.filter(made), in_b.filter(made)) {
             (Some(old), Some(new)) => {
-                if old == new {
+                if old.status == new.status {
                     result.unchanged += 1;
                     continue;
                 }
-                let all = |f: &crate::results::Figures| f.events.as_ref().and_then(|e| e.all_traps_per_operation());
-                let change = Change::Changed {
-                    virtualised: (old.virtualised, new.virtualised),
-                    native: (old.native, new.native),
-                    traps: all(old).zip(all(new)),
-                };
-                result.changes.push((key, change));
+                result.changes.push((key, change(old, new)));
             }
             (Some(_), None) => result.changes.push((key, Change::Lost { reason: why(in_b, b_name) })),
             (None, Some(new)) => {
-                let change = Change::Gained { reason: why(in_a, a_name), ratio: new.ratio() };
-                result.changes.push((key, change));
+                result.changes.push((key, Change::Gained { reason: why(in_a, a_name), gained: figure(new) }));
             }
             (None, None) => {
                 let reason = if in_b.is_some() { why(in_b, b_name) } else { why(in_a, a_name) };
@@ -120,12 +135,37 @@ pub fn compare(a_name: &str, a: &Results, b_name: &str, b: &Results) -> Comparis
     result
 }
 
+/// What became of a measurement that both files have, and that is not the same in both.
+fn change(old: &Measurement, new: &Measurement) -> Change {
+    let all = |f: &Figures| f.events.as_ref().and_then(|e| e.all_traps_per_operation());
+    match (&old.status, &new.status) {
+        (Status::Measured(old), Status::Measured(new)) => Change::Changed {
+            virtualised: (old.virtualised, new.virtualised),
+            native: (old.native, new.native),
+            traps: all(old).zip(all(new)),
+        },
+        (Status::Found(before), Status::Found(now)) => {
+            Change::Moved { value: (before.value, now.value), unit: new.unit.clone(), worse: now.is_worse_than(before) }
+        }
+        _ => Change::Gained { reason: format!("it was {}", figure(old)), gained: figure(new) },
+    }
+}
+
+/// A measurement's figure, in a few words.
+fn figure(measurement: &Measurement) -> String {
+    match &measurement.status {
+        Status::Measured(f) => format!("{}×", format::ratio(f.ratio())),
+        Status::Found(f) => format!("{} {}", format::fine(f.value), measurement.unit),
+        Status::Missing { .. } | Status::NotImplemented { .. } => String::new(),
+    }
+}
+
 /// Why a file has no figure.
 fn why(measurement: Option<&Measurement>, file: &str) -> String {
     match measurement.map(|m| &m.status) {
         Some(Status::Missing { reason, .. }) => format!("missing: {reason}"),
         Some(Status::NotImplemented { reason }) => format!("does not exist yet: {reason}"),
-        Some(Status::Measured(_)) | None => format!("not in {file}"),
+        Some(Status::Measured(_) | Status::Found(_)) | None => format!("not in {file}"),
     }
 }
 
@@ -169,8 +209,7 @@ impl Comparison {
     /// Whether anything became slower or was lost.
     #[must_use]
     pub fn is_worse(&self) -> bool {
-        let worse = |c: &Change| matches!(c, Change::Lost { .. }) || c.factor().is_some_and(|f| f > 1.0);
-        self.changes.iter().any(|(_, change)| worse(change))
+        self.changes.iter().any(|(_, change)| change.is_worse())
     }
 
     /// For a terminal.
@@ -197,7 +236,7 @@ impl Comparison {
     fn summary(&self) -> String {
         let count = |of: fn(&Change) -> bool| self.changes.iter().filter(|(_, c)| of(c)).count();
         let lost = count(|c| matches!(c, Change::Lost { .. }));
-        let slower = count(|c| c.factor().is_some_and(|f| f > 1.0));
+        let slower = count(|c| c.is_worse() && !matches!(c, Change::Lost { .. }));
         let faster = count(|c| c.factor().is_some_and(|f| f < 1.0));
         let same_ratio = count(|c| c.factor() == Some(1.0));
         let gained = count(|c| matches!(c, Change::Gained { .. }));
@@ -208,6 +247,10 @@ impl Comparison {
         }
         if same_ratio > 0 {
             parts.push(format!("{same_ratio} with the same ratio but other counts"));
+        }
+        let moved = count(|c| matches!(c, Change::Moved { worse: false, .. }));
+        if moved > 0 {
+            parts.push(format!("{moved} moved to what is no worse"));
         }
         if gained > 0 {
             parts.push(format!("{gained} new"));
@@ -224,8 +267,10 @@ fn row(key: &Key, change: &Change) -> [String; 4] {
     let key = key.to_string();
     match change {
         Change::Lost { reason } => ["lost".into(), key, String::new(), reason.clone()],
-        Change::Gained { reason, ratio } => {
-            ["new".into(), key, format!("{}×", format::ratio(*ratio)), format!("before {reason}")]
+        Change::Gained { reason, gained } => ["new".into(), key, gained.clone(), format!("before {reason}")],
+        Change::Moved { value: (old, new), unit, worse } => {
+            let what = if *worse { "worse" } else { "moved" };
+            [what.into(), key, format!("{} → {}", format::fine(*old), format::fine(*new)), unit.clone()]
         }
         Change::Changed { virtualised, native, traps } => {
             let percent = 100.0 * (change.factor().unwrap_or(1.0) - 1.0);

@@ -13,6 +13,16 @@ pub fn number(value: f64) -> String {
     if value < 0.0 { format!("−{text}") } else { text.to_string() }
 }
 
+/// A number that may be far below 1, as differences are.
+#[must_use]
+pub fn fine(value: f64) -> String {
+    match value.abs() {
+        m if m >= 1000.0 || m == m.round() => number(value),
+        m if m >= 0.995 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
 /// A large count in short: `3.70 G`, `64.0 M`, `185.6 k`.
 #[must_use]
 pub fn short(value: f64) -> String {

@@ -12,8 +12,10 @@
 //! Reading is strict. Unknown fields, duplicate measurements, figures that are not positive numbers and configurations
 //! that the file does not declare are errors, which name the file and the field.
 
+mod board;
 mod check;
 mod file;
+mod finding;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +24,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Trap;
 
+pub use board::Board;
 pub use check::{Error, Mismatch};
+pub use finding::{Class, Finding};
 
 /// The version of the file's form that this code writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
@@ -72,43 +76,6 @@ pub struct Software {
     pub packages: BTreeMap<String, String>,
 }
 
-/// An emulated board that figures are measured on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum Board {
-    /// QEMU's `cubieboard`: Allwinner A10, Cortex-A8.
-    #[serde(rename = "cubieboard")]
-    Cubieboard,
-    /// QEMU's `vexpress-a9`: Versatile Express, Cortex-A9.
-    #[serde(rename = "vexpress-a9")]
-    VexpressA9,
-}
-
-impl Board {
-    /// All boards.
-    pub const ALL: [Board; 2] = [Board::Cubieboard, Board::VexpressA9];
-
-    /// QEMU's name of it, which is also its name on the command line and in result files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Board::Cubieboard => "cubieboard",
-            Board::VexpressA9 => "vexpress-a9",
-        }
-    }
-
-    /// The board of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Board> {
-        Board::ALL.into_iter().find(|b| b.name() == name)
-    }
-}
-
-impl fmt::Display for Board {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A configuration of Spica: which optimisations, spilling technique and memory mode.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,11 +118,13 @@ pub enum Group {
     Application,
     /// From reset to a point in the start of the system.
     Boot,
+    /// What several guests on one board cost each other: nothing that a bare board could be compared with.
+    Several,
 }
 
 impl Group {
     /// All groups, in the order of the report.
-    pub const ALL: [Group; 4] = [Group::Kernel, Group::Machine, Group::Application, Group::Boot];
+    pub const ALL: [Group; 5] = [Group::Kernel, Group::Machine, Group::Application, Group::Boot, Group::Several];
 
     /// Its name in result files and on the command line.
     #[must_use]
@@ -165,7 +134,14 @@ impl Group {
             Group::Machine => "machine",
             Group::Application => "application",
             Group::Boot => "boot",
+            Group::Several => "several",
         }
+    }
+
+    /// Whether its workloads run on the bare board, too.
+    #[must_use]
+    pub const fn has_native(self) -> bool {
+        !matches!(self, Group::Several)
     }
 }
 
@@ -201,6 +177,8 @@ pub struct Measurement {
 pub enum Status {
     /// It was made.
     Measured(Figures),
+    /// It was made, and there is no counterpart on the bare board.
+    Found(Finding),
     /// It should have been made and was not.
     Missing {
         /// Why, in a sentence for people.
@@ -304,8 +282,23 @@ impl Measurement {
     pub fn figures(&self) -> Option<&Figures> {
         match &self.status {
             Status::Measured(figures) => Some(figures),
-            Status::Missing { .. } | Status::NotImplemented { .. } => None,
+            Status::Found(_) | Status::Missing { .. } | Status::NotImplemented { .. } => None,
         }
+    }
+
+    /// The figure without a native counterpart, if it was made.
+    #[must_use]
+    pub fn finding(&self) -> Option<&Finding> {
+        match &self.status {
+            Status::Found(finding) => Some(finding),
+            Status::Measured(_) | Status::Missing { .. } | Status::NotImplemented { .. } => None,
+        }
+    }
+
+    /// Whether it was made.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        matches!(self.status, Status::Measured(_) | Status::Found(_))
     }
 
     /// [`Figures::ratio`], if it was made.
@@ -320,7 +313,7 @@ impl Measurement {
         match &self.status {
             Status::Measured(figures) => Some(figures.native),
             Status::Missing { native, .. } => *native,
-            Status::NotImplemented { .. } => None,
+            Status::Found(_) | Status::NotImplemented { .. } => None,
         }
     }
 
@@ -328,7 +321,7 @@ impl Measurement {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match &self.status {
-            Status::Measured(_) => None,
+            Status::Measured(_) | Status::Found(_) => None,
             Status::Missing { reason, .. } | Status::NotImplemented { reason } => Some(reason),
         }
     }

@@ -84,6 +84,29 @@ fn worst_first() {
 }
 
 #[test]
+fn findings_are_worse_beyond_what_was_aimed_at() {
+    let with = |idle, switch, new: Option<f64>| {
+        let found = |name, value, goal| common::found(Board::Cubieboard, name, value, goal);
+        let all = [found("idle", idle, Some(0.5)), found("switch", switch, None)];
+        results(all.into_iter().chain(new.map(|value| found("new", value, None))))
+    };
+    assert!(of(&with(0.1, 9.0, None), &with(0.1, 9.0, None)).is_identical());
+    let better = of(&with(0.1, 9.0, None), &with(0.3, 8.0, Some(2.5)));
+    assert!(!better.is_worse(), "{}", better.text());
+    assert!(
+        better.text().contains("moved  cubieboard/default/several/idle    0.1000 → 0.3000    % of the core"),
+        "{}",
+        better.text()
+    );
+    assert!(better.text().contains("new  cubieboard/default/several/new     2.50 instructions"), "{}", better.text());
+    assert!(better.text().ends_with("0 slower, 0 faster, 0 the same, 2 moved to what is no worse, 1 new\n"));
+    assert!(of(&with(0.6, 9.0, None), &with(0.7, 9.0, None)).is_worse());
+    let worse = of(&with(0.1, 9.0, None), &with(0.1, 9.5, None));
+    assert!(worse.is_worse() && worse.text().contains("worse"), "{}", worse.text());
+    assert!(of(&with(0.1, 9.0, Some(1.0)), &with(0.1, 9.0, None)).is_worse(), "one is lost");
+}
+
+#[test]
 fn what_else_changed_is_said() {
     let traps = |n| common::with_events(kernel("null", 100.0, 2.0), common::traps(&[(Trap::Coprocessor, n)]));
     let comparison = of(&results([traps(1460)]), &results([traps(200)]));

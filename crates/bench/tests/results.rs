@@ -188,6 +188,38 @@ fn only_parts_of_one_run_are_merged() {
     );
 }
 
+#[test]
+fn findings_are_checked() {
+    let with = |change: fn(&mut Finding)| {
+        let mut finding = Finding::new(1.0);
+        change(&mut finding);
+        let mut measurement = common::found(Board::Cubieboard, "switch", 1.0, None);
+        measurement.status = Status::Found(finding);
+        let mut results = Results::new(common::run(), common::configurations());
+        results.put(measurement);
+        results.measurements[0].reason().map(str::to_string)
+    };
+    assert_eq!(with(|f| f.value = -0.5), None);
+    assert!(with(|f| f.value = f64::NAN).unwrap().contains("found.value"));
+    assert!(with(|f| f.goal = Some(f64::INFINITY)).unwrap().contains("found.goal"));
+    assert!(with(|f| f.parts = [("x".into(), f64::NAN)].into()).unwrap().contains("found.parts.x"));
+    let twice = with(|f| f.histogram = vec![Class { below: 2, count: 0 }; 2]);
+    assert!(twice.unwrap().contains("found.histogram[1].below"));
+}
+
+/// The form has grown, and what was written before is still read.
+#[test]
+fn files_of_before_are_read() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results");
+    let files = std::fs::read_dir(directory).unwrap().flatten().map(|e| e.path());
+    let files: Vec<_> = files.filter(|f| f.extension().is_some_and(|e| e == "json")).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        read(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+}
+
 fn any_measurement() -> impl Strategy<Value = Measurement> {
     let status = prop_oneof![
         (1e-9f64..1e15, 1e-9f64..1e15, 1u64.., any::<u64>()).prop_map(|(native, virtualised, operations, count)| {
@@ -197,6 +229,12 @@ fn any_measurement() -> impl Strategy<Value = Measurement> {
             Status::Measured(Figures { native, virtualised, events: Some(events) })
         }),
         (".*", proptest::option::of(1e-9f64..1e15)).prop_map(|(reason, native)| Status::Missing { reason, native }),
+        (-1e15f64..1e15, proptest::option::of(-1e15f64..1e15), ".*", any::<u64>(), 1u64..1000).prop_map(
+            |(value, goal, name, count, below)| {
+                let histogram = vec![Class { below, count: count / 2 }, Class { below: below + 1, count: count / 3 }];
+                Status::Found(Finding { value, goal, parts: [(name, value)].into(), histogram })
+            }
+        ),
         ".*".prop_map(|reason| Status::NotImplemented { reason }),
     ];
     (any::<bool>(), ".*", ".*", ".*", status).prop_map(|(a8, workload, unit, source, status)| Measurement {

@@ -5,7 +5,7 @@
 //! with its own clock is instructions, and equal runs give equal figures to the digit, however busy this machine is.
 //!
 //! The way of a run: [`plan`] says which boots are needed for what is wanted ([`configurations`], boards, workloads); boots
-//! run on as many threads as processors, each measured by [`boot`], [`machine`] or [`linux`]; what they come to is
+//! run on as many threads as processors, each measured by [`boot`], [`machine`], [`linux`] or `several`; what they come to is
 //! [`record`]ed, and the result file written, after each. What became of the figures then is the business of the crate
 //! `spica-bench`: comparison, cost model, report.
 
@@ -20,26 +20,28 @@ pub mod machine;
 pub mod marker;
 pub mod plan;
 pub mod record;
+mod say;
 mod session;
+mod several;
 pub mod software;
 mod watch;
 pub mod workloads;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use spica_bench::compare::compare;
 use spica_bench::report;
-use spica_bench::results::{Group, Results, Status};
+use spica_bench::results::{Finding, Group, Results};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
 use crate::prepare::Request;
 use crate::project::{Project, create_dir, read_text, write};
-use configurations::{CONFIGURATIONS, Configuration, NATIVE};
+use configurations::{Configuration, NATIVE};
 use plan::{Item, Wanted};
+pub use say::list;
 use workloads::Prepared;
 
 /// The status of `spica bench` when something could not be measured, or when a comparison found something worse.
@@ -131,6 +133,8 @@ impl Context<'_> {
 struct Said<'a> {
     /// Called with a workload's instructions, or why there are none.
     found: &'a mut Found<'a>,
+    /// Called with a figure that has no native counterpart.
+    single: &'a mut dyn FnMut(&str, Finding),
     /// The SHA-256 of workloads' outputs.
     digests: &'a mut BTreeMap<String, String>,
     /// The lines of Spica.
@@ -155,7 +159,7 @@ fn request(board: &'static Board, side: Side, group: Group) -> Request {
         Side::Native => String::new(),
         Side::Spica(configuration) => match group {
             Group::Kernel | Group::Application => format!("{} {}", configuration.words, configuration.quick_boot),
-            Group::Machine | Group::Boot => configuration.words.to_string(),
+            Group::Machine | Group::Boot | Group::Several => configuration.words.to_string(),
         },
     };
     Request {
@@ -173,6 +177,7 @@ fn items(project: &Project) -> Result<Vec<Item>> {
     let mut items = linux::items();
     items.extend(machine::items(project)?);
     items.extend(boot::items());
+    items.extend(several::items());
     items.sort_by_key(|i| Group::ALL.iter().position(|g| *g == i.group));
     Ok(items)
 }
@@ -191,7 +196,13 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
     }
     let old = options.resume.as_deref().map(load).transpose()?;
     let items = items(project)?;
-    let chosen = plan::select_items(&items, &options.workloads, options.quick)?;
+    let mut chosen = plan::select_items(&items, &options.workloads, options.quick)?;
+    if native_only {
+        chosen.retain(|item| item.group.has_native());
+        if chosen.is_empty() {
+            return Err(Error::usage("several guests need Spica; leave out --config native"));
+        }
+    }
     let all = (boards, configurations, chosen);
     let (boards, configurations, mut chosen) = match &old {
         Some(old) => session::resumed(old, options, all),
@@ -260,7 +271,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         save(&results, &file)
     })?;
     write_reports(&results, &file)?;
-    print!("{}", summary(&results, &boards, &configurations, &chosen, native_only));
+    print!("{}", say::summary(&results, &boards, &configurations, &chosen, native_only));
     println!("{}", file.display());
     Ok(if complete(&results, &boards, &configurations, &chosen, wanted) { 0 } else { INCOMPLETE })
 }
@@ -284,75 +295,6 @@ fn complete(
         }
     };
     boards.iter().all(|b| configurations.iter().all(|c| items.iter().all(|i| settled(b, c, i))))
-}
-
-/// The figures that were wanted, a line each.
-fn summary(
-    results: &Results,
-    boards: &[&'static Board],
-    configurations: &[&'static Configuration],
-    items: &[Item],
-    native_only: bool,
-) -> String {
-    let mut text = String::new();
-    for board in boards {
-        for configuration in configurations {
-            for item in items {
-                let Some(measurement) = results.get(&plan::key(board, configuration.name, item)) else { continue };
-                let side = if native_only { NATIVE } else { configuration.name };
-                let _ = write!(text, "{:<12} {side:<14} {:<12} {:<26} ", board.name, item.group.name(), item.name);
-                let _ = match &measurement.status {
-                    Status::Measured(f) => {
-                        writeln!(text, "{:>14} {:>14} {:>8.3}", figure(f.native), figure(f.virtualised), f.ratio())
-                    }
-                    Status::Missing { native: Some(native), .. } if native_only => {
-                        writeln!(text, "{:>14}", figure(*native))
-                    }
-                    Status::Missing { reason, .. } => writeln!(text, "missing: {}", first_line(reason)),
-                    Status::NotImplemented { reason } => writeln!(text, "not implemented: {reason}"),
-                };
-            }
-        }
-    }
-    text
-}
-
-/// Instructions, for people: with as many decimals as there is anything behind the point.
-fn figure(instructions: f64) -> String {
-    if instructions.fract() == 0.0 { format!("{instructions}") } else { format!("{instructions:.2}") }
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
-/// Prints what can be measured.
-///
-/// # Errors
-/// If the workloads cannot be made ready.
-pub fn list(project: &Project) -> Result<()> {
-    let mut text = String::from("Boards:\n");
-    for board in plan::boards() {
-        let _ = writeln!(text, "  {:<20} {}", board.name, board.cpu);
-    }
-    text.push_str("\nConfigurations, all = every one:\n");
-    let _ = writeln!(text, "  {NATIVE:<20} without Spica; measured with each of the others, too");
-    for configuration in CONFIGURATIONS {
-        let _ = writeln!(text, "  {:<20} {}", configuration.name, configuration.description);
-        if let Some(lacks) = configuration.lacks {
-            let _ = writeln!(text, "  {:<20} not implemented: {lacks}", "");
-        }
-    }
-    let items = items(project)?;
-    for group in Group::ALL {
-        let _ = writeln!(text, "\nWorkloads, group {group} (* = in the quick subset):");
-        for item in items.iter().filter(|i| i.group == group) {
-            let quick = if item.quick { '*' } else { ' ' };
-            let _ = writeln!(text, "{quick} {:<28} per {:<12} {}", item.name, item.unit, item.source);
-        }
-    }
-    print!("{text}");
-    Ok(())
 }
 
 /// Reads a result file.

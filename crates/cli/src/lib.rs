@@ -7,6 +7,7 @@
 //! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]).
 
 pub mod apt;
+pub mod bare;
 pub mod bench;
 pub mod board;
 pub mod console;

@@ -14,6 +14,7 @@ mod figures;
 mod markup;
 mod scale;
 mod select;
+mod several;
 mod tables;
 
 use std::fmt::Write as _;
@@ -75,7 +76,7 @@ pub fn html(results: &Results) -> String {
     let mut number = 0;
     for board in results.boards() {
         main.push(text("h2", format!("{board}, {}", Core::of(board))).attr("id", board.name()));
-        for figure in figures::all(results, board) {
+        for figure in figures::all(results, board).into_iter().chain(several::figures(results, board)) {
             number += 1;
             main.push(text("h3", &figure.title));
             let mut caption = el("figcaption");
@@ -151,7 +152,8 @@ fn folded(title: &str, tables: Vec<Table>) -> Element {
 
 fn board_tables(results: &Results, board: Board) -> Vec<Table> {
     let of = |group| [tables::group(results, board, group), tables::configurations(results, board, group)];
-    Group::ALL.into_iter().flat_map(of).flatten().collect()
+    let compared = Group::ALL.into_iter().filter(|group| group.has_native());
+    compared.flat_map(of).flatten().chain(several::tables(results, board)).collect()
 }
 
 /// A number to see first.

@@ -27,7 +27,7 @@ pub fn reason(measurement: Option<&Measurement>) -> String {
     match measurement.map(|m| &m.status) {
         Some(Status::Missing { reason, .. }) => format!("missing: {reason}"),
         Some(Status::NotImplemented { reason }) => format!("does not exist yet: {reason}"),
-        Some(Status::Measured(_)) | None => "not in this run".into(),
+        Some(Status::Measured(_) | Status::Found(_)) | None => "not in this run".into(),
     }
 }
 

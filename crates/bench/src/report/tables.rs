@@ -112,7 +112,7 @@ pub fn configurations(results: &Results, board: Board, group: Group) -> Option<T
             Some(Status::Measured(f)) => format::ratio(f.ratio()),
             Some(Status::Missing { .. }) => "missing".into(),
             Some(Status::NotImplemented { .. }) => "–".into(),
-            None => String::new(),
+            Some(Status::Found(_)) | None => String::new(),
         };
         table.rows.push([workload.to_string()].into_iter().chain(names.iter().map(cell)).collect());
     }
@@ -133,7 +133,7 @@ pub fn not_implemented(results: &Results) -> Option<Table> {
 /// What was not measured, and why; equal reasons together.
 pub fn not_measured(results: &Results) -> Option<Table> {
     let mut table = Table::new("Not measured", &["board", "configuration", "why", "workloads"]);
-    for m in results.measurements.iter().filter(|m| m.figures().is_none()) {
+    for m in results.measurements.iter().filter(|m| !m.is_made()) {
         let head = [m.board.to_string(), m.configuration.clone(), select::reason(Some(m))];
         match table.rows.iter_mut().find(|row| row[..3] == head) {
             Some(row) => row[3] = format!("{}, {}", row[3], m.workload),

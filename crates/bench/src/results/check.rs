@@ -126,6 +126,7 @@ impl Status {
                 positive("measured.virtualised", figures.virtualised)?;
                 figures.events.as_ref().map_or(Ok(()), Events::check)
             }
+            Status::Found(finding) => finding.check(),
             Status::Missing { native: Some(native), .. } => positive("missing.native", *native),
             Status::Missing { .. } | Status::NotImplemented { .. } => Ok(()),
         }

@@ -77,7 +77,7 @@ impl Results {
     }
 
     /// Adds a measurement; it takes the place of an older one of the same key. Figures that cannot be right (no
-    /// positive numbers, counts over no operations) are kept out of the file: the measurement is then missing, and
+    /// positive numbers, counts over no operations, infinite findings) are kept out of the file: the measurement is then missing, and
     /// says why.
     pub fn put(&mut self, mut measurement: Measurement) {
         if let Err((field, problem)) = measurement.status.check() {
@@ -110,7 +110,7 @@ impl Results {
         }
         for measurement in other.measurements {
             let ours = self.get(&measurement.key());
-            let keep = ours.is_some_and(|m| m.figures().is_some()) && measurement.figures().is_none();
+            let keep = ours.is_some_and(Measurement::is_made) && !measurement.is_made();
             if !keep {
                 self.put(measurement);
             }

@@ -184,11 +184,16 @@ pub fn is_settled(results: &Results, key: &Key) -> bool {
     results.is_settled(key) || results.get(key).and_then(Measurement::reason).is_some_and(not_here)
 }
 
-/// Whether nothing is left to count: it was counted, or cannot be. Machine operations run all in one boot, and nothing in it
-/// tells them apart.
+/// Whether traps can be counted. Machine operations run all in one boot, and nothing in it tells them apart; with several
+/// guests it is the board's time that is looked at.
+fn is_countable(group: Group) -> bool {
+    !matches!(group, Group::Machine | Group::Several)
+}
+
+/// Whether nothing is left to count: it was counted, or cannot be.
 #[must_use]
 pub fn is_counted(results: &Results, key: &Key) -> bool {
-    key.group == Group::Machine
+    !is_countable(key.group)
         || results.get(key).and_then(Measurement::figures).is_none_or(|figures| figures.events.is_some())
 }
 
@@ -232,7 +237,7 @@ pub fn jobs(
     }
     let mut jobs = Vec::new();
     for &board in boards {
-        for &group in &groups {
+        for &group in groups.iter().filter(|group| group.has_native()) {
             let items = of_group(group);
             let has_native = |i: &Item| results.native(results_board(board), group, &i.name).is_some();
             let not_here = |i: &Item| {
@@ -241,7 +246,7 @@ pub fn jobs(
             };
             // What is counted natively is not in the file before its other half is.
             let counted = wanted == Wanted::Events
-                && group != Group::Machine
+                && is_countable(group)
                 && guests.iter().any(|j| j.board == board && j.group == group);
             if counted || !items.iter().all(|i| has_native(i) || not_here(i)) {
                 jobs.push(Job { board, side: Side::Native, group, items });

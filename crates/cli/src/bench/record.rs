@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spica_bench::results::{Events, Figures, Group, Measurement, Results, Status};
+use spica_bench::results::{Events, Figures, Finding, Group, Measurement, Results, Status};
 
 use super::plan::{Item, Job, NATIVELY, key, measurement, results_board};
 use super::{Side, configurations};
@@ -13,6 +13,8 @@ use crate::board::Board;
 pub struct Outcome {
     /// Instructions by workload, or why there are none.
     pub found: BTreeMap<String, Result<f64, String>>,
+    /// Figures that have no native counterpart, by workload.
+    pub findings: BTreeMap<String, Finding>,
     /// The SHA-256 of workloads' outputs.
     pub digests: BTreeMap<String, String>,
     /// Spica's lines.
@@ -52,6 +54,7 @@ pub fn record(
                 let unknown = |words| unknown_word(&outcome.spica, words);
                 let status = match unknown(configuration.words).or_else(|| unknown(configuration.quick_boot)) {
                     Some(word) => Status::NotImplemented { reason: format!("this Spica does not know {word}") },
+                    None if !item.group.has_native() => single(outcome, item),
                     None => {
                         let events = outcome.events.get(&item.name).cloned();
                         virtualised(results, job, item, checked(results, job, item, outcome), events)
@@ -112,6 +115,15 @@ fn native(results: &mut Results, job: &Job, item: &Item, configuration: &str, fo
         (Err(why), _) => Status::Missing { reason: format!("{NATIVELY}{why}"), native: None },
     };
     results.put(measurement(key.board, configuration, item, status));
+}
+
+/// What became of a workload that has no native counterpart.
+fn single(outcome: &Outcome, item: &Item) -> Status {
+    match (outcome.findings.get(&item.name), outcome.of(item)) {
+        (Some(finding), _) => Status::Found(finding.clone()),
+        (None, Err(reason)) => Status::Missing { reason, native: None },
+        (None, Ok(_)) => Status::Missing { reason: "it is a figure with a native counterpart".into(), native: None },
+    }
 }
 
 fn virtualised(

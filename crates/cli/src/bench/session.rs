@@ -9,11 +9,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use spica_bench::results::{Group, Results};
+use spica_bench::format;
+use spica_bench::results::{Finding, Group, Results};
 
 use super::plan::{Item, Job};
 use super::record::Outcome;
-use super::{Context, Options, Said, Side, boot, configurations, counts, figure, first_line, linux, machine};
+use super::say::{figure, first_line};
+use super::{Context, Options, Said, Side, boot, configurations, counts, linux, machine, several};
 use crate::board::{self, Board};
 use crate::error::Result;
 
@@ -53,7 +55,8 @@ struct Jobs {
 
 enum Message {
     Begun(usize),
-    Found(usize, String, std::result::Result<f64, String>),
+    /// A workload, and what became of it, for people.
+    Found(usize, String, String),
     Ended(usize, Job, Outcome),
 }
 
@@ -87,11 +90,7 @@ pub fn measure(
                     eprintln!("spica: [{}/{count}] {}: begins", at + 1, titles[at]);
                     running.insert(at, (Instant::now(), String::new()));
                 }
-                Ok(Message::Found(at, name, value)) => {
-                    let text = match &value {
-                        Ok(n) => format!("{} instructions", figure(*n)),
-                        Err(why) => format!("missing: {why}"),
-                    };
+                Ok(Message::Found(at, name, text)) => {
                     eprintln!("spica: [{}/{count}] {}: {name}: {text}", at + 1, titles[at]);
                     if let Some((_, last)) = running.get_mut(&at) {
                         *last = name;
@@ -150,7 +149,7 @@ fn work(context: &Context<'_>, jobs: &Mutex<Jobs>, changed: &Condvar, sender: &S
         let _ = sender.send(Message::Begun(number));
         let outcome = match failed {
             Some(why) => Outcome { error: Some(format!("not run: {why}")), ..Outcome::default() },
-            None => boot(context, &job, &|name, value| drop(sender.send(Message::Found(number, name.into(), value)))),
+            None => boot(context, &job, &|name, text| drop(sender.send(Message::Found(number, name.into(), text)))),
         };
         if job.side == Side::Native {
             let mut all = lock(jobs);
@@ -168,19 +167,31 @@ fn work(context: &Context<'_>, jobs: &Mutex<Jobs>, changed: &Condvar, sender: &S
 }
 
 /// One boot.
-fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Result<f64, String>)) -> Outcome {
+fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, String)) -> Outcome {
     let mut outcome = Outcome::default();
     let found = &mut outcome.found;
     let mut found = |name: &str, value: std::result::Result<f64, String>| {
         if job.items.iter().any(|i| i.name == name) {
-            tell(name, value.clone());
+            let text = match &value {
+                Ok(n) => format!("{} instructions", figure(*n)),
+                Err(why) => format!("missing: {why}"),
+            };
+            tell(name, text);
             found.insert(name.to_string(), value);
         }
     };
     let mut stops = counts::Stops::new();
     let mut again = BTreeMap::new();
+    let findings = &mut outcome.findings;
+    let mut single = |name: &str, finding: Finding| {
+        if let Some(item) = job.items.iter().find(|i| i.name == name) {
+            tell(name, format!("{} {}", format::fine(finding.value), item.unit));
+            findings.insert(name.to_string(), finding);
+        }
+    };
     let mut said = Said {
         found: &mut found,
+        single: &mut single,
         digests: &mut outcome.digests,
         spica: &mut outcome.spica,
         stops: &mut stops,
@@ -190,6 +201,7 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Resul
         Group::Boot => boot::run(context, job.board, job.side, &mut said),
         Group::Machine => machine::run(context, job.board, job.side, &mut said),
         Group::Kernel | Group::Application => linux::run(context, job, &mut said),
+        Group::Several => several::run(context, job, &mut said),
     };
     outcome.error = result.err().map(|e| e.to_string());
     for (name, stops) in &stops {
@@ -201,7 +213,7 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, std::result::Resul
                     context.natives.with(job.board, job.group, name, &window).map(|events| (name.clone(), events)),
                 );
             }
-            (Err(why), _) => tell(name, Err(format!("nothing was counted: {why}"))),
+            (Err(why), _) => tell(name, format!("missing: nothing was counted: {why}")),
         }
     }
     outcome

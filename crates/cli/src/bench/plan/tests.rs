@@ -2,7 +2,7 @@
 
 use super::super::configurations::named;
 use super::*;
-use spica_bench::results::{Events, Figures, Run};
+use spica_bench::results::{Events, Figures, Finding, Run};
 
 fn item(group: Group, name: &str, quick: bool) -> Item {
     Item { group, name: name.into(), unit: "call".into(), source: "test".into(), quick }
@@ -119,4 +119,23 @@ fn only_what_is_missing_is_run_and_in_whole_jobs() {
     assert_eq!(names[2..], lacking, "what does not exist is named whether or not it was asked for");
     note(&mut results, &boards, &configurations, &items);
     assert!(results.is_settled(&key(boards[0], "default", &items[0])), "what is measured stays");
+}
+
+#[test]
+fn several_guests_have_no_bare_board() {
+    let mut results = results();
+    let boards = select_boards(&["cubieboard".into()]).unwrap();
+    let configurations = [named("default").unwrap()];
+    let items = [item(Group::Several, "share", true)];
+    note(&mut results, &boards, &configurations, &items);
+    let titles = |results: &Results, wanted| -> Vec<_> {
+        jobs(results, &boards, &configurations, &items, wanted).iter().map(Job::title).collect()
+    };
+    assert_eq!(titles(&results, Wanted::Figures), ["cubieboard, default, several"]);
+    assert_eq!(titles(&results, Wanted::Native), [""; 0]);
+    let status = Status::Found(Finding::new(0.5));
+    results.put(measurement(results_board(boards[0]), "default", &items[0], status));
+    for wanted in [Wanted::Figures, Wanted::Events] {
+        assert_eq!(titles(&results, wanted), [""; 0], "nothing in it is counted");
+    }
 }

@@ -1,0 +1,89 @@
+//! What `spica bench` prints: what can be measured, and what was.
+
+use std::fmt::Write as _;
+
+use spica_bench::format;
+use spica_bench::results::{Group, Results, Status};
+
+use super::configurations::{CONFIGURATIONS, Configuration, NATIVE};
+use super::items;
+use super::plan::{self, Item};
+use crate::board::Board;
+use crate::error::Result;
+use crate::project::Project;
+
+/// The figures that were wanted, a line each.
+pub fn summary(
+    results: &Results,
+    boards: &[&'static Board],
+    configurations: &[&'static Configuration],
+    items: &[Item],
+    native_only: bool,
+) -> String {
+    let mut text = String::new();
+    for board in boards {
+        for configuration in configurations {
+            for item in items {
+                let Some(measurement) = results.get(&plan::key(board, configuration.name, item)) else { continue };
+                let side = if native_only { NATIVE } else { configuration.name };
+                let _ = write!(text, "{:<12} {side:<14} {:<12} {:<26} ", board.name, item.group.name(), item.name);
+                let _ = match &measurement.status {
+                    Status::Measured(f) => {
+                        writeln!(text, "{:>14} {:>14} {:>8.3}", figure(f.native), figure(f.virtualised), f.ratio())
+                    }
+                    Status::Found(f) => {
+                        let met = if f.meets_goal() == Some(false) { ", which is more than was aimed at" } else { "" };
+                        writeln!(text, "{:>14} {}{met}", format::fine(f.value), item.unit)
+                    }
+                    Status::Missing { native: Some(native), .. } if native_only => {
+                        writeln!(text, "{:>14}", figure(*native))
+                    }
+                    Status::Missing { reason, .. } => writeln!(text, "missing: {}", first_line(reason)),
+                    Status::NotImplemented { reason } => writeln!(text, "not implemented: {reason}"),
+                };
+            }
+        }
+    }
+    text
+}
+
+/// Instructions, for people: with as many decimals as there is anything behind the point.
+#[must_use]
+pub fn figure(instructions: f64) -> String {
+    if instructions.fract() == 0.0 { format!("{instructions}") } else { format!("{instructions:.2}") }
+}
+
+/// The first line.
+#[must_use]
+pub fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Prints what can be measured.
+///
+/// # Errors
+/// If the workloads cannot be made ready.
+pub fn list(project: &Project) -> Result<()> {
+    let mut text = String::from("Boards:\n");
+    for board in plan::boards() {
+        let _ = writeln!(text, "  {:<20} {}", board.name, board.cpu);
+    }
+    text.push_str("\nConfigurations, all = every one:\n");
+    let _ = writeln!(text, "  {NATIVE:<20} without Spica; measured with each of the others, too");
+    for configuration in CONFIGURATIONS {
+        let _ = writeln!(text, "  {:<20} {}", configuration.name, configuration.description);
+        if let Some(lacks) = configuration.lacks {
+            let _ = writeln!(text, "  {:<20} not implemented: {lacks}", "");
+        }
+    }
+    let items = items(project)?;
+    for group in Group::ALL {
+        let _ = writeln!(text, "\nWorkloads, group {group} (* = in the quick subset):");
+        for item in items.iter().filter(|i| i.group == group) {
+            let quick = if item.quick { '*' } else { ' ' };
+            let _ = writeln!(text, "{quick} {:<28} per {:<12} {}", item.name, item.unit, item.source);
+        }
+    }
+    print!("{text}");
+    Ok(())
+}

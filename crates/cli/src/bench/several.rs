@@ -1,0 +1,133 @@
+//! Several guests at once: what they get of the core, how late they wake, and what all of it costs.
+//!
+//! The guests are bare-metal ones ([`bare`]): spinners, which count what they get done by their own clock, and a
+//! sleeper, which looks how late it hears of each tick of its timer. Each workload has boots of its own, of two emulated seconds at
+//! most. They come to their end by themselves, so nothing is typed and everything repeats to the digit.
+//!
+//! What a switch costs is taken from what spinners do *not* get done: the board's ticks that all of them used, less those
+//! that their rounds take when there is only one guest, divided by the number of switches, which Spica counts. It is all
+//! that a switch costs in instructions; what it does to caches and TLBs, QEMU does not have.
+
+mod boots;
+mod figures;
+
+use spica_bench::results::{Finding, Group};
+
+use super::plan::{Item, Job};
+use super::{Context, Said, Side};
+use crate::bare;
+use crate::error::Result;
+use boots::Boots;
+
+/// What is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// How far two spinners are from their weights, which are 1 : this.
+    Share(u32),
+    /// What a guest that waits costs a spinner.
+    Idle,
+    /// The same, if its timer wakes it 250 times a second.
+    Ticking,
+    /// How late a sleeper hears of its timer beside so many spinners.
+    Wake(usize),
+    /// What a switch costs among so many spinners, which use VFP or not.
+    Switch(usize, bool),
+    /// What so many spinners get done.
+    Total(usize),
+}
+
+/// What two spinners may be off their weights, in per cent.
+const SHARE_GOAL: f64 = 2.0;
+/// What an idle guest may cost, in per cent.
+const IDLE_GOAL: f64 = 0.5;
+
+/// Everything: its name, and whether it belongs to the quick subset.
+const ALL: &[(&str, What, bool)] = &[
+    ("share-1-1", What::Share(1), false),
+    ("share-1-2", What::Share(2), true),
+    ("share-1-4", What::Share(4), false),
+    ("idle-neighbour", What::Idle, true),
+    ("ticking-neighbour", What::Ticking, false),
+    ("wake-alone", What::Wake(0), false),
+    ("wake-beside-1", What::Wake(1), true),
+    ("wake-beside-3", What::Wake(3), false),
+    ("switch-2", What::Switch(2, false), false),
+    ("switch-4", What::Switch(4, false), false),
+    ("switch-8", What::Switch(8, false), false),
+    ("switch-2-vfp", What::Switch(2, true), false),
+    ("total-1", What::Total(1), false),
+    ("total-2", What::Total(2), false),
+    ("total-4", What::Total(4), false),
+    ("total-8", What::Total(8), false),
+];
+
+impl What {
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Share(_) => "% off the weight",
+            Self::Idle | Self::Ticking => "% of the core",
+            Self::Wake(_) => "instructions from due to delivery",
+            Self::Switch(..) => "instructions a switch",
+            Self::Total(_) => "% of the work of one guest lost",
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Share(_) => "two guests that spin",
+            Self::Idle => "a guest that spins, one that waits",
+            Self::Ticking => "a guest that spins, one with a timer of 250 Hz",
+            Self::Wake(_) => "a guest that waits for its timer of 250 Hz",
+            Self::Switch(_, false) | Self::Total(_) => "guests that spin",
+            Self::Switch(_, true) => "guests that spin and use VFP",
+        }
+    }
+
+    fn find(self, boots: &mut Boots<'_, '_>) -> Result<Finding> {
+        match self {
+            Self::Share(weight) => figures::share(boots, weight, SHARE_GOAL),
+            Self::Idle => figures::neighbour(boots, false).map(|f| Finding { goal: Some(IDLE_GOAL), ..f }),
+            Self::Ticking => figures::neighbour(boots, true),
+            Self::Wake(beside) => figures::wake(boots, beside),
+            Self::Switch(count, vfp) => figures::switch(boots, count, vfp),
+            Self::Total(count) => figures::total(boots, count),
+        }
+    }
+}
+
+/// The workloads.
+#[must_use]
+pub fn items() -> Vec<Item> {
+    let item = |(name, what, quick): &(&str, What, bool)| Item {
+        group: Group::Several,
+        name: (*name).into(),
+        unit: what.unit().into(),
+        source: format!("{}, from {}", what.source(), bare::SOURCES),
+        quick: *quick,
+    };
+    ALL.iter().map(item).collect()
+}
+
+/// Boots what the job's items need. What is found goes to `said`.
+///
+/// # Errors
+/// If a board does not get to the end.
+pub(super) fn run(context: &Context<'_>, job: &Job, said: &mut Said<'_>) -> Result<()> {
+    let Side::Spica(configuration) = job.side else { return Ok(()) };
+    let scratch = context.project.build(&format!(
+        "bench/several/{}-{}-{}",
+        std::process::id(),
+        job.board.name,
+        configuration.name
+    ));
+    let log = context.log(job.board, job.side, "several")?;
+    let mut boots = Boots::new(context, job, &scratch, &log, said.spica);
+    let result =
+        ALL.iter().filter(|(name, ..)| job.items.iter().any(|i| i.name == *name)).try_for_each(|(name, what, _)| {
+            let finding = what.find(&mut boots)?;
+            (said.single)(name, finding);
+            Ok(())
+        });
+    let _ = std::fs::remove_dir_all(&scratch);
+    result
+}
