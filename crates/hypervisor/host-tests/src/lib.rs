@@ -1,8 +1,9 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
-//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges, pages that are lent,
-//! the 64-bit clock, the command line, the guests' turns, slices and consoles, when a translation takes over, the monitor's lines) is included here from its own files. Run from the top of the repository, where the image's
-//! cargo configuration does not apply:
+//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
+//! pages that are lent, the 64-bit clock, the command line, the guests' turns, slices and consoles, when a translation takes over,
+//! the monitor's lines) is included here from its own files. So are the drivers of the host's devices, on a [`bus`] with models
+//! of devices. Run from the top of the repository, where the image's cargo configuration does not apply:
 //!
 //! ```text
 //! cargo test --manifest-path crates/hypervisor/host-tests/Cargo.toml
@@ -10,14 +11,18 @@
 
 extern crate alloc;
 
-/// The board's description.
-#[path = "../../src/board"]
-pub mod board {
-    pub mod error;
-    pub mod info;
-    pub mod tree;
-    pub mod wrap;
+/// As the board image has it, on the console.
+#[macro_export]
+macro_rules! println {
+    ($($argument:tt)*) => { ::std::println!($($argument)*) };
 }
+
+pub mod am33xx;
+pub mod arch;
+pub mod bus;
+
+#[path = "../../src/board/mod.rs"]
+pub mod board;
 
 /// Guests among each other.
 #[path = "../../src/guests"]
@@ -30,10 +35,13 @@ pub mod guests {
     pub mod slice;
 }
 
-/// Ranges of memory.
+/// Memory, and what stands for it here.
 #[path = "../../src/memory"]
 pub mod memory {
+    pub use crate::bus::device;
     pub mod lent;
+    #[path = "../../host-tests/src/pool.rs"]
+    pub mod pool;
     pub mod spans;
 }
 

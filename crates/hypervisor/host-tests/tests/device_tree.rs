@@ -1,47 +1,13 @@
 //! The device-tree reader: addresses through buses, interrupts through maps, and errors that say where.
 
-use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+mod support;
+
+use dtoolkit::model::DeviceTreeProperty;
 use spica_hypervisor_host_tests::board::info::Info;
-use spica_hypervisor_host_tests::board::tree::{Interrupt, Tree};
+use spica_hypervisor_host_tests::board::tree::Tree;
+use spica_hypervisor_host_tests::board::tree::interrupt::Interrupt;
 use spica_hypervisor_host_tests::memory::spans::Span;
-
-fn words(name: &str, cells: &[u32]) -> DeviceTreeProperty {
-    let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_be_bytes()).collect();
-    DeviceTreeProperty::new(name, bytes).unwrap()
-}
-
-fn text(name: &str, value: &str) -> DeviceTreeProperty {
-    DeviceTreeProperty::new(name, [value.as_bytes(), b"\0"].concat()).unwrap()
-}
-
-fn node(
-    name: &str,
-    properties: impl IntoIterator<Item = DeviceTreeProperty>,
-    children: impl IntoIterator<Item = DeviceTreeNode>,
-) -> DeviceTreeNode {
-    let mut builder = DeviceTreeNode::builder(name).unwrap();
-    for property in properties {
-        builder = builder.property(property);
-    }
-    for child in children {
-        builder = builder.child(child);
-    }
-    builder.build()
-}
-
-fn blob(
-    properties: impl IntoIterator<Item = DeviceTreeProperty>,
-    children: impl IntoIterator<Item = DeviceTreeNode>,
-) -> Vec<u8> {
-    let mut tree = DeviceTree::new();
-    for property in properties {
-        tree.root.add_property(property);
-    }
-    for child in children {
-        tree.root.add_child(child);
-    }
-    tree.to_dtb()
-}
+use support::{blob, node, text, words};
 
 /// Shaped like the Versatile Express: a nexus that maps interrupts, a bus with chip selects, a bus within a bus.
 fn nested() -> Vec<u8> {

@@ -1,8 +1,14 @@
 //! The host board: what the device tree says there is, and drivers for the few devices that the hypervisor itself needs.
 //!
 //! A serial port, an interrupt controller and a timer, each picked by `compatible` from the tables below: a new driver is a file
-//! and a line. A virtio disk and network card are driven if guests are to have them. Everything else on the board is left alone.
+//! and a line. A virtio disk and network card are driven if guests are to have them. A watchdog that would reset the board is
+//! stopped. Everything else on the board is left alone.
 
+pub mod am33xx_clock;
+pub mod am33xx_intc;
+pub mod am33xx_timer;
+pub mod am33xx_uart;
+pub mod am33xx_watchdog;
 pub mod arch_timer;
 pub mod error;
 pub mod gic;
@@ -78,7 +84,11 @@ pub struct Counter {
     pub down: bool,
 }
 
+/// How often a register is read at most until a device has done what it was told: a tenth of a second and more, on any board.
+const PATIENCE: u32 = 1_000_000;
+
 /// Registers of a device: the `index`th `reg` entry of its node, in a window of the hole.
+#[inline(never)]
 fn map(node: &Node<'_>, index: usize) -> Result<Mmio, BoardError> {
     let (pa, len) = node.reg(index)?;
     device::map(pa, len).map_err(|error| node.error("reg", format!("{error}")))
@@ -86,11 +96,16 @@ fn map(node: &Node<'_>, index: usize) -> Result<Mmio, BoardError> {
 
 type ProbeSerial = fn(&Node<'_>) -> Result<Box<dyn SerialPort>, BoardError>;
 type ProbeController = fn(&Node<'_>) -> Result<Box<dyn InterruptController>, BoardError>;
+type StopWatchdog = fn(Tree<'_>, &Node<'_>) -> Result<(), BoardError>;
 type ProbeTimer = fn(Tree<'_>, &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError>;
 
 /// Serial ports by `compatible`.
-const SERIAL_PORTS: &[(&str, ProbeSerial)] =
-    &[("snps,dw-apb-uart", uart_16550::probe), ("ns16550a", uart_16550::probe), ("arm,pl011", pl011::probe)];
+const SERIAL_PORTS: &[(&str, ProbeSerial)] = &[
+    ("snps,dw-apb-uart", uart_16550::probe),
+    ("ns16550a", uart_16550::probe),
+    ("arm,pl011", pl011::probe),
+    ("ti,am3352-uart", am33xx_uart::probe),
+];
 
 /// Interrupt controllers by `compatible`.
 const CONTROLLERS: &[(&str, ProbeController)] = &[
@@ -99,6 +114,7 @@ const CONTROLLERS: &[(&str, ProbeController)] = &[
     ("arm,cortex-a15-gic", gic::probe),
     ("arm,cortex-a7-gic", gic::probe),
     ("arm,gic-400", gic::probe),
+    ("ti,am33xx-intc", am33xx_intc::probe),
 ];
 
 /// Timers by `compatible`, with the index of the interrupt that is used; the best first.
@@ -106,7 +122,11 @@ const TIMERS: &[(&str, usize, ProbeTimer)] = &[
     ("arm,armv7-timer", arch_timer::INTERRUPT, |_, node| arch_timer::probe(node)),
     ("allwinner,sun4i-a10-timer", 0, |_, node| sun4i_timer::probe(node)),
     ("arm,sp804", 0, sp804::probe),
+    (am33xx_timer::COMPATIBLE, 0, am33xx_timer::probe),
 ];
+
+/// Watchdogs by `compatible`, with what stops them.
+const WATCHDOGS: &[(&str, StopWatchdog)] = &[("ti,omap3-wdt", am33xx_watchdog::stop)];
 
 /// A device that was found: its driver, what it is, and its interrupt.
 pub struct Found<T: ?Sized> {
@@ -133,13 +153,14 @@ pub struct Board {
 }
 
 fn matching<'t, T>(node: &Node<'_>, table: &'t [T], name: impl Fn(&T) -> &'static str) -> Option<&'t T> {
-    table.iter().find(|entry| node.compatible().any(|compatible| compatible == name(entry)))
+    table.iter().find(|entry| node.is(name(entry)))
 }
 
 /// The serial port that `/chosen/stdout-path` names, else the first for which there is a driver.
 ///
 /// # Errors
 /// If there is none, or its description does not make sense.
+#[inline(never)]
 pub fn find_serial(tree: Tree<'_>) -> Result<Found<dyn SerialPort>, BoardError> {
     let driver = |node: &Node<'_>| matching(node, SERIAL_PORTS, |entry| entry.0);
     let named = tree
@@ -158,11 +179,13 @@ pub fn find_serial(tree: Tree<'_>) -> Result<Found<dyn SerialPort>, BoardError> 
 }
 
 impl Board {
-    /// Finds and takes over interrupt controller and timer. `console` is the path of the node whose receive interrupt to look up.
+    /// Finds and takes over interrupt controller and timer, and stops watchdogs. `console` is the path of the node whose receive interrupt to look up.
     ///
     /// # Errors
     /// If one is missing, or its description does not make sense.
+    #[inline(never)]
     pub fn discover(tree: Tree<'_>, console: &str) -> Result<Self, BoardError> {
+        stop_watchdogs(tree)?;
         let controller_driver = |node: &Node<'_>| matching(node, CONTROLLERS, |entry| entry.0);
         let node = tree
             .find(|node| node.is_enabled() && controller_driver(node).is_some())
@@ -175,7 +198,7 @@ impl Board {
         let (compatible, index, probe, node) = TIMERS
             .iter()
             .find_map(|&(compatible, index, probe)| {
-                let is_it = |node: &Node<'_>| node.is_enabled() && node.compatible().any(|name| name == compatible);
+                let is_it = |node: &Node<'_>| node.is_enabled() && node.is(compatible);
                 Some((compatible, index, probe, tree.find(is_it)?))
             })
             .ok_or_else(|| missing("timer", TIMERS.iter().map(|entry| entry.0)))?;
@@ -188,7 +211,22 @@ impl Board {
     }
 }
 
+#[inline(never)]
+fn stop_watchdogs(tree: Tree<'_>) -> Result<(), BoardError> {
+    let mut outcome = Ok(());
+    tree.find(|node| {
+        if node.is_enabled()
+            && let Some((_, stop)) = matching(node, WATCHDOGS, |entry| entry.0)
+        {
+            outcome = stop(tree, node);
+        }
+        outcome.is_err()
+    });
+    outcome
+}
+
 /// The line of a device's interrupt, which has to end at the controller that we drive.
+#[inline(never)]
 fn resolve(
     tree: Tree<'_>,
     controller: &Found<dyn InterruptController>,

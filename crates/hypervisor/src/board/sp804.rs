@@ -55,7 +55,7 @@ fn select_clock(tree: Tree<'_>, node: &Node<'_>) -> Result<u32, BoardError> {
     if let Some(frequency) = source.word("clock-frequency") {
         return Ok(frequency);
     }
-    if !source.compatible().any(|name| name == "arm,sp810") {
+    if !source.is("arm,sp810") {
         return Err(unknown());
     }
     let names = source.property("clock-names").unwrap_or_default();

@@ -3,7 +3,12 @@
 //! `dtoolkit` reads the flattened format. What it leaves to us is what needs more than one node at a time: a register's physical
 //! address is found by applying the `ranges` of every bus above it, an interrupt's line by going through `interrupt-parent` and
 //! `interrupt-map` (Devicetree Specification 0.4, sections 2.3.8 and 2.4). So a [`Node`] here carries its ancestors along.
-//! Pure: runs on the development machine as well.
+//! The latter is in a file of its own. Pure: runs on the development machine as well.
+//!
+//! All of this runs once, while the board boots, and is called from many places; so that the image does not have it in each of
+//! them, what is not tiny is not inlined.
+
+pub mod interrupt;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -26,15 +31,6 @@ pub struct Tree<'a> {
 pub struct Node<'a> {
     /// From the root to the node itself.
     chain: Vec<FdtNode<'a>>,
-}
-
-/// An interrupt, as its controller numbers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interrupt {
-    /// Path of the controller's node.
-    pub controller: String,
-    /// The interrupt specifier, in the controller's own format.
-    pub cells: Vec<u32>,
 }
 
 impl<'a> Tree<'a> {
@@ -60,6 +56,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The first node, depth first, that `wanted` accepts.
+    #[inline(never)]
     pub fn find(self, mut wanted: impl FnMut(&Node<'a>) -> bool) -> Option<Node<'a>> {
         fn search<'a>(node: Node<'a>, wanted: &mut dyn FnMut(&Node<'a>) -> bool) -> Option<Node<'a>> {
             if wanted(&node) {
@@ -72,6 +69,7 @@ impl<'a> Tree<'a> {
 
     /// The node at `path`, which is absolute, or starts with a name from `/aliases`. A component without a unit address matches
     /// the first node of that name.
+    #[inline(never)]
     pub fn at(self, path: &str) -> Option<Node<'a>> {
         if !path.starts_with('/') {
             let (alias, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -82,83 +80,9 @@ impl<'a> Tree<'a> {
     }
 
     /// The node with this phandle.
+    #[inline(never)]
     pub fn phandle(self, phandle: u32) -> Option<Node<'a>> {
         self.find(|node| node.word("phandle").or_else(|| node.word("linux,phandle")) == Some(phandle))
-    }
-
-    /// The `index`th interrupt of `node`, resolved through all `interrupt-map`s on the way to a controller.
-    ///
-    /// # Errors
-    /// If a property on the way is missing or malformed, or leads nowhere.
-    pub fn interrupt(self, node: &Node<'a>, index: usize) -> Result<Interrupt, BoardError> {
-        let mut parent = self.interrupt_parent(node)?;
-        let count = cells_of(parent.word_or_error("#interrupt-cells")?);
-        let all = node.words("interrupts").ok_or_else(|| node.error("interrupts", "is missing"))?;
-        let mut cells = all
-            .chunks_exact(count.max(1))
-            .nth(index)
-            .ok_or_else(|| node.error("interrupts", format!("has no entry {index} of {count} cells")))?
-            .to_vec();
-        // A nexus translates; a chain of them ends at a controller. Trees are finite, loops in malformed ones are not.
-        for _ in 0..8 {
-            let Some(map) = parent.words("interrupt-map") else {
-                return Ok(Interrupt { controller: parent.path(), cells });
-            };
-            (parent, cells) = self.through_map(node, &parent, &map, &cells)?;
-        }
-        Err(node.error("interrupts", "goes through more than 8 interrupt maps"))
-    }
-
-    fn interrupt_parent(self, node: &Node<'a>) -> Result<Node<'a>, BoardError> {
-        let mut at = node.clone();
-        loop {
-            if let Some(phandle) = at.word("interrupt-parent") {
-                return self
-                    .phandle(phandle)
-                    .ok_or_else(|| at.error("interrupt-parent", format!("no node has phandle {phandle:#x}")));
-            }
-            at = at.parent().ok_or_else(|| node.error("interrupt-parent", "neither here nor in any parent"))?;
-            if at.property("#interrupt-cells").is_some() {
-                return Ok(at);
-            }
-        }
-    }
-
-    /// One step through the `interrupt-map` of `nexus`: rows of (unit address, specifier, parent, parent's unit address,
-    /// parent's specifier).
-    fn through_map(
-        self,
-        node: &Node<'a>,
-        nexus: &Node<'a>,
-        map: &[u32],
-        cells: &[u32],
-    ) -> Result<(Node<'a>, Vec<u32>), BoardError> {
-        let address_cells = cells_of(nexus.word("#address-cells").unwrap_or(2));
-        let key_cells = address_cells + cells.len();
-        let mask =
-            nexus.words("interrupt-map-mask").unwrap_or_else(|| Vec::from_iter((0..key_cells).map(|_| u32::MAX)));
-        let reg = node.words("reg").unwrap_or_default();
-        let unit = (0..address_cells).map(|index| reg.get(index).copied().unwrap_or(0));
-        let key: Vec<u32> = unit.chain(cells.iter().copied()).collect();
-        let broken = || nexus.error("interrupt-map", "ends in the middle of a row");
-        let mut rest = map;
-        while !rest.is_empty() {
-            let (row_key, after) = rest.split_at_checked(key_cells).ok_or_else(broken)?;
-            let (&phandle, after) = after.split_first().ok_or_else(broken)?;
-            let parent = self
-                .phandle(phandle)
-                .ok_or_else(|| nexus.error("interrupt-map", format!("no node has phandle {phandle:#x}")))?;
-            let parent_address = cells_of(parent.word("#address-cells").unwrap_or(0));
-            let parent_cells = cells_of(parent.word_or_error("#interrupt-cells")?);
-            let (row_value, after) = after.split_at_checked(parent_address + parent_cells).ok_or_else(broken)?;
-            let matches =
-                key.iter().zip(row_key).zip(&mask).all(|((&wanted, &row), &mask)| wanted & mask == row & mask);
-            if matches {
-                return Ok((parent, row_value[parent_address..].to_vec()));
-            }
-            rest = after;
-        }
-        Err(node.error("interrupts", format!("{cells:x?} is not in the interrupt-map of {}", nexus.path())))
     }
 }
 
@@ -174,6 +98,7 @@ impl<'a> Node<'a> {
     }
 
     /// Absolute path.
+    #[inline(never)]
     pub fn path(&self) -> String {
         if self.chain.len() == 1 {
             return String::from("/");
@@ -182,11 +107,13 @@ impl<'a> Node<'a> {
     }
 
     /// An error at a property of this node.
+    #[inline(never)]
     pub fn error(&self, property: &'static str, problem: impl Into<String>) -> BoardError {
         BoardError::new(self.path(), property, problem)
     }
 
     /// The node above; `None` for the root.
+    #[inline(never)]
     pub fn parent(&self) -> Option<Self> {
         (self.chain.len() > 1).then(|| Self { chain: self.chain[..self.chain.len() - 1].to_vec() })
     }
@@ -201,6 +128,7 @@ impl<'a> Node<'a> {
     }
 
     /// The first child of this name, with or without unit address.
+    #[inline(never)]
     pub fn child(&self, name: &str) -> Option<Self> {
         self.children().find(|child| {
             let full = child.name();
@@ -213,31 +141,37 @@ impl<'a> Node<'a> {
     }
 
     /// A property's bytes.
+    #[inline(never)]
     pub fn property(&self, name: &str) -> Option<&'a [u8]> {
         self.node().property(name)?.value_as::<&'a [u8]>().ok()
     }
 
     /// A property's first string.
+    #[inline(never)]
     pub fn string(&self, name: &str) -> Option<&'a str> {
         self.property(name)?.split(|&byte| byte == 0).next().and_then(|bytes| core::str::from_utf8(bytes).ok())
     }
 
     /// A property as 32-bit cells; `None` if it is missing or not whole cells.
+    #[inline(never)]
     pub fn words(&self, name: &str) -> Option<Vec<u32>> {
         let (cells, []) = self.property(name)?.as_chunks::<4>() else { return None };
         Some(cells.iter().map(|cell| u32::from_be_bytes(*cell)).collect())
     }
 
     /// A property of one cell.
+    #[inline(never)]
     pub fn word(&self, name: &str) -> Option<u32> {
         self.property(name)?.try_into().ok().map(u32::from_be_bytes)
     }
 
+    #[inline(never)]
     fn word_or_error(&self, name: &'static str) -> Result<u32, BoardError> {
         self.word(name).ok_or_else(|| self.error(name, "is missing or not one cell"))
     }
 
     /// A property that is a number of one or two cells, as boot loaders write addresses into `/chosen`.
+    #[inline(never)]
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.words(name)?[..] {
             [low] => Some(low.into()),
@@ -255,7 +189,14 @@ impl<'a> Node<'a> {
             .filter_map(|name| core::str::from_utf8(name).ok())
     }
 
+    /// Whether `name` is among the `compatible` strings.
+    #[inline(never)]
+    pub fn is(&self, name: &str) -> bool {
+        self.compatible().any(|compatible| compatible == name)
+    }
+
     /// Whether the device is there to be used: `status` missing or "okay".
+    #[inline(never)]
     pub fn is_enabled(&self) -> bool {
         matches!(self.string("status"), None | Some("okay" | "ok"))
     }
@@ -264,6 +205,7 @@ impl<'a> Node<'a> {
     ///
     /// # Errors
     /// If the property does not consist of whole pairs.
+    #[inline(never)]
     pub fn pairs(&self, name: &'static str) -> Result<Vec<(u64, u64)>, BoardError> {
         let parent = self.parent();
         let cells = |name, default| cells_of(parent.as_ref().and_then(|parent| parent.word(name)).unwrap_or(default));
@@ -281,6 +223,7 @@ impl<'a> Node<'a> {
     ///
     /// # Errors
     /// If a property on the way is missing or malformed, or does not map the address, or if that lies above 4 GiB.
+    #[inline(never)]
     pub fn reg(&self, index: usize) -> Result<(HostPa, u32), BoardError> {
         let words = self.words("reg").ok_or_else(|| self.error("reg", "is missing or not whole cells"))?;
         let mut bus = self.parent().ok_or_else(|| self.error("reg", "the root has no address"))?;
@@ -311,6 +254,7 @@ impl<'a> Node<'a> {
     }
 
     /// An address on this bus as one on the bus above, which has `above` address cells.
+    #[inline(never)]
     fn translate(&self, address: &[u32], above: usize) -> Result<Vec<u32>, BoardError> {
         let ranges = self
             .words("ranges")

@@ -39,7 +39,7 @@ pub fn probe(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardError> {
     }
     let wide = node.word("reg-io-width") == Some(4);
     let registers = map(node, 0)?;
-    let design_ware = node.compatible().any(|name| name == "snps,dw-apb-uart");
+    let design_ware = node.is("snps,dw-apb-uart");
     // Every register that is used has to be within `reg`.
     let (last, size) = (if design_ware { UART_STATUS } else { LINE_STATUS } << shift, if wide { 4 } else { 1 });
     if node.reg(0)?.1 < last + size || wide && shift < 2 {

@@ -53,12 +53,12 @@ impl Registers for Window {
 pub fn find(tree: Tree<'_>, interrupts: &Found<dyn InterruptController>) -> Result<Vec<Device>, BoardError> {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     tree.find(|node| {
-        if node.compatible().any(|name| name == "virtio,mmio") && node.is_enabled() {
+        if node.is("virtio,mmio") && node.is_enabled() {
             nodes.push(node.clone());
         }
         false
     });
-    let mut devices = Vec::new();
+    let mut devices: Vec<(u32, Device)> = Vec::new();
     for node in nodes {
         let registers = Window(map(&node, 0)?);
         match kind(&registers) {
@@ -71,11 +71,12 @@ pub fn find(tree: Tree<'_>, interrupts: &Found<dyn InterruptController>) -> Resu
             }
             kind => {
                 let line = resolve(tree, interrupts, &node, 0)?;
-                devices.push((node.reg(0)?.0, Device { registers, line, kind, node: node.path() }));
+                let pa = node.reg(0)?.0.0;
+                let place = devices.partition_point(|(before, _)| *before < pa);
+                devices.insert(place, (pa, Device { registers, line, kind, node: node.path() }));
             }
         }
     }
-    devices.sort_by_key(|(pa, _)| pa.0);
     Ok(devices.into_iter().map(|(_, device)| device).collect())
 }
 

@@ -1,0 +1,115 @@
+//! The interrupt controller of the AM335x (AM335x TRM, SPRUH73, chapter 6): 128 level-triggered lines, one IRQ output.
+//!
+//! The controller sorts what is raised by priority, asserts IRQ, and then stands still until it is told NEWIRQAGR. This driver
+//! gives all lines one priority and looks at what is pending, not at the result of the sorting (SIR_IRQ): that one is stale or
+//! marked as spurious when a line falls, or is masked, while it is sorted (6.2.5), whereas a pending bit follows its line. With
+//! the lines that Spica uses, it is one register read either way. An IRQ without a pending line is agreed to and forgotten.
+
+use alloc::boxed::Box;
+
+use super::error::BoardError;
+use super::tree::Node;
+use super::{InterruptController, Line, map};
+use crate::arch::barrier::dsb;
+use crate::memory::device::Mmio;
+
+const SYSTEM_CONFIG: u32 = 0x10;
+const SYSTEM_STATUS: u32 = 0x14;
+const CONTROL: u32 = 0x48;
+const THRESHOLD: u32 = 0x68;
+/// Of lines 0 to 31; those of the next 32 are [`BANK`] further on.
+const MASK_CLEAR: u32 = 0x88;
+const MASK_SET: u32 = 0x8c;
+const SOFTWARE_CLEAR: u32 = 0x94;
+const PENDING_IRQ: u32 = 0x98;
+const BANK: u32 = 0x20;
+/// Priority of line 0, and whether it is an FIQ; a word for each line.
+const LINE: u32 = 0x100;
+
+const SOFT_RESET: u32 = 1 << 1;
+const RESET_DONE: u32 = 1 << 0;
+const NEW_IRQ: u32 = 1 << 0;
+const NEW_FIQ: u32 = 1 << 1;
+/// No threshold: all priorities come through.
+const NO_THRESHOLD: u32 = 0xff;
+
+const BANKS: usize = 4;
+
+struct Intc {
+    registers: Mmio,
+    /// Which lines are enabled: other banks need not be looked at.
+    enabled: [u32; BANKS],
+}
+
+/// Takes over the controller of `node`: everything disabled, all lines of one priority and IRQs.
+pub fn probe(node: &Node<'_>) -> Result<Box<dyn InterruptController>, BoardError> {
+    let registers = map(node, 0)?;
+    if node.reg(0)?.1 < LINE + 4 * 32 * BANKS as u32 {
+        return Err(node.error("reg", "is too small for an INTC with 128 lines"));
+    }
+    registers.write(SYSTEM_CONFIG, SOFT_RESET);
+    if !(0..super::PATIENCE).any(|_| registers.read(SYSTEM_STATUS) & RESET_DONE != 0) {
+        return Err(node.error("reg", "the INTC does not come out of its reset (SYSSTATUS)"));
+    }
+    // Its clock is never gated: no interrupt waits for it to wake up.
+    registers.write(SYSTEM_CONFIG, 0);
+    for bank in 0..BANKS as u32 {
+        registers.write(MASK_SET + BANK * bank, u32::MAX);
+        registers.write(SOFTWARE_CLEAR + BANK * bank, u32::MAX);
+    }
+    for line in 0..32 * BANKS as u32 {
+        registers.write(LINE + 4 * line, 0);
+    }
+    registers.write(THRESHOLD, NO_THRESHOLD);
+    // Whoever ran before may have left an interrupt without agreeing to the next.
+    dsb();
+    registers.write(CONTROL, NEW_IRQ | NEW_FIQ);
+    dsb();
+    Ok(Box::new(Intc { registers, enabled: [0; BANKS] }))
+}
+
+impl Intc {
+    /// The controller may assert IRQ again. What was written to devices has to have reached them, or their lines are still up
+    /// and their interrupts come twice; and IRQ has to have fallen before the core looks at it (6.2.2).
+    fn agree(&self) {
+        dsb();
+        self.registers.write(CONTROL, NEW_IRQ);
+        dsb();
+    }
+}
+
+impl InterruptController for Intc {
+    fn line(&self, cells: &[u32]) -> Option<Line> {
+        match cells {
+            [line] if (*line as usize) < 32 * BANKS => Some(Line(*line)),
+            _ => None,
+        }
+    }
+
+    fn enable(&mut self, line: Line) {
+        let (bank, bit) = (line.0 / 32, 1 << (line.0 % 32));
+        self.enabled[bank as usize] |= bit;
+        self.registers.write(MASK_CLEAR + BANK * bank, bit);
+    }
+
+    fn disable(&mut self, line: Line) {
+        let (bank, bit) = (line.0 / 32, 1 << (line.0 % 32));
+        self.enabled[bank as usize] &= !bit;
+        self.registers.write(MASK_SET + BANK * bank, bit);
+    }
+
+    fn acknowledge(&mut self) -> Option<Line> {
+        for (bank, _) in (0..).zip(&self.enabled).filter(|&(_, &enabled)| enabled != 0) {
+            let pending = self.registers.read(PENDING_IRQ + BANK * bank);
+            if pending != 0 {
+                return Some(Line(32 * bank + pending.trailing_zeros()));
+            }
+        }
+        self.agree();
+        None
+    }
+
+    fn end(&mut self, _: Line) {
+        self.agree();
+    }
+}
