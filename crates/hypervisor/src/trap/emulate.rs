@@ -263,6 +263,7 @@ fn revalidate(vm: &mut Vm, op: TlbOp) {
 
 fn revalidate_range(vm: &mut Vm, range: RangeInclusive<GuestVa>) {
     let parts = &mut vm.parts;
+    parts.sides_known &= !parts.call_vector.forget_range(&range);
     let regime = regime(&vm.context.cpu);
     let access = Access { kind: AccessKind::Fetch, privileged: true };
     let gone: Vec<GuestVa> = parts

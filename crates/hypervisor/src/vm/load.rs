@@ -193,6 +193,7 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             nested: 0,
             sides_known: false,
+            call_vector: Default::default(),
             later: None,
             plain_tables: false,
             plain: false,

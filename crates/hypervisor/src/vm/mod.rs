@@ -5,6 +5,7 @@
 //! takes interrupts that wait, finds or makes the block for a guest PC, puts the guest's world in place, and enters.
 
 pub mod boot;
+pub mod call_vector;
 pub mod code;
 pub mod counters;
 pub mod devices;
@@ -36,6 +37,7 @@ use crate::trap;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID, Trap, World, mirror::Mirror, space};
 use boot::Loading;
+use call_vector::CallVector;
 use code::CodePages;
 use counters::Counters;
 use devices::Devices;
@@ -162,6 +164,8 @@ pub struct Parts {
     pub sides_known: bool,
     /// What the translator does later, if that is something else than now.
     pub later: Option<Later>,
+    /// Where system calls lead.
+    pub call_vector: CallVector,
     /// The guest's tables are such as [`Shadow::quick_fill`] can read.
     ///
     /// [`Shadow::quick_fill`]: spica_mmu::Shadow::quick_fill
@@ -366,6 +370,8 @@ impl Vm {
             From::Spica => {}
         }
         parts.translator.remember(block);
+        // The vector for system calls is looked through once it has a block.
+        parts.sides_known &= pc.0 != self.context.cpu.vector_base().wrapping_add(8);
         parts.nested = 0;
         Ok(parts.translator.entry(block))
     }
@@ -481,7 +487,8 @@ impl Vm {
         context.note_space();
         context.watched = parts.shadow.watched().as_ptr();
         context.table_offset = parts.tables.va_offset();
-        context.set_vectors(context.cpu.vector_base());
+        let call = parts.call_target(&context.cpu);
+        context.set_vectors(context.cpu.vector_base(), call);
         // What was given away may be somebody else's: tables there are not to be read.
         context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0 && !parts.shadow.fills_around());
         context.private = parts.shadow.private_megabytes().as_ptr();
@@ -501,7 +508,7 @@ impl Vm {
     fn enter(&mut self, mut world: World) -> (Trap, World) {
         loop {
             self.parts.spaces.keep_if(self.parts.shadow.generation());
-            self.context.set_entries(world, &self.parts.translator.jump_cache);
+            self.context.set_entries(world, &mut self.parts.translator);
             let (trap, left) = self.context.enter(world);
             self.arrived(left);
             match trap::quick::handle(self, left, trap) {
@@ -557,6 +564,7 @@ impl Vm {
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
         if !process_switch {
             parts.code_megabytes.clear();
+            parts.call_vector.forget();
             parts.spaces.clear();
             parts.translator.unlink_all(&mut parts.code);
         }
@@ -695,6 +703,8 @@ impl Parts {
     /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
     pub fn forget_code(&mut self) {
         self.volatile.clear();
+        self.call_vector = CallVector::default();
+        self.sides_known = false;
         self.code_megabytes.clear();
         self.translator.set_vfp(false, &mut self.code);
         self.translator.flush(&mut self.code);
@@ -704,6 +714,7 @@ impl Parts {
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
     pub fn code_changes(&mut self, pa: GuestPa) {
         self.counters.code_page_writes += 1;
+        self.sides_known &= !self.call_vector.forget_page(pa);
         self.translator.drop_page(pa, &mut self.code);
         self.shadow.unprotect_code_page(pa);
     }

@@ -269,10 +269,9 @@ refreshed:                          @ R7 = 0
     msr spsr_fsxc, r3
     ldr r4, [r2, #PAGE_TPIDRURO]
     ldr lr, [r2, #PAGE_TARGET]
-    mcr p15, 0, r4, c13, c0, 3
     add r6, r2, #PAGE_BANK
     ldmia r6, {{sp, lr}}^
-    nop                             @ no banked register right behind LDM ^ (B9.3.5)
+    mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
     COUNT CTX_USER_RETURNS
     SWITCH CTX_USER, r7
     ldmia sp, {{r0-r7}}

@@ -13,6 +13,8 @@ use core::arch::global_asm;
 use core::ffi::c_void;
 use core::mem::offset_of;
 
+use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::Translator;
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
 use spica_mmu::baked_dacr;
 use spica_vcpu::cp15::Cp15;
@@ -139,6 +141,8 @@ struct Entries {
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// Where system calls arrive.
+    call_target: (GuestVa, GuestPa),
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub quick: u32,
     /// [`spica_mmu::Shadow::private_megabytes`].
@@ -186,8 +190,12 @@ pub struct Context {
     pub leave: u32,
     /// Indirect branches that the jump cache answered.
     pub jump_hits: u32,
-    /// Where the guest's exception vectors are, and [`JumpCache::version`] when they were looked up.
-    vectors: [u32; 2],
+    /// Where the guest's exception vectors are.
+    vectors: u32,
+    /// [`JumpCache::version`] when `entries` were looked up.
+    ///
+    /// [`JumpCache::version`]: spica_dbt::jump_cache::JumpCache::version
+    entries_version: u32,
     /// What the world of the guest's kernel needs.
     pub kernel: Side,
     /// What the world of its user code needs.
@@ -295,7 +303,9 @@ impl Context {
             jump_cache: jump_cache.as_ptr(),
             leave: 0,
             jump_hits: 0,
-            vectors: [0; 2],
+            vectors: 0,
+            call_target: (GuestVa(0), GuestPa(0)),
+            entries_version: 0,
             kernel: side(&raw const world_kernel_vectors),
             user: side(&raw const world_user_vectors),
             long_way: 1,
@@ -335,23 +345,34 @@ impl Context {
         true
     }
 
-    /// The guest's exception vectors are at `base`.
-    pub fn set_vectors(&mut self, base: u32) {
-        self.vectors = [base, 0];
+    /// The guest's exception vectors are at `base`; system calls arrive at `call`.
+    pub fn set_vectors(&mut self, base: u32, call: (GuestVa, GuestPa)) {
+        (self.vectors, self.call_target, self.entries_version) = (base, call, 0);
     }
 
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
-    /// the jump cache has for their vectors. User code that begins in any state but the plain one takes them by Rust; what
+    /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
-    pub fn set_entries(&mut self, world: World, jump_cache: &JumpCache) {
-        let [base, version] = self.vectors;
+    pub fn set_entries(&mut self, world: World, translator: &mut Translator) {
         if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
             self.entries = Entries::default();
-            self.vectors[1] = 0;
-        } else if version != jump_cache.version() {
-            let entry = |offset| jump_cache.get(base.wrapping_add(offset)).unwrap_or(0);
-            self.entries = Entries { data_abort: entry(0x10), prefetch_abort: entry(0x0c), call: entry(0x08) };
-            self.vectors[1] = jump_cache.version();
+            self.entries_version = 0;
+        } else if self.entries_version != translator.jump_cache.version() {
+            // In the jump cache, because what is dropped or unmapped is removed there.
+            let (va, pa) = self.call_target;
+            if translator.jump_cache.get(va.0).is_none()
+                && let Some(block) = translator.lookup(va, pa)
+            {
+                translator.remember(block);
+            }
+            let at = |pc| translator.jump_cache.get(pc);
+            let vector = |offset| at(self.vectors.wrapping_add(offset));
+            self.entries = Entries {
+                data_abort: vector(0x10).unwrap_or(0),
+                prefetch_abort: vector(0x0c).unwrap_or(0),
+                call: at(va.0).or(vector(0x08)).unwrap_or(0),
+            };
+            self.entries_version = translator.jump_cache.version();
         }
     }
 

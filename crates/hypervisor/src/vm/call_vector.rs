@@ -1,0 +1,107 @@
+//! The guest's vector for system calls, and where it leads.
+//!
+//! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal changes, and
+//! then a system call need not execute it: seven instructions for each, with the return mirror. So both pages are
+//! write-protected, and both mappings global: whoever forgets translated code for the one reason or the other forgets this, too.
+
+use core::ops::RangeInclusive;
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_mmu::{Access, AccessKind, Mapping, translate};
+
+use super::{Parts, regime};
+use crate::vm::tables::RealTlb;
+
+use crate::world::space;
+use spica_vcpu::Vcpu;
+
+/// That many writes to the literal's page, and it is left alone.
+const MAX_WRITES: u32 = 16;
+
+/// What is known of the vector.
+#[derive(Default)]
+pub struct CallVector {
+    known: Option<Known>,
+    writes: u32,
+}
+
+struct Known {
+    vector: GuestVa,
+    /// The vector, its literal, and where that leads.
+    places: [(GuestVa, GuestPa); 3],
+}
+
+impl CallVector {
+    /// Memory at `pa` is about to change. Whether that concerns the vector.
+    pub fn forget_page(&mut self, pa: GuestPa) -> bool {
+        let concerned = self.forget_if(|&(_, at)| at.page() == pa.page());
+        self.writes += u32::from(concerned);
+        concerned
+    }
+
+    /// Mappings in `range` may have changed. Whether that concerns the vector.
+    pub fn forget_range(&mut self, range: &RangeInclusive<GuestVa>) -> bool {
+        self.forget_if(|(at, _)| range.contains(at))
+    }
+
+    fn forget_if(&mut self, concerned: impl Fn(&(GuestVa, GuestPa)) -> bool) -> bool {
+        let concerned = self.known.as_ref().is_some_and(|known| known.places.iter().any(concerned));
+        if concerned {
+            self.known = None;
+        }
+        concerned
+    }
+
+    /// Everything may have changed.
+    pub fn forget(&mut self) {
+        self.known = None;
+    }
+}
+
+impl Parts {
+    /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that is sure; otherwise the
+    /// vector itself, with no physical address.
+    pub fn call_target(&mut self, cpu: &Vcpu) -> (GuestVa, GuestPa) {
+        let vector = GuestVa(cpu.vector_base().wrapping_add(8));
+        if self.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
+            self.call_vector.known = None;
+            // Code is there, or nobody would notice a change of it.
+            if self.call_vector.writes < MAX_WRITES && self.translator.jump_cache.get(vector.0).is_some() {
+                self.call_vector.known = self.look_through(cpu, vector);
+            }
+        }
+        self.call_vector.known.as_ref().map_or((vector, GuestPa(0)), |known| known.places[2])
+    }
+
+    fn look_through(&mut self, cpu: &Vcpu, vector: GuestVa) -> Option<Known> {
+        let regime = regime(cpu);
+        let global = |parts: &Parts, va, kind| -> Option<Mapping> {
+            let mapping = translate(&parts.ram, &regime, va, Access { kind, privileged: true }).ok()?;
+            mapping.global.then_some(mapping)
+        };
+        let code = global(self, vector, AccessKind::Fetch)?.pa;
+        if !self.shadow.is_code_page(code) || self.is_volatile(code) {
+            return None;
+        }
+        let literal = literal_of_branch(vector, self.ram.load(code, 4)?)?;
+        let data = global(self, literal, AccessKind::Read)?.pa;
+        let target = GuestVa(self.ram.load(data, 4).filter(|target| target & 3 == 0)?);
+        let code_there = global(self, target, AccessKind::Fetch)?.pa;
+        space::go_home();
+        self.shadow.protect_code_page(data, &mut self.tables, &mut RealTlb);
+        Some(Known { vector, places: [(vector, code), (literal, data), (target, code_there)] })
+    }
+}
+
+/// The address that `LDR PC, [PC, #…]` at `pc` loads from, if `word` is one.
+fn literal_of_branch(pc: GuestVa, word: u32) -> Option<GuestVa> {
+    // A8.8.63: cond = AL, P = 1, W = 0, Rn = Rt = 15.
+    const LDR_PC_LITERAL: u32 = 0xe51f_f000;
+    const UP: u32 = 1 << 23;
+    if word & !(UP | 0xfff) != LDR_PC_LITERAL {
+        return None;
+    }
+    let offset = word & 0xfff;
+    let at = if word & UP != 0 { pc.0.wrapping_add(8 + offset) } else { pc.0.wrapping_add(8).wrapping_sub(offset) };
+    (at & 3 == 0).then_some(GuestVa(at))
+}
