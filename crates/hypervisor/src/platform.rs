@@ -8,6 +8,7 @@ use core::fmt;
 use spica_addr::HostPa;
 
 use crate::arch::cpu::{self, CpuId};
+use crate::arch::fixup;
 use crate::arch::interrupts::IrqCell;
 use crate::board::info::Info;
 use crate::board::tree::Tree;
@@ -110,6 +111,9 @@ pub fn bring_up(handover: Handover) -> Platform {
         options,
     };
     BOARD.with(|slot| *slot = Some(board));
+    if fixup::take_pending_abort() {
+        warning!("an access to a device, of the boot loader or of a driver here, has ended in an external abort");
+    }
     platform
 }
 

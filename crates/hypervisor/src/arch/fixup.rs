@@ -82,6 +82,32 @@ pub unsafe fn write_word(address: u32, value: u32) -> bool {
     done != 0
 }
 
+/// Lets an asynchronous abort come that waits (ARM ARM B1.9.8), and says whether there was one.
+///
+/// A write to a device that does not answer may be found out late, and the abort is masked in Spica and in boot loaders, but not in
+/// guests: the first guest would be stopped for it.
+pub fn take_pending_abort() -> bool {
+    let none: u32;
+    // SAFETY: an abort is taken at one of the instructions up to the last, all of which are listed, and goes on there. Its handler
+    // has a stack of its own.
+    unsafe {
+        asm!(
+            "dsb",
+            "cpsie a",
+            "2: isb",
+            "3: nop",
+            "4: mov {none}, #1",
+            "5: cpsid a",
+            ".pushsection .fixups, \"a\"",
+            ".word 2b, 5b, 3b, 5b, 4b, 5b, 5b, 5b",
+            ".popsection",
+            none = inout(reg) 0u32 => none,
+            options(nostack)
+        );
+    }
+    none == 0
+}
+
 /// Reads a coprocessor register that some cores lack: `Some(value)`, or `None` where the instruction is undefined.
 ///
 /// `$instruction` names its register operand `{value}`. Unsafe as the read is.

@@ -22,8 +22,9 @@ use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_STAR
 const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | 1 << 4;
 /// Normal memory, inner and outer write-back write-allocate (TEX = 001, C, B), not shared.
 const SECTION_NORMAL: u32 = 1 << 12 | 1 << 3 | 1 << 2;
-/// Shareable device memory (TEX = 000, B).
-const SECTION_DEVICE: u32 = 1 << 2;
+/// Device memory, not shareable (TEX = 010; ARM ARM table B3-10): on a Cortex-A8, accesses to shareable device memory may complete
+/// out of order (erratum 709718). One core sees no other difference, and with LPAE there is none (A3.5.5).
+const SECTION_DEVICE: u32 = 1 << 13;
 /// Not global: the entry belongs to an address space.
 const SECTION_NOT_GLOBAL: u32 = 1 << 17;
 
