@@ -153,6 +153,7 @@ or
 
     load mmc 0:1 ${{kernel_addr_r}} spica.zImage
 {load_tree}    load mmc 0:1 ${{ramdisk_addr_r}} guests.cpio
+    setenv initrd_high; setenv bootm_size
     bootz ${{kernel_addr_r}} ${{ramdisk_addr_r}}:${{filesize}} {fdt}
 
 Spica and its guests speak on the board's serial console. Ctrl-] opens Spica's monitor there.
@@ -183,6 +184,8 @@ mod tests {
         let text = readme(&["a".to_string(), "b".to_string()], 512, true);
         assert!(text.starts_with("Spica with a, b, for a board with 512 MiB of memory and U-Boot.\n"));
         assert!(text.contains("board.dtb\n") && text.contains(":${filesize} ${fdt_addr_r}\n"));
+        // A board's own limit would put the bundle into the middle of its memory.
+        assert!(text.find("setenv bootm_size\n").unwrap() < text.find("bootz ").unwrap());
         assert!(!readme(&[], 512, false).contains("board.dtb"));
     }
 }
