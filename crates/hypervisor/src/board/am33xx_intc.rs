@@ -16,22 +16,15 @@ use crate::memory::device::Mmio;
 const SYSTEM_CONFIG: u32 = 0x10;
 const SYSTEM_STATUS: u32 = 0x14;
 const CONTROL: u32 = 0x48;
-const THRESHOLD: u32 = 0x68;
 /// Of lines 0 to 31; those of the next 32 are [`BANK`] further on.
 const MASK_CLEAR: u32 = 0x88;
 const MASK_SET: u32 = 0x8c;
-const SOFTWARE_CLEAR: u32 = 0x94;
 const PENDING_IRQ: u32 = 0x98;
 const BANK: u32 = 0x20;
-/// Priority of line 0, and whether it is an FIQ; a word for each line.
-const LINE: u32 = 0x100;
 
 const SOFT_RESET: u32 = 1 << 1;
 const RESET_DONE: u32 = 1 << 0;
 const NEW_IRQ: u32 = 1 << 0;
-const NEW_FIQ: u32 = 1 << 1;
-/// No threshold: all priorities come through.
-const NO_THRESHOLD: u32 = 0xff;
 
 const BANKS: usize = 4;
 
@@ -41,10 +34,11 @@ struct Intc {
     enabled: [u32; BANKS],
 }
 
-/// Takes over the controller of `node`: everything disabled, all lines of one priority and IRQs.
+/// Takes over the controller of `node`. Its reset disables all lines and makes them IRQs of one priority, without a threshold; what
+/// was asserted is forgotten (6.5.1: the registers' reset values).
 pub fn probe(node: &Node<'_>) -> Result<Box<dyn InterruptController>, BoardError> {
     let registers = map(node, 0)?;
-    if node.reg(0)?.1 < LINE + 4 * 32 * BANKS as u32 {
+    if node.reg(0)?.1 < PENDING_IRQ + BANK * BANKS as u32 {
         return Err(node.error("reg", "is too small for an INTC with 128 lines"));
     }
     registers.write(SYSTEM_CONFIG, SOFT_RESET);
@@ -53,18 +47,6 @@ pub fn probe(node: &Node<'_>) -> Result<Box<dyn InterruptController>, BoardError
     }
     // Its clock is never gated: no interrupt waits for it to wake up.
     registers.write(SYSTEM_CONFIG, 0);
-    for bank in 0..BANKS as u32 {
-        registers.write(MASK_SET + BANK * bank, u32::MAX);
-        registers.write(SOFTWARE_CLEAR + BANK * bank, u32::MAX);
-    }
-    for line in 0..32 * BANKS as u32 {
-        registers.write(LINE + 4 * line, 0);
-    }
-    registers.write(THRESHOLD, NO_THRESHOLD);
-    // Whoever ran before may have left an interrupt without agreeing to the next.
-    dsb();
-    registers.write(CONTROL, NEW_IRQ | NEW_FIQ);
-    dsb();
     Ok(Box::new(Intc { registers, enabled: [0; BANKS] }))
 }
 

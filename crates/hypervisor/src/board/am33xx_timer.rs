@@ -6,7 +6,7 @@
 //! The registers of the counting side belong to the timer's clock; a write takes two or three of its ticks to arrive. The one-shot
 //! is *posted*: writes go on at once, and TWPS says whether one is still under way. Its counter is not read after boot. The clock
 //! is not posted: a read takes as long as it takes, and is right. In posted mode it could be wrong after the timer was idle (OMAP
-//! erratum i103), and would depend on the ratio of two clocks (20.1.3.10).
+//! erratum i103), and would depend on the ratio of two clocks.
 //!
 //! **How fast they run** says the device tree, which asks a register: see [`super::am33xx_clock`]. That the one-shot counts with
 //! this clock is seen to; that the other one does (its multiplexer is at CLK_M_OSC after reset, and U-Boot leaves it alone), is
@@ -28,7 +28,6 @@ pub const COMPATIBLE: &str = "ti,am335x-timer";
 const CONFIG: u32 = 0x10;
 const STATUS: u32 = 0x28;
 const INTERRUPT_SET: u32 = 0x2c;
-const INTERRUPT_CLEAR: u32 = 0x30;
 const CONTROL: u32 = 0x38;
 const COUNTER: u32 = 0x3c;
 const LOAD: u32 = 0x40;
@@ -39,8 +38,7 @@ const INTERFACE: u32 = 0x54;
 const SOFT_RESET: u32 = 1 << 0;
 /// CONFIG: the timer never goes idle by itself, nor when asked to.
 const NO_IDLE: u32 = 1 << 2;
-/// STATUS and the registers that enable: match, overflow, capture.
-const ALL: u32 = 0x7;
+/// STATUS and the register that enables.
 const OVERFLOW: u32 = 1 << 1;
 /// CONTROL: run. A one-shot timer clears it when it overflows.
 const START: u32 = 1 << 0;
@@ -51,7 +49,7 @@ const CONTROL_PENDING: u32 = 1 << 0;
 const COUNTER_PENDING: u32 = 1 << 1;
 const POSTED: u32 = 1 << 2;
 
-/// One tick before the overflow is a place that no counter is set to (20.1.3.1).
+/// One tick before the overflow is a place that no counter is set to.
 const NEAREST: u32 = 2;
 
 struct Timer {
@@ -80,13 +78,12 @@ pub fn probe(tree: Tree<'_>, node: &Node<'_>) -> Result<Box<dyn HostTimer>, Boar
 
     let mut timer = Timer { one_shot, counter, frequency, clock: Extended::new() };
     timer.compare(node, &next)?;
-    one_shot.write(STATUS, ALL);
     one_shot.write(INTERRUPT_SET, OVERFLOW);
     timer.now();
     Ok(Box::new(timer))
 }
 
-/// The registers of a timer that is on, stands still, and raises nothing.
+/// The registers of a timer that is on, and after its reset: it stands still and raises nothing.
 fn take_over(tree: Tree<'_>, node: &Node<'_>) -> Result<Mmio, BoardError> {
     am33xx_clock::enable(tree, node)?;
     let registers = map(node, 0)?;
@@ -98,8 +95,6 @@ fn take_over(tree: Tree<'_>, node: &Node<'_>) -> Result<Mmio, BoardError> {
         return Err(node.error("reg", "the timer does not come out of its reset (TIOCP_CFG)"));
     }
     registers.write(CONFIG, NO_IDLE);
-    registers.write(INTERRUPT_CLEAR, ALL);
-    registers.write(STATUS, ALL);
     Ok(registers)
 }
 

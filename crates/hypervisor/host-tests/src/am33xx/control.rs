@@ -51,14 +51,18 @@ impl ClockManager {
 impl Model for ClockManager {
     fn read(&mut self, offset: u32) -> Option<u32> {
         let word = self.words.get(&offset).copied().unwrap_or(0);
-        let is_multiplexer = (0x500..0x600).contains(&offset);
-        Some(if is_multiplexer || self.is_on(offset) { word } else { word | 3 << 16 })
+        Some(match offset {
+            // Multiplexers: what is reserved may read as anything.
+            0x500..0x600 => word | !3,
+            _ if self.is_on(offset) => word,
+            _ => word | 3 << 16,
+        })
     }
 
     fn write(&mut self, offset: u32, value: u32) {
         assert!(offset.is_multiple_of(4));
-        let before = self.words.insert(offset, value & 0xffff).unwrap_or(0);
-        if before & 3 != 2 {
+        let before = self.words.insert(offset, value & 3).unwrap_or(0);
+        if before != 2 {
             self.since.insert(offset, now());
         }
     }

@@ -64,14 +64,11 @@ impl Model for Intc {
                 assert!(!bus::unordered(), "NEWIRQAGR overtakes what was written to devices");
                 self.irq &= value & 1 == 0;
             }
-            0x68 => assert_eq!(value, 0xff, "a threshold hides lines"),
             0x80..0x100 => match (offset - 0x80) % 0x20 {
                 0x08 => self.mask[bank] &= !value,
                 0x0c => self.mask[bank] |= value,
-                0x14 => {}
                 _ => panic!("INTC register {offset:#x} is written"),
             },
-            0x100..0x300 => self.line[(offset as usize - 0x100) / 4] = value,
             _ => panic!("INTC register {offset:#x} is written"),
         }
     }

@@ -7,6 +7,9 @@ const CONTROL: u32 = 0x38;
 const COUNTER: u32 = 0x3c;
 const LOAD: u32 = 0x40;
 
+/// Ticks that a write takes to arrive: more than in truth, so that nobody gets by without waiting.
+const TRAVEL: u64 = 20;
+
 /// See the module's text.
 pub struct Timer {
     clocks: Shared<ClockManager>,
@@ -62,6 +65,12 @@ impl Timer {
     #[must_use]
     pub fn runs(&self) -> bool {
         self.control & 1 != 0
+    }
+
+    /// Whether writes go on at once; then what is read need not be right after a while of idleness.
+    #[must_use]
+    pub fn is_posted(&self) -> bool {
+        self.posted
     }
 
     fn hertz(&self) -> u64 {
@@ -157,8 +166,9 @@ impl Model for Timer {
                     self.under_way.iter().all(|write| write.0 != offset),
                     "DMTimer register {offset:#x} is written while a write is under way"
                 );
-                // Three ticks of its clock. Not posted, the writer waits for it.
-                let arrives = bus::now() + 3_000_000_000 / self.hertz() + 1;
+                // Three ticks of its clock, says the manual. Not posted, the writer waits for it.
+                let ticks = if offset == CONTROL { 2 * TRAVEL } else { TRAVEL };
+                let arrives = bus::now() + ticks * 1_000_000_000 / self.hertz() + 1;
                 self.under_way.push((offset, value, arrives));
                 if !self.posted {
                     bus::pass(arrives - bus::now());
