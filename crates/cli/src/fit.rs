@@ -1,8 +1,11 @@
 //! Do the guests fit the board's memory? Answered before a board starts, as Spica itself will answer it.
 //!
 //! Memory is given in whole runs: a guest's RAM is one, Spica's own is some. A boot loader leaves the bundle in the middle
-//! of the board's memory, so it is not only the sum that counts. Here, Spica's `memory/ram.rs` is followed: each run comes
-//! from the lowest place that has it; first Spica's own, then the guests' in their order.
+//! of the board's memory, so it is not only the sum that counts. Here, Spica's `guests/mod.rs` and `memory/ram.rs` are
+//! followed: each run comes from the lowest place that has it; first Spica's own, then the guests' in their order. What is
+//! left is for what guests write to copy-on-write disks: each disk gets the same, as far as it needs it.
+
+use spica_bundle::{DiskMode, DiskSource, GuestEntry};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
@@ -11,8 +14,29 @@ const MIB: u64 = 1 << 20;
 
 /// What Spica takes once: its image, its heap, the device tree, and what is lost to rounding.
 const ONCE_MIB: u64 = 16;
-/// What Spica takes for each guest: shadow tables, code cache, what it knows of the guest.
-const EACH_MIB: u64 = 13;
+/// What Spica takes for each guest at least: shadow tables, code cache, what it knows of the guest. Beyond it, each of the
+/// following, and then whole megabytes.
+const EACH: u64 = 12 * MIB + MIB / 2;
+/// For each page of a guest's RAM.
+const WORD: u64 = 4;
+/// For each network card: frames that wait for it.
+const CARD: u64 = 64 * 1600;
+/// For each page that can be written to a copy-on-write disk, and for each that it can borrow from balloons: what is known of it.
+const CLUSTER: u64 = 96;
+const BORROWED: u64 = 96 + 64;
+/// How many pages a disk can borrow.
+const BORROWED_MOST: u64 = 4096;
+/// The bytes of a page.
+const PAGE: u64 = 4096;
+/// More than Spica takes for a guest in any case: with it, Spica reckons how much disks will have left.
+const EACH_MOST: u64 = 18 * MIB;
+/// The most that can be written to a copy-on-write disk.
+const WRITTEN_MOST: u64 = 128 * MIB;
+/// With less room than this, a disk that is larger is of little use.
+const WRITTEN_LEAST: u64 = 16 * MIB;
+/// What Spica takes to drive the board's card, and the board's disks; 32 KiB for each guest's claim to one, and the queue.
+const UPLINK_MIB: u64 = 1;
+const CLAIM: u64 = 36 << 10;
 /// Where QEMU puts the initrd at the latest: so far from the start of memory, or at its middle.
 const INITRD_MIB: u64 = 128;
 /// The memory of a guest of the kind that `--count` makes: no more than this,
@@ -46,50 +70,144 @@ pub struct Room<'a> {
     pub memory_mib: [u32; 2],
     /// What loads Spica.
     pub loader: Loader,
+    /// The most bytes that Spica gives a copy-on-write disk.
+    pub written_most: u64,
 }
 
 impl From<&Board> for Room<'_> {
     fn from(board: &Board) -> Self {
-        Self { name: board.name, memory_mib: [board.memory_mib, board.most_memory_mib], loader: Loader::Qemu }
+        Self::new(board.name, [board.memory_mib, board.most_memory_mib], Loader::Qemu)
     }
 }
 
-/// A guest's name and the bytes of its memory.
-pub type Wish<'a> = (&'a str, u32);
+impl<'a> Room<'a> {
+    /// A board with nothing on Spica's command line.
+    #[must_use]
+    pub fn new(name: &'a str, memory_mib: [u32; 2], loader: Loader) -> Self {
+        Self { name, memory_mib, loader, written_most: WRITTEN_MOST }
+    }
 
-/// The least memory of the board, in MiB, with which all guests fit, where `bundle` is the size of what it boots in bytes.
+    /// The same with `words` on Spica's command line: `spica.overlay=KIB` limits copy-on-write disks.
+    #[must_use]
+    pub fn with_words(self, words: &str) -> Self {
+        let limits =
+            words.split_whitespace().filter_map(|word| word.strip_prefix("spica.overlay=")?.parse::<u64>().ok());
+        Self {
+            written_most: limits.last().map_or(WRITTEN_MOST, |kib| kib.saturating_mul(1024)).min(WRITTEN_MOST),
+            ..self
+        }
+    }
+}
+
+/// What a guest wants of a board's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Its name.
+    pub name: String,
+    /// The bytes of its RAM.
+    pub memory: u64,
+    /// The sizes of its copy-on-write disks in bytes.
+    pub written: Vec<u64>,
+    /// How many disks of the board it has.
+    pub claims: usize,
+    /// How many network cards.
+    pub cards: usize,
+    /// Whether it gives memory to others.
+    pub lends: bool,
+}
+
+impl Wish {
+    /// Those of a guest of a manifest; `size` knows the bytes of files.
+    pub fn of(guest: &GuestEntry, size: impl Fn(&str) -> u64) -> Self {
+        let written = guest.disks.iter().filter(|disk| disk.mode == DiskMode::CopyOnWrite);
+        let bytes = |source: &DiskSource<String>| match source {
+            DiskSource::File(name) => size(name),
+            // As large as it may be: nobody knows here.
+            _ => u64::MAX,
+        };
+        Self {
+            name: guest.name.clone(),
+            memory: guest.memory_bytes.into(),
+            written: written.map(|disk| bytes(&disk.source)).collect(),
+            claims: guest.disks.iter().filter(|disk| !matches!(disk.source, DiskSource::File(_))).count(),
+            cards: guest.options.networks.len(),
+            lends: guest.options.balloon,
+        }
+    }
+
+    /// The bytes of Spica's own memory for it, where disks have `share` bytes each at most and somebody lends, or nobody does.
+    fn own(&self, share: u64, lends: bool) -> u64 {
+        let borrowed = if lends { BORROWED_MOST * BORROWED } else { 0 };
+        let disks: u64 = self.written.iter().map(|&bytes| bytes.min(share) / PAGE * CLUSTER + borrowed).sum();
+        let balloon = if self.lends { self.memory / PAGE } else { 0 };
+        let own = EACH + self.memory / PAGE * WORD + self.cards as u64 * CARD + disks + balloon;
+        own.next_multiple_of(MIB)
+    }
+}
+
+/// All that is to fit.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// The guests.
+    pub guests: Vec<Wish>,
+    /// Whether a network has the board's card.
+    pub uplink: bool,
+    /// The bytes of what the board boots as its initrd.
+    pub bundle: u64,
+}
+
+/// The least memory of the board, in MiB, with which all guests fit and their disks have all the room that they may have; if
+/// there is none, the least with which they have some.
 ///
 /// # Errors
 /// If they do not fit the most that the board can have: who wants what, and what there is.
-pub fn board_memory(room: &Room<'_>, guests: &[Wish<'_>], bundle: u64) -> Result<u32> {
-    let sizes: Vec<_> = guests.iter().map(|(_, bytes)| u64::from(*bytes) / MIB).collect();
-    let mut failure = None;
-    for memory in room.memory_mib {
-        match place(room.loader, memory.into(), &sizes, bundle) {
-            Ok(()) => return Ok(memory),
-            Err(misfit) => failure = Some(misfit),
+pub fn board_memory(room: &Room<'_>, wishes: &Wishes) -> Result<u32> {
+    let fit = |memory: u32, least: u64| place(room, memory.into(), wishes, least);
+    for least in [u64::MAX, WRITTEN_LEAST] {
+        if let Some(memory) = room.memory_mib.into_iter().find(|&memory| fit(memory, least).is_ok()) {
+            return Ok(memory);
         }
     }
     let most = room.memory_mib[1];
-    let wishes: Vec<_> = guests.iter().zip(&sizes).map(|((name, _), mib)| format!("{name} {mib}M")).collect();
+    match fit(most, WRITTEN_LEAST) {
+        Ok(()) => Ok(most),
+        Err(misfit) => Err(Error::usage(explain(room, most, wishes, &misfit))),
+    }
+}
+
+/// Why guests do not fit a board with `most` MiB.
+fn explain(room: &Room<'_>, most: u32, wishes: &Wishes, misfit: &Misfit) -> String {
+    let guests = &wishes.guests;
+    let each: Vec<_> = guests.iter().map(|wish| format!("{} {}M", wish.name, wish.memory / MIB)).collect();
     let loader = if room.loader == Loader::UBoot { U_BOOT_MIB } else { 0 };
-    let own = loader + ONCE_MIB + EACH_MIB * sizes.len() as u64;
-    let bundle = bundle.div_ceil(MIB);
+    let own = loader + ONCE_MIB + own(most.into(), wishes).into_iter().sum::<u64>() / MIB;
+    let bundle = wishes.bundle.div_ceil(MIB);
     let left = u64::from(most).saturating_sub(own + bundle);
-    let total: u64 = sizes.iter().sum();
+    let total = guests.iter().map(|wish| wish.memory / MIB).sum::<u64>();
     let mut text = format!(
         "the guests do not fit {}, which has {most}M: they want {total}M ({}), but {left}M are left beside {own}M for Spica \
          and {bundle}M for the bundle",
         room.name,
-        wishes.join(", ")
+        each.join(", ")
     );
-    if let Some(Misfit { guest: Some(guest), largest }) = failure.filter(|_| total <= left) {
-        text += &format!(
-            "; for {}, which needs its memory in one piece, the largest piece left has {largest}M",
-            guests[guest].0
-        );
+    match misfit {
+        Misfit::Guest { guest, largest } if total <= left => {
+            text += &format!(
+                "; for {}, which needs its memory in one piece, the largest piece left has {largest}M",
+                guests[*guest].name
+            );
+        }
+        Misfit::Written { share } => {
+            let count = guests.iter().map(|wish| wish.written.len()).sum::<usize>();
+            let least = WRITTEN_LEAST / MIB;
+            text += &format!(
+                "; of the rest, what is written to {count} copy-on-write disks gets {}M each, and {least}M are the least",
+                share / MIB
+            );
+        }
+        Misfit::Guest { .. } | Misfit::Spica => {}
     }
-    Err(Error::usage(text + "; give them less, or run fewer"))
+    text + "; give them less, or run fewer"
 }
 
 /// The memory in bytes for each of `count` equal guests, as much as is useful and fits.
@@ -98,7 +216,10 @@ pub fn board_memory(room: &Room<'_>, guests: &[Wish<'_>], bundle: u64) -> Result
 /// If so many cannot fit.
 pub fn share(room: &Room<'_>, count: usize, bundle: u64) -> Result<u32> {
     let largest = |memory: u32| {
-        let fits = |mib: &u64| place(room.loader, memory.into(), &vec![*mib; count], bundle).is_ok();
+        let fits = |mib: &u64| {
+            let guests = vec![Wish { memory: mib * MIB, ..Wish::default() }; count];
+            place(room, memory.into(), &Wishes { guests, uplink: false, bundle }, 0).is_ok()
+        };
         (LEAST_MIB / STEP_MIB..=MOST_MIB / STEP_MIB).rev().map(|n| n * STEP_MIB).find(fits)
     };
     let small = largest(room.memory_mib[0]).filter(|&mib| mib >= COMFORTABLE_MIB);
@@ -111,111 +232,70 @@ pub fn share(room: &Room<'_>, count: usize, bundle: u64) -> Result<u32> {
     Ok((mib * MIB) as u32)
 }
 
-/// Which guest finds no place, and the largest piece of memory that there is then. `None` is Spica itself.
+/// What finds no place in a board's memory.
 #[derive(Debug, PartialEq, Eq)]
-struct Misfit {
-    guest: Option<usize>,
-    largest: u64,
+enum Misfit {
+    /// Spica's own.
+    Spica,
+    /// A guest's RAM; the largest piece of memory that there is then, in MiB.
+    Guest { guest: usize, largest: u64 },
+    /// What is written to disks, each of which gets so many bytes.
+    Written { share: u64 },
 }
 
-/// Places everything; all sizes in MiB but the bundle's.
-fn place(loader: Loader, memory: u64, guests: &[u64], bundle: u64) -> std::result::Result<(), Misfit> {
-    let (low, lost) = match loader {
+/// The bytes of Spica's own memory for each guest, and for what it drives.
+fn own(memory: u64, wishes: &Wishes) -> Vec<u64> {
+    let guests = &wishes.guests;
+    let count = guests.iter().map(|wish| wish.written.len() as u64).sum::<u64>();
+    // Spica's own upper bound, made before anything is given.
+    let taken: u64 = guests.iter().map(|wish| wish.memory + EACH_MOST).sum();
+    let free = ((memory.saturating_sub(ONCE_MIB)) * MIB).saturating_sub(wishes.bundle + taken);
+    let share = free.checked_div(count).unwrap_or(0).min(WRITTEN_MOST);
+    let lends = guests.iter().any(|wish| wish.lends);
+    let mut own: Vec<_> = guests.iter().map(|wish| wish.own(share, lends)).collect();
+    if wishes.uplink {
+        own.push(UPLINK_MIB * MIB);
+    }
+    let claims = guests.iter().map(|wish| wish.claims as u64).sum::<u64>();
+    if claims > 0 {
+        own.push((claims * CLAIM).next_multiple_of(MIB));
+    }
+    own
+}
+
+/// Places everything, so that each copy-on-write disk can be written as far as it goes, or `least` bytes of it.
+fn place(room: &Room<'_>, memory: u64, wishes: &Wishes, least: u64) -> std::result::Result<(), Misfit> {
+    let (low, lost) = match room.loader {
         Loader::Qemu => (INITRD_MIB.min(memory / 2), 0),
         Loader::UBoot => (0, U_BOOT_MIB),
     };
-    let taken = low + lost + bundle.div_ceil(MIB);
-    let high = memory.checked_sub(taken).ok_or(Misfit { guest: None, largest: 0 })?;
-    let mut free = [low, high];
-    let mut take = |size: u64, guest: Option<usize>| match free.iter_mut().find(|piece| **piece >= size) {
+    let taken = low + lost + wishes.bundle.div_ceil(MIB);
+    let high = memory.checked_sub(taken).ok_or(Misfit::Spica)?;
+    let mut free = [low * MIB, high * MIB];
+    let mut take = |size: u64| match free.iter_mut().find(|piece| **piece >= size) {
         Some(piece) => {
             *piece -= size;
             Ok(())
         }
-        None => Err(Misfit { guest, largest: free.into_iter().max().unwrap_or(0) }),
+        None => Err(free.into_iter().max().unwrap_or(0) / MIB),
     };
-    take(ONCE_MIB, None)?;
-    guests.iter().try_for_each(|_| take(EACH_MIB, None))?;
-    guests.iter().enumerate().try_for_each(|(index, &size)| take(size, Some(index)))
+    take(ONCE_MIB * MIB).map_err(|_| Misfit::Spica)?;
+    own(memory, wishes).into_iter().try_for_each(&mut take).map_err(|_| Misfit::Spica)?;
+    for (guest, wish) in wishes.guests.iter().enumerate() {
+        take(wish.memory).map_err(|largest| Misfit::Guest { guest, largest })?;
+    }
+    let written: Vec<_> = wishes.guests.iter().flat_map(|wish| &wish.written).collect();
+    let wanted = written.iter().map(|&&bytes| bytes.min(room.written_most)).max().unwrap_or(0).min(least);
+    let share = most_each(free, written.len() as u64);
+    if share < wanted { Err(Misfit::Written { share }) } else { Ok(()) }
+}
+
+/// The most bytes, whole pages, so that `count` pieces of that length are in `free`; 0 if `count` is.
+fn most_each(free: [u64; 2], count: u64) -> u64 {
+    let lengths = free.iter().flat_map(|piece| (1..=count).map(move |parts| piece / parts / PAGE * PAGE));
+    let enough = |len: &u64| *len > 0 && free.iter().map(|piece| piece / len).sum::<u64>() >= count;
+    lengths.filter(enough).max().unwrap_or(0)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::board;
-
-    const BUNDLE: u64 = 8 * MIB;
-
-    fn room(name: &str) -> Room<'static> {
-        board::find(name).unwrap().into()
-    }
-
-    fn mib(bytes: u32) -> u64 {
-        u64::from(bytes) / MIB
-    }
-
-    #[test]
-    fn shares_fit_and_are_as_large_as_may_be() {
-        for name in ["cubieboard", "vexpress-a9"] {
-            let board = &room(name);
-            for count in 1..=8 {
-                let bytes = share(board, count, BUNDLE).unwrap();
-                let guests = vec![("x", bytes); count];
-                let memory = board_memory(board, &guests, BUNDLE).unwrap();
-                let more = vec![mib(bytes) + STEP_MIB; count];
-                assert!(
-                    mib(bytes) == MOST_MIB || place(Loader::Qemu, memory.into(), &more, BUNDLE).is_err(),
-                    "{name} {count}"
-                );
-            }
-        }
-        let cubieboard = &room("cubieboard");
-        assert_eq!(mib(share(cubieboard, 1, BUNDLE).unwrap()), 256);
-        assert_eq!(mib(share(cubieboard, 3, BUNDLE).unwrap()), 256);
-        assert_eq!(mib(share(cubieboard, 8, BUNDLE).unwrap()), 96);
-    }
-
-    #[test]
-    fn one_guest_of_256_mib_fits_the_small_board() {
-        let board = &room("cubieboard");
-        assert_eq!(board_memory(board, &[("a", 256 << 20)], BUNDLE).unwrap(), 512);
-        assert_eq!(board_memory(board, &[("a", 256 << 20), ("b", 256 << 20)], BUNDLE).unwrap(), 1024);
-    }
-
-    #[test]
-    fn too_much_in_all() {
-        let board = &room("cubieboard");
-        let error = board_memory(board, &[("a", 512 << 20), ("b", 512 << 20)], BUNDLE).unwrap_err();
-        let expected = "the guests do not fit cubieboard, which has 1024M: they want 1024M (a 512M, b 512M), but 974M are \
-                        left beside 42M for Spica and 8M for the bundle; give them less, or run fewer";
-        assert_eq!(error.message, expected);
-    }
-
-    #[test]
-    fn enough_in_all_but_not_in_one_piece() {
-        let board = &room("vexpress-a9");
-        let error = board_memory(board, &[("a", 800 << 20), ("b", 150 << 20)], BUNDLE).unwrap_err();
-        let expected = "the guests do not fit vexpress-a9, which has 1024M: they want 950M (a 800M, b 150M), but 974M are \
-                        left beside 42M for Spica and 8M for the bundle; for b, which needs its memory in one piece, the \
-                        largest piece left has 88M; give them less, or run fewer";
-        assert_eq!(error.message, expected);
-    }
-
-    #[test]
-    fn a_bundle_larger_than_the_board() {
-        let board = &room("cubieboard");
-        let error = board_memory(board, &[("a", 16 << 20)], 2000 * MIB).unwrap_err();
-        let end = "but 0M are left beside 29M for Spica and 2000M for the bundle; give them less, or run fewer";
-        assert!(error.message.ends_with(end), "{error}");
-    }
-
-    #[test]
-    fn u_boot_leaves_one_piece() {
-        let room = Room { name: "a board", memory_mib: [512; 2], loader: Loader::UBoot };
-        assert_eq!(board_memory(&room, &[("a", 300 << 20)], BUNDLE).unwrap(), 512);
-        let error = board_memory(&room, &[("a", 430 << 20)], BUNDLE).unwrap_err();
-        let expected = "the guests do not fit a board, which has 512M: they want 430M (a 430M), but 427M are left beside 77M \
-                        for Spica and 8M for the bundle; give them less, or run fewer";
-        assert_eq!(error.message, expected);
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use spica_bundle::{Disk, DiskMode, DiskSource, GuestEntry, MAX_GUESTS, Manifest,
 
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::fit::{self, Room};
+use crate::fit::{self, Room, Wish, Wishes};
 use crate::guest::Guest;
 use crate::initramfs::Overlay;
 use crate::project::{read, read_text};
@@ -88,10 +88,16 @@ impl Draft {
         guest.load(find).map(|_| ()).map_err(|e| Error::failed(e.in_file(&self.file).to_string()))
     }
 
-    /// The bytes of memory of each guest, by name, as far as that is known.
+    /// What the guests want of the board's memory, as far as that is known.
     #[must_use]
-    pub fn wishes(&self) -> Vec<fit::Wish<'_>> {
-        self.guests.iter().filter(|g| g.memory_bytes != 0).map(|g| (g.name.as_str(), g.memory_bytes)).collect()
+    pub fn wishes(&self) -> Wishes {
+        self.wishes_of(&self.guests, 0)
+    }
+
+    fn wishes_of(&self, guests: &[GuestEntry], bundle: u64) -> Wishes {
+        let size = |name: &str| self.files.get(&self.directory.join(name)).map_or(0, |bytes| bytes.len() as u64);
+        let guests = guests.iter().filter(|g| g.memory_bytes != 0).map(|g| Wish::of(g, size)).collect();
+        Wishes { guests, uplink: self.uplink.is_some(), bundle }
     }
 
     /// Whether a guest has the whole Debian of a disk.
@@ -150,8 +156,7 @@ impl Draft {
             guests.iter_mut().chain(&mut packed).for_each(|g| g.memory_bytes = memory);
         }
         guests.iter().try_for_each(|g| self.check(g))?;
-        let wishes: Vec<_> = packed.iter().map(|g| (g.name.as_str(), g.memory_bytes)).collect();
-        let board_memory_mib = fit::board_memory(room, &wishes, size)?;
+        let board_memory_mib = fit::board_memory(room, &self.wishes_of(&guests, size))?;
         let names = packed.iter().map(|g| g.name.clone()).collect();
         Ok(Packed { names, bundle: files.bundle(packed)?, board_memory_mib })
     }

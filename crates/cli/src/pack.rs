@@ -53,7 +53,7 @@ pub fn pack(project: &Project, request: &Request) -> Result<Vec<Written>> {
             "--append has {c:?}, which U-Boot's shell would not pass on; expected plain words"
         )));
     }
-    let room = Room { name: "the board", memory_mib: [request.board_memory_mib; 2], loader: Loader::UBoot };
+    let room = Room::new("the board", [request.board_memory_mib; 2], Loader::UBoot).with_words(&request.append);
     let (image, _, packed) = prepare::pack(project, &request.guests, &room, &Overlay::new())?;
     let script = script(&request.append, tree.is_some());
     let boot = uimage::script("Spica", &script);

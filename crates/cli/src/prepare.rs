@@ -241,7 +241,8 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
 
 /// The same for several guests.
 fn prepare_several(project: &Project, request: &Request, source: &Source) -> Result<Run> {
-    let (image, debian, packed) = pack(project, source, &Room::from(request.board), &request.overlay)?;
+    let room = Room::from(request.board).with_words(&request.spica_append);
+    let (image, debian, packed) = pack(project, source, &room, &request.overlay)?;
     let mut run = Run::new(project, request, &debian, packed.names, packed.board_memory_mib)?;
     run.kernel = image;
     write(&run.initrd, &packed.bundle)?;
@@ -260,7 +261,7 @@ pub fn pack(
     overlay: &Overlay,
 ) -> Result<(PathBuf, Guest, Packed)> {
     let draft = Draft::read(source)?;
-    fit::board_memory(room, &draft.wishes(), 0)?;
+    fit::board_memory(room, &draft.wishes())?;
     let (debian, system, image) = locked(project, || {
         let debian = guest::prepare(project, false)?;
         let system = if draft.wants_system() { Some(system::prepare(project, &debian, false)?) } else { None };

@@ -20,6 +20,10 @@ Keys:
   Ctrl-A x    leave                    Ctrl-A Ctrl-A    a Ctrl-A for the guest
   Ctrl-]      Spica's monitor: `help` there lists its commands";
 
+const BALLOON_HELP: &str = "\
+The guest needs `balloon = true` in the manifest, and a driver. It gives when it can, and need not: asked again, this command
+says how much it has given by then.";
+
 /// What can be asked of a running board.
 #[derive(Subcommand)]
 pub enum Control {
@@ -61,6 +65,14 @@ pub enum Control {
     Stop(GuestChoice),
     /// Turn on a guest that is off
     Start(GuestChoice),
+    /// Ask a guest to do without so much of its memory, for others' copy-on-write disks
+    #[command(after_help = BALLOON_HELP)]
+    Balloon {
+        #[command(flatten)]
+        choice: GuestChoice,
+        /// How many MiB; 0 gives all of it back
+        mib: u32,
+    },
 }
 
 /// Which board.
@@ -93,6 +105,14 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
             let command = guest.map_or("stats".to_string(), |guest| format!("stats {guest}"));
             let counters = reply::counters(&find(&run)?.ask(&command)?)?;
             print!("{}", if json { reply::json(&counters) } else { reply::counter_table(&counters) });
+            return Ok(());
+        }
+        Control::Balloon { mib, choice } => {
+            let mut board = find(&choice.run)?;
+            board.ask(&format!("balloon {} {mib}", choice.guest))?;
+            let counters = reply::counters(&board.ask(&format!("stats {}", choice.guest))?)?;
+            let given = counters.first("memory.given-bytes").unwrap_or(0) >> 20;
+            println!("{} is to do without {mib} MiB, and does without {given} MiB so far", choice.guest);
             return Ok(());
         }
         Control::Console(choice) => return find(&choice.run)?.attach(&choice.guest),

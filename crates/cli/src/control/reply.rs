@@ -31,6 +31,15 @@ pub struct Counters {
     guests: Vec<(String, Values)>,
 }
 
+impl Counters {
+    /// A counter of the first guest that there is.
+    #[must_use]
+    pub fn first(&self, counter: &str) -> Option<u64> {
+        let (_, Values(values)) = self.guests.first()?;
+        values.iter().find(|(name, _)| name == counter).map(|(_, value)| *value)
+    }
+}
+
 /// The counters of one guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]

@@ -82,7 +82,8 @@ fn a_manifest_becomes_a_bundle() {
     let mut overlay = Overlay::new();
     overlay.file("x", 0o644, b"x");
     let draft = dir.draft().unwrap();
-    assert_eq!(draft.wishes(), [("own", 64 << 20), ("web", 128 << 20)]);
+    let wishes: Vec<_> = draft.wishes().guests.iter().map(|wish| (wish.name.clone(), wish.memory >> 20)).collect();
+    assert_eq!(wishes, [("own".to_string(), 64), ("web".to_string(), 128)]);
     let packed = draft.complete(&cubieboard(), &dir.debian(), None, &overlay).unwrap();
     assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
     let bundle = Bundle::parse(&packed.bundle).unwrap();
@@ -187,7 +188,8 @@ fn the_examples_are_right() {
     assert!(!examples.is_empty());
     for example in examples {
         let draft = Draft::read(&Source::Manifest(example.clone())).unwrap_or_else(|e| panic!("{e}"));
-        fit::board_memory(&cubieboard(), &draft.wishes(), 8 << 20).unwrap_or_else(|e| panic!("{example:?}: {e}"));
+        fit::board_memory(&cubieboard(), &Wishes { bundle: 8 << 20, ..draft.wishes() })
+            .unwrap_or_else(|e| panic!("{example:?}: {e}"));
     }
     let page = fs::read_to_string(source("docs/guests.md")).unwrap();
     let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();

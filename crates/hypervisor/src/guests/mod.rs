@@ -98,7 +98,6 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     for spec in specs {
         memories.push(Vm::memory(spec).map_err(|error| problem(spec, &error))?);
     }
-    let overlay = disk_room::overlay_share(specs, 0).min(most).min(options.overlay);
     if lends {
         lending::open(disk_room::overlays(specs) * LENT_MOST);
     }
@@ -108,6 +107,8 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     };
     host.networks = Networks::new(specs, uplink);
     host.disks = Disks::start(host.board(), specs)?;
+    // Last, for it is all that is left.
+    let overlay = disk_room::overlay_share(specs, 0).min(most).min(options.overlay);
     host.news = News::new(specs.len());
     let mut guests = Vec::new();
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
