@@ -8,61 +8,71 @@ use crate::part::{Failure, Part};
 use crate::work::Work;
 use capstone::prelude::*;
 use spica_isa::{Decoded, Mem, Offset, Op, decode};
+use std::cell::RefCell;
+use std::fmt::Write as _;
 
-fn capstone() -> Capstone {
-    Capstone::new().arm().mode(arch::arm::ArchMode::Arm).build().expect("capstone has the ARM decoder built in")
-}
-
-/// Capstone's text in our terms, or nothing where it knows no instruction.
-fn theirs(capstone: &Capstone, word: u32) -> Option<String> {
-    let instructions = capstone.disasm_count(&word.to_le_bytes(), 0, 1).expect("capstone runs");
-    let instruction = instructions.iter().next()?;
+/// Puts capstone's text in our terms into `out`; false where it knows no instruction.
+fn theirs(capstone: &Capstone, word: u32, out: &mut String) -> bool {
+    out.clear();
+    let bytes = word.to_le_bytes();
+    // One at a time: it stops at what is no instruction, and branches have addresses.
+    let mut one = capstone.disasm_iter(&bytes, 0).expect("capstone runs");
+    let Some(instruction) = one.next() else { return false };
     let mnemonic = instruction.mnemonic().expect("a build with text");
-    // The other names of two conditions.
-    let mnemonic = &match (word >> 28, mnemonic.strip_suffix("hs"), mnemonic.strip_suffix("lo")) {
-        (2, Some(stem), _) => format!("{stem}cs"),
-        (3, _, Some(stem)) => format!("{stem}cc"),
-        _ => mnemonic.to_string(),
-    };
     let operands = instruction.op_str().unwrap_or("");
+    // The other names of two conditions.
+    match (word >> 28, mnemonic.strip_suffix("hs"), mnemonic.strip_suffix("lo")) {
+        (2, Some(stem), _) => normalise(&format!("{stem}cs"), out),
+        (3, _, Some(stem)) => normalise(&format!("{stem}cc"), out),
+        _ => normalise(mnemonic, out),
+    }
+    if !operands.is_empty() {
+        out.push(' ');
+    }
     // A branch has an address there, and a distance here; the address of the instruction is 0 for both.
     match operands.strip_prefix('#').and_then(number) {
         Some(target) if mnemonic.starts_with('b') && !mnemonic.starts_with("bkpt") => {
-            Some(normalise(&format!("{mnemonic} .{:+}", target as i32)))
+            normalise(&format!(".{:+}", target as i32), out);
         }
-        _ => Some(normalise(&format!("{mnemonic} {operands}"))),
+        _ => normalise(operands, out),
     }
+    true
 }
 
-/// One spelling for numbers (hexadecimal, 32 bits), for registers, and for blanks.
-fn normalise(text: &str) -> String {
-    let mut out = String::new();
+/// One spelling for numbers (hexadecimal, 32 bits), for registers, and for blanks, behind what is in `out`.
+fn normalise(text: &str, out: &mut String) {
     let mut rest = text.trim();
-    while let Some(first) = rest.chars().next() {
-        let end = if first.is_ascii_alphanumeric() {
-            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())
+    while let Some(&first) = rest.as_bytes().first() {
+        let length = if first.is_ascii_alphanumeric() {
+            rest.bytes().take_while(|c| c.is_ascii_alphanumeric() || *c == b'_').count()
         } else {
-            first.len_utf8()
+            1
         };
-        let (token, tail) = rest.split_at(end);
-        out.push_str(&match token {
-            "sb" => "r9".into(),
-            "sl" => "r10".into(),
-            "fp" => "r11".into(),
-            "ip" => "r12".into(),
+        let (token, tail) = rest.split_at(length);
+        match token {
+            "sb" => out.push_str("r9"),
+            "sl" => out.push_str("r10"),
+            "fp" => out.push_str("r11"),
+            "ip" => out.push_str("r12"),
             // MSR and MRS have other names at application level, without other meaning (A8.8.109, A8.8.111).
-            "apsr" => "cpsr".into(),
-            "apsr_nzcvq" => "cpsr_f".into(),
-            "apsr_g" => "cpsr_s".into(),
-            "apsr_nzcvqg" => "cpsr_fs".into(),
-            _ => number(token).map_or_else(|| token.to_string(), |n| format!("{n:x}")),
-        });
+            "apsr" => out.push_str("cpsr"),
+            "apsr_nzcvq" => out.push_str("cpsr_f"),
+            "apsr_g" => out.push_str("cpsr_s"),
+            "apsr_nzcvqg" => out.push_str("cpsr_fs"),
+            _ => match number(token) {
+                Some(n @ 0..=9) => out.push(char::from(b'0' + n as u8)),
+                Some(n) => drop(write!(out, "{n:x}")),
+                None => out.push_str(token),
+            },
+        }
         rest = tail;
     }
-    out
 }
 
 fn number(token: &str) -> Option<u32> {
+    if !token.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     match token.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => token.parse().ok(),
@@ -151,34 +161,62 @@ enum Reading {
     Wrong(String),
 }
 
-fn read(capstone: &Capstone, word: u32) -> Reading {
-    let d = decode(word);
-    let text = d.to_string();
-    let (ours, theirs) = (normalise(&pop(&text).unwrap_or(text)), theirs(capstone, word));
-    let agree = match (d.op, &theirs) {
-        (Op::Unpredictable, _) | (Op::Undefined, None) => true,
-        // Only classes: that there is such an instruction, and for what is copied, that the PC has no part in it.
-        (Op::Vfp, Some(theirs)) => theirs.starts_with('v') && !names_pc(theirs),
-        (Op::VirtExt, Some(_)) => true,
-        (Op::Plain | Op::Divide | Op::Exclusive, Some(theirs)) => ours == *theirs && !names_pc(theirs),
-        (_, Some(theirs)) => ours == *theirs,
-        _ => false,
-    };
-    match expected(&d, theirs.as_deref()) {
-        _ if agree => Reading::Same,
-        Some(reason) => Reading::Known(reason),
-        None => Reading::Wrong(format!("{word:#010x}: {:?}\nours:     {ours}\ncapstone: {theirs:?}", d.op)),
+/// What a thread needs: not to be shared, and slow to make.
+struct Reader {
+    capstone: Capstone,
+    /// Texts as they come, and in one spelling.
+    text: String,
+    ours: String,
+    theirs: String,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        let capstone = Capstone::new()
+            .arm()
+            .mode(arch::arm::ArchMode::Arm)
+            .build()
+            .expect("capstone has the ARM decoder built in");
+        Reader { capstone, text: String::new(), ours: String::new(), theirs: String::new() }
+    }
+
+    fn read(&mut self, word: u32) -> Reading {
+        let d = decode(word);
+        if d.op == Op::Unpredictable {
+            return Reading::Same;
+        }
+        let Reader { capstone, text, ours, theirs: buffer } = self;
+        let theirs = theirs(capstone, word, buffer).then_some(buffer.as_str());
+        text.clear();
+        ours.clear();
+        let _ = write!(text, "{d}");
+        normalise(pop(text).as_deref().unwrap_or(text), ours);
+        let agree = match (d.op, theirs) {
+            (Op::Undefined, None) => true,
+            // Only classes: that there is such an instruction, and for what is copied, that the PC has no part in it.
+            (Op::Vfp, Some(theirs)) => theirs.starts_with('v') && !names_pc(theirs),
+            (Op::VirtExt, Some(_)) => true,
+            (Op::Plain | Op::Divide | Op::Exclusive, Some(theirs)) => ours == theirs && !names_pc(theirs),
+            (_, Some(theirs)) => ours == theirs,
+            _ => false,
+        };
+        if agree {
+            return Reading::Same;
+        }
+        match expected(&d, theirs) {
+            Some(reason) => Reading::Known(reason),
+            None => Reading::Wrong(format!("{word:#010x}: {:?}\nours:     {ours}\ncapstone: {theirs:?}", d.op)),
+        }
     }
 }
 
 thread_local! {
-    /// Not to be shared among threads, and slow to make.
-    static CAPSTONE: Capstone = capstone();
+    static READER: RefCell<Reader> = RefCell::new(Reader::new());
 }
 
 /// Panics if the texts differ; counts the known differences.
 pub(super) fn check(word: u32, work: &Work) {
-    match CAPSTONE.with(|capstone| read(capstone, word)) {
+    match READER.with_borrow_mut(|reader| reader.read(word)) {
         Reading::Same => {}
         Reading::Known(reason) => work.note(&format!("known difference: {reason}"), 1),
         Reading::Wrong(message) => panic!("{message}"),
