@@ -7,7 +7,7 @@
 use crate::part::{Failure, Part};
 use crate::work::Work;
 use capstone::prelude::*;
-use spica_isa::{Decoded, Mem, Offset, Op, decode};
+use spica_isa::{Cond, Decoded, Mem, Offset, Op, decode};
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
@@ -147,8 +147,10 @@ fn names_pc(text: &str) -> bool {
 /// The other name of a load from the stack: LDR of one register is POP (A8.8.63, A8.8.131).
 fn pop(text: &str) -> Option<String> {
     let (mnemonic, register) = text.strip_suffix(", [sp], #4")?.split_once(' ')?;
-    let condition = mnemonic.strip_prefix("ldr").filter(|condition| matches!(condition.len(), 0 | 2))?;
-    Some(format!("pop{condition} {{{register}}}"))
+    let condition = mnemonic.strip_prefix("ldr")?;
+    // Neither LDRBT nor LDRSH: those are no conditions.
+    let is_condition = Cond::ALL.iter().any(|one| one.to_string() == condition);
+    is_condition.then(|| format!("pop{condition} {{{register}}}"))
 }
 
 /// What our reading of a word is worth.
