@@ -19,6 +19,8 @@ fn machine(pc: u32, psr: u32) -> Machine {
         vfp: std::array::from_fn(|n| n as u32),
         thread: [1, 2],
         vfp_on: false,
+        mode: 0x13,
+        strict: false,
         supervisor: Some(Supervisor {
             fpexc: model::EN,
             masks: 0xc0,

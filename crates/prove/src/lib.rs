@@ -13,6 +13,8 @@ pub mod board;
 pub mod decoder;
 pub mod fuzz;
 pub mod mmu;
+#[cfg(feature = "command")]
+pub mod native;
 pub mod part;
 pub mod random;
 pub mod reduce;
@@ -42,7 +44,13 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 3] = [Box::new(board::Same), Box::new(board::Hostile), Box::new(board::Endurance)];
+        let board: [Box<dyn Part>; 5] = [
+            Box::new(native::Model),
+            Box::new(native::Copies),
+            Box::new(board::Same),
+            Box::new(board::Hostile),
+            Box::new(board::Endurance),
+        ];
         let sanitize: [Box<dyn Part>; 1] = [Box::new(sanitize::Sanitize)];
         parts.into_iter().chain(fuzz::part::parts()).chain(sanitize).chain(board).collect()
     };

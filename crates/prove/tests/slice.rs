@@ -51,6 +51,17 @@ fn translator_points() {
     slice("translator-points", 8_000);
 }
 
+/// Needs QEMU, and no board image.
+#[test]
+fn model() {
+    slice("model", 3_200);
+}
+
+#[test]
+fn copies() {
+    slice("copies", 640);
+}
+
 #[test]
 fn mmu_walk() {
     slice("mmu-walk", 40);

@@ -497,6 +497,8 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
         vfp: std::array::from_fn(|_| random.word()),
         thread: [random.word(), random.word()],
         vfp_on: false,
+        mode: 0x13,
+        strict: false,
         supervisor: Some(Supervisor {
             masks: random.word() & 0x1c0,
             // Back to Supervisor mode, or nowhere that the test follows.

@@ -3,8 +3,9 @@
 //! translator. What it and they disagree about is a bug in one of them.
 //!
 //! It executes one instruction at a time on a [`Bus`]. As the reference it runs guest code at the guest's own
-//! addresses, in Supervisor mode; as the host it runs translated code in User mode, where a sensitive instruction is
-//! an [`Event::Privileged`] that must never be seen.
+//! addresses, in a privileged mode with an SPSR; as the host it runs translated code in User mode, where a sensitive
+//! instruction is an [`Event::Privileged`] that must never be seen. What it says itself is compared with an emulator that
+//! others wrote (`crate::native`).
 /// The generic timer's counter: time stands still.
 pub const COUNTER: u64 = 0x1234_5678_9abc_def0;
 
@@ -80,7 +81,7 @@ pub const SYSTEM: [(u32, u32, u32, u32); 10] = [
     (13, 0, 0, 1),
 ];
 
-/// What the reference machine has beyond User mode: it is in Supervisor mode.
+/// What the reference machine has beyond User mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Supervisor {
     /// CPSR.A, I, F in their places.
@@ -120,6 +121,10 @@ pub struct Machine {
     pub thread: [u32; 2],
     /// FPEXC.EN of a core that executes in User mode only.
     pub vfp_on: bool,
+    /// The mode, as in the CPSR.
+    pub mode: u32,
+    /// Branches to an address that ends in 0b10 are UNPREDICTABLE, as they are; else it is aligned, as Spica does it.
+    pub strict: bool,
     /// `None` is User mode.
     pub supervisor: Option<Supervisor>,
 }
@@ -192,6 +197,8 @@ impl Machine {
         if bit(address, 0) {
             self.psr |= T;
             self.pc = address & !1;
+        } else if self.strict && bit(address, 1) {
+            return Event::Unpredictable;
         } else {
             self.pc = address & !3;
         }
@@ -373,7 +380,7 @@ impl Machine {
                     self.r[rd] = self.psr & (N | Z | C | V | Q | GE) | 0x2a5;
                     return self.next();
                 };
-                self.r[rd] = self.psr & !T | supervisor.masks | 0x13;
+                self.r[rd] = self.psr & !T | supervisor.masks | self.mode;
                 self.next()
             }
             (0, 0b10) => {
@@ -414,7 +421,7 @@ impl Machine {
         }
     }
 
-    /// MSR: flags and GE of the CPSR, masks where `c` is written with Supervisor mode; any byte of the SPSR.
+    /// MSR: flags and GE of the CPSR, masks where `c` is written with the mode as it is; any byte of the SPSR.
     fn msr(&mut self, word: u32, value: u32) -> Event {
         let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
         if bit(word, 22) {
@@ -426,7 +433,7 @@ impl Machine {
             }
             return self.next();
         }
-        if bit(word, 16) && value & 0x1f != 0x13 || bit(word, 17) && bit(value, 9) {
+        if bit(word, 16) && value & 0x1f != self.mode || bit(word, 17) && bit(value, 9) {
             return Event::Privileged;
         }
         let mut mask = 0;
@@ -828,7 +835,7 @@ impl Machine {
                         supervisor.system[n] = value;
                         supervisor.dacr_writes += u32::from(n == DACR);
                     }
-                    (false, _, (8, 0, 3 | 5 | 6 | 7, op @ 0..=3)) => {
+                    (false, _, (8, 0, 3 | 7, op @ 0..=3) | (8, 0, 5 | 6, op @ 0..=2)) => {
                         // Of the whole TLB, an address with an ASID, an ASID, an address with any ASID (B4.2.2).
                         let counts = [0, 0xffff_f0ff, 0xff, 0xffff_f000][op as usize];
                         supervisor.tlb = (supervisor.tlb.0 + 1, value & counts | op << 8);
@@ -853,7 +860,7 @@ impl Machine {
     /// Makes the exception return to `target` good that [`Event::Return`] told of, to this mode and to A32.
     pub fn return_to(&mut self, target: u32) {
         let Some(supervisor) = &mut self.supervisor else { unreachable!("User mode has no SPSR") };
-        assert_eq!(supervisor.spsr & 0x3f, 0x13, "back to Supervisor mode");
+        assert_eq!(supervisor.spsr & 0x3f, self.mode, "back to the same mode");
         supervisor.masks = supervisor.spsr & 0x1c0;
         self.psr = supervisor.spsr & (N | Z | C | V | Q | GE);
         self.pc = target & !3;
