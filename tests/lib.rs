@@ -125,20 +125,29 @@ const REPORT: &str = "@@report";
 /// If nothing can be booted at all.
 #[must_use]
 pub fn transcript(machine: Machine, script: &'static str) -> &'static Transcript {
-    type Known = BTreeMap<(Machine, &'static str), &'static OnceLock<Transcript>>;
+    transcript_with(machine, script, "")
+}
+
+/// The same with `words` on Spica's command line.
+///
+/// # Panics
+/// As [`transcript`].
+#[must_use]
+pub fn transcript_with(machine: Machine, script: &'static str, words: &'static str) -> &'static Transcript {
+    type Known = BTreeMap<(Machine, &'static str, &'static str), &'static OnceLock<Transcript>>;
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
     let cell = {
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *known.entry((machine, script)).or_insert_with(|| Box::leak(Box::default()))
+        *known.entry((machine, script, words)).or_insert_with(|| Box::leak(Box::default()))
     };
-    cell.get_or_init(|| boot(machine, script).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
+    cell.get_or_init(|| boot(machine, script, words).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
 }
 
-fn boot(machine: Machine, script: &str) -> Result<Transcript> {
+fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
     let project = Project::find()?;
     let command = read_text(&project.source(&format!("tests/guest/{script}")))?;
     let board = board::find(machine.board())?;
-    let mut request = Request { native: machine.native(), ..Request::new(board) };
+    let mut request = Request { native: machine.native(), spica_append: words.into(), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
     request.overlay.file(
         "lib/reads-user-memory.ko",
@@ -149,7 +158,8 @@ fn boot(machine: Machine, script: &str) -> Result<Transcript> {
     let run = prepare(&project, &request)?;
 
     create_dir(&project.build("logs"))?;
-    let log = project.build(&format!("logs/{machine:?}-{script}.log"));
+    let name = if words.is_empty() { script.to_string() } else { format!("{words}-{script}") };
+    let log = project.build(&format!("logs/{machine:?}-{name}.log"));
     let start = Instant::now();
     let mut parser = Parser::default();
     let mut listener = |bytes: &[u8]| Ok(parser.feed(bytes, start.elapsed()));

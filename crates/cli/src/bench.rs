@@ -96,6 +96,15 @@ impl Side {
             Self::Spica(configuration) => configuration.name,
         }
     }
+
+    /// Words on Spica's command line.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Native => "",
+            Self::Spica(configuration) => configuration.words,
+        }
+    }
 }
 
 /// What all boots of a run have in common.

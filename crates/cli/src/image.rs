@@ -9,6 +9,37 @@ use crate::process;
 use crate::progress::Step;
 use crate::project::Project;
 
+/// Which image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Image {
+    /// The one that is shipped.
+    #[default]
+    Shipped,
+    /// With all techniques to spill registers, for measurements (feature `spill-techniques` of the hypervisor).
+    SpillTechniques,
+}
+
+impl Image {
+    /// The image that knows these words of Spica's command line.
+    #[must_use]
+    pub fn for_words(words: &str) -> Self {
+        if words.contains("spill=") { Self::SpillTechniques } else { Self::Shipped }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Shipped => "spica",
+            Self::SpillTechniques => "spica-spill-techniques",
+        }
+    }
+
+    /// Its ELF file, once it is built.
+    #[must_use]
+    pub fn elf(self, project: &Project) -> PathBuf {
+        project.build(&format!("{}.elf", self.name()))
+    }
+}
+
 /// Builds the image, if anything changed, and gives its file.
 ///
 /// Cargo decides what changed. The image is built for another target than this program, with its own standard library:
@@ -16,7 +47,7 @@ use crate::project::Project;
 ///
 /// # Errors
 /// If it does not compile; with the end of the compiler's output.
-pub fn build(project: &Project) -> Result<PathBuf> {
+pub fn build(project: &Project, which: Image) -> Result<PathBuf> {
     let _step = Step::begin("building the hypervisor");
     let target = project.build("hypervisor");
     let mut cargo = Command::new("cargo");
@@ -24,13 +55,18 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     // Only the distribution's toolchain needs this; a nightly one does not mind.
     cargo.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
     cargo.args(["build", "--release", "--locked", "--quiet", "--target-dir"]).arg(&target);
+    if which == Image::SpillTechniques {
+        cargo.args(["--features", "spill-techniques"]);
+    }
     process::output(&mut cargo, "cannot build the hypervisor")?;
 
     let elf = target.join("armv7a-none-eabi/release/spica-hypervisor");
-    let image = project.build("spica.bin");
+    let image = project.build(&format!("{}.bin", which.name()));
     let built = fs::metadata(&elf).and_then(|m| m.modified()).context(|| format!("cannot read {}", elf.display()))?;
     if !fs::metadata(&image).and_then(|m| m.modified()).is_ok_and(|m| m >= built) {
-        let new = project.build("spica.bin.new");
+        // The next image takes this one's place where Cargo puts them.
+        fs::copy(&elf, which.elf(project)).context(|| format!("cannot copy {}", elf.display()))?;
+        let new = image.with_extension("bin.new");
         let mut objcopy = Command::new("arm-none-eabi-objcopy");
         process::output(objcopy.args(["-O", "binary"]).arg(&elf).arg(&new), "cannot make the board image")?;
         fs::rename(&new, &image).context(|| format!("cannot write {}", image.display()))?;

@@ -14,7 +14,7 @@ use crate::files::Files;
 use crate::fit::{self, Room};
 use crate::guest::{self, Guest};
 use crate::guests::{Draft, Packed, Source};
-use crate::image;
+use crate::image::{self, Image};
 use crate::initramfs::Overlay;
 use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
@@ -189,7 +189,10 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
 
     let (guest, image) = locked(project, || {
         let guest = guest::prepare(project, false)?;
-        let image = if request.native { None } else { Some(image::build(project)?) };
+        let image = match request.native {
+            true => None,
+            false => Some(image::build(project, Image::for_words(&request.spica_append))?),
+        };
         Ok((guest, image))
     })?;
     let name = if own_kernel.is_some() || own_initrd.is_some() { "guest" } else { "debian" };
@@ -242,7 +245,11 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
 /// The same for several guests.
 fn prepare_several(project: &Project, request: &Request, source: &Source) -> Result<Run> {
     let room = Room::from(request.board).with_words(&request.spica_append);
-    let (image, debian, packed) = pack(project, source, &room, &request.overlay)?;
+    let (mut image, debian, packed) = pack(project, source, &room, &request.overlay)?;
+    let which = Image::for_words(&request.spica_append);
+    if which != Image::Shipped {
+        image = locked(project, || image::build(project, which))?;
+    }
     let mut run = Run::new(project, request, &debian, packed.names, packed.board_memory_mib)?;
     run.kernel = image;
     write(&run.initrd, &packed.bundle)?;
@@ -265,7 +272,7 @@ pub fn pack(
     let (debian, system, image) = locked(project, || {
         let debian = guest::prepare(project, false)?;
         let system = if draft.wants_system() { Some(system::prepare(project, &debian, false)?) } else { None };
-        Ok((debian, system, image::build(project)?))
+        Ok((debian, system, image::build(project, Image::Shipped)?))
     })?;
     let packed = draft.complete(room, &debian, system.as_ref(), overlay)?;
     Ok((image, debian, packed))
@@ -284,7 +291,7 @@ pub fn fetch(project: &Project, update: bool) -> Result<Guest> {
 /// # Errors
 /// As [`image::build`].
 pub fn board_image(project: &Project) -> Result<PathBuf> {
-    locked(project, || image::build(project))
+    locked(project, || image::build(project, Image::Shipped))
 }
 
 /// Does work in `build/` that no other run may do at the same time.

@@ -7,14 +7,15 @@
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::rules::{self, Flow};
+use crate::spill::Place;
 use spica_addr::GuestVa;
 use spica_isa::Reg;
 
 /// What must be put right in the guest's registers before it sees a fault in the middle of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Undo {
-    /// This register's value is in that spill slot.
-    pub spilled: Option<(Reg, u32)>,
+    /// This register's value is there.
+    pub spilled: Option<(Reg, Place)>,
     /// This register is to be increased by that.
     pub adjust: Option<(Reg, u32)>,
 }
@@ -25,8 +26,8 @@ impl Undo {
 
     /// A spilled register.
     #[must_use]
-    pub const fn spilled(reg: Reg, slot: u32) -> Undo {
-        Undo { spilled: Some((reg, slot)), adjust: None }
+    pub const fn spilled(reg: Reg, place: Place) -> Undo {
+        Undo { spilled: Some((reg, place)), adjust: None }
     }
 
     /// The same, with a base register to be corrected as well.

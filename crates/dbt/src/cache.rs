@@ -9,7 +9,7 @@
 //! holds until then; links within a page, always.
 
 use crate::block::{self, Location};
-use crate::emit::{Emitter, ROOM};
+use crate::emit::{self, Emitter};
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::options::Options;
@@ -151,6 +151,8 @@ pub struct Translator {
     /// Where indirect branches look first.
     pub jump_cache: JumpCache,
     mirror: ReturnMirror,
+    /// Code pages may have lightweight traps in them.
+    trapping: bool,
     version: u32,
     stats: Stats,
 }
@@ -181,6 +183,7 @@ impl Translator {
                 layout.mirror.filter(|_| options.indirect && options.return_mirror),
                 capacity.mirror_pages,
             ),
+            trapping: options.spill.traps(),
             version: 0,
             stats: Stats::default(),
         }
@@ -322,7 +325,8 @@ impl Translator {
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
-        let mut emitter = Emitter::new(page, base, hot, cold, first_exit, None, mirror, source);
+        let spill = (options.spill, self.layout.shared_slot());
+        let mut emitter = Emitter::new(page, base, hot, cold, first_exit, None, mirror, source, spill);
         let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u32;
@@ -370,6 +374,7 @@ impl Translator {
     /// Changes the switches. All blocks go, which were made with others.
     pub fn set_options(&mut self, options: Options, memory: &mut impl CodeMemory) {
         self.flush(memory);
+        self.trapping |= options.spill.traps();
         self.options = Options { thumbee: self.options.thumbee, vfp: self.options.vfp, ..options };
         if !(options.indirect && options.return_mirror) {
             self.mirror = ReturnMirror::new(None, self.capacity.mirror_pages);
@@ -401,7 +406,7 @@ impl Translator {
             self.flush(memory);
             self.stats.flushes += 1;
         }
-        if self.page_starts.is_empty() || self.hot + 2 * ROOM > self.cold {
+        if self.page_starts.is_empty() || self.hot + 2 * emit::room(self.options.spill) > self.cold {
             if self.page_starts.len() == self.layout.pages as usize {
                 self.flush(memory);
                 self.stats.flushes += 1;
@@ -409,6 +414,12 @@ impl Translator {
             self.page_starts.push(self.blocks.len() as u32);
             self.hot = HOT_FIELDS as usize / 4;
             self.cold = PAGE_WORDS;
+            if self.trapping {
+                // No part of a privileged sequence stays from before.
+                let page = self.page_starts.len() as u32 - 1;
+                memory.page(page).fill(crate::spill::UNDEFINED);
+                memory.publish(page, 0, PAGE_WORDS);
+            }
         }
     }
 
@@ -459,7 +470,8 @@ impl Translator {
         let options = self.options_of(block.once, block.vfp);
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
-        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), mirror, source);
+        let spill = (options.spill, self.layout.shared_slot());
+        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), mirror, source, spill);
         block::translate(&mut emitter, &options, block.va, |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }

@@ -6,6 +6,7 @@
 
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
+use crate::spill::{self, Place, Sequence, Spill};
 use spica_addr::{CachePc, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
@@ -24,7 +25,14 @@ pub struct PendingExit {
 pub const MAX_EXITS: usize = 24;
 /// Room that must be left in a page for a block to take one more guest instruction: the longest translation, the words
 /// that it puts into the cold part, and the exit that ends the block.
-pub const ROOM: usize = 32;
+const ROOM: usize = 32;
+/// The same where spills and reloads are longer.
+const ROOM_TO_TRAP: usize = 48;
+
+/// See [`ROOM`].
+pub const fn room(spill: Spill) -> usize {
+    if spill.traps() { ROOM_TO_TRAP } else { ROOM }
+}
 
 /// The cold part of an inlined translation that may have to leave: its first word, and the one that leads back.
 pub struct SlowPath {
@@ -47,13 +55,18 @@ pub struct Emitter<'a> {
     found: Option<Location>,
     mirror: Option<Window>,
     source: Option<&'a [u32; PAGE_WORDS]>,
+    spill: Spill,
+    shared_slot: u32,
+    /// The block's private slot for spills, once it has one.
+    private_slot: Option<usize>,
 }
 
 impl<'a> Emitter<'a> {
     #[expect(clippy::too_many_arguments, reason = "where the block lies, and what it may use")]
     /// An emitter for the page at `base`, with words `hot..cold` free. `first_exit` is the number that its first exit
     /// will get. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
-    /// `mirror` where they can. Constants may be taken from `source`, the guest's page.
+    /// `mirror` where they can. Constants may be taken from `source`, the guest's page. Registers are spilled as `spill` says,
+    /// the shared slot of which is at `shared_slot`.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
         base: CachePc,
@@ -63,6 +76,7 @@ impl<'a> Emitter<'a> {
         wanted: Option<usize>,
         mirror: Option<Window>,
         source: Option<&'a [u32; PAGE_WORDS]>,
+        (spill, shared_slot): (Spill, u32),
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
         let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0) };
@@ -80,6 +94,9 @@ impl<'a> Emitter<'a> {
             found: None,
             mirror,
             source,
+            spill,
+            shared_slot,
+            private_slot: None,
         }
     }
 
@@ -105,7 +122,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether one more guest instruction fits, with the exit behind it.
     pub fn has_room(&self) -> bool {
-        self.hot + ROOM <= self.cold && self.exit_count + 2 <= MAX_EXITS
+        self.hot + room(self.spill) <= self.cold && self.exit_count + 2 <= MAX_EXITS
     }
 
     /// The return mirror, if code at `pc` has one.
@@ -137,6 +154,11 @@ impl<'a> Emitter<'a> {
         self.undo = undo;
     }
 
+    /// How a fault has to be undone now.
+    pub fn undo(&self) -> Undo {
+        self.undo
+    }
+
     /// Code-cache address of a word of this page.
     fn address(&self, word: usize) -> CachePc {
         self.base.wrapping_add(4 * word as u32)
@@ -159,10 +181,10 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits cold words; returns the index of the first.
-    fn emit_cold<const N: usize>(&mut self, words: [u32; N]) -> usize {
-        self.cold -= N;
+    fn emit_cold(&mut self, words: &[u32]) -> usize {
+        self.cold -= words.len();
         debug_assert!(self.hot <= self.cold, "the caller checked for room");
-        for (n, word) in words.into_iter().enumerate() {
+        for (n, &word) in words.iter().enumerate() {
             self.put(self.cold + n, word);
         }
         self.cold
@@ -195,21 +217,91 @@ impl<'a> Emitter<'a> {
         self.emit(asm::as_byte(word));
     }
 
-    /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back from spill slot 0, interprets
-    /// `word`, the instruction being translated, and goes on where [`Self::end_slow`] says.
+    /// Frees `reg`, until [`Self::reload`]. There is one such register at a time.
+    pub fn spill(&mut self, cond: Cond, reg: Reg) {
+        self.make_slot(reg);
+        self.access_spilled(false, cond, reg);
+        self.undo.spilled = Some((reg, self.place(reg)));
+    }
+
+    /// Gets `reg` back.
+    pub fn reload(&mut self, cond: Cond, reg: Reg) {
+        self.access_spilled(true, cond, reg);
+        self.undo.spilled = None;
+    }
+
+    fn access_spilled(&mut self, load: bool, cond: Cond, reg: Reg) {
+        let sequence = self.spilled_access(self.hot, load, cond, reg);
+        sequence.words().iter().for_each(|&word| self.emit(word));
+    }
+
+    /// Where `reg` is when it is spilled.
+    fn place(&self, reg: Reg) -> Place {
+        match self.spill.for_register(reg) {
+            Spill::VcpuPage => Place::Slot(0),
+            Spill::TrapPrivate => Place::Word(self.address(self.private_slot.unwrap_or_default())),
+            Spill::TrapShared => Place::Shared,
+            Spill::Tpidrurw => Place::Tpidrurw,
+            Spill::Pmccntr => Place::Pmccntr,
+        }
+    }
+
+    /// Gives the block its private slot, if spilling `reg` needs it. A guest can have any word written there: what comes behind
+    /// leads back to User mode.
+    fn make_slot(&mut self, reg: Reg) {
+        if self.spill.for_register(reg) == Spill::TrapPrivate && self.private_slot.is_none() {
+            self.private_slot = Some(self.emit_cold(&[0, spill::RETURN]));
+        }
+    }
+
+    /// A spill or a reload as it reads at word `at`.
+    fn spilled_access(&self, at: usize, load: bool, cond: Cond, reg: Reg) -> Sequence {
+        let technique = self.spill.for_register(reg);
+        match technique {
+            Spill::VcpuPage => Sequence::one(Self::field_access(at, load, cond, reg, spica_vcpu::field::spill(0))),
+            Spill::Tpidrurw => Sequence::one(asm::cp15(load, cond, reg, 13, 0, 2)),
+            Spill::Pmccntr => Sequence::one(asm::cp15(load, cond, reg, 9, 13, 0)),
+            Spill::TrapPrivate => {
+                let Some(slot) = self.private_slot else { unreachable!("it was spilled") };
+                // User mode may read code pages.
+                let at = if load { at } else { at + spill::before_inner(cond) };
+                let inner = if load { cond } else { Cond::Al };
+                match asm::ldr_str(load, inner, reg, Reg::PC, Self::relative(at, slot)) {
+                    Some(word) if load => Sequence::one(word),
+                    Some(word) => Sequence::trapping(cond, &[word]),
+                    None => unreachable!("a page is within reach of itself"),
+                }
+            }
+            Spill::TrapShared => {
+                let (al, slot) = (Cond::Al, self.shared_slot);
+                let low = asm::movw(al, Reg::LR, slot as u16);
+                let high = asm::movt(al, Reg::LR, (slot >> 16) as u16);
+                let access = asm::ldr_str(load, al, reg, Reg::LR, 0).unwrap_or(asm::NOP);
+                Sequence::trapping(cond, &[low, high, access])
+            }
+        }
+    }
+
+    /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back, interprets `word`, the instruction
+    /// being translated, and goes on where [`Self::end_slow`] says.
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
-        let at = self.cold - 5;
-        let reload = Self::field_access(at, true, Cond::Al, spilled, spica_vcpu::field::spill(0));
-        self.emit_cold([reload, asm::svc(Cond::Al, crate::trap::EMULATE), word, self.guest.0, asm::NOP]);
-        SlowPath { first: at, back: at + 4 }
+        self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::EMULATE), as_literal(word), self.guest.0, asm::NOP])
     }
 
     /// The same with a trap of its own, `number`, instead of the interpreter.
     pub fn begin_slow_trap(&mut self, spilled: Reg, number: u32) -> SlowPath {
-        let at = self.cold - 3;
-        let reload = Self::field_access(at, true, Cond::Al, spilled, spica_vcpu::field::spill(0));
-        self.emit_cold([reload, asm::svc(Cond::Al, number), asm::NOP]);
-        SlowPath { first: at, back: at + 2 }
+        self.slow_path(spilled, &[asm::svc(Cond::Al, number), asm::NOP])
+    }
+
+    fn slow_path(&mut self, spilled: Reg, then: &[u32]) -> SlowPath {
+        self.make_slot(spilled);
+        let len = self.spilled_access(self.cold, true, Cond::Al, spilled).words().len();
+        let first = self.cold - then.len() - len;
+        let reload = self.spilled_access(first, true, Cond::Al, spilled);
+        // Downwards: the reload comes first.
+        let back = self.emit_cold(then) + then.len() - 1;
+        self.emit_cold(reload.words());
+        SlowPath { first, back }
     }
 
     /// Emits a branch to the slow path.
@@ -234,7 +326,10 @@ impl<'a> Emitter<'a> {
 
     /// `rd = value` by one load of a cold literal.
     pub fn load_literal(&mut self, cond: Cond, rd: Reg, value: u32) {
-        let literal = self.emit_cold([value]);
+        if value == spill::TRAP {
+            return self.emit(asm::all_ones(cond, rd));
+        }
+        let literal = self.emit_cold(&[value]);
         let offset = Self::relative(self.hot, literal);
         match asm::ldr_str(true, cond, rd, Reg::PC, offset) {
             Some(word) => self.emit(word),
@@ -277,7 +372,7 @@ impl<'a> Emitter<'a> {
     /// A side exit to `target` that is taken where `cond` (not `Al`) holds: one hot instruction.
     pub fn side_exit(&mut self, cond: Cond, target: GuestVa) {
         let number = self.first_exit + self.exit_count as u32;
-        let stub = self.emit_cold([asm::svc(Cond::Al, crate::trap::LINK), number]);
+        let stub = self.emit_cold(&[asm::svc(Cond::Al, crate::trap::LINK), number]);
         self.new_exit(self.hot, stub, target);
         let offset = Self::relative(self.hot, stub);
         self.emit(asm::b(cond, offset).unwrap_or(asm::NOP));
@@ -286,7 +381,12 @@ impl<'a> Emitter<'a> {
     /// A trap to the interpreter for `word`, the instruction that is being translated.
     pub fn emulate(&mut self, word: u32) {
         self.emit(asm::svc(Cond::Al, crate::trap::EMULATE));
-        self.emit(word);
+        self.emit(as_literal(word));
         self.emit(self.guest.0);
     }
+}
+
+/// A guest's instruction as a literal: no literal is a lightweight trap.
+const fn as_literal(word: u32) -> u32 {
+    if word == spill::TRAP { spill::UNDEFINED } else { word }
 }

@@ -22,8 +22,10 @@ pub mod layout;
 mod options;
 pub mod return_mirror;
 mod rules;
+pub mod spill;
 pub mod trap;
 
 pub use block::{Location, Undo};
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
 pub use options::{Options, UnknownSwitch};
+pub use spill::Spill;

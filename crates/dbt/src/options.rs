@@ -1,5 +1,6 @@
 //! Which translation is used for each class of instruction: every optimisation has its switch.
 
+use crate::spill::Spill;
 use core::fmt;
 
 macro_rules! options {
@@ -8,6 +9,8 @@ macro_rules! options {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct Options {
             $($(#[doc = $doc])+ pub $field: bool,)+
+            /// Where registers are spilled to.
+            pub spill: Spill,
             /// The most guest instructions in a block.
             pub max_block: usize,
             /// The core has TEEHBR.
@@ -23,13 +26,13 @@ macro_rules! options {
             /// All on.
             #[must_use]
             pub const fn all() -> Options {
-                Options { $($field: true,)+ max_block: 32, thumbee: false, vfp: false }
+                Options { $($field: true,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
             }
 
             /// All off: STAR's naive translator.
             #[must_use]
             pub const fn naive() -> Options {
-                Options { $($field: false,)+ max_block: 32, thumbee: false, vfp: false }
+                Options { $($field: false,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
             }
 
             /// The switch of that name.
@@ -92,7 +95,9 @@ pub struct UnknownSwitch<'a>(pub &'a str);
 impl fmt::Display for UnknownSwitch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is neither `all` nor `naive`, nor + or - before one of:", self.0)?;
-        Options::NAMES.iter().try_for_each(|name| write!(f, " {name}"))
+        Options::NAMES.iter().try_for_each(|name| write!(f, " {name}"))?;
+        write!(f, "; nor spill= before one of:")?;
+        Spill::ALL.iter().try_for_each(|(name, _)| write!(f, " {name}"))
     }
 }
 
@@ -104,7 +109,8 @@ impl Options {
         Options { literals: false, user_bank: false, return_mirror: false, space_switch: false, ..self }
     }
 
-    /// Reads a list such as `naive,+link,+masks` or `all,-return-mirror`, from left to right. It starts from all on.
+    /// Reads a list such as `naive,+link,+masks`, `all,-return-mirror` or `all,spill=tpidrurw`, from left to right. It starts
+    /// from all on.
     ///
     /// # Errors
     /// The first word that is none.
@@ -114,6 +120,9 @@ impl Options {
             match word {
                 "all" => options = Options::all(),
                 "naive" => options = Options::naive(),
+                _ if word.starts_with("spill=") => {
+                    options.spill = Spill::named(&word["spill=".len()..]).ok_or(UnknownSwitch(word))?;
+                }
                 _ => {
                     let (on, name) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
                         (Some(name), _) => (true, name),
@@ -143,6 +152,14 @@ mod tests {
         assert_eq!(Options::parse(""), Ok(Options::all()));
         assert_eq!(Options::parse("naive"), Ok(Options::naive()));
         assert_eq!(Options::parse("naive,+link,+masks,-link"), Ok(Options { masks: true, ..Options::naive() }));
+        assert_eq!(
+            Options::parse("naive,spill=trap-private"),
+            Ok(Options { spill: Spill::TrapPrivate, ..Options::naive() })
+        );
+        assert_eq!(Options::parse("spill=pmccntr,naive"), Ok(Options::naive()));
+        for (name, spill) in Spill::ALL {
+            assert_eq!((Spill::named(name), spill.name()), (Some(spill), name));
+        }
         assert_eq!(Options::parse("-return-mirror"), Ok(Options { return_mirror: false, ..Options::all() }));
     }
 
@@ -158,6 +175,7 @@ mod tests {
     #[test]
     fn unknown_words_are_named() {
         assert_eq!(Options::parse("naive,link"), Err(UnknownSwitch("link")));
+        assert_eq!(Options::parse("spill=stack"), Err(UnknownSwitch("spill=stack")));
         let error = Options::parse("+lnik").unwrap_err();
         assert!(std::format!("{error}").starts_with("`+lnik` is neither"));
     }

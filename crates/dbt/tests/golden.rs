@@ -4,7 +4,8 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
-use spica_dbt::{Capacity, CodeMemory, Options, Translator};
+use spica_dbt::spill::Place;
+use spica_dbt::{Capacity, CodeMemory, Options, Spill, Translator};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -39,6 +40,7 @@ fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
+    guest[(va as usize & 0xfff) / 4 - 1] = 0xffff_ffff;
     guest[(va as usize & 0xfff) / 4] = word;
     let block = if once {
         translator.translate_once(GuestVa(va), GuestPa(va), &guest, &mut code)
@@ -67,8 +69,15 @@ fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
             _ => 0,
         };
         write!(text, "    +{:03x}: {word:08x}  {meaning}", 4 * at).expect("a string");
-        if let Some((reg, slot)) = location.undo.spilled {
-            write!(text, "    ; r{} is in slot {slot}", reg.n()).expect("a string");
+        if let Some((reg, place)) = location.undo.spilled {
+            let place = match place {
+                Place::Slot(slot) => format!("slot {slot}"),
+                Place::Word(pc) => format!("+{:03x}", pc.0 & 0xfff),
+                Place::Shared => "the shared slot".to_string(),
+                Place::Tpidrurw => "TPIDRURW".to_string(),
+                Place::Pmccntr => "PMCCNTR".to_string(),
+            };
+            write!(text, "    ; r{} is in {place}", reg.n()).expect("a string");
         }
         if let Some((reg, by)) = location.undo.adjust {
             write!(text, "    ; r{} is off by {}", reg.n(), by as i32).expect("a string");
@@ -80,7 +89,6 @@ fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
 
 /// Compares with `tests/golden/<name>.txt`, or writes it.
 fn check(name: &str, words: &[u32]) {
-    let mut text = String::new();
     // A core that has all that there are rules for.
     let all = Options { vfp: true, thumbee: true, ..Options::all() };
     let first = &words[..words.len().min(2)];
@@ -96,7 +104,16 @@ fn check(name: &str, words: &[u32]) {
         ("all(), at a low address", all, false, 0x0000_8010, first),
         ("all(), at a less low address", all, false, 0x0001_8010, first),
     ];
-    for (title, options, once, va, words) in parts.into_iter().filter(|part| !part.4.is_empty()) {
+    check_parts(name, &parts);
+}
+
+/// A part: its title, the options, whether it is for one execution, the address, the instructions.
+type Part<'a> = (&'a str, Options, bool, u32, &'a [u32]);
+
+/// The same for these parts.
+fn check_parts(name: &str, parts: &[Part<'_>]) {
+    let mut text = String::new();
+    for &(title, options, once, va, words) in parts.iter().filter(|part| !part.4.is_empty()) {
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &word in words {
             writeln!(text, "{}", translate(options, va, word, once)).expect("a string");
@@ -351,6 +368,39 @@ fn coproc() {
             0xee31_0a01, // vadd.f32
         ],
     );
+}
+
+/// What spills and reloads look like with each technique: with and without a condition, with a slow path, of registers that
+/// lightweight traps cannot reach, and with a base to be corrected.
+#[test]
+fn spill() {
+    let words = [
+        0xe09f_1001, // adds r1, pc, r1
+        0x009f_1001, // addseq r1, pc, r1: skipped as a whole
+        0x079f_1002, // ldreq r1, [pc, r2]: conditional spill and reload
+        0xe121_f001, // msr cpsr_c, r1
+        0xe10f_1000, // mrs r1, cpsr
+        0xee03_1f10, // mcr DACR
+        0xe8ad_c000, // stmia sp!, {lr, pc}
+        0xe8a2_9000, // stmia r2!, {ip, pc}: the substitute is SP
+        0xe8fd_8001, // ldm sp!, {r0, pc}^
+        0xee1d_1f50, // mrc TPIDRURW
+        0x0e0d_1f50, // mcreq TPIDRURW
+    ];
+    let of = |spill| Options { spill, ..Options::all() };
+    // What would be a lightweight trap as a literal.
+    let trap = [
+        0xffff_ffff, // not an instruction
+        0xe51f_100c, // ldr r1, [pc, #-12]: the word before, see `translate`
+    ];
+    let naive = Options { spill: Spill::TrapPrivate, ..Options::naive() };
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    let titles: Vec<(String, Spill)> =
+        Spill::ALL.iter().skip(1).map(|(name, spill)| (format!("all(), spill={name}"), *spill)).collect();
+    parts.extend(titles.iter().map(|(title, spill)| (title.as_str(), of(*spill), false, 0x8000_8010, &words[..])));
+    parts.push(("naive(), spill=trap-private", naive, false, 0x8000_8010, &words[..1]));
+    parts.push(("all()", Options::all(), false, 0x8000_8010, &trap));
+    check_parts("spill", &parts);
 }
 
 #[test]

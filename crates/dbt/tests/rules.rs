@@ -18,6 +18,7 @@ fn machine(pc: u32, psr: u32) -> Machine {
         psr,
         vfp: std::array::from_fn(|n| n as u32),
         thread: [1, 2],
+        cycles: None,
         vfp_on: false,
         mode: 0x13,
         strict: false,

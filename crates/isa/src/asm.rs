@@ -146,6 +146,12 @@ pub const fn bfi(cond: Cond, rd: Reg, rn: Reg, lsb: u32, width: u32) -> u32 {
     c(cond) | 0x07c0_0010 | ((lsb + width - 1) & 31) << 16 | rd.n() << 12 | (lsb & 31) << 7 | rn.n()
 }
 
+/// `MRC<cond> p15, 0, rt, crn, crm, opc2`, or `MCR`.
+#[must_use]
+pub const fn cp15(load: bool, cond: Cond, rt: Reg, crn: u32, crm: u32, opc2: u32) -> u32 {
+    c(cond) | 0x0e00_0f10 | (load as u32) << 20 | (crn & 15) << 16 | rt.n() << 12 | (opc2 & 7) << 5 | crm & 15
+}
+
 /// `MRS<cond> rd, CPSR`.
 #[must_use]
 pub const fn mrs(cond: Cond, rd: Reg) -> u32 {

@@ -81,7 +81,9 @@ pub struct VcpuPage {
     pub teehbr: u32,
     /// The generic timer's counter (CNTPCT and CNTVCT, B4.1.30), low half first, as it was when translated code last asked.
     pub counter: [u32; 2],
-    _cold: [u32; 1024 - 51],
+    /// TPIDRURW (B4.1.150) while the kernel runs, if translated code uses the real one for itself.
+    pub tpidrurw: u32,
+    _cold: [u32; 1024 - 52],
 }
 
 /// SP and LR of one bank.
@@ -149,6 +151,8 @@ pub mod field {
     pub const TEEHBR: u32 = offset_of!(VcpuPage, teehbr) as u32;
     /// [`VcpuPage::counter`], the low half.
     pub const COUNTER: u32 = offset_of!(VcpuPage, counter) as u32;
+    /// [`VcpuPage::tpidrurw`].
+    pub const TPIDRURW: u32 = offset_of!(VcpuPage, tpidrurw) as u32;
     /// SP of `bank`, where it is not current.
     #[must_use]
     pub const fn bank_sp(bank: Bank) -> u32 {
@@ -203,7 +207,8 @@ impl VcpuPage {
             fpexc_real: 0,
             teehbr: 0,
             counter: [0; 2],
-            _cold: [0; 1024 - 51],
+            tpidrurw: 0,
+            _cold: [0; 1024 - 52],
         }
     }
 }

@@ -14,6 +14,7 @@ use spica_bench::events::{COUNTERS, Event, Trap};
 
 use super::Side;
 use crate::error::{Error, Result};
+use crate::image::Image;
 use crate::process;
 use crate::progress::Step;
 use crate::project::{Project, read, write};
@@ -107,7 +108,7 @@ impl Counter {
         if side == Side::Native {
             VECTORS.iter().for_each(|vector| at(LINUX_VECTORS + vector, entry));
         } else {
-            let elf = read(&project.build("hypervisor/armv7a-none-eabi/release/spica-hypervisor"))?;
+            let elf = read(&Image::for_words(side.words()).elf(project))?;
             let symbols = Symbols::of(&elf)?;
             for (name, traps) in
                 [("world_kernel_vectors", KERNEL), ("world_user_vectors", USER), ("hypervisor_vectors", &[])]

@@ -11,6 +11,7 @@ use crate::emit::Emitter;
 use crate::layout::Window;
 use crate::options::Options;
 use crate::return_mirror::{self, LINK_SLOT};
+use crate::spill::Place;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, DpOp, Mem, MemMultiple, Offset, Op, Operand2, Reg, ShiftType, asm, encode};
 use spica_vcpu::field;
@@ -24,7 +25,7 @@ fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
 
 /// The start of every block that has a place in the return mirror: gets LR back. Other entries begin behind it.
 pub fn landing(e: &mut Emitter<'_>) {
-    e.set_undo(Undo::spilled(Reg::LR, LINK_SLOT));
+    e.set_undo(Undo::spilled(Reg::LR, Place::Slot(LINK_SLOT)));
     e.page_field(true, Cond::Al, Reg::LR, field::spill(LINK_SLOT));
     e.set_undo(Undo::NONE);
 }
@@ -37,7 +38,7 @@ fn window(e: &Emitter<'_>, options: &Options, pc: GuestVa) -> Option<Window> {
 /// Puts the guest's LR away for the landing.
 fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
     e.page_field(false, cond, Reg::LR, field::spill(LINK_SLOT));
-    e.set_undo(Undo::spilled(Reg::LR, LINK_SLOT));
+    e.set_undo(Undo::spilled(Reg::LR, Place::Slot(LINK_SLOT)));
 }
 
 /// The branch through the mirror to the address in `target`.

@@ -163,14 +163,13 @@ fn bit(reg: Reg) -> u32 {
     1 << reg.n()
 }
 
-/// Frees `reg` by storing it to spill slot 0.
+/// Frees `reg`.
 fn spill(e: &mut Emitter<'_>, cond: Cond, reg: Reg) {
-    e.page_field(false, cond, reg, field::spill(0));
-    e.set_undo(Undo::spilled(reg, 0));
+    e.spill(cond, reg);
 }
 
 /// Gets `reg` back.
 fn restore(e: &mut Emitter<'_>, cond: Cond, reg: Reg) {
-    e.page_field(true, cond, reg, field::spill(0));
+    e.reload(cond, reg);
     e.set_undo(Undo::NONE);
 }

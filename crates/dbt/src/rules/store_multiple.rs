@@ -1,11 +1,10 @@
 //! `STM` with the PC in its list: STAR's Algorithm 1.
 
-use super::{Flow, emulate};
+use super::{Flow, emulate, restore};
 use crate::block::Undo;
 use crate::emit::Emitter;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Reg, asm, encode};
-use spica_vcpu::field;
 
 /// Stores all registers but the PC with one `STM`, and the PC (its value, +8) by a substitute: in the same `STM` where a
 /// register above all others is free, else by a `STR` whose addressing mode leaves the base as the original would.
@@ -46,9 +45,7 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
         }
         e.set_undo(undo);
     }
-    e.page_field(false, Cond::Al, rs, field::spill(0));
-    undo.spilled = Some((rs, 0));
-    e.set_undo(undo);
+    e.spill(Cond::Al, rs);
     e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
     if whole {
         let all = MemMultiple { regs: regs | 1 << rs.n(), ..mem };
@@ -73,8 +70,7 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
         };
         e.emit(encode(&Decoded { word: 0, cond: Cond::Al, uncond: false, op: Op::Mem(store) }));
     }
-    e.page_field(true, Cond::Al, rs, field::spill(0));
-    e.set_undo(Undo::NONE);
+    restore(e, Cond::Al, rs);
     e.end_skip(skip);
     Flow::Continues
 }

@@ -5,7 +5,6 @@
 //! instructions are UNPREDICTABLE.
 
 use super::{Flow, bit, emulate, restore, scratch, spill};
-use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
 use spica_isa::{Cond, Decoded, MemMultiple, Op, Reg, asm, encode};
@@ -94,7 +93,7 @@ fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32,
         if !mem.increment && high_bytes != 0 {
             // What is left of the list lies that much below the base.
             e.emit(asm::offset(Cond::Al, mem.rn, mem.rn, -(high_bytes as i32)));
-            e.set_undo(Undo::spilled(rs, 0).adjusting(mem.rn, high_bytes));
+            e.set_undo(e.undo().adjusting(mem.rn, high_bytes));
         }
         let plain = MemMultiple { user: false, writeback: false, regs: low as u16, ..mem };
         e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(plain), ..*d }));

@@ -126,7 +126,8 @@ impl World {
             self.forget_all();
         }
         let mut words = Vec::new();
-        for (page, first, count) in self.f.code.published.clone() {
+        // A whole page is one that is emptied before it is used.
+        for (page, first, count) in self.f.code.published.clone().into_iter().filter(|publish| publish.2 < PAGE_WORDS) {
             for word in first..first + count {
                 let pc = LAYOUT.code_page(page).0 + 4 * word as u32;
                 words.push((pc, self.f.word(pc)));

@@ -38,6 +38,10 @@ system_register! {
     Actlr = p 15, 0, c 1, c 0, 1: SysRegRead;
     /// Performance monitors: what user mode may reach (B4.1.126).
     Pmuserenr = p 15, 0, c 9, c 14, 0: SysRegRead, SysRegWrite;
+    /// Performance monitors: control (B4.1.117).
+    Pmcr = p 15, 0, c 9, c 12, 0: SysRegWrite;
+    /// Performance monitors: the cycle counter (B4.1.113).
+    Pmccntr = p 15, 0, c 9, c 13, 0: SysRegRead;
     /// Generic timer: what user mode may reach (B4.1.26).
     Cntkctl = p 15, 0, c 14, c 1, 0: SysRegRead, SysRegWrite;
     /// Generic timer: its frequency in Hz, as firmware set it (B4.1.21).

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 
 use spica_bundle::{Bundle, GuestSpec};
+use spica_dbt::Spill;
 
 use crate::cmdline::Options;
 use crate::host::Host;
@@ -64,6 +65,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
     let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
     let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("{error}"))?;
+    check_spilling(&platform.options, bundle.guests().len())?;
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let names = bundle.guests().iter().map(|spec| spec.name.clone());
     let mut host = Host::new(board, platform.options.time, Consoles::new(names));
@@ -71,6 +73,25 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
     scheduler.run();
     scheduler.host.flush_disks()
+}
+
+/// Techniques to spill registers other than the vCPU page are not in every image, and for one guest only.
+fn check_spilling(options: &Options, guests: usize) -> Result<(), Problem> {
+    let translations = [Some(options.translation), options.boot_translation];
+    let Some(spill) = translations.into_iter().flatten().map(|t| t.spill).find(|&spill| spill != Spill::VcpuPage)
+    else {
+        return Ok(());
+    };
+    let name = spill.name();
+    if !cfg!(feature = "spill-techniques") {
+        Err(alloc::format!(
+            "spill={name}: this image knows only spill=vcpu-page; it takes one with the feature spill-techniques"
+        ))
+    } else if guests != 1 {
+        Err(alloc::format!("spill={name}: such a technique is for one guest alone, and there are {guests}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// More than a guest's share of the hypervisor's memory ever is.

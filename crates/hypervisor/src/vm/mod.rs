@@ -476,6 +476,8 @@ impl Vm {
             (side.ttbr0, side.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
             parts.vfp[world as usize] = vfp_enabled(&context.cpu, world);
         }
+        #[cfg(feature = "spill-techniques")]
+        context.set_spill(parts.translator.options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.
         parts.plain = parts.translator.options().fast_switches

@@ -80,6 +80,7 @@ user_supervisor_call:
     COUNT CTX_USER_CALLS
     SWITCH CTX_KERNEL, r7
     str r6, [r2, #PAGE_DACR_REAL]
+    SPILL_TO_KERNEL r2
     mov lr, r4
     clrex
     ldmia sp, {{r0-r7}}
@@ -274,6 +275,7 @@ refreshed:                          @ R7 = 0
     mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
     COUNT CTX_USER_RETURNS
     SWITCH CTX_USER, r7
+    SPILL_TO_USER r2
     ldmia sp, {{r0-r7}}
     movs pc, lr
 

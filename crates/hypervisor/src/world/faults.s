@@ -225,6 +225,7 @@ world_deliver_\kind:
     COUNT CTX_USER_ABORTS
     SWITCH CTX_KERNEL, r7
     str r6, [r9, #PAGE_DACR_REAL]
+    SPILL_TO_KERNEL r9
     mov lr, r4
     clrex
     ldmia sp, {{r0-r10}}

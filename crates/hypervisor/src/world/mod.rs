@@ -7,6 +7,8 @@
 pub mod mirror;
 pub mod space;
 pub mod spaces;
+#[cfg(feature = "spill-techniques")]
+mod spilling;
 pub mod vfp;
 
 use core::arch::global_asm;
@@ -28,8 +30,22 @@ use crate::layout::HOME_ASID;
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
 
+#[cfg(feature = "spill-techniques")]
+macro_rules! spilling {
+    () => {
+        include_str!("spill.s")
+    };
+}
+#[cfg(not(feature = "spill-techniques"))]
+macro_rules! spilling {
+    () => {
+        include_str!("no_spill.s")
+    };
+}
+
 global_asm!(
     include_str!("switch.s"),
+    spilling!(),
     include_str!("fast.s"),
     include_str!("faults.s"),
     world_panic = sym world_panic,
@@ -143,6 +159,9 @@ struct Entries {
 pub struct Context {
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
+    /// Which register of the core translated code spills to.
+    #[cfg(feature = "spill-techniques")]
+    spill: spilling::CoreRegister,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub quick: u32,
     /// [`spica_mmu::Shadow::private_megabytes`].
@@ -219,6 +238,12 @@ const fn before_cpu(offset: usize) -> isize {
     offset as isize - offset_of!(Context, cpu) as isize
 }
 
+#[cfg(feature = "spill-techniques")]
+const _: () = {
+    assert!(before_cpu(offset_of!(Context, spill)) == -248 && spilling::CoreRegister::Tpidrurw as u32 == 1);
+    assert!(offset_of!(VcpuPage, tpidrurw) == 204 && spica_dbt::spill::TRAP == u32::MAX);
+};
+
 const _: () = {
     assert!(before_cpu(offset_of!(Context, quick)) == -244);
     assert!(before_cpu(offset_of!(Context, private)) == -240);
@@ -279,6 +304,8 @@ impl Context {
     pub fn new(cpu: Vcpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
+            #[cfg(feature = "spill-techniques")]
+            spill: spilling::CoreRegister::None,
             quick: 0,
             private: core::ptr::null(),
             hints: core::ptr::null_mut(),
@@ -397,6 +424,8 @@ impl Context {
         // The trust rule: what the guest left in the PSR decides neither mode nor masks.
         self.cpu.psr = psr::sanitize(self.cpu.psr);
         let vectors = self.side(world).vbar;
+        #[cfg(feature = "spill-techniques")]
+        self.lend_register(world);
         self.forget_megabyte = NO_MEGABYTE;
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
@@ -409,6 +438,8 @@ impl Context {
             trap
         };
         let world = if trap & FROM_USER != 0 { World::User } else { World::Kernel };
+        #[cfg(feature = "spill-techniques")]
+        self.take_register_back(world);
         let trap = match trap & !FROM_USER {
             1 => Trap::Undefined,
             2 => Trap::SupervisorCall,

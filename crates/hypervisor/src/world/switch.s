@@ -143,7 +143,7 @@ world_own_fault:
 .global world_kernel_vectors
 world_kernel_vectors:
     b world_own_fault
-    b kernel_undefined
+    b kernel_undefined_vector        @ kernel_undefined, or what spill.s puts before it
     b kernel_supervisor_call
     b kernel_prefetch_abort
     b kernel_data_abort

@@ -3,11 +3,16 @@
 use super::generate::{self, WORDS, Window};
 use super::{Disturb, End, Lockstep, Memory};
 use crate::random::Random;
-use spica_dbt::Options;
+use spica_dbt::{Options, Spill};
 use spica_isa::decode;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
+
+/// The ways to spill in turn, the default in between.
+fn technique(number: u64) -> Spill {
+    Spill::ALL.get(number as usize % (2 * Spill::ALL.len())).map_or_else(Spill::default, |(_, spill)| *spill)
+}
 
 /// NOP, which stands where an instruction was taken away.
 const NOP: u32 = 0xe320_f000;
@@ -34,8 +39,8 @@ impl Case {
     #[must_use]
     pub fn numbered(seed: u64, disturb: Disturb) -> Case {
         let options = match seed % 3 {
-            0 => Options { vfp: true, thumbee: true, ..Options::all() },
-            1 => Options::naive(),
+            0 => Options { vfp: true, thumbee: true, spill: technique(seed / 3), ..Options::all() },
+            1 => Options { spill: technique(seed / 3), ..Options::naive() },
             _ => generate::options(&mut Random::new(!seed)),
         };
         Case { seed, options, disturb, steps: STEPS, nops: BTreeSet::new() }
@@ -107,6 +112,10 @@ impl Case {
                 smaller(&mut best, case);
             }
         }
+        if best.options.spill != Spill::default() {
+            let case = Case { options: Options { spill: Spill::default(), ..best.options }, ..best.clone() };
+            smaller(&mut best, case);
+        }
         let all: Vec<u32> = (0..WORDS).collect();
         let without = |kept: &[u32]| all.iter().copied().filter(|n| !kept.contains(n)).collect::<BTreeSet<u32>>();
         let kept = crate::reduce::list(&all, 1000, |kept| fails(&Case { nops: without(kept), ..best.clone() }));
@@ -125,7 +134,10 @@ impl fmt::Display for Case {
                 write!(f, ",+{name}")?;
             }
         }
-        let Options { max_block, vfp, thumbee, .. } = options;
+        let Options { max_block, vfp, thumbee, spill, .. } = options;
+        if spill != Spill::default() {
+            write!(f, ",spill={}", spill.name())?;
+        }
         write!(f, " block:{max_block} vfp:{vfp} thumbee:{thumbee} steps:{}", self.steps)?;
         match self.disturb {
             Disturb::Nothing => {}

@@ -4,7 +4,7 @@
 //! the look of what stands for it in the code cache: itself, a trap, something that spills, something with a slow path. So
 //! coverage does not trust the translator's word for what it did.
 
-use spica_dbt::trap;
+use spica_dbt::{spill, trap};
 use spica_isa::{Decoded, Op, decode};
 use spica_vcpu::field;
 use std::collections::{BTreeMap, HashMap};
@@ -129,7 +129,7 @@ fn look(word: u32, made: &Made) -> String {
         return "as it is".into();
     }
     let mut look: Vec<&str> = Vec::new();
-    let spilled = made.hot.iter().any(|&(pc, word)| stores_to_slot_0(pc, word));
+    let spilled = made.hot.iter().any(|&(pc, word)| stores_to_slot_0(pc, word) || spills_otherwise(word));
     look.extend(spilled.then_some("with a spill"));
     look.extend(hot().find_map(trap).map(trap_name));
     look.extend(hot().any(|word| word & 0x0ff0_f000 == 0x0280_f000).then_some("through the mirror"));
@@ -147,6 +147,11 @@ fn look(word: u32, made: &Made) -> String {
 fn stores_to_slot_0(pc: u32, word: u32) -> bool {
     let address = pc.wrapping_add(8).wrapping_add(word & 0xfff);
     word & 0x0fff_0000 == 0x058f_0000 && address == (pc & !0xfff).wrapping_add(0x1000 + field::spill(0))
+}
+
+/// Whether the word begins to spill a register to elsewhere: a lightweight trap, MCR of TPIDRURW or of PMCCNTR.
+fn spills_otherwise(word: u32) -> bool {
+    word == spill::TRAP || matches!(word & 0x0fff_0fff, 0x0e0d_0f50 | 0x0e09_0f1d)
 }
 
 fn trap_name(number: u32) -> &'static str {

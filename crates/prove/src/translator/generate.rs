@@ -4,8 +4,8 @@ use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
 use crate::decoder::words;
 use crate::random::Random;
 use crate::translator::model::{self, Machine, SYSTEM, Supervisor};
-use spica_dbt::Options;
 use spica_dbt::layout::PAGE;
+use spica_dbt::{Options, Spill};
 
 const PC: u32 = 15;
 
@@ -496,6 +496,7 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
         psr: random.word() & 0xf80f_0000,
         vfp: std::array::from_fn(|_| random.word()),
         thread: [random.word(), random.word()],
+        cycles: None,
         vfp_on: false,
         mode: 0x13,
         strict: false,
@@ -541,5 +542,6 @@ pub fn options(random: &mut Random) -> Options {
     for name in Options::NAMES {
         *options.switch(name).expect("a name") = random.one_in(2);
     }
+    options.spill = random.pick(&Spill::ALL).1;
     options
 }

@@ -5,6 +5,7 @@ mod compare;
 mod emulate;
 mod faults;
 mod run;
+mod spills;
 mod traps;
 
 use crate::random::Random;
@@ -12,12 +13,14 @@ use crate::translator::code::Code;
 use crate::translator::coverage::Coverage;
 use crate::translator::generate::Window;
 use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::spills::Privileged;
+pub(super) use crate::translator::lockstep::spills::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Machine};
 use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
-use spica_dbt::{BlockId, ExitId, Options, Translator};
+use spica_dbt::{BlockId, ExitId, Options, Spill, Translator};
 use spica_vcpu::{Bank, CpuId, StackAndLink, Vcpu, VcpuPage, psr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -114,6 +117,10 @@ pub struct Lockstep {
     tracing: bool,
     /// What was asked for.
     options: Options,
+    /// The host is in Undefined mode, behind a lightweight trap.
+    privileged: Option<Privileged>,
+    /// The word for [`Spill::TrapShared`].
+    shared_slot: u32,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -136,6 +143,7 @@ impl Lockstep {
                 psr: 0,
                 vfp: [0; 64],
                 thread: [0; 2],
+                cycles: None,
                 vfp_on: false,
                 mode: 0x10,
                 strict: false,
@@ -148,6 +156,7 @@ impl Lockstep {
                 psr: 0,
                 vfp: [0; 64],
                 thread: [0; 2],
+                cycles: None,
                 vfp_on: false,
                 mode: 0x10,
                 strict: false,
@@ -187,6 +196,8 @@ impl Lockstep {
             coverage: Coverage::default(),
             tracing: std::env::var_os("SPICA_TRACE").is_some(),
             options,
+            privileged: None,
+            shared_slot: 0,
         }
     }
 
@@ -247,6 +258,13 @@ impl Lockstep {
             thread: [reference.thread[0], 0xdead_0006],
             ..reference
         };
+        self.cpu.page.tpidrurw = reference.thread[0];
+        match self.options.spill {
+            Spill::Tpidrurw => self.machine.thread[0] = 0xdead_0008,
+            Spill::Pmccntr => self.machine.cycles = Some(0xdead_0009),
+            _ => {}
+        }
+        (self.privileged, self.shared_slot) = (None, 0xdead_000a);
         (self.closing, self.closed, self.dacr_writes) = (None, false, supervisor.dacr_writes);
         self.turning_off = None;
         (self.invalidated, self.tlb) = (false, supervisor.tlb);

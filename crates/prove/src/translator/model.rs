@@ -119,6 +119,8 @@ pub struct Machine {
     pub vfp: [u32; 64],
     /// TPIDRURW and TPIDRURO.
     pub thread: [u32; 2],
+    /// PMCCNTR, which does not count, where User mode can reach it.
+    pub cycles: Option<u32>,
     /// FPEXC.EN of a core that executes in User mode only.
     pub vfp_on: bool,
     /// The mode, as in the CPSR.
@@ -816,6 +818,13 @@ impl Machine {
             (true, (13, 0, 0, n @ (2 | 3))) => self.r[rt as usize] = self.thread[n as usize - 2],
             (false, (13, 0, 0, 2)) => self.thread[0] = self.reg(rt),
             (false, (7, 0, 5, 4) | (7, 0, 10, 4 | 5)) => {}
+            (load, (9, 0, 13, 0)) if self.cycles.is_some() => {
+                let value = self.reg(rt);
+                match (load, &mut self.cycles) {
+                    (true, Some(cycles)) => self.r[rt as usize] = *cycles,
+                    (_, cycles) => *cycles = Some(value),
+                }
+            }
             (load, (13, 0, 0, n @ (3 | 4))) => {
                 let value = self.reg(rt);
                 let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };

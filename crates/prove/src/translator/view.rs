@@ -4,16 +4,18 @@
 
 use crate::translator::LAYOUT;
 use crate::translator::code::Code;
+use crate::translator::lockstep::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{Bus, Fault};
 use spica_addr::CachePc;
 use spica_dbt::layout::PAGE;
+use spica_dbt::spill::RETURN;
 use spica_vcpu::{Bank, Shown, StackAndLink, VcpuPage};
 use std::mem::offset_of;
 
 /// The kernel view of the guest's address space while translated code runs.
 pub(super) struct KernelView<'a> {
-    pub(super) code: &'a Code,
+    pub(super) code: &'a mut Code,
     pub(super) page: &'a mut VcpuPage,
     pub(super) memory: &'a mut Memory,
     pub(super) pc: u32,
@@ -21,6 +23,9 @@ pub(super) struct KernelView<'a> {
     pub(super) closing: &'a mut Option<u32>,
     /// The same for FPEXC.
     pub(super) turning_off: &'a mut Option<u32>,
+    /// Undefined mode: translated code may write to its own page, and reach the shared slot; it reaches nothing else.
+    pub(super) privileged: bool,
+    pub(super) shared_slot: &'a mut u32,
 }
 
 /// How translated code may reach a word of the vCPU page.
@@ -55,6 +60,7 @@ impl KernelView<'_> {
         const TEEHBR: usize = offset_of!(VcpuPage, teehbr);
         const COUNTER: usize = offset_of!(VcpuPage, counter);
         const COUNTER_HIGH: usize = COUNTER + 4;
+        const READ_WRITE: usize = offset_of!(VcpuPage, tpidrurw);
         const SHOWN: usize = offset_of!(VcpuPage, shown);
         const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
         const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
@@ -83,6 +89,7 @@ impl KernelView<'_> {
             TEEHBR => (&mut page.teehbr, true, true),
             COUNTER => (&mut page.counter[0], true, false),
             COUNTER_HIGH => (&mut page.counter[1], true, false),
+            READ_WRITE => (&mut page.tpidrurw, true, true),
             SHOWN..=SHOWN_END => {
                 let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = &mut page.shown;
                 let word = match field - SHOWN {
@@ -120,6 +127,10 @@ impl Bus for KernelView<'_> {
     }
 
     fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault> {
+        if self.privileged {
+            assert!(bytes == 4 && is_shared_slot(address), "a privileged load of {address:#x} at {:#x}", self.pc);
+            return Ok(*self.shared_slot);
+        }
         // Literals, in its own page; anything else is a stray pointer of the guest.
         if let Some((page, word)) = LAYOUT.find(CachePc(address))
             && LAYOUT.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
@@ -136,6 +147,18 @@ impl Bus for KernelView<'_> {
     }
 
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault> {
+        if self.privileged {
+            assert_eq!(bytes, 4);
+            if is_shared_slot(address) {
+                *self.shared_slot = value;
+            } else {
+                let (page, word) = LAYOUT.find(CachePc(address)).expect("a privileged store is to a slot");
+                assert_eq!(self.code.fetched[page as usize][word + 1], RETURN, "what is behind a private slot");
+                self.code.written[page as usize][word] = value;
+                self.code.fetched[page as usize][word] = value;
+            }
+            return Ok(());
+        }
         // Code pages are read-only: a stray pointer of the guest's faults there, as one to nowhere does.
         if LAYOUT.find(CachePc(address & !3)).is_some() {
             return Err(Fault { address, write: true, alignment: false });

@@ -86,7 +86,7 @@ impl Lockstep {
         if self.machine.vfp != reference.vfp {
             self.fail(&format!("before {guest_pc:#x}: a VFP register differs"));
         }
-        if seen != supervisor || [self.machine.thread[0], page.tpidruro] != reference.thread {
+        if seen != supervisor || [self.thread_id(), page.tpidruro] != reference.thread {
             self.fail(&format!("before {guest_pc:#x}: {seen:x?}, expected {supervisor:x?}"));
         }
         if self.machine.vfp_on && !reference.has_vfp() {

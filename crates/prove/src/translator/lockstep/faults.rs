@@ -132,8 +132,9 @@ impl Lockstep {
     /// Puts the guest's registers right, as for an exception, and returns its PC.
     pub(super) fn undo(&mut self, place: Place) -> u32 {
         let undo = place.location.undo;
-        if let Some((reg, slot)) = undo.spilled {
-            self.machine.r[reg.n() as usize] = self.cpu.page.spill[slot as usize];
+        if let Some((reg, spilled)) = undo.spilled {
+            self.note_spilled(place, false);
+            self.machine.r[reg.n() as usize] = self.spilled(spilled);
         }
         if let Some((reg, by)) = undo.adjust {
             let reg = &mut self.machine.r[reg.n() as usize];

@@ -117,7 +117,10 @@ impl Lockstep {
         if place.first {
             self.coverage.executed(place.form);
         }
-        self.disturb(block, place);
+        // No interrupt is taken in Undefined mode.
+        if self.privileged.is_none() {
+            self.disturb(block, place);
+        }
         if self.tracing {
             let (page, word) = LAYOUT.find(pc).expect("in a code page");
             let word = self.code.fetched[page as usize][word];
@@ -125,12 +128,14 @@ impl Lockstep {
             eprintln!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word));
         }
         let mut view = KernelView {
-            code: &self.code,
+            code: &mut self.code,
             page: self.cpu.page,
             memory: &mut self.memory,
             pc: pc.0,
             closing: &mut self.closing,
             turning_off: &mut self.turning_off,
+            privileged: self.privileged.is_some(),
+            shared_slot: &mut self.shared_slot,
         };
         match self.machine.step(&mut view) {
             // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
@@ -139,6 +144,9 @@ impl Lockstep {
             Event::Supervisor(number) => self.trapped(number, pc, place),
             Event::Fault(fault) => self.faulted(fault, pc, place),
             Event::Undefined => {
+                if let Some(next) = self.lightweight_trap(pc) {
+                    return next;
+                }
                 self.take_over();
                 if self.vfp_enabled() && !std::mem::replace(&mut self.machine.vfp_on, true) {
                     self.retry = place.first;
@@ -157,6 +165,7 @@ impl Lockstep {
                 self.compare(&self.machine.r.clone(), guest);
                 self.skip(guest)
             }
+            Event::Privileged if let Some(next) = self.return_from_trap(pc) => next,
             other => self.fail(&format!("translated code at {pc} is {other:?}")),
         }
     }
@@ -167,7 +176,7 @@ impl Lockstep {
         self.words += 1;
         match self.disturb {
             Disturb::Random => self.disturb_at_random(block, place),
-            Disturb::Interrupt(at) if at == number => self.interrupt(block),
+            Disturb::Interrupt(at) if at == number => self.interrupt(block, place),
             Disturb::Hide(at) if at == number => self.memory.hidden.fill(true),
             Disturb::Unmap(at) if number >= at && place.first && self.under_way => {
                 self.disturb = Disturb::Nothing;
@@ -180,7 +189,8 @@ impl Lockstep {
     }
 
     /// A host interrupt brings one for the guest, at any word.
-    fn interrupt(&mut self, block: BlockId) {
+    fn interrupt(&mut self, block: BlockId, place: Place) {
+        self.note_spilled(place, true);
         self.translator.close(block, &mut self.code);
         self.leave = Some(self.translator.entry(block));
         self.interrupts += 1;
@@ -190,7 +200,7 @@ impl Lockstep {
 
     fn disturb_at_random(&mut self, block: BlockId, place: Place) {
         if self.random.one_in(24) {
-            self.interrupt(block);
+            self.interrupt(block, place);
         }
         if place.first && self.random.one_in(16) {
             self.cpu.page.pending = self.random.pick(&[0, u32::MAX]);
