@@ -69,6 +69,10 @@ pub fn translate(
         if flow == Flow::Ends {
             return count;
         }
+        // There is room: the rule for the instruction used less of it than there was to be, by more than a word.
+        if emitter.take_joined() {
+            continue;
+        }
         if pc.page_offset() == 0 || count >= options.max_block || !emitter.has_room() || flow == Flow::Splits {
             emitter.begin(pc);
             emitter.exit(pc);

@@ -55,6 +55,8 @@ pub struct Emitter<'a> {
     found: Option<Location>,
     mirror: Option<Window>,
     source: Option<&'a [u32; PAGE_WORDS]>,
+    /// The next instruction belongs to this block in any case.
+    joined: bool,
     spill: Spill,
     shared_slot: u32,
     /// The block's private slot for spills, once it has one.
@@ -94,6 +96,7 @@ impl<'a> Emitter<'a> {
             found: None,
             mirror,
             source,
+            joined: false,
             spill,
             shared_slot,
             private_slot: None,
@@ -141,6 +144,22 @@ impl<'a> Emitter<'a> {
     pub fn source_word(&self, at: GuestVa) -> Option<u32> {
         let source = self.source?;
         (at.page() == self.guest.page() && at.0 & 3 == 0).then(|| source[at.page_offset() as usize / 4])
+    }
+
+    /// The word of the guest's next instruction, as [`Self::source_word`].
+    pub fn next_word(&self) -> Option<u32> {
+        self.source_word(self.guest.wrapping_add(4))
+    }
+
+    /// The block must not end behind this instruction: what it leaves behind is right only behind the next one, which has
+    /// to be translated to one word.
+    pub fn join_next(&mut self) {
+        self.joined = true;
+    }
+
+    /// Whether the instruction that was translated last is joined to the next.
+    pub fn take_joined(&mut self) -> bool {
+        core::mem::take(&mut self.joined)
     }
 
     /// From now on words belong to the guest instruction at `pc`.
@@ -291,6 +310,12 @@ impl<'a> Emitter<'a> {
     /// The same with a trap of its own, `number`, instead of the interpreter.
     pub fn begin_slow_trap(&mut self, spilled: Reg, number: u32) -> SlowPath {
         self.slow_path(spilled, &[asm::svc(Cond::Al, number), asm::NOP])
+    }
+
+    /// The same where no register is spilled.
+    pub fn begin_slow_trap_unspilled(&mut self, number: u32) -> SlowPath {
+        let first = self.emit_cold(&[asm::svc(Cond::Al, number), asm::NOP]);
+        SlowPath { first, back: first + 1 }
     }
 
     fn slow_path(&mut self, spilled: Reg, then: &[u32]) -> SlowPath {

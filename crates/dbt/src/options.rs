@@ -61,6 +61,9 @@ options! {
     plain_registers: "plain-registers",
     /// Writes to DACR trap only if they close a domain that is really open (lazy opening).
     lazy_dacr: "lazy-dacr",
+    /// Such a write works with a register that the next instruction overwrites, where there is one, and spills none. Needs
+    /// `literals`, by which the page's words are known not to change.
+    free_registers: "free-registers",
     /// Writes to FPEXC trap only if they turn off what is really on.
     fpexc: "fpexc",
     /// Cache maintenance is put off until user code runs, or left out where nothing could tell.

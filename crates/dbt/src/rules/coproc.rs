@@ -1,6 +1,6 @@
 //! CP14 and CP15 register moves.
 
-use super::{Flow, barrier, bit, copy, emulate, restore, scratch, spill};
+use super::{Flow, barrier, bit, copy, emulate, free_register, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::spill::Spill;
@@ -32,7 +32,7 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         (_, 13, 0, 0, 2) => copy(e, d),
         (_, 13, 0, 0, 3) if options.plain_registers => storage(e, d, load, rt, field::TPIDRURO),
         (_, 13, 0, 0, 4) if options.plain_registers => storage(e, d, load, rt, field::TPIDRPRW),
-        (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, d, rt),
+        (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, d, rt, options.free_registers),
         (true, ..) if options.plain_registers => match shown(reg) {
             Some(field) => storage(e, d, true, rt, field),
             None => emulate(e, d, false),
@@ -81,8 +81,10 @@ fn shown(reg: CpReg) -> Option<u32> {
 ///
 /// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one that
 /// always traps.
-fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg) -> Flow {
-    close(e, d, rt, crate::trap::DACR, field::DACR, field::DACR_REAL, Some(field::DACR_SITE))
+fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, free_registers: bool) -> Flow {
+    // What is conditional may not be executed, while the next instruction is.
+    let free = if free_registers && d.cond == Cond::Al { free_register(e, bit(rt)) } else { None };
+    close(e, d, rt, free, crate::trap::DACR, field::DACR, field::DACR_REAL, Some(field::DACR_SITE))
 }
 
 /// FPEXC: a write traps only if it turns off what is really on.
@@ -95,16 +97,29 @@ pub fn vfp_enable(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow
         }
         return Flow::Continues;
     }
-    close(e, d, rt, crate::trap::VFP, field::FPEXC, field::FPEXC_REAL, None)
+    close(e, d, rt, None, crate::trap::VFP, field::FPEXC, field::FPEXC_REAL, None)
 }
 
-/// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones.
-fn close(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32, field: u32, real: u32, site: Option<u32>) -> Flow {
-    let rs = scratch(bit(rt));
+/// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones. It works with `free`,
+/// or spills.
+#[expect(clippy::too_many_arguments, reason = "the instruction, and which of two registers it writes")]
+fn close(
+    e: &mut Emitter<'_>,
+    d: &Decoded,
+    rt: Reg,
+    free: Option<Reg>,
+    trap: u32,
+    field: u32,
+    real: u32,
+    site: Option<u32>,
+) -> Flow {
+    let rs = free.unwrap_or(scratch(bit(rt)));
     let skip = e.begin_skip(d.cond);
-    let slow = e.begin_slow_trap(rs, trap);
+    let slow = if free.is_some() { e.begin_slow_trap_unspilled(trap) } else { e.begin_slow_trap(rs, trap) };
     e.page_field(false, Cond::Al, rt, field);
-    spill(e, Cond::Al, rs);
+    if free.is_none() {
+        spill(e, Cond::Al, rs);
+    }
     if let Some(site) = site {
         e.page_field(false, Cond::Al, Reg::PC, site);
     }
@@ -116,7 +131,9 @@ fn close(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32, field: u32, real:
     e.emit(asm::add_pc(rs));
     e.emit(asm::NOP);
     e.branch_slow(&slow);
-    restore(e, Cond::Al, rs);
+    if free.is_none() {
+        restore(e, Cond::Al, rs);
+    }
     e.end_slow(slow);
     e.end_skip(skip);
     Flow::Continues

@@ -20,7 +20,7 @@ use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
 use spica_addr::GuestVa;
-use spica_isa::{Cond, Decoded, Op, Reg};
+use spica_isa::{Cond, Decoded, Op, Operand2, Reg};
 use spica_vcpu::field;
 
 /// How control goes on behind an instruction.
@@ -157,6 +157,24 @@ fn emulate(e: &mut Emitter<'_>, d: &Decoded, leaves: bool) -> Flow {
 fn scratch(used: u32) -> Reg {
     // No instruction names more than four registers, a block transfer goes through `scratch_above`.
     Reg::new((0..13).find(|n| used >> n & 1 == 0).unwrap_or(14))
+}
+
+/// A register, none of those that are `used`, that the guest's next instruction overwrites without having read it, if nothing
+/// can come in between: no fault, and no other flow. The block goes on with that instruction then.
+fn free_register(e: &mut Emitter<'_>, used: u32) -> Option<Reg> {
+    let next = spica_isa::decode(e.next_word()?);
+    let Op::DataProcessing { op, rd, rn, op2, .. } = next.op else { return None };
+    let read = match op2 {
+        Operand2::Imm(_) => 0,
+        Operand2::Shifted { rm, .. } => bit(rm),
+        Operand2::ShiftedByReg { rm, rs, .. } => bit(rm) | bit(rs),
+    } | if op.has_rn() { bit(rn) } else { 0 };
+    let plain = next.cond == Cond::Al && !op.is_test() && rd.n() < 13 && read & bit(Reg::PC) == 0;
+    if !plain || (used | read) & bit(rd) != 0 {
+        return None;
+    }
+    e.join_next();
+    Some(rd)
 }
 
 fn bit(reg: Reg) -> u32 {

@@ -145,14 +145,13 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 48] = [
+    let rows: [(&str, u64); 47] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
         ("trap.branch.mirror-miss", c.mirror_misses),
         ("trap.system-call", c.user_calls + u64::from(vm.context.user_calls)),
         ("trap.fast.user-call", vm.context.user_calls.into()),
-        ("trap.fast.user-return", vm.context.user_returns.into()),
         ("trap.fast.kernel-return", vm.context.kernel_returns.into()),
         ("trap.undefined", c.undefined),
         ("trap.hidden-fault", c.hidden_faults + u64::from(vm.context.user_fills)),

@@ -273,7 +273,6 @@ refreshed:                          @ R7 = 0
     add r6, r2, #PAGE_BANK
     ldmia r6, {{sp, lr}}^
     mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
-    COUNT CTX_USER_RETURNS
     SWITCH CTX_USER, r7
     SPILL_TO_USER r2
     ldmia sp, {{r0-r7}}

@@ -6,41 +6,40 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
-.equ CTX_QUICK, -244
-.equ CTX_PRIVATE, -240
-.equ CTX_HINTS, -236
-.equ CTX_HOME, -232
-.equ CTX_RAM, -228                 @ struct GuestRam
-.equ CTX_DATA_ABORT_ENTRY, -216
-.equ CTX_PREFETCH_ABORT_ENTRY, -212
-.equ CTX_CALL_ENTRY, -208
-.equ CTX_USER_FILLS, -204
-.equ CTX_USER_ABORTS, -200
-.equ CTX_FORGET_MEGABYTE, -196
-.equ CTX_FORGET_TABLES, -192
-.equ CTX_DACR_PAIRS, -184
-.equ CTX_GUEST_TTBR0, -168
-.equ CTX_GUEST_CONTEXTIDR, -164
-.equ CTX_SPACE_SWITCHED, -160
-.equ CTX_SPACE_SWITCHES, -156
-.equ CTX_SPACES, -152
-.equ CTX_CLOCK, -148               @ struct Clock
-.equ CTX_COUNTER_READS, -108
-.equ CTX_TLB_ASID, -104
-.equ CTX_WATCHED, -100
-.equ CTX_TABLE_OFFSET, -96
-.equ CTX_TLB_PAGES, -92
-.equ CTX_JUMP_CACHE, -88
-.equ CTX_LEAVE, -84
-.equ CTX_HITS, -80
-.equ CTX_KERNEL, -68            @ struct Side: TTBR0, CONTEXTIDR, DACR, VBAR, the guest's DACR behind it
-.equ CTX_KERNEL_DACR, -60
-.equ CTX_KERNEL_GUEST_DACR, -52
-.equ CTX_USER, -48
-.equ CTX_USER_GUEST_DACR, -32
-.equ CTX_LONG_WAY, -28
-.equ CTX_USER_CALLS, -24
-.equ CTX_USER_RETURNS, -20
+.equ CTX_QUICK, -240
+.equ CTX_PRIVATE, -236
+.equ CTX_HINTS, -232
+.equ CTX_HOME, -228
+.equ CTX_RAM, -224                 @ struct GuestRam
+.equ CTX_DATA_ABORT_ENTRY, -212
+.equ CTX_PREFETCH_ABORT_ENTRY, -208
+.equ CTX_CALL_ENTRY, -204
+.equ CTX_USER_FILLS, -200
+.equ CTX_USER_ABORTS, -196
+.equ CTX_FORGET_MEGABYTE, -192
+.equ CTX_FORGET_TABLES, -188
+.equ CTX_DACR_PAIRS, -180
+.equ CTX_GUEST_TTBR0, -164
+.equ CTX_GUEST_CONTEXTIDR, -160
+.equ CTX_SPACE_SWITCHED, -156
+.equ CTX_SPACE_SWITCHES, -152
+.equ CTX_SPACES, -148
+.equ CTX_CLOCK, -144               @ struct Clock
+.equ CTX_COUNTER_READS, -104
+.equ CTX_TLB_ASID, -100
+.equ CTX_WATCHED, -96
+.equ CTX_TABLE_OFFSET, -92
+.equ CTX_TLB_PAGES, -88
+.equ CTX_JUMP_CACHE, -84
+.equ CTX_LEAVE, -80
+.equ CTX_HITS, -76
+.equ CTX_KERNEL, -64            @ struct Side: TTBR0, CONTEXTIDR, DACR, VBAR, the guest's DACR behind it
+.equ CTX_KERNEL_DACR, -56
+.equ CTX_KERNEL_GUEST_DACR, -48
+.equ CTX_USER, -44
+.equ CTX_USER_GUEST_DACR, -28
+.equ CTX_LONG_WAY, -24
+.equ CTX_USER_CALLS, -20
 .equ CTX_KERNEL_RETURNS, -16
 .equ CTX_HOST_SP, -12
 .equ CTX_SCRATCH, -4
