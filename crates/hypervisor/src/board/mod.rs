@@ -138,7 +138,7 @@ pub struct Found<T: ?Sized> {
     pub node: String,
 }
 
-/// The devices that the hypervisor uses, besides the console ([`crate::console`]).
+/// The devices that the hypervisor uses, besides the console (`console.rs`).
 pub struct Board {
     /// The interrupt controller.
     pub interrupts: Found<dyn InterruptController>,
