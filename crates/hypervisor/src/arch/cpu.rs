@@ -4,10 +4,13 @@ use core::fmt;
 
 use super::barrier::isb;
 use super::cp15::{
-    Cntkctl, CntvCtl, Cpacr, IdDfr0, IdPfr0, IdPfr1, Joscr, Midr, Pmuserenr, SysRegRead, SysRegWrite, Teecr, Teehbr,
-    Tpidruro, Tpidrurw,
+    Actlr, Cntkctl, CntvCtl, Cpacr, IdDfr0, IdPfr0, IdPfr1, Joscr, Midr, Pmuserenr, SysRegRead, SysRegWrite, Teecr,
+    Teehbr, Tpidruro, Tpidrurw,
 };
 use crate::{try_read_register, try_write_register};
+
+/// ACTLR of a Cortex-A8: the instructions that invalidate predictions do so.
+const ACTLR_IBE: u32 = 1 << 6;
 
 /// The identity of the core, from MIDR (ARM ARM B4.1.105); prints as `Cortex-A8 r3p2`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,12 @@ pub fn close_user_state() {
         // Jazelle: every ARMv7-A core has JOSCR, if only as the trivial implementation (A2.10.2). CD (bit 0) = 1.
         if IdPfr0::read_raw() >> 8 & 0xf != 0 {
             Joscr::write_raw(1);
+        }
+
+        // Cortex-A8: BPIALL, which keeps what guests teach the branch predictor from each other, does nothing unless ACTLR.IBE is
+        // set (DDI 0344K, 3.2.26 and 5.6). Non-secure code may not set it, which makes the write undefined; firmware has, or has not.
+        if CpuId::current().0 >> 4 & 0xfff == 0xc08 && Actlr::read_raw() & ACTLR_IBE == 0 {
+            try_write_register!("mcr p15, 0, {value}, c1, c0, 1", Actlr::read_raw() | ACTLR_IBE);
         }
 
         if has_generic_timer() {
