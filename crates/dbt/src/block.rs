@@ -18,16 +18,19 @@ pub struct Undo {
     pub spilled: Option<(Reg, Place)>,
     /// This register is to be increased by that.
     pub adjust: Option<(Reg, u32)>,
+    /// This register has been used for something else. It does not matter: no fault can come before the instruction at this
+    /// place overwrites it.
+    pub lost: Option<Reg>,
 }
 
 impl Undo {
     /// Nothing.
-    pub const NONE: Undo = Undo { spilled: None, adjust: None };
+    pub const NONE: Undo = Undo { spilled: None, adjust: None, lost: None };
 
     /// A spilled register.
     #[must_use]
     pub const fn spilled(reg: Reg, place: Place) -> Undo {
-        Undo { spilled: Some((reg, place)), adjust: None }
+        Undo { spilled: Some((reg, place)), ..Undo::NONE }
     }
 
     /// The same, with a base register to be corrected as well.
@@ -56,12 +59,14 @@ pub fn translate(
 ) -> usize {
     let mut pc = entry;
     let mut count = 0;
+    let mut lost = None;
     emitter.begin(entry);
     if emitter.mirror_of(entry).is_some() {
         rules::landing(emitter);
     }
     loop {
         emitter.begin(pc);
+        emitter.set_undo(Undo { lost, ..Undo::NONE });
         let decoded = spica_isa::decode(fetch(pc));
         let flow = rules::translate(emitter, options, &decoded, pc);
         count += 1;
@@ -70,7 +75,8 @@ pub fn translate(
             return count;
         }
         // There is room: the rule for the instruction used less of it than there was to be, by more than a word.
-        if emitter.take_joined() {
+        lost = emitter.take_joined();
+        if lost.is_some() {
             continue;
         }
         if pc.page_offset() == 0 || count >= options.max_block || !emitter.has_room() || flow == Flow::Splits {

@@ -55,8 +55,8 @@ pub struct Emitter<'a> {
     found: Option<Location>,
     mirror: Option<Window>,
     source: Option<&'a [u32; PAGE_WORDS]>,
-    /// The next instruction belongs to this block in any case.
-    joined: bool,
+    /// The next instruction belongs to this block in any case: it overwrites this register.
+    joined: Option<Reg>,
     spill: Spill,
     shared_slot: u32,
     /// The block's private slot for spills, once it has one.
@@ -96,7 +96,7 @@ impl<'a> Emitter<'a> {
             found: None,
             mirror,
             source,
-            joined: false,
+            joined: None,
             spill,
             shared_slot,
             private_slot: None,
@@ -151,15 +151,15 @@ impl<'a> Emitter<'a> {
         self.source_word(self.guest.wrapping_add(4))
     }
 
-    /// The block must not end behind this instruction: what it leaves behind is right only behind the next one, which has
-    /// to be translated to one word.
-    pub fn join_next(&mut self) {
-        self.joined = true;
+    /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the next
+    /// one, which has to be translated to one word.
+    pub fn join_next(&mut self, lost: Reg) {
+        self.joined = Some(lost);
     }
 
-    /// Whether the instruction that was translated last is joined to the next.
-    pub fn take_joined(&mut self) -> bool {
-        core::mem::take(&mut self.joined)
+    /// What the instruction that was translated last has lost, if it is joined to the next.
+    pub fn take_joined(&mut self) -> Option<Reg> {
+        self.joined.take()
     }
 
     /// From now on words belong to the guest instruction at `pc`.

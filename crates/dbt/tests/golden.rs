@@ -33,15 +33,21 @@ impl CodeMemory for Code {
     fn unmap_mirror(&mut self, _va: Option<u32>) {}
 }
 
+/// Behind the instruction is one that does nothing, or, in this part, one that overwrites a register.
+const FREED: &str = "all(), before mov r2, sp";
+const MOV_R0_R0: u32 = 0xe1a0_0000;
+const MOV_R2_SP: u32 = 0xe1a0_200d;
+
 /// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
 /// it faults.
-fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
+fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> String {
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
     guest[(va as usize & 0xfff) / 4 - 1] = 0xffff_ffff;
     guest[(va as usize & 0xfff) / 4] = word;
+    guest[(va as usize & 0xfff) / 4 + 1] = next;
     let block = if once {
         translator.translate_once(GuestVa(va), GuestPa(va), &guest, &mut code)
     } else {
@@ -79,6 +85,9 @@ fn translate(options: Options, va: u32, word: u32, once: bool) -> String {
             };
             write!(text, "    ; r{} is in {place}", reg.n()).expect("a string");
         }
+        if let Some(reg) = location.undo.lost {
+            write!(text, "    ; r{} is lost", reg.n()).expect("a string");
+        }
         if let Some((reg, by)) = location.undo.adjust {
             write!(text, "    ; r{} is off by {}", reg.n(), by as i32).expect("a string");
         }
@@ -94,7 +103,8 @@ fn check(name: &str, words: &[u32]) {
     let first = &words[..words.len().min(2)];
     let indirect = if name == "indirect" { words } else { &[] };
     let once = if matches!(name, "indirect" | "memory" | "user_bank") { words } else { &[] };
-    let parts: [(&str, Options, bool, u32, &[u32]); 7] = [
+    let dacr = if name == "coproc" { &[0xee03_0f10, 0xee03_2f10, 0x0e03_1f10][..] } else { &[] };
+    let parts: [(&str, Options, bool, u32, &[u32]); 8] = [
         ("all()", all, false, 0x8000_8010, words),
         ("naive()", Options::naive(), false, 0x8000_8010, words),
         ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
@@ -103,6 +113,7 @@ fn check(name: &str, words: &[u32]) {
         // Addresses that MOVW alone can make, and just not.
         ("all(), at a low address", all, false, 0x0000_8010, first),
         ("all(), at a less low address", all, false, 0x0001_8010, first),
+        (FREED, all, false, 0x8000_8010, dacr),
     ];
     check_parts(name, &parts);
 }
@@ -116,7 +127,8 @@ fn check_parts(name: &str, parts: &[Part<'_>]) {
     for &(title, options, once, va, words) in parts.iter().filter(|part| !part.4.is_empty()) {
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &word in words {
-            writeln!(text, "{}", translate(options, va, word, once)).expect("a string");
+            let next = if title == FREED { MOV_R2_SP } else { MOV_R0_R0 };
+            writeln!(text, "{}", translate(options, va, word, next, once)).expect("a string");
         }
     }
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));

@@ -1,6 +1,7 @@
 //! CP14 and CP15 register moves.
 
 use super::{Flow, barrier, bit, copy, emulate, free_register, restore, scratch, spill};
+use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::spill::Spill;
@@ -124,6 +125,9 @@ fn close(
         e.page_field(false, Cond::Al, Reg::PC, site);
     }
     e.page_field(true, Cond::Al, rs, real);
+    if free.is_some() {
+        e.set_undo(Undo { lost: free, ..Undo::NONE });
+    }
     // 1 if nothing is left of the real value without the new one, else 0.
     e.emit(asm::bic_reg(Cond::Al, rs, rs, rt));
     e.emit(asm::clz(Cond::Al, rs, rs));

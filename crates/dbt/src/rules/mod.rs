@@ -173,7 +173,7 @@ fn free_register(e: &mut Emitter<'_>, used: u32) -> Option<Reg> {
     if !plain || (used | read) & bit(rd) != 0 {
         return None;
     }
-    e.join_next();
+    e.join_next(rd);
     Some(rd)
 }
 

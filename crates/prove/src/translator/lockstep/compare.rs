@@ -4,11 +4,13 @@ use crate::translator::generate;
 use crate::translator::lockstep::{End, Lockstep};
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event, Machine, Supervisor};
+use spica_isa::Reg;
 use spica_vcpu::{Bank, Shown, StackAndLink, psr};
 
 impl Lockstep {
-    /// Between two guest instructions: the reference catches up, and all is compared. `Some` ends the run.
-    pub(super) fn boundary(&mut self, guest_pc: u32) -> Option<End> {
+    /// Between two guest instructions: the reference catches up, and all is compared but a register that the next one
+    /// overwrites, if the translation has `lost` it. `Some` ends the run.
+    pub(super) fn boundary(&mut self, guest_pc: u32, lost: Option<Reg>) -> Option<End> {
         let masked = |machine: &Machine| machine.supervisor.is_some_and(|s| s.masks & psr::I != 0);
         let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
@@ -32,7 +34,12 @@ impl Lockstep {
         while self.reference.pc != guest_pc && self.at_preload() {
             self.reference.step(&mut self.reference_memory);
         }
-        self.compare(&self.machine.r.clone(), guest_pc);
+        let mut r = self.machine.r;
+        if let Some(lost) = lost {
+            self.note("a register is lost");
+            r[lost.n() as usize] = self.reference.r[lost.n() as usize];
+        }
+        self.compare(&r, guest_pc);
         (self.left == 0).then_some(End::Enough)
     }
 

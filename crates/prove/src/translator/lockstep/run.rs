@@ -59,7 +59,7 @@ impl Lockstep {
         };
         let (mut pc, mut exit, mut landing) = (pc, exit, landing);
         if self.machine.psr & model::T != 0 || !Memory::is_code(pc) {
-            if let Some(end) = self.boundary(pc) {
+            if let Some(end) = self.boundary(pc, None) {
                 return Err(end);
             }
             self.strayed += 1;
@@ -102,7 +102,7 @@ impl Lockstep {
             let outdated = self.is_outdated(block);
             let guest_pc = place.location.guest.0;
             let guest_pc = if outdated { self.behind_preloads(guest_pc) } else { guest_pc };
-            if let Some(end) = self.boundary(guest_pc) {
+            if let Some(end) = self.boundary(guest_pc, place.location.undo.lost) {
                 return Next::End(end);
             }
             if outdated {
