@@ -1,5 +1,5 @@
-//! Debian under the techniques to spill registers that are there to be compared with the vCPU page (docs/translator.md), each in
-//! the board image that has them.
+//! Debian under translations that are there to be compared with what Spica uses (docs/translator.md): techniques to spill registers,
+//! in the board image that has them, and inline caches.
 
 use spica_tests::{Machine, transcript_with};
 
@@ -45,4 +45,11 @@ fn tpidrurw() {
 #[ignore = "a boot like that with TPIDRURW"]
 fn pmccntr() {
     debian_boots("spica.translation=all,spill=pmccntr");
+}
+
+/// Not a way to spill, but a way that is there to be compared, too: indirect branches without the return mirror.
+#[test]
+#[ignore = "a boot of its own for a switch that is off by default"]
+fn inline_caches() {
+    debian_boots("spica.translation=all,-return-mirror,+inline-cache");
 }

@@ -102,6 +102,8 @@ pub enum Series {
     SpillOne,
     /// Ways to spill two registers (STAR's Figure 7).
     SpillTwo,
+    /// Ways of indirect branches and returns.
+    Indirect,
     /// Ways to keep guest kernel and guest user apart in memory.
     Memory,
 }

@@ -48,6 +48,8 @@ pub struct ExitId(u32);
 
 const NONE: u32 = u32::MAX;
 const BUCKETS: usize = 16384;
+/// An inline cache that was wrong so often does not guess anew.
+const GUESSES: u8 = 4;
 
 #[derive(Clone, Copy)]
 struct Block {
@@ -82,6 +84,10 @@ struct Exit {
     source: u32,
     linked: u32,
     next_incoming: u32,
+    /// The word with the target that is guessed, for an inline cache; else 0.
+    guess: CachePc,
+    /// Times that the guess was wrong.
+    wrong: u8,
 }
 
 /// Figures for the report.
@@ -338,6 +344,8 @@ impl Translator {
                 source: id,
                 linked: NONE,
                 next_incoming: NONE,
+                guess: exit.guess.unwrap_or(CachePc(0)),
+                wrong: 0,
             });
         }
         memory.publish(code_page, hot, self.hot - hot);
@@ -487,10 +495,34 @@ impl Translator {
     /// Makes `exit` branch straight to block `to`, if that holds for as long as the block does: the target is in the
     /// same guest page, or its page is mapped in all address spaces.
     pub fn link(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
+        self.options.link && self.connect(exit, to, memory)
+    }
+
+    /// Makes the inline cache that `exit` belongs to guess `target`, whose block is `to`, where [`Self::link`] would link. A site
+    /// that was wrong too often keeps what it guesses, and its misses are looked up in the trap handler from then on.
+    pub fn guess(&mut self, exit: ExitId, target: GuestVa, to: BlockId, memory: &mut impl CodeMemory) -> bool {
+        let Exit { guess, stub, linked, wrong, .. } = self.exits[exit.0 as usize];
+        let Some((page, at)) = self.layout.find(guess) else { return false };
+        if memory.page(page)[at] != target.0 {
+            self.exits[exit.0 as usize].wrong = wrong.saturating_add(1);
+            if wrong >= GUESSES {
+                self.patch(stub, asm::svc(Cond::Al, crate::trap::INDIRECT), memory);
+                return false;
+            }
+        }
+        if linked != NONE {
+            self.remove_incoming(linked, exit.0);
+            self.unpatch(exit.0, memory);
+        }
+        self.patch(guess, target.0, memory);
+        self.connect(exit, to, memory)
+    }
+
+    fn connect(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
         let from = self.exits[exit.0 as usize];
         let (source, target) = (&self.blocks[from.source as usize], &self.blocks[to.0 as usize]);
         let same_page = source.va.page() == target.va.page() && source.pa.page() == target.pa.page();
-        if !self.options.link || !source.live || !target.live || from.linked != NONE || !(same_page || target.global) {
+        if !source.live || !target.live || from.linked != NONE || !(same_page || target.global) {
             return false;
         }
         let entry = self.entry(to);

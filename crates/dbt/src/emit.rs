@@ -19,6 +19,15 @@ pub struct PendingExit {
     pub stub: CachePc,
     /// Where it goes.
     pub target: GuestVa,
+    /// The word with the target that is guessed, if that is an inline cache.
+    pub guess: Option<CachePc>,
+}
+
+/// An inline cache that is being emitted: the literal, what a miss executes, and its trap.
+pub struct Guess {
+    literal: usize,
+    miss: usize,
+    stub: usize,
 }
 
 /// At most this many exits in a block; a block ends where it would get more.
@@ -81,7 +90,7 @@ impl<'a> Emitter<'a> {
         (spill, shared_slot): (Spill, u32),
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
-        let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0) };
+        let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0), guess: None };
         Emitter {
             page,
             base,
@@ -331,7 +340,11 @@ impl<'a> Emitter<'a> {
 
     /// Emits a branch to the slow path.
     pub fn branch_slow(&mut self, slow: &SlowPath) {
-        let offset = Self::relative(self.hot, slow.first);
+        self.branch_to(slow.first);
+    }
+
+    fn branch_to(&mut self, word: usize) {
+        let offset = Self::relative(self.hot, word);
         self.emit(asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
 
@@ -382,7 +395,8 @@ impl<'a> Emitter<'a> {
 
     fn new_exit(&mut self, site: usize, stub: usize, target: GuestVa) -> u32 {
         let number = self.first_exit + self.exit_count as u32;
-        self.exits[self.exit_count] = PendingExit { site: self.address(site), stub: self.address(stub), target };
+        let (site, stub) = (self.address(site), self.address(stub));
+        self.exits[self.exit_count] = PendingExit { site, stub, target, guess: None };
         self.exit_count += 1;
         number
     }
@@ -401,6 +415,33 @@ impl<'a> Emitter<'a> {
         self.new_exit(self.hot, stub, target);
         let offset = Self::relative(self.hot, stub);
         self.emit(asm::b(cond, offset).unwrap_or(asm::NOP));
+    }
+
+    /// Begins an inline cache: its literal, and the way to its trap, which gets `spilled` back.
+    pub fn begin_guess(&mut self, spilled: Reg) -> Guess {
+        let number = self.first_exit + self.exit_count as u32;
+        let slow = self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::GUESS), number]);
+        Guess { literal: self.emit_cold(&[0]), miss: slow.first, stub: slow.back - 1 }
+    }
+
+    /// `rd` = the target that is guessed.
+    pub fn load_guess(&mut self, rd: Reg, guess: &Guess) {
+        let offset = Self::relative(self.hot, guess.literal);
+        self.emit(asm::ldr_str(true, Cond::Al, rd, Reg::PC, offset).unwrap_or(asm::NOP));
+    }
+
+    /// Ends it: `rs`, which is spilled, is 0 where the guess is right. No flag is touched.
+    pub fn end_guess(&mut self, rs: Reg, guess: &Guess) {
+        // 1 if it is 0, else 0: over the branch, or onto it. The word between is never reached.
+        self.emit(asm::clz(Cond::Al, rs, rs));
+        self.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
+        self.emit(asm::add_pc(rs));
+        self.emit(asm::NOP);
+        self.branch_to(guess.miss);
+        self.reload(Cond::Al, rs);
+        self.new_exit(self.hot, guess.stub, GuestVa(0));
+        self.exits[self.exit_count - 1].guess = Some(self.address(guess.literal));
+        self.branch_to(guess.stub);
     }
 
     /// A trap to the interpreter for `word`, the instruction that is being translated.

@@ -4,7 +4,7 @@ use crate::spill::Spill;
 use core::fmt;
 
 macro_rules! options {
-    ($($(#[doc = $doc:literal])+ $field:ident: $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $field:ident: $name:literal = $all:literal,)+) => {
         /// The switches. [`Options::naive`] is the translator of STAR §3, where every row of its Table 1 traps.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct Options {
@@ -23,10 +23,10 @@ macro_rules! options {
             /// The names of all switches, as [`Options::parse`] knows them.
             pub const NAMES: &[&str] = &[$($name),+];
 
-            /// All on.
+            /// All that Spica uses: on, but for what is there to be compared with that.
             #[must_use]
             pub const fn all() -> Options {
-                Options { $($field: true,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
+                Options { $($field: $all,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
             }
 
             /// All off: STAR's naive translator.
@@ -48,47 +48,50 @@ macro_rules! options {
 
 options! {
     /// Direct branches between blocks are linked (STAR §5.1).
-    link: "link",
+    link: "link" = true,
     /// Blocks go on past a conditional branch, which becomes a side exit.
-    side_exits: "side-exits",
+    side_exits: "side-exits" = true,
     /// Indirect branches and returns leave their target in the vCPU page for the fast look-up in the trap handler;
     /// else they are interpreted.
-    indirect: "indirect",
+    indirect: "indirect" = true,
     /// Indirect branches of code that has a return mirror go through it, without a trap. Needs `indirect`.
-    return_mirror: "return-mirror",
+    return_mirror: "return-mirror" = true,
     /// The SPSR, thread IDs and other registers that are plain storage are loads from and stores to the vCPU page; the real
     /// TPIDRURW is the guest's.
-    plain_registers: "plain-registers",
+    plain_registers: "plain-registers" = true,
     /// Writes to DACR trap only if they close a domain that is really open (lazy opening).
-    lazy_dacr: "lazy-dacr",
+    lazy_dacr: "lazy-dacr" = true,
     /// Such a write works with a register that the next instruction overwrites, where there is one, and spills none. Needs
     /// `literals`, by which the page's words are known not to change.
-    free_registers: "free-registers",
+    free_registers: "free-registers" = true,
     /// Writes to FPEXC trap only if they turn off what is really on.
-    fpexc: "fpexc",
+    fpexc: "fpexc" = true,
     /// Cache maintenance is put off until user code runs, or left out where nothing could tell.
-    cache_maintenance: "cache-maintenance",
+    cache_maintenance: "cache-maintenance" = true,
     /// Unprivileged loads and stores are plain ones behind a trap that checks them (STAR §5.4).
-    unprivileged: "unprivileged",
+    unprivileged: "unprivileged" = true,
     /// Maintenance of one TLB entry has a trap of its own.
-    tlb_page: "tlb-page",
+    tlb_page: "tlb-page" = true,
     /// Reads of the generic timer's counter have a trap of their own.
-    counter: "counter",
+    counter: "counter" = true,
     /// Writes to TTBR0 and CONTEXTIDR have traps of their own, which switch to a space that is known in assembly.
-    space_switch: "space-switch",
+    space_switch: "space-switch" = true,
     /// Transfers of User-mode registers use the vCPU page (STAR §5.3).
-    user_bank: "user-bank",
+    user_bank: "user-bank" = true,
     /// Exception returns are a trap of their own, with the target in the vCPU page.
-    exception_return: "exception-return",
+    exception_return: "exception-return" = true,
     /// Such traps, and system calls of user code, change worlds and modes in assembly.
-    fast_switches: "fast-switches",
+    fast_switches: "fast-switches" = true,
     /// Ordinary aborts are answered before anything else is looked at.
-    quick_faults: "quick-faults",
+    quick_faults: "quick-faults" = true,
     /// Literals of the instruction's own page become constants.
-    literals: "literals",
+    literals: "literals" = true,
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
     /// change of mode, leaves the cache.
-    masks: "masks",
+    masks: "masks" = true,
+    /// Indirect branches that do not go through the return mirror compare their target with the last one, and branch straight to
+    /// its block where it is the same: an inline cache for each site, to be compared with the mirror. Needs `indirect`.
+    inline_cache: "inline-cache" = false,
 }
 
 /// A word of a list of switches that means nothing.
@@ -109,7 +112,14 @@ impl Options {
     /// registers no block expects.
     #[must_use]
     pub const fn once(self) -> Options {
-        Options { literals: false, user_bank: false, return_mirror: false, space_switch: false, ..self }
+        Options {
+            literals: false,
+            user_bank: false,
+            return_mirror: false,
+            space_switch: false,
+            inline_cache: false,
+            ..self
+        }
     }
 
     /// Reads a list such as `naive,+link,+masks`, `all,-return-mirror` or `all,spill=tpidrurw`, from left to right. It starts
@@ -170,7 +180,9 @@ mod tests {
     fn every_switch_has_a_name() {
         let mut options = Options::naive();
         for name in Options::NAMES {
-            *options.switch(name).unwrap() = true;
+            let all = *Options::all().switch(name).unwrap();
+            *options.switch(name).unwrap() = all;
+            assert_eq!(all, *name != "inline-cache", "{name}");
         }
         assert_eq!(options, Options::all());
     }

@@ -31,6 +31,9 @@ pub const COUNTER: u32 = 10;
 pub const TTBR0: u32 = 11;
 /// The same for CONTEXTIDR.
 pub const CONTEXTIDR: u32 = 12;
+/// `SVC` number of an indirect branch whose target is not the one that its site guesses. One literal word: the number of the
+/// exit for the guess. The target is in the vCPU page.
+pub const GUESS: u32 = 13;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
@@ -41,7 +44,7 @@ pub const CLOSED: u32 = 0x10;
 pub(crate) const fn literals(word: u32) -> usize {
     const SVC: u32 = 0xef00_0000;
     match word.wrapping_sub(SVC) {
-        LINK => 1,
+        LINK | GUESS => 1,
         EMULATE => EMULATE_LITERALS as usize,
         _ => 0,
     }

@@ -117,7 +117,7 @@ pub fn optimisations(results: &Results, board: Board) -> Figure {
     Figure { title: title.into(), caption, drawing: Some(drawing) }
 }
 
-/// Ways to spill registers, each beside the first one.
+/// Ways to spill registers, or to branch, each beside the first one.
 pub fn spilling(results: &Results, board: Board, which: Series, title: &str) -> Figure {
     let (configurations, absent) = drawn(results, board, results.series(which));
     let workloads = select::workloads(results, board, Group::Kernel);
@@ -143,10 +143,10 @@ pub fn spilling(results: &Results, board: Board, which: Series, title: &str) -> 
     let scale = Scale::for_ratios(values);
     let axis = format!("times “{}”", base.name);
     let (base_at, series) = (if scale.is_log() { 1.0 } else { 0.0 }, sequence(others));
-    let mut caption = vec![
-        format!("Instructions as a guest over those of {}. 1 is the same.", describe(base)),
-        "STAR compares with a code cache that the guest can write, which is fast and unsafe.".to_string(),
-    ];
+    let mut caption = vec![format!("Instructions as a guest over those of {}. 1 is the same.", describe(base))];
+    if which != Series::Indirect {
+        caption.push("STAR compares with a code cache that the guest can write, which is fast and unsafe.".to_string());
+    }
     caption.extend(absent);
     let drawing = Bars { title: title.into(), axis, scale, base: base_at, mark: Some(1.0), series, groups }.draw();
     Figure { title: title.into(), caption, drawing: Some(drawing) }

@@ -42,6 +42,7 @@ pub fn all(results: &Results, board: Board) -> Vec<Figure> {
         optimisations(results, board),
         spilling(results, board, Series::SpillOne, "Spilling one register (after STAR’s Figure 6)"),
         spilling(results, board, Series::SpillTwo, "Spilling two registers (after STAR’s Figure 7)"),
+        spilling(results, board, Series::Indirect, "Indirect branches and returns"),
         memory_modes(results, board),
         applications(results, board),
         boot(results, board),

@@ -19,6 +19,28 @@ use spica_vcpu::field;
 /// The end of every sequence: the target is in place, look it up.
 fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
     e.emit(asm::svc(Cond::Al, crate::trap::INDIRECT));
+    left(e, skip)
+}
+
+/// The same where the target is in `rs`, which is spilled.
+fn leave_spilled(e: &mut Emitter<'_>, options: &Options, rs: Reg, skip: Option<usize>) -> Flow {
+    e.page_field(false, Cond::Al, rs, field::TARGET);
+    if !options.inline_cache {
+        restore(e, Cond::Al, rs);
+        return leave(e, skip);
+    }
+    // The second register has a slot of the vCPU page, whatever the technique for the first.
+    let second = scratch(bit(rs));
+    let guess = e.begin_guess(rs);
+    e.page_field(false, Cond::Al, second, field::spill(1));
+    e.load_guess(second, &guess);
+    e.emit(asm::eor_reg(Cond::Al, rs, rs, second));
+    e.page_field(true, Cond::Al, second, field::spill(1));
+    e.end_guess(rs, &guess);
+    left(e, skip)
+}
+
+fn left(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
     e.end_skip(skip);
     if skip.is_none() { Flow::Ends } else { Flow::Continues }
 }
@@ -66,7 +88,16 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
     if link {
         e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
     }
-    leave(e, skip)
+    if !options.inline_cache || link && rm == Reg::LR {
+        return leave(e, skip);
+    }
+    let rs = scratch(bit(rm));
+    spill(e, Cond::Al, rs);
+    let guess = e.begin_guess(rs);
+    e.load_guess(rs, &guess);
+    e.emit(asm::eor_reg(Cond::Al, rs, rs, rm));
+    e.end_guess(rs, &guess);
+    left(e, skip)
 }
 
 /// Data processing into the PC without `S`.
@@ -107,9 +138,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
     }
     let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, rs).op else { return emulate(e, d, true) };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::DataProcessing { op, s, rd: rs, rn, op2 }, ..*d }));
-    e.page_field(false, Cond::Al, rs, field::TARGET);
-    restore(e, Cond::Al, rs);
-    leave(e, skip)
+    leave_spilled(e, options, rs, skip)
 }
 
 /// `LDR PC, …`.
@@ -142,9 +171,7 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
         mem.rn = rs;
     }
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(mem), ..*d }));
-    e.page_field(false, Cond::Al, rs, field::TARGET);
-    restore(e, Cond::Al, rs);
-    leave(e, skip)
+    leave_spilled(e, options, rs, skip)
 }
 
 /// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
@@ -168,7 +195,5 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
     spill(e, Cond::Al, rs);
     let mem = MemMultiple { regs: regs | 1 << rs.n(), ..mem };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(mem), ..*d }));
-    e.page_field(false, Cond::Al, rs, field::TARGET);
-    restore(e, Cond::Al, rs);
-    leave(e, skip)
+    leave_spilled(e, options, rs, skip)
 }

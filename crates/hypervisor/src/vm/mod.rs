@@ -56,6 +56,8 @@ pub enum Resume {
     Guest(GuestVa),
     /// At this guest address; if it is linkable, the exit is linked to its block.
     Link(GuestVa, ExitId),
+    /// At this guest address; if it is linkable, the inline cache of the exit guesses it from now on.
+    Guess(GuestVa, ExitId),
     /// At this guest address; if it is linkable, the return mirror leads to its block from now on.
     Land(GuestVa),
     /// At this guest address, once there is an interrupt for the guest, masked or not (B1.8.13).
@@ -80,6 +82,7 @@ pub enum Pause {
 enum From {
     Spica,
     Exit(ExitId),
+    Guess(ExitId),
     Mirror,
 }
 
@@ -283,6 +286,7 @@ impl Vm {
                 // Whoever waits has waited.
                 Resume::Guest(pc) | Resume::Wait(pc) => (pc, From::Spica),
                 Resume::Link(pc, exit) => (pc, From::Exit(exit)),
+                Resume::Guess(pc, exit) => (pc, From::Guess(exit)),
                 Resume::Land(pc) => (pc, From::Mirror),
             };
             if let Some(exception) = self.deliverable(pc) {
@@ -365,6 +369,9 @@ impl Vm {
         match from {
             From::Exit(exit) => {
                 parts.translator.link(exit, block, &mut parts.code);
+            }
+            From::Guess(exit) => {
+                parts.translator.guess(exit, pc, block, &mut parts.code);
             }
             From::Mirror => parts.translator.land(block, &mut parts.code),
             From::Spica => {}
@@ -585,7 +592,7 @@ impl Vm {
 fn at_leisure(resume: Resume) -> Resume {
     match resume {
         Resume::Back(pc) => Resume::Cache(pc),
-        Resume::Link(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
+        Resume::Link(pc, _) | Resume::Guess(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
         Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
     }
 }

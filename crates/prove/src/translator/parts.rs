@@ -29,6 +29,8 @@ const EVENTS: &[&str] = &[
     "a block for once",
     "a fault of cache maintenance",
     "a fault of the User bank",
+    "a guess anew",
+    "a guess that stays",
     "a fault with a register in PMCCNTR",
     "a fault with a register in TPIDRURW",
     "a fault with a register in a private slot",

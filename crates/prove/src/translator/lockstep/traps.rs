@@ -37,6 +37,13 @@ impl Lockstep {
                 if self.leave.is_some() { Next::Guest(target.0) } else { Next::Link(target.0, exit) }
             }
             trap::INDIRECT => Next::Branch(self.cpu.page.target),
+            trap::GUESS => {
+                let Some((exit, _)) = self.translator.exit(self.word(behind), svc) else {
+                    self.fail("an exit that is not recorded")
+                };
+                let target = self.cpu.page.target;
+                if self.leave.is_some() || target & 3 != 0 { Next::Branch(target) } else { Next::Guess(target, exit) }
+            }
             number if number & !0xf == trap::CLOSED => {
                 let Some(register) = self.translator.reopen(svc, &mut self.code) else {
                     self.fail("not a closed branch")
