@@ -61,12 +61,20 @@ impl Outcome {
 /// # Errors
 /// If it cannot be built, or the board not be started.
 pub fn run(machine: Machine, guest: &Guest<'_>, timeout: Duration) -> Result<Outcome> {
+    run_with(machine, guest, timeout, "")
+}
+
+/// The same with `words` on Spica's command line.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(machine: Machine, guest: &Guest<'_>, timeout: Duration, words: &str) -> Result<Outcome> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let project = Project::find()?;
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let scratch = project.build(&format!("bare/{}-{number}", std::process::id()));
     create_dir(&scratch)?;
-    let outcome = run_in(&scratch, &project, machine, guest, timeout);
+    let outcome = run_in(&scratch, &project, machine, guest, timeout, words);
     // What is left behind is in build/bare, and does not matter.
     let _ = fs::remove_dir_all(&scratch);
     outcome
@@ -78,6 +86,7 @@ fn run_in(
     machine: Machine,
     guest: &Guest<'_>,
     timeout: Duration,
+    words: &str,
 ) -> Result<Outcome> {
     let kernel = build(scratch, project, guest)?;
     let initrd = scratch.join("initrd");
@@ -87,6 +96,7 @@ fn run_in(
         kernel: Some(kernel),
         initrd: Some(initrd),
         memory: Some(MEMORY.to_string()),
+        spica_append: words.into(),
         ..Request::new(board::find(machine.board())?)
     };
     let run = prepare(project, &request)?;
