@@ -83,6 +83,78 @@ fn lend(machine: Machine) {
     board.tell("balloon a 1");
 }
 
+/// How the prompt of the Debian guest's shell begins.
+const PROMPT: &str = "root@lender:";
+
+/// Types a command to the Debian guest, which alone is shown, and gives what it prints.
+#[track_caller]
+fn command(board: &mut Board, command: &str) -> String {
+    let before = board.console("lender").len();
+    board.type_keys(&format!("{command}\r"));
+    board.until(command, |board| {
+        let text = &board.console("lender")[before..];
+        // What was typed is shown, too.
+        let (_, output) = text.split_once('\n')?;
+        output.rsplit_once(PROMPT).map(|(output, _)| output.to_string())
+    })
+}
+
+/// MiB of RAM that Linux has free.
+#[track_caller]
+fn free(board: &mut Board) -> u32 {
+    let text = command(board, "grep MemFree /proc/meminfo");
+    let kib = text.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
+    kib.unwrap_or_else(|| panic!("{text:?}")) / 1024
+}
+
+/// The same with Linux's own driver: a Debian guest gives memory, another guest's disk uses it, and Debian has it back.
+#[test]
+fn linux_lends_and_takes_back() {
+    const MIB: u32 = 16;
+    let (given, written) = ([GIVEN], [WRITTEN]);
+    let keys = "memory = \"96M\"\nballoon = true\nrestart = \"never\"\n".to_string();
+    let parts = [
+        Part { name: "lender", guest: None, keys },
+        Part::new("other", "balloon", &given).with("balloon", "true"),
+        Part::new("writer", "disk", &written).with("disks", &format!("[{{ file = \"{BLANK}\" }}]")),
+    ];
+    let mut board = Board::start_with(Machine::Cubieboard, &parts, false, &format!("spica.overlay={}", OWN * 4));
+    for name in ["other", "writer"] {
+        board.line(name, "up", 1);
+    }
+    board.until("shell", |board| board.console("lender").contains(PROMPT).then_some(()));
+    board.show(Some("lender"));
+    let before = free(&mut board);
+    assert_eq!(value(&press(&mut board, "writer", "w", "wrote", 1), "failed"), WRITTEN - OWN);
+
+    board.tell(&format!("balloon lender {MIB}"));
+    pages(&mut board, "lender memory.given-bytes", MIB * 256);
+    board.show(Some("lender"));
+    let meanwhile = free(&mut board);
+    assert!(meanwhile + MIB <= before + 2, "{before} MiB were free before, {meanwhile} are now");
+    assert_eq!(value(&press(&mut board, "writer", "w", "wrote", 2), "failed"), 0);
+    pages(&mut board, "all memory.given-used-bytes", WRITTEN - OWN);
+
+    // All but what is in use comes back at once. The rest does when somebody else gives as much.
+    board.tell("balloon lender 0");
+    pages(&mut board, "lender memory.given-bytes", WRITTEN - OWN);
+    assert_eq!(value(&press(&mut board, "writer", "r", "read", 1), "wrong"), 0);
+    press(&mut board, "other", "g", "given", 1);
+    pages(&mut board, "lender memory.given-bytes", 0);
+    assert_eq!(value(&press(&mut board, "writer", "r", "read", 2), "wrong"), 0);
+
+    // Linux uses what it has back.
+    board.show(Some("lender"));
+    let after = free(&mut board);
+    assert!(after + 2 >= before, "{before} MiB were free before, {after} are now");
+    // Short lines: what does not fit the terminal's would be shown in two.
+    command(&mut board, &format!("dd if=/dev/urandom of=/tmp/x bs=1M count={} 2>/dev/null", after / 2));
+    let sum = command(&mut board, "sha256sum /tmp/x");
+    assert_eq!(command(&mut board, "sha256sum /tmp/x"), sum);
+    let log = command(&mut board, "dmesg | grep -iE 'balloon|bad page|oops' || echo none");
+    assert_eq!(log.trim(), "none");
+}
+
 macro_rules! boards {
     ($($module:ident: $machine:ident;)*) => { $(
         mod $module {
