@@ -41,10 +41,12 @@ pub enum Restart {
 }
 
 /// A system that the development machine makes, with a disk of its own, named [`SYSTEM_DISK`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
     /// A whole Debian: systemd, ssh, and so on.
     Debian,
+    /// The same with fewer packages, which is made sooner.
+    DebianSmall,
 }
 
 /// Who may change what is on a disk.
@@ -223,7 +225,8 @@ impl Restart {
 
 impl System {
     /// All systems with the words of the manifest.
-    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[("debian", Self::Debian)];
+    pub(crate) const WORDS: &'static [(&'static str, Self)] =
+        &[("debian", Self::Debian), ("debian-small", Self::DebianSmall)];
 }
 
 impl DiskMode {

@@ -3,11 +3,11 @@
 //! A manifest names files beside itself. What is wrong with it or with them is said with its name and line, before anything
 //! is built or fetched. Then the guests without a kernel become Debian's, and all files go into the bundle.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use spica_bundle::{Disk, DiskMode, DiskSource, GuestEntry, MAX_GUESTS, Manifest, Place, SYSTEM_DISK};
+use spica_bundle::{self as bundle, Disk, DiskMode, DiskSource, GuestEntry, MAX_GUESTS, Manifest, Place, SYSTEM_DISK};
 
 use crate::error::{Error, Result};
 use crate::files::Files;
@@ -15,7 +15,7 @@ use crate::fit::{self, Room, Wish, Wishes};
 use crate::guest::Guest;
 use crate::initramfs::Overlay;
 use crate::project::{read, read_text};
-use crate::system::System;
+use crate::system::Systems;
 
 /// Where several guests come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,24 +100,18 @@ impl Draft {
         Wishes { guests, uplink: self.uplink.is_some(), bundle }
     }
 
-    /// Whether a guest has the whole Debian of a disk.
+    /// The systems that guests want, each once.
     #[must_use]
-    pub fn wants_system(&self) -> bool {
-        self.guests.iter().any(|g| g.system.is_some())
+    pub fn systems(&self) -> BTreeSet<bundle::System> {
+        self.guests.iter().filter_map(|g| g.system).collect()
     }
 
-    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and with the disk of `system` where
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and with the disks of `systems` where
     /// they want one, and packs all of them for a board with that `room`.
     ///
     /// # Errors
     /// If files do not fit a guest's memory, or the guests not the board's.
-    pub fn complete(
-        mut self,
-        room: &Room<'_>,
-        debian: &Guest,
-        system: Option<&System>,
-        overlay: &Overlay,
-    ) -> Result<Packed> {
+    pub fn complete(mut self, room: &Room<'_>, debian: &Guest, systems: &Systems, overlay: &Overlay) -> Result<Packed> {
         let mut guests = self.guests.clone();
         for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
             let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
@@ -128,7 +122,8 @@ impl Draft {
                 Ok(path.display().to_string())
             };
             guest.kernel = Some(take(&debian.kernel, None)?);
-            let append = match (guest.system.take(), system) {
+            let wanted = guest.system.take();
+            let append = match (wanted, wanted.and_then(|name| systems.get(&name))) {
                 (None, _) => &debian.append,
                 (Some(_), Some(system)) => {
                     guest.initrd = Some(take(&system.initrd, Some(overlay))?);

@@ -269,12 +269,13 @@ pub fn pack(
 ) -> Result<(PathBuf, Guest, Packed)> {
     let draft = Draft::read(source)?;
     fit::board_memory(room, &draft.wishes())?;
-    let (debian, system, image) = locked(project, || {
+    let (debian, systems, image) = locked(project, || {
         let debian = guest::prepare(project, false)?;
-        let system = if draft.wants_system() { Some(system::prepare(project, &debian, false)?) } else { None };
-        Ok((debian, system, image::build(project, Image::Shipped)?))
+        let make = |name| Ok((name, system::prepare(project, &debian, name, false)?));
+        let systems = draft.systems().into_iter().map(make).collect::<Result<_>>()?;
+        Ok((debian, systems, image::build(project, Image::Shipped)?))
     })?;
-    let packed = draft.complete(room, &debian, system.as_ref(), overlay)?;
+    let packed = draft.complete(room, &debian, &systems, overlay)?;
     Ok((image, debian, packed))
 }
 

@@ -4,7 +4,8 @@
 //! itself, once, on QEMU's `virt` board without Spica: its own dpkg runs there, as root, and this machine neither executes
 //! foreign code nor needs root's rights. What happens there is in `guests/system/install`; the module `install` starts it.
 //!
-//! `guests/system/system.toml` says what is in the system; `build/guests/system/` holds what comes of it:
+//! `guests/system/system.toml` says what is in the system; `build/guests/system/`, or `build/guests/system-small/`, holds what
+//! comes of it:
 //!
 //! ```text
 //! packages/          the packages, as fetched
@@ -17,12 +18,15 @@
 //! ```
 
 mod install;
+mod plain;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
+use spica_bundle as bundle;
 
 use crate::apt::Apt;
 use crate::error::{Context, Error, Result};
@@ -34,7 +38,7 @@ use crate::progress::Step;
 use crate::project::{Project, fingerprint, read, read_text, remove_dir, write};
 
 /// Changes whenever the same inputs give another system.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// `system.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +46,7 @@ const FORMAT: &str = "1";
 struct Recipe {
     base: Vec<String>,
     packages: Vec<String>,
+    more: Vec<String>,
     boot_modules: Vec<String>,
     modules: Vec<String>,
     free: u64,
@@ -59,16 +64,25 @@ pub struct System {
     pub append: String,
 }
 
-/// Makes the system ready: fetches what is missing, or with `update` everything anew, and installs it.
+/// Systems that are ready.
+pub type Systems = BTreeMap<bundle::System, System>;
+
+/// Makes a system ready: fetches what is missing, or with `update` everything anew, and installs it.
 ///
 /// # Errors
 /// If a package cannot be had, or if the installation fails.
-pub fn prepare(project: &Project, guest: &Guest, update: bool) -> Result<System> {
+pub fn prepare(project: &Project, guest: &Guest, which: bundle::System, update: bool) -> Result<System> {
     let sources = project.source("guests/system");
     let recipe_file = sources.join("system.toml");
-    let recipe: Recipe = toml::from_str(&read_text(&recipe_file)?)
+    let mut recipe: Recipe = toml::from_str(&read_text(&recipe_file)?)
         .map_err(|e| Error::failed(format!("{}: {e}", recipe_file.display())))?;
-    let dir = project.build("guests/system");
+    let dir = match which {
+        bundle::System::Debian => {
+            recipe.packages.append(&mut recipe.more);
+            project.build("guests/system")
+        }
+        bundle::System::DebianSmall => project.build("guests/system-small"),
+    };
     fetch(project, guest, &recipe, update, &dir)?;
 
     let system =
@@ -88,12 +102,11 @@ pub fn prepare(project: &Project, guest: &Guest, update: bool) -> Result<System>
     let _step = Step::begin("installing a whole Debian on an emulated board (once)");
     let seed = dir.join("seed");
     remove_dir(&seed)?;
-    // Links, in place of copies: the packages are not changed.
-    for (from, options, to) in [(&sources, "-R", &seed), (&dir.join("packages"), "-Rl", &seed.join("packages"))] {
-        let mut command = Command::new("cp");
-        process::output(command.arg(options).arg(from).arg(to), "cannot copy what is to be installed")?;
-    }
-    fs::copy(dir.join("essential"), seed.join("essential")).context(|| "cannot copy what is to be installed")?;
+    let mut command = Command::new("cp");
+    process::output(command.arg("-R").arg(&sources).arg(&seed), "cannot copy what is to be installed")?;
+    let essential = read_text(&dir.join("essential"))?;
+    let essential: Vec<_> = essential.lines().map(str::to_string).collect();
+    plain::packages(&dir.join("packages"), &seed.join("packages"), &essential, &seed.join("essential"))?;
     let names: Vec<_> = recipe.boot_modules.iter().chain(&recipe.modules).cloned().collect();
     let seeded = seed.join("modules").join(&guest.version);
     for module in modules::collect(&modules_dir, &names)? {

@@ -302,7 +302,7 @@ fn a_system_is_made_before_a_board_starts() {
     );
     assert_eq!(
         error(&text.replace("\"debian\"\nm", "\"debain\"\nm"), Place::Workstation),
-        "manifest.toml:3: wrong value of `system`: expected one of \"debian\""
+        "manifest.toml:3: wrong value of `system`: expected one of \"debian\", \"debian-small\""
     );
 }
 

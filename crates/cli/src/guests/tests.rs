@@ -84,7 +84,7 @@ fn a_manifest_becomes_a_bundle() {
     let draft = dir.draft().unwrap();
     let wishes: Vec<_> = draft.wishes().guests.iter().map(|wish| (wish.name.clone(), wish.memory >> 20)).collect();
     assert_eq!(wishes, [("own".to_string(), 64), ("web".to_string(), 128)]);
-    let packed = draft.complete(&cubieboard(), &dir.debian(), None, &overlay).unwrap();
+    let packed = draft.complete(&cubieboard(), &dir.debian(), &Systems::new(), &overlay).unwrap();
     assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [own, web] = bundle.guests() else { panic!("two guests") };
@@ -114,10 +114,11 @@ fn a_system_is_a_disk_that_guests_share() {
         ],
     );
     let (initrd, disk) = (dir.0.join("system-initrd"), dir.0.join("system-disk"));
-    let system = System { initrd, disk, append: "console=ttyAMA0".to_string() };
+    let system = crate::system::System { initrd, disk, append: "console=ttyAMA0".to_string() };
     let draft = dir.draft().unwrap();
-    assert!(draft.wants_system());
-    let packed = draft.complete(&cubieboard(), &dir.debian(), Some(&system), &Overlay::new()).unwrap();
+    assert_eq!(draft.systems(), [bundle::System::Debian].into());
+    let systems = [(bundle::System::Debian, system)].into();
+    let packed = draft.complete(&cubieboard(), &dir.debian(), &systems, &Overlay::new()).unwrap();
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [a, b] = bundle.guests() else { panic!("two guests") };
     assert_eq!(b.append, "console=ttyAMA0 hostname=b quiet");
@@ -132,8 +133,10 @@ fn a_system_is_a_disk_that_guests_share() {
 #[test]
 fn several_of_debian() {
     let dir = Directory::new("count", &[("debian-kernel", &zimage()), ("debian-initrd", b"1234")]);
-    let packed =
-        Draft::read(&Source::Count(3)).unwrap().complete(&cubieboard(), &dir.debian(), None, &Overlay::new()).unwrap();
+    let packed = Draft::read(&Source::Count(3))
+        .unwrap()
+        .complete(&cubieboard(), &dir.debian(), &Systems::new(), &Overlay::new())
+        .unwrap();
     assert_eq!(packed.names, ["debian-1", "debian-2", "debian-3"]);
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     assert!(bundle.guests().iter().all(|g| g.memory_bytes == 256 << 20));
@@ -170,7 +173,8 @@ fn what_does_not_fit_is_said_with_the_users_names() {
     let text = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\ninitrd = \"big\"\n";
     let big = vec![0; 16 << 20];
     let dir = Directory::new("big", &[("guests.toml", text.as_bytes()), ("big", &big), ("debian-kernel", &zimage())]);
-    let error = dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), None, &Overlay::new()).unwrap_err();
+    let error =
+        dir.draft().unwrap().complete(&cubieboard(), &dir.debian(), &Systems::new(), &Overlay::new()).unwrap_err();
     let expected = "guests.toml:1: guest `a`: its files have 16777280 bytes, more than its memory of 16M";
     assert!(error.message.ends_with(expected), "{error}");
 }

@@ -7,7 +7,7 @@
 //! [deb(5)]: https://manpages.debian.org/bookworm/dpkg-dev/deb.5.en.html
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -29,7 +29,8 @@ pub fn packages(from: &Path, to: &Path, wanted: &[String], trees: &Path) -> Resu
         create_dir(dir)?;
     }
     let entries = fs::read_dir(from).context(|| format!("cannot list {}", from.display()))?;
-    let files: Vec<_> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "deb")).collect();
+    let files: Vec<_> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "deb")).collect();
     let waiting = Mutex::new(files);
     let next = || waiting.lock().ok()?.pop();
     let work = || -> Result<()> {
@@ -44,11 +45,11 @@ pub fn packages(from: &Path, to: &Path, wanted: &[String], trees: &Path) -> Resu
         let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
             thread.join().unwrap_or_else(|_| Err(Error::failed("a thread that unpacked packages panicked")))
         };
-        threads.into_iter().map(ended).collect()
+        threads.into_iter().try_for_each(ended)
     })
 }
 
-fn package(file: &PathBuf, to: &Path, wanted: &[String], trees: &Path) -> Result<()> {
+fn package(file: &Path, to: &Path, wanted: &[String], trees: &Path) -> Result<()> {
     let control = tar(file, "--ctrl-tarfile")?;
     let data = tar(file, "--fsys-tarfile")?;
     let name = file.file_name().unwrap_or_default();
