@@ -149,6 +149,19 @@ stress() {
         "--$stressor" 1 "--$stressor-ops" "$operations" "$@"
 }
 
+# Bytes from one process to another; both are within the time.
+iperf3() {
+    $bin/iperf3 --server --daemon
+    tries=0
+    until $bin/iperf3 --client 127.0.0.1 --bytes 64K >/tmp/iperf3.out 2>&1 || [ $tries = 100 ]; do
+        usleep 50000
+        tries=$((tries + 1))
+    done
+    check=status # Its output is how long it took.
+    application $null /tmp/iperf3.out $bin/iperf3 --client 127.0.0.1 --bytes 8M
+    killall iperf3
+}
+
 hackbench() {
     check=status # Its output is how long it took.
     application $null /tmp/hackbench.out $bin/hackbench -g 1 -f 10 -l 20 "$@"
@@ -240,6 +253,7 @@ workload() {
     stress-fork) stress fork 100 ;;
     stress-switch) stress switch 1000 ;;
     stress-signal) stress sigsegv 1000 ;;
+    iperf3-loopback) iperf3 ;;
     *) say missing "the guest's script does not know it" ;;
     esac
 }

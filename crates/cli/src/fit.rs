@@ -90,12 +90,9 @@ impl<'a> Room<'a> {
     /// The same with `words` on Spica's command line: `spica.overlay=KIB` limits copy-on-write disks.
     #[must_use]
     pub fn with_words(self, words: &str) -> Self {
-        let limits =
-            words.split_whitespace().filter_map(|word| word.strip_prefix("spica.overlay=")?.parse::<u64>().ok());
-        Self {
-            written_most: limits.last().map_or(WRITTEN_MOST, |kib| kib.saturating_mul(1024)).min(WRITTEN_MOST),
-            ..self
-        }
+        let limit = |word: &str| word.strip_prefix("spica.overlay=")?.parse::<u64>().ok();
+        let kib = words.split_whitespace().rev().find_map(limit).unwrap_or(WRITTEN_MOST);
+        Self { written_most: kib.saturating_mul(1024).min(WRITTEN_MOST), ..self }
     }
 }
 

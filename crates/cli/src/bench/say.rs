@@ -81,7 +81,8 @@ pub fn list(project: &Project) -> Result<()> {
         let _ = writeln!(text, "\nWorkloads, group {group} (* = in the quick subset):");
         for item in items.iter().filter(|i| i.group == group) {
             let quick = if item.quick { '*' } else { ' ' };
-            let _ = writeln!(text, "{quick} {:<28} per {:<12} {}", item.name, item.unit, item.source);
+            let unit = if group.has_native() { format!("per {}", item.unit) } else { item.unit.clone() };
+            let _ = writeln!(text, "{quick} {:<28} {unit:<16} {}", item.name, item.source);
         }
     }
     print!("{text}");

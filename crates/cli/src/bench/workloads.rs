@@ -181,7 +181,10 @@ fn advice(workloads: &[&'static Workload], tree: &packages::Tree) -> Vec<String>
 }
 
 /// Builds the program that times others in the guest.
-fn stopwatch(project: &Project) -> Result<PathBuf> {
+///
+/// # Errors
+/// If that does not work.
+pub fn stopwatch(project: &Project) -> Result<PathBuf> {
     let _step = Step::begin("building the guest's stopwatch");
     let target = project.build("bench/stopwatch");
     let mut cargo = Command::new("cargo");

@@ -8,10 +8,11 @@ use spica_bench::results::Group;
 use super::super::plan::Job;
 use super::super::watch::{Flow, watch};
 use super::super::{Context, request};
+use super::devices;
 use crate::bare::{self, Part};
 use crate::error::{Error, Result};
 use crate::guests::Source;
-use crate::prepare;
+use crate::prepare::{self, Request};
 use crate::project::create_dir;
 
 /// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its start.
@@ -79,13 +80,21 @@ impl Said {
 
 /// A board that boots with guests.
 pub struct Boots<'a, 'c> {
-    context: &'a Context<'c>,
-    job: &'a Job,
-    scratch: &'a Path,
+    /// What all boots of the run have in common.
+    pub context: &'a Context<'c>,
+    /// The job: board and configuration.
+    pub job: &'a Job,
+    /// Where files are.
+    pub scratch: &'a Path,
     log: &'a Path,
     spica: &'a mut Vec<String>,
     done: BTreeMap<Vec<Kind>, Vec<Said>>,
+    /// What Linux guests said.
+    linux: BTreeMap<devices::Board, Vec<String>>,
 }
+
+/// The lines of Spica.
+pub type Spica = Vec<String>;
 
 impl<'a, 'c> Boots<'a, 'c> {
     /// None so far. Files are in `scratch`; the console of boot N in `log`, with N in its name.
@@ -96,7 +105,7 @@ impl<'a, 'c> Boots<'a, 'c> {
         log: &'a Path,
         spica: &'a mut Vec<String>,
     ) -> Self {
-        Self { context, job, scratch, log, spica, done: BTreeMap::new() }
+        Self { context, job, scratch, log, spica, done: BTreeMap::new(), linux: BTreeMap::new() }
     }
 
     /// The frequency of the board's timer.
@@ -130,11 +139,7 @@ impl<'a, 'c> Boots<'a, 'c> {
         request.append = String::new();
         request.memory = None;
         request.spica_append = format!("spica.stats {}", request.spica_append).trim().to_string();
-        let run = prepare::prepare(self.context.project, &request)?;
-        let log = self.log.with_extension(format!("{number}.log"));
-
         let mut said = vec![Said::default(); kinds.len()];
-        let mut spica = Vec::new();
         let mut each = |line: &str| {
             let (name, text) = line.split_once("| ").unwrap_or((&names[0], line));
             if let Some(at) = names.iter().position(|n| n == name) {
@@ -143,13 +148,38 @@ impl<'a, 'c> Boots<'a, 'c> {
             let over = |(said, kind): (&Said, &Kind)| said.lines.iter().any(|line| line.starts_with(kind.last_line()));
             if said.iter().zip(kinds).all(over) { Flow::Last } else { Flow::Continue }
         };
-        let stall = self.context.stall(self.job.side);
-        let result = watch(&run, &log, stall, self.context.verbose, &mut spica, &mut each);
+        let spica = self.watch(&request, &number.to_string(), &mut each)?;
         for (name, said) in names.iter().zip(&mut said) {
             said.counters = counters(&spica, name);
         }
-        self.spica.append(&mut spica);
-        result.map(|()| said)
+        Ok(said)
+    }
+
+    /// What the first guest of such a board says, which boots once only.
+    ///
+    /// # Errors
+    /// If it does not get to its end.
+    pub fn lines(&mut self, board: devices::Board) -> Result<Vec<String>> {
+        if let Some(lines) = self.linux.get(&board) {
+            return Ok(lines.clone());
+        }
+        let lines = devices::boot(self, board)?;
+        self.linux.insert(board, lines.clone());
+        Ok(lines)
+    }
+
+    /// Runs a board to its end; `each` hears its guests' lines. Gives what Spica said.
+    ///
+    /// # Errors
+    /// If it cannot be started, or does not end well.
+    pub fn watch(&mut self, request: &Request, name: &str, each: &mut dyn FnMut(&str) -> Flow) -> Result<Spica> {
+        let run = prepare::prepare(self.context.project, request)?;
+        let log = self.log.with_extension(format!("{name}.log"));
+        let mut spica = Vec::new();
+        let stall = self.context.stall(self.job.side);
+        let result = watch(&run, &log, stall, self.context.verbose, &mut spica, each);
+        self.spica.extend(spica.iter().cloned());
+        result.map(|()| spica)
     }
 }
 

@@ -17,8 +17,10 @@ use super::Program;
 use crate::error::{Context, Error, Result};
 use crate::project::read;
 
-/// Where Debian has libraries, in packages; and the first of them in the guest, too.
-const LIBRARIES: [&str; 2] = ["lib/arm-linux-gnueabihf", "usr/lib/arm-linux-gnueabihf"];
+/// Where Debian has libraries, in packages; and the first of them in the guest, too. The last is for what only Ceph's own
+/// libraries look for, by a path of theirs.
+const LIBRARIES: [&str; 3] =
+    ["lib/arm-linux-gnueabihf", "usr/lib/arm-linux-gnueabihf", "usr/lib/arm-linux-gnueabihf/ceph"];
 
 /// How long a chain of symbolic links may be.
 const LINKS: u32 = 16;

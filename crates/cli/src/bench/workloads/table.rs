@@ -223,4 +223,5 @@ pub const WORKLOADS: &[Workload] = &[
     application("stress-fork", "stress-ng: makes processes", &["stress-ng"], STRESS),
     application("stress-switch", "stress-ng: switches between processes", &["stress-ng"], STRESS),
     application("stress-signal", "stress-ng: catches signals of faults", &["stress-ng"], STRESS),
+    application("iperf3-loopback", "8 MiB by TCP from a process to another", &["iperf3"], programs!["usr/bin/iperf3"]),
 ];
