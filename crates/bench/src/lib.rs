@@ -10,7 +10,7 @@
 //! * [`catalogue`]: the names that the runner and the report share;
 //! * [`events`]: the names of what is counted beside instructions: traps by class, and architectural events;
 //! * [`compare`]: what changed between two result files;
-//! * [`format`]: how numbers are written;
+//! * [`mod@format`]: how numbers are written;
 //! * [`model`]: from counts to cycles on a Cortex-A8 and a Cortex-A9, after ARMvisor;
 //! * [`papers`]: what STAR and ARMvisor report, with where they say so;
 //! * [`report`]: tables in Markdown, and a page in HTML with the papers' figures redrawn from our data.
