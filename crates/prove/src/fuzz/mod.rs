@@ -10,6 +10,7 @@ mod files;
 mod machine;
 #[cfg(feature = "command")]
 pub mod part;
+mod switch;
 mod tables;
 mod vcpu;
 
@@ -74,6 +75,12 @@ pub const TARGETS: &[Target] = &[
         name: "virtio",
         about: "a driver that does anything to a virtio device: work is bounded, and a restart mends all",
         run: machine::virtio,
+        seeds: machine::seeds,
+    },
+    Target {
+        name: "switch",
+        about: "frames between guests: to whom they belong and to nobody else, in order, and none lost but by full queues",
+        run: switch::frames,
         seeds: machine::seeds,
     },
     Target {

@@ -93,12 +93,20 @@ impl Lockstep {
         let page_end = (entry.0 & !0xfff) + PAGE;
         let (mut last, mut cold) = (None, false);
         let mut instructions = BTreeMap::<u32, Made>::new();
-        for pc in (entry.0..page_end).step_by(4) {
-            if self.translator.block_at(CachePc(pc)) != Some(block) {
-                // What comes after a gap is literals and stubs.
-                cold = true;
-                continue;
+        let belongs = |pc: u32| self.translator.block_at(CachePc(pc)) == Some(block);
+        let hot_end = (entry.0..page_end).step_by(4).find(|&pc| !belongs(pc)).unwrap_or(page_end);
+        // Literals and stubs fill the page from its end; those of the newest block begin where nothing is free any more.
+        let (mut free, mut full) = (hot_end, page_end);
+        while free < full {
+            let middle = free + (full - free) / 8 * 4;
+            match self.translator.block_at(CachePc(middle)) {
+                None => free = middle + 4,
+                Some(_) => full = middle,
             }
+        }
+        let stubs: Vec<u32> = (full..page_end).step_by(4).take_while(|&pc| belongs(pc)).collect();
+        for pc in (entry.0..hot_end).step_by(4).chain(stubs) {
+            cold |= pc >= hot_end;
             let location = self.translator.locate(block, CachePc(pc), words).expect("every word has its place");
             let first = !cold && last != Some(location.guest);
             last = Some(location.guest);
