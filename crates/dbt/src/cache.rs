@@ -229,6 +229,13 @@ impl Translator {
         (self.blocks.len(), self.exits.len(), self.page_starts.len())
     }
 
+    /// Entries in the books of guest pages that have code in the cache: all that it takes of the heap after its beginning, at most
+    /// 64 bytes each.
+    #[must_use]
+    pub fn books(&self) -> usize {
+        self.by_page.len() + self.mapped.len()
+    }
+
     /// Changes whenever a block was dropped or everything was flushed: code-cache addresses from before may be stale.
     #[must_use]
     pub fn version(&self) -> u32 {

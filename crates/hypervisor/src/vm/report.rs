@@ -145,7 +145,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 47] = [
+    let rows: [(&str, u64); 48] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -175,6 +175,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),
+        ("translator.books-now", parts.translator.books() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),

@@ -1,0 +1,81 @@
+//! What the translator takes of the heap once it runs: books of the pages that have code in the cache, so much for each and not
+//! more, and nothing when the cache is empty. Whoever looks for a leak may subtract it.
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+use spica_dbt::{Capacity, CodeMemory, Options, Translator};
+use std::alloc::{GlobalAlloc, Layout as Size, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes that this thread has taken and not given back; wraps, for it may give back what others took.
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts.
+struct Counting;
+
+// SAFETY: all is handed to the system's allocator as it came; what is counted beside it takes no memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, size: Size) -> *mut u8 {
+        TAKEN.set(TAKEN.get().wrapping_add(size.size()));
+        // SAFETY: by the caller.
+        unsafe { System.alloc(size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, size: Size) {
+        TAKEN.set(TAKEN.get().wrapping_sub(size.size()));
+        // SAFETY: by the caller.
+        unsafe { System.dealloc(at, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// As the monitor's statistics are read: `spica_cli::endurance` allows as much.
+const BYTES: usize = 64;
+
+struct Code(Vec<[u32; PAGE_WORDS]>);
+
+impl CodeMemory for Code {
+    fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.0[page as usize]
+    }
+
+    fn publish(&mut self, _: u32, _: usize, _: usize) {}
+
+    fn mirror_page(&mut self, _: u32) -> &mut [u32; PAGE_WORDS] {
+        unreachable!("no mirror")
+    }
+
+    fn publish_mirror(&mut self, _: u32, _: usize, _: usize) {}
+
+    fn map_mirror(&mut self, _: u32, _: u32) {}
+
+    fn unmap_mirror(&mut self, _: Option<u32>) {}
+}
+
+#[test]
+fn books_of_pages_are_all_that_grows() {
+    let layout = Layout { base: 0xf1c3_0000, pages: 64, mirror: None };
+    let capacity = Capacity { blocks: 20_000, exits: 40_000, mirror_pages: 0 };
+    let mut code = Code(vec![[0; PAGE_WORDS]; 64]);
+    let mut translator = Translator::new(layout, Options::all(), capacity);
+    // BX LR everywhere.
+    let words = [0xe12f_ff1e; PAGE_WORDS];
+    let empty = TAKEN.get();
+    for round in 0..3 {
+        // Pages in an order that leaves the books' own nodes half empty, several blocks in each.
+        for n in 0..3000u32 {
+            let page = n.wrapping_mul(0x9e37_79b1) >> 18;
+            let va = GuestVa(0xc000_0000 + page * PAGE + n % 4 * 64);
+            translator.translate(va, GuestPa(va.0 - 0x8000_0000), false, &words, &mut code);
+            let (taken, books) = (TAKEN.get() - empty, translator.books());
+            assert!(taken <= BYTES * books + 1024, "{taken} bytes for {books} books");
+        }
+        assert!(translator.books() > 1000, "round {round}: the cache is larger than what it is to hold");
+        translator.flush(&mut code);
+        assert_eq!((translator.books(), TAKEN.get() - empty), (0, 0), "round {round}");
+    }
+}
