@@ -40,6 +40,9 @@ impl Attack {
     }
 }
 
+/// A disk of its own, a console and a balloon.
+const OTHERS: &[(&str, &str)] = &[("disks", "[{ file = \"blank.img\" }]"), ("console", "true"), ("balloon", "true")];
+
 /// All of them, by what they attack.
 pub const ATTACKS: &[(&str, &[Attack])] = &[
     (
@@ -80,6 +83,9 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
             attack("every offset", "hostile", 11),
             attack("virtio: random bytes", "assault", 5).needs(&[("rng", "true")]),
             attack("virtio: network", "assault", 5).needs(&[("networks", "[\"lan\"]")]),
+            attack("virtio: random bytes, all others", "assault", 5).needs(OTHERS),
+            attack("virtio: requests", "rings", 0).needs(&[("rng", "true"), ("networks", "[\"lan\"]")]),
+            attack("virtio: requests, all others", "rings", 0).needs(OTHERS),
             attack("the interrupt controller", "assault", 6),
             attack("coprocessors", "hostile", 12),
             attack("the firmware", "hostile", 10),
