@@ -42,8 +42,14 @@ impl Lazy {
     }
 }
 
+/// The seeds of a batch: with the run's own seed above bit 32, as in [`Work::numbers`].
+fn seeds(number: u64) -> impl Iterator<Item = u64> {
+    let first = (number >> 32 << 32) + (number & 0xffff_ffff) * BATCH;
+    first..first + BATCH
+}
+
 fn batch(number: u64) -> Vec<Case> {
-    (0..BATCH).map(|n| Case { seed: number * BATCH + n, single: false }).collect()
+    seeds(number).map(|seed| Case { seed, single: false }).collect()
 }
 
 /// Which case of a batch it is, instruction by instruction if it fails like that, too.
@@ -138,13 +144,10 @@ impl Part for Copies {
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
-        let seeds = |number: u64| (0..BATCH).map(|n| number * BATCH + n).collect::<Vec<u64>>();
-        let batch = |stepper: &mut Lazy, number| stepper.copies(&seeds(number), work);
+        let batch = |stepper: &mut Lazy, number| stepper.copies(&seeds(number).collect::<Vec<u64>>(), work);
         work.cases(work.numbers(), BATCH, Lazy::default, batch).map(drop).map_err(|(number, message)| {
             let mut stepper = Lazy::default();
-            let failing = seeds(number)
-                .into_iter()
-                .find_map(|seed| Some((seed, attempt(|| stepper.copies(&[seed], work)).err()?)));
+            let failing = seeds(number).find_map(|seed| Some((seed, attempt(|| stepper.copies(&[seed], work)).err()?)));
             match failing {
                 Some((seed, message)) => Failure::of(seed.to_string(), message),
                 None => Failure::trouble(format!("batch {number} failed once, and not again: {message}")),
