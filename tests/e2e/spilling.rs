@@ -60,6 +60,7 @@ fn inline_caches() {
 /// A guest that jumps anywhere, and stores anywhere, does not come to run in Undefined mode what it likes: Spica lives, and says
 /// what became of the guest.
 #[test]
+#[ignore = "two minutes of attacks on an image that is never shipped"]
 fn lightweight_traps_are_no_way_out() {
     for technique in ["trap-private", "trap-shared"] {
         // Branches, loads and stores in the hole with the MMU off and on, stores to and jumps to all of Spica's places.
