@@ -60,6 +60,8 @@ pub unsafe fn switch_table(table: HostPa, asid: u32) {
         isb();
         Ttbr0::write_raw(table.0 | TTBR_WALK);
         isb();
+        // No walk that began under the old table may end after the ASID has changed (Cortex-A9 erratum 754322).
+        dsb();
         Contextidr::write_raw(asid & 0xff);
         isb();
     }

@@ -42,6 +42,7 @@
     isb
     mcr p15, 0, r0, c2, c0, 0       @ TTBR0
     isb
+    dsb                             @ no walk of before ends after this (Cortex-A9 erratum 754322)
     mcr p15, 0, r1, c13, c0, 1
     mcr p15, 0, r3, c3, c0, 0       @ DACR
     mcr p15, 0, r5, c12, c0, 0      @ VBAR
@@ -60,9 +61,8 @@ user_supervisor_call:
     ldr r4, [sp, #CTX_CALL_ENTRY]
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    cmp r4, #0
-    beq 1f
-    tst r0, #0xf                    @ User mode
+    cmp r4, #1                      @ none, if it is 0
+    tsths r0, #0xf                  @ User mode
     bne 1f
     add r6, r2, #PAGE_BANK
     stmia r6, {{sp, lr}}^
@@ -208,6 +208,7 @@ table_base:
     isb
     mcr p15, 0, r3, c2, c0, 0       @ TTBR0
     isb
+    dsb                             @ as in SWITCH
     mcr p15, 0, r4, c13, c0, 1
     isb
     COUNT CTX_SPACE_SWITCHES

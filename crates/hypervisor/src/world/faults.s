@@ -36,6 +36,7 @@
     isb
     mcr p15, 0, \ttbr0, c2, c0, 0
     isb
+    dsb                             @ as in SWITCH
     mcr p15, 0, \contextidr, c13, c0, 1
     isb
 .endm
