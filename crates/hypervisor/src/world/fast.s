@@ -64,15 +64,14 @@ user_supervisor_call:
     cmp r4, #1                      @ none, if it is 0
     tsths r0, #0xf                  @ User mode
     bne 1f
-    add r6, r2, #PAGE_BANK
-    stmia r6, {{sp, lr}}^
+    add r6, r2, #BANK_SVC           @ that of User mode is before it
+    stmdb r6, {{sp, lr}}^
     bic r1, r0, #PSR_MASKS
     mov r3, #0x93                   @ Supervisor mode, IRQs masked
     str r1, [r2, #PAGE_SPSR]
     str r3, [r2, #PAGE_CONTROL]
     str lr, [r2, #BANK_SVC + 4]
     ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
-    add r6, r2, #BANK_SVC
     ldmia r6, {{sp, lr}}^
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
     mov r7, #0
@@ -244,8 +243,6 @@ exception_return:
     ldrd r6, r7, [sp, #CTX_USER_GUEST_DACR]     @ and CTX_LONG_WAY
     ldr r3, [r2, #PAGE_SPSR]
     ldr r1, [r2, #PAGE_CONTROL]
-    cmp r7, #0
-    bne long_way
     ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
     and r0, r3, #0x1f
     and r1, r1, #0x1f
@@ -253,16 +250,15 @@ exception_return:
     bne return_to_kernel
     cmp r1, #MODE_SVC
     cmpeq r5, r6
+    cmpeq r7, #0
     tsteq r3, #PSR_MASKS
-    bne long_way
-    cmp r4, #0
-    bne refresh
-refreshed:                          @ R7 = 0
-    add r6, r2, #BANK_SVC
+    cmpeq r4, #0
+    bne not_at_once
+refreshed:                          @ R0 = MODE_USR, R7 = 0
+    add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmia r6, {{sp, lr}}^
-    mov r4, #MODE_USR
     str r3, [r2, #PAGE_BANK_SPSR + 4]
-    str r4, [r2, #PAGE_CONTROL]
+    str r0, [r2, #PAGE_CONTROL]
     bic r3, r3, #0x01f00000         @ J, and bits that are reserved
     tst r3, #PSR_T
     biceq r3, r3, #0x06000000       @ IT only in Thumb state
@@ -271,8 +267,7 @@ refreshed:                          @ R7 = 0
     msr spsr_fsxc, r3
     ldr r4, [r2, #PAGE_TPIDRURO]
     ldr lr, [r2, #PAGE_TARGET]
-    add r6, r2, #PAGE_BANK
-    ldmia r6, {{sp, lr}}^
+    ldmdb r6, {{sp, lr}}^
     mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
     SWITCH CTX_USER, r7
     SPILL_TO_USER r2
@@ -402,7 +397,12 @@ unprivileged_store:
     UNPRIVILEGED 0x400, 0x10
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again.
-refresh:
+not_at_once:
+    cmp r1, #MODE_SVC
+    cmpeq r5, r6
+    cmpeq r7, #0
+    tsteq r3, #PSR_MASKS
+    bne long_way
     dsb
     mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
     mcr p15, 0, r7, c7, c5, 6       @ BPIALL
@@ -412,6 +412,8 @@ refresh:
 
 @ R3 = the new CPSR, R1 = the present mode, R0 = the new one.
 return_to_kernel:
+    cmp r7, #0
+    bne long_way
     adr r5, bank_of_mode
     and r1, r1, #0xf
     and r0, r0, #0xf
