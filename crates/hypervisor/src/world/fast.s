@@ -55,7 +55,7 @@
     str r5, [sp, #\offset]
 .endm
 
-@ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.10).
+@ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
 user_supervisor_call:
     stmia sp, {{r0-r7}}
     ldr r4, [sp, #CTX_CALL_ENTRY]
