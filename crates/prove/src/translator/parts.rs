@@ -31,6 +31,7 @@ const EVENTS: &[&str] = &[
     "a fault of the User bank",
     "a guess anew",
     "a guess that stays",
+    "a register is lost",
     "a fault with a register in PMCCNTR",
     "a fault with a register in TPIDRURW",
     "a fault with a register in a private slot",
