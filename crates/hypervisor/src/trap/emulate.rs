@@ -119,7 +119,7 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
         Effect::Vfp => {
             parts.sides_known = false;
             if parts.translator.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0, &mut parts.code) {
-                parts.shadow.unprotect_all_code_pages();
+                parts.unprotect_code();
             }
         }
         Effect::Regime => {

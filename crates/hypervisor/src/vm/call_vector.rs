@@ -2,18 +2,18 @@
 //!
 //! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal changes, and
 //! then a system call need not execute it: seven instructions for each, with the return mirror. So both pages are
-//! write-protected, and both mappings global: whoever forgets translated code for the one reason or the other forgets this, too.
+//! write-protected, and both mappings global: whoever drops translated code for the one reason or the other, or all of it, forgets
+//! this, too.
 
 use core::ops::RangeInclusive;
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, Mapping, translate};
+use spica_vcpu::Vcpu;
 
 use super::{Parts, regime};
 use crate::vm::tables::RealTlb;
-
 use crate::world::space;
-use spica_vcpu::Vcpu;
 
 /// That many writes to the literal's page, and it is left alone.
 const MAX_WRITES: u32 = 16;
@@ -59,8 +59,8 @@ impl CallVector {
 }
 
 impl Parts {
-    /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that is sure; otherwise the
-    /// vector itself, with no physical address.
+    /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that is sure;
+    /// otherwise the vector itself, with no physical address.
     pub fn call_target(&mut self, cpu: &Vcpu) -> (GuestVa, GuestPa) {
         let vector = GuestVa(cpu.vector_base().wrapping_add(8));
         if self.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {

@@ -433,8 +433,7 @@ impl Vm {
             && let Some(later) = self.parts.later.take()
         {
             self.parts.translator.set_options(later.options(), &mut self.parts.code);
-            self.parts.shadow.unprotect_all_code_pages();
-            self.parts.sides_known = false;
+            self.parts.unprotect_code();
             changing = false;
         }
         let waits = self.parts.machine.irq_asserted();
@@ -666,7 +665,7 @@ impl Parts {
         let block = self.translator.translate(pc, mapping.pa, global, words, &mut self.code);
         if self.translator.stats().flushes != flushes {
             // No code is left but this block.
-            self.shadow.unprotect_all_code_pages();
+            self.unprotect_code();
             self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
         }
         Ok(block)
@@ -713,11 +712,17 @@ impl Parts {
     pub fn forget_code(&mut self) {
         self.volatile.clear();
         self.call_vector = CallVector::default();
-        self.sides_known = false;
         self.code_megabytes.clear();
         self.translator.set_vfp(false, &mut self.code);
         self.translator.flush(&mut self.code);
+        self.unprotect_code();
+    }
+
+    /// No translated code is left: the pages that it came from may be written. What rests on their protection is forgotten.
+    pub fn unprotect_code(&mut self) {
         self.shadow.unprotect_all_code_pages();
+        self.call_vector.forget();
+        self.sides_known = false;
     }
 
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
