@@ -27,6 +27,7 @@ main:
     bl unmapped
     bl volatile
     bl user_code
+    bl vector_literal
     bl toggling
     pop {r4-r12, pc}
 
@@ -546,6 +547,69 @@ writes_code:
     subs r5, r5, #3
     bpl 1b
     svc #LEAVE
+
+    .ltorg
+
+@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes: by stores; and
+@ by a store to its page after VFP was taken away, when a translator may have forgotten all code and with it what it protects.
+vector_literal:
+    push {lr}
+    ldr r4, =PAGES + 0x40f00        @ the vectors
+    ldr r1, =0xe59ff100             @ LDR PC, [PC, #0x100]
+    str r1, [r4, #8]
+    add r0, r4, #8
+    bl publish
+    mcr p15, 0, r4, c12, c0, 0
+    isb
+    mov r5, #24
+1:  mrc p15, 0, r0, c1, c0, 2
+    orr r0, r0, #0xf00000
+    mcr p15, 0, r0, c1, c0, 2
+    isb
+    mov r6, #0
+    adr r1, first_call
+    bl calls
+    adr r1, second_call
+    bl calls
+    mrc p15, 0, r0, c1, c0, 2
+    bic r0, r0, #0xf00000
+    mcr p15, 0, r0, c1, c0, 2
+    isb
+    adr r1, first_call
+    bl calls
+    adr r1, second_call
+    bl calls
+    subs r5, r5, #1
+    bne 1b
+    show called, r6                 @ 2 * (50 * 1 + 50 * 0x100)
+    vectors_at vectors
+    mrc p15, 0, r0, c1, c0, 2
+    orr r0, r0, #0xf00000
+    mcr p15, 0, r0, c1, c0, 2
+    isb
+    pop {pc}
+
+@ Fifty calls, which arrive at R1 by the literal.
+calls:
+    str r1, [r4, #0x110]
+    mov r7, #50
+    mov r8, lr
+    mov r0, #MODE_USR
+    msr spsr_fsxc, r0
+    adr lr, calls_of_user
+    movs pc, lr
+calls_of_user:
+    svc #0
+    b calls_of_user
+first_call:
+    add r6, r6, #1
+    b call_done
+second_call:
+    add r6, r6, #0x100
+call_done:
+    subs r7, r7, #1
+    movsne pc, lr
+    bx r8
 
     .ltorg
 
