@@ -23,6 +23,8 @@ const MAX_WRITES: u32 = 16;
 pub struct CallVector {
     known: Option<Known>,
     writes: u32,
+    /// A write is under way: not to be looked at until user code runs.
+    held: bool,
 }
 
 struct Known {
@@ -36,6 +38,7 @@ impl CallVector {
     pub fn forget_page(&mut self, pa: GuestPa) -> bool {
         let concerned = self.forget_if(|&(_, at)| at.page() == pa.page());
         self.writes += u32::from(concerned);
+        self.held |= concerned;
         concerned
     }
 
@@ -52,6 +55,11 @@ impl CallVector {
         concerned
     }
 
+    /// User code runs next: what was about to be written is. Whether there is something to look at again.
+    pub fn release(&mut self) -> bool {
+        core::mem::take(&mut self.held)
+    }
+
     /// Everything may have changed.
     pub fn forget(&mut self) {
         self.known = None;
@@ -66,7 +74,8 @@ impl Parts {
         if self.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
             self.call_vector.known = None;
             // Code is there, or nobody would notice a change of it.
-            if self.call_vector.writes < MAX_WRITES && self.translator.jump_cache.get(vector.0).is_some() {
+            let quiet = !self.call_vector.held && self.call_vector.writes < MAX_WRITES;
+            if quiet && self.translator.jump_cache.get(vector.0).is_some() {
                 self.call_vector.known = self.look_through(cpu, vector);
             }
         }

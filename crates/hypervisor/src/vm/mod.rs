@@ -451,6 +451,7 @@ impl Vm {
                     cache::invalidate_instructions();
                 }
                 parts.mirror.set_thread_id_read_only(cpu.page.tpidruro);
+                parts.sides_known &= !parts.call_vector.release();
             }
         }
         let guest_dacr = cpu.cp15.dacr;
