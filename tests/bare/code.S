@@ -550,8 +550,9 @@ writes_code:
 
     .ltorg
 
-@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes: by stores; and
-@ by a store to its page after VFP was taken away, when a translator may have forgotten all code and with it what it protects.
+@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes: while
+@ a translator may have looked at it, and protected its page; and behind a point where it may have forgotten all code, and with
+@ it what it protects: VFP is taken away.
 vector_literal:
     push {lr}
     ldr r4, =PAGES + 0x40f00        @ the vectors
@@ -561,40 +562,49 @@ vector_literal:
     bl publish
     mcr p15, 0, r4, c12, c0, 0
     isb
-    mov r5, #24
-1:  mrc p15, 0, r0, c1, c0, 2
+    mov r5, #8
+    mov r6, #0
+1:  bl give_vfp
+    bl take_vfp
+    bl two_literals
+    bl two_literals
+    mov r0, #MODE_USR | 0x80        @ another way into user code
+    bl more_calls
+    subs r5, r5, #1
+    bne 1b
+    show called, r6                 @ 8 * (100 * 1 + 150 * 0x100)
+    vectors_at vectors
+    pop {pc}
+
+give_vfp:
+    mrc p15, 0, r0, c1, c0, 2
     orr r0, r0, #0xf00000
     mcr p15, 0, r0, c1, c0, 2
     isb
-    mov r6, #0
-    adr r1, first_call
-    bl calls
-    adr r1, second_call
-    bl calls
+    bx lr
+take_vfp:
     mrc p15, 0, r0, c1, c0, 2
     bic r0, r0, #0xf00000
     mcr p15, 0, r0, c1, c0, 2
     isb
+    bx lr
+
+two_literals:
+    push {lr}
     adr r1, first_call
     bl calls
     adr r1, second_call
     bl calls
-    subs r5, r5, #1
-    bne 1b
-    show called, r6                 @ 2 * (50 * 1 + 50 * 0x100)
-    vectors_at vectors
-    mrc p15, 0, r0, c1, c0, 2
-    orr r0, r0, #0xf00000
-    mcr p15, 0, r0, c1, c0, 2
-    isb
     pop {pc}
 
 @ Fifty calls, which arrive at R1 by the literal.
 calls:
     str r1, [r4, #0x110]
+    mov r0, #MODE_USR
+@ The same where the literal leads already, with status R0.
+more_calls:
     mov r7, #50
     mov r8, lr
-    mov r0, #MODE_USR
     msr spsr_fsxc, r0
     adr lr, calls_of_user
     movs pc, lr

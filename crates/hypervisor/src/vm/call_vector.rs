@@ -60,9 +60,9 @@ impl CallVector {
         core::mem::take(&mut self.held)
     }
 
-    /// Everything may have changed.
+    /// Everything may have changed, and code of the vector is to be found anew, which it is not while a write is under way.
     pub fn forget(&mut self) {
-        self.known = None;
+        (self.known, self.held) = (None, false);
     }
 }
 
