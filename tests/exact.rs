@@ -31,8 +31,8 @@ pub const RANDOM: &[&str] = &["mmu", "interrupts"];
 /// The boards that they run on.
 pub const MACHINES: &[Machine] = &[Machine::Cubieboard, Machine::VexpressA9];
 
-fn run(machine: Machine, guest: &Guest<'_>) -> Outcome {
-    bare::run(machine, guest, TIMEOUT).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+fn run(machine: Machine, guest: &Guest<'_>, words: &str) -> Outcome {
+    bare::run_with(machine, guest, TIMEOUT, words).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
 }
 
 /// Runs a guest under Spica and on the machine itself, which must agree. Its random numbers begin at `seed`; with 0, where
@@ -42,13 +42,22 @@ fn run(machine: Machine, guest: &Guest<'_>) -> Outcome {
 /// If they do not.
 #[track_caller]
 pub fn same(machine: Machine, name: &str, seed: u32) {
+    same_with(machine, name, seed, "");
+}
+
+/// [`same`] with `words` on Spica's command line.
+///
+/// # Panics
+/// As [`same`].
+#[track_caller]
+pub fn same_with(machine: Machine, name: &str, seed: u32, words: &str) {
     // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state: misaligned
     // accesses cannot be tested there.
     let no_alignment = u32::from(machine == Machine::VexpressA9);
     let guest = Guest { name, parameters: &[no_alignment, 0, 0, 0, 0, seed], payload: &[] };
-    let real = run(Machine::VirtNative, &guest);
+    let real = run(Machine::VirtNative, &guest, "");
     assert!(real.ended && real.guest.ends_with("\nend\n"), "the test itself fails:\n{}", real.tail());
-    let outcome = run(machine, &guest);
+    let outcome = run(machine, &guest, words);
     for (at, (is, should)) in outcome.guest.lines().zip(real.guest.lines()).enumerate() {
         assert_eq!(is, should, "{name}, line {}, is not what the real machine prints\n{}", at + 1, outcome.tail());
     }

@@ -143,6 +143,31 @@ pub fn transcript_with(machine: Machine, script: &'static str, words: &'static s
     cell.get_or_init(|| boot(machine, script, words).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
 }
 
+/// Debian boots to a shell under Spica with `words` on its command line, and all of the guest's own checks (`modes.sh`) are right.
+///
+/// # Panics
+/// If not.
+#[track_caller]
+pub fn debian_boots(words: &'static str) {
+    let transcript = transcript_with(Machine::Cubieboard, "modes.sh", words);
+    assert_eq!(transcript.passed("shell-script").lines, ["sum 10793960"]);
+    for probe in [
+        "thread-register",
+        "fault-loop",
+        "mprotect",
+        "copy-on-write",
+        "efault",
+        "fork-exit",
+        "pipe",
+        "alarm",
+        "float",
+        "kuser",
+        "mode-change",
+    ] {
+        let _ = transcript.passed(&format!("probe-{probe}"));
+    }
+}
+
 fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
     let project = Project::find()?;
     let command = read_text(&project.source(&format!("tests/guest/{script}")))?;

@@ -4,29 +4,7 @@
 use std::time::Duration;
 
 use spica_tests::bare::{Guest, run_with};
-use spica_tests::{Machine, transcript_with};
-
-/// The shell, and all of the guest's own checks.
-#[track_caller]
-fn debian_boots(words: &'static str) {
-    let transcript = transcript_with(Machine::Cubieboard, "spilling.sh", words);
-    assert_eq!(transcript.passed("shell-script").lines, ["sum 10793960"]);
-    for probe in [
-        "thread-register",
-        "fault-loop",
-        "mprotect",
-        "copy-on-write",
-        "efault",
-        "fork-exit",
-        "pipe",
-        "alarm",
-        "float",
-        "kuser",
-        "mode-change",
-    ] {
-        let _ = transcript.passed(&format!("probe-{probe}"));
-    }
-}
+use spica_tests::{Machine, debian_boots};
 
 #[test]
 fn lightweight_traps_to_a_private_slot() {

@@ -17,19 +17,36 @@ pub enum Image {
     Shipped,
     /// With all techniques to spill registers, for measurements (feature `spill-techniques` of the hypervisor).
     SpillTechniques,
+    /// With one shadow table for kernel and user code, for measurements (feature `single-table`).
+    SingleTable,
 }
 
 impl Image {
     /// The image that knows these words of Spica's command line.
     #[must_use]
     pub fn for_words(words: &str) -> Self {
-        if words.contains("spill=") { Self::SpillTechniques } else { Self::Shipped }
+        if words.contains("spill=") {
+            Self::SpillTechniques
+        } else if words.contains("tables=single") {
+            Self::SingleTable
+        } else {
+            Self::Shipped
+        }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Shipped => "spica",
             Self::SpillTechniques => "spica-spill-techniques",
+            Self::SingleTable => "spica-single-table",
+        }
+    }
+
+    fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::Shipped => None,
+            Self::SpillTechniques => Some("spill-techniques"),
+            Self::SingleTable => Some("single-table"),
         }
     }
 
@@ -55,8 +72,8 @@ pub fn build(project: &Project, which: Image) -> Result<PathBuf> {
     // Only the distribution's toolchain needs this; a nightly one does not mind.
     cargo.env("RUSTC_BOOTSTRAP", "1").env_remove("CARGO_TARGET_DIR");
     cargo.args(["build", "--release", "--locked", "--quiet", "--target-dir"]).arg(&target);
-    if which == Image::SpillTechniques {
-        cargo.args(["--features", "spill-techniques"]);
+    if let Some(feature) = which.feature() {
+        cargo.args(["--features", feature]);
     }
     process::output(&mut cargo, "cannot build the hypervisor")?;
 

@@ -9,6 +9,7 @@
 //! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
+//! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: each is an image of its own |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
@@ -18,6 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use spica_dbt::Options as Translation;
+use spica_mmu::Separation;
 
 use crate::log::Level;
 
@@ -36,6 +38,8 @@ pub struct Options {
     pub boot_translation: Option<Translation>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
+    /// How shadow tables keep a guest's kernel and its user code apart, if that was said.
+    pub tables: Option<Separation>,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Bytes of memory of its own that a copy-on-write disk gets at most.
@@ -56,6 +60,7 @@ impl Options {
             translation: Translation::all(),
             boot_translation: None,
             boot_until: String::new(),
+            tables: None,
             stats: false,
             overlay: u32::MAX,
             time: 0,
@@ -76,6 +81,8 @@ impl Options {
                 ("boot-translation", list) if Translation::parse(list).is_ok() => {
                     options.boot_translation = Translation::parse(list).ok();
                 }
+                ("tables", "double") => options.tables = Some(Separation::Tables),
+                ("tables", "single") => options.tables = Some(Separation::Domains),
                 ("boot-translation-until", text) => options.boot_until = text.into(),
                 ("digest", "") => options.digest = true,
                 ("overlay", kib) if kib.parse::<u32>().is_ok() => {

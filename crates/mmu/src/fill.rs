@@ -11,6 +11,7 @@
 use crate::fault::Fault;
 use crate::host::{self, FirstLevel};
 use crate::regime::{Access, AccessKind, Regime};
+use crate::separation::Separation;
 use crate::shadow::Shadow;
 use crate::space::{Key, Origin, View};
 use crate::table::{HostTlb, Table, TableMemory};
@@ -117,13 +118,17 @@ impl Shadow {
             return None;
         }
         let flat = !regime.mmu_on();
+        let domain = (!flat).then_some(mapping.domain);
+        // By tables, nothing of the kernel's view is for User mode; by domains, what User mode has the same permission for.
+        let alone = match self.separation {
+            Separation::Tables => view == View::Kernel,
+            Separation::Domains => mapping.permission(regime, false) != permission,
+        };
         Some(Wanted {
             host: self.ram.host(mapping.pa)?,
-            // The guest's DACR has no say over the flat space; and domain 15 is taken on the host, so that access to
-            // it is decided now, and again after each change of its DACR field.
-            domain: if flat { host::OWN_DOMAIN } else { mapping.domain },
+            domain: self.separation.domain(domain, alone),
             writable: permission == Permission::ReadWrite && !self.ram.is_protected(mapping.pa),
-            xn: view == View::Kernel || mapping.never_executes(regime, false),
+            xn: alone || mapping.never_executes(regime, false),
         })
     }
 
@@ -140,7 +145,7 @@ impl Shadow {
         let word = host::section(wanted.host, wanted.domain, wanted.writable, wanted.xn);
         let active = self.active_index();
         let space = &mut self.spaces[active];
-        let view = &mut space.views[view as usize];
+        let view = space.view_mut(view);
         let origin = Origin { global: mapping.global, size: mapping.size };
         match view.first_level_word(mb, tables) {
             // Where nG or the guest's size is another by now, the older entry is what a TLB may hold as well.
@@ -171,7 +176,7 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) -> Option<Table> {
         let active = self.active_index();
-        let tables_of_view = &mut self.spaces[active].views[view as usize];
+        let tables_of_view = self.spaces[active].view_mut(view);
         match tables_of_view.first_level(mb, tables) {
             FirstLevel::Table { table, domain: present } if present == domain => return Some(table),
             FirstLevel::Invalid => {}
@@ -179,7 +184,7 @@ impl Shadow {
             _ => tables_of_view.drop_megabyte(mb, tables, tlb),
         }
         let table = self.alloc_second(tables, tlb)?;
-        self.spaces[active].views[view as usize].set_table(mb, table, domain, origin, tables);
+        self.spaces[active].view_mut(view).set_table(mb, table, domain, origin, tables);
         Some(table)
     }
 
@@ -211,7 +216,7 @@ impl Shadow {
         }
         if present != 0 {
             tables.write(&table, index, 0);
-            tlb.flush_page(va.page().0, self.spaces[active].views[view as usize].asid);
+            tlb.flush_page(va.page().0, self.spaces[active].view(view).asid);
         }
         self.spaces[active].fills += 1;
         self.stats.page_fills += 1;
@@ -267,7 +272,7 @@ impl Shadow {
         if mapping.global || split {
             self.watched.insert((va.0 >> 20) as usize);
         }
-        self.spaces[active].views[view as usize].note((va.0 >> 20) as usize, origin, split);
+        self.spaces[active].view_mut(view).note((va.0 >> 20) as usize, origin, split);
         if wanted.writable {
             self.ram.note_page_writer(mapping.pa, va.0 >> 12);
         }

@@ -10,7 +10,8 @@
 use crate::fault::{Fault, FaultKind};
 use crate::host::{self, FirstLevel};
 use crate::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
-use crate::shadow::{Shadow, baked_dacr};
+use crate::separation::Separation;
+use crate::shadow::Shadow;
 use crate::space::View;
 use crate::table::{HostTlb, TableMemory};
 use crate::walk::{GuestMemory, Permission, decode_ap};
@@ -58,7 +59,7 @@ impl Shadow {
     /// There, pages can be added to its tables without [`Shadow::fill`]. It stays where it is.
     #[must_use]
     pub fn private_megabytes(&self) -> &[u32; 128] {
-        self.spaces[self.active_index()].views[View::User as usize].private_words()
+        self.spaces[self.active_index()].view(View::User).private_words()
     }
 
     /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](is_plain); `ttbr0` and
@@ -75,7 +76,7 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) -> Quick {
         let mb = (va.0 >> 20) as usize;
-        if self.fault_around || baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
+        if self.fault_around || self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
             return Quick::Other;
         }
         let Some(l1) = mem.read_word(GuestPa(ttbr0 & !0x3fff | (mb as u32) << 2)) else { return Quick::Other };
@@ -115,18 +116,22 @@ impl Shadow {
         let active = self.active_index();
         let pa = GuestPa(l2 & 0xffff_f000);
         let space = &mut self.spaces[active];
-        let entries = &mut space.views[view as usize];
+        let entries = space.view_mut(view);
         if l2 & NOT_GLOBAL == 0 || !entries.has_private(mb) {
             return Quick::Other;
         }
         let FirstLevel::Table { table, domain: present } = entries.first_level(mb, tables) else { return Quick::Other };
         let Some((page, protected)) = self.ram.page(pa) else { return Quick::Other };
         let writable = permission == Permission::ReadWrite && !protected;
-        if present != domain || kind == AccessKind::Write && !writable {
+        let alone = match self.separation {
+            Separation::Tables => view == View::Kernel,
+            Separation::Domains => user != permission,
+        };
+        if present != self.separation.domain(Some(domain), alone) || kind == AccessKind::Write && !writable {
             return Quick::Other;
         }
         let index = (va.0 >> 12 & 0xff) as usize;
-        let word = host::page(page, writable, view == View::Kernel || xn);
+        let word = host::page(page, writable, alone || xn);
         if writable {
             self.ram.note_page_writer(pa, va.0 >> 12);
         }

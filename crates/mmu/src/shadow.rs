@@ -22,7 +22,8 @@
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::ram::{Chunk, Ram, RamError};
 use crate::regime::Regime;
-use crate::space::{Key, Space, VIEWS, View};
+use crate::separation::Separation;
+use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
 use alloc::vec::Vec;
@@ -48,6 +49,8 @@ pub struct Config<'a> {
     pub max_spaces: usize,
     /// Whether a fill may also map the neighbours of the page that faulted.
     pub fault_around: bool,
+    /// How the two views are kept apart.
+    pub separation: Separation,
 }
 
 /// A mistake in a [`Config`].
@@ -55,7 +58,8 @@ pub struct Config<'a> {
 pub enum ConfigError {
     /// The RAM chunks do not fit together.
     Ram(RamError),
-    /// The two lists of hole entries differ in length, or the hole passes the end of the address space.
+    /// The two lists of hole entries differ in length, or the hole passes the end of the address space; or they cannot share a
+    /// table, as [`Separation::Domains`] asks for.
     Hole,
     /// ASID 0 is in the range.
     AsidZero,
@@ -79,10 +83,11 @@ pub struct Shadow {
     hole_kernel: Vec<u32>,
     hole_user: Vec<u32>,
     pub(crate) fault_around: bool,
+    pub(crate) separation: Separation,
     pub(crate) spaces: Vec<Space>,
     active: Option<usize>,
     clock: u64,
-    /// What of the guest's DACR is baked into entries: see [`baked_dacr`].
+    /// What of the guest's DACR is baked into entries: see [`Separation::baked_dacr`].
     pub(crate) baked_dacr: u32,
     /// Megabytes in which any space ever had an entry: the guest may maintain the TLB for much that it never used.
     pub(crate) touched: MegabyteSet,
@@ -93,13 +98,6 @@ pub struct Shadow {
     /// Megabytes where TLB maintenance by address is more than the removal of a small page of the active space.
     pub(crate) watched: MegabyteSet,
     pub(crate) stats: Stats,
-}
-
-/// The part of a guest's DACR that fills bake into entries: which domains are manager (their entries are filled
-/// without the guest's permissions), and all of domain 15 (whose host counterpart is the hypervisor's own).
-#[must_use]
-pub const fn baked_dacr(guest_dacr: u32) -> u32 {
-    guest_dacr & guest_dacr >> 1 & 0x1555_5555 | guest_dacr & 0xc000_0000
 }
 
 impl Shadow {
@@ -121,13 +119,18 @@ impl Shadow {
         }
         let first = *config.asids.start();
         // In range: asids has two for each.
-        let space = |index: usize| Space::new([first + 2 * index as u8, first + 2 * index as u8 + 1]);
+        let separation = config.separation;
+        let space = |index: usize| Space::new([first + 2 * index as u8, first + 2 * index as u8 + 1], separation);
+        let hole_entries = config.hole_kernel.iter().zip(config.hole_user);
+        let hole_kernel: Option<Vec<_>> =
+            hole_entries.map(|(&kernel, &user)| separation.hole_entry(kernel, user)).collect();
         Ok(Self {
             ram: Ram::new(config.ram).map_err(ConfigError::Ram)?,
             hole_first_mb: config.hole_first_mb,
-            hole_kernel: config.hole_kernel.to_vec(),
+            hole_kernel: hole_kernel.ok_or(ConfigError::Hole)?,
             hole_user: config.hole_user.to_vec(),
             fault_around: config.fault_around,
+            separation,
             spaces: (0..config.max_spaces).map(space).collect(),
             active: None,
             clock: 0,
@@ -284,7 +287,7 @@ impl Shadow {
     /// If no space is active.
     #[must_use]
     pub fn root(&self, view: View) -> Root {
-        let view = &self.spaces[self.active_index()].views[view as usize];
+        let view = self.spaces[self.active_index()].view(view);
         let root = view.root.expect("the active space has tables");
         Root { ttbr0: root.pa, asid: view.asid }
     }
@@ -421,7 +424,7 @@ impl Shadow {
     /// costs nothing here; if a domain became manager or ceased to be, or domain 15 changed at all, every entry goes,
     /// and the answer is true.
     pub fn set_dacr(&mut self, guest_dacr: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
-        let baked = baked_dacr(guest_dacr);
+        let baked = self.separation.baked_dacr(guest_dacr);
         if baked == self.baked_dacr {
             return false;
         }
@@ -431,12 +434,10 @@ impl Shadow {
         true
     }
 
-    /// The most that the host's DACR may hold while the guest's is `guest_dacr`: client where the guest says client or
-    /// manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is fine.
+    /// How the two views are kept apart.
     #[must_use]
-    pub fn host_dacr(&self, guest_dacr: u32) -> u32 {
-        // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.
-        guest_dacr & 0x1555_5555 | 0b01 << 30
+    pub const fn separation(&self) -> Separation {
+        self.separation
     }
 
     /// Spaces made so far.
@@ -451,7 +452,7 @@ impl Shadow {
         let mut stats = self.stats;
         for space in &self.spaces {
             stats.spaces_live += u64::from(space.is_live());
-            for view in VIEWS.map(|view| &space.views[view as usize]) {
+            for view in &space.views {
                 stats.first_level_tables += u64::from(view.root.is_some());
                 stats.second_level_tables += u64::from(view.second_tables());
             }

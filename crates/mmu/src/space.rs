@@ -13,11 +13,12 @@
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::host::{self, FirstLevel};
 use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
+use crate::separation::Separation;
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
 use crate::walk::PageSize;
 use spica_addr::HostPa;
 
-/// Which of a space's two tables is meant: whose permissions they grant to USR mode.
+/// Which of a guest's two modes is meant: whose permissions they grant to USR mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     /// For translated guest kernel code: the guest's privileged permissions, nothing executable.
@@ -25,9 +26,6 @@ pub enum View {
     /// For guest user code that runs natively: the guest's unprivileged permissions and execute-never.
     User = 1,
 }
-
-/// Both views, for loops.
-pub(crate) const VIEWS: [View; 2] = [View::Kernel, View::User];
 
 /// The register values that make two spaces different: those on which the outcome of a walk depends, without DACR,
 /// which is not in the tables.
@@ -363,7 +361,9 @@ impl ViewTables {
 /// entries of two spaces; the tables come when the place is first used, and are reused by its next tenant.
 pub(crate) struct Space {
     pub(crate) key: Option<Key>,
+    /// By [`Separation::table_of`]; the second is empty where there is one for both views.
     pub(crate) views: [ViewTables; 2],
+    separation: Separation,
     /// The guest invalidated everything since this space was last active: its content must go before it is used again.
     pub(crate) stale: bool,
     /// When it was last activated.
@@ -373,15 +373,24 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) const fn new(asids: [u8; 2]) -> Self {
+    pub(crate) const fn new(asids: [u8; 2], separation: Separation) -> Self {
         let [kernel, user] = asids;
         Self {
             key: None,
+            separation,
             views: [ViewTables::new(kernel), ViewTables::new(user)],
             stale: false,
             last_used: 0,
             fills: 0,
         }
+    }
+
+    pub(crate) const fn view(&self, view: View) -> &ViewTables {
+        &self.views[self.separation.table_of(view)]
+    }
+
+    pub(crate) const fn view_mut(&mut self, view: View) -> &mut ViewTables {
+        &mut self.views[self.separation.table_of(view)]
     }
 
     pub(crate) fn has_roots(&self) -> bool {
@@ -406,18 +415,19 @@ impl Space {
         self.views.iter().all(ViewTables::is_empty)
     }
 
-    /// Gets two first-level tables with the hole's entries in them. Leaves nothing behind if there is no memory.
+    /// Gets first-level tables with the hole's entries in them. Leaves nothing behind if there is no memory.
     pub(crate) fn alloc_roots(&mut self, hole_first: usize, hole: &[&[u32]; 2], tables: &mut impl TableMemory) -> bool {
-        let Some(kernel) = tables.alloc(FIRST_LEVEL_BYTES) else { return false };
-        let Some(user) = tables.alloc(FIRST_LEVEL_BYTES) else {
-            tables.free(kernel);
-            return false;
-        };
-        for ((view, root), entries) in self.views.iter_mut().zip([kernel, user]).zip(hole) {
-            tables.write_run(&root, hole_first, entries);
-            view.root = Some(root);
+        let count = self.separation.tables();
+        for (view, entries) in self.views[..count].iter_mut().zip(hole) {
+            view.root = tables.alloc(FIRST_LEVEL_BYTES);
+            let Some(root) = &view.root else { break };
+            tables.write_run(root, hole_first, entries);
         }
-        true
+        let complete = self.views[..count].iter().all(|view| view.root.is_some());
+        if !complete {
+            self.views.iter_mut().filter_map(|view| view.root.take()).for_each(|root| tables.free(root));
+        }
+        complete
     }
 
     /// Drops all entries, and is no longer stale.

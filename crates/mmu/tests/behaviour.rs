@@ -2,7 +2,7 @@
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, RamError, Regime, Shadow, TableMemory, View,
+    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, RamError, Regime, Separation, Shadow, TableMemory, View,
 };
 use spica_prove::mmu::model::Memory;
 use spica_prove::mmu::sim::{Tables, Tlb, host_walk};
@@ -37,6 +37,7 @@ fn config(hole: &'static [u32]) -> Config<'static> {
         asids: 1..=16,
         max_spaces: 8,
         fault_around: true,
+        separation: Separation::Tables,
     }
 }
 
@@ -298,8 +299,36 @@ fn the_hosts_dacr_is_never_manager_and_never_lets_go_of_domain_15() {
         (0x0000_0051, 0x4000_0051),
         (0xc000_000c, 0x4000_0004),
     ] {
-        assert_eq!(guest.shadow.host_dacr(dacr), expected, "{dacr:#010x}");
+        assert_eq!(guest.shadow.separation().host_dacr(dacr, View::Kernel), expected, "{dacr:#010x}");
     }
+}
+
+#[test]
+fn by_domains_what_is_the_kernels_alone_is_closed_to_user_code() {
+    let dacr = |guest, view| Separation::Domains.host_dacr(guest, view);
+    // Domains 0 to 5 twice; 7 and 15 always, 14 for the kernel.
+    assert_eq!(dacr(0, View::User), 0x4000_4000);
+    assert_eq!(dacr(0, View::Kernel), 0x5000_4000);
+    assert_eq!(dacr(0xffff_ffff, View::User), 0x4000_4555);
+    assert_eq!(dacr(0x5555_5555, View::Kernel), 0x5555_4555);
+    assert_eq!(dacr(0x0000_0051, View::Kernel), 0x5051_4051);
+}
+
+#[test]
+fn by_domains_translated_code_is_in_the_table_of_both_but_closed_to_user_code() {
+    const KERNEL: [u32; 2] = [0x6fff_0001 | 15 << 5, 0x7000_0001 | 15 << 5];
+    const USER: [u32; 2] = [0x6fff_0001 | 15 << 5, 0];
+    let by_domains =
+        |user: &'static [u32]| Config { hole_user: user, separation: Separation::Domains, ..config(&KERNEL) };
+    let mut shadow = Shadow::new(&by_domains(&USER)).unwrap();
+    let (mut tables, mut tlb) = (Tables::new(16 * 1024), Tlb::default());
+    shadow.activate(&Regime::default(), &mut tables, &mut tlb).unwrap();
+    assert_eq!(shadow.root(View::Kernel), shadow.root(View::User));
+    let table = spica_mmu::Table { pa: shadow.root(View::User).ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
+    assert_eq!(tables.read(&table, HOLE), KERNEL[0]);
+    assert_eq!(tables.read(&table, HOLE + 1), 0x7000_0001 | 14 << 5);
+    // What is there for user code, and is not the same, cannot be had.
+    assert_eq!(Shadow::new(&by_domains(&[0x6fff_0001 | 15 << 5, 0x1111_0001])).err(), Some(ConfigError::Hole));
 }
 
 #[test]

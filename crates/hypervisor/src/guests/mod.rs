@@ -19,6 +19,7 @@ use core::fmt::Display;
 
 use spica_bundle::{Bundle, GuestSpec};
 use spica_dbt::Spill;
+use spica_mmu::Separation;
 
 use crate::cmdline::Options;
 use crate::host::Host;
@@ -37,7 +38,7 @@ use news::News;
 use scheduler::Scheduler;
 use uplink::Uplink;
 
-use crate::world::space;
+use crate::world::{SEPARATION, space};
 use crate::{arch, panic, print, println};
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
@@ -65,6 +66,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
     let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
     let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("{error}"))?;
+    check_tables(&platform.options)?;
     check_spilling(&platform.options, bundle.guests().len())?;
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let names = bundle.guests().iter().map(|spec| spec.name.clone());
@@ -73,6 +75,19 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
     scheduler.run();
     scheduler.host.flush_disks()
+}
+
+/// What is asked for must be what this image has: code in assembly depends on it.
+fn check_tables(options: &Options) -> Result<(), Problem> {
+    match options.tables {
+        Some(Separation::Domains) if SEPARATION == Separation::Tables => {
+            Err("tables=single: this image knows only tables=double; it takes one with the feature single-table".into())
+        }
+        Some(Separation::Tables) if SEPARATION == Separation::Domains => {
+            Err("tables=double: this image has the feature single-table; it takes one without".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Techniques to spill registers other than the vCPU page are not in every image, and for one guest only.

@@ -27,7 +27,7 @@ use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, mirror::Mirror};
+use crate::world::{Context, SEPARATION, mirror::Mirror};
 
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]
@@ -166,6 +166,7 @@ impl Vm {
             max_spaces: sizes.spaces.into(),
             // Processes use few of the neighbours before they are gone: see docs/memory.md for the figures.
             fault_around: false,
+            separation: SEPARATION,
         })
         .map_err(|_| CreateError::Pool)?;
 

@@ -35,7 +35,7 @@ use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
 use crate::trap;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, NO_ASID, Trap, World, mirror::Mirror, space};
+use crate::world::{Context, NO_ASID, SEPARATION, Trap, World, mirror::Mirror, space};
 use boot::Loading;
 use call_vector::CallVector;
 use code::CodePages;
@@ -455,7 +455,8 @@ impl Vm {
             }
         }
         let guest_dacr = cpu.cp15.dacr;
-        let dacr = if mmu_on { parts.shadow.host_dacr(guest_dacr) } else { FLAT_DACR };
+        let view = if world == World::Kernel { View::Kernel } else { View::User };
+        let dacr = if mmu_on { SEPARATION.host_dacr(guest_dacr, view) } else { SEPARATION.flat_dacr(view) };
         if !core::mem::replace(&mut parts.sides_known, true) {
             Self::learn_sides(context, parts);
         }
@@ -470,7 +471,7 @@ impl Vm {
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
         let side = *side;
         if mmu_on {
-            context.note_dacr(guest_dacr, dacr);
+            context.note_dacr(guest_dacr);
         }
         space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
     }
@@ -596,9 +597,6 @@ fn at_leisure(resume: Resume) -> Resume {
         Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
     }
 }
-
-/// With the guest's MMU off all is in domain 15, client as ever.
-const FLAT_DACR: u32 = 1 << 30;
 
 /// Whether the guest's VFP is on for what runs in `world` (CPACR, B4.1.40, and FPEXC.EN).
 pub fn vfp_enabled(cpu: &spica_vcpu::Vcpu, world: World) -> bool {

@@ -21,6 +21,12 @@
 .equ PAGE_BANK_SPSR, 140
 .equ BANK_SVC, PAGE_BANK + 8
 
+.equ BY_DOMAINS, {by_domains}
+.if BY_DOMAINS
+.equ BAKED_FROM, 12
+.else
+.equ BAKED_FROM, 30
+.endif
 .equ HOLE_MIN, 0xf1000000           @ an immediate below the hole
 .equ PSR_MASKS, 0x1c0               @ A, I, F
 .equ PSR_T, 0x20
@@ -35,15 +41,18 @@
 @ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns no
 @ entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6. Uses R0, R1,
 @ R3, R5.
-.macro SWITCH offset, zero
+@ Where both worlds have one table (SEPARATION), that is there already, unless \away says that we are at home.
+.macro SWITCH offset, zero, away=0
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
+    .if \away || !BY_DOMAINS
     mcr p15, 0, \zero, c13, c0, 1   @ CONTEXTIDR
     isb
     mcr p15, 0, r0, c2, c0, 0       @ TTBR0
     isb
     dsb                             @ no walk of before ends after this (Cortex-A9 erratum 754322)
     mcr p15, 0, r1, c13, c0, 1
+    .endif
     mcr p15, 0, r3, c3, c0, 0       @ DACR
     mcr p15, 0, r5, c12, c0, 0      @ VBAR
     isb
@@ -137,7 +146,7 @@ indirect:
     movs pc, lr
 
 @ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15 are
-@ for Rust (see Shadow::set_dacr; the function here is that of Shadow::host_dacr).
+@ for Rust (see Shadow::set_dacr; the functions here are those of Separation).
 domain_access:
     ldr r3, [r2, #PAGE_DACR]
     ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
@@ -159,14 +168,22 @@ domain_access:
     orr r5, r5, r6
     eor r6, r3, r4
     and r5, r5, r7
-    orrs r5, r5, r6, lsr #30
+    orrs r5, r5, r6, lsr #BAKED_FROM
     bne long_way
     ldrd r6, r7, [sp, #CTX_DACR_PAIRS]
     strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
-    ldr r7, =0x15555555
     mov r4, r3
+    .if BY_DOMAINS
+    ldr r7, =0x555
+    and r5, r3, r7
+    ldr r7, =0x50004000
+    orr r5, r5, r5, lsl #16
+    orr r5, r5, r7
+    .else
+    ldr r7, =0x15555555
     and r5, r3, r7
     orr r5, r5, #0x40000000
+    .endif
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b
 
@@ -346,7 +363,11 @@ find_tables:                        @ R3 = megabyte and ASID
     bne long_way
     ldr r7, [sp, #CTX_TABLE_OFFSET]
     FIND_TABLE CTX_KERNEL, r4
+    .if BY_DOMAINS
+    ldr r6, =no_entries             @ there is one table
+    .else
     FIND_TABLE CTX_USER, r6
+    .endif
     mov r5, r6
     strd r4, r5, [sp, #CTX_FORGET_TABLES]
     str r3, [sp, #CTX_FORGET_MEGABYTE]
@@ -368,6 +389,10 @@ no_entries:
     bfc r1, #0, #14
     add r1, r1, r7
     ldr r1, [r1, r5, lsl #2]
+    .if BY_DOMAINS
+    tst r1, #0x100                  @ not for User mode: Separation::domain
+    bne long_way
+    .endif
     ubfx r3, r0, #0, #12
     ubfx r6, r0, #12, #8
     cmp r3, #0xff0                  @ not across the end of the page

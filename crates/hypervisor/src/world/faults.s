@@ -112,6 +112,10 @@ answer_\kind:
     beq \kind\()_home
     cmp r10, #1                     @ of a client domain
     bne \kind\()_home
+    .if BY_DOMAINS
+    cmp r7, #6                      @ those above have no counterpart
+    bhs \kind\()_home
+    .endif
     and r10, r3, r1
     cmp r10, r2
     bne \kind\()_no_permission
@@ -224,7 +228,7 @@ world_deliver_\kind:
     mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_ABORTS
-    SWITCH CTX_KERNEL, r7
+    SWITCH CTX_KERNEL, r7, 1
     str r6, [r9, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r9
     mov lr, r4

@@ -18,7 +18,7 @@ use core::mem::offset_of;
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_mmu::baked_dacr;
+use spica_mmu::{Separation, View};
 use spica_vcpu::cp15::Cp15;
 use spica_vcpu::psr::Mode;
 
@@ -49,6 +49,7 @@ global_asm!(
     include_str!("fast.s"),
     include_str!("faults.s"),
     world_panic = sym world_panic,
+    by_domains = const SEPARATION as u32,
     home_asid = const HOME_ASID,
     cpu_dfsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, dfsr),
     cpu_ifsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, ifsr),
@@ -66,6 +67,10 @@ unsafe extern "C" {
     static world_kernel_vectors: [u32; 8];
     static world_user_vectors: [u32; 8];
 }
+
+/// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` know which.
+pub const SEPARATION: Separation =
+    if cfg!(feature = "single-table") { Separation::Domains } else { Separation::Tables };
 
 /// Which of a guest's two worlds: they differ in shadow tables and in vectors, so that a trap from one cannot be taken
 /// for one from the other.
@@ -314,7 +319,7 @@ impl Context {
             user_aborts: 0,
             forget_megabyte: NO_MEGABYTE,
             forget_tables: [0; 2],
-            dacr_pairs: [[0, 1 << 30]; 2],
+            dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel)]; 2],
             guest_space: [0; 2],
             space_switched: 0,
             space_switches: 0,
@@ -400,11 +405,11 @@ impl Context {
         }
     }
 
-    /// The guest's DACR is `guest` and the real one `real`, made by Rust. What assembly knows of others holds as long as only
-    /// bits have changed that the shadow's entries do not depend on.
-    pub fn note_dacr(&mut self, guest: u32, real: u32) {
-        if baked_dacr(self.dacr_pairs[0][0]) != baked_dacr(guest) {
-            self.dacr_pairs = [[guest, real]; 2];
+    /// The guest's DACR is `guest`. What assembly knows of others holds as long as only bits have changed that the shadow's
+    /// entries do not depend on.
+    pub fn note_dacr(&mut self, guest: u32) {
+        if SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
+            self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel)]; 2];
         }
     }
 

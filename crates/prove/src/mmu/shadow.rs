@@ -1,5 +1,7 @@
 //! The part of the shadow tables: guests of many kinds, and what is left of a case that fails.
 
+use spica_mmu::Separation;
+
 use super::world::{Kind, World};
 use crate::part::{Failure, Part};
 use crate::random::Random;
@@ -17,6 +19,7 @@ fn kind(seed: u64) -> Kind {
         pool_bytes: 64 * 16 * 1024,
         max_spaces: 3 + random.below(6) as usize,
         fault_around: random.one_in(2),
+        separation: if random.one_in(3) { Separation::Domains } else { Separation::Tables },
         plain: false,
         odd: 0,
         ee: random.one_in(3),

@@ -8,13 +8,16 @@
 //!   guest's own memory;
 //! * what does not get through is turned by `fill` into just what the model of the guest's MMU says;
 //! * after `Mapped`, the retry goes through, to exactly the guest's present translation;
-//! * no write reaches a protected page, no fetch succeeds in the kernel view, nothing is mapped in the hole.
+//! * no write reaches a protected page, no fetch succeeds in the kernel view, nothing is mapped in the hole. (Where views are
+//!   kept apart by domains, fetches in the kernel view may succeed, and are not tried.)
 
 use super::model::{self, Entry, KINDS, Memory};
 use super::sim::{Tables, Tlb, allowed, host_walk};
 use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
-use spica_mmu::{AccessKind, Chunk, Config, Fill, Quick, Regime, Shadow, Stats, Table, TableMemory, View, quick};
+use spica_mmu::{
+    AccessKind, Chunk, Config, Fill, Quick, Regime, Separation, Shadow, Stats, Table, TableMemory, View, quick,
+};
 use std::collections::HashSet;
 
 /// SCTLR.EE
@@ -61,6 +64,7 @@ pub struct Kind {
     pub pool_bytes: usize,
     pub max_spaces: usize,
     pub fault_around: bool,
+    pub separation: Separation,
     /// Hardly anything but small pages of processes, and the MMU on.
     pub plain: bool,
     /// But for one edit in so many, if that is not 0.
@@ -113,6 +117,7 @@ impl World {
             asids: 17..=16 + 2 * max_spaces as u8,
             max_spaces,
             fault_around,
+            separation: kind.separation,
         };
         let ram = vec![(RAM, 3 * MB), (RAM + 4 * MB, 4 * MB)];
         let mut world = Self {
@@ -381,7 +386,16 @@ impl World {
 
     fn attempt(&mut self, view: View, va: u32, kind: AccessKind) -> bool {
         let root = self.shadow.root(view);
-        let dacr = self.shadow.host_dacr(self.regime.dacr) & !self.lazily_closed;
+        let separation = self.shadow.separation();
+        if separation == Separation::Domains && view == View::Kernel && kind == AccessKind::Fetch {
+            return false;
+        }
+        let open = if self.regime.sctlr & 1 != 0 {
+            separation.host_dacr(self.regime.dacr, view)
+        } else {
+            separation.flat_dacr(view)
+        };
+        let dacr = open & !self.lazily_closed;
         assert_eq!(dacr >> 30, 0b01);
         let Some(entry) = self.tlb.get(&self.tables, root, va) else { return false };
         if !allowed(&entry, dacr, kind) {
@@ -517,7 +531,8 @@ impl World {
                 let inside = |chunk: &Chunk| host.wrapping_sub(chunk.host.0) < chunk.megabytes << 20;
                 assert!(CHUNKS.iter().any(inside), "{va:#x} leads out of the guest's memory");
                 assert!(!self.is_absent(host), "{va:#x} leads to a page that was given away");
-                assert!(view == View::User || entry.xn);
+                let by_tables = self.shadow.separation() == Separation::Tables;
+                assert!(view == View::User || entry.xn || !by_tables);
                 assert!(
                     !entry.writable || !self.protected.iter().any(|&page| Self::host_of(page) == Some(host)),
                     "{va:#x} maps a protected page writable"
