@@ -10,6 +10,7 @@
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: each is an image of its own |
+//! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
@@ -19,7 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use spica_dbt::Options as Translation;
-use spica_mmu::Separation;
+use spica_mmu::{Separation, Tracking};
 
 use crate::log::Level;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub boot_until: String,
     /// How shadow tables keep a guest's kernel and its user code apart, if that was said.
     pub tables: Option<Separation>,
+    /// How changed mappings are learnt of.
+    pub tracking: Tracking,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Bytes of memory of its own that a copy-on-write disk gets at most.
@@ -61,6 +64,7 @@ impl Options {
             boot_translation: None,
             boot_until: String::new(),
             tables: None,
+            tracking: Tracking::Maintenance,
             stats: false,
             overlay: u32::MAX,
             time: 0,
@@ -83,6 +87,8 @@ impl Options {
                 }
                 ("tables", "double") => options.tables = Some(Separation::Tables),
                 ("tables", "single") => options.tables = Some(Separation::Domains),
+                ("tracking", "maintenance") => options.tracking = Tracking::Maintenance,
+                ("tracking", "writes") => options.tracking = Tracking::Writes,
                 ("boot-translation-until", text) => options.boot_until = text.into(),
                 ("digest", "") => options.digest = true,
                 ("overlay", kib) if kib.parse::<u32>().is_ok() => {

@@ -29,7 +29,8 @@ pub enum Fill {
     GuestFault(Fault),
     /// The guest may, but the address is not RAM: a device, or nothing at all.
     Device(GuestPa),
-    /// The guest may write there, but code was translated from that page: emulate the store, and drop the code.
+    /// The guest may write there, but code was translated from that page: emulate the store, and drop the code. Or it is a page
+    /// of tables ([`Shadow::is_table_page`]).
     CodePageWrite(GuestPa),
     /// The guest may, but the hypervisor lives at that virtual address: emulate the access.
     Hole(GuestPa),
@@ -85,6 +86,7 @@ impl Shadow {
         if self.in_hole(va) {
             return Fill::Hole(mapping.pa);
         }
+        self.track(mem, regime, va, tables, tlb);
         let Some(wanted) = self.wanted(regime, view, &mapping) else {
             return Fill::Device(mapping.pa);
         };

@@ -31,6 +31,7 @@ mod shadow;
 mod space;
 mod stats;
 mod table;
+mod tracked;
 pub mod walk;
 
 pub use fault::{Fault, FaultKind};
@@ -44,4 +45,5 @@ pub use shadow::{Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+pub use tracked::Tracking;
 pub use walk::{GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, lookup, translate};

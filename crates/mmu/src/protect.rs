@@ -20,30 +20,49 @@ impl Shadow {
     pub fn protect_code_page(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let pa = pa.page();
         let Some(page) = self.ram.host(pa) else { return false };
+        if let Some(code) = self.tracked.as_mut().and_then(|tracked| tracked.code_mut(pa)) {
+            return !core::mem::replace(code, true);
+        }
         if !self.ram.set_protected(pa, true) {
             return false;
         }
         self.stats.protections += 1;
+        self.drop_writers(pa, page, tables, tlb);
+        true
+    }
+
+    /// Takes write permission from every mapping of the guest page `pa`, which is `page` on the host.
+    pub(crate) fn drop_writers(
+        &mut self,
+        pa: GuestPa,
+        page: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
         self.drop_writable_sections(pa, HostPa(page.0 & !0xf_ffff), tables, tlb);
         self.downgrade_pages(pa, page, tables, tlb);
-        true
     }
 
     /// Allows writable mappings of the page again; they appear when the guest next writes. False if it was not
     /// protected.
     pub fn unprotect_code_page(&mut self, pa: GuestPa) -> bool {
+        if let Some(code) = self.tracked.as_mut().and_then(|tracked| tracked.code_mut(pa)) {
+            return core::mem::take(code);
+        }
         self.ram.set_protected(pa, false)
     }
 
     /// [`Shadow::unprotect_code_page`] for every page: the code cache was emptied.
-    pub fn unprotect_all_code_pages(&mut self) {
+    pub fn unprotect_all_code_pages(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.release_all_tables(tables, tlb);
         self.ram.unprotect_all();
     }
 
     /// Whether the page that holds `pa` is write-protected.
     #[must_use]
     pub fn is_code_page(&self, pa: GuestPa) -> bool {
-        self.ram.is_protected(pa)
+        let table = self.tracked.as_ref().and_then(|tracked| tracked.code(pa));
+        table.unwrap_or_else(|| self.ram.is_protected(pa))
     }
 
     fn drop_writable_sections(

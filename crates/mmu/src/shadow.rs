@@ -26,6 +26,7 @@ use crate::separation::Separation;
 use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+use crate::tracked::Tracked;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use spica_addr::{GuestPa, GuestVa, HostPa};
@@ -84,6 +85,8 @@ pub struct Shadow {
     hole_user: Vec<u32>,
     pub(crate) fault_around: bool,
     pub(crate) separation: Separation,
+    /// The reverse map of [`Tracking::Writes`](crate::Tracking::Writes).
+    pub(crate) tracked: Option<Tracked>,
     pub(crate) spaces: Vec<Space>,
     active: Option<usize>,
     clock: u64,
@@ -131,6 +134,7 @@ impl Shadow {
             hole_user: config.hole_user.to_vec(),
             fault_around: config.fault_around,
             separation,
+            tracked: None,
             spaces: (0..config.max_spaces).map(space).collect(),
             active: None,
             clock: 0,
@@ -146,6 +150,7 @@ impl Shadow {
 
     /// Gives all tables back. The guest must not run until [`Shadow::activate`] is called again.
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        self.release_all_tables(tables, tlb);
         self.generation += 1;
         for space in &mut self.spaces {
             space.release(tables, tlb);
@@ -231,7 +236,9 @@ impl Shadow {
             }
         };
         // Not where the new space took the active one's place.
-        if let Some(active) = self.active
+        // What a TLB holds still need not be what the new tables say, which is what is shadowed where writes are tracked.
+        if self.tracked.is_none()
+            && let Some(active) = self.active
             && let Ok([space, before]) = self.spaces.get_disjoint_mut([index, active])
             && before.key.is_some_and(|old| old.same_kernel(&key))
         {

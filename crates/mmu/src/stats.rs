@@ -27,6 +27,10 @@ pub struct Stats {
     pub idle_fills: u64,
     /// Faults that turned out to be the guest's own.
     pub guest_faults: u64,
+    /// Writes to protected tables of the guest's.
+    pub table_writes: u64,
+    /// Pages of tables that were written too often, or in bulk, and released.
+    pub tables_released: u64,
     /// Guest TLBIALL operations.
     pub invalidate_all: u64,
     /// Guest TLBIMVA and TLBIMVAA operations.

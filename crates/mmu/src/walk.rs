@@ -211,7 +211,7 @@ const fn flag(word: u32, bit: u32) -> bool {
 }
 
 /// Where the first-level descriptor of `va` lies; `None` where TTBCR disables that half (ARM ARM B3.5.4).
-const fn first_level_address(r: &Regime, va: u32) -> Option<u32> {
+pub(crate) const fn first_level_address(r: &Regime, va: u32) -> Option<u32> {
     let n = r.ttbcr & 0b111;
     // With N = 0 everything is TTBR0's; otherwise TTBR0 has the addresses whose N top bits are zero.
     if n == 0 || va >> (32 - n) == 0 {

@@ -232,6 +232,15 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         quick_boot: "",
         patience: 1,
     },
+    Configuration {
+        name: "tracked-writes",
+        description: "the guest's tables are write-protected, with a reverse map, instead of following its TLB maintenance",
+        words: "spica.tracking=writes",
+        series: &[Series::Memory],
+        lacks: None,
+        quick_boot: "",
+        patience: 2,
+    },
 ];
 
 impl Configuration {

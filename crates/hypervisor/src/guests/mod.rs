@@ -153,6 +153,7 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
         let translation = options.boot_translation.unwrap_or(options.translation);
         let (mut vm, image) =
             Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
+        vm.parts.shadow.set_tracking(options.tracking);
         vm.parts.later = options.boot_translation.map(|_| Later::new(options.translation, &options.boot_until));
         if options.digest {
             let (kernel, len) = vm.kernel(&image);

@@ -78,7 +78,10 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                 }
                 _ if world == World::Kernel && stands_for_another(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
                 Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
-                Fill::CodePageWrite(pa) => write_to_code(vm, host, world, pa, again),
+                Fill::CodePageWrite(pa) if vm.parts.shadow.is_code_page(pa) => {
+                    write_to_code(vm, host, world, pa, again)
+                }
+                Fill::CodePageWrite(pa) => write_to_table(vm, host, world, pa, far, again),
                 Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
                 Fill::Device(_) => match emulate_user_access(vm, host, pc) {
                     Some(resume) => resume,
@@ -270,6 +273,20 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
         }
         _ => Resume::Stop(Stop::WildJump(pc.0)),
     }
+}
+
+/// A write to a page of the guest's tables, where these are tracked: a plain store is emulated, and anything else finds the page
+/// released.
+#[inline(never)]
+fn write_to_table(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, again: Resume) -> Resume {
+    let pc = CachePc(vm.context.cpu.pc);
+    let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
+    if world == World::Kernel && vm.parts.code.word(pc).is_some_and(plain) {
+        return emulate_access(vm, host, pc, far, true);
+    }
+    space::go_home();
+    vm.parts.shadow.release_table(pa, &mut vm.parts.tables, &mut RealTlb);
+    again
 }
 
 /// A prefetch abort.

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_machine::psci::{self, PsciResult};
-use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::psr::Mode;
@@ -207,8 +207,13 @@ pub fn invalidate_page(vm: &mut Vm, value: u32, next: CachePc) -> Resume {
 /// TLB maintenance (B4.2.2).
 fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
     let parts = &mut vm.parts;
+    let tracks = parts.shadow.tracking() == Tracking::Writes;
     // Only an operation on the cache's own addresses, or on all, announces a mapping there.
     let concerns_cache = match op {
+        // The shadow knows already.
+        TlbOp::All if tracks => true,
+        TlbOp::Page { va, .. } if tracks => parts.shadow.in_hole(GuestVa(va)),
+        TlbOp::Asid(_) if tracks => false,
         TlbOp::All => {
             space::go_home();
             parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);

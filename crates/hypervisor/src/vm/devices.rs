@@ -19,7 +19,7 @@ use super::code::CodePages;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::ram::Ram;
-use super::tables::RealTlb;
+use super::tables::{RealTlb, Tables};
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
 use crate::memory::lending;
@@ -180,6 +180,7 @@ struct GuestMemory<'a> {
     shadow: &'a mut Shadow,
     translator: &'a mut Translator,
     code: &'a mut CodePages,
+    tables: &'a mut Tables,
     counters: &'a mut Counters,
 }
 
@@ -198,6 +199,10 @@ impl Dma for GuestMemory<'_> {
                 self.counters.code_page_writes += 1;
                 self.translator.drop_page(page, self.code);
                 self.shadow.unprotect_code_page(page);
+            }
+            if self.shadow.is_table_page(page) {
+                space::go_home();
+                self.shadow.release_table(page, self.tables, &mut RealTlb);
             }
             page = page.wrapping_add(4096);
         }
@@ -290,9 +295,9 @@ impl Parts {
         if !self.machine.wants_service() {
             return false;
         }
-        let Parts { machine, ram, shadow, translator, code, counters, devices, .. } = self;
+        let Parts { machine, ram, shadow, translator, code, tables, counters, devices, .. } = self;
         let at = ram.host();
-        let mut memory = GuestMemory { ram, shadow, translator, code, counters };
+        let mut memory = GuestMemory { ram, shadow, translator, code, tables, counters };
         let mut ends = Ends { devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;
@@ -312,6 +317,7 @@ impl Parts {
             if given && self.shadow.is_code_page(page) {
                 self.code_changes(page);
             }
+            self.shadow.release_table(page, &mut self.tables, &mut RealTlb);
             self.ram.set_absent(page, given);
             self.shadow.set_absent(page, given);
         }

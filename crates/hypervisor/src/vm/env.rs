@@ -103,7 +103,9 @@ impl Env for TrapEnv<'_> {
                 if self.parts.shadow.is_code_page(pa) {
                     self.parts.code_changes(pa);
                 }
-                return self.parts.ram.store(pa, bytes, value >> shift).ok_or(external(va, true));
+                self.parts.ram.store(pa, bytes, value >> shift).ok_or(external(va, true))?;
+                self.parts.table_changes(pa, bytes);
+                return Ok(());
             }
             self.parts.counters.mmio += 1;
             let now = self.host.guest_now(self.parts.start);

@@ -717,9 +717,17 @@ impl Parts {
         self.unprotect_code();
     }
 
+    /// What the guest wrote at `pa` may be in its tables, where these are tracked.
+    pub fn table_changes(&mut self, pa: GuestPa, bytes: u32) {
+        if self.shadow.is_table_page(pa) {
+            space::go_home();
+            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
+        }
+    }
+
     /// No translated code is left: the pages that it came from may be written. What rests on their protection is forgotten.
     pub fn unprotect_code(&mut self) {
-        self.shadow.unprotect_all_code_pages();
+        self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
         self.call_vector.forget();
         self.sides_known = false;
     }

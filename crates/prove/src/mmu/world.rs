@@ -16,7 +16,8 @@ use super::sim::{Tables, Tlb, allowed, host_walk};
 use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, Fill, Quick, Regime, Separation, Shadow, Stats, Table, TableMemory, View, quick,
+    AccessKind, Chunk, Config, Fill, Quick, Regime, Separation, Shadow, Stats, Table, TableMemory, Tracking, View,
+    quick,
 };
 use std::collections::HashSet;
 
@@ -65,6 +66,7 @@ pub struct Kind {
     pub max_spaces: usize,
     pub fault_around: bool,
     pub separation: Separation,
+    pub tracking: Tracking,
     /// Hardly anything but small pages of processes, and the MMU on.
     pub plain: bool,
     /// But for one edit in so many, if that is not 0.
@@ -147,6 +149,7 @@ impl World {
             quick: [0; 2],
             ballast: Vec::new(),
         };
+        world.shadow.set_tracking(kind.tracking);
         for _ in 0..400 {
             world.edit();
         }
@@ -191,13 +194,23 @@ impl World {
         if self.random.one_in(12) {
             return self.random.pick(&[0x0900_0000, RAM + 3 * MB, RAM + 9 * MB, 0xfff0_0000]);
         }
-        // Few pages, so that aliases are frequent; none in the megabyte of the tables.
+        if self.shadow.tracking() == Tracking::Writes && self.random.one_in(8) {
+            return self.random.pick(&[ROOTS[0], ROOTS[1], SECOND]);
+        }
+        // Few pages, so that aliases are frequent; none in the megabyte of the tables, if writes there would be missed.
         RAM + self.random.pick(&[1, 2, 4, 5, 7]) * MB + self.random.pick(&[0, 1, 15, 16, 17, 128, 255]) * 0x1000
     }
 
     /// A descriptor, in the order that SCTLR.EE says.
     fn put(&mut self, at: u32, word: u32) {
+        let tracks = self.shadow.is_table_page(GuestPa(at));
+        if tracks && self.random.one_in(8) {
+            self.shadow.release_table(GuestPa(at), &mut self.tables, &mut self.tlb);
+        }
         self.memory.write(at, if self.regime.sctlr & EE != 0 { word.swap_bytes() } else { word });
+        if tracks {
+            self.shadow.table_written(GuestPa(at), 4, &mut self.tables, &mut self.tlb);
+        }
     }
 
     fn edit(&mut self) {
@@ -253,7 +266,12 @@ impl World {
             let mask = !(held.entry.size.bytes() - 1);
             held.va & mask == va & mask
         };
+        let tracks = self.shadow.tracking() == Tracking::Writes;
         match self.random.below(20) {
+            0 if tracks => self.held.clear(),
+            1..=3 if tracks => self.held.retain(|held| held.asid != asid || !held.entry.ng),
+            4 | 5 if tracks => self.held.retain(|held| !covers(held)),
+            _ if tracks => self.held.retain(|held| !(covers(held) && (held.asid == asid || !held.entry.ng))),
             0 => {
                 self.shadow.invalidate_all(&mut self.tables, &mut self.tlb);
                 self.held.clear();
@@ -320,7 +338,7 @@ impl World {
 
     fn protect(&mut self) {
         if self.random.one_in(40) {
-            self.shadow.unprotect_all_code_pages();
+            self.shadow.unprotect_all_code_pages(&mut self.tables, &mut self.tlb);
             self.protected.clear();
             return;
         }
@@ -338,6 +356,10 @@ impl World {
     /// The guest gives a page away, or has one back.
     fn exchange(&mut self) {
         let page = self.ram_page();
+        // Not its tables, which would still be read here.
+        if page.wrapping_sub(RAM) < MB {
+            return;
+        }
         let give = !self.absent.contains(&page);
         assert_eq!(self.shadow.set_absent(GuestPa(page), give), Self::host_of(page).is_some());
         if Self::host_of(page).is_none() {
@@ -364,6 +386,9 @@ impl World {
         assert!(!self.shadow.in_hole(GuestVa(va)), "mapped in the hole: {context}");
         assert!(!self.is_absent(host), "a page that was given away: {context}");
         if kind == AccessKind::Write {
+            let table =
+                [ROOTS[0], ROOTS[1], SECOND].into_iter().find(|&page| Self::host_of(page) == Some(host & !0xfff));
+            assert!(!table.is_some_and(|page| self.shadow.is_table_page(GuestPa(page))), "write to a table: {context}");
             let protected = |page: &&u32| Self::host_of(**page) == Some(host & !0xfff);
             assert!(self.protected.iter().find(protected).is_none(), "write to a protected page: {context}");
         }
@@ -450,7 +475,12 @@ impl World {
             }
             Fill::CodePageWrite(pa) => {
                 assert!(pa.0 == entry.pa && kind == AccessKind::Write, "{context}");
-                assert!(self.protected.contains(&(pa.0 & !0xfff)), "{context}");
+                let code = self.protected.contains(&(pa.0 & !0xfff));
+                assert_eq!(code, self.shadow.is_code_page(pa), "{context}");
+                assert!(code || self.shadow.is_table_page(pa), "{context}");
+                if self.shadow.is_table_page(pa) {
+                    self.shadow.table_written(pa, 4, &mut self.tables, &mut self.tlb);
+                }
                 self.outcomes[4] += 1;
             }
             Fill::Mapped => {
@@ -569,6 +599,8 @@ impl World {
             ("pages filled", stats.page_fills),
             ("pages filled around others", stats.around_fills),
             ("fills that changed nothing", stats.idle_fills),
+            ("writes to tables", stats.table_writes),
+            ("tables released", stats.tables_released),
             ("spaces evicted", stats.spaces_evicted),
             ("the active space emptied", stats.active_emptied),
         ]);
