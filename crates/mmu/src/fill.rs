@@ -211,7 +211,7 @@ impl Shadow {
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(wanted.host, wanted.writable, wanted.xn);
         let present = tables.read(&table, index);
-        self.note_page(view, va, mapping, wanted);
+        self.note_page(view, va, mapping, wanted, tables);
         if present == word {
             self.stats.idle_fills += 1;
             return Fill::Mapped;
@@ -236,7 +236,7 @@ impl Shadow {
         for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
             if entries[offset] == 0 {
                 let va = start.wrapping_add(4096 * offset as u32);
-                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain).unwrap_or(0);
+                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain, tables).unwrap_or(0);
             }
         }
         // Valid entries in between are stored again as they are, which changes nothing.
@@ -248,7 +248,15 @@ impl Shadow {
     }
 
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(&mut self, regime: &Regime, view: View, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
+    fn neighbour(
+        &mut self,
+        regime: &Regime,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        domain: u8,
+        tables: &impl TableMemory,
+    ) -> Option<u32> {
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
@@ -259,12 +267,12 @@ impl Shadow {
         if wanted.domain != domain {
             return None;
         }
-        self.note_page(view, va, mapping, &wanted);
+        self.note_page(view, va, mapping, &wanted, tables);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
 
-    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted) {
+    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted, tables: &impl TableMemory) {
         let active = self.active_index();
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
@@ -276,7 +284,10 @@ impl Shadow {
         }
         self.spaces[active].view_mut(view).note((va.0 >> 20) as usize, origin, split);
         if wanted.writable {
-            self.ram.note_page_writer(mapping.pa, va.0 >> 12);
+            let linear = view == View::Kernel && mapping.global && mapping.size.is_first_level();
+            if let Some(known) = self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear) {
+                self.narrow(mapping.pa, va.0 >> 12, known, tables);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! guest sections over that megabyte are mapped by small pages.
 
 use crate::host;
-use crate::ram::{UNUSED, Writers};
+use crate::ram::{SEVERAL, UNUSED, Writers};
 use crate::shadow::Shadow;
 use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
@@ -63,6 +63,18 @@ impl Shadow {
     pub fn is_code_page(&self, pa: GuestPa) -> bool {
         let table = self.tracked.as_ref().and_then(|tracked| tracked.code(pa));
         table.unwrap_or_else(|| self.ram.is_protected(pa))
+    }
+
+    /// Looks whether the page at `pa`, which is being mapped at virtual page `va_page` and was at those of `known`, is at others
+    /// still; if not, that need not be known any more.
+    pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32, known: [u32; SEVERAL], tables: &impl TableMemory) {
+        let Some(page) = self.ram.host(pa.page()) else { return };
+        let others = || known.into_iter().filter(|&number| number != UNUSED && number != va_page);
+        let mut views = self.spaces.iter().filter(|space| space.is_live()).flat_map(|space| &space.views);
+        if !views.any(|view| others().any(|number| view.maps_writable(number, page, tables))) {
+            self.stats.hints_narrowed += 1;
+            self.ram.narrow(pa, va_page);
+        }
     }
 
     fn drop_writable_sections(

@@ -48,7 +48,8 @@ impl Shadow {
     }
 
     /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
-    /// to 0xF_FFFF, only at this page number of the virtual address space. Anything else has to be looked into. They stay where
+    /// to 0xF_FFFF, only at this page number of the virtual address space; with 0x10_0000 added, only there, and at the page's place
+    /// among the hints plus the word before the first hint. Anything else has to be looked into. They stay where
     /// they are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to them, and stores its number where there
     /// is none.
     pub fn page_hints(&mut self) -> *mut u32 {
@@ -132,9 +133,6 @@ impl Shadow {
         }
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(page, writable, alone || xn);
-        if writable {
-            self.ram.note_page_writer(pa, va.0 >> 12);
-        }
         let present = tables.read(&table, index);
         if present == word {
             self.stats.idle_fills += 1;
@@ -147,6 +145,9 @@ impl Shadow {
         space.fills += 1;
         self.stats.page_fills += 1;
         tables.write(&table, index, word);
+        if writable && let Some(known) = self.ram.note_page_writer(pa, va.0 >> 12, false) {
+            self.narrow(pa, va.0 >> 12, known, tables);
+        }
         Quick::Mapped
     }
 }

@@ -8,6 +8,9 @@
 //! virtual address (in whichever spaces and views), at one of a few, or anywhere. Kernel text has one virtual address in
 //! practice, and another one through which it is patched, so protecting a page costs a look or two per space; "anywhere"
 //! costs a scan of what is populated. Hints only ever grow too broad: unmapping does not narrow them, a protection does.
+//!
+//! Kernels have all of their RAM at one distance, their linear map, and processes have pages of it elsewhere. So a hint may say
+//! "here, and at its linear address".
 
 use alloc::collections::BTreeMap;
 use alloc::{vec, vec::Vec};
@@ -43,11 +46,31 @@ pub(crate) enum Writers {
 }
 
 /// At so many virtual addresses a page is known to be mapped, and no more.
-const SEVERAL: usize = 4;
+pub(crate) const SEVERAL: usize = 4;
 /// That many pages can be known at more than one.
 const MAX_ALIASED: usize = 1024;
 /// No number of a page or megabyte.
 pub(crate) const UNUSED: u32 = u32::MAX;
+
+/// What is known of pages and megabytes that are mapped at several virtual addresses, by their guest PA; bit 0 set for megabytes.
+type Aliases = BTreeMap<u32, Several>;
+
+/// Several virtual page (or megabyte) numbers.
+#[derive(Clone, Copy)]
+struct Several {
+    numbers: [u32; SEVERAL],
+    /// How often a mapping came back at one of them.
+    returns: u32,
+}
+
+impl Several {
+    const fn new(numbers: [u32; SEVERAL]) -> Self {
+        Self { numbers, returns: 0 }
+    }
+}
+
+/// A mapping that comes back so often (and at twice as many, and so on) is a reason to look whether the others are there still.
+const RETURNS: u32 = 4;
 
 impl Writers {
     const fn one(number: u32) -> Self {
@@ -68,44 +91,88 @@ impl Hint {
     const SEVERAL: Self = Self(u32::MAX - 2);
     /// Nowhere, and the page is protected, or absent: whoever fills must ask which.
     const GUARDED: Self = Self(u32::MAX - 3);
+    /// Beside a number: and at the page's linear address. No other hint than these is above it.
+    const AND_LINEAR: u32 = 1 << 20;
 
-    /// Notes a mapping at `number`; `several` is where to keep what is known of page (or megabyte) `key` at several places.
-    fn note(&mut self, number: u32, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) {
-        match *self {
-            Self::NOWHERE => *self = Self(number),
-            Self::ANYWHERE | Self::GUARDED => {}
-            Self::SEVERAL => {
-                let room = several
-                    .get_mut(&key)
-                    .and_then(|known| known.iter_mut().find(|slot| **slot == number || **slot == UNUSED));
-                match room {
-                    Some(slot) => *slot = number,
-                    None => {
-                        several.remove(&key);
-                        *self = Self::ANYWHERE;
-                    }
+    /// The number, if it is one with that.
+    const fn and_linear(self) -> Option<u32> {
+        if self.0 & !0xf_ffff == Self::AND_LINEAR { Some(self.0 & 0xf_ffff) } else { None }
+    }
+
+    /// Notes a mapping at `number`; `several` is where to keep what is known of page (or megabyte) `key` at several places. `linear`
+    /// is the page's number in the linear map, or no number.
+    ///
+    /// Where it is worth looking whether the page is mapped at other numbers still, the answer is all that are known.
+    fn note(&mut self, number: u32, linear: u32, key: u32, several: &mut Aliases) -> Option<[u32; SEVERAL]> {
+        let known = match *self {
+            Self::NOWHERE => {
+                *self = Self(number);
+                return None;
+            }
+            Self::ANYWHERE | Self::GUARDED => return None,
+            Self::SEVERAL => return self.note_several(number, key, several),
+            Self(known) if known == number => return None,
+            Self(known) if known == linear || number == linear => {
+                let other = if known == linear { number } else { known };
+                if self.and_linear() != Some(other) {
+                    *self = Self(other | Self::AND_LINEAR);
                 }
+                return None;
             }
-            Self(known) if known == number => {}
-            Self(known) if several.len() < MAX_ALIASED => {
-                several.insert(key, [known, number, UNUSED, UNUSED]);
-                *self = Self::SEVERAL;
+            Self(known) => match self.and_linear() {
+                Some(other) if other == number => return None,
+                Some(other) => [other, linear, number, UNUSED],
+                None => [known, number, UNUSED, UNUSED],
+            },
+        };
+        if several.len() < MAX_ALIASED {
+            several.insert(key, Several::new(known));
+            *self = Self::SEVERAL;
+        } else {
+            *self = Self::ANYWHERE;
+        }
+        None
+    }
+
+    fn note_several(&mut self, number: u32, key: u32, several: &mut Aliases) -> Option<[u32; SEVERAL]> {
+        let known = several.get_mut(&key)?;
+        match known.numbers.iter_mut().find(|slot| **slot == number || **slot == UNUSED) {
+            Some(slot) if *slot == number => {
+                known.returns += 1;
+                let look = known.returns >= RETURNS && known.returns.is_power_of_two();
+                look.then_some(known.numbers)
             }
-            Self(_) => *self = Self::ANYWHERE,
+            Some(slot) => {
+                *slot = number;
+                None
+            }
+            None => {
+                several.remove(&key);
+                *self = Self::ANYWHERE;
+                None
+            }
         }
     }
 
-    fn take(&mut self, key: u32, several: &mut BTreeMap<u32, [u32; SEVERAL]>) -> Writers {
-        match core::mem::replace(self, Self::NOWHERE) {
+    fn take(&mut self, linear: u32, key: u32, several: &mut Aliases) -> Writers {
+        let hint = core::mem::replace(self, Self::NOWHERE);
+        if let Some(other) = hint.and_linear() {
+            return Writers::At([other, linear, UNUSED, UNUSED]);
+        }
+        match hint {
             Self::NOWHERE | Self::GUARDED => Writers::Nowhere,
             Self::ANYWHERE => Writers::Anywhere,
-            Self::SEVERAL => several.remove(&key).map_or(Writers::Anywhere, Writers::At),
+            Self::SEVERAL => several.remove(&key).map_or(Writers::Anywhere, |known| Writers::At(known.numbers)),
             Self(number) => Writers::one(number),
         }
     }
 }
 
 const PAGES_PER_MEGABYTE: usize = 256;
+/// A distance that leads nowhere.
+const NO_LINEAR_MAP: Hint = Hint(1 << 31);
+/// A guest's linear map is known after a few changes: those of its decompressor, and of its first tables.
+const MAX_CHANGES: u32 = 16;
 
 /// One megabyte of guest RAM.
 #[derive(Clone)]
@@ -148,17 +215,24 @@ pub(crate) struct Ram {
     /// The guest megabyte number of `megabytes[0]`.
     first: usize,
     megabytes: Vec<Option<Megabyte>>,
-    /// A hint for each page of `megabytes`.
+    /// How far the linear map is from RAM, in pages, as far as it is known: what is added to a page's place among the hints. Then a
+    /// hint for each page of `megabytes`.
     page_writers: Vec<Hint>,
-    /// What is known of pages and megabytes that are mapped at several virtual addresses, by their guest PA; bit 0 set for
-    /// megabytes.
-    aliased: BTreeMap<u32, [u32; SEVERAL]>,
+    /// So many times more that distance may change: a change costs a look at all hints.
+    changes_left: u32,
+    aliased: Aliases,
 }
 
 impl Ram {
     pub(crate) fn new(chunks: &[Chunk]) -> Result<Self, RamError> {
         let first = chunks.iter().map(|chunk| chunk.guest.0 >> 20).min().unwrap_or(0) as usize;
-        let mut ram = Self { first, megabytes: Vec::new(), page_writers: Vec::new(), aliased: BTreeMap::new() };
+        let mut ram = Self {
+            first,
+            megabytes: Vec::new(),
+            page_writers: Vec::new(),
+            changes_left: MAX_CHANGES,
+            aliased: BTreeMap::new(),
+        };
         let mut host_used = crate::bitmap::MegabyteSet::new();
         for &chunk in chunks {
             let fits = |start: u32| start & 0xf_ffff == 0 && chunk.megabytes <= 4096 - (start >> 20);
@@ -185,8 +259,9 @@ impl Ram {
                 });
             }
         }
-        ram.page_writers = vec![Hint::GUARDED; ram.megabytes.len() * PAGES_PER_MEGABYTE];
-        for (present, hints) in ram.megabytes.iter().zip(ram.page_writers.chunks_mut(PAGES_PER_MEGABYTE)) {
+        ram.page_writers = vec![Hint::GUARDED; 1 + ram.megabytes.len() * PAGES_PER_MEGABYTE];
+        ram.page_writers[0] = NO_LINEAR_MAP;
+        for (present, hints) in ram.megabytes.iter().zip(ram.page_writers[1..].chunks_mut(PAGES_PER_MEGABYTE)) {
             if present.is_some() {
                 hints.fill(Hint::NOWHERE);
             }
@@ -194,16 +269,33 @@ impl Ram {
         Ok(ram)
     }
 
-    /// The first of the hints.
+    /// The first of the hints. Before it is the distance of the linear map.
     pub(crate) fn page_hints(&mut self) -> *mut u32 {
-        self.page_writers.as_mut_ptr().cast()
+        self.page_writers[1..].as_mut_ptr().cast()
     }
 
-    /// The hint of the page at `pa`, and where to keep more.
-    fn page_hint(&mut self, pa: GuestPa) -> Option<(&mut Hint, &mut BTreeMap<u32, [u32; SEVERAL]>)> {
+    /// The hint of the page at `pa`, its number in the linear map, and where to keep more.
+    fn page_hint(&mut self, pa: GuestPa) -> Option<(&mut Hint, u32, &mut Aliases)> {
         let index = ((pa.0 >> 20) as usize).wrapping_sub(self.first);
         self.megabytes.get(index)?.as_ref()?;
-        Some((&mut self.page_writers[index * PAGES_PER_MEGABYTE + page_in_megabyte(pa)], &mut self.aliased))
+        let index = index * PAGES_PER_MEGABYTE + page_in_megabyte(pa);
+        let linear = self.page_writers[0].0.wrapping_add(index as u32);
+        Some((&mut self.page_writers[1 + index], linear, &mut self.aliased))
+    }
+
+    /// The guest's kernel has the page at `pa` at virtual page `va_page` in a section: that is what a linear map looks like. If it
+    /// is another than before, what rests on that is no longer known.
+    fn note_linear_map(&mut self, pa: GuestPa, va_page: u32) {
+        let index = (pa.0 >> 12).wrapping_sub((self.first as u32) << 8);
+        let distance = Hint(va_page.wrapping_sub(index));
+        if self.page_writers[0] == distance || self.changes_left == 0 {
+            return;
+        }
+        self.changes_left -= 1;
+        for hint in self.page_writers[1..].iter_mut().filter(|hint| hint.and_linear().is_some()) {
+            *hint = Hint::ANYWHERE;
+        }
+        self.page_writers[0] = distance;
     }
 
     /// The page at `pa`, which nothing maps writable, has become guarded, or may have ceased to be.
@@ -211,8 +303,8 @@ impl Ram {
         let page = page_in_megabyte(pa);
         let Some(mb) = self.megabyte(pa) else { return };
         let guarded = mb.protected.contains(page) || mb.absent.contains(page);
-        if let Some((hint, aliased)) = self.page_hint(pa) {
-            hint.take(pa.page().0, aliased);
+        if let Some((hint, linear, aliased)) = self.page_hint(pa) {
+            hint.take(linear, pa.page().0, aliased);
             *hint = if guarded { Hint::GUARDED } else { Hint::NOWHERE };
         }
     }
@@ -258,7 +350,7 @@ impl Ram {
     }
 
     pub(crate) fn unprotect_all(&mut self) {
-        let hints = self.page_writers.chunks_mut(PAGES_PER_MEGABYTE);
+        let hints = self.page_writers[1..].chunks_mut(PAGES_PER_MEGABYTE);
         for (mb, hints) in self.megabytes.iter_mut().zip(hints) {
             let Some(mb) = mb.as_mut().filter(|mb| mb.protected.count != 0) else { continue };
             for (page, hint) in hints.iter_mut().enumerate() {
@@ -280,7 +372,7 @@ impl Ram {
     }
 
     /// The megabyte of `pa`, and what is known of aliases.
-    fn hints(&mut self, pa: GuestPa) -> Option<(&mut Megabyte, &mut BTreeMap<u32, [u32; SEVERAL]>)> {
+    fn hints(&mut self, pa: GuestPa) -> Option<(&mut Megabyte, &mut Aliases)> {
         let mb = self.megabytes.get_mut(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_mut()?;
         Some((mb, &mut self.aliased))
     }
@@ -288,26 +380,40 @@ impl Ram {
     /// A writable section at virtual megabyte `va_mb` is about to map the megabyte of `pa`.
     pub(crate) fn note_section_writer(&mut self, pa: GuestPa, va_mb: usize) {
         if let Some((mb, aliased)) = self.hints(pa) {
-            mb.section_writers.note(va_mb as u32, pa.0 & !0xf_ffff | 1, aliased);
+            mb.section_writers.note(va_mb as u32, UNUSED, pa.0 & !0xf_ffff | 1, aliased);
         }
     }
 
-    /// A writable small page at virtual page `va_page` is about to map the page of `pa`.
-    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) {
-        if let Some((hint, aliased)) = self.page_hint(pa) {
-            hint.note(va_page, pa.page().0, aliased);
+    /// A writable small page at virtual page `va_page` is about to map the page of `pa`; it is a piece of a section of the guest
+    /// kernel's, if `linear` says so. Where it is worth looking whether the page is mapped at other virtual pages still, the answer
+    /// is all that are known: see [`Ram::narrow`].
+    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32, linear: bool) -> Option<[u32; SEVERAL]> {
+        if linear {
+            self.note_linear_map(pa, va_page);
+        }
+        let (hint, linear, aliased) = self.page_hint(pa)?;
+        hint.note(va_page, linear, pa.page().0, aliased)
+    }
+
+    /// The page of `pa` is mapped at virtual page `va_page`, and nowhere else.
+    pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32) {
+        if let Some((hint, linear, aliased)) = self.page_hint(pa) {
+            hint.take(linear, pa.page().0, aliased);
+            *hint = Hint(va_page);
         }
     }
 
     /// Where writable sections map the megabyte of `pa`. The caller removes them all, so the hint starts afresh.
     pub(crate) fn take_section_writers(&mut self, pa: GuestPa) -> Writers {
         let key = pa.0 & !0xf_ffff | 1;
-        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.section_writers.take(key, aliased))
+        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.section_writers.take(UNUSED, key, aliased))
     }
 
     /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
     pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
-        let writers = self.page_hint(pa).map_or(Writers::Nowhere, |(hint, aliased)| hint.take(pa.page().0, aliased));
+        let writers = self
+            .page_hint(pa)
+            .map_or(Writers::Nowhere, |(hint, linear, aliased)| hint.take(linear, pa.page().0, aliased));
         self.set_guard(pa);
         writers
     }

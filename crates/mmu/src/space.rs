@@ -287,6 +287,16 @@ impl ViewTables {
         }
     }
 
+    /// Whether virtual page `number` is host page `base`, writable. Sections do not count.
+    pub(crate) fn maps_writable(&self, number: u32, base: HostPa, tables: &impl TableMemory) -> bool {
+        let mb = (number >> 8) as usize;
+        if !self.is_populated(mb) {
+            return false;
+        }
+        let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return false };
+        host::is_writable_page(tables.read(&table, (number & 0xff) as usize), base)
+    }
+
     /// Takes write permission from the small page at `index` of `mb`, if it maps host page `base` writable.
     pub(crate) fn downgrade_page(
         &mut self,

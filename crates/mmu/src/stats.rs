@@ -27,6 +27,8 @@ pub struct Stats {
     pub idle_fills: u64,
     /// Faults that turned out to be the guest's own.
     pub guest_faults: u64,
+    /// Times that a page was found to be mapped at one virtual address only, of those that were known.
+    pub hints_narrowed: u64,
     /// Writes to protected tables of the guest's.
     pub table_writes: u64,
     /// Pages of tables that were written too often, or in bulk, and released.

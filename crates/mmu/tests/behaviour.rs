@@ -287,6 +287,60 @@ fn an_alias_does_not_get_around_protection() {
     assert_eq!(guest.fill(View::User, USER, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa)));
 }
 
+impl Guest {
+    /// Protects the page at `pa`, which was writable at those addresses.
+    fn protect_and_look(&mut self, pa: u32, aliases: &[(View, u32)]) {
+        assert!(self.shadow.protect_code_page(GuestPa(pa), &mut self.tables, &mut self.tlb));
+        for &(view, va) in aliases {
+            let root = self.shadow.root(view);
+            let writable = self.tlb.get(&self.tables, root, va).is_some_and(|entry| entry.writable);
+            assert!(!writable, "{view:?} {va:#x}");
+        }
+        assert_eq!(self.shadow.stats().protection_scans, 0);
+    }
+}
+
+#[test]
+fn a_page_in_the_linear_map_and_elsewhere_is_found_at_both() {
+    let pa = RAM + (3 << 20) + 0x7000;
+    let mut aliases = [(View::Kernel, LOWMEM + (3 << 20) + 0x7000), (View::User, USER)];
+    for _ in 0..2 {
+        let mut guest = Guest::new();
+        // So that the linear map of this megabyte is by pages.
+        guest.shadow.protect_code_page(GuestPa(pa + 0x1000), &mut guest.tables, &mut guest.tlb);
+        guest.memory.write(USER_PAGES[0] + 0x10 * 4, pa | PRIVATE_PAGE);
+        for (view, va) in aliases {
+            guest.touch(view, va, AccessKind::Write);
+        }
+        guest.protect_and_look(pa, &aliases);
+        aliases.reverse();
+    }
+}
+
+#[test]
+fn what_was_mapped_elsewhere_is_forgotten_when_it_is_gone_and_not_before() {
+    const OTHER: u32 = 0x0002_0000;
+    let pa = RAM + (3 << 20) + 0x7000;
+    let mut guest = Guest::new();
+    for va in [USER, OTHER] {
+        guest.memory.write(USER_PAGES[0] + (va >> 12) * 4, pa | PRIVATE_PAGE);
+        guest.touch(View::User, va, AccessKind::Write);
+    }
+    let come_back = |guest: &mut Guest| {
+        for _ in 0..20 {
+            guest.shadow.invalidate_page(GuestVa(OTHER), Some(1), &mut guest.tables, &mut guest.tlb);
+            assert!(guest.touch(View::User, OTHER, AccessKind::Write).1);
+        }
+    };
+    come_back(&mut guest);
+    assert_eq!(guest.shadow.stats().hints_narrowed, 0);
+    guest.shadow.invalidate_page(GuestVa(USER), Some(1), &mut guest.tables, &mut guest.tlb);
+    come_back(&mut guest);
+    assert_eq!(guest.shadow.stats().hints_narrowed, 1);
+    guest.touch(View::User, USER, AccessKind::Write);
+    guest.protect_and_look(pa, &[(View::User, USER), (View::User, OTHER)]);
+}
+
 #[test]
 fn the_hosts_dacr_is_never_manager_and_never_lets_go_of_domain_15() {
     let guest = Guest::new();

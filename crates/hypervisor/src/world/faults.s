@@ -21,6 +21,7 @@
 .equ BANK_ABT, PAGE_BANK + 16
 .equ WRITABLE, 0x10
 .equ XN, 1
+.equ AND_LINEAR, 0x100000
 .equ NOT_GLOBAL, 0x800
 .equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
 .equ FS_TRANSLATION_PAGE, 0x7
@@ -161,7 +162,19 @@ answer_\kind:
     cmnne r7, #2                    @ 0xFFFF_FFFE: there are writers anywhere
     beq 3f
     cmn r7, #1                      @ 0xFFFF_FFFF: there is none
+    bne 4f
+    str r1, [r5]
+    b 3f
+4:  bic r8, r7, #AND_LINEAR         @ there, and in the linear map
+    cmp r8, r1
+    beq 3f
+    lsr r8, r4, #12
+    sub r10, r5, r8, lsl #2
+    ldr r10, [r10, #-4]
+    add r10, r10, r8
+    cmp r10, r7                     @ in the linear map alone
     bne \kind\()_home
+    orr r1, r1, #AND_LINEAR
     str r1, [r5]
     b 3f
 2:  cmn r7, #4                      @ 0xFFFF_FFFC: nobody may write there, or the page is not there
