@@ -10,6 +10,7 @@
 //! | argument | meaning |
 //! |---|---|
 //! | `counts=FILE` | where the counters are: [`COUNTERS`] numbers of 64 bits, in the order of `events::place` |
+//! | `profile=FILE` | instead or as well: a counter for each word of code, see `spica_profile::area` |
 //! | `at=ADDRESS:COUNTER` | one more of that counter whenever the instruction at this address is executed |
 //! | `traps=on` | translated code runs here: its `SVC`s are traps, and `at` counts all of them as coprocessor traps at their vector |
 //!

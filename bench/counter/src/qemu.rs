@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use spica_bench::events::{self, Trap};
 
+use spica_profile::area;
+
 use crate::COUNTERS;
 use crate::classify::{self, Instruction};
 
@@ -33,7 +35,9 @@ unsafe extern "C" {
 
 /// What [`qemu_plugin_install`] found out.
 struct Plugin {
-    counters: Counters,
+    counters: Option<Counters>,
+    /// Counters for each word of code, as `spica_profile::area` has them.
+    profile: Option<Counters>,
     /// Addresses, and the counters of what is executed there.
     places: Vec<(u32, usize)>,
     /// Whether `SVC`s of translated code are traps.
@@ -48,6 +52,16 @@ struct Counters(*mut u64);
 unsafe impl Send for Counters {}
 // SAFETY: the same.
 unsafe impl Sync for Counters {}
+
+impl Counters {
+    /// Has QEMU add `by` to a counter, one of those that the file has, whenever this instruction is executed.
+    fn count(&self, instruction: *mut c_void, counter: usize, by: u64) {
+        // SAFETY: the counter is one of the mapped ones, and the mapping stays as long as QEMU.
+        let counter = unsafe { self.0.add(counter) };
+        // SAFETY: QEMU's own instruction, and a counter of 64 bits.
+        unsafe { qemu_plugin_register_vcpu_insn_exec_inline(instruction, ADD, counter.cast(), by) };
+    }
+}
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
@@ -85,11 +99,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
-    let (mut counters, mut places, mut traps) = (None, Vec::new(), false);
+    let (mut counters, mut profile, mut places, mut traps) = (None, None, Vec::new(), false);
     for argument in arguments {
         let problem = || format!("the argument {argument:?} means nothing");
         match argument.split_once('=').ok_or_else(problem)? {
-            ("counts", file) => counters = Some(map(file)?),
+            ("counts", file) => counters = Some(map(file, COUNTERS * size_of::<u64>())?),
+            ("profile", file) => profile = Some(map(file, area::BYTES)?),
             ("traps", "on") => traps = true,
             ("at", place) => {
                 let (address, name) = place.split_once(':').ok_or_else(problem)?;
@@ -99,15 +114,16 @@ fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
             _ => return Err(problem()),
         }
     }
-    let counters = counters.ok_or("the argument counts=FILE is missing")?;
-    Ok(Plugin { counters, places, traps })
+    if counters.is_none() && profile.is_none() {
+        return Err("one of the arguments counts=FILE and profile=FILE is missing".into());
+    }
+    Ok(Plugin { counters, profile, places, traps })
 }
 
-/// Maps the file of the counters.
-fn map(path: &str) -> Result<Counters, String> {
+/// Maps a file of counters, which has so many bytes.
+fn map(path: &str, bytes: usize) -> Result<Counters, String> {
     let problem = |e: &dyn std::fmt::Display| format!("{path}: {e}");
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| problem(&e))?;
-    let bytes = COUNTERS * size_of::<u64>();
     if file.metadata().map_err(|e| problem(&e))?.len() < bytes as u64 {
         return Err(problem(&format!("shorter than {bytes} bytes")));
     }
@@ -125,14 +141,18 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
     // SAFETY: there are as many.
     let handles: Vec<_> = (0..count).map(|at| unsafe { qemu_plugin_tb_get_insn(block, at) }).collect();
     let instructions: Vec<_> = handles.iter().map(|&handle| instruction(handle)).collect();
+    if let Some(profile) = &plugin.profile {
+        for (&handle, instruction) in handles.iter().zip(&instructions) {
+            profile.count(handle, area::counter(instruction.address), 1);
+        }
+        if let (Some(&handle), Some(first)) = (handles.first(), instructions.first()) {
+            copy_page(profile, handle, first.address);
+        }
+    }
+    let Some(counters) = &plugin.counters else { return };
     let thumb = classify::is_thumb(&instructions);
     for (&handle, instruction) in handles.iter().zip(&instructions) {
-        let change = |counter: usize, by: u64| {
-            // SAFETY: the counter is one of the mapped ones, and the mapping stays as long as QEMU.
-            let counter = unsafe { plugin.counters.0.add(counter) };
-            // SAFETY: QEMU's own instruction, and a counter of 64 bits.
-            unsafe { qemu_plugin_register_vcpu_insn_exec_inline(handle, ADD, counter.cast(), by) };
-        };
+        let change = |counter: usize, by: u64| counters.count(handle, counter, by);
         let add = |counter| change(counter, 1);
         plugin.places.iter().filter(|(address, _)| *address == instruction.address).for_each(|(_, c)| add(*c));
         if thumb {
@@ -149,6 +169,21 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
             change(events::place_of_trap(CONDITIONAL), 1u64.wrapping_neg());
         }
     }
+}
+
+/// Copies the page of the code cache that the instruction at `address` is in: words of it that were written since the last time
+/// are executed for the first time now, so QEMU translates them.
+fn copy_page(profile: &Counters, handle: *mut c_void, address: u32) {
+    let Some(copy) = area::copy_of_page(address) else { return };
+    // SAFETY: QEMU's own instruction.
+    let here = unsafe { qemu_plugin_insn_haddr(handle) }.cast::<u8>();
+    if here.is_null() {
+        return;
+    }
+    // SAFETY: the board's memory is mapped in whole pages, so all of the instruction's page is there.
+    let page = unsafe { here.sub(address as usize % area::PAGE) };
+    // SAFETY: the file has a page there, which is no counter, and is not the board's memory.
+    unsafe { std::ptr::copy_nonoverlapping(page, profile.0.cast::<u8>().add(copy), area::PAGE) };
 }
 
 fn instruction(handle: *mut c_void) -> Instruction {

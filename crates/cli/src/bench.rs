@@ -13,7 +13,7 @@ pub mod boot;
 pub mod configurations;
 pub mod counter;
 pub mod counts;
-mod debugger;
+pub(crate) mod debugger;
 pub mod glob;
 pub mod linux;
 pub mod machine;
@@ -51,7 +51,7 @@ pub const INCOMPLETE: u8 = 1;
 pub const ICOUNT_SHIFT: u8 = 1;
 
 /// The memory of a Linux guest, and of the same Linux without Spica.
-const MEMORY: &str = "256M";
+pub(crate) const MEMORY: &str = "256M";
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ struct Said<'a> {
 type Found<'a> = dyn FnMut(&str, std::result::Result<f64, String>) + 'a;
 
 /// The instructions that are executed in so many nanoseconds of guest time.
-fn instructions(ns: f64) -> f64 {
+pub(crate) fn instructions(ns: f64) -> f64 {
     ns / f64::from(1u32 << ICOUNT_SHIFT)
 }
 

@@ -27,6 +27,7 @@ pub mod pack;
 pub mod plugged;
 pub mod prepare;
 pub mod process;
+pub mod profile;
 pub mod progress;
 pub mod project;
 pub mod qemu;

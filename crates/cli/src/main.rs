@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use commands::bench::BenchArgs;
 use commands::control::Control;
 use commands::pack::PackArgs;
+use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
 use spica_cli::error::{Result, USAGE};
@@ -29,7 +30,8 @@ Examples:
   spica list                             in another terminal: what they do
   spica test                             everything that can be tested here
   spica prove --for 10m                  whatever is wrong, against independent oracles
-  spica bench --quick                    what it costs to run under Spica, in instructions"
+  spica bench --quick                    what it costs to run under Spica, in instructions
+  spica profile                          where those instructions go"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -65,6 +67,8 @@ enum Command {
     Prove(ProveArgs),
     /// Measure how many instructions work takes under Spica and on the bare board
     Bench(Box<BenchArgs>),
+    /// Show where the instructions of an operation go: the guest, translation, each kind of trap
+    Profile(ProfileArgs),
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {
@@ -80,6 +84,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),
+        Command::Profile(args) => commands::profile::run(&project, args, cli.verbose)?,
         Command::Test { quick, filter } => suite::run(&project, quick, filter.as_deref())?,
     }
     Ok(0)

@@ -8,6 +8,8 @@
 //!   loaded, linked, run and taken down in it, as when a person waits for it.
 //! * `stopwatch operation NAME [ENOUGH]` repeats one kernel operation for at least ENOUGH microseconds and prints the
 //!   nanoseconds of one. It stands in for lmbench where that cannot be had, with the same definitions.
+//! * `stopwatch profile NAME COUNT` does the same COUNT times and twice that, with places in between where a debugger can stop
+//!   the board, for `spica profile`.
 #![no_std]
 #![no_main]
 
@@ -29,7 +31,10 @@ fn run(arguments: &Arguments) -> ! {
     match arguments.get(1).map(CStr::to_bytes) {
         Some(b"run") => run::run(arguments),
         Some(b"operation") => operations::run(arguments),
-        _ => usage("stopwatch run [-i FILE] [-o FILE] PROGRAM... | stopwatch operation NAME [ENOUGH]"),
+        Some(b"profile") => operations::profile(arguments),
+        _ => usage(
+            "stopwatch run [-i FILE] [-o FILE] PROGRAM... | stopwatch operation NAME [ENOUGH] | stopwatch profile NAME COUNT",
+        ),
     }
 }
 

@@ -60,15 +60,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
 pub fn run(arguments: &Arguments) -> ! {
-    let name = arguments.get(2).map_or(&b""[..], CStr::to_bytes);
-    if name == b"nothing" {
-        exit(0);
-    }
-    let Some((_, operation)) = OPERATIONS.iter().find(|(n, _)| n.as_bytes() == name) else {
-        usage("stopwatch operation NAME [ENOUGH]; no such operation");
-    };
-    let number = |text: &CStr| text.to_str().ok().and_then(|t| t.parse().ok());
-    let enough: u64 = arguments.get(3).and_then(number).unwrap_or(ENOUGH) * 1000;
+    let operation = named(arguments);
+    let enough = argument(arguments, 3).unwrap_or(ENOUGH) * 1000;
     let mut count = 1u32;
     let time = loop {
         let time = operation(count);
@@ -77,6 +70,62 @@ pub fn run(arguments: &Arguments) -> ! {
         }
         count *= 2;
     };
+    say(time, count);
+}
+
+core::arch::global_asm!(
+    ".arm",
+    ".global profile_begins, profile_middle, profile_ends",
+    "profile_begins: bx lr",
+    "profile_middle: bx lr",
+    "profile_ends: bx lr",
+);
+
+unsafe extern "C" {
+    safe fn profile_begins();
+    safe fn profile_middle();
+    safe fn profile_ends();
+}
+
+/// Does the operation that the arguments name as often as they say, and then twice as often, with functions called before,
+/// between and behind, where a debugger can stop the board. Prints the nanoseconds of one: what the second time takes longer.
+///
+/// All of it was done once before, so that what happens once only is over.
+pub fn profile(arguments: &Arguments) -> ! {
+    let operation = named(arguments);
+    let Some(count) = argument(arguments, 3).and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+    else {
+        usage("stopwatch profile NAME COUNT");
+    };
+    operation(2 * count);
+    profile_begins();
+    let once = operation(count);
+    profile_middle();
+    let twice = operation(2 * count);
+    profile_ends();
+    let time = |time: Time| time.spent.saturating_sub(time.overhead);
+    say(time(twice).saturating_sub(time(once)), count);
+}
+
+/// The operation that the second argument names. Without one, this is a process that only begins and ends.
+fn named(arguments: &Arguments) -> Operation {
+    let name = arguments.get(2).map_or(&b""[..], CStr::to_bytes);
+    if name == b"nothing" {
+        exit(0);
+    }
+    match OPERATIONS.iter().find(|(n, _)| n.as_bytes() == name) {
+        Some((_, operation)) => *operation,
+        None => usage("stopwatch operation NAME [ENOUGH]; no such operation"),
+    }
+}
+
+/// An argument that is a number.
+fn argument(arguments: &Arguments, index: usize) -> Option<u64> {
+    arguments.get(index)?.to_str().ok()?.parse().ok()
+}
+
+/// Prints the nanoseconds of one of `count` operations, and ends.
+fn say(time: u64, count: u32) -> ! {
     // In tenths, since there is no floating point here.
     let tenths = time * 10 / u64::from(count);
     line(OUTPUT, format_args!("{}.{}", tenths / 10, tenths % 10));

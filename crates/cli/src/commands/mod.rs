@@ -3,5 +3,6 @@
 pub mod bench;
 pub mod control;
 pub mod pack;
+pub mod profile;
 pub mod prove;
 pub mod run;

@@ -1,0 +1,72 @@
+//! `spica profile`: its arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use spica_cli::error::Result;
+use spica_cli::profile;
+use spica_cli::project::Project;
+
+#[derive(Args)]
+#[command(after_help = "\
+One boot of an emulated board, in which QEMU counts every instruction by its address. The table says of one operation, or of a
+boot from reset to a shell, how many instructions went to
+  the guest's own code         user code, and kernel instructions: each counts once, whatever it was translated to
+  translation overhead         what else the translations executed, by the rule that made them
+  fast and slow traps          what is answered in assembly, and by Rust
+  translator, MMU, devices …   Spica's functions, by crate and module
+and names the functions that took most. `times` is how often: guest instructions of a rule, entries of a handler.
+
+An operation is done N times and 2 N times; the profile is the difference, so beginning and end are not in it. What it comes to
+must be what QEMU says was executed, and what the program itself measured, each within half a per cent; else the command fails.
+
+Tables are printed; the same as Markdown, and as JSON for programs, go to DIR, with the board's console. The command knows the
+translations of the default configuration. docs/profile.md says how to read a profile.
+
+Examples:
+  spica profile                                null system call, fork, exec, boot
+  spica profile --workload null --native       with the bare board's figure beside it: one boot more
+  spica profile --workload pipe --board vexpress-a9
+  spica profile --list")]
+pub struct ProfileArgs {
+    /// Profile this; may be given more than once [default: null, fork-exit, fork-exec, boot]
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+    /// Emulate this board
+    #[arg(long, value_name = "NAME", default_value = "cubieboard")]
+    board: String,
+    /// Do the same without Spica, too, for comparison
+    #[arg(long)]
+    native: bool,
+    /// Where tables go [default: build/profile]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Give a guest up that does not get to the next operation in so long
+    #[arg(long, value_name = "SECS", default_value_t = 1800)]
+    stall: u64,
+    /// Print what can be profiled
+    #[arg(long, exclusive = true)]
+    list: bool,
+}
+
+/// Does what the arguments say.
+pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
+    if args.list {
+        for (name, operation) in profile::list() {
+            println!("{name:<18} {operation}");
+        }
+        return Ok(());
+    }
+    profile::run(
+        project,
+        &profile::Options {
+            board: args.board,
+            workloads: args.workload,
+            native: args.native,
+            output: args.output,
+            stall: Duration::from_secs(args.stall),
+            verbose,
+        },
+    )
+}

@@ -1,0 +1,146 @@
+//! `spica profile`: where the instructions of an operation go.
+//!
+//! One boot for each side, with and without Spica. The guest's first process and its first program are markers
+//! ([`crate::bench::marker`]). Behind them `stopwatch` (`bench/linux/program`) does each operation N times and 2 N times, with
+//! functions in between at which the board is stopped. At each stop the counters of QEMU's plugin are read
+//! ([`spica_profile::area`]). What they mean is the business of the crate `spica-profile`; here the board is run (`board.rs`),
+//! and the tables are written.
+//!
+//! Time is the count of instructions, as for `spica bench`, so a profile repeats to the digit.
+
+mod board;
+mod workloads;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use object::{Object, ObjectSymbol};
+use serde::Serialize;
+use spica_profile::area::IMAGE;
+use spica_profile::image::{self, Symbol};
+use spica_profile::profile::{Profile, profile};
+use spica_profile::text;
+
+use crate::bench::{counter, instructions};
+use crate::board::find;
+use crate::error::{Error, Result};
+use crate::image::Image;
+use crate::project::{Project, create_dir, read, write};
+use board::Reading;
+use workloads::Chosen;
+pub use workloads::list;
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The board's name.
+    pub board: String,
+    /// Names of workloads; none means those of docs/profile.md.
+    pub workloads: Vec<String>,
+    /// Run without Spica, too.
+    pub native: bool,
+    /// Where tables go; `None` means `build/profile`.
+    pub output: Option<PathBuf>,
+    /// How long a guest may take to the next stop.
+    pub stall: Duration,
+    /// Show what is done.
+    pub verbose: bool,
+}
+
+/// What all boots have in common.
+struct Context<'a> {
+    project: &'a Project,
+    options: &'a Options,
+    /// Where tables and consoles go.
+    dir: PathBuf,
+    /// QEMU's plugin.
+    plugin: PathBuf,
+    /// What is profiled.
+    chosen: Vec<Chosen>,
+}
+
+/// The file for programs.
+#[derive(Serialize)]
+struct File<'a> {
+    board: &'a str,
+    commit: &'a str,
+    profiles: &'a [Profile],
+}
+
+/// Profiles, prints the tables, and writes them.
+///
+/// # Errors
+/// If the command line asks for what does not exist, if a guest does not get to its end, or if a profile does not add up.
+pub fn run(project: &Project, options: &Options) -> Result<()> {
+    let board = find(&options.board)?;
+    let chosen = workloads::choose(&options.workloads)?;
+    board::look_for_plugins()?;
+    let plugin = counter::build(project)?;
+    let dir = options.output.clone().unwrap_or_else(|| project.build("profile"));
+    create_dir(&dir)?;
+    let context = Context { project, options, dir, plugin, chosen };
+    let natives = if options.native { Some(board::run(&context, board, true)?) } else { None };
+    let readings = board::run(&context, board, false)?;
+    let pieces = pieces(project)?;
+    let profiles: Vec<_> = readings
+        .iter()
+        .enumerate()
+        .map(|(at, reading)| {
+            let native = natives.as_ref().and_then(|natives| natives.get(at));
+            of_reading(reading, native, &pieces)
+        })
+        .collect();
+
+    let commit = workloads::commit(project)?;
+    let name = |extension: &str| context.dir.join(board.name).with_extension(extension);
+    let markdown: Vec<_> = profiles.iter().map(text::markdown).collect();
+    let markdown = format!("On `{}`, commit {commit}.\n\n{}", board.name, markdown.join("\n"));
+    write(&name("md"), markdown.as_bytes())?;
+    let file = File { board: board.name, commit: &commit, profiles: &profiles };
+    let json =
+        serde_json::to_string_pretty(&file).map_err(|e| Error::failed(format!("cannot write a profile: {e}")))?;
+    write(&name("json"), json.as_bytes())?;
+    for profile in &profiles {
+        println!("{}", text::terminal(profile));
+    }
+    println!("{}", name("md").display());
+    println!("{}", name("json").display());
+    let wrong: Vec<_> = profiles.iter().filter_map(|profile| profile.check().err()).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Error::failed(wrong.join("; "))) }
+}
+
+fn of_reading(reading: &Reading, without: Option<&Reading>, pieces: &[Symbol]) -> Profile {
+    let work = spica_profile::profile::Workload {
+        name: &reading.workload.name,
+        operation: reading.workload.operation,
+        operations: reading.operations(),
+        before_mmu: reading.before_mmu,
+    };
+    let native =
+        |native: &Reading| spica_profile::profile::native(&native.window(), native.operations(), native.before_mmu);
+    Profile {
+        reported: reading.nanoseconds.map(instructions),
+        native: without.map(native),
+        ..profile(&work, &reading.window(), pieces)
+    }
+}
+
+/// The code of Spica's image.
+fn pieces(project: &Project) -> Result<Vec<Symbol>> {
+    let elf = read(&Image::Shipped.elf(project))?;
+    let file =
+        object::File::parse(&elf[..]).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
+    let symbols: Vec<_> =
+        file.symbols().filter_map(|s| Some((u32::try_from(s.address()).ok()?, s.name().ok()?))).collect();
+    let end = symbols.iter().find(|(_, name)| *name == "__text_end").map(|(at, _)| *at);
+    let vectors = symbols.iter().any(|(at, name)| *name == "world_kernel_vectors" && IMAGE.contains(at));
+    match end {
+        Some(end) if vectors && IMAGE.contains(&end) => {
+            Ok(image::pieces(symbols.into_iter().filter(|(at, _)| IMAGE.contains(at)), end))
+        }
+        _ => Err(Error::failed(format!(
+            "Spica's image does not lie at {:#x}, where its instructions are counted",
+            IMAGE.start
+        ))),
+    }
+}

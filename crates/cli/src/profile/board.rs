@@ -1,0 +1,228 @@
+//! A boot whose instructions are counted: started, stopped at the places that matter, and read there.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use object::{Object, ObjectSymbol};
+use spica_profile::area::{BYTES, Counted, USER, Window};
+
+use super::Context;
+use super::workloads::{BOOT, Chosen};
+use crate::bench::debugger::Debugger;
+use crate::bench::marker::{INIT, SHELL};
+use crate::bench::{ICOUNT_SHIFT, MEMORY, workloads};
+use crate::board::Board;
+use crate::error::{Context as _, Error, Result};
+use crate::initramfs::Overlay;
+use crate::prepare::{self, Request};
+use crate::process;
+use crate::project::{Project, read};
+
+/// What the guest's lines begin with that are for us.
+const LINE: &str = "@profile ";
+
+/// What was counted for a workload.
+pub struct Reading {
+    /// The workload.
+    pub workload: Chosen,
+    /// Where the window begins, and where it ends; in between, if it is one that is done twice as often the second time.
+    stops: Vec<Counted>,
+    /// The instructions that were executed in it before the MMU was on.
+    pub before_mmu: i64,
+    /// How long an operation takes by the guest's clock, as the workload says.
+    pub nanoseconds: Option<f64>,
+}
+
+impl Reading {
+    /// The window of the workload's operations.
+    pub fn window(&self) -> Window<'_> {
+        match &self.stops[..] {
+            [begin, end] => Window::between(begin, end),
+            [begin, middle, end] => Window::beyond(begin, middle, end),
+            _ => unreachable!("there are two stops or three"),
+        }
+    }
+
+    /// How many operations are in it.
+    pub fn operations(&self) -> u64 {
+        self.workload.operations
+    }
+}
+
+/// Sees to it that QEMU can count.
+///
+/// # Errors
+/// If it has no plugins, or is not there.
+pub fn look_for_plugins() -> Result<()> {
+    let help = process::output(Command::new("qemu-system-arm").arg("-help"), "cannot ask QEMU for its options")?;
+    if help.contains("-plugin ") {
+        return Ok(());
+    }
+    Err(Error::failed(
+        "this QEMU was built without plugins, by which instructions are counted; Debian's package qemu-system-arm has them",
+    ))
+}
+
+/// Addresses in the stopwatch where the board stops.
+struct Stops {
+    begins: u32,
+    middle: u32,
+    ends: u32,
+}
+
+impl Stops {
+    fn of(program: &[u8]) -> Result<Self> {
+        let file =
+            object::File::parse(program).map_err(|e| Error::failed(format!("the stopwatch is no ELF file: {e}")))?;
+        let at = |name: &str| {
+            let symbol = file.symbols().find(|s| s.name() == Ok(name));
+            let missing = || Error::failed(format!("the stopwatch has no {name}, where the board would be stopped"));
+            symbol.map(|s| s.address() as u32).ok_or_else(missing)
+        };
+        Ok(Self { begins: at("profile_begins")?, middle: at("profile_middle")?, ends: at("profile_ends")? })
+    }
+}
+
+/// The counters' file, removed at the end.
+struct Counters(PathBuf);
+
+impl Counters {
+    fn new(file: PathBuf) -> Result<Self> {
+        let made = File::create(&file).and_then(|made| made.set_len(BYTES as u64));
+        made.context(|| format!("cannot write {}", file.display()))?;
+        Ok(Self(file))
+    }
+
+    /// What was counted until now. The board stands still, and has executed so many instructions.
+    fn read(&self, executed: u64) -> Result<Counted> {
+        let counted = Counted::from_bytes(executed, &read(&self.0)?);
+        counted.ok_or_else(|| Error::failed(format!("{} is too short", self.0.display())))
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        // It is of no use without the run.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Boots a board, with Spica or without, and profiles what is chosen.
+///
+/// # Errors
+/// If the guest does not get to the end.
+pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result<Vec<Reading>> {
+    let side = if native { "native" } else { "spica" };
+    let program = read(&workloads::stopwatch(context.project)?)?;
+    let stops = Stops::of(&program)?;
+    let mut request = Request {
+        native,
+        append: "quiet".into(),
+        memory: Some(MEMORY.into()),
+        icount: Some(ICOUNT_SHIFT),
+        ..Request::new(board)
+    };
+    let operations: Vec<_> = context.chosen.iter().filter(|c| c.name != BOOT).collect();
+    overlay(context.project, &mut request.overlay, &program, &operations)?;
+    let run = prepare::prepare(context.project, &request)?;
+    let log = context.dir.join(format!("{}-{side}.log", board.name));
+    let counters = Counters::new(log.with_extension("counters"))?;
+    let path = |path: &Path| path.display().to_string().replace(',', ",,");
+    let argument = format!("file={},profile={}", path(&context.plugin), path(&counters.0));
+    let mut debugger = Debugger::start(&run, Some(&argument), Some(&log), context.options.verbose)?;
+    debugger.stop_at(&[INIT.address(), SHELL.address(), stops.begins, stops.middle, stops.ends])?;
+
+    let title = format!("{} {}", board.name, if native { "without Spica" } else { "under Spica" });
+    let mut told = Progress { title, begun: Instant::now() };
+    let stall = context.options.stall;
+    let mut next = |what: &str, address: u32, debugger: &mut Debugger| -> Result<Counted> {
+        let (at, executed) = debugger.run(stall)?;
+        if at != address {
+            return Err(Error::failed(format!("the board stopped at {at:#010x}, not at {address:#010x}: {what}")));
+        }
+        told.tell(what, executed);
+        counters.read(executed)
+    };
+    let init = next("the first process begins", INIT.address(), &mut debugger)?;
+    let shell = next("a shell starts its first program", SHELL.address(), &mut debugger)?;
+    let reset = Counted::nothing();
+    // No user code ran until then.
+    let before_mmu = Window::between(&reset, &init).counter(USER);
+    drop(init);
+    let mut boot = Some(vec![reset, shell]);
+    let mut readings = Vec::new();
+    for workload in operations {
+        let name = &workload.name;
+        let begin = next(&format!("{name} begins"), stops.begins, &mut debugger)?;
+        let middle = next(&format!("{name} was done {} times", workload.operations), stops.middle, &mut debugger)?;
+        let end = next(&format!("{name} was done {} times", 2 * workload.operations), stops.ends, &mut debugger)?;
+        let stops = vec![begin, middle, end];
+        readings.push(Reading { workload: workload.clone(), stops, before_mmu: 0, nanoseconds: None });
+    }
+    hear(&mut debugger, stall, &mut readings)?;
+    // In the order of the command line.
+    let mut readings = readings.into_iter();
+    let mut of = |workload: &Chosen| {
+        if workload.name != BOOT {
+            return readings.next();
+        }
+        let stops = boot.take()?;
+        Some(Reading { workload: workload.clone(), stops, before_mmu, nanoseconds: None })
+    };
+    Ok(context.chosen.iter().filter_map(&mut of).collect())
+}
+
+/// Says how far a board is.
+struct Progress {
+    title: String,
+    begun: Instant,
+}
+
+impl Progress {
+    fn tell(&mut self, what: &str, executed: u64) {
+        let seconds = self.begun.elapsed().as_secs();
+        eprintln!("spica: {}: {what}: {} M instructions, {seconds} s", self.title, executed / 1_000_000);
+    }
+}
+
+/// What the guest said of the operations' times.
+fn hear(debugger: &mut Debugger, stall: Duration, readings: &mut [Reading]) -> Result<()> {
+    let lines_wanted = readings.len();
+    let mut missing = lines_wanted;
+    let mut understand = |line: &str| {
+        // What is no line of its own may stand before it.
+        let mut words = line.find(LINE).map(|at| line[at + LINE.len()..].split(' ')).into_iter().flatten();
+        if let (Some(name), Some(time)) = (words.next(), words.next())
+            && let Some(reading) = readings.iter_mut().find(|r| r.workload.name == name && r.nanoseconds.is_none())
+        {
+            reading.nanoseconds = time.trim().parse().ok();
+            missing -= 1;
+        }
+        missing == 0
+    };
+    let lines: Vec<_> = debugger.guest.drain(..).collect();
+    // All of them, though the last may be known by then.
+    if lines.iter().fold(lines_wanted == 0, |_, line| understand(line)) {
+        return Ok(());
+    }
+    debugger.run_to_line(stall, &mut understand)
+}
+
+/// Lays the markers, the program and the script over a guest.
+fn overlay(project: &Project, overlay: &mut Overlay, program: &[u8], operations: &[&Chosen]) -> Result<()> {
+    let mut script = String::from("/spica/shell\ndd if=/dev/zero of=/tmp/bench-file bs=1M count=4 2>/dev/null\n");
+    for Chosen { name, operations, .. } in operations {
+        let _ = writeln!(script, "echo \"{LINE}{name} $(/bench/bin/stopwatch profile {name} {operations})\"");
+    }
+    let init = read(&project.source("guests/debian/init"))?;
+    overlay.file("init", 0o755, &INIT.program("/spica/init"));
+    overlay.file("spica/init", 0o755, &init);
+    overlay.file("spica/token", 0o600, b"profile");
+    overlay.file("spica/command", 0o700, script.as_bytes());
+    overlay.file("spica/shell", 0o755, &SHELL.program(""));
+    overlay.file("bench/bin/stopwatch", 0o755, program);
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What can be profiled: a boot, and the operations of the program that the benchmarks have.
+
+use std::process::Command;
+
+use crate::bench::workloads::WORKLOADS;
+use crate::error::{Error, Result};
+use crate::process;
+use crate::project::Project;
+
+/// From reset to the first program that a shell starts.
+pub const BOOT: &str = "boot";
+
+/// Those of docs/profile.md.
+const USUAL: [&str; 4] = ["null", "fork-exit", "fork-exec", BOOT];
+
+/// How often an operation is done at least, by the beginning of its name: enough for a timer's tick or two of the kernel's to have
+/// its share, and not more, because each takes its time.
+const COUNTS: [(&str, u64); 8] = [
+    ("fork-", 100),
+    ("mmap", 40),
+    // A file's worth of pages.
+    ("page-fault", 4096),
+    ("null", 40_000),
+    ("open-close", 2000),
+    ("signal-catch", 2000),
+    ("protection-fault", 2000),
+    ("", 10_000),
+];
+
+/// A workload to be profiled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    /// Its name.
+    pub name: String,
+    /// What one operation is.
+    pub operation: &'static str,
+    /// How many are counted.
+    pub operations: u64,
+}
+
+/// Names and operations of all of them.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let operations = WORKLOADS.iter().filter(|w| w.own).map(|w| (w.name, w.unit));
+    operations.chain([(BOOT, "a boot, from reset to the first program of a shell")])
+}
+
+/// The workloads of these names.
+///
+/// # Errors
+/// If there is no such workload.
+pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
+    let usual: Vec<_> = USUAL.iter().map(ToString::to_string).collect();
+    let names = if names.is_empty() { &usual } else { names };
+    let one = |name: &String| {
+        let (_, operation) = list().find(|(known, _)| known == name).ok_or_else(|| {
+            let known: Vec<_> = list().map(|(known, _)| known).collect();
+            Error::usage(format!("{name:?} cannot be profiled; what can be is {}", known.join(", ")))
+        })?;
+        let count = COUNTS.iter().find(|(start, _)| name.starts_with(start)).map_or(1, |(_, count)| *count);
+        Ok(Chosen { name: name.clone(), operation, operations: if name == BOOT { 1 } else { count } })
+    };
+    names.iter().map(one).collect()
+}
+
+/// What is profiled, for the reader of a file: the commit, with a plus if something was changed since.
+///
+/// # Errors
+/// If git cannot be asked.
+pub fn commit(project: &Project) -> Result<String> {
+    let mut git = Command::new("git");
+    git.current_dir(project.root()).args(["describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]);
+    Ok(process::output(&mut git, "cannot ask git for the commit")?.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_chosen_by_name() {
+        let chosen = choose(&[]).unwrap();
+        let names: Vec<_> = chosen.iter().map(|c| (c.name.as_str(), c.operations)).collect();
+        assert_eq!(names, [("null", 40_000), ("fork-exit", 100), ("fork-exec", 100), (BOOT, 1)]);
+        let error = choose(&["nul".into()]).unwrap_err();
+        assert_eq!(error.status, crate::error::USAGE);
+        assert!(error.message.contains("\"nul\"") && error.message.contains("fork-exit"), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What the counting plugin and its reader share: a file of counters, one for each word of code that matters, and a copy of that
+//! code.
+//!
+//! Places are worked out from addresses alone, so there is nothing to look up and nothing to run full: the regions of Spica's
+//! own address space (`crates/hypervisor/src/layout.rs`) have a counter for each word, all else is summed. The file is sparse.
+
+use std::ops::Range;
+
+/// The code cache.
+pub const CACHE: Range<u32> = 0xf180_0000..0xf200_0000;
+/// The return mirror.
+pub const MIRROR: Range<u32> = 0xf200_0000..0xf480_0000;
+/// Spica's image.
+pub const IMAGE: Range<u32> = 0xf600_0000..0xf610_0000;
+/// The first address of guest kernels here: the modules of Linux.
+const KERNEL: u32 = 0xbf00_0000;
+/// Linux's user helpers: a page of the kernel's that user code executes.
+const USER_HELPERS: Range<u32> = 0xffff_0f00..0xffff_1000;
+
+/// The counter of all that is executed at addresses of user code, and before the MMU is on.
+pub const USER: usize = 0;
+/// The counter of what is executed at a kernel's addresses: nothing, under Spica.
+pub const KERNEL_CODE: usize = 1;
+/// The counter of the return mirror.
+pub const REFLECTED: usize = 2;
+const FIRST_WORD: usize = 3;
+const CACHE_WORDS: usize = (CACHE.end - CACHE.start) as usize / 4;
+const IMAGE_WORDS: usize = (IMAGE.end - IMAGE.start) as usize / 4;
+/// How many counters there are, of 64 bits each.
+pub const COUNTERS: usize = FIRST_WORD + CACHE_WORDS + IMAGE_WORDS;
+/// Bytes of the file: the counters, then the words of the code cache.
+pub const BYTES: usize = COUNTERS * size_of::<u64>() + CACHE_WORDS * size_of::<u32>();
+
+/// Bytes of a page of code.
+pub const PAGE: usize = 4096;
+
+/// The counter of the instruction at an address.
+#[must_use]
+pub fn counter(address: u32) -> usize {
+    if CACHE.contains(&address) {
+        FIRST_WORD + (address - CACHE.start) as usize / 4
+    } else if IMAGE.contains(&address) {
+        FIRST_WORD + CACHE_WORDS + (address - IMAGE.start) as usize / 4
+    } else if MIRROR.contains(&address) {
+        REFLECTED
+    } else if address >= KERNEL && !USER_HELPERS.contains(&address) {
+        KERNEL_CODE
+    } else {
+        USER
+    }
+}
+
+/// Where in the file the copy of the code page with this address is, in bytes; `None` outside of the code cache.
+#[must_use]
+pub fn copy_of_page(address: u32) -> Option<usize> {
+    let page = (address & !(PAGE as u32 - 1)).checked_sub(CACHE.start)?;
+    CACHE.contains(&address).then(|| COUNTERS * size_of::<u64>() + page as usize)
+}
+
+/// What had been counted at some time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// The instructions executed since reset, as QEMU says.
+    pub executed: u64,
+    counters: Vec<u64>,
+    /// The words of the code cache.
+    code: Vec<u32>,
+}
+
+impl Counted {
+    /// Nothing yet.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { executed: 0, counters: vec![0; COUNTERS], code: vec![0; CACHE_WORDS] }
+    }
+
+    /// From the bytes of the file; `None` if these are not all.
+    #[must_use]
+    pub fn from_bytes(executed: u64, bytes: &[u8]) -> Option<Self> {
+        let (counters, code) = bytes.get(..BYTES)?.split_at(COUNTERS * size_of::<u64>());
+        let counters = counters.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+        let code = code.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        Some(Self { executed, counters, code })
+    }
+
+    /// The words of the code page at an address.
+    #[must_use]
+    pub fn page(&self, address: u32) -> &[u32] {
+        let first = (address - CACHE.start) as usize / PAGE * (PAGE / 4);
+        &self.code[first..first + PAGE / 4]
+    }
+}
+
+/// What was counted in a window of time, or in one less another.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    from: &'a Counted,
+    to: &'a Counted,
+    /// A window that is taken off.
+    less: Option<(&'a Counted, &'a Counted)>,
+}
+
+impl<'a> Window<'a> {
+    /// From one time to another.
+    #[must_use]
+    pub fn between(from: &'a Counted, to: &'a Counted) -> Self {
+        Self { from, to, less: None }
+    }
+
+    /// What the window from `middle` to `to` has more than the one from `from` to `middle`: of a workload that is done twice as
+    /// often in it, that much of the work, without beginning and end.
+    #[must_use]
+    pub fn beyond(from: &'a Counted, middle: &'a Counted, to: &'a Counted) -> Self {
+        Self { from: middle, to, less: Some((from, middle)) }
+    }
+
+    fn difference(&self, of: impl Fn(&Counted) -> u64) -> i64 {
+        let between = |from, to| of(to).wrapping_sub(of(from)).cast_signed();
+        between(self.from, self.to) - self.less.map_or(0, |(from, to)| between(from, to))
+    }
+
+    /// The instructions that QEMU says were executed.
+    #[must_use]
+    pub fn executed(&self) -> i64 {
+        self.difference(|counted| counted.executed)
+    }
+
+    /// What a counter counted.
+    #[must_use]
+    pub fn counter(&self, counter: usize) -> i64 {
+        self.difference(|counted| counted.counters[counter])
+    }
+
+    /// How often the instruction at an address of the code cache or the image was executed.
+    #[must_use]
+    pub fn at(&self, address: u32) -> i64 {
+        self.counter(counter(address))
+    }
+
+    /// The code cache at the end.
+    #[must_use]
+    pub fn code(&self) -> &'a Counted {
+        self.to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_has_its_counter() {
+        assert_eq!(counter(0x1_0000), USER);
+        assert_eq!(counter(0xffff_0fe0), USER);
+        assert_eq!(counter(0xffff_0008), KERNEL_CODE);
+        assert_eq!(counter(0xc010_0000), KERNEL_CODE);
+        assert_eq!(counter(MIRROR.start), REFLECTED);
+        assert_eq!(counter(CACHE.start), FIRST_WORD);
+        assert_eq!(counter(CACHE.end - 4) + 1, counter(IMAGE.start));
+        assert_eq!(counter(IMAGE.end - 4) + 1, COUNTERS);
+        assert_eq!(copy_of_page(CACHE.end - 4), Some(BYTES - PAGE));
+        assert_eq!((copy_of_page(MIRROR.start), copy_of_page(0)), (None, None));
+    }
+
+    #[test]
+    fn windows_are_differences() {
+        let at = |executed: u64, n: u64| {
+            let mut bytes = vec![0; BYTES];
+            bytes[..8].copy_from_slice(&n.to_ne_bytes());
+            Counted::from_bytes(executed, &bytes).unwrap()
+        };
+        let (a, b, c) = (at(100, 7), at(200, 10), at(500, 20));
+        assert_eq!((Window::between(&a, &b).executed(), Window::between(&a, &b).counter(USER)), (100, 3));
+        let more = Window::beyond(&a, &b, &c);
+        assert_eq!((more.executed(), more.counter(USER)), (200, 7));
+        assert_eq!(Counted::from_bytes(0, &[0; 8]), None);
+    }
+}

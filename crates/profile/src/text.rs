@@ -1,0 +1,142 @@
+//! Profiles as text: for a terminal, and in Markdown.
+
+use std::fmt::Write;
+
+use spica_bench::format::{number, ratio};
+
+use crate::profile::{Part, Profile, Row};
+
+/// Rows that are less than this share of the whole are summed up as one.
+const SMALL: f64 = 0.0005;
+
+/// A table for a terminal.
+#[must_use]
+pub fn terminal(profile: &Profile) -> String {
+    let mut text = format!("{}\n", head(profile));
+    let mut line = |name: &str, instructions: f64, times: &str| {
+        let share = 100.0 * instructions / profile.sum();
+        let _ = writeln!(text, "  {name:<58} {:>13} {share:>6.1} % {times:>11}", number(instructions));
+    };
+    for (part, rows) in tables(profile) {
+        line(part.section.title(), part.instructions(), "");
+        for row in rows {
+            line(&format!("  {}", row.name), row.instructions, &times(&row));
+        }
+    }
+    let _ = writeln!(text, "  Spica's functions, by themselves");
+    for row in &profile.symbols {
+        let name: String = row.name.chars().take(96).collect();
+        let _ = writeln!(text, "    {:>11} {name}", number(row.instructions));
+    }
+    text
+}
+
+/// A section of a page.
+#[must_use]
+pub fn markdown(profile: &Profile) -> String {
+    let mut text = format!("## `{}`\n\n{}\n\n", profile.workload, head(profile));
+    text.push_str("| what | instructions | share | times |\n|---|--:|--:|--:|\n");
+    let mut line = |name: &str, instructions: f64, times: &str| {
+        let share = 100.0 * instructions / profile.sum();
+        let _ = writeln!(text, "| {name} | {} | {share:.1} % | {times} |", number(instructions));
+    };
+    for (part, rows) in tables(profile) {
+        line(&format!("**{}**", part.section.title()), part.instructions(), "");
+        for row in rows {
+            line(&row.name.replace('|', "\\|"), row.instructions, &times(&row));
+        }
+    }
+    text.push_str(
+        "\nThe functions of Spica's that took most, by themselves:\n\n| function | instructions |\n|---|--:|\n",
+    );
+    for row in &profile.symbols {
+        let _ = writeln!(text, "| `{}` | {} |", row.name.replace('|', "\\|"), number(row.instructions));
+    }
+    text
+}
+
+/// What the table is of.
+fn head(profile: &Profile) -> String {
+    let Profile { workload, operation, operations, executed, .. } = profile;
+    let mut text = format!("{workload}: {operation} takes {} instructions", number(*executed));
+    if let Some(native) = profile.native {
+        let _ = write!(
+            text,
+            ", {} times the {} of the bare board ({} of user code, {} of the kernel)",
+            ratio(executed / (native.user + native.kernel)),
+            number(native.user + native.kernel),
+            number(native.user),
+            number(native.kernel)
+        );
+    }
+    if *operations > 1 {
+        let _ = write!(text, "; {} were counted", number(*operations as f64));
+    }
+    text.push('.');
+    text
+}
+
+/// The parts that have anything, with their rows; small ones come to one.
+fn tables(profile: &Profile) -> Vec<(&Part, Vec<Row>)> {
+    let small = |row: &&Row| row.instructions.abs() < SMALL * profile.sum();
+    let parts = profile.parts.iter().filter(|part| !part.rows.is_empty());
+    let rows = |part: &Part| {
+        let mut rows: Vec<_> = part.rows.iter().filter(|row| !small(row)).cloned().collect();
+        let rest: Vec<_> = part.rows.iter().filter(small).collect();
+        let instructions: f64 = rest.iter().map(|row| row.instructions).sum();
+        match rest[..] {
+            [] => {}
+            [one] => rows.push(one.clone()),
+            _ => rows.push(Row { name: format!("{} rows below 0.05 %", rest.len()), instructions, times: None }),
+        }
+        rows
+    };
+    parts.map(|part| (part, rows(part))).collect()
+}
+
+fn times(row: &Row) -> String {
+    row.times.map(number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Native, Section};
+
+    fn profile() -> Profile {
+        let row = |name: &str, instructions, times| Row { name: name.into(), instructions, times };
+        let part = |section, rows| Part { section, rows };
+        Profile {
+            workload: "null".into(),
+            operation: "a system call".into(),
+            operations: 1000,
+            executed: 300.0,
+            reported: None,
+            native: Some(Native { user: 10.0, kernel: 90.0 }),
+            parts: vec![
+                part(Section::Guest, vec![row("user code", 199.9, None), row("kernel code", 100.0, None)]),
+                part(Section::Fast, vec![row("DACR", 0.06, Some(2.0)), row("vectors", 0.04, None)]),
+                part(Section::Mmu, Vec::new()),
+            ],
+            symbols: vec![row("a|b", 7.0, None)],
+        }
+    }
+
+    #[test]
+    fn a_table_says_what_it_is_of() {
+        let text = terminal(&profile());
+        let head = "null: a system call takes 300 instructions, 3.00 times the 100 of the bare board (10 of user code, 90 of \
+                    the kernel); 1000 were counted.";
+        assert_eq!(text.lines().next(), Some(head));
+        assert!(text.contains("2 rows below 0.05 %"), "{text}");
+        assert!(!text.contains("MMU"), "{text}");
+    }
+
+    #[test]
+    fn markdown_is_a_table() {
+        let text = markdown(&profile());
+        assert!(text.contains("| **the guest's own instructions** | 300 | 100.0 % |  |"), "{text}");
+        assert!(text.contains("| kernel code | 100 | 33.3 % |  |"), "{text}");
+        assert!(text.contains("| `a\\|b` | 7 |"), "{text}");
+    }
+}
