@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `counts=FILE` | where the counters are: [`COUNTERS`] numbers of 64 bits, in the order of `events::place` |
 //! | `profile=FILE` | instead or as well: a counter for each word of code, see `spica_profile::area` |
+//! | `enter=ADDRESS:KIND`, `leave=ADDRESS` | with it: where Rust is entered, by kind of trap, and where it is left |
 //! | `at=ADDRESS:COUNTER` | one more of that counter whenever the instruction at this address is executed |
 //! | `traps=on` | translated code runs here: its `SVC`s are traps, and `at` counts all of them as coprocessor traps at their vector |
 //!
@@ -22,6 +23,7 @@
 //! not say which instructions are Thumb; see `classify::is_thumb`.
 
 mod classify;
+mod slow;
 // Its symbols are QEMU's own: no test program has them.
 #[cfg(not(test))]
 mod qemu;

@@ -14,9 +14,12 @@ use spica_profile::area;
 
 use crate::COUNTERS;
 use crate::classify::{self, Instruction};
+use crate::slow::{self, Note, Places};
 
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 const ADD: c_int = 0;
+/// `QEMU_PLUGIN_CB_NO_REGS`.
+const NO_REGISTERS: c_int = 0;
 
 /// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions that
 /// have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
@@ -30,6 +33,12 @@ unsafe extern "C" {
     fn qemu_plugin_insn_size(insn: *const c_void) -> usize;
     fn qemu_plugin_insn_vaddr(insn: *const c_void) -> u64;
     fn qemu_plugin_insn_haddr(insn: *const c_void) -> *const c_void;
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        insn: *mut c_void,
+        callback: extern "C" fn(c_uint, *mut c_void),
+        flags: c_int,
+        data: *mut c_void,
+    );
     fn qemu_plugin_register_vcpu_insn_exec_inline(insn: *mut c_void, op: c_int, counter: *mut c_void, by: u64);
 }
 
@@ -38,6 +47,8 @@ struct Plugin {
     counters: Option<Counters>,
     /// Counters for each word of code, as `spica_profile::area` has them.
     profile: Option<Counters>,
+    /// Where Rust is entered and left.
+    slow: Places,
     /// Addresses, and the counters of what is executed there.
     places: Vec<(u32, usize)>,
     /// Whether `SVC`s of translated code are traps.
@@ -100,6 +111,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
     let (mut counters, mut profile, mut places, mut traps) = (None, None, Vec::new(), false);
+    let mut slow = Places::default();
+    let number = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     for argument in arguments {
         let problem = || format!("the argument {argument:?} means nothing");
         match argument.split_once('=').ok_or_else(problem)? {
@@ -108,16 +121,21 @@ fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
             ("traps", "on") => traps = true,
             ("at", place) => {
                 let (address, name) = place.split_once(':').ok_or_else(problem)?;
-                let address = address.strip_prefix("0x").and_then(|a| u32::from_str_radix(a, 16).ok());
-                places.push((address.ok_or_else(problem)?, events::place_of(name).ok_or_else(problem)?));
+                places.push((number(address).ok_or_else(problem)?, events::place_of(name).ok_or_else(problem)?));
             }
+            ("enter", place) => {
+                let (address, kind) = place.split_once(':').ok_or_else(problem)?;
+                let kind = kind.parse().ok().filter(|kind| *kind < spica_profile::slow::KINDS);
+                slow.entries.push((number(address).ok_or_else(problem)?, kind.ok_or_else(problem)?));
+            }
+            ("leave", address) => slow.leave = Some(number(address).ok_or_else(problem)?),
             _ => return Err(problem()),
         }
     }
     if counters.is_none() && profile.is_none() {
         return Err("one of the arguments counts=FILE and profile=FILE is missing".into());
     }
-    Ok(Plugin { counters, profile, places, traps })
+    Ok(Plugin { counters, profile, slow, places, traps })
 }
 
 /// Maps a file of counters, which has so many bytes.
@@ -144,6 +162,12 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
     if let Some(profile) = &plugin.profile {
         for (&handle, instruction) in handles.iter().zip(&instructions) {
             profile.count(handle, area::counter(instruction.address), 1);
+            if area::IMAGE.contains(&instruction.address) {
+                profile.count(handle, area::OF_THE_IMAGE, 1);
+            }
+            if let Some(note) = plugin.slow.note(instruction.address, instruction.word, behind(handle, instruction)) {
+                take(handle, note);
+            }
         }
         if let (Some(&handle), Some(first)) = (handles.first(), instructions.first()) {
             copy_page(profile, handle, first.address);
@@ -167,6 +191,36 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
             add(events::place_of_trap(trap));
             // It will be counted at the vector, too, as what its class is if nothing else says it.
             change(events::place_of_trap(CONDITIONAL), 1u64.wrapping_neg());
+        }
+    }
+}
+
+/// Has QEMU call [`taken`] whenever an instruction is executed.
+fn take(handle: *mut c_void, note: Note) {
+    let data = match note {
+        Note::Leave => 0,
+        Note::Trap(kind) => kind << 1 | 1,
+        Note::Enter(kind) => (kind + 1) << 1,
+    };
+    let data = std::ptr::without_provenance_mut(data);
+    // SAFETY: QEMU's own instruction; the data is a number, which nobody follows.
+    unsafe { qemu_plugin_register_vcpu_insn_exec_cb(handle, taken, NO_REGISTERS, data) };
+}
+
+/// Called by QEMU before an instruction that was noted.
+extern "C" fn taken(_processor: c_uint, data: *mut c_void) {
+    let Some(Counters(counters)) = PLUGIN.get().and_then(|plugin| plugin.profile.as_ref()) else { return };
+    let note = match (data.addr(), data.addr() >> 1) {
+        (0, _) => Note::Leave,
+        (odd, kind) if odd & 1 == 1 => Note::Trap(kind),
+        (_, more) => Note::Enter(more - 1),
+    };
+    // SAFETY: a counter of the mapped file. QEMU's translated code writes it on this very thread, and not meanwhile.
+    let executed = unsafe { counters.add(area::OF_THE_IMAGE).read_volatile() };
+    if let Some((kind, instructions)) = slow::taken(note, executed) {
+        for (counter, by) in area::of_kind(kind).into_iter().zip([instructions, 1]) {
+            // SAFETY: the same, and only this function writes it.
+            unsafe { counters.add(counter).write_volatile(counters.add(counter).read_volatile().wrapping_add(by)) };
         }
     }
 }

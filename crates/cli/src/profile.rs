@@ -11,6 +11,7 @@
 mod board;
 mod workloads;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use serde::Serialize;
 use spica_profile::area::IMAGE;
 use spica_profile::image::{self, Symbol};
 use spica_profile::profile::{Profile, profile};
-use spica_profile::text;
+use spica_profile::{slow, text};
 
 use crate::bench::{counter, instructions};
 use crate::board::find;
@@ -81,7 +82,7 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
     let context = Context { project, options, dir, plugin, chosen };
     let natives = if options.native { Some(board::run(&context, board, true)?) } else { None };
     let readings = board::run(&context, board, false)?;
-    let pieces = pieces(project)?;
+    let pieces = Labels::of_image(project)?.pieces()?;
     let profiles: Vec<_> = readings
         .iter()
         .enumerate()
@@ -125,22 +126,37 @@ fn of_reading(reading: &Reading, without: Option<&Reading>, pieces: &[Symbol]) -
     }
 }
 
-/// The code of Spica's image.
-fn pieces(project: &Project) -> Result<Vec<Symbol>> {
-    let elf = read(&Image::Shipped.elf(project))?;
-    let file =
-        object::File::parse(&elf[..]).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
-    let symbols: Vec<_> =
-        file.symbols().filter_map(|s| Some((u32::try_from(s.address()).ok()?, s.name().ok()?))).collect();
-    let end = symbols.iter().find(|(_, name)| *name == "__text_end").map(|(at, _)| *at);
-    let vectors = symbols.iter().any(|(at, name)| *name == "world_kernel_vectors" && IMAGE.contains(at));
-    match end {
-        Some(end) if vectors && IMAGE.contains(&end) => {
-            Ok(image::pieces(symbols.into_iter().filter(|(at, _)| IMAGE.contains(at)), end))
+/// The names of what is in Spica's image, and where.
+struct Labels(Vec<(u32, String)>);
+
+impl Labels {
+    /// # Errors
+    /// If the image is none, or does not lie where its instructions are counted.
+    fn of_image(project: &Project) -> Result<Self> {
+        let elf = read(&Image::Shipped.elf(project))?;
+        let file =
+            object::File::parse(&elf[..]).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
+        let symbols =
+            file.symbols().filter_map(|s| Some((u32::try_from(s.address()).ok()?, s.name().ok()?.to_string())));
+        Ok(Self(symbols.filter(|(at, _)| IMAGE.contains(at)).collect()))
+    }
+
+    fn at(&self, label: &str) -> Result<u32> {
+        let found = self.0.iter().find(|(_, name)| name == label).map(|(at, _)| *at);
+        found.ok_or_else(|| Error::failed(format!("Spica's image has no {label} where its instructions are counted")))
+    }
+
+    /// Its code, in pieces.
+    fn pieces(&self) -> Result<Vec<Symbol>> {
+        Ok(image::pieces(self.0.iter().map(|(at, name)| (*at, name.as_str())), self.at("__text_end")?))
+    }
+
+    /// What the plugin is told about slow traps.
+    fn entries(&self) -> Result<String> {
+        let mut text = format!(",leave={:#x}", self.at(slow::LEFT)?);
+        for (label, kind) in slow::entries() {
+            let _ = write!(text, ",enter={:#x}:{kind}", self.at(label)?);
         }
-        _ => Err(Error::failed(format!(
-            "Spica's image does not lie at {:#x}, where its instructions are counted",
-            IMAGE.start
-        ))),
+        Ok(text)
     }
 }

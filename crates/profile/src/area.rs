@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::slow::KINDS;
+
 /// The code cache.
 pub const CACHE: Range<u32> = 0xf180_0000..0xf200_0000;
 /// The return mirror.
@@ -23,7 +25,10 @@ pub const USER: usize = 0;
 pub const KERNEL_CODE: usize = 1;
 /// The counter of the return mirror.
 pub const REFLECTED: usize = 2;
-const FIRST_WORD: usize = 3;
+/// The counter of all that is executed in the image.
+pub const OF_THE_IMAGE: usize = 3;
+const FIRST_KIND: usize = 4;
+const FIRST_WORD: usize = FIRST_KIND + 2 * KINDS;
 const CACHE_WORDS: usize = (CACHE.end - CACHE.start) as usize / 4;
 const IMAGE_WORDS: usize = (IMAGE.end - IMAGE.start) as usize / 4;
 /// How many counters there are, of 64 bits each.
@@ -48,6 +53,13 @@ pub fn counter(address: u32) -> usize {
     } else {
         USER
     }
+}
+
+/// The counters of a kind of slow trap: its instructions, and how often.
+#[must_use]
+pub fn of_kind(kind: usize) -> [usize; 2] {
+    let first = FIRST_KIND + 2 * kind.min(KINDS - 1);
+    [first, first + 1]
 }
 
 /// Where in the file the copy of the code page with this address is, in bytes; `None` outside of the code cache.
@@ -155,6 +167,7 @@ mod tests {
         assert_eq!(counter(0xffff_0008), KERNEL_CODE);
         assert_eq!(counter(0xc010_0000), KERNEL_CODE);
         assert_eq!(counter(MIRROR.start), REFLECTED);
+        assert_eq!(of_kind(KINDS - 1)[1] + 1, counter(CACHE.start));
         assert_eq!(counter(CACHE.start), FIRST_WORD);
         assert_eq!(counter(CACHE.end - 4) + 1, counter(IMAGE.start));
         assert_eq!(counter(IMAGE.end - 4) + 1, COUNTERS);

@@ -16,4 +16,5 @@ pub mod area;
 pub mod code;
 pub mod image;
 pub mod profile;
+pub mod slow;
 pub mod text;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use spica_bench::format::{number, ratio};
+use spica_bench::format::{fine, number, ratio};
 
 use crate::profile::{Part, Profile, Row};
 
@@ -22,6 +22,11 @@ pub fn terminal(profile: &Profile) -> String {
         for row in rows {
             line(&format!("  {}", row.name), row.instructions, &times(&row));
         }
+    }
+    let _ = writeln!(text, "  slow traps by kind, with all that Spica did for them");
+    for row in together(&profile.slow, profile) {
+        let (instructions, times) = (number(row.instructions), times(&row));
+        let _ = writeln!(text, "    {:<56} {instructions:>13} {:>8} {times:>11}", row.name, "");
     }
     let _ = writeln!(text, "  Spica's functions, by themselves");
     for row in &profile.symbols {
@@ -45,6 +50,12 @@ pub fn markdown(profile: &Profile) -> String {
         for row in rows {
             line(&row.name.replace('|', "\\|"), row.instructions, &times(&row));
         }
+    }
+    text.push_str("\nSlow traps by kind, with all that Spica did for them:\n\n| trap | instructions | times | each |\n|---|--:|--:|--:|\n");
+    for row in together(&profile.slow, profile) {
+        let each = row.times.filter(|times| *times > 0.0).map(|times| number((row.instructions / times).round()));
+        let (instructions, each) = (number(row.instructions), each.unwrap_or_default());
+        let _ = writeln!(text, "| {} | {instructions} | {} | {each} |", row.name, times(&row));
     }
     text.push_str(
         "\nThe functions of Spica's that took most, by themselves:\n\n| function | instructions |\n|---|--:|\n",
@@ -78,24 +89,27 @@ fn head(profile: &Profile) -> String {
 
 /// The parts that have anything, with their rows; small ones come to one.
 fn tables(profile: &Profile) -> Vec<(&Part, Vec<Row>)> {
-    let small = |row: &&Row| row.instructions.abs() < SMALL * profile.sum();
     let parts = profile.parts.iter().filter(|part| !part.rows.is_empty());
-    let rows = |part: &Part| {
-        let mut rows: Vec<_> = part.rows.iter().filter(|row| !small(row)).cloned().collect();
-        let rest: Vec<_> = part.rows.iter().filter(small).collect();
-        let instructions: f64 = rest.iter().map(|row| row.instructions).sum();
-        match rest[..] {
-            [] => {}
-            [one] => rows.push(one.clone()),
-            _ => rows.push(Row { name: format!("{} rows below 0.05 %", rest.len()), instructions, times: None }),
+    parts.map(|part| (part, together(&part.rows, profile))).collect()
+}
+
+/// Rows, of which small ones come to one.
+fn together(rows: &[Row], profile: &Profile) -> Vec<Row> {
+    let (small, mut large): (Vec<_>, Vec<_>) =
+        rows.iter().cloned().partition(|row| row.instructions.abs() < SMALL * profile.sum());
+    match &small[..] {
+        [] => {}
+        [one] => large.push(one.clone()),
+        _ => {
+            let instructions = small.iter().map(|row| row.instructions).sum();
+            large.push(Row { name: format!("{} rows below 0.05 %", small.len()), instructions, times: None });
         }
-        rows
-    };
-    parts.map(|part| (part, rows(part))).collect()
+    }
+    large
 }
 
 fn times(row: &Row) -> String {
-    row.times.map(number).unwrap_or_default()
+    row.times.map(fine).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -118,6 +132,7 @@ mod tests {
                 part(Section::Fast, vec![row("DACR", 0.06, Some(2.0)), row("vectors", 0.04, None)]),
                 part(Section::Mmu, Vec::new()),
             ],
+            slow: vec![row("start", 30.0, Some(2.0))],
             symbols: vec![row("a|b", 7.0, None)],
         }
     }
@@ -137,6 +152,7 @@ mod tests {
         let text = markdown(&profile());
         assert!(text.contains("| **the guest's own instructions** | 300 | 100.0 % |  |"), "{text}");
         assert!(text.contains("| kernel code | 100 | 33.3 % |  |"), "{text}");
+        assert!(text.contains("| start | 30 | 2 | 15 |"), "{text}");
         assert!(text.contains("| `a\\|b` | 7 |"), "{text}");
     }
 }

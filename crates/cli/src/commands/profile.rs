@@ -16,10 +16,10 @@ boot from reset to a shell, how many instructions went to
   translation overhead         what else the translations executed, by the rule that made them
   fast and slow traps          what is answered in assembly, and by Rust
   translator, MMU, devices …   Spica's functions, by crate and module
-and names the functions that took most. `times` is how often: guest instructions of a rule, entries of a handler.
+and, of the same, what each kind of slow trap cost, and which functions took most. `times` is how often: guest instructions of a rule, entries of a handler.
 
 An operation is done N times and 2 N times; the profile is the difference, so beginning and end are not in it. What it comes to
-must be what QEMU says was executed, and what the program itself measured, each within half a per cent; else the command fails.
+must be what QEMU says was executed, within 0.1 per cent, and what the program itself measured, within one; else the command fails.
 
 Tables are printed; the same as Markdown, and as JSON for programs, go to DIR, with the board's console. The command knows the
 translations of the default configuration. docs/profile.md says how to read a profile.

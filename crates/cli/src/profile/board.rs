@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use object::{Object, ObjectSymbol};
 use spica_profile::area::{BYTES, Counted, USER, Window};
 
-use super::Context;
 use super::workloads::{BOOT, Chosen};
+use super::{Context, Labels};
 use crate::bench::debugger::Debugger;
 use crate::bench::marker::{INIT, SHELL};
 use crate::bench::{ICOUNT_SHIFT, MEMORY, workloads};
@@ -131,7 +131,9 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     let log = context.dir.join(format!("{}-{side}.log", board.name));
     let counters = Counters::new(log.with_extension("counters"))?;
     let path = |path: &Path| path.display().to_string().replace(',', ",,");
-    let argument = format!("file={},profile={}", path(&context.plugin), path(&counters.0));
+    // The image is built by now.
+    let entries = if native { String::new() } else { Labels::of_image(context.project)?.entries()? };
+    let argument = format!("file={},profile={}{entries}", path(&context.plugin), path(&counters.0));
     let mut debugger = Debugger::start(&run, Some(&argument), Some(&log), context.options.verbose)?;
     debugger.stop_at(&[INIT.address(), SHELL.address(), stops.begins, stops.middle, stops.ends])?;
 

@@ -1,0 +1,50 @@
+//! `spica profile`: profiles that add up, and mistakes.
+
+use std::fs;
+use std::time::Duration;
+
+use spica_cli::error::USAGE;
+use spica_cli::profile::{Options, run};
+use spica_cli::project::Project;
+
+/// A guest that does not get to its next stop in so long has failed; a busy machine may be slow.
+const STALL: Duration = Duration::from_secs(300);
+
+fn options(workload: &str) -> Options {
+    Options {
+        board: "cubieboard".into(),
+        workloads: vec![workload.into()],
+        native: false,
+        output: None,
+        stall: STALL,
+        verbose: false,
+    }
+}
+
+/// That it adds up, the command looks at itself: it fails otherwise.
+#[test]
+#[ignore = "a boot with all instructions counted: half a minute"]
+fn a_null_system_call() {
+    let project = Project::find().expect("the project");
+    let dir = project.build(&format!("test-profile-{}", std::process::id()));
+    let result = run(&project, &Options { output: Some(dir.clone()), ..options("null") });
+    let text = fs::read_to_string(dir.join("cubieboard.md")).unwrap_or_default();
+    let left: Vec<_> = fs::read_dir(&dir).expect("tables").flatten().map(|entry| entry.file_name()).collect();
+    let _ = fs::remove_dir_all(&dir);
+    result.unwrap_or_else(|e| panic!("{e}\n{text}"));
+    // Nothing that no rule is known to emit; tables and console, but no counters left behind.
+    for row in ["kernel code", "user code", "DACR", "returns and indirect branches", "system calls of user code"] {
+        assert!(text.contains(&format!("| {row} |")), "{row}: {text}");
+    }
+    assert!(!text.contains("no rule is known"), "{text}");
+    assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[test]
+fn mistakes_are_said_first() {
+    let project = Project::find().expect("the project");
+    let error = run(&project, &options("nul")).unwrap_err();
+    assert_eq!(error.status, USAGE, "{error}");
+    let error = run(&project, &Options { board: "cubie".into(), ..options("null") }).unwrap_err();
+    assert_eq!(error.status, USAGE, "{error}");
+}
