@@ -30,8 +30,7 @@ pub fn terminal(profile: &Profile) -> String {
     }
     let _ = writeln!(text, "  Spica's functions, by themselves");
     for row in &profile.symbols {
-        let name: String = row.name.chars().take(96).collect();
-        let _ = writeln!(text, "    {:>11} {name}", number(row.instructions));
+        let _ = writeln!(text, "    {:>11} {}", number(row.instructions), shortened(&row.name));
     }
     text
 }
@@ -61,9 +60,18 @@ pub fn markdown(profile: &Profile) -> String {
         "\nThe functions of Spica's that took most, by themselves:\n\n| function | instructions |\n|---|--:|\n",
     );
     for row in &profile.symbols {
-        let _ = writeln!(text, "| `{}` | {} |", row.name.replace('|', "\\|"), number(row.instructions));
+        let _ = writeln!(text, "| `{}` | {} |", shortened(&row.name).replace('|', "\\|"), number(row.instructions));
     }
     text
+}
+
+/// A function's name, of which what it is an instance for may take several lines.
+fn shortened(name: &str) -> String {
+    const ENOUGH: usize = 96;
+    match name.char_indices().nth(ENOUGH) {
+        Some((end, _)) => format!("{} …", &name[..end]),
+        None => name.into(),
+    }
 }
 
 /// What the table is of.
@@ -109,7 +117,8 @@ fn together(rows: &[Row], profile: &Profile) -> Vec<Row> {
 }
 
 fn times(row: &Row) -> String {
-    row.times.map(fine).unwrap_or_default()
+    let text = |times: f64| if times.abs() < 1.0 { fine(times) } else { number(times) };
+    row.times.map(text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -145,6 +154,14 @@ mod tests {
         assert_eq!(text.lines().next(), Some(head));
         assert!(text.contains("2 rows below 0.05 %"), "{text}");
         assert!(!text.contains("MMU"), "{text}");
+    }
+
+    #[test]
+    fn numbers_and_names_are_short() {
+        let row = |times| Row { name: String::new(), instructions: 0.0, times: Some(times) };
+        assert_eq!([times(&row(0.0005)), times(&row(2.004)), times(&row(118.3))], ["0.0005", "2", "118"]);
+        assert_eq!(shortened("spica_dbt::x"), "spica_dbt::x");
+        assert_eq!(shortened(&"é".repeat(200)).chars().count(), 98);
     }
 
     #[test]
