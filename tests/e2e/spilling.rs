@@ -1,5 +1,5 @@
 //! Debian under translations that are there to be compared with what Spica uses (docs/translator.md): techniques to spill registers,
-//! in the board image that has them, and inline caches.
+//! in the board image that has them, inline caches, and a shadow stack.
 
 use std::time::Duration;
 
@@ -33,6 +33,12 @@ fn pmccntr() {
 #[ignore = "a boot of its own for a switch that is off by default"]
 fn inline_caches() {
     debian_boots("spica.translation=all,-return-mirror,+inline-cache");
+}
+
+#[test]
+#[ignore = "a boot of its own for a switch that is off by default"]
+fn shadow_stack() {
+    debian_boots("spica.translation=all,-return-mirror,+shadow-stack");
 }
 
 /// A guest that jumps anywhere, and stores anywhere, does not come to run in Undefined mode what it likes: Spica lives, and says

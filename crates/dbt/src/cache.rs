@@ -15,6 +15,7 @@ use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::options::Options;
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
+use crate::shadow_stack;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -88,6 +89,8 @@ struct Exit {
     guess: CachePc,
     /// Times that the guess was wrong.
     wrong: u8,
+    /// See [`emit::PendingExit::way_back`].
+    way_back: bool,
 }
 
 /// Figures for the report.
@@ -160,6 +163,7 @@ pub struct Translator {
     /// Code pages may have lightweight traps in them.
     trapping: bool,
     version: u32,
+    generation: u64,
     stats: Stats,
 }
 
@@ -191,6 +195,7 @@ impl Translator {
             ),
             trapping: options.spill.traps(),
             version: 0,
+            generation: 0,
             stats: Stats::default(),
         }
     }
@@ -240,6 +245,13 @@ impl Translator {
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Changes whenever everything was flushed: what the guest has of code-cache addresses, its shadow stack, is to be cleared
+    /// ([`shadow_stack::clear`]) before it runs again. What leads to blocks that are dropped or unlinked traps.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The live block at a guest address.
@@ -353,6 +365,7 @@ impl Translator {
                 next_incoming: NONE,
                 guess: exit.guess.unwrap_or(CachePc(0)),
                 wrong: 0,
+                way_back: exit.way_back,
             });
         }
         memory.publish(code_page, hot, self.hot - hot);
@@ -435,6 +448,11 @@ impl Translator {
                 memory.page(page).fill(crate::spill::UNDEFINED);
                 memory.publish(page, 0, PAGE_WORDS);
             }
+            if self.options.shadow_stack {
+                let page = self.page_starts.len() as u32 - 1;
+                shadow_stack::begin_page(memory.page(page));
+                memory.publish(page, 0, HOT_FIELDS as usize / 4);
+            }
         }
     }
 
@@ -449,6 +467,7 @@ impl Translator {
         self.jump_cache.clear();
         self.mirror.clear(memory);
         self.version = self.version.wrapping_add(1);
+        self.generation += 1;
     }
 
     /// The block whose translation holds `pc`, and the word in its code page; live or dropped.
@@ -529,7 +548,8 @@ impl Translator {
         let from = self.exits[exit.0 as usize];
         let (source, target) = (&self.blocks[from.source as usize], &self.blocks[to.0 as usize]);
         let same_page = source.va.page() == target.va.page() && source.pa.page() == target.pa.page();
-        if !source.live || !target.live || from.linked != NONE || !(same_page || target.global) {
+        let holds = same_page && !from.way_back || target.global;
+        if !source.live || !target.live || from.linked != NONE || !holds {
             return false;
         }
         let entry = self.entry(to);
@@ -578,13 +598,17 @@ impl Translator {
     /// Makes the next way out of a block trap, whichever it is: an interrupt waits for the end of the block.
     pub fn close(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
         self.unlink_exits(id, memory);
-        let Some(window) = self.mirror.window() else { return };
+        let (window, shadow_stack) = (self.mirror.window(), self.options.shadow_stack);
+        if window.is_none() && !shadow_stack {
+            return;
+        }
         let block = &self.blocks[id.0 as usize];
         let (page, first, end) = (u32::from(block.code_page), usize::from(block.hot.0), usize::from(block.hot.1));
         let mut at = first;
         while at < end {
             let word = memory.page(page)[at];
-            if let Some(closed) = return_mirror::closed(word, window) {
+            let reflects = window.and_then(|window| return_mirror::closed(word, window));
+            if let Some(closed) = reflects.or_else(|| shadow_stack::closed(word).filter(|_| shadow_stack)) {
                 memory.page(page)[at] = closed;
                 memory.publish(page, at, 1);
             }
@@ -612,6 +636,17 @@ impl Translator {
         memory.page(page)[at] = open;
         memory.publish(page, at, 1);
         Some(target)
+    }
+
+    /// The same for a return by the shadow stack. False if there is none.
+    pub fn reopen_return(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> bool {
+        let closed =
+            |(page, at): &(u32, usize)| shadow_stack::closed(shadow_stack::POP) == Some(memory.page(*page)[*at]);
+        let found = self.layout.find(site).filter(closed).is_some();
+        if found {
+            self.patch(site, shadow_stack::POP, memory);
+        }
+        found
     }
 
     /// Unlinks the exits of a block.

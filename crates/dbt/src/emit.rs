@@ -21,6 +21,8 @@ pub struct PendingExit {
     pub target: GuestVa,
     /// The word with the target that is guessed, if that is an inline cache.
     pub guess: Option<CachePc>,
+    /// It may be come to from another block, in another address space: the way back from a call.
+    pub way_back: bool,
 }
 
 /// An inline cache that is being emitted: the literal, what a miss executes, and its trap.
@@ -31,7 +33,7 @@ pub struct Guess {
 }
 
 /// At most this many exits in a block; a block ends where it would get more.
-pub const MAX_EXITS: usize = 24;
+pub const MAX_EXITS: usize = 25;
 /// Room that must be left in a page for a block to take one more guest instruction: the longest translation, the words
 /// that it puts into the cold part, and the exit that ends the block.
 const ROOM: usize = 32;
@@ -90,7 +92,7 @@ impl<'a> Emitter<'a> {
         (spill, shared_slot): (Spill, u32),
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
-        let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0), guess: None };
+        let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0), guess: None, way_back: false };
         Emitter {
             page,
             base,
@@ -134,7 +136,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether one more guest instruction fits, with the exit behind it.
     pub fn has_room(&self) -> bool {
-        self.hot + room(self.spill) <= self.cold && self.exit_count + 2 <= MAX_EXITS
+        self.hot + room(self.spill) <= self.cold && self.exit_count + 3 <= MAX_EXITS
     }
 
     /// The return mirror, if code at `pc` has one.
@@ -224,7 +226,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// `LDR`/`STR<cond> rt, [field of the vCPU page]` as it reads at word `at`.
-    fn field_access(at: usize, load: bool, cond: Cond, rt: Reg, field: u32) -> u32 {
+    pub(crate) fn field_access(at: usize, load: bool, cond: Cond, rt: Reg, field: u32) -> u32 {
         debug_assert!(field < HOT_FIELDS);
         // The data page behind this one; the offset is below 4096 because the field lies below the instruction.
         let offset = (layout::PAGE + field) as i32 - 4 * at as i32 - 8;
@@ -343,7 +345,8 @@ impl<'a> Emitter<'a> {
         self.branch_to(slow.first);
     }
 
-    fn branch_to(&mut self, word: usize) {
+    /// Emits a branch to a word of this page.
+    pub fn branch_to(&mut self, word: usize) {
         let offset = Self::relative(self.hot, word);
         self.emit(asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
@@ -367,9 +370,18 @@ impl<'a> Emitter<'a> {
         if value == spill::TRAP {
             return self.emit(asm::all_ones(cond, rd));
         }
-        let literal = self.emit_cold(&[value]);
-        let offset = Self::relative(self.hot, literal);
-        match asm::ldr_str(true, cond, rd, Reg::PC, offset) {
+        let literal = self.literal(value);
+        self.load(cond, rd, literal);
+    }
+
+    /// A cold literal.
+    pub fn literal(&mut self, value: u32) -> usize {
+        self.emit_cold(&[value])
+    }
+
+    /// `rd` = a literal.
+    pub fn load(&mut self, cond: Cond, rd: Reg, literal: usize) {
+        match asm::ldr_str(true, cond, rd, Reg::PC, Self::relative(self.hot, literal)) {
             Some(word) => self.emit(word),
             None => unreachable!("a page is within reach of itself"),
         }
@@ -378,10 +390,15 @@ impl<'a> Emitter<'a> {
     /// Emits a branch that is taken where `cond` does not hold, over words emitted until [`Self::end_skip`].
     pub fn begin_skip(&mut self, cond: Cond) -> Option<usize> {
         let inverse = cond.inverse()?;
+        Some(self.begin_over(inverse))
+    }
+
+    /// Emits a branch that is taken where `cond` holds, over words emitted until [`Self::end_skip`].
+    pub fn begin_over(&mut self, cond: Cond) -> usize {
         let site = self.hot;
         // The target is not known yet: a branch to itself keeps the place.
-        self.emit(asm::b(inverse, 0).unwrap_or(asm::NOP));
-        Some(site)
+        self.emit(asm::b(cond, 0).unwrap_or(asm::NOP));
+        site
     }
 
     /// Makes the branch of [`Self::begin_skip`] land here.
@@ -396,7 +413,7 @@ impl<'a> Emitter<'a> {
     fn new_exit(&mut self, site: usize, stub: usize, target: GuestVa) -> u32 {
         let number = self.first_exit + self.exit_count as u32;
         let (site, stub) = (self.address(site), self.address(stub));
-        self.exits[self.exit_count] = PendingExit { site, stub, target, guess: None };
+        self.exits[self.exit_count] = PendingExit { site, stub, target, guess: None, way_back: false };
         self.exit_count += 1;
         number
     }
@@ -406,6 +423,12 @@ impl<'a> Emitter<'a> {
         let number = self.new_exit(self.hot, self.hot, target);
         self.emit(asm::svc(Cond::Al, crate::trap::LINK));
         self.emit(number);
+    }
+
+    /// The same for the way back from a call.
+    pub fn way_back(&mut self, target: GuestVa) {
+        self.exit(target);
+        self.exits[self.exit_count - 1].way_back = true;
     }
 
     /// A side exit to `target` that is taken where `cond` (not `Al`) holds: one hot instruction.

@@ -22,6 +22,7 @@ pub mod layout;
 mod options;
 pub mod return_mirror;
 mod rules;
+pub mod shadow_stack;
 pub mod spill;
 pub mod trap;
 

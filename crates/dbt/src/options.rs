@@ -92,6 +92,9 @@ options! {
     /// Indirect branches that do not go through the return mirror compare their target with the last one, and branch straight to
     /// its block where it is the same: an inline cache for each site, to be compared with the mirror. Needs `indirect`.
     inline_cache: "inline-cache" = false,
+    /// Calls note where they are returned to, and returns that do not go through the return mirror go there if it is right: a
+    /// shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`.
+    shadow_stack: "shadow-stack" = false,
 }
 
 /// A word of a list of switches that means nothing.
@@ -118,6 +121,7 @@ impl Options {
             return_mirror: false,
             space_switch: false,
             inline_cache: false,
+            shadow_stack: false,
             ..self
         }
     }
@@ -182,7 +186,7 @@ mod tests {
         for name in Options::NAMES {
             let all = *Options::all().switch(name).unwrap();
             *options.switch(name).unwrap() = all;
-            assert_eq!(all, *name != "inline-cache", "{name}");
+            assert_eq!(all, !["inline-cache", "shadow-stack"].contains(name), "{name}");
         }
         assert_eq!(options, Options::all());
     }

@@ -34,6 +34,9 @@ pub const CONTEXTIDR: u32 = 12;
 /// `SVC` number of an indirect branch whose target is not the one that its site guesses. One literal word: the number of the
 /// exit for the guess. The target is in the vCPU page.
 pub const GUESS: u32 = 13;
+/// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR holds the
+/// target.
+pub const CLOSED_RETURN: u32 = 14;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was

@@ -16,5 +16,5 @@ mod vcpu;
 
 pub use cp15::{Cp15, CpuId, Effect};
 pub use exception::Exception;
-pub use page::{Bank, Shown, StackAndLink, VcpuPage, field};
+pub use page::{Bank, RETURNS, Shown, StackAndLink, VcpuPage, field};
 pub use vcpu::Vcpu;

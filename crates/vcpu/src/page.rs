@@ -83,8 +83,19 @@ pub struct VcpuPage {
     pub counter: [u32; 2],
     /// TPIDRURW (B4.1.150) while the kernel runs, if translated code uses the real one for itself.
     pub tpidrurw: u32,
-    _cold: [u32; 1024 - 52],
+    /// Address of the newest of `returns`, for a translator that keeps a shadow stack.
+    pub newest_return: u32,
+    _cold: [u32; RETURNS_AT - 53],
+    /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written, the last is
+    /// what overflows.
+    pub returns: [u32; RETURNS + 2],
+    _rest: [u32; 1024 - RETURNS_AT - RETURNS - 2],
 }
+
+/// Entries of the ring of [`VcpuPage::returns`].
+pub const RETURNS: usize = 64;
+/// Words before it and its first one: its offset in bytes less than twice its size has only the bit of that size.
+const RETURNS_AT: usize = 2 * RETURNS - 1;
 
 /// SP and LR of one bank.
 #[repr(C)]
@@ -153,6 +164,10 @@ pub mod field {
     pub const COUNTER: u32 = offset_of!(VcpuPage, counter) as u32;
     /// [`VcpuPage::tpidrurw`].
     pub const TPIDRURW: u32 = offset_of!(VcpuPage, tpidrurw) as u32;
+    /// [`VcpuPage::newest_return`].
+    pub const NEWEST_RETURN: u32 = offset_of!(VcpuPage, newest_return) as u32;
+    /// [`VcpuPage::returns`].
+    pub const RETURNS: u32 = offset_of!(VcpuPage, returns) as u32;
     /// SP of `bank`, where it is not current.
     #[must_use]
     pub const fn bank_sp(bank: Bank) -> u32 {
@@ -208,7 +223,10 @@ impl VcpuPage {
             teehbr: 0,
             counter: [0; 2],
             tpidrurw: 0,
-            _cold: [0; 1024 - 52],
+            newest_return: 0,
+            _cold: [0; RETURNS_AT - 53],
+            returns: [0; RETURNS + 2],
+            _rest: [0; 1024 - RETURNS_AT - RETURNS - 2],
         }
     }
 }

@@ -224,6 +224,15 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         patience: 1,
     },
     Configuration {
+        name: "shadow-stack",
+        description: "returns by a shadow stack (STAR §5.1.1), without the return mirror",
+        words: "spica.translation=all,-return-mirror,+shadow-stack",
+        series: &[Series::Indirect],
+        lacks: None,
+        quick_boot: "",
+        patience: 1,
+    },
+    Configuration {
         name: "single-shadow",
         description: "one shadow table for the guest's kernel and user code, kept apart by domains (ARMvisor's single shadow table)",
         words: "spica.tables=single",

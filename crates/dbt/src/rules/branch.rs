@@ -1,23 +1,23 @@
 //! Direct branches: `B`, `BL` and their conditional forms (STAR §5.1).
 
-use super::Flow;
+use super::{Flow, indirect};
 use crate::emit::Emitter;
 use crate::options::Options;
 use spica_addr::GuestVa;
-use spica_isa::{Cond, Decoded, Reg};
+use spica_isa::{Cond, Decoded};
 
 /// An exit to `target`; a call sets LR by one load of a literal.
 pub fn direct(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, target: GuestVa, pc: GuestVa) -> Flow {
     if d.cond == Cond::Al {
         if link {
-            e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
+            indirect::set_link(e, options, pc);
         }
         e.exit(target);
         return Flow::Ends;
     }
     if link {
         let skip = e.begin_skip(d.cond);
-        e.load_literal(Cond::Al, Reg::LR, pc.wrapping_add(4).0);
+        indirect::set_link(e, options, pc);
         e.exit(target);
         e.end_skip(skip);
     } else {

@@ -6,3 +6,4 @@ mod jump_cache;
 mod links;
 mod lookup;
 mod random;
+mod returns;

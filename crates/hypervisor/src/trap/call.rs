@@ -31,6 +31,7 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
     }
     match word & 0x00ff_ffff {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
+        trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
         trap::LINK => {
             let Some(number) = code.word(behind) else { return wild };
             let Some((exit, target)) = vm.parts.translator.exit(number, svc) else { return wild };

@@ -121,6 +121,7 @@ impl Vm {
         parts.mirror = Mirror::new();
         parts.active = regime(cpu);
         parts.sides_known = false;
+        parts.returns_of = None;
         parts.spaces.clear();
         // There are two first-level tables' worth of memory at least, so that this cannot fail.
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);

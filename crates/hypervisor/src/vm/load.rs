@@ -194,6 +194,7 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             nested: 0,
             sides_known: false,
+            returns_of: None,
             call_vector: Default::default(),
             later: None,
             plain_tables: false,

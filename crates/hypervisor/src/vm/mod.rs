@@ -23,7 +23,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
-use spica_dbt::{ExitId, Translator};
+use spica_dbt::{ExitId, Translator, shadow_stack};
 use spica_machine::Machine;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, quick, translate};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
@@ -167,6 +167,8 @@ pub struct Parts {
     pub sides_known: bool,
     /// What the translator does later, if that is something else than now.
     pub later: Option<Later>,
+    /// The [`Translator::generation`] that the entries of the guest's shadow stack are of, once there are any.
+    returns_of: Option<u64>,
     /// Where system calls lead.
     pub call_vector: CallVector,
     /// The guest's tables are such as [`Shadow::quick_fill`] can read.
@@ -519,12 +521,22 @@ impl Vm {
         loop {
             self.parts.spaces.keep_if(self.parts.shadow.generation());
             self.context.set_entries(world, &mut self.parts.translator);
+            self.forget_returns();
             let (trap, left) = self.context.enter(world);
             self.arrived(left);
             match trap::quick::handle(self, left, trap) {
                 Some(next) => world = next,
                 None => return (trap, left),
             }
+        }
+    }
+
+    /// Empties the guest's shadow stack if its code cache was flushed.
+    fn forget_returns(&mut self) {
+        let translator = &self.parts.translator;
+        if self.parts.returns_of != Some(translator.generation()) {
+            self.parts.returns_of = Some(translator.generation());
+            shadow_stack::clear(self.context.cpu.page, translator.layout());
         }
     }
 

@@ -4,7 +4,7 @@
 //! the look of what stands for it in the code cache: itself, a trap, something that spills, something with a slow path. So
 //! coverage does not trust the translator's word for what it did.
 
-use spica_dbt::{spill, trap};
+use spica_dbt::{shadow_stack, spill, trap};
 use spica_isa::{Decoded, Op, decode};
 use spica_vcpu::field;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +27,11 @@ pub struct Made {
 pub struct Coverage {
     numbers: HashMap<String, u16>,
     counts: Vec<u64>,
+}
+
+impl Form {
+    /// Nobody's.
+    pub const NONE: Form = Form(0);
 }
 
 impl Coverage {
@@ -131,6 +136,7 @@ fn look(word: u32, made: &Made) -> String {
     let mut look: Vec<&str> = Vec::new();
     let spilled = made.hot.iter().any(|&(pc, word)| stores_to_slot_0(pc, word) || spills_otherwise(word));
     look.extend(spilled.then_some("with a spill"));
+    look.extend(hot().find_map(pushes_or_pops));
     look.extend(hot().find_map(trap).map(trap_name));
     look.extend(hot().any(|word| word & 0x0ff0_f000 == 0x0280_f000).then_some("through the mirror"));
     look.extend(made.cold.iter().copied().find_map(trap).map(|number| match number {
@@ -148,6 +154,14 @@ fn look(word: u32, made: &Made) -> String {
 fn stores_to_slot_0(pc: u32, word: u32) -> bool {
     let address = pc.wrapping_add(8).wrapping_add(word & 0xfff);
     word & 0x0fff_0000 == 0x058f_0000 && address == (pc & !0xfff).wrapping_add(0x1000 + field::spill(0))
+}
+
+fn pushes_or_pops(word: u32) -> Option<&'static str> {
+    match word {
+        shadow_stack::PUSH => Some("a push"),
+        shadow_stack::POP => Some("a pop"),
+        _ => None,
+    }
 }
 
 /// Whether the word begins to spill a register to elsewhere: a lightweight trap, MCR of TPIDRURW or of PMCCNTR.

@@ -515,11 +515,39 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
     }
 }
 
+/// Puts a function into a window, and some calls of it: by chance, few calls are returned from.
+fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
+    const BX_LR: u32 = 0xe12f_ff1e;
+    const MOV_PC_LR: u32 = 0xe1a0_f00e;
+    let start = random.below(window.words - 2);
+    let (first, last) = random.pick(&[
+        (None, BX_LR),
+        (None, MOV_PC_LR),
+        // PUSH {R4, LR}; POP {R4, PC}
+        (Some(0xe92d_4010), 0xe8bd_8010),
+        // STR LR, [SP, #-4]!; LDR PC, [SP], #4
+        (Some(0xe52d_e004), 0xe49d_f004),
+    ]);
+    if let Some(first) = first {
+        memory.set_word(window.start + 4 * start, first);
+    }
+    memory.set_word(window.start + 4 * (start + 2), last);
+    for _ in 0..1 + random.below(3) {
+        let from = random.below(window.words);
+        let condition = if random.one_in(4) { random.below(14) } else { 14 };
+        let offset = start.wrapping_sub(from + 2) & 0x00ff_ffff;
+        memory.set_word(window.start + 4 * from, condition << 28 | 0x0b00_0000 | offset);
+    }
+}
+
 /// Fills a window with code, the data pages with data, and takes some pages away.
 pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
     for n in 0..window.words {
         let at = window.start + 4 * n;
         memory.set_word(at, instruction(random, at, window));
+    }
+    for _ in 0..random.below(4) {
+        function(random, memory, window);
     }
     let page = DATA + PAGE * random.below(DATA_PAGES);
     for n in 0..PAGE / 4 {

@@ -4,6 +4,7 @@ mod blocks;
 mod compare;
 mod emulate;
 mod faults;
+mod returns;
 mod run;
 mod spills;
 mod traps;
@@ -20,7 +21,7 @@ use crate::translator::model::{self, Machine};
 use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
-use spica_dbt::{BlockId, ExitId, Options, Spill, Translator};
+use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
 use spica_vcpu::{Bank, CpuId, StackAndLink, Vcpu, VcpuPage, psr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -67,6 +68,8 @@ pub struct Lockstep {
     retry: bool,
     /// There was a trap since the last boundary.
     trapped: bool,
+    /// A return by the shadow stack has not reached its target yet.
+    popped: bool,
     /// Guest instructions left to execute.
     left: u32,
     /// An interrupt waits for the end of the block that starts here.
@@ -171,6 +174,7 @@ impl Lockstep {
             under_way: false,
             retry: false,
             trapped: false,
+            popped: false,
             left: 0,
             leave: None,
             faults: 0,
@@ -251,6 +255,7 @@ impl Lockstep {
         // Whatever a spill slot holds must not matter.
         self.cpu.page.spill = [0xdead_0000, 0xdead_0001, 0xdead_0002, 0xdead_0003];
         self.cpu.page.target = 0xdead_0004;
+        shadow_stack::clear(self.cpu.page, &LAYOUT);
         // The real TPIDRURO is that of user code: nothing is read from there.
         self.machine = Machine {
             supervisor: None,
@@ -274,6 +279,7 @@ impl Lockstep {
         self.under_way = false;
         self.retry = false;
         self.trapped = false;
+        self.popped = false;
         self.leave = None;
     }
 

@@ -42,6 +42,10 @@ const EVENTS: &[&str] = &[
     "an interrupt with a register in a private slot",
     "an interrupt with a register in the shared slot",
     "an interrupt with a register in the vCPU page",
+    "a return by the shadow stack, closed",
+    "a return that was expected",
+    "a return to elsewhere",
+    "a return without a call",
     "an exception return that is followed",
     "an unprivileged access, checked",
 ];

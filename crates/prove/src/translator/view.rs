@@ -10,7 +10,7 @@ use crate::translator::model::{Bus, Fault};
 use spica_addr::CachePc;
 use spica_dbt::layout::PAGE;
 use spica_dbt::spill::RETURN;
-use spica_vcpu::{Bank, Shown, StackAndLink, VcpuPage};
+use spica_vcpu::{Bank, RETURNS, Shown, StackAndLink, VcpuPage};
 use std::mem::offset_of;
 
 /// The kernel view of the guest's address space while translated code runs.
@@ -36,9 +36,18 @@ enum Reach {
     StoreByte,
 }
 
+/// Which entry of the shadow stack is at an address, in the first data page.
+fn shadow_stack_entry(address: u32) -> Option<usize> {
+    let offset = address.wrapping_sub(LAYOUT.base + offset_of!(VcpuPage, returns) as u32) as usize;
+    (offset & 3 == 0 && offset / 4 < RETURNS + 2).then_some(offset / 4)
+}
+
 impl KernelView<'_> {
     /// The word of the vCPU page that a load or store of translated code means.
     fn field(&mut self, address: u32, reach: Reach) -> Option<&mut u32> {
+        if let Some(entry) = shadow_stack_entry(address).filter(|_| reach != Reach::StoreByte) {
+            return self.page.returns.get_mut(entry);
+        }
         // Words, in the page behind; anything else is a stray pointer of the guest.
         if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {
             return None;
@@ -61,6 +70,7 @@ impl KernelView<'_> {
         const COUNTER: usize = offset_of!(VcpuPage, counter);
         const COUNTER_HIGH: usize = COUNTER + 4;
         const READ_WRITE: usize = offset_of!(VcpuPage, tpidrurw);
+        const NEWEST_RETURN: usize = offset_of!(VcpuPage, newest_return);
         const SHOWN: usize = offset_of!(VcpuPage, shown);
         const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
         const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
@@ -90,6 +100,7 @@ impl KernelView<'_> {
             COUNTER => (&mut page.counter[0], true, false),
             COUNTER_HIGH => (&mut page.counter[1], true, false),
             READ_WRITE => (&mut page.tpidrurw, true, true),
+            NEWEST_RETURN => (&mut page.newest_return, true, true),
             SHOWN..=SHOWN_END => {
                 let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = &mut page.shown;
                 let word = match field - SHOWN {

@@ -7,7 +7,7 @@ use crate::translator::model;
 use crate::translator::{CODE, LAYOUT, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
-use spica_dbt::{BlockId, Location};
+use spica_dbt::{BlockId, Location, shadow_stack};
 use std::collections::BTreeMap;
 
 /// What the word of a block stands for.
@@ -38,6 +38,7 @@ impl Lockstep {
         let block = self.translator.translate(va, pa, global, &words, &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
+            shadow_stack::clear(self.cpu.page, &LAYOUT);
         }
         self.record_places(block, pc, &words);
         block
@@ -59,6 +60,7 @@ impl Lockstep {
         let block = self.translator.translate_once(va, pa, &words, &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
+            shadow_stack::clear(self.cpu.page, &LAYOUT);
         }
         self.snapshot = volatile.then(|| (block, words.to_vec()));
         self.record_places(block, pc, &words);

@@ -7,8 +7,8 @@ use crate::translator::model::{self, Event};
 use crate::translator::view::KernelView;
 use crate::translator::{CODE_PAGES, LAYOUT, PAGES};
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::BlockId;
 use spica_dbt::return_mirror::LINK_SLOT;
+use spica_dbt::{BlockId, shadow_stack};
 use spica_isa::Op;
 
 impl Lockstep {
@@ -102,9 +102,15 @@ impl Lockstep {
         if LAYOUT.find(pc).is_none() {
             return self.reflected();
         }
+        if shadow_stack::is_miss(pc) {
+            return self.missed(pc);
+        }
         let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
         let block = self.translator.block_at(pc).expect("it has a place");
         if place.first && !std::mem::take(&mut self.retry) {
+            if std::mem::take(&mut self.popped) {
+                self.note("a return that was expected");
+            }
             let outdated = self.is_outdated(block);
             let guest_pc = place.location.guest.0;
             let guest_pc = if outdated { self.behind_preloads(guest_pc) } else { guest_pc };
@@ -127,23 +133,8 @@ impl Lockstep {
         if self.privileged.is_none() {
             self.disturb(block, place);
         }
-        if self.tracing {
-            let (page, word) = LAYOUT.find(pc).expect("in a code page");
-            let word = self.code.fetched[page as usize][word];
-            let guest = place.location.guest;
-            eprintln!("{guest}: {pc} {word:08x} {}", spica_isa::decode(word));
-        }
-        let mut view = KernelView {
-            code: &mut self.code,
-            page: self.cpu.page,
-            memory: &mut self.memory,
-            pc: pc.0,
-            closing: &mut self.closing,
-            turning_off: &mut self.turning_off,
-            privileged: self.privileged.is_some(),
-            shared_slot: &mut self.shared_slot,
-        };
-        match self.machine.step(&mut view) {
+        self.popped |= self.word(pc.0) == shadow_stack::POP;
+        match self.step(pc) {
             // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
             Event::Done if self.mirrors_into_itself(pc) => Next::End(End::Unpredictable),
             Event::Done => Next::Cache(self.machine.pc),
@@ -174,6 +165,27 @@ impl Lockstep {
             Event::Privileged if let Some(next) = self.return_from_trap(pc) => next,
             other => self.fail(&format!("translated code at {pc} is {other:?}")),
         }
+    }
+
+    /// Executes the word at `pc` as the core does.
+    pub(super) fn step(&mut self, pc: CachePc) -> Event {
+        if self.tracing {
+            let (page, word) = LAYOUT.find(pc).expect("in a code page");
+            let word = self.code.fetched[page as usize][word];
+            let guest = self.places.get(&pc.0).map(|place| place.location.guest);
+            eprintln!("{guest:x?}: {pc} {word:08x} {}", spica_isa::decode(word));
+        }
+        let mut view = KernelView {
+            code: &mut self.code,
+            page: self.cpu.page,
+            memory: &mut self.memory,
+            pc: pc.0,
+            closing: &mut self.closing,
+            turning_off: &mut self.turning_off,
+            privileged: self.privileged.is_some(),
+            shared_slot: &mut self.shared_slot,
+        };
+        self.machine.step(&mut view)
     }
 
     /// What happens before the next word is executed.

@@ -44,6 +44,16 @@ impl Lockstep {
                 let target = self.cpu.page.target;
                 if self.leave.is_some() || target & 3 != 0 { Next::Branch(target) } else { Next::Guess(target, exit) }
             }
+            trap::CLOSED_RETURN => {
+                if !self.translator.reopen_return(svc, &mut self.code) {
+                    self.fail("not a closed return");
+                }
+                let target = self.machine.r[14];
+                self.machine.r[0] = self.cpu.page.spill[0];
+                self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+                self.note("a return by the shadow stack, closed");
+                Next::Branch(target)
+            }
             number if number & !0xf == trap::CLOSED => {
                 let Some(register) = self.translator.reopen(svc, &mut self.code) else {
                     self.fail("not a closed branch")
