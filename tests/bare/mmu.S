@@ -382,7 +382,8 @@ transfers:
     faulting "stm r10, {r0-r3, r13, r14}^"
     faulting "nop ; srs_at: cps #MODE_ABT ; ldr sp, =WINDOW + 0xffc ; cps #MODE_SVC ; srsia sp!, #MODE_SYS"
     faulting "add r10, r10, #8 ; resume_at 88f ; rfeia r10! ; 88: nop"
-    faulting "resume_at 88f ; ldm r10!, {r0-r3, pc} ; 88: nop"
+    @ R0 to R2 are UNKNOWN behind the abort (B1.9.8), but for what both the registers and the memory hold.
+    faulting "resume_at 88f ; stm r10, {r0-r2} ; ldm r10!, {r0-r3, pc} ; 88: nop"
     faulting "add r10, r10, #12 ; resume_at 88f ; ldm r10!, {r0-r3, pc}^ ; 88: nop"
     faulting "resume_at 88f ; ldr pc, [r10, #16]! ; 88: nop"
     faulting "add r10, r10, #0x1000 ; resume_at 88f ; bx r10 ; 88: nop"

@@ -2,8 +2,10 @@
 //! `tests/`, whose own runs throw the same dice each time; here, they throw others.
 
 mod endurance;
+mod switches;
 
 pub use endurance::Endurance;
+pub use switches::Switches;
 
 use spica_cli::board;
 use spica_tests::Machine;
@@ -22,7 +24,7 @@ fn machine(name: &str) -> Option<Machine> {
 
 fn unknown(case: &str) -> Failure {
     Failure::trouble(format!(
-        "{case:?} is no case: expected BOARD/GUEST/SEED, with a board of {}",
+        "{case:?} is no case: expected BOARD/GUEST/SEED, with /SWITCHES for board-switches, and a board of {}",
         names().join(" or ")
     ))
 }

@@ -44,10 +44,11 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 5] = [
+        let board: [Box<dyn Part>; 6] = [
             Box::new(native::Model),
             Box::new(native::Copies),
             Box::new(board::Same),
+            Box::new(board::Switches),
             Box::new(board::Hostile),
             Box::new(board::Endurance),
         ];

@@ -1,0 +1,45 @@
+//! Exact guests under sets of the translator's switches (docs/translator.md, "Options"): with none, and with some that were drawn
+//! once. `spica prove --part board-switches` draws others, for as long as you like.
+
+use spica_tests::Machine;
+use spica_tests::exact::{GUESTS, MACHINES, same_with};
+
+/// STAR's translator without an optimisation.
+const NAIVE: &str = "spica.translation=naive";
+/// Half of the switches, and the other half.
+const SOME: &str = "spica.translation=naive,+link,+indirect,+shadow-stack,+lazy-dacr,+cache-maintenance,+tlb-page,\
+                    +space-switch,+exception-return,+quick-faults,+masks";
+const OTHERS: &str = "spica.translation=naive,+side-exits,+indirect,+inline-cache,+plain-registers,+free-registers,+fpexc,\
+                      +unprivileged,+counter,+user-bank,+fast-switches,+literals";
+
+#[test]
+fn without_any() {
+    for name in ["code", "interrupts", "modes"] {
+        same_with(Machine::Cubieboard, name, 0, NAIVE);
+    }
+}
+
+#[test]
+fn with_some() {
+    for words in [SOME, OTHERS] {
+        for name in ["exceptions", "interrupts"] {
+            same_with(Machine::Cubieboard, name, 0, words);
+        }
+    }
+}
+
+#[test]
+#[ignore = "all exact guests on both boards, where every branch is a trap: three minutes"]
+fn all_without_any() {
+    for &machine in MACHINES {
+        GUESTS.iter().for_each(|name| same_with(machine, name, 0, NAIVE));
+    }
+}
+
+#[test]
+#[ignore = "all exact guests on both boards: two minutes"]
+fn all_with_a_shadow_stack() {
+    for &machine in MACHINES {
+        GUESTS.iter().for_each(|name| same_with(machine, name, 0, "spica.translation=-return-mirror,+shadow-stack"));
+    }
+}
