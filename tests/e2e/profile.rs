@@ -15,6 +15,7 @@ fn options(workload: &str) -> Options {
         board: "cubieboard".into(),
         workloads: vec![workload.into()],
         native: false,
+        code: false,
         output: None,
         stall: STALL,
         verbose: false,

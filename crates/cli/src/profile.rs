@@ -18,6 +18,7 @@ use std::time::Duration;
 use object::{Object, ObjectSymbol};
 use serde::Serialize;
 use spica_profile::area::IMAGE;
+use spica_profile::executed::listing;
 use spica_profile::image::{self, Symbol};
 use spica_profile::profile::{Profile, profile};
 use spica_profile::{slow, text};
@@ -40,6 +41,8 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// Run without Spica, too.
     pub native: bool,
+    /// List the executed words of the code cache, too.
+    pub code: bool,
     /// Where tables go; `None` means `build/profile`.
     pub output: Option<PathBuf>,
     /// How long a guest may take to the next stop.
@@ -92,6 +95,12 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
         })
         .collect();
 
+    if options.code {
+        for reading in &readings {
+            let file = context.dir.join(format!("{}-{}.code", board.name, reading.workload.name));
+            write(&file, listing(&reading.window(), reading.operations()).as_bytes())?;
+        }
+    }
     let commit = workloads::commit(project)?;
     let name = |extension: &str| context.dir.join(board.name).with_extension(extension);
     let markdown: Vec<_> = profiles.iter().map(text::markdown).collect();

@@ -14,6 +14,7 @@
 
 pub mod area;
 pub mod code;
+pub mod executed;
 pub mod image;
 pub mod profile;
 pub mod slow;

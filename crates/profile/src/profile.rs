@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::area::{CACHE, Counted, PAGE, REFLECTED, USER, Window, of_kind};
-use crate::code::{Rule, classes};
+use crate::area::{REFLECTED, USER, Window, of_kind};
+use crate::code::Rule;
+use crate::executed::{Executed, executed};
 use crate::image::Symbol;
 use crate::slow::{self, KINDS};
 
@@ -219,27 +220,19 @@ pub fn profile(workload: &Workload<'_>, window: &Window<'_>, pieces: &[Symbol]) 
 
 /// The words of the code cache, by what they count as.
 fn code_cache(sums: &mut Sums, window: &Window<'_>) {
-    let code: &Counted = window.code();
-    let mut own = 0;
+    let (mut own, mut unknown) = (0, 0);
     let mut rules: BTreeMap<Rule, (i64, i64)> = BTreeMap::new();
-    let mut unknown = 0;
-    for page in CACHE.step_by(PAGE) {
-        let counts: Vec<_> = (page..page + PAGE as u32).step_by(4).map(|at| window.at(at)).collect();
-        if counts.iter().all(|count| *count == 0) {
+    for Executed { class, count, .. } in executed(window) {
+        let Some(class) = class else {
+            unknown += count;
             continue;
-        }
-        for (class, count) in classes(code.page(page)).into_iter().zip(counts) {
-            let Some(class) = class else {
-                unknown += count;
-                continue;
-            };
-            let (guest, overhead) = rules.entry(class.rule).or_default();
-            if class.own {
-                own += count;
-                *guest += count;
-            } else {
-                *overhead += count;
-            }
+        };
+        let (guest, overhead) = rules.entry(class.rule).or_default();
+        if class.own {
+            own += count;
+            *guest += count;
+        } else {
+            *overhead += count;
         }
     }
     sums.add(Section::Guest, "kernel code", own, None);
@@ -296,7 +289,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::{BYTES, IMAGE, copy_of_page, counter};
+    use crate::area::{BYTES, CACHE, Counted, IMAGE, copy_of_page, counter};
     use crate::image::pieces;
 
     /// Counters at addresses, and words of the code cache's second page.

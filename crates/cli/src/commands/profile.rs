@@ -28,6 +28,7 @@ Examples:
   spica profile                                null system call, fork, exec, boot
   spica profile --workload null --native       with the bare board's figure beside it: one boot more
   spica profile --workload pipe --board vexpress-a9
+  spica profile --workload null --code         which instructions these are, as they were translated
   spica profile --list")]
 pub struct ProfileArgs {
     /// Profile this; may be given more than once [default: null, fork-exit, fork-exec, boot]
@@ -39,6 +40,9 @@ pub struct ProfileArgs {
     /// Do the same without Spica, too, for comparison
     #[arg(long)]
     native: bool,
+    /// List every executed word of the code cache, too, with how often and what it counts as: DIR/BOARD-NAME.code
+    #[arg(long)]
+    code: bool,
     /// Where tables go [default: build/profile]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -64,6 +68,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
             board: args.board,
             workloads: args.workload,
             native: args.native,
+            code: args.code,
             output: args.output,
             stall: Duration::from_secs(args.stall),
             verbose,

@@ -1,0 +1,83 @@
+//! The words of the code cache that were executed in a window, one by one: what rows of a profile are sums of.
+
+use std::fmt::Write;
+
+use crate::area::{CACHE, PAGE, Window};
+use crate::code::{Class, classes};
+
+/// A word of the code cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Executed {
+    /// Its address.
+    pub at: u32,
+    /// The word, as it was at the end of the window.
+    pub word: u32,
+    /// What it counts as; `None` if no rule is known to emit it.
+    pub class: Option<Class>,
+    /// How often it was executed.
+    pub count: i64,
+}
+
+/// All that were executed, in the order of their addresses.
+pub fn executed<'a>(window: &'a Window<'a>) -> impl Iterator<Item = Executed> + 'a {
+    CACHE.step_by(PAGE).flat_map(|page| {
+        let counts: Vec<_> = (page..page + PAGE as u32).step_by(4).map(|at| window.at(at)).collect();
+        let words = window.code().page(page);
+        let classes = if counts.iter().any(|count| *count != 0) { classes(words) } else { Vec::new() };
+        let word = move |(n, (class, count))| Executed { at: page + 4 * n as u32, word: words[n], class, count };
+        classes.into_iter().zip(counts).enumerate().map(word).filter(|word| word.count != 0)
+    })
+}
+
+/// A line for each of them that is executed at least once in a thousand of `operations`. Where words are left out, there is an
+/// empty line.
+#[must_use]
+pub fn listing(window: &Window<'_>, operations: u64) -> String {
+    let mut text = String::from(
+        "# address, word, instruction; how often in an operation; the rule, and whether it is the guest's own\n",
+    );
+    let mut next = None;
+    let often = |word: &Executed| word.count.unsigned_abs().saturating_mul(1000) >= operations;
+    for Executed { at, word, class, count } in executed(window).filter(often) {
+        if next.is_some_and(|next| next != at) {
+            text.push('\n');
+        }
+        next = Some(at + 4);
+        let (rule, own) = match class {
+            Some(Class { rule, own }) => (rule.name(), if own { "own" } else { "" }),
+            None => ("not known", ""),
+        };
+        let instruction = spica_isa::decode(word).to_string();
+        let each = count as f64 / operations as f64;
+        let _ = writeln!(text, "{at:08x} {word:08x}  {instruction:<40} {each:>12.3}  {own:<3} {rule}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::area::{BYTES, Counted, copy_of_page, counter};
+
+    #[test]
+    fn a_listing_has_what_was_executed() {
+        let mut bytes = vec![0; BYTES];
+        let code = CACHE.start + 0x1100;
+        // Landing, mov r0, r0, literal load, exit, its number.
+        for (n, word) in [0xe59f_ef04u32, 0xe1a0_0000, 0xe59f_eeec, 0xef00_0001, 7].iter().enumerate() {
+            bytes[copy_of_page(code).unwrap() + 0x100 + 4 * n..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        // One in ten thousand is not worth a line.
+        for (n, count) in [(0, 1000u64), (1, 1), (2, 6000), (3, 6000)] {
+            bytes[8 * counter(code + 4 * n)..][..8].copy_from_slice(&count.to_ne_bytes());
+        }
+        let (none, all) = (Counted::nothing(), Counted::from_bytes(0, &bytes).unwrap());
+        let text = listing(&Window::between(&none, &all), 4000);
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[0].starts_with("f1801100 e59fef04  ldr lr, [pc, #0xf04] "), "{text}");
+        assert!(lines[0].ends_with("0.250      returns and indirect branches") && lines[1].is_empty(), "{text}");
+        assert!(lines[2].ends_with("1.500  own direct branches and calls"), "{text}");
+        assert!(lines[3].ends_with("1.500      direct branches and calls"), "{text}");
+    }
+}
