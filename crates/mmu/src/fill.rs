@@ -95,7 +95,7 @@ impl Shadow {
             return Fill::CodePageWrite(mapping.pa);
         }
         if !mapping.global && !self.holds_private() {
-            self.generation += 1;
+            self.first_private();
         }
         self.touched.insert((va.0 >> 20) as usize);
         if mapping.global {
@@ -267,6 +267,9 @@ impl Shadow {
         if wanted.domain != domain {
             return None;
         }
+        if !mapping.global && !self.holds_private() {
+            self.first_private();
+        }
         self.note_page(view, va, mapping, &wanted, tables);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
@@ -285,7 +288,10 @@ impl Shadow {
         self.spaces[active].view_mut(view).note((va.0 >> 20) as usize, origin, split);
         if wanted.writable {
             let linear = view == View::Kernel && mapping.global && mapping.size.is_first_level();
-            if let Some(known) = self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear) {
+            // Of neighbours, some may be noted already and not mapped yet.
+            if let Some(known) = self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear)
+                && !self.fault_around
+            {
                 self.narrow(mapping.pa, va.0 >> 12, known, tables);
             }
         }

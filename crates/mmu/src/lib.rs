@@ -41,7 +41,7 @@ pub use quick::Quick;
 pub use ram::{Chunk, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
 pub use separation::Separation;
-pub use shadow::{Config, ConfigError, Root, Shadow};
+pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};

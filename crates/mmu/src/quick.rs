@@ -133,19 +133,20 @@ impl Shadow {
         }
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(page, writable, alone || xn);
+        let known = if writable { self.ram.note_page_writer(pa, va.0 >> 12, false) } else { None };
         let present = tables.read(&table, index);
         if present == word {
             self.stats.idle_fills += 1;
-            return Quick::Mapped;
+        } else {
+            if present != 0 {
+                tables.write(&table, index, 0);
+                tlb.flush_page(va.page().0, entries.asid);
+            }
+            space.fills += 1;
+            self.stats.page_fills += 1;
+            tables.write(&table, index, word);
         }
-        if present != 0 {
-            tables.write(&table, index, 0);
-            tlb.flush_page(va.page().0, entries.asid);
-        }
-        space.fills += 1;
-        self.stats.page_fills += 1;
-        tables.write(&table, index, word);
-        if writable && let Some(known) = self.ram.note_page_writer(pa, va.0 >> 12, false) {
+        if let Some(known) = known {
             self.narrow(pa, va.0 >> 12, known, tables);
         }
         Quick::Mapped

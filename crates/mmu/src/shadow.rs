@@ -68,6 +68,40 @@ pub enum ConfigError {
     Spaces,
 }
 
+/// Which spaces are not what they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// A bit for each of the first 64.
+    spaces: u64,
+    /// All under this ASID, too.
+    asid: Option<u8>,
+}
+
+impl Changed {
+    const ALL: Self = Self { spaces: u64::MAX, asid: None };
+
+    const fn one(index: usize) -> Self {
+        if index < u64::BITS as usize { Self { spaces: 1 << index, asid: None } } else { Self::ALL }
+    }
+
+    /// Whether the space of that number and ASID is among them.
+    #[must_use]
+    pub fn concerns(&self, index: usize, asid: u32) -> bool {
+        index >= u64::BITS as usize
+            || self.spaces >> index & 1 != 0
+            || self.asid.is_some_and(|own| u32::from(own) == asid)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.spaces |= other.spaces;
+        match (self.asid, other.asid) {
+            (Some(one), Some(another)) if one != another => *self = Self::ALL,
+            (None, asid) => self.asid = asid,
+            _ => {}
+        }
+    }
+}
+
 /// What to run a view with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -97,7 +131,9 @@ pub struct Shadow {
     /// Of these, the ones that ever had a global entry.
     pub(crate) global: MegabyteSet,
     /// See [`Shadow::generation`].
-    pub(crate) generation: u32,
+    generation: u32,
+    /// See [`Shadow::take_changed`].
+    changed: Changed,
     /// Megabytes where TLB maintenance by address is more than the removal of a small page of the active space.
     pub(crate) watched: MegabyteSet,
     pub(crate) stats: Stats,
@@ -142,6 +178,7 @@ impl Shadow {
             touched: MegabyteSet::new(),
             global: MegabyteSet::new(),
             generation: 0,
+            changed: Changed::default(),
             // The hole's tables are not the guest's.
             watched: (config.hole_first_mb..config.hole_first_mb + hole).collect(),
             stats: Stats::default(),
@@ -151,7 +188,7 @@ impl Shadow {
     /// Gives all tables back. The guest must not run until [`Shadow::activate`] is called again.
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.release_all_tables(tables, tlb);
-        self.generation += 1;
+        self.change(Changed::ALL);
         for space in &mut self.spaces {
             space.release(tables, tlb);
         }
@@ -216,7 +253,6 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Result<usize, OutOfTables> {
-        self.generation += 1;
         let hole: [&[u32]; 2] = [&self.hole_kernel, &self.hole_user];
         let unused = self.spaces.iter().position(|space| !space.has_roots());
         let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.hole_first_mb, &hole, tables));
@@ -246,6 +282,7 @@ impl Shadow {
         }
         self.spaces[index].key = Some(key);
         self.stats.spaces_created += 1;
+        self.change(Changed::one(index));
         Ok(index)
     }
 
@@ -263,7 +300,7 @@ impl Shadow {
     /// False when there was nothing left to give.
     fn reclaim(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let Some(victim) = self.victim() else { return false };
-        self.generation += 1;
+        self.change(Changed::ALL);
         if self.active == Some(victim) {
             let had_entries = !self.spaces[victim].is_empty();
             self.stats.active_emptied += u64::from(had_entries);
@@ -352,10 +389,37 @@ impl Shadow {
 
     /// A number that changes whenever a space stands for something else than before, is to be swept before it is used, or
     /// first holds entries of its ASID only: whoever remembers [`Shadow::root`] and [`Shadow::sole_asid`] of a space that is
-    /// not active, to switch to it without asking, must forget it then.
+    /// not active, to switch to it without asking, must forget those of [`Shadow::take_changed`] then.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// Which spaces that concerns, since this was last asked.
+    pub fn take_changed(&mut self) -> Changed {
+        core::mem::take(&mut self.changed)
+    }
+
+    /// The number of the active space, for [`Changed::concerns`].
+    ///
+    /// # Panics
+    /// If none is active.
+    #[must_use]
+    pub fn active_space(&self) -> usize {
+        self.active_index()
+    }
+
+    fn change(&mut self, changed: Changed) {
+        self.generation = self.generation.wrapping_add(1);
+        self.changed.add(changed);
+    }
+
+    /// The active space is about to hold the first entries of its ASID only. It was good under any before; and other spaces of
+    /// that ASID are not the only ones any more.
+    pub(crate) fn first_private(&mut self) {
+        let active = self.active_index();
+        let asid = self.spaces[active].key.map(|key| key.asid);
+        self.change(Changed { asid, ..Changed::one(active) });
     }
 
     /// Guest TLBIALL: everything goes. The active space is swept now, the others when they are next used.
@@ -376,7 +440,7 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {
-        self.generation += 1;
+        self.change(Changed::ALL);
         for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| which(space)) {
             if self.active == Some(index) {
                 space.clear(tables, tlb);

@@ -461,6 +461,8 @@ impl Vm {
         let dacr = if mmu_on { SEPARATION.host_dacr(guest_dacr, view) } else { SEPARATION.flat_dacr(view) };
         if !core::mem::replace(&mut parts.sides_known, true) {
             Self::learn_sides(context, parts);
+        } else if parts.plain && parts.spaces.is_behind(&parts.shadow) {
+            Self::learn_space(context, parts);
         }
         let plain = parts.plain && !changing && !waits && !parts.machine.fiq_asserted();
         context.long_way = u32::from(!plain);
@@ -508,18 +510,23 @@ impl Vm {
         context.home = space::home().0 | TTBR_WALK;
         context.ram = parts.ram.place();
         if parts.plain {
-            // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
-            let asid = parts.shadow.holds_private().then(|| context.cpu.cp15.asid());
-            let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
-            parts.spaces.keep_if(parts.shadow.generation());
-            parts.spaces.enter(context, asid, tlb_asid);
+            Self::learn_space(context, parts);
         }
+    }
+
+    /// Notes the active space as one that assembly may switch to.
+    fn learn_space(context: &Context, parts: &mut Parts) {
+        // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
+        let asid = parts.shadow.holds_private().then(|| context.cpu.cp15.asid());
+        let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
+        parts.spaces.catch_up(&mut parts.shadow);
+        parts.spaces.enter(context, parts.shadow.active_space(), asid, tlb_asid);
     }
 
     /// Runs the guest in `world` until a trap that is not answered quickly; which one it is, and in which world.
     fn enter(&mut self, mut world: World) -> (Trap, World) {
         loop {
-            self.parts.spaces.keep_if(self.parts.shadow.generation());
+            self.parts.spaces.catch_up(&mut self.parts.shadow);
             self.context.set_entries(world, &mut self.parts.translator);
             self.forget_returns();
             let (trap, left) = self.context.enter(world);

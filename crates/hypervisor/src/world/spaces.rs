@@ -5,6 +5,8 @@
 
 use alloc::boxed::Box;
 
+use spica_mmu::{Changed, Shadow};
+
 use super::{Context, NO_ASID, Side};
 
 /// Slots, chosen by six bits of TTBR0.
@@ -26,7 +28,9 @@ pub struct SpaceSlot {
     tlb_asid: u32,
     /// And [`super::Context::private`].
     private: *const u32,
-    _padding: [u32; 7],
+    /// Which of the shadow's spaces it is.
+    index: usize,
+    _padding: [u32; 6],
 }
 
 /// No TTBR0 that is looked for has this and its slot's six bits.
@@ -38,7 +42,8 @@ const EMPTY: SpaceSlot = SpaceSlot {
     user: [0; 2],
     tlb_asid: NO_ASID,
     private: core::ptr::null(),
-    _padding: [0; 7],
+    index: 0,
+    _padding: [0; 6],
 };
 
 /// The spaces of a guest that are known.
@@ -70,17 +75,37 @@ impl KnownSpaces {
         }
     }
 
-    /// Forgets all of them if they are of another generation.
+    /// Whether something has become of spaces that [`KnownSpaces::catch_up`] does not know of.
     #[inline]
-    pub fn keep_if(&mut self, generation: u32) {
-        if self.generation != generation {
-            self.generation = generation;
-            self.clear();
+    pub fn is_behind(&self, shadow: &Shadow) -> bool {
+        self.generation != shadow.generation()
+    }
+
+    /// Forgets those that are not what they were.
+    #[inline]
+    pub fn catch_up(&mut self, shadow: &mut Shadow) {
+        if self.is_behind(shadow) {
+            self.generation = shadow.generation();
+            self.forget(shadow.take_changed());
         }
     }
 
-    /// The active space is the one that the guest's TTBR0 and, where it matters, `asid` select.
-    pub fn enter(&mut self, context: &Context, asid: Option<u8>, tlb_asid: u32) {
+    fn forget(&mut self, changed: Changed) {
+        let mut left = self.used;
+        while left != 0 {
+            let slot = left.trailing_zeros() as usize;
+            left &= left - 1;
+            // A space that is good under any ASID holds nothing that depends on one: no number is to be found in its slot.
+            let SpaceSlot { index, mask, asid, .. } = self.slots[slot];
+            if changed.concerns(index, if mask == 0 { NO_ASID } else { asid }) {
+                self.slots[slot] = EMPTY;
+                self.used &= !(1 << slot);
+            }
+        }
+    }
+
+    /// The active space, number `index`, is the one that the guest's TTBR0 and, where it matters, `asid` select.
+    pub fn enter(&mut self, context: &Context, index: usize, asid: Option<u8>, tlb_asid: u32) {
         let (mask, asid) = asid.map_or((0, 0), |asid| (0xff, asid.into()));
         let tables = |side: &Side| [side.ttbr0, side.contextidr];
         let ttbr0 = context.cpu.cp15.ttbr0;
@@ -88,7 +113,7 @@ impl KnownSpaces {
         let slot = (ttbr0 >> 14) as usize % SLOTS;
         self.used |= 1 << slot;
         self.slots[slot] =
-            SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, _padding: [0; 7] };
+            SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, index, _padding: [0; 6] };
     }
 }
 

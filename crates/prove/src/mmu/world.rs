@@ -16,8 +16,8 @@ use super::sim::{Tables, Tlb, allowed, host_walk};
 use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, Fill, Quick, Regime, Separation, Shadow, Stats, Table, TableMemory, Tracking, View,
-    quick,
+    AccessKind, Chunk, Config, Fill, Quick, Regime, Root, Separation, Shadow, Stats, Table, TableMemory, Tracking,
+    View, quick,
 };
 use std::collections::HashSet;
 
@@ -92,6 +92,8 @@ pub struct World {
     absent: HashSet<u32>,
     /// How often one was given.
     given: u64,
+    /// How often a space was switched to that was known.
+    switched: u64,
     /// Domains (two bits each) that the host keeps closed although the guest opened them, until one faults.
     lazily_closed: u32,
     passed: [u64; 3],
@@ -106,6 +108,19 @@ pub struct World {
     /// Faults that the short way mapped, and passed on to the guest.
     quick: [u64; 2],
     ballast: Vec<Table>,
+    /// Spaces that could be switched to without asking, as the hypervisor knows them.
+    known: Vec<Known>,
+    generation: u32,
+}
+
+/// A space that is known: where TTBR0 and, if it matters, the ASID are these, its tables will do.
+#[derive(Clone, Copy)]
+struct Known {
+    ttbr0: u32,
+    asid: Option<u8>,
+    index: usize,
+    roots: [Root; 2],
+    sole: Option<u8>,
 }
 
 impl World {
@@ -139,6 +154,7 @@ impl World {
             protected: HashSet::new(),
             absent: HashSet::new(),
             given: 0,
+            switched: 0,
             lazily_closed: 0,
             passed: [0; 3],
             stale_passed: 0,
@@ -148,6 +164,8 @@ impl World {
             outcomes: [0; 6],
             quick: [0; 2],
             ballast: Vec::new(),
+            known: Vec::new(),
+            generation: 0,
         };
         world.shadow.set_tracking(kind.tracking);
         for _ in 0..400 {
@@ -160,7 +178,54 @@ impl World {
     }
 
     fn activate(&mut self) {
+        // A write of DACR comes to the shadow by itself, before anything is switched to.
+        if self.regime.sctlr & 1 != 0 {
+            self.shadow.set_dacr(self.regime.dacr, &mut self.tables, &mut self.tlb);
+        }
+        self.forget_changed();
+        let (ttbr0, asid) = (self.regime.ttbr0, self.regime.asid);
+        // Attributes of walks make no other space.
+        let fits = |known: &&Known| known.ttbr0 >> 14 == ttbr0 >> 14 && known.asid.is_none_or(|known| known == asid);
+        let known: Vec<_> = self.known.iter().filter(fits).copied().collect();
         self.shadow.activate(&self.regime, &mut self.tables, &mut self.tlb).expect("the pool suffices");
+        for known in known {
+            if known.roots == self.roots() {
+                // To know of less than may be forgotten costs time only.
+                assert!(known.sole.is_none() || known.sole == self.shadow.sole_asid(), "TTBR0 {ttbr0:#x}, ASID {asid}");
+            }
+            // Where there is one for this ASID and one that is good under any, both will do.
+            for (view, root) in [View::Kernel, View::User].into_iter().zip(known.roots) {
+                for va in vas().collect::<Vec<_>>() {
+                    self.attempt_in(root, view, va, AccessKind::Read);
+                    self.attempt_in(root, view, va, AccessKind::Write);
+                }
+            }
+            self.switched += 1;
+        }
+        self.learn();
+    }
+
+    fn roots(&self) -> [Root; 2] {
+        [View::Kernel, View::User].map(|view| self.shadow.root(view))
+    }
+
+    fn forget_changed(&mut self) {
+        if core::mem::replace(&mut self.generation, self.shadow.generation()) != self.generation {
+            let changed = self.shadow.take_changed();
+            self.known.retain(|known| !changed.concerns(known.index, known.asid.map_or(0x100, u32::from)));
+        }
+    }
+
+    /// Notes the active space, as the hypervisor does.
+    fn learn(&mut self) {
+        self.forget_changed();
+        let asid = self.shadow.holds_private().then_some(self.regime.asid);
+        let sole = asid.and_then(|_| self.shadow.sole_asid());
+        let (ttbr0, index, roots) = (self.regime.ttbr0, self.shadow.active_space(), self.roots());
+        self.known.retain(|known| (known.ttbr0 >> 14, known.asid) != (ttbr0 >> 14, asid));
+        if self.regime.sctlr & 1 != 0 {
+            self.known.push(Known { ttbr0, asid, index, roots, sole });
+        }
     }
 
     fn afe(&self) -> bool {
@@ -308,6 +373,7 @@ impl World {
     }
 
     fn change_registers(&mut self) {
+        let tables_of_all = (self.regime.sctlr, self.regime.ttbcr);
         match self.random.below(16) {
             0 if self.plain => self.regime.ttbr0 = self.random.pick(&ROOTS),
             0 => self.regime.sctlr = self.regime.sctlr & !1 | u32::from(!self.random.one_in(4)),
@@ -332,6 +398,9 @@ impl World {
         }
         if self.random.one_in(2) {
             self.lazily_closed = self.random.pick(&[0xffff, 0x0003, 0x003c]);
+        }
+        if tables_of_all != (self.regime.sctlr, self.regime.ttbcr) {
+            self.known.clear();
         }
         self.activate();
     }
@@ -410,7 +479,10 @@ impl World {
     }
 
     fn attempt(&mut self, view: View, va: u32, kind: AccessKind) -> bool {
-        let root = self.shadow.root(view);
+        self.attempt_in(self.shadow.root(view), view, va, kind)
+    }
+
+    fn attempt_in(&mut self, root: Root, view: View, va: u32, kind: AccessKind) -> bool {
         let separation = self.shadow.separation();
         if separation == Separation::Domains && view == View::Kernel && kind == AccessKind::Fetch {
             return false;
@@ -595,6 +667,7 @@ impl World {
             ("filled the short way", self.quick[0]),
             ("guest faults found the short way", self.quick[1]),
             ("pages given away", self.given),
+            ("switches to spaces that were known", self.switched),
             ("sections filled", stats.section_fills),
             ("pages filled", stats.page_fills),
             ("pages filled around others", stats.around_fills),
