@@ -3,6 +3,7 @@
 use spica_dbt::Options as Translation;
 use spica_hypervisor_host_tests::cmdline::Options;
 use spica_hypervisor_host_tests::log::Level;
+use spica_mmu::{Separation, Tracking};
 
 #[test]
 fn nothing_asks_for_nothing() {
@@ -31,6 +32,15 @@ fn a_guest_may_boot_with_another_translation() {
         Options::parse("spica.translation=naive spica.boot-translation=all spica.boot-translation-until=@bench");
     assert_eq!((options.translation, options.boot_translation), (Translation::naive(), Some(Translation::all())));
     assert_eq!((options.boot_until.as_str(), options.unknown.len()), ("@bench", 0));
+}
+
+#[test]
+fn memory_modes_have_names() {
+    let options = Options::parse("spica.tables=single spica.tracking=writes");
+    assert_eq!((options.tables, options.tracking), (Some(Separation::Domains), Tracking::Writes));
+    let options = Options::parse("spica.tables=double spica.tables=triple spica.tracking=all");
+    assert_eq!((options.tables, options.tracking), (Some(Separation::Tables), Tracking::Maintenance));
+    assert_eq!(options.unknown, ["spica.tables=triple", "spica.tracking=all"]);
 }
 
 #[test]
