@@ -1,7 +1,8 @@
 @ Memory attributes: TEX, C, B and S in every combination, for sections, large and small pages, with TEX remap (SCTLR.TRE) off and
 @ on, PRRR and NMRR of all kinds, and the access flag. What they are is the memory's own business; that memory is there, with the
 @ same rights and the same contents by each address, and that nothing else of a descriptor is mistaken for them, is what
-@ is seen here. Then supersections, in each of their sixteen entries.
+@ is seen here. Then supersections, in each of their sixteen entries. And a device at an address that is something else later: the same
+@ load again and again.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -42,7 +43,73 @@ main:
     set_sctlr r0
     bl flush
     bl supersections
+    bl devices
     pop {r4-r12, pc}
+
+@ The console's identification, then memory, each by the same load through a page of domain 1; with TLBIMVA, TLBIALL and
+@ the domain closed in between.
+devices:
+    push {lr}
+    vectors_at vectors
+    say "\nA device, and memory in its place"
+    mov r0, #0x05
+    set_dacr r0
+    ldr r0, =TABLES + 0x1c00         @ where nothing was before
+    ldr r1, =LEVEL2 + 0x21          @ domain 1
+    str r1, [r0]
+    ldr r0, =SCRATCH
+    ldr r1, =0xabcd
+    str r1, [r0, #0xfe0]
+    ldr r4, =LEVEL2
+    ldr r1, =SCRATCH + 0x1c3e       @ a page behind it, of this address space only
+    str r1, [r4, #4]
+    ldr r5, =UART + 0x36            @ a small page, device, for all
+    ldr r6, =SCRATCH + 0x43e        @ normal
+    mov r9, #0x70000000
+    mov r7, #0
+    mov r8, #6
+1:  str r5, [r4]
+    bl changed
+    add r0, r9, #0x1000
+    ldr r0, [r0]
+    bl identify
+    bl identify
+    mov r0, #0x01
+    set_dacr r0
+    bl identify                     @ a domain fault each time
+    bl identify
+    mov r0, #0x05
+    set_dacr r0
+    bl identify
+    bl identify
+    str r6, [r4]
+    bl changed
+    bl identify
+    bl identify
+    subs r8, r8, #1
+    bne 1b
+    vectors_at probe_vectors
+    show identification, r7
+    pop {pc}
+
+@ R7 collects the word at R9 + 0xFE0, or what an abort leaves behind.
+identify:
+    push {r4-r9, lr}
+    resume_at 1f
+    ldr r0, [r9, #0xfe0]
+1:  pop {r4-r9, lr}
+    add r7, r0, r7, ror #27
+    bx lr
+
+@ The page at R9 is another one: TLBIMVA, or TLBIALL each third time.
+changed:
+    dsb
+    ands r0, r8, #3
+    mcreq p15, 0, r0, c8, c7, 0
+    mcrne p15, 0, r9, c8, c7, 1
+    dsb
+    isb
+    bx lr
 
 @ All attributes with this SCTLR. Bits of R4: 4:0 TEX, C, B; 5 S; 7:6 the size: section, large page, small page.
 with_sctlr:

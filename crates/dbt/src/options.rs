@@ -84,6 +84,8 @@ options! {
     fast_switches: "fast-switches" = true,
     /// Ordinary aborts are answered before anything else is looked at.
     quick_faults: "quick-faults" = true,
+    /// Loads and stores that reached a device are known to, and are emulated without a walk of the guest's tables.
+    quick_mmio: "quick-mmio" = true,
     /// Literals of the instruction's own page become constants.
     literals: "literals" = true,
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a

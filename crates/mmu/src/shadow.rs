@@ -371,6 +371,11 @@ impl Shadow {
         (first..first + 16).for_each(|mb| self.watched.insert(mb));
     }
 
+    /// The same for the megabyte of `va`, where the guest has small pages.
+    pub fn watch_megabyte(&mut self, va: GuestVa) {
+        self.watched.insert((va.0 >> 20) as usize);
+    }
+
     /// The guest's ASID, if no space but the active one has entries under it.
     #[must_use]
     pub fn sole_asid(&self) -> Option<u8> {

@@ -52,6 +52,13 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
     let write = fsr >> 11 & 1 != 0;
     let pc = vm.context.cpu.pc;
+    if world == World::Kernel
+        && is_for_tables(fsr)
+        && let Some(page) = vm.parts.known_device(CachePc(pc), GuestVa(far), write, vm.context.cpu.cp15.dacr)
+    {
+        let known = Some((GuestVa(far).page(), page));
+        return emulate_access(vm, host, CachePc(pc), far, write, known);
+    }
     let again = match world {
         World::Kernel => Resume::Cache(CachePc(pc)),
         World::User => Resume::Guest(GuestVa(pc)),
@@ -82,7 +89,10 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                     write_to_code(vm, host, world, pa, again)
                 }
                 Fill::CodePageWrite(pa) => write_to_table(vm, host, world, pa, far, again),
-                Fill::Device(_) if world == World::Kernel => emulate_access(vm, host, CachePc(pc), far, write),
+                Fill::Device(_) if world == World::Kernel => {
+                    vm.parts.note_device(CachePc(pc), GuestVa(far), write, &regime(&vm.context.cpu));
+                    emulate_access(vm, host, CachePc(pc), far, write, None)
+                }
                 Fill::Device(_) => match emulate_user_access(vm, host, pc) {
                     Some(resume) => resume,
                     None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
@@ -154,16 +164,23 @@ fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Re
 }
 
 /// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
-/// has there (a spilled register may stand in for another).
+/// has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
 #[inline(never)]
-fn emulate_access(vm: &mut Vm, host: &mut Host, pc: CachePc, far: u32, write: bool) -> Resume {
+fn emulate_access(
+    vm: &mut Vm,
+    host: &mut Host,
+    pc: CachePc,
+    far: u32,
+    write: bool,
+    known: Option<(GuestVa, GuestPa)>,
+) -> Resume {
     let Some(word) = vm.parts.code.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
         return deliver(vm, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
-    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let mut env = TrapEnv { known, ..TrapEnv::new(&mut vm.parts, host) };
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
         Step::Next(Effect::None) => {
             // What the guest did to the device may have raised an interrupt.
@@ -196,7 +213,7 @@ fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, wr
             .code
             .word(CachePc(pc))
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
-            .then(|| emulate_access(vm, host, CachePc(pc), far, write)),
+            .then(|| emulate_access(vm, host, CachePc(pc), far, write, None)),
     };
     match resume {
         Some(resume) => resume,
@@ -220,7 +237,7 @@ fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> 
     if !allowed {
         return None;
     }
-    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let mut env = TrapEnv::new(&mut vm.parts, host);
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc) {
         Step::Next(_) => Some(Resume::Guest(GuestVa(pc.wrapping_add(bytes)))),
         Step::Branch(target) => Some(vm.branch(target)),
@@ -254,7 +271,7 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
     };
     let word = vm.parts.ram.load(GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
     let decoded = spica_isa::decode(word);
-    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let mut env = TrapEnv::new(&mut vm.parts, host);
     let step = match decoded.op {
         Op::Mem(_) | Op::MemMultiple(_) => interp::execute(&mut vm.context.cpu, &mut env, &decoded, guest.0),
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
@@ -282,7 +299,7 @@ fn write_to_table(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: 
     let pc = CachePc(vm.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
     if world == World::Kernel && vm.parts.code.word(pc).is_some_and(plain) {
-        return emulate_access(vm, host, pc, far, true);
+        return emulate_access(vm, host, pc, far, true, None);
     }
     space::go_home();
     vm.parts.shadow.release_table(pa, &mut vm.parts.tables, &mut RealTlb);

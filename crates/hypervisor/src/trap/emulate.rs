@@ -28,7 +28,7 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
     let decoded = spica_isa::decode(word);
     vm.parts.counters.emulated[Class::of(&decoded) as usize] += 1;
     let version = vm.parts.translator.version();
-    let mut env = TrapEnv { parts: &mut vm.parts, host };
+    let mut env = TrapEnv::new(&mut vm.parts, host);
     let step = interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0);
     let behind = pc.wrapping_add(4);
     if step == Step::Next(Effect::None) && reads_only(&decoded) {
@@ -207,6 +207,9 @@ pub fn invalidate_page(vm: &mut Vm, value: u32, next: CachePc) -> Resume {
 /// TLB maintenance (B4.2.2).
 fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
     let parts = &mut vm.parts;
+    if !matches!(op, TlbOp::Asid(_)) {
+        parts.sites.clear();
+    }
     let tracks = parts.shadow.tracking() == Tracking::Writes;
     // Only an operation on the cache's own addresses, or on all, announces a mapping there.
     let concerns_cache = match op {

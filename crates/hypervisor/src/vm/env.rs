@@ -16,10 +16,24 @@ pub struct TrapEnv<'a> {
     pub parts: &'a mut Parts,
     /// The host, for the time.
     pub host: &'a mut Host,
+    /// A page of which it is known that the access may be made, and where that is.
+    pub known: Option<(GuestVa, GuestPa)>,
+}
+
+impl<'a> TrapEnv<'a> {
+    /// For a trap of which nothing is known.
+    pub fn new(parts: &'a mut Parts, host: &'a mut Host) -> Self {
+        Self { parts, host, known: None }
+    }
 }
 
 impl TrapEnv<'_> {
     fn locate(&self, cpu: &Vcpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
+        if let Some((page, pa)) = self.known
+            && page == GuestVa(va).page()
+        {
+            return Ok(GuestPa(pa.0 | va & 0xfff));
+        }
         let write = kind == AccessKind::Write;
         let mapping = translate(&self.parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged });
         mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })

@@ -195,6 +195,7 @@ impl Vm {
             nested: 0,
             sides_known: false,
             returns_of: None,
+            sites: Default::default(),
             call_vector: Default::default(),
             later: None,
             plain_tables: false,

@@ -13,6 +13,7 @@ pub mod disk_room;
 pub mod env;
 pub mod later;
 pub mod load;
+pub mod mmio;
 pub mod ram;
 pub mod report;
 pub mod tables;
@@ -169,6 +170,8 @@ pub struct Parts {
     pub later: Option<Later>,
     /// The [`Translator::generation`] that the entries of the guest's shadow stack are of, once there are any.
     returns_of: Option<u64>,
+    /// Places that reach devices.
+    pub sites: mmio::Sites,
     /// Where system calls lead.
     pub call_vector: CallVector,
     /// The guest's tables are such as [`Shadow::quick_fill`] can read.
@@ -593,6 +596,7 @@ impl Vm {
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
         if !process_switch {
             parts.code_megabytes.clear();
+            parts.sites.clear();
             parts.call_vector.forget();
             parts.spaces.clear();
             parts.translator.unlink_all(&mut parts.code);
@@ -730,6 +734,7 @@ impl Parts {
     pub fn forget_code(&mut self) {
         self.volatile.clear();
         self.call_vector = CallVector::default();
+        self.sites.clear();
         self.code_megabytes.clear();
         self.translator.set_vfp(false, &mut self.code);
         self.translator.flush(&mut self.code);

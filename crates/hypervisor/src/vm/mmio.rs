@@ -1,0 +1,83 @@
+//! Places in the code cache that reach devices, and where: the loads and stores of a guest's interrupt and timer handlers, which
+//! come back with every tick.
+//!
+//! The first time, an abort finds out all that there is to know: that the guest's tables allow the access and lead to a device, and
+//! that the word in the code cache stands for an instruction that may be interpreted in its place. This remembers it, as a TLB would
+//! remember a mapping: small global pages only, until the guest's TLB maintenance, a change of its tables other than that of a process
+//! switch, or a flush of the code cache. The megabyte is watched (`Shadow::watch_megabyte`), so that maintenance of one of its pages comes to
+//! Rust. The guest's DACR is looked at each time.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_mmu::{DomainAccess, PageSize, Regime, lookup};
+
+use super::Parts;
+
+/// Places that are known, by the low bits of their address.
+const SITES: usize = 16;
+
+/// What a place in the code cache is known to reach.
+#[derive(Clone, Copy, Default)]
+struct Site {
+    pc: u32,
+    /// `Translator::generation` then.
+    generation: u64,
+    write: bool,
+    va: GuestVa,
+    pa: GuestPa,
+    domain: u8,
+}
+
+/// What is known of places that reach devices.
+#[derive(Default)]
+pub struct Sites {
+    sites: [Option<Site>; SITES],
+    /// There is one.
+    used: bool,
+}
+
+impl Sites {
+    const fn index(pc: CachePc) -> usize {
+        (pc.0 >> 2) as usize % SITES
+    }
+
+    /// The guest's PA of the page of `va`, if the word at `pc`, in code-cache generation `generation`, is known to reach a device
+    /// there, and `dacr` allows it.
+    pub fn get(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
+        let site = self.sites[Self::index(pc)].as_ref()?;
+        let same = site.pc == pc.0 && site.generation == generation && site.va == va.page() && site.write == write;
+        (same && DomainAccess::of(dacr, site.domain) == DomainAccess::Client).then_some(site.pa)
+    }
+
+    /// Remembers that the word at `pc` reaches a device at `pa` by the mapping of `va`, in `domain`.
+    pub fn note(&mut self, pc: CachePc, generation: u64, va: GuestVa, write: bool, (pa, domain): (GuestPa, u8)) {
+        let (va, pa) = (va.page(), pa.page());
+        self.used = true;
+        self.sites[Self::index(pc)] = Some(Site { pc: pc.0, generation, write, va, pa, domain });
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if core::mem::take(&mut self.used) {
+            self.sites = [None; SITES];
+        }
+    }
+}
+
+impl Parts {
+    /// The page of the device that the word at `pc` is known to reach at `va`.
+    pub fn known_device(&self, pc: CachePc, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
+        self.sites.get(pc, self.translator.generation(), va, write, dacr)
+    }
+
+    /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
+    pub fn note_device(&mut self, pc: CachePc, va: GuestVa, write: bool, regime: &Regime) {
+        if !self.translator.options().quick_mmio || !regime.mmu_on() {
+            return;
+        }
+        let Ok(mapping) = lookup(&self.ram, regime, va) else { return };
+        if mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
+            self.sites.note(pc, self.translator.generation(), va, write, (mapping.pa, mapping.domain));
+            self.shadow.watch_megabyte(va);
+        }
+    }
+}
