@@ -197,7 +197,7 @@ table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
 1:  ldr r3, [sp, #CTX_SPACES]
-    ubfx r4, r0, #14, #6            @ spaces::SLOTS = 64, of 64 bytes
+    ubfx r4, r0, #14, #8            @ spaces::SLOTS = 256, of 64 bytes
     add r3, r3, r4, lsl #6
     ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
     and r5, r5, r1

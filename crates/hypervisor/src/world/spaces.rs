@@ -4,13 +4,14 @@
 //! often been there before, and its tables and ASIDs are still the same.
 
 use alloc::boxed::Box;
+use alloc::vec;
 
 use spica_mmu::{Changed, Shadow};
 
 use super::{Context, NO_ASID, Side};
 
-/// Slots, chosen by six bits of TTBR0.
-const SLOTS: usize = 64;
+/// Slots, chosen by eight bits of TTBR0: two processes that share one would go through Rust at each switch.
+const SLOTS: usize = 256;
 
 /// A space, by the guest's TTBR0 and ASID. The layout is known to `fast.s`.
 #[repr(C)]
@@ -33,7 +34,7 @@ pub struct SpaceSlot {
     _padding: [u32; 6],
 }
 
-/// No TTBR0 that is looked for has this and its slot's six bits.
+/// No TTBR0 that is looked for has this and its slot's bits.
 const EMPTY: SpaceSlot = SpaceSlot {
     ttbr0: 0,
     mask: 0,
@@ -49,9 +50,9 @@ const EMPTY: SpaceSlot = SpaceSlot {
 /// The spaces of a guest that are known.
 pub struct KnownSpaces {
     // The trap handler keeps a pointer to it.
-    slots: Box<[SpaceSlot; SLOTS]>,
+    slots: Box<[SpaceSlot]>,
     /// A bit for each slot that is in use.
-    used: u64,
+    used: [u32; SLOTS / 32],
     /// [`spica_mmu::Shadow::generation`] when they were entered.
     generation: u32,
 }
@@ -59,7 +60,7 @@ pub struct KnownSpaces {
 impl KnownSpaces {
     /// None.
     pub fn new() -> KnownSpaces {
-        KnownSpaces { slots: Box::new([EMPTY; SLOTS]), used: 0, generation: 0 }
+        KnownSpaces { slots: vec![EMPTY; SLOTS].into(), used: [0; SLOTS / 32], generation: 0 }
     }
 
     /// The slots, for the trap handler; they stay where they are.
@@ -69,9 +70,20 @@ impl KnownSpaces {
 
     /// Forgets all of them.
     pub fn clear(&mut self) {
-        while self.used != 0 {
-            self.slots[self.used.trailing_zeros() as usize] = EMPTY;
-            self.used &= self.used - 1;
+        self.forget_if(|_| true);
+    }
+
+    fn forget_if(&mut self, wanted: impl Fn(&SpaceSlot) -> bool) {
+        for (used, slots) in self.used.iter_mut().zip(self.slots.chunks_mut(32)) {
+            let mut left = *used;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                if wanted(&slots[bit as usize]) {
+                    slots[bit as usize] = EMPTY;
+                    *used &= !(1 << bit);
+                }
+            }
         }
     }
 
@@ -91,17 +103,8 @@ impl KnownSpaces {
     }
 
     fn forget(&mut self, changed: Changed) {
-        let mut left = self.used;
-        while left != 0 {
-            let slot = left.trailing_zeros() as usize;
-            left &= left - 1;
-            // A space that is good under any ASID holds nothing that depends on one: no number is to be found in its slot.
-            let SpaceSlot { index, mask, asid, .. } = self.slots[slot];
-            if changed.concerns(index, if mask == 0 { NO_ASID } else { asid }) {
-                self.slots[slot] = EMPTY;
-                self.used &= !(1 << slot);
-            }
-        }
+        // A space that is good under any ASID holds nothing that depends on one: no number is to be found in its slot.
+        self.forget_if(|slot| changed.concerns(slot.index, if slot.mask == 0 { NO_ASID } else { slot.asid }));
     }
 
     /// The active space, number `index`, is the one that the guest's TTBR0 and, where it matters, `asid` select.
@@ -111,7 +114,7 @@ impl KnownSpaces {
         let ttbr0 = context.cpu.cp15.ttbr0;
         let (kernel, user) = (tables(&context.kernel), tables(&context.user));
         let slot = (ttbr0 >> 14) as usize % SLOTS;
-        self.used |= 1 << slot;
+        self.used[slot / 32] |= 1 << (slot % 32);
         self.slots[slot] =
             SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, index, _padding: [0; 6] };
     }
