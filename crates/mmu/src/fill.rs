@@ -10,6 +10,7 @@
 
 use crate::fault::Fault;
 use crate::host::{self, FirstLevel};
+use crate::ram::SEVERAL;
 use crate::regime::{Access, AccessKind, Regime};
 use crate::separation::Separation;
 use crate::shadow::Shadow;
@@ -211,7 +212,12 @@ impl Shadow {
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(wanted.host, wanted.writable, wanted.xn);
         let present = tables.read(&table, index);
-        self.note_page(view, va, mapping, wanted, tables);
+        let known = self.note_page(view, va, mapping, wanted);
+        if let Some(known) = known
+            && !self.fault_around
+        {
+            self.narrow(mapping.pa, va.0 >> 12, known, tables, tlb);
+        }
         if present == word {
             self.stats.idle_fills += 1;
             return Fill::Mapped;
@@ -236,7 +242,7 @@ impl Shadow {
         for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
             if entries[offset] == 0 {
                 let va = start.wrapping_add(4096 * offset as u32);
-                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain, tables).unwrap_or(0);
+                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain).unwrap_or(0);
             }
         }
         // Valid entries in between are stored again as they are, which changes nothing.
@@ -248,15 +254,7 @@ impl Shadow {
     }
 
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(
-        &mut self,
-        regime: &Regime,
-        view: View,
-        va: GuestVa,
-        mapping: &Mapping,
-        domain: u8,
-        tables: &impl TableMemory,
-    ) -> Option<u32> {
+    fn neighbour(&mut self, regime: &Regime, view: View, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
@@ -270,12 +268,14 @@ impl Shadow {
         if !mapping.global && !self.holds_private() {
             self.first_private();
         }
-        self.note_page(view, va, mapping, &wanted, tables);
+        // Of what is known of neighbours nothing is forgotten here: some may be noted already and not mapped yet.
+        let _ = self.note_page(view, va, mapping, &wanted);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
 
-    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted, tables: &impl TableMemory) {
+    /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.
+    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; SEVERAL]> {
         let active = self.active_index();
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
@@ -286,14 +286,10 @@ impl Shadow {
             self.watched.insert((va.0 >> 20) as usize);
         }
         self.spaces[active].view_mut(view).note((va.0 >> 20) as usize, origin, split);
-        if wanted.writable {
-            let linear = view == View::Kernel && mapping.global && mapping.size.is_first_level();
-            // Of neighbours, some may be noted already and not mapped yet.
-            if let Some(known) = self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear)
-                && !self.fault_around
-            {
-                self.narrow(mapping.pa, va.0 >> 12, known, tables);
-            }
+        if !wanted.writable {
+            return None;
         }
+        let linear = view == View::Kernel && mapping.global && mapping.size.is_first_level();
+        self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear)
     }
 }

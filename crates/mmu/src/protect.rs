@@ -65,16 +65,28 @@ impl Shadow {
         table.unwrap_or_else(|| self.ram.is_protected(pa))
     }
 
-    /// Looks whether the page at `pa`, which is being mapped at virtual page `va_page` and was at those of `known`, is at others
-    /// still; if not, that need not be known any more.
-    pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32, known: [u32; SEVERAL], tables: &impl TableMemory) {
+    /// The page at `pa` comes back at virtual page `va_page` again and again, and was at those of `known`. If the active space does
+    /// not have it at others still, these need not be known any more: other spaces, most often those of processes that are no
+    /// more, lose theirs, as a TLB may lose what it likes.
+    pub(crate) fn narrow(
+        &mut self,
+        pa: GuestPa,
+        va_page: u32,
+        known: [u32; SEVERAL],
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
         let Some(page) = self.ram.host(pa.page()) else { return };
         let others = || known.into_iter().filter(|&number| number != UNUSED && number != va_page);
-        let mut views = self.spaces.iter().filter(|space| space.is_live()).flat_map(|space| &space.views);
-        if !views.any(|view| others().any(|number| view.maps_writable(number, page, tables))) {
-            self.stats.hints_narrowed += 1;
-            self.ram.narrow(pa, va_page);
+        let active = &self.spaces[self.active_index()];
+        if active.views.iter().any(|view| others().any(|number| view.maps_writable(number, page, tables))) {
+            return;
         }
+        for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
+            others().for_each(|number| view.forget_writable(number, page, tables, tlb));
+        }
+        self.stats.hints_narrowed += 1;
+        self.ram.narrow(pa, va_page);
     }
 
     fn drop_writable_sections(

@@ -147,7 +147,7 @@ impl Shadow {
             tables.write(&table, index, word);
         }
         if let Some(known) = known {
-            self.narrow(pa, va.0 >> 12, known, tables);
+            self.narrow(pa, va.0 >> 12, known, tables, tlb);
         }
         Quick::Mapped
     }

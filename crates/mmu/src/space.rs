@@ -297,6 +297,23 @@ impl ViewTables {
         host::is_writable_page(tables.read(&table, (number & 0xff) as usize), base)
     }
 
+    /// Forgets that, if it is so.
+    pub(crate) fn forget_writable(
+        &mut self,
+        number: u32,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        if !self.maps_writable(number, base, tables) {
+            return;
+        }
+        if let FirstLevel::Table { table, .. } = self.first_level((number >> 8) as usize, tables) {
+            tables.write(&table, (number & 0xff) as usize, 0);
+            tlb.flush_page(number << 12, self.asid);
+        }
+    }
+
     /// Takes write permission from the small page at `index` of `mb`, if it maps host page `base` writable.
     pub(crate) fn downgrade_page(
         &mut self,

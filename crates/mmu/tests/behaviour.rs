@@ -52,6 +52,10 @@ struct Guest {
 impl Guest {
     /// A kernel as Linux lays it out, with its MMU on and its first process active under ASID 1.
     fn new() -> Self {
+        Self::with(&config(&[0]))
+    }
+
+    fn with(config: &Config<'_>) -> Self {
         let mut memory = Memory { ram: vec![(RAM, 16 << 20)], ..Memory::default() };
         for root in [KERNEL, PROCESS[0], PROCESS[1]] {
             for mb in 0..16 {
@@ -73,7 +77,7 @@ impl Guest {
         let mut guest = Self {
             memory,
             regime,
-            shadow: Shadow::new(&config(&[0])).unwrap(),
+            shadow: Shadow::new(config).unwrap(),
             tables: Tables::new(64 * 16 * 1024),
             tlb: Tlb::default(),
         };
@@ -321,7 +325,7 @@ fn a_page_in_the_linear_map_and_elsewhere_is_found_at_both() {
 fn what_was_mapped_elsewhere_is_forgotten_when_it_is_gone_and_not_before() {
     const OTHER: u32 = 0x0002_0000;
     let pa = RAM + (3 << 20) + 0x7000;
-    let mut guest = Guest::new();
+    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
     for va in [USER, OTHER] {
         guest.memory.write(USER_PAGES[0] + (va >> 12) * 4, pa | PRIVATE_PAGE);
         guest.touch(View::User, va, AccessKind::Write);
@@ -339,6 +343,30 @@ fn what_was_mapped_elsewhere_is_forgotten_when_it_is_gone_and_not_before() {
     assert_eq!(guest.shadow.stats().hints_narrowed, 1);
     guest.touch(View::User, USER, AccessKind::Write);
     guest.protect_and_look(pa, &[(View::User, USER), (View::User, OTHER)]);
+}
+
+#[test]
+fn what_another_process_has_elsewhere_is_no_reason_to_know_several_addresses() {
+    const OTHER: u32 = 0x0002_0000;
+    let pa = RAM + (3 << 20) + 0x7000;
+    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    for (process, va) in [(1, USER), (0, OTHER)] {
+        guest.memory.write(USER_PAGES[process] + (va >> 12) * 4, pa | PRIVATE_PAGE);
+        guest.switch_process(process);
+        guest.touch(View::User, va, AccessKind::Write);
+    }
+    for _ in 0..5 {
+        guest.shadow.invalidate_page(GuestVa(OTHER), Some(1), &mut guest.tables, &mut guest.tlb);
+        guest.touch(View::User, OTHER, AccessKind::Write);
+    }
+    assert_eq!(guest.shadow.stats().hints_narrowed, 1);
+    // The other one finds it again, and is found.
+    guest.switch_process(1);
+    assert!(guest.touch(View::User, USER, AccessKind::Write).1);
+    guest.protect_and_look(pa, &[(View::User, USER)]);
+    guest.switch_process(0);
+    assert!(guest.touch(View::User, OTHER, AccessKind::Read).0 == HOST + (3 << 20) + 0x7000);
+    assert_eq!(guest.fill(View::User, OTHER, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa)));
 }
 
 #[test]
