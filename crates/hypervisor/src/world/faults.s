@@ -168,6 +168,8 @@ answer_\kind:
 4:  bic r8, r7, #AND_LINEAR         @ there, and in the linear map
     cmp r8, r1
     beq 3f
+    lsrs r8, r7, #20                @ other numbers, and hints that are none: the place below may wrap to any of these
+    bne \kind\()_home
     lsr r8, r4, #12
     sub r10, r5, r8, lsl #2
     ldr r10, [r10, #-4]
