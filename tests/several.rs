@@ -26,6 +26,8 @@ use crate::Machine;
 
 /// How long a test waits for anything. Tests do not depend on it: a machine that is slow and busy needs some of it.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The time between two questions of the same kind to the monitor.
+const REST: Duration = Duration::from_millis(50);
 
 /// A file of a megabyte of zeroes, for disks.
 pub const BLANK: &str = "blank.img";
@@ -172,6 +174,21 @@ impl Board {
             }
             assert!(!self.halted, "no {what} before the board was halted\n{}", self.tail());
             assert!(self.turn(deadline), "no {what} within {PATIENCE:?}\n{}", self.tail());
+        }
+    }
+
+    /// Asks the monitor again and again until `holds`, with rests: an answer of the monitor stops all guests, and whoever asks
+    /// again at once leaves them next to nothing.
+    ///
+    /// # Panics
+    /// If it does not in a long time, with `what` that is.
+    #[track_caller]
+    pub fn poll(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(Instant::now() < deadline, "not {what} within {PATIENCE:?}\n{}", self.tail());
+            let rested = Instant::now() + REST;
+            while Instant::now() < rested && self.turn(rested) {}
         }
     }
 

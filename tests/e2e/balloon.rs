@@ -1,7 +1,5 @@
 //! Memory that one guest gives to its balloon, used by another one's disk, and taken back.
 
-use std::time::{Duration, Instant};
-
 use spica_tests::Machine;
 use spica_tests::several::{BLANK, Board, Part, value};
 
@@ -21,11 +19,8 @@ fn press(board: &mut Board, name: &str, key: &str, start: &str, count: usize) ->
 /// A figure of `stats`, divided by 4 KiB, once it is `expected`.
 #[track_caller]
 fn pages(board: &mut Board, figure: &str, expected: u32) {
-    let deadline = Instant::now() + Duration::from_secs(60);
     let wanted = format!("stat {figure} {}", expected * 4096);
-    while !board.tell("stats").contains(&wanted) {
-        assert!(Instant::now() < deadline, "no `{wanted}` in {:?}", board.tell("stats"));
-    }
+    board.poll(&wanted, |board| board.tell("stats").contains(&wanted));
 }
 
 fn lend(machine: Machine) {

@@ -120,7 +120,8 @@ fn comes_back(machine: Machine) {
     assert!(a * 10 > b * 9, "after a pause, {a} : {b}");
     board.tell("stop b");
     let before = board.counters("a")["scheduler.ticks"];
-    while board.counters("a")["scheduler.ticks"] < before + (timer_hertz(machine) / 2.0) as u64 {}
+    let enough = before + (timer_hertz(machine) / 2.0) as u64;
+    board.poll("half a second of a", |board| board.counters("a")["scheduler.ticks"] >= enough);
     board.tell("start b");
     let [a, b] = from_now_on(&mut board, machine);
     assert!(a * 10 > b * 9, "after a stop, {a} : {b}");
