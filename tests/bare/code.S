@@ -17,6 +17,7 @@ main:
     bl copies
     bl map
     say "\nMMU and caches on"
+    bl low_linear_map               @ first: the linear map counts as known after a few changes
     bl rewriting
     bl own_page
     bl copies
@@ -546,6 +547,82 @@ writes_code:
 2:  show user, r0
     subs r5, r5, #3
     bpl 1b
+    svc #LEAVE
+
+    .ltorg
+
+@ RAM at low addresses, by a section of the kernel's, at such a distance that the numbers of pages in it wrap: 256 pages below their
+@ place in RAM. The page that wraps to the fourth number from the end has code, and user code writes to it, in a page of its own address
+@ space.
+    .equ WRAPS, 0x400fc000          @ page 252 of RAM
+    .equ OF_USER, WINDOW + 0x7000
+low_linear_map:
+    push {lr}
+    ldr r4, =WRAPS
+    ldr r1, =MOV_R0 + 1
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    mov r0, r4
+    bl publish
+    ldr r4, =PAGES + 0x31000        @ code in the section's megabyte, so that it is mapped by pages
+    stm r4, {r1, r2}
+    mov r0, r4
+    bl publish
+    blx r4
+    ldr r0, =TABLES                 @ the megabyte of PAGES at 0x00100000
+    ldr r1, =PAGES + FLAT
+    str r1, [r0, #4]
+    ldr r0, =LEVEL2 + 7 * 4         @ the page with code, and the one behind it for another, not global
+    ldr r1, =WRAPS + 0xc3e
+    str r1, [r0]
+    ldr r1, =PAGES + 0x32c3e
+    str r1, [r0, #4]
+    ldr r0, =PAGES + 0x32000
+    ldr r1, =MOV_R0 + 1
+    str r1, [r0]
+    bl flush
+    ldr r7, =0x00132000
+    mov r5, #2                      @ again, with all that the kernel writes to mapped
+    mov r6, #0
+1:  ldr r4, =WRAPS
+    blx r4
+    collect
+    mrc p15, 0, r0, c13, c0, 1      @ CONTEXTIDR
+    and r0, r0, #0xff
+    ldr r1, =OF_USER
+    orr r0, r0, r1
+    mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
+    dsb
+    isb
+    add r7, r7, #0x1000
+    ldr lr, =2f                     @ what `user` does, and between what it writes and the user code:
+    push {r4-r12, lr}
+    ldr r1, =user_caller
+    str sp, [r1]
+    str r0, [r7]                    @ the linear map shows
+    mov r1, #MODE_USR
+    msr spsr_cxsf, r1
+    ldr lr, =writes_wrapping
+    movs pc, lr
+2:
+    ldr r4, =WRAPS
+    blx r4
+    collect
+    subs r5, r5, #1
+    bne 1b
+    show wrapping, r6
+    ldr r0, =TABLES
+    str r5, [r0, #4]
+    bl flush
+    pop {pc}
+@ Counts in another page of the same megabyte. Does not read where the code is: the page is to be mapped by the write.
+writes_wrapping:
+    ldr r0, =OF_USER + 0x1000
+    ldr r1, [r0]
+    add r1, r1, #5
+    str r1, [r0]
+    sub r0, r0, #0x1000
+    str r1, [r0]
     svc #LEAVE
 
     .ltorg
