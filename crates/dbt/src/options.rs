@@ -86,6 +86,12 @@ options! {
     quick_faults: "quick-faults" = true,
     /// Loads and stores that reached a device are known to, and are emulated without a walk of the guest's tables.
     quick_mmio: "quick-mmio" = true,
+    /// All spaces have the mappings of the guest's kernel in common.
+    share_kernel: "share-kernel" = true,
+    /// It is known page by page where in the kernel's range TLB maintenance has something to do.
+    watch_pages: "watch-pages" = true,
+    /// Who empties an address space's TLB entries again and again keeps the tables.
+    keep_tables: "keep-tables" = true,
     /// Literals of the instruction's own page become constants.
     literals: "literals" = true,
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a

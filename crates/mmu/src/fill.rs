@@ -8,13 +8,14 @@
 //! Filling an invalid entry needs no TLB maintenance, as no TLB holds invalid entries. A valid entry is broken, flushed
 //! and only then replaced.
 
+use crate::common::Borrowers;
 use crate::fault::Fault;
 use crate::host::{self, FirstLevel};
 use crate::ram::SEVERAL;
 use crate::regime::{Access, AccessKind, Regime};
 use crate::separation::Separation;
 use crate::shadow::Shadow;
-use crate::space::{Key, Origin, View};
+use crate::space::{Key, Origin, View, ViewTables};
 use crate::table::{HostTlb, Table, TableMemory};
 use crate::walk::{GuestMemory, Mapping, PageSize, Permission, neighbours, translate};
 use spica_addr::{GuestPa, GuestVa, HostPa};
@@ -43,6 +44,15 @@ pub enum Fill {
 
 /// The number of small pages, aligned, that fault-around considers.
 const AROUND: usize = 8;
+
+/// Where a mapping goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// To the active space.
+    Own,
+    /// To all spaces: see [`Common`](crate::common::Common).
+    Common,
+}
 
 /// A host mapping as the guest's tables and the hypervisor's own needs make it.
 struct Wanted {
@@ -104,14 +114,16 @@ impl Shadow {
         }
         if mapping.size == PageSize::Super16M {
             // Its pieces may be in any of its sixteen megabytes.
-            self.watch(va);
+            self.watched.sixteen(va);
         }
+        let place =
+            if self.shares(view, (va.0 >> 20) as usize, &mapping, tables, tlb) { Place::Common } else { Place::Own };
         let as_section = mapping.size.is_first_level() && self.ram.is_uniform(mapping.pa);
         if as_section {
-            self.fill_section(view, va, &mapping, &wanted, tables, tlb);
+            self.fill_section(place, view, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;
         }
-        self.fill_pages(mem, regime, view, va, &mapping, &wanted, tables, tlb)
+        self.fill_pages(mem, regime, place, view, va, &mapping, &wanted, tables, tlb)
     }
 
     /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.
@@ -135,8 +147,28 @@ impl Shadow {
         })
     }
 
+    /// Whose tables that are.
+    fn tables_at(&mut self, place: Place, view: View) -> &mut ViewTables {
+        match place {
+            Place::Own => {
+                let active = self.active_index();
+                self.spaces[active].view_mut(view)
+            }
+            Place::Common => &mut self.common.views[self.separation.table_of(view)],
+        }
+    }
+
+    fn drop_at(&mut self, place: Place, view: View, mb: usize, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        match place {
+            Place::Own => self.tables_at(place, view).drop_megabyte(mb, tables, tlb),
+            Place::Common => self.drop_common(self.separation.table_of(view), mb, tables, tlb),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's answer to it, and the two seams")]
     fn fill_section(
         &mut self,
+        place: Place,
         view: View,
         va: GuestVa,
         mapping: &Mapping,
@@ -146,31 +178,37 @@ impl Shadow {
     ) {
         let mb = (va.0 >> 20) as usize;
         let word = host::section(wanted.host, wanted.domain, wanted.writable, wanted.xn);
-        let active = self.active_index();
-        let space = &mut self.spaces[active];
-        let view = space.view_mut(view);
         let origin = Origin { global: mapping.global, size: mapping.size };
-        match view.first_level_word(mb, tables) {
+        match self.tables_at(place, view).first_level_word(mb, tables) {
             // Where nG or the guest's size is another by now, the older entry is what a TLB may hold as well.
             present if present == word => {
+                if place == Place::Common {
+                    self.lend(view, mb, tables);
+                }
                 self.stats.idle_fills += 1;
                 return;
             }
             0 => {}
-            _ => view.drop_megabyte(mb, tables, tlb),
+            _ => self.drop_at(place, view, mb, tables, tlb),
         }
         if wanted.writable {
             self.ram.note_section_writer(mapping.pa, mb);
         }
-        self.watched.insert(mb);
-        view.set_section(mb, word, origin, tables);
-        space.fills += 1;
+        self.watched.large(mb, mapping.global);
+        self.tables_at(place, view).set_section(mb, word, origin, tables);
+        if place == Place::Common {
+            self.lend(view, mb, tables);
+        }
+        let active = self.active_index();
+        self.spaces[active].fills += 1;
         self.stats.section_fills += 1;
     }
 
-    /// The second-level table of `mb` in the active space, made if need be.
+    /// The second-level table of `mb` in the active space, or for all, made if need be.
+    #[expect(clippy::too_many_arguments, reason = "the place, what it is for, and the two seams")]
     fn second_level(
         &mut self,
+        place: Place,
         view: View,
         mb: usize,
         domain: u8,
@@ -178,16 +216,21 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Option<Table> {
-        let active = self.active_index();
-        let tables_of_view = self.spaces[active].view_mut(view);
-        match tables_of_view.first_level(mb, tables) {
-            FirstLevel::Table { table, domain: present } if present == domain => return Some(table),
-            FirstLevel::Invalid => {}
-            // A section, or pages under another domain: the guest replaced its first-level entry.
-            _ => tables_of_view.drop_megabyte(mb, tables, tlb),
+        let table = match self.tables_at(place, view).first_level(mb, tables) {
+            FirstLevel::Table { table, domain: present } if present == domain => table,
+            present => {
+                if present != FirstLevel::Invalid {
+                    // A section, or pages under another domain: the guest replaced its first-level entry.
+                    self.drop_at(place, view, mb, tables, tlb);
+                }
+                let table = self.alloc_second(tables, tlb)?;
+                self.tables_at(place, view).set_table(mb, table, domain, origin, tables);
+                table
+            }
+        };
+        if place == Place::Common {
+            self.lend(view, mb, tables);
         }
-        let table = self.alloc_second(tables, tlb)?;
-        self.spaces[active].view_mut(view).set_table(mb, table, domain, origin, tables);
         Some(table)
     }
 
@@ -196,6 +239,7 @@ impl Shadow {
         &mut self,
         mem: &impl GuestMemory,
         regime: &Regime,
+        place: Place,
         view: View,
         va: GuestVa,
         mapping: &Mapping,
@@ -205,14 +249,14 @@ impl Shadow {
     ) -> Fill {
         let mb = (va.0 >> 20) as usize;
         let origin = |mapping: &Mapping| Origin { global: mapping.global, size: mapping.size };
-        let Some(table) = self.second_level(view, mb, wanted.domain, origin(mapping), tables, tlb) else {
+        let Some(table) = self.second_level(place, view, mb, wanted.domain, origin(mapping), tables, tlb) else {
             return Fill::OutOfTables;
         };
         let active = self.active_index();
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(wanted.host, wanted.writable, wanted.xn);
         let present = tables.read(&table, index);
-        let known = self.note_page(view, va, mapping, wanted);
+        let known = self.note_page(place, view, va, mapping, wanted);
         if let Some(known) = known
             && !self.fault_around
         {
@@ -224,7 +268,13 @@ impl Shadow {
         }
         if present != 0 {
             tables.write(&table, index, 0);
-            tlb.flush_page(va.page().0, self.spaces[active].view(view).asid);
+            match place {
+                Place::Own => tlb.flush_page(va.page().0, self.spaces[active].view(view).asid),
+                Place::Common => {
+                    let table = self.separation.table_of(view);
+                    Borrowers { tlb, spaces: &self.spaces, table }.flush_page(va.page().0, 0);
+                }
+            }
         }
         self.spaces[active].fills += 1;
         self.stats.page_fills += 1;
@@ -242,7 +292,7 @@ impl Shadow {
         for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
             if entries[offset] == 0 {
                 let va = start.wrapping_add(4096 * offset as u32);
-                entries[offset] = self.neighbour(regime, view, va, &mapping, wanted.domain).unwrap_or(0);
+                entries[offset] = self.neighbour(regime, place, view, va, &mapping, wanted.domain).unwrap_or(0);
             }
         }
         // Valid entries in between are stored again as they are, which changes nothing.
@@ -254,7 +304,15 @@ impl Shadow {
     }
 
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(&mut self, regime: &Regime, view: View, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
+    fn neighbour(
+        &mut self,
+        regime: &Regime,
+        place: Place,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        domain: u8,
+    ) -> Option<u32> {
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
@@ -262,30 +320,38 @@ impl Shadow {
         let wanted = self.wanted(regime, view, mapping)?;
         // All pages of a megabyte share the first-level entry, and with it the domain; but nothing makes the guest's
         // memory stand still between two walks.
-        if wanted.domain != domain {
+        if wanted.domain != domain || place == Place::Common && !mapping.global {
             return None;
         }
         if !mapping.global && !self.holds_private() {
             self.first_private();
         }
         // Of what is known of neighbours nothing is forgotten here: some may be noted already and not mapped yet.
-        let _ = self.note_page(view, va, mapping, &wanted);
+        let _ = self.note_page(place, view, va, mapping, &wanted);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
 
     /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.
-    fn note_page(&mut self, view: View, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; SEVERAL]> {
-        let active = self.active_index();
+    fn note_page(
+        &mut self,
+        place: Place,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        wanted: &Wanted,
+    ) -> Option<[u32; SEVERAL]> {
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
         if mapping.global {
             self.global.insert((va.0 >> 20) as usize);
         }
-        if mapping.global || split {
-            self.watched.insert((va.0 >> 20) as usize);
+        if split {
+            self.watched.large((va.0 >> 20) as usize, mapping.global);
+        } else {
+            self.watched.small(va, mapping.global);
         }
-        self.spaces[active].view_mut(view).note((va.0 >> 20) as usize, origin, split);
+        self.tables_at(place, view).note((va.0 >> 20) as usize, origin, split);
         if !wanted.writable {
             return None;
         }

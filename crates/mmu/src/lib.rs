@@ -18,6 +18,7 @@ extern crate alloc;
 
 mod absent;
 mod bitmap;
+mod common;
 pub mod fault;
 mod fill;
 mod host;
@@ -33,6 +34,7 @@ mod stats;
 mod table;
 mod tracked;
 pub mod walk;
+mod watched;
 
 pub use fault::{Fault, FaultKind};
 pub use fill::Fill;
@@ -47,3 +49,4 @@ pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
 pub use tracked::Tracking;
 pub use walk::{GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, lookup, translate};
+pub use watched::PAGEWISE_FROM;

@@ -8,6 +8,7 @@
 //! Protection is by guest *physical* page, so aliases do not get around it. While any page of a megabyte is protected,
 //! guest sections over that megabyte are mapped by small pages.
 
+use crate::common::Borrowers;
 use crate::host;
 use crate::ram::{SEVERAL, UNUSED, Writers};
 use crate::shadow::Shadow;
@@ -79,7 +80,12 @@ impl Shadow {
         let Some(page) = self.ram.host(pa.page()) else { return };
         let others = || known.into_iter().filter(|&number| number != UNUSED && number != va_page);
         let active = &self.spaces[self.active_index()];
-        if active.views.iter().any(|view| others().any(|number| view.maps_writable(number, page, tables))) {
+        if active
+            .views
+            .iter()
+            .chain(self.common.views.iter())
+            .any(|view| others().any(|number| view.maps_writable(number, page, tables)))
+        {
             return;
         }
         for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
@@ -114,6 +120,19 @@ impl Shadow {
                 next = mb + 1;
             }
         }
+        for table in 0..self.common.views.len() {
+            if let Writers::At(megabytes) = writers {
+                for mb in megabytes.into_iter().filter(|&mb| mb != UNUSED) {
+                    self.drop_common_section(table, mb as usize, base, tables, tlb);
+                }
+                continue;
+            }
+            let mut next = 0;
+            while let Some(mb) = self.common.views[table].next_populated(next) {
+                self.drop_common_section(table, mb, base, tables, tlb);
+                next = mb + 1;
+            }
+        }
     }
 
     fn downgrade_pages(&mut self, pa: GuestPa, page: HostPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
@@ -123,17 +142,11 @@ impl Shadow {
         }
         self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
         for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
-            if let Writers::At(pages) = writers {
-                for number in pages.into_iter().filter(|&number| number != UNUSED) {
-                    view.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, page, tables, tlb);
-                }
-                continue;
-            }
-            let mut next = 0;
-            while let Some(mb) = view.next_populated(next) {
-                view.downgrade_pages(mb, page, tables, tlb);
-                next = mb + 1;
-            }
+            view.downgrade_writers(writers, page, tables, tlb);
+        }
+        for (table, view) in self.common.views.iter_mut().enumerate() {
+            let mut borrowers = Borrowers { tlb, spaces: &self.spaces, table };
+            view.downgrade_writers(writers, page, tables, &mut borrowers);
         }
     }
 }

@@ -56,7 +56,7 @@ impl Shadow {
         self.ram.page_hints()
     }
 
-    /// The megabytes (as for [`Shadow::watched`]) where the user view of the active space holds entries that are not global.
+    /// The megabytes (as for [`Shadow::watched_megabytes`]) where the user view of the active space holds entries that are not global.
     /// There, pages can be added to its tables without [`Shadow::fill`]. It stays where it is.
     #[must_use]
     pub fn private_megabytes(&self) -> &[u32; 128] {

@@ -20,6 +20,7 @@
 //! there, and only marks the others; they are swept when they are next activated.
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
+use crate::common::Common;
 use crate::ram::{Chunk, Ram, RamError};
 use crate::regime::Regime;
 use crate::separation::Separation;
@@ -27,6 +28,8 @@ use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
 use crate::tracked::Tracked;
+use crate::walk::PageSize;
+use crate::watched::Watched;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use spica_addr::{GuestPa, GuestVa, HostPa};
@@ -50,6 +53,12 @@ pub struct Config<'a> {
     pub max_spaces: usize,
     /// Whether a fill may also map the neighbours of the page that faulted.
     pub fault_around: bool,
+    /// Whether all spaces have the kernel's global mappings in common.
+    pub share_kernel: bool,
+    /// Whether it is known page by page where in the kernel's range TLB maintenance has something to do; else it always may.
+    pub watch_pages: bool,
+    /// Whether second-level tables may stay where TLBIASID empties them.
+    pub keep_tables: bool,
     /// How the two views are kept apart.
     pub separation: Separation,
 }
@@ -118,10 +127,13 @@ pub struct Shadow {
     hole_kernel: Vec<u32>,
     hole_user: Vec<u32>,
     pub(crate) fault_around: bool,
+    pub(crate) share_kernel: bool,
+    keep_tables: bool,
     pub(crate) separation: Separation,
     /// The reverse map of [`Tracking::Writes`](crate::Tracking::Writes).
     pub(crate) tracked: Option<Tracked>,
     pub(crate) spaces: Vec<Space>,
+    pub(crate) common: Common,
     active: Option<usize>,
     clock: u64,
     /// What of the guest's DACR is baked into entries: see [`Separation::baked_dacr`].
@@ -134,8 +146,8 @@ pub struct Shadow {
     generation: u32,
     /// See [`Shadow::take_changed`].
     changed: Changed,
-    /// Megabytes where TLB maintenance by address is more than the removal of a small page of the active space.
-    pub(crate) watched: MegabyteSet,
+    /// Where TLB maintenance by address is more than the removal of a small page of the active space.
+    pub(crate) watched: Watched,
     pub(crate) stats: Stats,
 }
 
@@ -169,9 +181,12 @@ impl Shadow {
             hole_kernel: hole_kernel.ok_or(ConfigError::Hole)?,
             hole_user: config.hole_user.to_vec(),
             fault_around: config.fault_around,
+            share_kernel: config.share_kernel,
+            keep_tables: config.keep_tables,
             separation,
             tracked: None,
             spaces: (0..config.max_spaces).map(space).collect(),
+            common: Common::new(),
             active: None,
             clock: 0,
             baked_dacr: 0,
@@ -180,7 +195,7 @@ impl Shadow {
             generation: 0,
             changed: Changed::default(),
             // The hole's tables are not the guest's.
-            watched: (config.hole_first_mb..config.hole_first_mb + hole).collect(),
+            watched: Watched::new(config.hole_first_mb..config.hole_first_mb + hole, config.watch_pages),
             stats: Stats::default(),
         })
     }
@@ -189,6 +204,7 @@ impl Shadow {
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.release_all_tables(tables, tlb);
         self.change(Changed::ALL);
+        self.release_common(tables, tlb);
         for space in &mut self.spaces {
             space.release(tables, tlb);
         }
@@ -223,10 +239,11 @@ impl Shadow {
             None => self.create(key, tables, tlb)?,
         };
         let space = &mut self.spaces[index];
+        space.last_used = self.clock;
         if space.stale {
             space.clear(tables, tlb);
+            self.lend_all(index, tables);
         }
-        space.last_used = self.clock;
         self.active = Some(index);
         Ok(())
     }
@@ -242,6 +259,7 @@ impl Shadow {
         })?;
         // Of another generation it need not be: it is as good under the old ASID, until it holds what is not.
         self.spaces[index].key = Some(key);
+        self.spaces[index].flushed = false;
         self.stats.spaces_renamed += 1;
         Some(index)
     }
@@ -281,6 +299,7 @@ impl Shadow {
             space.adopt_global_sections(before, tables);
         }
         self.spaces[index].key = Some(key);
+        self.lend_all(index, tables);
         self.stats.spaces_created += 1;
         self.change(Changed::one(index));
         Ok(index)
@@ -302,7 +321,8 @@ impl Shadow {
         let Some(victim) = self.victim() else { return false };
         self.change(Changed::ALL);
         if self.active == Some(victim) {
-            let had_entries = !self.spaces[victim].is_empty();
+            let had_entries = !self.spaces[victim].is_empty() || !self.common.is_empty();
+            self.clear_common(tables, tlb);
             self.stats.active_emptied += u64::from(had_entries);
             self.spaces[victim].clear(tables, tlb);
             return had_entries;
@@ -357,23 +377,37 @@ impl Shadow {
         self.ram.host(pa)
     }
 
-    /// The set of megabytes (bit `n % 32` of word `n / 32`) where [`Shadow::invalidate_page`] must be called. Elsewhere, and
-    /// if [`Shadow::sole_asid`] is the ASID, it comes to this: the small page's entry is cleared in both views of the active
-    /// space, if it is there.
+    /// Whether [`Shadow::invalidate_page`] must be called for `va`. Elsewhere there is less to do: from [`PAGEWISE_FROM`] on
+    /// nothing, whatever the ASID. Below, if [`Shadow::sole_asid`] is the ASID, it comes to this: the small page's entry is
+    /// cleared in both views of the active space, if it is there.
+    ///
+    /// [`PAGEWISE_FROM`]: crate::PAGEWISE_FROM
     #[must_use]
-    pub fn watched(&self) -> &[u32; 128] {
-        self.watched.words()
+    pub fn is_watched(&self, va: GuestVa) -> bool {
+        self.watched.contains(va)
     }
 
-    /// Maintenance of the 16 MiB around `va` concerns others than this: [`Shadow::invalidate_page`] must be called.
-    pub fn watch(&mut self, va: GuestVa) {
-        let first = (va.0 >> 24 << 4) as usize;
-        (first..first + 16).for_each(|mb| self.watched.insert(mb));
+    /// The megabytes that are watched below [`PAGEWISE_FROM`](crate::PAGEWISE_FROM): bit `n % 32` of word `n / 32`.
+    #[must_use]
+    pub fn watched_megabytes(&self) -> &[u32; 128] {
+        self.watched.megabytes()
     }
 
-    /// The same for the megabyte of `va`, where the guest has small pages.
-    pub fn watch_megabyte(&mut self, va: GuestVa) {
-        self.watched.insert((va.0 >> 20) as usize);
+    /// The pages that are watched from [`PAGEWISE_FROM`](crate::PAGEWISE_FROM) on, a bit each, from there. They stay where they
+    /// are.
+    #[must_use]
+    pub fn watched_pages(&self) -> &[u32] {
+        self.watched.pages()
+    }
+
+    /// Maintenance of the page at `va`, which is as large as `size`, concerns others than this: [`Shadow::invalidate_page`] must
+    /// be called, once, or if the page is not a small one, always.
+    pub fn watch(&mut self, va: GuestVa, size: PageSize) {
+        match size {
+            PageSize::Small4K => self.watched.for_others(va),
+            // Maintenance at any place in it removes all of it (B4.2.2).
+            _ => self.watched.sixteen(va),
+        }
     }
 
     /// The guest's ASID, if no space but the active one has entries under it.
@@ -431,6 +465,7 @@ impl Shadow {
     pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_all += 1;
         self.drop_translations(tables, tlb);
+        self.watched.forget_all();
     }
 
     /// Drops what came from guest tables. The flat space has nothing from there.
@@ -446,6 +481,7 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) {
         self.change(Changed::ALL);
+        self.clear_common(tables, tlb);
         for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| which(space)) {
             if self.active == Some(index) {
                 space.clear(tables, tlb);
@@ -468,29 +504,42 @@ impl Shadow {
         // A supersection's pieces may be in any of its sixteen megabytes.
         let group = (va.0 >> 20) as usize;
         if self.touched.group16(group) == 0 {
+            self.watched.forget(va, true);
             return;
         }
         // Where no entry was ever global, only the spaces of the ASID are concerned: one, in general.
         let global = self.global.group16(group) != 0;
+        let mut all_gone = true;
         for space in &mut self.spaces {
             let Some(key) = space.key else { continue };
-            let matches = asid.is_none_or(|asid| key.asid == asid);
-            if !(matches || global) || space.stale || key == Key::FLAT {
+            // What waits to be swept is not seen any more; and of the flat space nothing is ever maintained.
+            if space.stale || key == Key::FLAT {
                 continue;
             }
-            for view in space.views.iter_mut().filter(|view| view.concerns(va.0, matches)) {
-                view.invalidate_page(va.0, matches, tables, tlb);
+            let matches = asid.is_none_or(|asid| key.asid == asid);
+            for view in &mut space.views {
+                if (matches || global) && view.concerns(va.0, matches) {
+                    view.invalidate_page(va.0, matches, tables, tlb);
+                }
+                all_gone &= !view.is_populated(group);
             }
         }
+        self.invalidate_common(va.0, tables, tlb);
+        all_gone &= !self.common.views.iter().any(|view| view.is_populated(group));
+        self.watched.forget(va, all_gone);
     }
 
     /// Guest TLBIASID: what is not global under `asid` goes. Megabytes with global entries only stay.
+    ///
+    /// Linux does that when a process forks, and when it ends. Who forks is going to use the same megabytes again, and may do so
+    /// again and again: from the second time on, the tables stay.
     pub fn invalidate_asid(&mut self, asid: u8, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_asid += 1;
         for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
             if space.key.is_some_and(|key| key.asid == asid) {
+                let keep_tables = core::mem::replace(&mut space.flushed, true) && self.keep_tables;
                 for view in &mut space.views {
-                    self.stats.megabytes_dropped += view.clear_private(tables, tlb);
+                    self.stats.megabytes_dropped += view.clear_private(keep_tables, tables, tlb);
                 }
             }
         }
@@ -526,12 +575,10 @@ impl Shadow {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
-        for space in &self.spaces {
-            stats.spaces_live += u64::from(space.is_live());
-            for view in &space.views {
-                stats.first_level_tables += u64::from(view.root.is_some());
-                stats.second_level_tables += u64::from(view.second_tables());
-            }
+        stats.spaces_live = self.spaces.iter().filter(|space| space.is_live()).count() as u64;
+        for view in self.spaces.iter().flat_map(|space| &space.views).chain(self.common.views.iter()) {
+            stats.first_level_tables += u64::from(view.root.is_some());
+            stats.second_level_tables += u64::from(view.second_tables());
         }
         stats
     }

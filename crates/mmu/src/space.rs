@@ -12,6 +12,7 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::host::{self, FirstLevel};
+use crate::ram::{UNUSED, Writers};
 use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
 use crate::separation::Separation;
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
@@ -84,11 +85,13 @@ pub(crate) struct ViewTables {
     global: MegabyteSet,
     coarse: MegabyteSet,
     supers: MegabyteSet,
+    /// Where the first-level entry is that of [`Common`](crate::common::Common). Nothing else here says anything of these.
+    borrowed: MegabyteSet,
     second_tables: u32,
 }
 
 impl ViewTables {
-    const fn new(asid: u8) -> Self {
+    pub(crate) const fn new(asid: u8) -> Self {
         Self {
             asid,
             root: None,
@@ -96,6 +99,7 @@ impl ViewTables {
             global: MegabyteSet::new(),
             coarse: MegabyteSet::new(),
             supers: MegabyteSet::new(),
+            borrowed: MegabyteSet::new(),
             second_tables: 0,
         }
     }
@@ -108,7 +112,7 @@ impl ViewTables {
         }
     }
 
-    fn is_populated(&self, mb: usize) -> bool {
+    pub(crate) fn is_populated(&self, mb: usize) -> bool {
         self.private.contains(mb) || self.global.contains(mb)
     }
 
@@ -212,16 +216,88 @@ impl ViewTables {
             self.detach(mb, tables);
             next = mb + 1;
         }
-        if next != 0 {
+        if self.give_back_all(tables) || next != 0 {
             tlb.flush_asid(self.asid);
         }
     }
 
-    /// Drops every megabyte that holds an entry the guest did not mark global. Returns how many went.
-    pub(crate) fn clear_private(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> u64 {
+    /// Whether the first-level entry of `mb` is borrowed.
+    pub(crate) fn has_borrowed(&self, mb: usize) -> bool {
+        self.borrowed.contains(mb)
+    }
+
+    /// Borrows the first-level entry `word` of `mb`, if there is nothing.
+    pub(crate) fn borrow(&mut self, mb: usize, word: u32, tables: &mut impl TableMemory) {
+        if let Some(root) = self.root
+            && !self.is_populated(mb)
+            && !self.borrowed.contains(mb)
+        {
+            tables.write(&root, mb, word);
+            self.borrowed.insert(mb);
+        }
+    }
+
+    /// The same with all that `common` has.
+    pub(crate) fn borrow_all(&mut self, common: &Self, tables: &mut impl TableMemory) {
+        let (Some(root), Some(source)) = (self.root, common.root) else { return };
+        let mut next = 0;
+        let mut run = [0; 16];
+        while let Some(first) = common.global.next(next) {
+            let mut length = 0;
+            while length < run.len() && first + length < MEGABYTES {
+                let mb = first + length;
+                if !common.global.contains(mb) || self.is_populated(mb) {
+                    break;
+                }
+                run[length] = tables.read(&source, mb);
+                self.borrowed.insert(mb);
+                length += 1;
+            }
+            tables.write_run(&root, first, &run[..length]);
+            next = first + length.max(1);
+        }
+    }
+
+    /// Invalidates the entry of `mb`, if it is borrowed. Whether it was: the caller flushes the ASID then.
+    pub(crate) fn give_back(&mut self, mb: usize, tables: &mut impl TableMemory) -> bool {
+        let borrowed = self.borrowed.contains(mb);
+        if borrowed {
+            self.borrowed.remove(mb);
+            self.root.iter().for_each(|root| tables.write(root, mb, 0));
+        }
+        borrowed
+    }
+
+    /// The same with all that are borrowed.
+    pub(crate) fn give_back_all(&mut self, tables: &mut impl TableMemory) -> bool {
+        let mut next = 0;
+        while let Some(mb) = self.borrowed.next(next) {
+            self.give_back(mb, tables);
+            next = mb + 1;
+        }
+        next != 0
+    }
+
+    /// Whether maintenance of any page of `mb` removes all that is there.
+    pub(crate) fn goes_whole(&self, mb: usize, tables: &impl TableMemory) -> bool {
+        let is_section = || matches!(self.first_level(mb, tables), FirstLevel::Section { .. });
+        self.is_populated(mb) && (self.coarse.contains(mb) || is_section())
+    }
+
+    /// Drops every megabyte that holds an entry the guest did not mark global. Returns how many went. With `keep_tables`, tables of
+    /// small pages stay, empty.
+    pub(crate) fn clear_private(
+        &mut self,
+        keep_tables: bool,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> u64 {
         let (mut dropped, mut next) = (0, 0);
         while let Some(mb) = self.private.next(next) {
-            self.detach(mb, tables);
+            match self.first_level(mb, tables) {
+                FirstLevel::Table { table, .. } if keep_tables && !self.coarse.contains(mb) => tables.clear(&table),
+                _ => self.detach(mb, tables),
+            }
             next = mb + 1;
             dropped += 1;
         }
@@ -282,9 +358,14 @@ impl ViewTables {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {
-        if self.is_populated(mb) && self.first_level(mb, tables) == (FirstLevel::Section { base, writable: true }) {
+        if self.has_writable_section(mb, base, tables) {
             self.drop_megabyte(mb, tables, tlb);
         }
+    }
+
+    /// Whether a writable section maps host megabyte `base` there.
+    pub(crate) fn has_writable_section(&self, mb: usize, base: HostPa, tables: &impl TableMemory) -> bool {
+        self.is_populated(mb) && self.first_level(mb, tables) == (FirstLevel::Section { base, writable: true })
     }
 
     /// Whether virtual page `number` is host page `base`, writable. Sections do not count.
@@ -351,6 +432,27 @@ impl ViewTables {
         }
     }
 
+    /// The same wherever `writers` says that the page may be mapped.
+    pub(crate) fn downgrade_writers(
+        &mut self,
+        writers: Writers,
+        base: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        if let Writers::At(pages) = writers {
+            for number in pages.into_iter().filter(|&number| number != UNUSED) {
+                self.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, base, tables, tlb);
+            }
+            return;
+        }
+        let mut next = 0;
+        while let Some(mb) = self.next_populated(next) {
+            self.downgrade_pages(mb, base, tables, tlb);
+            next = mb + 1;
+        }
+    }
+
     /// Takes over the guest-global sections of `other`, a space that differs only in what a process switch changes. A
     /// TLB would do the same: its global entries survive the switch.
     fn adopt_global_sections(&mut self, other: &Self, tables: &mut impl TableMemory) {
@@ -397,6 +499,8 @@ pub(crate) struct Space {
     pub(crate) last_used: u64,
     /// Entries filled for the present tenant.
     pub(crate) fills: u64,
+    /// There was a TLBIASID for the present tenant.
+    pub(crate) flushed: bool,
 }
 
 impl Space {
@@ -409,6 +513,7 @@ impl Space {
             stale: false,
             last_used: 0,
             fills: 0,
+            flushed: false,
         }
     }
 
@@ -464,6 +569,7 @@ impl Space {
         }
         self.stale = false;
         self.fills = 0;
+        self.flushed = false;
     }
 
     /// Drops everything, tables and tenant included.

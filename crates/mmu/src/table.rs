@@ -36,6 +36,11 @@ pub trait TableMemory {
     /// line to the point of unification, then DSB (ARM ARM B3.10.1), and ISB where the next instruction may depend on it.
     fn write(&mut self, table: &Table, index: usize, value: u32);
 
+    /// Stores 0 in all of a second-level table, as that many calls of [`TableMemory::write`] would.
+    fn clear(&mut self, table: &Table) {
+        self.write_run(table, 0, &[0; SECOND_LEVEL_BYTES / 4]);
+    }
+
     /// Stores `values` from `index` on, as that many calls of [`TableMemory::write`] would. A chance to clean whole
     /// lines and to wait once.
     fn write_run(&mut self, table: &Table, index: usize, values: &[u32]) {

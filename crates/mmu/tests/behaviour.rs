@@ -2,7 +2,8 @@
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, RamError, Regime, Separation, Shadow, TableMemory, View,
+    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, PageSize, RamError, Regime, Separation, Shadow,
+    TableMemory, View,
 };
 use spica_prove::mmu::model::Memory;
 use spica_prove::mmu::sim::{Tables, Tlb, host_walk};
@@ -37,6 +38,9 @@ fn config(hole: &'static [u32]) -> Config<'static> {
         asids: 1..=16,
         max_spaces: 8,
         fault_around: true,
+        share_kernel: true,
+        watch_pages: true,
+        keep_tables: true,
         separation: Separation::Tables,
     }
 }
@@ -162,9 +166,74 @@ fn a_new_space_starts_with_the_global_sections_of_the_last() {
     assert_eq!(guest.touch(View::Kernel, 1 << 20, AccessKind::Read), (HOST + (7 << 20), true));
     // What was adopted is forgotten like the rest.
     guest.shadow.invalidate_page(GuestVa(LOWMEM), Some(77), &mut guest.tables, &mut guest.tlb);
-    assert!(guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
     guest.switch(PROCESS[0], 1);
     assert!(guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+}
+
+/// A process in which nothing happened yet, then the one that [`Guest::new`] begins with.
+const NEXT_AND_FIRST: [(u32, u8); 2] = [(PROCESS[1], 2), (PROCESS[0], 1)];
+
+#[test]
+fn what_the_kernel_has_in_one_space_it_has_in_all() {
+    let mut guest = Guest::new();
+    guest.touch(View::Kernel, LOWMEM, AccessKind::Write);
+    for (ttbr0, asid) in NEXT_AND_FIRST {
+        guest.switch(ttbr0, asid);
+        assert!(!guest.touch(View::Kernel, LOWMEM, AccessKind::Write).1);
+        guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+    }
+    let fills = guest.shadow.stats().page_fills;
+    guest.switch(PROCESS[1], 2);
+    assert!(!guest.touch(View::Kernel, VMALLOC, AccessKind::Write).1);
+    assert_eq!(guest.shadow.stats().page_fills, fills);
+
+    // What goes, goes for all.
+    for va in [VMALLOC, LOWMEM] {
+        guest.shadow.invalidate_page(GuestVa(va), Some(77), &mut guest.tables, &mut guest.tlb);
+        let gone = |guest: &mut Guest| {
+            let root = guest.shadow.root(View::Kernel);
+            guest.tlb.get(&guest.tables, root, va).is_none()
+        };
+        for (ttbr0, asid) in NEXT_AND_FIRST {
+            guest.switch(ttbr0, asid);
+            assert!(gone(&mut guest), "{va:#x}, ASID {asid}");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_becomes_code_is_not_writable_in_any_space() {
+    let mut guest = Guest::new();
+    for (ttbr0, asid) in NEXT_AND_FIRST {
+        guest.switch(ttbr0, asid);
+        guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+        guest.touch(View::Kernel, LOWMEM, AccessKind::Write);
+    }
+    for (pa, va) in [(RAM + (8 << 20), VMALLOC), (RAM, LOWMEM)] {
+        assert!(guest.shadow.protect_code_page(GuestPa(pa), &mut guest.tables, &mut guest.tlb));
+        for (ttbr0, asid) in NEXT_AND_FIRST {
+            guest.switch(ttbr0, asid);
+            let root = guest.shadow.root(View::Kernel);
+            assert!(guest.tlb.get(&guest.tables, root, va).is_none_or(|entry| !entry.writable), "{va:#x}, ASID {asid}");
+        }
+    }
+}
+
+#[test]
+fn a_megabyte_with_something_private_is_not_shared() {
+    let mut guest = Guest::new();
+    let private = VMALLOC + 0x4_0000;
+    guest.memory.write(KERNEL_PAGES + 0x40 * 4, (RAM + (9 << 20)) | PRIVATE_PAGE);
+    guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+    guest.switch(PROCESS[1], 2);
+    assert!(guest.touch(View::Kernel, private, AccessKind::Write).1);
+    guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+    guest.switch(PROCESS[0], 1);
+    assert!(!guest.touch(View::Kernel, VMALLOC, AccessKind::Write).1);
+    let root = guest.shadow.root(View::Kernel);
+    assert!(guest.tlb.get(&guest.tables, root, private).is_none(), "the other process's");
+    guest.memory.write(KERNEL_PAGES + 0x40 * 4, (RAM + (10 << 20)) | PRIVATE_PAGE);
+    assert_eq!(guest.touch(View::Kernel, private, AccessKind::Read), (HOST + (10 << 20), true));
 }
 
 #[test]
@@ -181,6 +250,23 @@ fn tlbiasid_keeps_what_is_global() {
 }
 
 #[test]
+fn who_is_flushed_again_keeps_tables() {
+    let mut guest = Guest::new();
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        for view in [View::Kernel, View::User] {
+            assert!(guest.touch(view, USER, AccessKind::Write).1, "what was there is gone");
+        }
+        guest.shadow.invalidate_asid(1, &mut guest.tables, &mut guest.tlb);
+        counts.push((guest.shadow.stats().second_level_tables, guest.shadow.holds_private()));
+    }
+    assert_eq!(counts, [(0, false), (2, true), (2, true)]);
+    // Another process begins without.
+    guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.shadow.stats().second_level_tables, 0);
+}
+
+#[test]
 fn tlbiall_touches_inactive_spaces_only_when_they_are_used_again() {
     let mut guest = Guest::new();
     guest.touch_all();
@@ -188,12 +274,13 @@ fn tlbiall_touches_inactive_spaces_only_when_they_are_used_again() {
     guest.touch_all();
     let flushes = guest.tlb.asid_flushes;
     guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
-    assert_eq!(guest.tlb.asid_flushes - flushes, 2, "one per view of the active space");
+    let swept = guest.tlb.asid_flushes - flushes;
+    assert_eq!(swept, 4, "what both have borrowed, and what the active one has of its own, in both views");
     assert_eq!(guest.shadow.stats().spaces_live, 1);
     assert_eq!(guest.touch_all(), 5);
     guest.switch(PROCESS[0], 1);
-    assert_eq!(guest.tlb.asid_flushes - flushes, 4);
-    assert_eq!(guest.touch_all(), 5);
+    assert_eq!(guest.tlb.asid_flushes - flushes, swept + 2);
+    assert_eq!(guest.touch_all(), 2, "of the user's");
 }
 
 #[test]
@@ -481,38 +568,90 @@ fn mistakes_of_configuration_are_named() {
     assert_eq!(error(&|c| c.ram = &[CHUNK, ALIAS]), Some(ConfigError::Ram(RamError::Overlap(ALIAS))));
 }
 
-/// Whether TLB maintenance at `va` needs the shadow, or comes to clearing an entry of the active space.
-fn is_watched(guest: &Guest, va: u32) -> bool {
-    let mb = va as usize >> 20;
-    guest.shadow.watched()[mb / 32] >> (mb % 32) & 1 != 0
+/// Which of these need the shadow at TLB maintenance.
+fn watched<const N: usize>(guest: &Guest, all: [u32; N]) -> [bool; N] {
+    all.map(|va| guest.shadow.is_watched(GuestVa(va)))
 }
 
 #[test]
-fn what_is_global_a_section_or_code_is_watched_and_small_pages_of_a_process_are_not() {
+fn below_the_kernel_megabytes_are_watched_where_anything_is_but_small_pages_of_a_process() {
     let mut guest = Guest::new();
-    let all = [LOWMEM, VMALLOC, USER, (HOLE as u32) << 20];
-    assert_eq!(all.map(|va| is_watched(&guest, va)), [false, false, false, true]);
+    let all = [USER, 1 << 20, (HOLE as u32) << 20];
+    assert_eq!(watched(&guest, all), [false, false, true]);
     guest.touch(View::User, USER, AccessKind::Write);
     guest.touch(View::Kernel, USER, AccessKind::Write);
-    assert_eq!(all.map(|va| is_watched(&guest, va)), [false, false, false, true]);
-    // A global page, as the neighbour of one that is not.
-    guest.memory.write(KERNEL_PAGES + 4, (RAM + (8 << 20)) | PRIVATE_PAGE);
-    guest.touch(View::Kernel, VMALLOC + 0x1000, AccessKind::Write);
-    assert!(is_watched(&guest, VMALLOC));
-    guest.touch(View::Kernel, LOWMEM, AccessKind::Read);
-    assert!(is_watched(&guest, LOWMEM) && !is_watched(&guest, LOWMEM + (1 << 20)));
-    // A section of one process, and pages that code was translated from.
+    assert_eq!(watched(&guest, all), [false, false, true]);
+    // A section of one process, a global page, and pages that code was translated from.
     guest.memory.write(PROCESS[0] + 4, (RAM + (5 << 20)) | PRIVATE_SECTION);
-    assert!(!is_watched(&guest, 1 << 20));
     guest.touch(View::User, 1 << 20, AccessKind::Read);
-    assert!(is_watched(&guest, 1 << 20) && !is_watched(&guest, USER));
-    guest.shadow.watch(GuestVa(0x7654_3210));
-    for mb in 0x75f..=0x770 {
-        assert_eq!(is_watched(&guest, mb << 20), (0x760..0x770).contains(&mb), "{mb:#x}");
+    assert_eq!(watched(&guest, all), [false, true, true]);
+    guest.memory.write(USER_PAGES[0] + 0x20 * 4, (RAM + (8 << 20)) | PAGE);
+    guest.touch(View::Kernel, 0x2_0000, AccessKind::Write);
+    assert_eq!(watched(&guest, all), [true, true, true]);
+    guest.shadow.watch(GuestVa(0x7654_3210), PageSize::Section1M);
+    guest.shadow.watch(GuestVa(0x7123_4567), PageSize::Small4K);
+    for mb in 0x710..=0x770 {
+        assert_eq!(watched(&guest, [mb << 20]), [(0x760..0x770).contains(&mb) || mb == 0x712], "{mb:#x}");
     }
     // It stays so, whatever is removed.
     guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
-    assert!(is_watched(&guest, LOWMEM));
+    assert_eq!(watched(&guest, all), [true, true, true]);
+}
+
+#[test]
+fn of_the_kernel_pages_are_watched_until_nothing_is_there() {
+    let mut guest = Guest::new();
+    let invalidate =
+        |guest: &mut Guest, va| guest.shadow.invalidate_page(GuestVa(va), None, &mut guest.tables, &mut guest.tlb);
+    // Too far from each other for a fill around one of them to map another.
+    let pages = [VMALLOC, VMALLOC + 0x4_0000, VMALLOC + 0x8_0000];
+    assert_eq!(watched(&guest, pages), [false; 3]);
+    guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+    guest.touch(View::Kernel, VMALLOC + 0x4_0000, AccessKind::Write);
+    assert_eq!(watched(&guest, pages), [true, true, false]);
+    // In another process's tables, too.
+    guest.switch(PROCESS[1], 2);
+    guest.touch(View::Kernel, VMALLOC, AccessKind::Write);
+    invalidate(&mut guest, VMALLOC);
+    assert_eq!(watched(&guest, pages), [false, true, false]);
+
+    // A section goes as a whole, and if it is in no other space, nothing is there.
+    let lowmem = [LOWMEM, LOWMEM + 0x1000, LOWMEM + 0xf_f000, LOWMEM + (1 << 20)];
+    guest.touch(View::Kernel, LOWMEM, AccessKind::Read);
+    assert_eq!(watched(&guest, lowmem), [true, true, true, false]);
+    invalidate(&mut guest, LOWMEM + 0x1000);
+    assert_eq!(watched(&guest, lowmem), [false; 4]);
+
+    // Others are told once.
+    guest.shadow.watch(GuestVa(VMALLOC + 0x8_0000), PageSize::Small4K);
+    invalidate(&mut guest, VMALLOC + 0x4_0000);
+    assert_eq!(watched(&guest, pages), [false, false, true]);
+    invalidate(&mut guest, VMALLOC + 0x8_0000);
+    assert_eq!(watched(&guest, pages), [false; 3]);
+
+    // What only one process has is not told apart, nor code in something large.
+    guest.memory.write(KERNEL_PAGES + 0x40 * 4, (RAM + (8 << 20)) | PRIVATE_PAGE);
+    guest.touch(View::Kernel, VMALLOC + 0x4_0000, AccessKind::Write);
+    guest.shadow.watch(GuestVa(LOWMEM), PageSize::Section1M);
+    guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
+    assert_eq!((watched(&guest, pages), watched(&guest, lowmem)), ([true; 3], [true; 4]));
+}
+
+#[test]
+fn pages_of_a_space_with_another_kernel_are_watched_one_by_one() {
+    let mut guest = Guest::new();
+    let pages = [VMALLOC, VMALLOC + 0x8_0000];
+    // What all have in common is of this kernel.
+    guest.touch(View::Kernel, LOWMEM, AccessKind::Read);
+    // SCTLR.AFE
+    guest.regime.sctlr |= 1 << 29;
+    guest.switch(PROCESS[1], 2);
+    for va in pages {
+        guest.touch(View::Kernel, va, AccessKind::Write);
+    }
+    guest.shadow.invalidate_page(GuestVa(VMALLOC), None, &mut guest.tables, &mut guest.tlb);
+    assert_eq!(watched(&guest, pages), [false, true]);
+    assert!(!guest.touch(View::Kernel, pages[1], AccessKind::Write).1);
 }
 
 #[test]

@@ -274,17 +274,12 @@ fn revalidate_range(vm: &mut Vm, range: RangeInclusive<GuestVa>) {
     parts.sides_known &= !parts.call_vector.forget_range(&range);
     let regime = regime(&vm.context.cpu);
     let access = Access { kind: AccessKind::Fetch, privileged: true };
-    let gone: Vec<GuestVa> = parts
-        .translator
-        .mapped_pages(range)
-        .filter(|&(va, pa)| {
-            !translate(&parts.ram, &regime, va, access)
-                .is_ok_and(|now| now.pa.page() == pa && (now.global || !regime.mmu_on()))
-        })
-        .map(|(va, _)| va)
-        .collect();
-    for va in gone {
-        parts.translator.unmap_page(va, &mut parts.code);
+    let pages: Vec<(GuestVa, GuestPa)> = parts.translator.mapped_pages(range).collect();
+    for (va, pa) in pages {
+        match translate(&parts.ram, &regime, va, access) {
+            Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => parts.watch_code(va, now.size),
+            _ => parts.translator.unmap_page(va, &mut parts.code),
+        }
     }
 }
 

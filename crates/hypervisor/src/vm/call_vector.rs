@@ -88,17 +88,22 @@ impl Parts {
             let mapping = translate(&parts.ram, &regime, va, Access { kind, privileged: true }).ok()?;
             mapping.global.then_some(mapping)
         };
-        let code = global(self, vector, AccessKind::Fetch)?.pa;
+        let of_vector = global(self, vector, AccessKind::Fetch)?;
+        let code = of_vector.pa;
         if !self.shadow.is_code_page(code) || self.is_volatile(code) {
             return None;
         }
         let literal = literal_of_branch(vector, self.ram.load(code, 4)?)?;
-        let data = global(self, literal, AccessKind::Read)?.pa;
+        let of_literal = global(self, literal, AccessKind::Read)?;
+        let data = of_literal.pa;
         let target = GuestVa(self.ram.load(data, 4).filter(|target| target & 3 == 0)?);
-        let code_there = global(self, target, AccessKind::Fetch)?.pa;
+        let of_target = global(self, target, AccessKind::Fetch)?;
+        for (va, size) in [(vector, of_vector.size), (literal, of_literal.size), (target, of_target.size)] {
+            self.watch_code(va, size);
+        }
         space::go_home();
         self.shadow.protect_code_page(data, &mut self.tables, &mut RealTlb);
-        Some(Known { vector, places: [(vector, code), (literal, data), (target, code_there)] })
+        Some(Known { vector, places: [(vector, code), (literal, data), (target, of_target.pa)] })
     }
 }
 

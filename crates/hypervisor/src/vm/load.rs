@@ -166,6 +166,9 @@ impl Vm {
             max_spaces: sizes.spaces.into(),
             // Processes use few of the neighbours before they are gone: see docs/memory.md for the figures.
             fault_around: false,
+            share_kernel: options.share_kernel,
+            watch_pages: options.watch_pages,
+            keep_tables: options.keep_tables,
             separation: SEPARATION,
         })
         .map_err(|_| CreateError::Pool)?;

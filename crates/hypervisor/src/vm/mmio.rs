@@ -4,7 +4,7 @@
 //! The first time, an abort finds out all that there is to know: that the guest's tables allow the access and lead to a device, and
 //! that the word in the code cache stands for an instruction that may be interpreted in its place. This remembers it, as a TLB would
 //! remember a mapping: small global pages only, until the guest's TLB maintenance, a change of its tables other than that of a process
-//! switch, or a flush of the code cache. The megabyte is watched (`Shadow::watch_megabyte`), so that maintenance of one of its pages comes to
+//! switch, or a flush of the code cache. The page is watched (`Shadow::watch`), so that maintenance of it comes to
 //! Rust. The guest's DACR is looked at each time.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
@@ -77,7 +77,7 @@ impl Parts {
         let Ok(mapping) = lookup(&self.ram, regime, va) else { return };
         if mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
             self.sites.note(pc, self.translator.generation(), va, write, (mapping.pa, mapping.domain));
-            self.shadow.watch_megabyte(va);
+            self.shadow.watch(va, mapping.size);
         }
     }
 }

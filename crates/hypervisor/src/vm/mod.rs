@@ -26,7 +26,7 @@ use alloc::string::String;
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::{ExitId, Translator, shadow_stack};
 use spica_machine::Machine;
-use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, Regime, Shadow, View, quick, translate};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, PageSize, Regime, Shadow, View, quick, translate};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, VcpuPage, psr};
@@ -344,6 +344,7 @@ impl Vm {
             parts.nested = 0;
             return Ok(parts.translator.entry(block));
         }
+        parts.watch_code(pc, mapping.size);
         let known = parts.translator.lookup(pc, mapping.pa);
         let block = match known {
             Some(block) => {
@@ -362,10 +363,6 @@ impl Vm {
                 block
             }
         };
-        if !parts.may_have_code(pc.0) {
-            parts.code_regions[pc.0 as usize >> 29] |= 1 << (pc.0 >> 24 & 31);
-            parts.shadow.watch(pc);
-        }
         if regime.mmu_on()
             && let Entry::Vacant(entry) = parts.code_megabytes.entry(pc.0 / MEGABYTE)
         {
@@ -502,7 +499,8 @@ impl Vm {
         parts.mirror.set_sctlr(sctlr);
         context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
         context.note_space();
-        context.watched = parts.shadow.watched().as_ptr();
+        context.watched = parts.shadow.watched_megabytes().as_ptr();
+        context.watched_pages = Context::watched_pages(parts.shadow.watched_pages());
         context.table_offset = parts.tables.va_offset();
         let call = parts.call_target(&context.cpu);
         context.set_vectors(context.cpu.vector_base(), call);
@@ -707,6 +705,13 @@ impl Parts {
         }
         let words = self.ram.page(mapping.pa).ok_or(external)?;
         Ok(self.translator.translate_once(pc, mapping.pa, words, &mut self.code))
+    }
+
+    /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
+    /// must come here, to be looked at with [`Self::may_have_code`].
+    pub fn watch_code(&mut self, va: GuestVa, size: PageSize) {
+        self.code_regions[va.0 as usize >> 29] |= 1 << (va.0 >> 24 & 31);
+        self.shadow.watch(va, size);
     }
 
     /// Whether blocks exist, or existed, for the 16 MiB around `va`.

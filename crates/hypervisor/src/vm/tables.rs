@@ -41,10 +41,14 @@ impl Tables {
 impl TableMemory for Tables {
     fn alloc(&mut self, bytes: usize) -> Option<Table> {
         let table = self.pool.alloc(bytes)?;
-        let start = self.start(&table);
-        cache::clear(&mut self.block.words_mut()[start..start + bytes / 4]);
-        cache::clean_table(self.va(table.pa), bytes as u32);
+        self.clear(&table);
         Some(table)
+    }
+
+    fn clear(&mut self, table: &Table) {
+        let start = self.start(table);
+        cache::clear(&mut self.block.words_mut()[start..start + table.bytes / 4]);
+        cache::clean_table(self.va(table.pa), table.bytes as u32);
     }
 
     fn free(&mut self, table: Table) {

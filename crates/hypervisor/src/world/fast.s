@@ -28,6 +28,7 @@
 .equ BAKED_FROM, 30
 .endif
 .equ HOLE_MIN, 0xf1000000           @ an immediate below the hole
+.equ PAGEWISE_FROM, 0xbf000000      @ spica_mmu::PAGEWISE_FROM
 .equ PSR_MASKS, 0x1c0               @ A, I, F
 .equ PSR_T, 0x20
 .equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
@@ -291,9 +292,9 @@ refreshed:                          @ R0 = MODE_USR, R7 = 0
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing but one small page of the active space: see
-@ Shadow::watched. A guest goes through whole ranges, so the second-level tables of the last megabyte are kept at hand until
-@ Rust runs, which may change them, or the space is another.
+@ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing, or nothing but one small page of the active
+@ space: see Shadow::is_watched. A guest goes through whole ranges, so the second-level tables of the last megabyte are kept at
+@ hand until Rust runs, which may change them, or the space is another.
 forget_page:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_FORGET_MEGABYTE]
@@ -307,10 +308,20 @@ tables_found:
     ldr r3, [r5, r6, lsl #2]!
     orrs r7, r1, r3
     bne forget_entries
-page_forgotten:
-    COUNT CTX_TLB_PAGES
+nothing_there:                      @ not counted: a guest goes through thousands of these
     ldmia sp, {{r0-r7}}
     movs pc, lr
+
+in_kernel_range:                    @ where no space has anything that is not watched
+    ldr r1, [sp, #CTX_WATCHED_PAGES]
+    lsr r3, r0, #17
+    ldr r1, [r1, r3, lsl #2]
+    lsr r3, r0, #12
+    and r3, r3, #31
+    lsr r1, r1, r3
+    tst r1, #1
+    beq nothing_there
+    b long_way
 
 .macro FORGET side, entry, address
     cmp \entry, #0
@@ -330,7 +341,8 @@ page_forgotten:
 forget_entries:
     FORGET CTX_KERNEL, r1, r4
     FORGET CTX_USER, r3, r5
-    b page_forgotten
+    COUNT CTX_TLB_PAGES
+    b nothing_there
 
 @ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of tables.
 .macro FIND_TABLE side, table
@@ -349,6 +361,8 @@ forget_entries:
 .endm
 
 find_tables:                        @ R3 = megabyte and ASID
+    cmp r0, #PAGEWISE_FROM
+    bhs in_kernel_range
     ldr r1, [sp, #CTX_TLB_ASID]
     ldr r4, [sp, #CTX_WATCHED]
     uxtb r6, r0

@@ -18,7 +18,7 @@ use core::mem::offset_of;
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_mmu::{Separation, View};
+use spica_mmu::{PAGEWISE_FROM, Separation, View};
 use spica_vcpu::cp15::Cp15;
 use spica_vcpu::psr::Mode;
 
@@ -167,6 +167,8 @@ pub struct Context {
     /// Which register of the core translated code spills to.
     #[cfg(feature = "spill-techniques")]
     spill: spilling::CoreRegister,
+    /// [`spica_mmu::Shadow::watched_pages`], as if there were bits for all of the address space.
+    pub watched_pages: *const u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub quick: u32,
     /// [`spica_mmu::Shadow::private_megabytes`].
@@ -203,11 +205,11 @@ pub struct Context {
     pub counter_reads: u32,
     /// The guest's ASID, if its single pages can be forgotten in assembly; else a number that is none.
     pub tlb_asid: u32,
-    /// [`spica_mmu::Shadow::watched`].
+    /// [`spica_mmu::Shadow::watched_megabytes`].
     pub watched: *const u32,
     /// What makes the address of a shadow table of its host PA.
     pub table_offset: u32,
-    /// Pages forgotten in assembly.
+    /// Pages that were there and were forgotten in assembly.
     pub tlb_pages: u32,
     jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
@@ -244,11 +246,12 @@ const fn before_cpu(offset: usize) -> isize {
 
 #[cfg(feature = "spill-techniques")]
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, spill)) == -244 && spilling::CoreRegister::Tpidrurw as u32 == 1);
+    assert!(before_cpu(offset_of!(Context, spill)) == -248 && spilling::CoreRegister::Tpidrurw as u32 == 1);
     assert!(offset_of!(VcpuPage, tpidrurw) == 204 && spica_dbt::spill::TRAP == u32::MAX);
 };
 
 const _: () = {
+    assert!(before_cpu(offset_of!(Context, watched_pages)) == -244 && PAGEWISE_FROM.0 == 0xbf00_0000);
     assert!(before_cpu(offset_of!(Context, quick)) == -240);
     assert!(before_cpu(offset_of!(Context, private)) == -236);
     assert!(before_cpu(offset_of!(Context, hints)) == -232);
@@ -303,12 +306,18 @@ const _: () = {
 };
 
 impl Context {
+    /// For [`Self::watched_pages`].
+    pub fn watched_pages(pages: &[u32]) -> *const u32 {
+        pages.as_ptr().wrapping_sub(PAGEWISE_FROM.0 as usize >> 17)
+    }
+
     /// A context for `cpu`.
     pub fn new(cpu: Vcpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
             #[cfg(feature = "spill-techniques")]
             spill: spilling::CoreRegister::None,
+            watched_pages: core::ptr::null(),
             quick: 0,
             private: core::ptr::null(),
             hints: core::ptr::null_mut(),

@@ -6,6 +6,7 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
+.equ CTX_WATCHED_PAGES, -244
 .equ CTX_QUICK, -240
 .equ CTX_PRIVATE, -236
 .equ CTX_HINTS, -232

@@ -26,6 +26,9 @@ fn kind(seed: u64) -> Kind {
         ee: random.one_in(3),
         by_word_only: random.one_in(4),
         ballast: 0,
+        share_kernel: !random.one_in(4),
+        watch_pages: !random.one_in(4),
+        keep_tables: !random.one_in(4),
     };
     match random.below(3) {
         0 => plenty,

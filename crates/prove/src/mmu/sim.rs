@@ -39,7 +39,7 @@ impl Tables {
 
 impl Tables {
     /// Removes the small page at `va` under `root`, as a trap handler does that knows nothing of who made it: see
-    /// `Shadow::watched`. `false` where something else is mapped.
+    /// `Shadow::is_watched`. `false` where something else is mapped.
     pub fn forget_page(&mut self, root: Root, va: u32, tlb: &mut Tlb) -> bool {
         let l1 = self.walk_read(root.ttbr0.0 | va >> 20 << 2);
         match l1 & 3 {

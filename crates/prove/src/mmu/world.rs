@@ -16,8 +16,8 @@ use super::sim::{Tables, Tlb, allowed, host_walk};
 use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, Fill, Quick, Regime, Root, Separation, Shadow, Stats, Table, TableMemory, Tracking,
-    View, quick,
+    AccessKind, Chunk, Config, Fill, PAGEWISE_FROM, Quick, Regime, Root, Separation, Shadow, Stats, Table, TableMemory,
+    Tracking, View, quick,
 };
 use std::collections::HashSet;
 
@@ -36,8 +36,9 @@ const HOLE_FIRST_MB: u32 = 0x302;
 const HOLE_KERNEL: [u32; 2] = [0, 0];
 const HOLE_USER: [u32; 2] = [0, 0];
 
-/// The megabytes that the guest plays with: two supersection groups, the hole, both halves of a split TTBCR.
-const VA_MB: [u32; 9] = [0x000, 0x001, 0x013, 0x300, 0x301, 0x302, 0x303, 0x308, 0xfff];
+/// The megabytes that the guest plays with: three supersection groups, the hole, both halves of a split TTBCR, and where
+/// pages are watched one by one.
+const VA_MB: [u32; 12] = [0x000, 0x001, 0x013, 0x300, 0x301, 0x302, 0x303, 0x308, 0xc00, 0xc01, 0xc08, 0xfff];
 /// The pages of each: within one large page, across large pages, the last one.
 const VA_PAGE: [u32; 8] = [0x00, 0x01, 0x0f, 0x10, 0x11, 0x1f, 0x80, 0xff];
 
@@ -65,6 +66,9 @@ pub struct Kind {
     pub pool_bytes: usize,
     pub max_spaces: usize,
     pub fault_around: bool,
+    pub share_kernel: bool,
+    pub watch_pages: bool,
+    pub keep_tables: bool,
     pub separation: Separation,
     pub tracking: Tracking,
     /// Hardly anything but small pages of processes, and the MMU on.
@@ -134,6 +138,9 @@ impl World {
             asids: 17..=16 + 2 * max_spaces as u8,
             max_spaces,
             fault_around,
+            share_kernel: kind.share_kernel,
+            watch_pages: kind.watch_pages,
+            keep_tables: kind.keep_tables,
             separation: kind.separation,
         };
         let ram = vec![(RAM, 3 * MB), (RAM + 4 * MB, 4 * MB)];
@@ -358,10 +365,16 @@ impl World {
         }
     }
 
-    /// As the trap handler in assembly does it, where [`Shadow::watched`] says that it may.
+    /// As the trap handler in assembly does it, where [`Shadow::is_watched`] says that it may.
     fn forget_page(&mut self, va: u32, asid: u8) -> bool {
-        let mb = va as usize >> 20;
-        if self.shadow.sole_asid() != Some(asid) || self.shadow.watched()[mb / 32] >> (mb % 32) & 1 != 0 {
+        if self.shadow.is_watched(GuestVa(va)) {
+            return false;
+        }
+        if va >= PAGEWISE_FROM.0 {
+            self.forgotten += 1;
+            return true;
+        }
+        if self.shadow.sole_asid() != Some(asid) {
             return false;
         }
         let whole = [View::Kernel, View::User].into_iter().all(|view| {
