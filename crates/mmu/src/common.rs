@@ -27,6 +27,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    // Not inlined: a view has kilobytes, which are to be off the stack before anything else is made.
+    #[inline(never)]
     pub(crate) fn new() -> Self {
         Self { key: None, views: Box::new([ViewTables::new(0), ViewTables::new(0)]) }
     }

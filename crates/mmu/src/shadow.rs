@@ -30,6 +30,7 @@ use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory}
 use crate::tracked::Tracked;
 use crate::walk::PageSize;
 use crate::watched::Watched;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use spica_addr::{GuestPa, GuestVa, HostPa};
@@ -147,7 +148,7 @@ pub struct Shadow {
     /// See [`Shadow::take_changed`].
     changed: Changed,
     /// Where TLB maintenance by address is more than the removal of a small page of the active space.
-    pub(crate) watched: Watched,
+    pub(crate) watched: Box<Watched>,
     pub(crate) stats: Stats,
 }
 

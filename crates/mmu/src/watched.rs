@@ -5,6 +5,7 @@
 //! page where any space may have anything. Elsewhere, where a process's pages are, megabytes do.
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use spica_addr::GuestVa;
@@ -35,13 +36,14 @@ pub(crate) const fn is_pagewise(mb: usize) -> bool {
 
 impl Watched {
     /// `megabytes` are watched for good; so are all from [`PAGEWISE_FROM`] on, without `by_page`.
-    pub(crate) fn new(megabytes: impl Iterator<Item = usize>, by_page: bool) -> Self {
-        let mut watched = Self {
+    #[inline(never)]
+    pub(crate) fn new(megabytes: impl Iterator<Item = usize>, by_page: bool) -> Box<Self> {
+        let mut watched = Box::new(Self {
             megabytes: MegabyteSet::new(),
             pages: vec![0; (MEGABYTES - FIRST) * PAGES / 32],
             partly: MegabyteSet::new(),
             others: MegabyteSet::new(),
-        };
+        });
         let others = if by_page { MEGABYTES } else { FIRST }..MEGABYTES;
         megabytes.chain(others).for_each(|mb| watched.megabyte(mb));
         watched
