@@ -198,14 +198,15 @@ table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
 1:  ldr r3, [sp, #CTX_SPACES]
-    ubfx r4, r0, #14, #8            @ spaces::SLOTS = 256, of 64 bytes
-    add r3, r3, r4, lsl #6
+    eor r4, r0, r0, lsr #7          @ spaces::first_slot: SETS = 128 of WAYS = 2, of 64 bytes
+    ubfx r4, r4, #14, #7
+    add r3, r3, r4, lsl #7
     ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
     and r5, r5, r1
     cmp r4, r0
     cmpeq r5, r6
-    bne long_way
-    str r0, [sp, #CTX_GUEST_TTBR0]
+    bne 3f
+2:  str r0, [sp, #CTX_GUEST_TTBR0]
     str r1, [sp, #CTX_GUEST_CONTEXTIDR]
     str r0, [r2, #PAGE_TTBR0]
     str r1, [r2, #PAGE_CONTEXTIDR]
@@ -231,6 +232,13 @@ table_base:
     COUNT CTX_SPACE_SWITCHES
     ldmia sp, {{r0-r7}}
     movs pc, lr
+3:  add r3, r3, #64 - 12            @ the set's second
+    ldm r3!, {{r4, r5, r6}}
+    and r5, r5, r1
+    cmp r4, r0
+    cmpeq r5, r6
+    beq 2b
+    b long_way
 
 @ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct Clock. The
 @ same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back.

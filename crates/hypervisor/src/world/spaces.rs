@@ -10,8 +10,17 @@ use spica_mmu::{Changed, Shadow};
 
 use super::{Context, NO_ASID, Side};
 
-/// Slots, chosen by eight bits of TTBR0: two processes that share one would go through Rust at each switch.
-const SLOTS: usize = 256;
+/// Sets of slots, chosen by a hash of TTBR0, which `fast.s` has again. Of forty processes, which a server or hackbench easily has,
+/// some would share a slot whatever the hash is, and go through Rust at each switch between them.
+const SETS: usize = 128;
+/// Slots of a set.
+const WAYS: usize = 2;
+const SLOTS: usize = SETS * WAYS;
+
+/// The first slot of those where a TTBR0 may be: tables are aligned to 16 KB, and RAM has more of them than there are sets.
+fn first_slot(ttbr0: u32) -> usize {
+    ((ttbr0 ^ (ttbr0 >> 7)) >> 14) as usize % SETS * WAYS
+}
 
 /// A space, by the guest's TTBR0 and ASID. The layout is known to `fast.s`.
 #[repr(C)]
@@ -32,6 +41,13 @@ pub struct SpaceSlot {
     /// Which of the shadow's spaces it is.
     index: usize,
     _padding: [u32; 6],
+}
+
+impl SpaceSlot {
+    /// Whether nobody would find the other slot behind this one, since both are for the same registers.
+    fn is_for(&self, other: &SpaceSlot) -> bool {
+        (self.ttbr0, self.mask, self.asid) == (other.ttbr0, other.mask, other.asid)
+    }
 }
 
 /// No TTBR0 that is looked for has this and its slot's bits.
@@ -113,10 +129,25 @@ impl KnownSpaces {
         let tables = |side: &Side| [side.ttbr0, side.contextidr];
         let ttbr0 = context.cpu.cp15.ttbr0;
         let (kernel, user) = (tables(&context.kernel), tables(&context.user));
-        let slot = (ttbr0 >> 14) as usize % SLOTS;
-        self.used[slot / 32] |= 1 << (slot % 32);
-        self.slots[slot] =
+        let entered =
             SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, index, _padding: [0; 6] };
+        // The newest is the first of its set, where it is found soonest; the older of the others goes, or what this one was.
+        let set = first_slot(ttbr0);
+        let (newest, older) = (self.slots[set], set + 1);
+        if !newest.is_for(&entered) && self.is_used(set) {
+            self.slots[older] = newest;
+            self.mark_used(older);
+        }
+        self.slots[set] = entered;
+        self.mark_used(set);
+    }
+
+    fn is_used(&self, slot: usize) -> bool {
+        self.used[slot / 32] >> (slot % 32) & 1 != 0
+    }
+
+    fn mark_used(&mut self, slot: usize) {
+        self.used[slot / 32] |= 1 << (slot % 32);
     }
 }
 
