@@ -18,7 +18,7 @@ use std::time::Duration;
 use object::{Object, ObjectSymbol};
 use serde::Serialize;
 use spica_profile::area::IMAGE;
-use spica_profile::executed::listing;
+use spica_profile::executed::{image_listing, listing};
 use spica_profile::image::{self, Symbol};
 use spica_profile::profile::{Profile, profile};
 use spica_profile::{slow, text};
@@ -41,7 +41,7 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// Run without Spica, too.
     pub native: bool,
-    /// List the executed words of the code cache, too.
+    /// List the executed words of the code cache and of Spica's image, too.
     pub code: bool,
     /// Where tables go; `None` means `build/profile`.
     pub output: Option<PathBuf>,
@@ -97,8 +97,10 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
 
     if options.code {
         for reading in &readings {
-            let file = context.dir.join(format!("{}-{}.code", board.name, reading.workload.name));
-            write(&file, listing(&reading.window(), reading.operations()).as_bytes())?;
+            let (window, operations) = (reading.window(), reading.operations());
+            let file = |extension| context.dir.join(format!("{}-{}.{extension}", board.name, reading.workload.name));
+            write(&file("code"), listing(&window, operations).as_bytes())?;
+            write(&file("image"), image_listing(&window, operations, &pieces).as_bytes())?;
         }
     }
     let commit = workloads::commit(project)?;

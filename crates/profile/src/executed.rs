@@ -1,9 +1,10 @@
-//! The words of the code cache that were executed in a window, one by one: what rows of a profile are sums of.
+//! The words of the code cache and of Spica's image that were executed in a window, one by one: what rows of a profile are sums of.
 
 use std::fmt::Write;
 
 use crate::area::{CACHE, PAGE, Window};
 use crate::code::{Class, classes};
+use crate::image::Symbol;
 
 /// A word of the code cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,10 +55,46 @@ pub fn listing(window: &Window<'_>, operations: u64) -> String {
     text
 }
 
+/// The same for Spica's own image, whose code is in `pieces`: under the name of each function, its words that were executed. What
+/// stands there, a disassembly of the ELF says (`objdump --disassemble`), and where it comes from, its line tables.
+#[must_use]
+pub fn image_listing(window: &Window<'_>, operations: u64, pieces: &[Symbol]) -> String {
+    let mut text = String::from("# address; how often in an operation\n");
+    for piece in pieces {
+        let words = piece.range.clone().step_by(4).map(|at| (at, window.at(at)));
+        let often = words.filter(|(_, count)| count.unsigned_abs().saturating_mul(1000) >= operations);
+        let mut name = Some(&piece.name);
+        for (at, count) in often {
+            if let Some(name) = name.take() {
+                let _ = writeln!(text, "\n{name}:");
+            }
+            let _ = writeln!(text, "{at:08x} {:>12.3}", count as f64 / operations as f64);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::{BYTES, Counted, copy_of_page, counter};
+    use crate::area::{BYTES, Counted, IMAGE, copy_of_page, counter};
+    use crate::image::pieces;
+
+    #[test]
+    fn a_listing_of_the_image_has_functions() {
+        let mut bytes = vec![0; BYTES];
+        for (at, count) in [(4, 6000u64), (8, 1), (16, 2000)] {
+            bytes[8 * counter(IMAGE.start + at)..][..8].copy_from_slice(&count.to_ne_bytes());
+        }
+        let (none, all) = (Counted::nothing(), Counted::from_bytes(0, &bytes).unwrap());
+        let symbols = [(IMAGE.start, "first"), (IMAGE.start + 12, "idle"), (IMAGE.start + 16, "last")];
+        let pieces = pieces(symbols.into_iter(), IMAGE.start + 32);
+        let text = image_listing(&Window::between(&none, &all), 4000, &pieces);
+        let start = IMAGE.start;
+        let words = [(start + 4, "1.500"), (start + 16, "0.500")].map(|(at, each)| format!("{at:08x} {each:>12}"));
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(lines, ["", "first:", &words[0], "", "last:", &words[1]]);
+    }
 
     #[test]
     fn a_listing_has_what_was_executed() {

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use object::{Object, ObjectSymbol};
 use spica_profile::area::{BYTES, Counted, USER, Window};
 
-use super::workloads::{BOOT, Chosen};
+use super::workloads::{Chosen, Kind};
 use super::{Context, Labels};
 use crate::bench::debugger::Debugger;
-use crate::bench::marker::{INIT, SHELL};
+use crate::bench::marker::{BEFORE, BEHIND, INIT, Marker, SHELL};
 use crate::bench::{ICOUNT_SHIFT, MEMORY, workloads};
 use crate::board::Board;
 use crate::error::{Context as _, Error, Result};
@@ -125,8 +125,11 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
         icount: Some(ICOUNT_SHIFT),
         ..Request::new(board)
     };
-    let operations: Vec<_> = context.chosen.iter().filter(|c| c.name != BOOT).collect();
-    overlay(context.project, &mut request.overlay, &program, &operations)?;
+    let chosen = |kind| context.chosen.iter().filter(move |c| c.kind == kind);
+    let operations: Vec<_> = chosen(Kind::Operation).collect();
+    let applications: Vec<_> = chosen(Kind::Application).collect();
+    let script = benchmarks(context.project, &applications, &mut request.overlay)?;
+    overlay(context.project, &mut request.overlay, &program, &operations, &script)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.dir.join(format!("{}-{side}.log", board.name));
     let counters = Counters::new(log.with_extension("counters"))?;
@@ -135,7 +138,8 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     let entries = if native { String::new() } else { Labels::of_image(context.project)?.entries()? };
     let argument = format!("file={},profile={}{entries}", path(&context.plugin), path(&counters.0));
     let mut debugger = Debugger::start(&run, Some(&argument), Some(&log), context.options.verbose)?;
-    debugger.stop_at(&[INIT.address(), SHELL.address(), stops.begins, stops.middle, stops.ends])?;
+    let markers = [INIT, SHELL, BEFORE, BEHIND].map(Marker::address);
+    debugger.stop_at(&[&markers[..], &[stops.begins, stops.middle, stops.ends]].concat())?;
 
     let title = format!("{} {}", board.name, if native { "without Spica" } else { "under Spica" });
     let mut told = Progress { title, begun: Instant::now() };
@@ -164,17 +168,26 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
         let stops = vec![begin, middle, end];
         readings.push(Reading { workload: workload.clone(), stops, before_mmu: 0, nanoseconds: None });
     }
+    for workload in applications {
+        let begin = next(&format!("{} begins", workload.name), BEFORE.address(), &mut debugger)?;
+        let end = next(&format!("{} was done", workload.name), BEHIND.address(), &mut debugger)?;
+        let stops = vec![begin, end];
+        readings.push(Reading { workload: workload.clone(), stops, before_mmu: 0, nanoseconds: None });
+    }
     hear(&mut debugger, stall, &mut readings)?;
+    for workload in chosen(Kind::Boot) {
+        // It is asked for more than once at most by mistake.
+        let stops = boot.take();
+        readings.extend(stops.map(|stops| Reading {
+            workload: workload.clone(),
+            stops,
+            before_mmu,
+            nanoseconds: None,
+        }));
+    }
     // In the order of the command line.
-    let mut readings = readings.into_iter();
-    let mut of = |workload: &Chosen| {
-        if workload.name != BOOT {
-            return readings.next();
-        }
-        let stops = boot.take()?;
-        Some(Reading { workload: workload.clone(), stops, before_mmu, nanoseconds: None })
-    };
-    Ok(context.chosen.iter().filter_map(&mut of).collect())
+    readings.sort_by_key(|r| context.chosen.iter().position(|c| *c == r.workload));
+    Ok(readings)
 }
 
 /// Says how far a board is.
@@ -192,7 +205,8 @@ impl Progress {
 
 /// What the guest said of the operations' times.
 fn hear(debugger: &mut Debugger, stall: Duration, readings: &mut [Reading]) -> Result<()> {
-    let lines_wanted = readings.len();
+    // What an application takes, it does not say by itself, and the window has more than the program.
+    let lines_wanted = readings.iter().filter(|r| r.workload.kind == Kind::Operation).count();
     let mut missing = lines_wanted;
     let mut understand = |line: &str| {
         // What is no line of its own may stand before it.
@@ -213,12 +227,29 @@ fn hear(debugger: &mut Debugger, stall: Duration, readings: &mut [Reading]) -> R
     debugger.run_to_line(stall, &mut understand)
 }
 
-/// Lays the markers, the program and the script over a guest.
-fn overlay(project: &Project, overlay: &mut Overlay, program: &[u8], operations: &[&Chosen]) -> Result<()> {
+/// Lays the applications and the benchmarks' script over a guest, with markers around each, and returns the command for them.
+fn benchmarks(project: &Project, applications: &[&Chosen], overlay: &mut Overlay) -> Result<String> {
+    if applications.is_empty() {
+        return Ok(String::new());
+    }
+    let names: Vec<_> = applications.iter().map(|c| c.name.as_str()).collect();
+    let prepared = workloads::prepare(project, &names)?;
+    if let Some((name, reason)) = prepared.missing.first() {
+        return Err(Error::failed(format!("{name} cannot be profiled: {reason}")));
+    }
+    *overlay = prepared.overlay;
+    overlay.file("spica/before", 0o755, &BEFORE.program(""));
+    overlay.file("spica/behind", 0o755, &BEHIND.program(""));
+    Ok(prepared.command)
+}
+
+/// Lays the markers, the program and the script over a guest, which goes on with the commands `then`.
+fn overlay(project: &Project, overlay: &mut Overlay, program: &[u8], operations: &[&Chosen], then: &str) -> Result<()> {
     let mut script = String::from("/spica/shell\ndd if=/dev/zero of=/tmp/bench-file bs=1M count=4 2>/dev/null\n");
     for Chosen { name, operations, .. } in operations {
         let _ = writeln!(script, "echo \"{LINE}{name} $(/bench/bin/stopwatch profile {name} {operations})\"");
     }
+    script.push_str(then);
     let init = read(&project.source("guests/debian/init"))?;
     overlay.file("init", 0o755, &INIT.program("/spica/init"));
     overlay.file("spica/init", 0o755, &init);

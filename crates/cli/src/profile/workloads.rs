@@ -1,6 +1,8 @@
-//! What can be profiled: a boot, and the operations of the program that the benchmarks have.
+//! What can be profiled: a boot, the operations of the program that the benchmarks have, and the benchmarks' applications.
 
 use std::process::Command;
+
+use spica_bench::results::Group;
 
 use crate::bench::workloads::WORKLOADS;
 use crate::error::{Error, Result};
@@ -30,12 +32,32 @@ pub struct Chosen {
     pub operation: &'static str,
     /// How many are counted.
     pub operations: u64,
+    /// How it is run.
+    pub kind: Kind,
+}
+
+/// How a workload is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The board does it when it is turned on.
+    Boot,
+    /// Many times, by the stopwatch.
+    Operation,
+    /// Once, by the benchmarks' script: the window is what that times, and the start of the program that times it.
+    Application,
 }
 
 /// Names and operations of all of them.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let operations = WORKLOADS.iter().filter(|w| w.own && !LESS_ANOTHER.contains(&w.name)).map(|w| (w.name, w.unit));
-    operations.chain([(BOOT, "a boot, from reset to the first program of a shell")])
+    all().map(|(name, operation, _)| (name, operation))
+}
+
+fn all() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+    let own = WORKLOADS.iter().filter(|w| w.own && !LESS_ANOTHER.contains(&w.name));
+    let applications = WORKLOADS.iter().filter(|w| w.group == Group::Application);
+    own.map(|w| (w.name, w.unit, Kind::Operation))
+        .chain([(BOOT, "a boot, from reset to the first program of a shell", Kind::Boot)])
+        .chain(applications.map(|w| (w.name, w.description, Kind::Application)))
 }
 
 /// The workloads of these names.
@@ -46,12 +68,13 @@ pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
     let usual: Vec<_> = USUAL.iter().map(ToString::to_string).collect();
     let names = if names.is_empty() { &usual } else { names };
     let one = |name: &String| {
-        let (_, operation) = list().find(|(known, _)| known == name).ok_or_else(|| {
+        let (_, operation, kind) = all().find(|(known, ..)| known == name).ok_or_else(|| {
             let known: Vec<_> = list().map(|(known, _)| known).collect();
             Error::usage(format!("{name:?} cannot be profiled; what can be is {}", known.join(", ")))
         })?;
         let count = COUNTS.iter().find(|(start, _)| name.starts_with(start)).map_or(1, |(_, count)| *count);
-        Ok(Chosen { name: name.clone(), operation, operations: if name == BOOT { 1 } else { count } })
+        let operations = if kind == Kind::Operation { count } else { 1 };
+        Ok(Chosen { name: name.clone(), operation, operations, kind })
     };
     names.iter().map(one).collect()
 }
@@ -78,6 +101,9 @@ mod tests {
         let error = choose(&["nul".into()]).unwrap_err();
         assert_eq!(error.status, crate::error::USAGE);
         assert!(choose(&["page-fault".into()]).is_err());
+        let kinds: Vec<_> =
+            choose(&["mmap".into(), "gzip".into(), BOOT.into()]).unwrap().iter().map(|c| c.kind).collect();
+        assert_eq!(kinds, [Kind::Operation, Kind::Application, Kind::Boot]);
         assert!(error.message.contains("\"nul\"") && error.message.contains("fork-exit"), "{error}");
     }
 }
