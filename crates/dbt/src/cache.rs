@@ -12,6 +12,7 @@ use crate::block::{self, Location};
 use crate::emit::{self, Emitter};
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
+use crate::located::Located;
 use crate::options::Options;
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
@@ -162,6 +163,7 @@ pub struct Translator {
     mirror: ReturnMirror,
     /// Code pages may have lightweight traps in them.
     trapping: bool,
+    located: Located,
     version: u32,
     generation: u64,
     stats: Stats,
@@ -194,6 +196,7 @@ impl Translator {
                 capacity.mirror_pages,
             ),
             trapping: options.spill.traps(),
+            located: Located::new(),
             version: 0,
             generation: 0,
             stats: Stats::default(),
@@ -467,6 +470,7 @@ impl Translator {
         self.jump_cache.clear();
         self.mirror.clear(memory);
         self.version = self.version.wrapping_add(1);
+        self.located.clear();
         self.generation += 1;
     }
 
@@ -497,6 +501,10 @@ impl Translator {
     /// (STAR §3.7.1). `words` is the guest's page as it was when the block was made.
     #[must_use]
     pub fn locate(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
+        self.located.get(id, pc, || self.find_location(id, pc, words))
+    }
+
+    fn find_location(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
         let block = &self.blocks[id.0 as usize];
         let (_, word) = self.layout.find(pc)?;
         let base = self.layout.code_page(block.code_page.into());

@@ -19,6 +19,7 @@ mod cache;
 mod emit;
 pub mod jump_cache;
 pub mod layout;
+mod located;
 mod options;
 pub mod return_mirror;
 mod rules;

@@ -95,6 +95,31 @@ fn blocks_from_before_vfp_was_allowed_are_found_again() {
 }
 
 #[test]
+fn locations_are_those_of_the_blocks_that_are_there() {
+    let mut f = Fixture::roomy();
+    // MOV r0, r0 and LDR r2, [r3], in this order and in the other.
+    let (load, other) = (0xe593_2000, NOP);
+    let mut located = |first: u32, second: u32| {
+        f.put(PA, &[first, second, BX_LR]);
+        let block = f.translate(VA, PA, true);
+        let (base, words) = (f.entry(block), f.guest[&PA]);
+        let at = (base..base + 40).step_by(4).find(|&pc| f.word(pc) == load).expect("a copy");
+        let locate = || f.translator.locate(block, CachePc(at), &words).expect("a word of the block").guest;
+        let guest = locate();
+        assert_eq!(locate(), guest, "the second time");
+        let next = f.translator.locate(block, CachePc(at + 4), &words).map(|location| location.guest);
+        f.translator.flush(&mut f.code);
+        (block, at, guest, next)
+    };
+    let before = located(other, load);
+    assert_eq!(before.2, GuestVa(VA + 4));
+    // The number of the block is the same, and the load is where the other word was.
+    let behind = located(load, other);
+    assert_eq!((behind.0, behind.1 + 4, behind.2), (before.0, before.1, GuestVa(VA)));
+    assert_eq!(behind.3, Some(GuestVa(VA + 4)), "not the other block's");
+}
+
+#[test]
 fn literals_are_those_of_the_page_that_the_block_was_made_from() {
     let mut f = Fixture::roomy();
     // LDR r1, [pc, #16]
