@@ -2,11 +2,25 @@
 @ between.
 
     .include "runtime.inc"
+    .include "tables.inc"
     .fpu neon
 
+    @ Twice: worlds change in another way with the MMU on.
     .global main
 main:
     push {r4-r12, lr}
+    say "\nMMU off"
+    bl everything
+    say "\nMMU on"
+    bl flat_tables
+    bl mmu_on
+    bl everything
+    pop {r4-r12, pc}
+
+everything:
+    push {r4-r12, lr}
+    mov r0, #0
+    put number, r0, r1
     say "\naccess"
     mov r4, #0
 1:  @ CPACR: none, privileged, reserved, all; FPEXC.EN
@@ -126,6 +140,8 @@ main:
     add r1, r1, #8
     subs r5, r5, #1
     bne 2b
+    bl with_vfp_off
+    bl lazily
     pop {r4-r12, pc}
 
 sum_of_registers:
@@ -166,6 +182,17 @@ idles:
     vmov r2, s0
     svc #3
     svc #LEAVE
+undefined_words:
+    udf #1
+    vmov r2, s0
+    .word 0xee000110                @ mcr p1
+    .word 0xee010f10                @ mcr p15, SCTLR
+    svc #LEAVE
+adds_one:
+    vmov r2, s30
+    add r2, r2, #1
+    vmov s30, r2
+    svc #LEAVE
     .balign 4
 words:
     .word 0x3f800000, 0x40000001, 0x40400002, 0x40800003, 0x40a00004, 0x40c00005, 0x40e00006, 0x41000007
@@ -201,8 +228,146 @@ uses_vfp_thumb:
     str r4, [r3]
     svc #LEAVE
     .ltorg
+undefined_words_thumb:
+    after 1f
+    udf #1
+1:  after 1f
+    vmov r2, s0
+1:  after 1f
+    .inst.w 0xee000110              @ mcr p1
+1:  after 1f
+    .inst.w 0xee010f10              @ mcr p15, SCTLR
+1:  after 1f
+    .inst.w 0xf7f0a000              @ udf.w
+1:  svc #LEAVE
+    .ltorg
+adds_one_thumb:
+    vmov r2, s30
+    adds r2, r2, #1
+    vmov s30, r2
+    svc #LEAVE
+    @ An instruction on both sides of the end of a page, and one that is the last there.
+    .balign 4096
+    .space 4094 - 16
+end_of_page_thumb:
+    ldr r3, =resume
+    adr r4, 1f + 1
+    str r4, [r3]
+    b 2f
+    .ltorg
+    .balign 4
+    .space 2
+2:  vmov r2, s0
+1:  svc #LEAVE
+    .balign 4096
+    .space 4094 - 4
+adds_one_at_end_of_page_thumb:
+    nop
+    nop
+    vmov r2, s30
+    adds r2, r2, #1
+    vmov s30, r2
+    svc #LEAVE
     .arm
     .balign 4
+
+@ What else is undefined while VFP is off, in both instruction sets: no VFP at all, another coprocessor, and at the end of a page.
+with_vfp_off:
+    push {r4, lr}
+    say "\noff"
+    mov r0, #0
+    vmsr fpexc, r0
+    user undefined_words
+    user undefined_words_thumb + 1
+    user end_of_page_thumb + 1
+    mov r0, #0x40000000
+    vmsr fpexc, r0
+    say "\non"
+    user undefined_words
+    user undefined_words_thumb + 1
+    user end_of_page_thumb + 1
+    pop {r4, pc}
+
+@ As kernels do: VFP is off until user code uses it, which is executed again then; the kernel has used it by that time.
+lazily:
+    push {r4, r5, lr}
+    say "\nlazily"
+    vectors_at lazy_vectors
+    mov r5, #3
+    mov r0, #0x40000000
+    vmsr fpexc, r0
+    mov r0, #0
+    vmov s31, r0
+1:  mov r0, #0
+    vmsr fpexc, r0
+    user adds_one
+    vmrs r0, fpexc
+    show fpexc, r0
+    mov r0, #0
+    vmsr fpexc, r0
+    user adds_one_thumb + 1
+    mov r0, #0
+    vmsr fpexc, r0
+    user adds_one_at_end_of_page_thumb + 1
+    vmov r0, s30
+    show s30, r0
+    vmov r0, s31
+    show turned_on, r0
+    @ Off and on again, unused.
+    mov r0, #0
+    vmsr fpexc, r0
+    mov r1, #0x40000000
+    vmsr fpexc, r1
+    vmsr fpexc, r0
+    vmrs r0, fpexc
+    show fpexc, r0
+    vmsr fpexc, r1
+    subs r5, r5, #1
+    bne 1b
+    @ Privileged code only: user code gets an exception, whatever is on.
+    mov r0, #0x500000
+    mcr p15, 0, r0, c1, c0, 2
+    isb
+    vmov r0, s31
+    show turned_on, r0
+    vectors_at vectors
+    user idles
+    mov r0, #0xf00000
+    mcr p15, 0, r0, c1, c0, 2
+    isb
+    vmov r0, s31
+    show turned_on, r0
+    user idles
+    pop {r4, r5, pc}
+
+lazy_und:
+    push {r0, r1}
+    mrs r0, spsr
+    tst r0, #0x20
+    subne lr, lr, #2
+    subeq lr, lr, #4
+    vmrs r1, mvfr0
+    mov r0, #0x40000000
+    vmsr fpexc, r0
+    vmov r0, s31
+    add r0, r0, #1
+    vmov s31, r0
+    pop {r0, r1}
+    movs pc, lr
+
+    .balign 32
+lazy_vectors:
+    b .
+    b lazy_und
+    b on_svc
+    b on_pabt
+    b on_dabt
+    b .
+    b on_irq
+    b on_fiq
+
+
+    .ltorg
 
     .section .data
 number:

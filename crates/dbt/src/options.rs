@@ -66,6 +66,11 @@ options! {
     free_registers: "free-registers" = true,
     /// Writes to FPEXC trap only if they turn off what is really on.
     fpexc: "fpexc" = true,
+    /// FPSID, MVFR0 and MVFR1 are loads from the vCPU page.
+    vfp_ids: "vfp-ids" = true,
+    /// VFP is turned off, and on with the registers that are in the core still, in assembly, and so does user code find that its
+    /// kernel has VFP off.
+    quick_vfp: "quick-vfp" = true,
     /// Cache maintenance is put off until user code runs, or left out where nothing could tell.
     cache_maintenance: "cache-maintenance" = true,
     /// Unprivileged loads and stores are plain ones behind a trap that checks them (STAR §5.4).

@@ -379,6 +379,9 @@ fn coproc() {
             0xec51_0f0e, // mrrc p15, 0, r0, r1, c14
             0xeef1_0a10, // vmrs r0, fpscr
             0xeef8_0a10, // vmrs r0, fpexc
+            0xeef0_0a10, // vmrs r0, fpsid
+            0x0ef6_1a10, // vmrseq r1, mvfr1
+            0xeef7_2a10, // vmrs r2, mvfr0
             0x0ef8_1a10, // vmrseq r1, fpexc
             0xeee8_0a10, // vmsr fpexc, r0
             0x0ee8_1a10, // vmsreq fpexc, r1

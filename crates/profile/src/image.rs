@@ -49,6 +49,9 @@ const LABELS: &[(&str, Section, &str, bool)] = &[
     ("prefetch_abort_no_page", Section::Fast, FETCH, false),
     ("prefetch_abort_no_permission", Section::Fast, FETCH, false),
     ("world_deliver_prefetch_abort", Section::Fast, "prefetch aborts that the guest takes", true),
+    ("turn_vfp_off", Section::Fast, VFP, true),
+    ("answer_kernel_undefined", Section::Fast, VFP, false),
+    ("answer_user_undefined", Section::Fast, VFP, true),
     ("kernel_undefined", Section::Slow, "to Rust: undefined instruction of kernel code", true),
     ("kernel_undefined_vector", Section::Slow, "to Rust: undefined instruction of kernel code", false),
     ("kernel_call", Section::Slow, "to Rust: trap of kernel code", true),
@@ -66,6 +69,7 @@ const LABELS: &[(&str, Section, &str, bool)] = &[
 ];
 const VECTORS: &str = "vectors";
 const DATA: &str = "data aborts of user code";
+const VFP: &str = "VFP turned on and off";
 const FETCH: &str = "prefetch aborts of user code";
 
 /// Modules by the beginning of their path, the longer before the shorter, with what they belong to and the name of the row; the
@@ -197,6 +201,7 @@ mod tests {
             include_str!("../../hypervisor/src/world/switch.s"),
             include_str!("../../hypervisor/src/world/fast.s"),
             include_str!("../../hypervisor/src/world/faults.s"),
+            include_str!("../../hypervisor/src/world/undefined.s"),
         ];
         for (label, ..) in LABELS {
             // Macros make some: `\world\()_irq:`, `\kind\()_home:`.

@@ -137,6 +137,7 @@ fn rule(word: u32) -> Rule {
         Op::Mrs { .. } | Op::MsrReg { .. } | Op::ChangeState { .. } => Rule::Status,
         Op::CoprocMove2 { load: true, coproc: 15, crm: 14, .. } => Rule::Counter,
         Op::VfpSystem { sysreg: 8, .. } => Rule::Fpexc,
+        Op::VfpSystem { load: true, sysreg: 0 | 6 | 7, .. } => Rule::Register,
         Op::CoprocMove { load, reg, .. } => match (load, reg.coproc, reg.crn, reg.crm, reg.opc2) {
             (false, 15, 7, 5, 4) | (false, 15, 7, 10, 4 | 5) | (_, 15, 13, 0, 2) => Rule::Copied,
             (false, 15, 3, ..) => Rule::Dacr,

@@ -85,7 +85,9 @@ pub struct VcpuPage {
     pub tpidrurw: u32,
     /// Address of the newest of `returns`, for a translator that keeps a shadow stack.
     pub newest_return: u32,
-    _cold: [u32; RETURNS_AT - 53],
+    /// FPSID, MVFR1 and MVFR0 (B4.1.58, B4.1.110, B4.1.111), on cores that have VFP.
+    pub vfp_ids: [u32; 3],
+    _cold: [u32; RETURNS_AT - 56],
     /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written, the last is
     /// what overflows.
     pub returns: [u32; RETURNS + 2],
@@ -166,6 +168,17 @@ pub mod field {
     pub const TPIDRURW: u32 = offset_of!(VcpuPage, tpidrurw) as u32;
     /// [`VcpuPage::newest_return`].
     pub const NEWEST_RETURN: u32 = offset_of!(VcpuPage, newest_return) as u32;
+    /// FPSID, MVFR1 or MVFR0: number 0, 6 or 7 of VMRS.
+    #[must_use]
+    pub const fn vfp_id(sysreg: u8) -> Option<u32> {
+        let place = match sysreg {
+            0 => 0,
+            6 => 1,
+            7 => 2,
+            _ => return None,
+        };
+        Some(offset_of!(VcpuPage, vfp_ids) as u32 + 4 * place)
+    }
     /// [`VcpuPage::returns`].
     pub const RETURNS: u32 = offset_of!(VcpuPage, returns) as u32;
     /// SP of `bank`, where it is not current.
@@ -224,7 +237,8 @@ impl VcpuPage {
             counter: [0; 2],
             tpidrurw: 0,
             newest_return: 0,
-            _cold: [0; RETURNS_AT - 53],
+            vfp_ids: [0; 3],
+            _cold: [0; RETURNS_AT - 56],
             returns: [0; RETURNS + 2],
             _rest: [0; 1024 - RETURNS_AT - RETURNS - 2],
         }

@@ -47,6 +47,7 @@ impl Vcpu {
     pub fn show(&mut self) {
         let Cp15 { sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar, dacr, .. } = self.cp15;
         self.page.shown = Shown { ctr: self.id.ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar };
+        self.page.vfp_ids = [self.id.fpsid, self.id.mvfr[1], self.id.mvfr[0]];
         self.page.dacr = dacr;
         self.page.fpexc = self.cp15.fpexc;
         self.page.teehbr = self.cp15.teehbr;

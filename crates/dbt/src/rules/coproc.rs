@@ -101,6 +101,14 @@ pub fn vfp_enable(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow
     close(e, d, rt, None, crate::trap::VFP, field::FPEXC, field::FPEXC_REAL, None)
 }
 
+/// FPSID, MVFR0 and MVFR1, which do not change; they can be read with VFP off (B9.3.25).
+pub fn vfp_id(e: &mut Emitter<'_>, d: &Decoded, sysreg: u8, rt: Reg) -> Flow {
+    if let Some(place) = field::vfp_id(sysreg) {
+        e.page_field(true, d.cond, rt, place);
+    }
+    Flow::Continues
+}
+
 /// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones. It works with `free`,
 /// or spills.
 #[expect(clippy::too_many_arguments, reason = "the instruction, and which of two registers it writes")]

@@ -91,6 +91,11 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
         Op::VfpSystem { load, sysreg: 8, rt } if options.fpexc && options.vfp && !rt.is_pc() => {
             coproc::vfp_enable(e, d, load, rt)
         }
+        Op::VfpSystem { load: true, sysreg, rt }
+            if options.vfp_ids && options.vfp && !rt.is_pc() && field::vfp_id(sysreg).is_some() =>
+        {
+            coproc::vfp_id(e, d, sysreg, rt)
+        }
         Op::Plain
         | Op::MoveWide { .. }
         | Op::Exclusive

@@ -28,7 +28,7 @@ pub use interrupt::leave_soon;
 /// Handles a trap, and says where the guest goes on.
 pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
     if vm.context.cpu.take_vfp() {
-        vm.parts.sides_known = false;
+        vm.note_vfp();
     }
     if let Some(old) = vm.context.cpu.take_dacr() {
         emulate::domains_changed(vm, old);

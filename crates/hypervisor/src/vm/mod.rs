@@ -471,6 +471,9 @@ impl Vm {
             parts.mirror.disable_vfp();
         }
         context.cpu.page.fpexc_real = if parts.mirror.vfp_on() { FPEXC_EN } else { 0 };
+        let both = vfp_allowed(&context.cpu, World::Kernel) && vfp_allowed(&context.cpu, World::User);
+        context.vfp_ready =
+            u32::from(both && parts.mirror.holds_vfp() && parts.translator.options().quick_vfp && !changing);
         let side = context.side(world);
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
         let side = *side;
@@ -515,6 +518,15 @@ impl Vm {
         }
     }
 
+    /// The guest has turned VFP on or off, by FPEXC alone.
+    pub fn note_vfp(&mut self) {
+        let Vm { context, parts, .. } = self;
+        let alike = parts.vfp[0] == parts.vfp[1];
+        parts.vfp = [World::Kernel, World::User].map(|world| vfp_enabled(&context.cpu, world));
+        // Of what Vm::learn_sides learns, nothing but this depends on it.
+        parts.sides_known &= (parts.vfp[0] == parts.vfp[1]) == alike;
+    }
+
     /// Notes the active space as one that assembly may switch to.
     fn learn_space(context: &Context, parts: &mut Parts) {
         // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
@@ -553,6 +565,7 @@ impl Vm {
         let side = *self.context.side(world);
         space::found(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
         self.parts.mirror.found_dacr(side.dacr);
+        self.parts.mirror.found_vfp();
     }
 
     /// Bytes of the hypervisor's memory that this VM takes, beyond the guest's RAM.
@@ -621,9 +634,12 @@ fn at_leisure(resume: Resume) -> Resume {
 
 /// Whether the guest's VFP is on for what runs in `world` (CPACR, B4.1.40, and FPEXC.EN).
 pub fn vfp_enabled(cpu: &spica_vcpu::Vcpu, world: World) -> bool {
+    vfp_allowed(cpu, world) && cpu.cp15.fpexc & FPEXC_EN != 0
+}
+
+fn vfp_allowed(cpu: &spica_vcpu::Vcpu, world: World) -> bool {
     let access = cpu.cp15.cpacr >> 20 & 0xf;
-    let allowed = access == 0xf || access == 0b0101 && world == World::Kernel;
-    allowed && cpu.cp15.fpexc & FPEXC_EN != 0
+    access == 0xf || access == 0b0101 && world == World::Kernel
 }
 
 /// The guest's translation regime.

@@ -91,7 +91,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     say!(
         "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
         c.user_calls + u64::from(context.user_calls),
-        c.undefined,
+        c.undefined + u64::from(context.user_undefined),
         c.hidden_faults + u64::from(context.user_fills),
         c.guest_aborts + u64::from(context.user_aborts),
         c.mmio,
@@ -102,7 +102,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         c.host_interrupts,
         c.interrupts,
         c.waits,
-        c.vfp_switches,
+        c.vfp_switches + u64::from(context.vfp_turns),
         c.resets
     );
     let t = parts.translator.stats();
@@ -145,7 +145,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 48] = [
+    let rows: [(&str, u64); 49] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -153,7 +153,8 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.system-call", c.user_calls + u64::from(vm.context.user_calls)),
         ("trap.fast.user-call", vm.context.user_calls.into()),
         ("trap.fast.kernel-return", vm.context.kernel_returns.into()),
-        ("trap.undefined", c.undefined),
+        ("trap.undefined", c.undefined + u64::from(vm.context.user_undefined)),
+        ("trap.fast.user-undefined", vm.context.user_undefined.into()),
         ("trap.hidden-fault", c.hidden_faults + u64::from(vm.context.user_fills)),
         ("trap.fast.user-fill", vm.context.user_fills.into()),
         ("trap.lazy-opening", c.lazy_openings),
@@ -164,7 +165,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.host-interrupt", c.host_interrupts),
         ("guest.interrupts", c.interrupts),
         ("guest.waits", c.waits),
-        ("guest.vfp-switches", c.vfp_switches),
+        ("guest.vfp-switches", c.vfp_switches + u64::from(vm.context.vfp_turns)),
         ("guest.resets", c.resets),
         ("translator.blocks", t.translated),
         ("translator.instructions", t.instructions),

@@ -119,7 +119,7 @@ kernel_supervisor_call:
     .word forget_page               @ 6: trap::TLB_PAGE
     .word unprivileged_load         @ 7: trap::UNPRIVILEGED_LOAD
     .word unprivileged_store        @ 8: trap::UNPRIVILEGED_STORE
-    .word long_way                  @ 9: trap::VFP
+    .word turn_vfp_off              @ 9: trap::VFP
     .word counter                   @ 10: trap::COUNTER
     .word table_base                @ 11: trap::TTBR0
     .word context_id                @ 12: trap::CONTEXTIDR

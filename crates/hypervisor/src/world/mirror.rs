@@ -4,7 +4,7 @@
 
 use crate::arch::barrier::{self, isb};
 use crate::arch::cp15::{Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
-use crate::world::vfp::Bank;
+use crate::world::vfp::{self, Bank};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
 
 /// What the real core has on behalf of one guest, and what the guest has of it while another runs.
@@ -96,6 +96,17 @@ impl Mirror {
         self.vfp_on = true;
         self.bank.load(FPEXC_EN);
         true
+    }
+
+    /// The guest's trap handlers in assembly may have turned VFP on or off.
+    pub fn found_vfp(&mut self) {
+        // A core without VFP holds no registers of it, and has no FPEXC to ask.
+        self.vfp_on = self.bank.in_core() && vfp::is_on();
+    }
+
+    /// Whether the core holds the guest's VFP registers, so that it takes no more than FPEXC to turn it on.
+    pub fn holds_vfp(&self) -> bool {
+        self.bank.in_core()
     }
 
     /// Whether VFP is on.

@@ -48,6 +48,7 @@ global_asm!(
     spilling!(),
     include_str!("fast.s"),
     include_str!("faults.s"),
+    include_str!("undefined.s"),
     world_panic = sym world_panic,
     by_domains = const SEPARATION as u32,
     home_asid = const HOME_ASID,
@@ -59,6 +60,8 @@ global_asm!(
     page_ifsr = const field::IFSR,
     page_dfar = const field::DFAR,
     page_ifar = const field::IFAR,
+    page_fpexc = const field::FPEXC,
+    page_fpexc_real = const field::FPEXC_REAL,
 );
 
 unsafe extern "C" {
@@ -154,6 +157,7 @@ pub struct GuestRam {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Entries {
+    undefined: u32,
     data_abort: u32,
     prefetch_abort: u32,
     call: u32,
@@ -167,6 +171,13 @@ pub struct Context {
     /// Which register of the core translated code spills to.
     #[cfg(feature = "spill-techniques")]
     spill: spilling::CoreRegister,
+    /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be turned on and
+    /// off in assembly (`undefined.s`).
+    pub vfp_ready: u32,
+    /// How often it was turned on there.
+    pub vfp_turns: u32,
+    /// Undefined Instruction exceptions of user code that went straight to the guest's vector.
+    pub user_undefined: u32,
     /// [`spica_mmu::Shadow::watched_pages`], as if there were bits for all of the address space.
     pub watched_pages: *const u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
@@ -246,18 +257,21 @@ const fn before_cpu(offset: usize) -> isize {
 
 #[cfg(feature = "spill-techniques")]
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, spill)) == -248 && spilling::CoreRegister::Tpidrurw as u32 == 1);
+    assert!(before_cpu(offset_of!(Context, spill)) == -264 && spilling::CoreRegister::Tpidrurw as u32 == 1);
     assert!(offset_of!(VcpuPage, tpidrurw) == 204 && spica_dbt::spill::TRAP == u32::MAX);
 };
 
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, watched_pages)) == -244 && PAGEWISE_FROM.0 == 0xbf00_0000);
-    assert!(before_cpu(offset_of!(Context, quick)) == -240);
-    assert!(before_cpu(offset_of!(Context, private)) == -236);
-    assert!(before_cpu(offset_of!(Context, hints)) == -232);
-    assert!(before_cpu(offset_of!(Context, home)) == -228);
-    assert!(before_cpu(offset_of!(Context, ram)) == -224 && size_of::<GuestRam>() == 12);
-    assert!(before_cpu(offset_of!(Context, entries)) == -212);
+    assert!(before_cpu(offset_of!(Context, vfp_ready)) == -260);
+    assert!(before_cpu(offset_of!(Context, vfp_turns)) == -256);
+    assert!(before_cpu(offset_of!(Context, user_undefined)) == -252 && spica_dbt::trap::VFP == 9);
+    assert!(before_cpu(offset_of!(Context, watched_pages)) == -248 && PAGEWISE_FROM.0 == 0xbf00_0000);
+    assert!(before_cpu(offset_of!(Context, quick)) == -244);
+    assert!(before_cpu(offset_of!(Context, private)) == -240);
+    assert!(before_cpu(offset_of!(Context, hints)) == -236);
+    assert!(before_cpu(offset_of!(Context, home)) == -232);
+    assert!(before_cpu(offset_of!(Context, ram)) == -228 && size_of::<GuestRam>() == 12);
+    assert!(before_cpu(offset_of!(Context, entries)) == -216);
     assert!(before_cpu(offset_of!(Context, user_fills)) == -200);
     assert!(before_cpu(offset_of!(Context, user_aborts)) == -196);
     assert!(before_cpu(offset_of!(Context, forget_megabyte)) == -192 && NO_MEGABYTE == 0x100);
@@ -317,6 +331,9 @@ impl Context {
         Context {
             #[cfg(feature = "spill-techniques")]
             spill: spilling::CoreRegister::None,
+            vfp_ready: 0,
+            vfp_turns: 0,
+            user_undefined: 0,
             watched_pages: core::ptr::null(),
             quick: 0,
             private: core::ptr::null(),
@@ -406,6 +423,7 @@ impl Context {
             let at = |pc| translator.jump_cache.get(pc);
             let vector = |offset| at(self.vectors.wrapping_add(offset));
             self.entries = Entries {
+                undefined: vector(0x04).unwrap_or(0),
                 data_abort: vector(0x10).unwrap_or(0),
                 prefetch_abort: vector(0x0c).unwrap_or(0),
                 call: at(va.0).or(vector(0x08)).unwrap_or(0),

@@ -6,12 +6,16 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
-.equ CTX_WATCHED_PAGES, -244
-.equ CTX_QUICK, -240
-.equ CTX_PRIVATE, -236
-.equ CTX_HINTS, -232
-.equ CTX_HOME, -228
-.equ CTX_RAM, -224                 @ struct GuestRam
+.equ CTX_VFP_READY, -260
+.equ CTX_VFP_TURNS, -256
+.equ CTX_USER_UNDEFINED, -252
+.equ CTX_WATCHED_PAGES, -248
+.equ CTX_QUICK, -244
+.equ CTX_PRIVATE, -240
+.equ CTX_HINTS, -236
+.equ CTX_HOME, -232
+.equ CTX_RAM, -228                 @ struct GuestRam
+.equ CTX_UNDEFINED_ENTRY, -216
 .equ CTX_DATA_ABORT_ENTRY, -212
 .equ CTX_PREFETCH_ABORT_ENTRY, -208
 .equ CTX_CALL_ENTRY, -204
@@ -143,7 +147,7 @@ world_own_fault:
 .global world_kernel_vectors
 world_kernel_vectors:
     b world_own_fault
-    b kernel_undefined_vector        @ kernel_undefined, or what spill.s puts before it
+    b kernel_undefined_vector        @ answer_kernel_undefined, or what spill.s puts before it
     b kernel_supervisor_call
     b kernel_prefetch_abort
     b kernel_data_abort
@@ -156,7 +160,7 @@ world_kernel_vectors:
 .global world_user_vectors
 world_user_vectors:
     b world_own_fault
-    b user_undefined
+    b answer_user_undefined
     b user_supervisor_call
     b answer_prefetch_abort
     b answer_data_abort

@@ -7,6 +7,14 @@ use core::arch::asm;
 
 use spica_vcpu::cp15::FPEXC_EN;
 
+/// Whether VFP is on in the core, which has it.
+pub fn is_on() -> bool {
+    let fpexc: u32;
+    // SAFETY: CPACR gives access (close_user_state), and a privileged read of FPEXC changes nothing.
+    unsafe { asm!(".fpu neon", "vmrs {0}, fpexc", out(reg) fpexc, options(nomem, nostack, preserves_flags)) }
+    fpexc & FPEXC_EN != 0
+}
+
 /// One guest's registers while they are not in the core.
 #[repr(C, align(8))]
 pub struct Bank {
@@ -45,6 +53,11 @@ impl Bank {
                 self.in_core = true;
             }
         }
+    }
+
+    /// Whether the core holds the registers.
+    pub const fn in_core(&self) -> bool {
+        self.in_core
     }
 
     /// Turns VFP off and leaves the registers where they are.

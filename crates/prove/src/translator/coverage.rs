@@ -98,6 +98,7 @@ fn class(d: &Decoded) -> &'static str {
         Op::ChangeState { .. } => "CPS",
         Op::VfpSystem { load: true, sysreg: 8, .. } => "VMRS of FPEXC",
         Op::VfpSystem { sysreg: 8, .. } => "VMSR of FPEXC",
+        Op::VfpSystem { load: true, sysreg: 0 | 6 | 7, .. } => "VMRS of what VFP is",
         Op::VfpSystem { .. } => "VMRS or VMSR",
         Op::Vfp | Op::VfpMem { .. } => "VFP",
         Op::Exclusive | Op::ClearExclusive => "exclusive",

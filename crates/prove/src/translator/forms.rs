@@ -65,6 +65,8 @@ pub const ALL: &[&str] = &[
     "VFP: as it is",
     "VMRS of FPEXC: emulated",
     "VMRS of FPEXC: rewritten",
+    "VMRS of what VFP is: emulated",
+    "VMRS of what VFP is: rewritten",
     "VMRS or VMSR: as it is",
     "VMRS or VMSR: emulated",
     "VMSR of FPEXC: emulated",

@@ -395,7 +395,7 @@ fn rare(random: &mut Random) -> u32 {
     match random.below(12) {
         // VMRS and VMSR of FPSCR and the feature registers
         0 => 0x0ee1_0a10 | random.below(2) << 20 | register << 12,
-        1 => 0x0ef0_0a10 | random.pick(&[0, 6, 7]) << 16 | register << 12,
+        1 => 0x0ef0_0a10 | random.pick(&[0, 6, 7, 9]) << 16 | register << 12,
         // SMC, BKPT, BXJ, SETEND
         2 => random.pick(&[0x0160_0070, 0x0120_0070, 0x012f_ff20]) | register,
         3 => 0xf101_0000 | random.below(2) << 9,

@@ -18,7 +18,7 @@ use crate::translator::lockstep::spills::Privileged;
 pub(super) use crate::translator::lockstep::spills::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Machine};
-use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR};
+use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR, VFP_IDS};
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
@@ -137,6 +137,12 @@ enum Next {
     End(End),
 }
 
+/// What the guest sees of the processor.
+fn id() -> CpuId {
+    let [fpsid, mvfr1, mvfr0] = VFP_IDS;
+    CpuId { ctr: CTR, pfr: [0x1031, 0], fpsid, mvfr: [mvfr0, mvfr1], ..CpuId::default() }
+}
+
 impl Lockstep {
     pub fn new(options: Options) -> Lockstep {
         let page = Box::leak(Box::new(VcpuPage::reset()));
@@ -167,7 +173,7 @@ impl Lockstep {
                 supervisor: None,
             },
             memory: Memory::new(),
-            cpu: Vcpu::new(page, CpuId { ctr: CTR, pfr: [0x1031, 0], ..CpuId::default() }),
+            cpu: Vcpu::new(page, id()),
             translator: Translator::new(LAYOUT, options, CAPACITY),
             code: Code::new(&LAYOUT),
             places: HashMap::new(),

@@ -6,6 +6,8 @@
 //! addresses, in a privileged mode with an SPSR; as the host it runs translated code in User mode, where a sensitive
 //! instruction is an [`Event::Privileged`] that must never be seen. What it says itself is compared with an emulator that
 //! others wrote (`crate::native`).
+use super::VFP_IDS;
+
 /// The generic timer's counter: time stands still.
 pub const COUNTER: u64 = 0x1234_5678_9abc_def0;
 
@@ -267,6 +269,9 @@ impl Machine {
             }
             (0b111, _) if bit(word, 24) => Event::Supervisor(word & 0x00ff_ffff),
             (0b111, true) if word & 0x0fef_0fff == 0x0ee8_0a10 => self.vfp_enable(word),
+            (0b111, true) if word & 0x0ff0_0fff == 0x0ef0_0a10 && matches!(bits(word, 19, 16), 0 | 6 | 7) => {
+                self.vfp_id(word)
+            }
             (0b111, true) => self.coprocessor(word, bus),
             _ => Event::Undefined,
         }
@@ -779,6 +784,22 @@ impl Machine {
         } else {
             supervisor.fpexc = self.r[rt as usize] & EN;
         }
+        self.next()
+    }
+
+    /// VMRS of FPSID, MVFR1 and MVFR0, whether VFP is on or not (B9.3.25).
+    fn vfp_id(&mut self, word: u32) -> Event {
+        let rt = bits(word, 15, 12);
+        let Some(supervisor) = &self.supervisor else { return Event::Privileged };
+        if supervisor.vfp_denied || rt == 15 {
+            return Event::Undefined;
+        }
+        let [fpsid, mvfr1, mvfr0] = VFP_IDS;
+        self.r[rt as usize] = match bits(word, 19, 16) {
+            0 => fpsid,
+            6 => mvfr1,
+            _ => mvfr0,
+        };
         self.next()
     }
 

@@ -66,6 +66,8 @@ impl KernelView<'_> {
         const DACR_SITE: usize = offset_of!(VcpuPage, dacr_site);
         const FPEXC: usize = offset_of!(VcpuPage, fpexc);
         const FPEXC_REAL: usize = offset_of!(VcpuPage, fpexc_real);
+        const VFP_IDS: usize = offset_of!(VcpuPage, vfp_ids);
+        const VFP_IDS_END: usize = VFP_IDS + 11;
         const TEEHBR: usize = offset_of!(VcpuPage, teehbr);
         const COUNTER: usize = offset_of!(VcpuPage, counter);
         const COUNTER_HIGH: usize = COUNTER + 4;
@@ -96,6 +98,7 @@ impl KernelView<'_> {
                 *self.turning_off = Some(page.fpexc_real & !page.fpexc);
                 (&mut page.fpexc_real, true, false)
             }
+            VFP_IDS..=VFP_IDS_END => (&mut page.vfp_ids[(field - VFP_IDS) / 4], true, false),
             TEEHBR => (&mut page.teehbr, true, true),
             COUNTER => (&mut page.counter[0], true, false),
             COUNTER_HIGH => (&mut page.counter[1], true, false),
