@@ -23,6 +23,7 @@ pub const GUESTS: &[&str] = &[
     "cp15",
     "interrupts",
     "vfp",
+    "ranges",
 ];
 
 /// Those of them that throw dice: with another seed, they look at something else.

@@ -123,6 +123,11 @@ macro_rules! boards {
             }
 
             #[test]
+            fn maintenance_of_ranges() {
+                same(MACHINE, "ranges", 0);
+            }
+
+            #[test]
             fn vector_registers() {
                 same(MACHINE, "vfp", 0);
             }

@@ -162,6 +162,12 @@ impl<'a> Emitter<'a> {
         self.source_word(self.guest.wrapping_add(4))
     }
 
+    /// The same for the next three.
+    pub fn next_words(&self) -> Option<[u32; 3]> {
+        let next = |n: u32| self.source_word(self.guest.wrapping_add(4 * n));
+        Some([next(1)?, next(2)?, next(3)?])
+    }
+
     /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the next
     /// one, which has to be translated to one word.
     pub fn join_next(&mut self, lost: Reg) {

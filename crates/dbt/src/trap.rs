@@ -37,11 +37,28 @@ pub const GUESS: u32 = 13;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR holds the
 /// target.
 pub const CLOSED_RETURN: u32 = 14;
+/// `SVC` number of TLBIMVA in a loop over pages, with operands: see [`tlb_range`]. Whoever answers it may do several rounds of the
+/// loop at once.
+pub const TLB_RANGE: u32 = 15;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
 /// closed because an interrupt waits for the end of its block. The register holds the target.
 pub const CLOSED: u32 = 0x10;
+
+/// The immediate of the `SVC` for TLBIMVA of the page that register `page` holds, where the guest goes on with `ADD page, page,
+/// #0x1000`, `CMP page, end` and, if that is lower, the same TLBIMVA. The registers are among R0 to R7.
+#[must_use]
+pub const fn tlb_range(page: u8, end: u8) -> u32 {
+    TLB_RANGE | (page as u32 & 7) << 8 | (end as u32 & 7) << 12
+}
+
+/// The number of an `SVC` of ours, without operands.
+#[must_use]
+pub const fn number(word: u32) -> u32 {
+    let immediate = word & 0x00ff_ffff;
+    if immediate & 0xff == TLB_RANGE { TLB_RANGE } else { immediate }
+}
 
 /// Words of literals behind `word`, if it is an `SVC` of ours.
 pub(crate) const fn literals(word: u32) -> usize {

@@ -28,6 +28,8 @@ const LABELS: &[(&str, Section, &str, bool)] = &[
     ("not_at_once", Section::Fast, "exception returns", false),
     ("return_to_kernel", Section::Fast, "exception returns", false),
     ("forget_page", Section::Fast, "maintenance of a TLB entry", true),
+    ("forget_range", Section::Fast, "maintenance of a TLB entry", true),
+    ("range_of_kernel", Section::Fast, "maintenance of a TLB entry", false),
     ("tables_found", Section::Fast, "maintenance of a TLB entry", false),
     ("nothing_there", Section::Fast, "maintenance of a TLB entry", false),
     ("in_kernel_range", Section::Fast, "maintenance of a TLB entry", false),

@@ -74,7 +74,7 @@ pub fn name(kind: usize) -> String {
         trap::INDIRECT => "indirect branch that the jump cache does not know",
         trap::DACR => "DACR",
         trap::EXCEPTION_RETURN => "exception return",
-        trap::TLB_PAGE => "maintenance of a TLB entry",
+        trap::TLB_PAGE | trap::TLB_RANGE => "maintenance of a TLB entry",
         trap::UNPRIVILEGED_LOAD => "unprivileged load",
         trap::UNPRIVILEGED_STORE => "unprivileged store",
         trap::VFP => "FPEXC",

@@ -39,7 +39,10 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
             None => emulate(e, d, false),
         },
         // TLBIMVA, ITLBIMVA, DTLBIMVA.
-        (false, 8, 0, 3 | 5 | 6 | 7, 1) if options.tlb_page => own_trap(e, d, rt, crate::trap::TLB_PAGE),
+        (false, 8, 0, 3 | 5 | 6 | 7, 1) if options.tlb_page => {
+            let end = loop_over_pages(e, d, rt).filter(|_| options.tlb_range);
+            own_trap(e, d, rt, end.map_or(crate::trap::TLB_PAGE, |end| crate::trap::tlb_range(rt.n() as u8, end)))
+        }
         (false, 2, 0, 0, 0) if options.space_switch => own_trap(e, d, rt, crate::trap::TTBR0),
         (false, 13, 0, 0, 1) if options.space_switch => own_trap(e, d, rt, crate::trap::CONTEXTIDR),
         (false, 7, 0, crm, opc2) if options.cache_maintenance => maintenance(e, d, crm, opc2, rt),
@@ -52,6 +55,21 @@ fn own_trap(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32) -> Flow {
     e.page_field(false, d.cond, rt, field::TARGET);
     e.emit(asm::svc(d.cond, trap));
     Flow::Continues
+}
+
+/// The register that `rt` is compared with, if what follows makes a loop over pages of this instruction: Linux's, when it
+/// invalidates a range.
+fn loop_over_pages(e: &Emitter<'_>, d: &Decoded, rt: Reg) -> Option<u8> {
+    const ADD_PAGE: u32 = 0xe280_0a01;
+    const CMP: u32 = 0xe150_0000;
+    const BCC_TO_THIRD_BEFORE: u32 = 0x3aff_fffb;
+    let [add, cmp, branch] = e.next_words()?;
+    let (page, end) = (rt.n(), cmp & 0xf);
+    let is_loop = d.cond == Cond::Al
+        && add == ADD_PAGE | page << 16 | page << 12
+        && cmp == CMP | page << 16 | end
+        && branch == BCC_TO_THIRD_BEFORE;
+    (is_loop && page < 8 && end < 8 && page != end).then_some(end as u8)
 }
 
 /// A register that is a field of the vCPU page.

@@ -4,6 +4,7 @@ use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::Options;
 use spica_dbt::layout::{HOT_FIELDS, PAGE, PAGE_WORDS};
+use spica_dbt::trap;
 
 #[test]
 fn every_word_of_a_block_has_its_guest_instruction() {
@@ -92,6 +93,39 @@ fn blocks_from_before_vfp_was_allowed_are_found_again() {
     let load = (base..base + 40).step_by(4).find(|&pc| f.word(pc) == 0xe593_2000).expect("a copy");
     let location = f.translator.locate(block, CachePc(load), &words).expect("a word of the block");
     assert_eq!(location.guest, GuestVa(VA + 4));
+}
+
+#[test]
+fn loops_over_pages_are_told_by_their_trap() {
+    // 1: MCR p15, 0, r2, c8, c7, 1; ADD r2, r2, #0x1000; CMP r2, r5; BCC 1b
+    const LOOP: [u32; 4] = [0xee08_2f37, 0xe282_2a01, 0xe152_0005, 0x3aff_fffb];
+    let svc = |number: u32| 0xef00_0000 | number;
+    let trap_of = |words: &[u32], at: u32| {
+        let mut f = Fixture::roomy();
+        f.put(PA + at, words);
+        let block = f.translate(VA + at, PA + at, true);
+        let base = f.entry(block);
+        // Whatever its condition.
+        let words = (base..base + 24).step_by(4).map(|pc| f.word(pc) | 0xe000_0000);
+        words.into_iter().find(|word| word >> 24 == 0xef).expect("a trap")
+    };
+    assert_eq!(trap_of(&LOOP, 0), svc(trap::tlb_range(2, 5)));
+    assert_eq!(trap::number(svc(trap::tlb_range(2, 5))), trap::TLB_RANGE);
+    // Another instruction in between, another register or condition, another step, back to elsewhere; and words that are not in
+    // this page, or may not be there when it is executed.
+    for (at, word) in [(0, 0x0e08_2f37), (0, 0xee08_3f37), (1, 0xe282_2a02), (1, 0xe283_2a01), (2, 0xe152_0002)] {
+        let mut other = LOOP;
+        other[at] = word;
+        assert_eq!(trap_of(&other, 0), svc(trap::TLB_PAGE), "{word:#x}");
+    }
+    for (at, word) in [(2, 0xe152_0008), (2, 0xe152_0105), (3, 0x3aff_fffc), (3, 0x1aff_fffb), (3, 0xeaff_fffb)] {
+        let mut other = LOOP;
+        other[at] = word;
+        assert_eq!(trap_of(&other, 0), svc(trap::TLB_PAGE), "{word:#x}");
+    }
+    assert_eq!(trap_of(&LOOP[..3], 0x1000 - 12), svc(trap::TLB_PAGE));
+    let high: [u32; 4] = [0xee08_8f37, 0xe288_8a01, 0xe158_0005, 0x3aff_fffb];
+    assert_eq!(trap_of(&high, 0), svc(trap::TLB_PAGE), "R8 is not at hand");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
     if vm.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
-    match word & 0x00ff_ffff {
+    match trap::number(word) {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
         trap::LINK => {
@@ -63,7 +63,7 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         }
         trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, host, svc, AccessKind::Read),
         trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, host, svc, AccessKind::Write),
-        trap::TLB_PAGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
+        trap::TLB_PAGE | trap::TLB_RANGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
         trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, word & 0xff == trap::TTBR0, behind),
         trap::COUNTER => {
             vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;

@@ -123,7 +123,9 @@ kernel_supervisor_call:
     .word counter                   @ 10: trap::COUNTER
     .word table_base                @ 11: trap::TTBR0
     .word context_id                @ 12: trap::CONTEXTIDR
-    .rept 32 - 13                   @ among them trap::CLOSED
+    .word long_way, long_way
+    .word forget_range              @ 15: trap::TLB_RANGE
+    .rept 32 - 16                   @ trap::CLOSED
     .word long_way
     .endr
 long_way:
@@ -330,6 +332,58 @@ in_kernel_range:                    @ where no space has anything that is not wa
     tst r1, #1
     beq nothing_there
     b long_way
+
+@ The same in a loop over pages, whose rounds are done here for as long as there is nothing, up to the end of the megabyte; then the
+@ guest's register is what it is after the last of them, and the guest goes on behind that round's TLBIMVA (trap::tlb_range).
+@ Megabytes that are not at hand, and the first page that is there, take the way of a single one.
+forget_range:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r7, [lr, #-4]
+    ldr r1, [sp, #CTX_FORGET_MEGABYTE]
+    ubfx r7, r7, #12, #3
+    bic r3, r0, #0xff000
+    ldr r7, [sp, r7, lsl #2]        @ the end
+    orr r6, r0, #0xff000
+    add r6, r6, #0x1000             @ or that of the megabyte, which is never the last
+    cmp r7, r6
+    movhi r7, r6
+    cmp r0, #PAGEWISE_FROM
+    bhs range_of_kernel
+    cmp r3, r1
+    bne find_tables
+    ldrd r4, r5, [sp, #CTX_FORGET_TABLES]
+    ubfx r6, r0, #12, #8
+    add r4, r4, r6, lsl #2
+    add r5, r5, r6, lsl #2
+1:  ldr r1, [r4], #4
+    ldr r3, [r5], #4
+    orrs r1, r1, r3
+    bne 2f
+    add r0, r0, #0x1000
+    cmp r0, r7
+    blo 1b
+2:  ldr r1, [r2, #PAGE_TARGET]
+    ldr r7, [lr, #-4]
+    cmp r0, r1
+    beq forget_page                 @ the first is there
+    ubfx r7, r7, #8, #3
+    sub r0, r0, #0x1000
+    str r0, [sp, r7, lsl #2]
+    b nothing_there
+
+range_of_kernel:
+    ldr r1, [sp, #CTX_WATCHED_PAGES]
+1:  lsr r3, r0, #17
+    lsr r4, r0, #12
+    ldr r3, [r1, r3, lsl #2]
+    and r4, r4, #31
+    lsr r3, r3, r4
+    tst r3, #1
+    bne 2b
+    add r0, r0, #0x1000
+    cmp r0, r7
+    blo 1b
+    b 2b
 
 .macro FORGET side, entry, address
     cmp \entry, #0

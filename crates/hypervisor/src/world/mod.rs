@@ -292,7 +292,8 @@ const _: () = {
     assert!(before_cpu(offset_of!(Context, watched)) == -96);
     assert!(before_cpu(offset_of!(Context, table_offset)) == -92);
     assert!(before_cpu(offset_of!(Context, tlb_pages)) == -88);
-    assert!(spica_dbt::trap::TLB_PAGE == 6);
+    assert!(spica_dbt::trap::TLB_PAGE == 6 && spica_dbt::trap::TLB_RANGE == 15);
+    assert!(spica_dbt::trap::tlb_range(7, 0) == 0x70f && spica_dbt::trap::tlb_range(0, 7) == 0x700f);
     assert!(spica_dbt::trap::UNPRIVILEGED_LOAD == 7 && spica_dbt::trap::UNPRIVILEGED_STORE == 8);
     assert!(before_cpu(offset_of!(Context, jump_cache)) == -84);
     assert!(before_cpu(offset_of!(Context, leave)) == -80);

@@ -305,7 +305,7 @@ fn of_trap(number: u32) -> Rule {
         trap::EXCEPTION_RETURN => Rule::ExceptionReturn,
         trap::DACR => Rule::Dacr,
         trap::VFP => Rule::Fpexc,
-        trap::TLB_PAGE => Rule::Tlb,
+        trap::TLB_PAGE | trap::TLB_RANGE => Rule::Tlb,
         trap::TTBR0 | trap::CONTEXTIDR => Rule::Space,
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => Rule::Unprivileged,
         trap::COUNTER => Rule::Counter,

@@ -35,7 +35,7 @@ impl Word {
         let always = d.cond == Cond::Al;
         match d.op {
             Op::Mem(mem @ Mem { rn: Reg::PC, .. }) => Self::relative(at, mem),
-            Op::SupervisorCall { .. } if !d.uncond => Self::Trap(word & 0x00ff_ffff),
+            Op::SupervisorCall { .. } if !d.uncond => Self::Trap(trap::number(word)),
             Op::Branch { link: false, offset } => Self::Branch { always, words: offset / 4 + 2 },
             Op::DataProcessing { op: DpOp::Add, s: false, rd: Reg::PC, rn, op2 } => match op2 {
                 Operand2::Imm(_) => Self::Reflect,

@@ -177,7 +177,7 @@ fn trap_name(number: u32) -> &'static str {
         trap::EMULATE => "emulated",
         trap::DACR => "a trap for DACR",
         trap::EXCEPTION_RETURN => "a trap for exception returns",
-        trap::TLB_PAGE => "a trap for a TLB entry",
+        trap::TLB_PAGE | trap::TLB_RANGE => "a trap for a TLB entry",
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => "a trap that checks",
         trap::VFP => "a trap for VFP",
         trap::COUNTER => "a trap for the counter",

@@ -14,7 +14,7 @@ use spica_vcpu::psr;
 impl Lockstep {
     /// As `trap/call.rs`, and `world/fast.s` in front of it.
     pub(super) fn trapped(&mut self, number: u32, svc: CachePc, place: Place) -> Next {
-        let behind = svc.0.wrapping_add(4);
+        let (number, behind) = (trap::number(number), svc.0.wrapping_add(4));
         let fast = self.random.one_in(2);
         match number {
             trap::INDIRECT if fast && self.leave.is_none() => {
@@ -62,7 +62,7 @@ impl Lockstep {
                 self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
                 Next::Branch(target)
             }
-            trap::TLB_PAGE => {
+            trap::TLB_PAGE | trap::TLB_RANGE => {
                 let value = self.cpu.page.target;
                 self.maintain_tlb(TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) });
                 self.note("TLB, by its own trap");
