@@ -112,6 +112,15 @@ answer_user_undefined:
     mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_UNDEFINED
+    @ Linux reads the instruction before it closes what is open to its user code, here alone: were that closed, the write of DACR
+    @ that opened it, at the return from the last system call, would lose its bet.
+    ldr r3, [r2, #PAGE_DACR]
+    ldrd r0, r1, [sp, #CTX_DACR_PAIRS]          @ as in domain_access
+    cmp r3, r0
+    ldrdne r0, r1, [sp, #CTX_DACR_PAIRS + 8]
+    cmpne r3, r0
+    streq r3, [sp, #CTX_KERNEL_GUEST_DACR]
+    streq r1, [sp, #CTX_KERNEL_DACR]
     SWITCH CTX_KERNEL, r7
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2
