@@ -45,13 +45,25 @@ pub enum Fill {
 /// The number of small pages, aligned, that fault-around considers.
 const AROUND: usize = 8;
 
-/// Where a mapping goes.
+/// Where a mapping goes, and for which view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// To the active space.
-    Own,
+    Own(View),
     /// To all spaces: see [`Common`](crate::common::Common).
-    Common,
+    Common(View),
+}
+
+impl Place {
+    const fn view(self) -> View {
+        match self {
+            Self::Own(view) | Self::Common(view) => view,
+        }
+    }
+
+    const fn is_common(self) -> bool {
+        matches!(self, Self::Common(_))
+    }
 }
 
 /// A host mapping as the guest's tables and the hypervisor's own needs make it.
@@ -116,14 +128,17 @@ impl Shadow {
             // Its pieces may be in any of its sixteen megabytes.
             self.watched.sixteen(va);
         }
-        let place =
-            if self.shares(view, (va.0 >> 20) as usize, &mapping, tables, tlb) { Place::Common } else { Place::Own };
+        let place = if self.shares(view, (va.0 >> 20) as usize, &mapping, tables, tlb) {
+            Place::Common(view)
+        } else {
+            Place::Own(view)
+        };
         let as_section = mapping.size.is_first_level() && self.ram.is_uniform(mapping.pa);
         if as_section {
-            self.fill_section(place, view, va, &mapping, &wanted, tables, tlb);
+            self.fill_section(place, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;
         }
-        self.fill_pages(mem, regime, place, view, va, &mapping, &wanted, tables, tlb)
+        self.fill_pages(mem, regime, place, va, &mapping, &wanted, tables, tlb)
     }
 
     /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.
@@ -148,28 +163,33 @@ impl Shadow {
     }
 
     /// Whose tables that are.
-    fn tables_at(&mut self, place: Place, view: View) -> &mut ViewTables {
+    fn tables_at(&mut self, place: Place) -> &mut ViewTables {
         match place {
-            Place::Own => {
+            Place::Own(view) => {
                 let active = self.active_index();
                 self.spaces[active].view_mut(view)
             }
-            Place::Common => &mut self.common.views[self.separation.table_of(view)],
+            Place::Common(view) => &mut self.common.views[self.separation.table_of(view)],
         }
     }
 
-    fn drop_at(&mut self, place: Place, view: View, mb: usize, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+    fn drop_at(&mut self, place: Place, mb: usize, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         match place {
-            Place::Own => self.tables_at(place, view).drop_megabyte(mb, tables, tlb),
-            Place::Common => self.drop_common(self.separation.table_of(view), mb, tables, tlb),
+            Place::Own(_) => self.tables_at(place).drop_megabyte(mb, tables, tlb),
+            Place::Common(view) => self.drop_common(self.separation.table_of(view), mb, tables, tlb),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's answer to it, and the two seams")]
+    /// What is in `mb` there now, all that share it have.
+    fn lend_at(&mut self, place: Place, mb: usize, tables: &mut impl TableMemory) {
+        if let Place::Common(view) = place {
+            self.lend(view, mb, tables);
+        }
+    }
+
     fn fill_section(
         &mut self,
         place: Place,
-        view: View,
         va: GuestVa,
         mapping: &Mapping,
         wanted: &Wanted,
@@ -179,58 +199,50 @@ impl Shadow {
         let mb = (va.0 >> 20) as usize;
         let word = host::section(wanted.host, wanted.domain, wanted.writable, wanted.xn);
         let origin = Origin { global: mapping.global, size: mapping.size };
-        match self.tables_at(place, view).first_level_word(mb, tables) {
+        match self.tables_at(place).first_level_word(mb, tables) {
             // Where nG or the guest's size is another by now, the older entry is what a TLB may hold as well.
             present if present == word => {
-                if place == Place::Common {
-                    self.lend(view, mb, tables);
-                }
+                self.lend_at(place, mb, tables);
                 self.stats.idle_fills += 1;
                 return;
             }
             0 => {}
-            _ => self.drop_at(place, view, mb, tables, tlb),
+            _ => self.drop_at(place, mb, tables, tlb),
         }
         if wanted.writable {
             self.ram.note_section_writer(mapping.pa, mb);
         }
         self.watched.large(mb, mapping.global);
-        self.tables_at(place, view).set_section(mb, word, origin, tables);
-        if place == Place::Common {
-            self.lend(view, mb, tables);
-        }
+        self.tables_at(place).set_section(mb, word, origin, tables);
+        self.lend_at(place, mb, tables);
         let active = self.active_index();
         self.spaces[active].fills += 1;
         self.stats.section_fills += 1;
     }
 
     /// The second-level table of `mb` in the active space, or for all, made if need be.
-    #[expect(clippy::too_many_arguments, reason = "the place, what it is for, and the two seams")]
     fn second_level(
         &mut self,
         place: Place,
-        view: View,
         mb: usize,
         domain: u8,
         origin: Origin,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Option<Table> {
-        let table = match self.tables_at(place, view).first_level(mb, tables) {
+        let table = match self.tables_at(place).first_level(mb, tables) {
             FirstLevel::Table { table, domain: present } if present == domain => table,
             present => {
                 if present != FirstLevel::Invalid {
                     // A section, or pages under another domain: the guest replaced its first-level entry.
-                    self.drop_at(place, view, mb, tables, tlb);
+                    self.drop_at(place, mb, tables, tlb);
                 }
                 let table = self.alloc_second(tables, tlb)?;
-                self.tables_at(place, view).set_table(mb, table, domain, origin, tables);
+                self.tables_at(place).set_table(mb, table, domain, origin, tables);
                 table
             }
         };
-        if place == Place::Common {
-            self.lend(view, mb, tables);
-        }
+        self.lend_at(place, mb, tables);
         Some(table)
     }
 
@@ -240,7 +252,6 @@ impl Shadow {
         mem: &impl GuestMemory,
         regime: &Regime,
         place: Place,
-        view: View,
         va: GuestVa,
         mapping: &Mapping,
         wanted: &Wanted,
@@ -249,14 +260,14 @@ impl Shadow {
     ) -> Fill {
         let mb = (va.0 >> 20) as usize;
         let origin = |mapping: &Mapping| Origin { global: mapping.global, size: mapping.size };
-        let Some(table) = self.second_level(place, view, mb, wanted.domain, origin(mapping), tables, tlb) else {
+        let Some(table) = self.second_level(place, mb, wanted.domain, origin(mapping), tables, tlb) else {
             return Fill::OutOfTables;
         };
         let active = self.active_index();
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(wanted.host, wanted.writable, wanted.xn);
         let present = tables.read(&table, index);
-        let known = self.note_page(place, view, va, mapping, wanted);
+        let known = self.note_page(place, va, mapping, wanted);
         if let Some(known) = known
             && !self.fault_around
         {
@@ -269,8 +280,8 @@ impl Shadow {
         if present != 0 {
             tables.write(&table, index, 0);
             match place {
-                Place::Own => tlb.flush_page(va.page().0, self.spaces[active].view(view).asid),
-                Place::Common => {
+                Place::Own(view) => tlb.flush_page(va.page().0, self.spaces[active].view(view).asid),
+                Place::Common(view) => {
                     let table = self.separation.table_of(view);
                     Borrowers { tlb, spaces: &self.spaces, table }.flush_page(va.page().0, 0);
                 }
@@ -292,7 +303,7 @@ impl Shadow {
         for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
             if entries[offset] == 0 {
                 let va = start.wrapping_add(4096 * offset as u32);
-                entries[offset] = self.neighbour(regime, place, view, va, &mapping, wanted.domain).unwrap_or(0);
+                entries[offset] = self.neighbour(regime, place, va, &mapping, wanted.domain).unwrap_or(0);
             }
         }
         // Valid entries in between are stored again as they are, which changes nothing.
@@ -304,43 +315,28 @@ impl Shadow {
     }
 
     /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(
-        &mut self,
-        regime: &Regime,
-        place: Place,
-        view: View,
-        va: GuestVa,
-        mapping: &Mapping,
-        domain: u8,
-    ) -> Option<u32> {
+    fn neighbour(&mut self, regime: &Regime, place: Place, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
         // Entries whose access flag is clear are never held in a TLB.
         if !mapping.accessed {
             return None;
         }
-        let wanted = self.wanted(regime, view, mapping)?;
+        let wanted = self.wanted(regime, place.view(), mapping)?;
         // All pages of a megabyte share the first-level entry, and with it the domain; but nothing makes the guest's
         // memory stand still between two walks.
-        if wanted.domain != domain || place == Place::Common && !mapping.global {
+        if wanted.domain != domain || place.is_common() && !mapping.global {
             return None;
         }
         if !mapping.global && !self.holds_private() {
             self.first_private();
         }
         // Of what is known of neighbours nothing is forgotten here: some may be noted already and not mapped yet.
-        let _ = self.note_page(place, view, va, mapping, &wanted);
+        let _ = self.note_page(place, va, mapping, &wanted);
         self.stats.around_fills += 1;
         Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
 
     /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.
-    fn note_page(
-        &mut self,
-        place: Place,
-        view: View,
-        va: GuestVa,
-        mapping: &Mapping,
-        wanted: &Wanted,
-    ) -> Option<[u32; SEVERAL]> {
+    fn note_page(&mut self, place: Place, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; SEVERAL]> {
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
         if mapping.global {
@@ -351,11 +347,11 @@ impl Shadow {
         } else {
             self.watched.small(va, mapping.global);
         }
-        self.tables_at(place, view).note((va.0 >> 20) as usize, origin, split);
+        self.tables_at(place).note((va.0 >> 20) as usize, origin, split);
         if !wanted.writable {
             return None;
         }
-        let linear = view == View::Kernel && mapping.global && mapping.size.is_first_level();
+        let linear = place.view() == View::Kernel && mapping.global && mapping.size.is_first_level();
         self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear)
     }
 }
