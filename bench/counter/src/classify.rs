@@ -101,12 +101,18 @@ fn is_exception_return(d: &Decoded) -> bool {
 /// The class of a trap that translated code makes, if this is one: an `SVC` without a condition, and the word behind it.
 pub fn trap(word: u32, behind: u32) -> Option<Trap> {
     const SVC: u32 = 0xef00_0000;
-    Some(match word.wrapping_sub(SVC) {
+    let immediate = word.wrapping_sub(SVC);
+    if immediate >> 24 != 0 {
+        return None;
+    }
+    Some(match trap::number(immediate) {
         trap::LINK => Trap::DirectBranch,
         trap::INDIRECT => Trap::IndirectBranch,
         number if number & !0xf == trap::CLOSED => Trap::IndirectBranch,
         trap::EMULATE => emulated(&decode(behind)),
-        trap::DACR | trap::TLB_PAGE | trap::VFP | trap::COUNTER | trap::TTBR0 | trap::CONTEXTIDR => Trap::Coprocessor,
+        trap::DACR | trap::TLB_PAGE | trap::TLB_RANGE | trap::VFP | trap::COUNTER | trap::TTBR0 | trap::CONTEXTIDR => {
+            Trap::Coprocessor
+        }
         trap::EXCEPTION_RETURN => Trap::ExceptionReturn,
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => Trap::Unprivileged,
         _ => return None,

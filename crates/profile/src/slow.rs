@@ -43,7 +43,7 @@ pub const LEFT: &str = "world_enter";
 /// The kind of a trap of translated code, but for those of interpreted instructions.
 #[must_use]
 pub fn of_trap(number: u32) -> usize {
-    TRAPS + number.min(trap::CLOSED) as usize
+    TRAPS + trap::number(number).min(trap::CLOSED) as usize
 }
 
 /// The kind of an interpreted instruction: by the counter of `spica_bench::events` that it belongs to.
@@ -100,6 +100,7 @@ mod tests {
         let user = entries().find(|(label, _)| *label == "user_data_abort").unwrap().1;
         assert_eq!(name(user), "data abort of user code");
         assert_eq!(name(of_trap(trap::LINK)), "direct branch that is not linked");
+        assert_eq!(name(of_trap(trap::tlb_range(3, 4))), "maintenance of a TLB entry");
         assert_eq!(name(of_trap(trap::CLOSED + 3)), "branch that was closed for an interrupt");
         assert_eq!(name(of_emulated(place(Event::TlbFlush))), "interpreted: TLB flush");
         assert_eq!(name(of_emulated(place_of_trap(Trap::Interrupt))), "interpreted: interrupt of the board");
