@@ -45,5 +45,5 @@ const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2
 
 /// What the guest's CTR says.
 pub const CTR: u32 = 0x8444_c004;
-/// Its FPSID, MVFR1 and MVFR0.
-pub const VFP_IDS: [u32; 3] = [0x4103_3094, 0x1111_1111, 0x1011_0222];
+/// Its FPSID, MVFR1 and MVFR0: those of a Cortex-A15, as is its CTR, since QEMU's is what the model is compared with.
+pub const VFP_IDS: [u32; 3] = [0x4104_30f0, 0x1111_1111, 0x1011_0222];
