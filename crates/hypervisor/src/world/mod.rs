@@ -423,8 +423,9 @@ impl Context {
             }
             let at = |pc| translator.jump_cache.get(pc);
             let vector = |offset| at(self.vectors.wrapping_add(offset));
+            let undefined = vector(0x04).filter(|_| translator.options().quick_vfp);
             self.entries = Entries {
-                undefined: vector(0x04).unwrap_or(0),
+                undefined: undefined.unwrap_or(0),
                 data_abort: vector(0x10).unwrap_or(0),
                 prefetch_abort: vector(0x0c).unwrap_or(0),
                 call: at(va.0).or(vector(0x08)).unwrap_or(0),
