@@ -3,7 +3,6 @@
 //! The guests are small ones of our own (`tests/bare`). Instructions are counted: the figures are the same in each run, so
 //! that a test can ask for them to the percent. `spica bench --workload 'several/*'` measures the same guests.
 
-#[path = "several/floods.rs"]
 mod floods;
 
 use floods::{all_floods, flooded, floods};

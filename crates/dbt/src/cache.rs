@@ -14,13 +14,14 @@ use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
 use crate::options::Options;
+use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT};
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
 use crate::shadow_stack;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
@@ -42,57 +43,15 @@ pub trait CodeMemory {
 
 /// Number of a block. Valid until the next flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockId(u32);
+pub struct BlockId(u16);
 
 /// Number of an exit that was checked to exist. Valid until the next flush.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExitId(u32);
 
-const NONE: u32 = u32::MAX;
 const BUCKETS: usize = 16384;
 /// An inline cache that was wrong so often does not guess anew.
-const GUESSES: u8 = 4;
-
-#[derive(Clone, Copy)]
-struct Block {
-    va: GuestVa,
-    pa: GuestPa,
-    /// Guest instructions.
-    length: u16,
-    code_page: u16,
-    hot: (u16, u16),
-    cold: (u16, u16),
-    first_exit: u32,
-    exit_count: u8,
-    /// The mapping of its page is global: it may be linked to from other pages.
-    global: bool,
-    /// Made for one execution.
-    once: bool,
-    /// [`Options::vfp`] as it was.
-    vfp: bool,
-    /// Still to be found and linked to; a dropped block keeps its place, and code that is in it runs on to its end.
-    live: bool,
-    next_in_bucket: u32,
-    next_in_page: u32,
-    /// First of the exits that are linked to it.
-    incoming: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Exit {
-    site: CachePc,
-    stub: CachePc,
-    target: GuestVa,
-    source: u32,
-    linked: u32,
-    next_incoming: u32,
-    /// The word with the target that is guessed, for an inline cache; else 0.
-    guess: CachePc,
-    /// Times that the guess was wrong.
-    wrong: u8,
-    /// See [`emit::PendingExit::way_back`].
-    way_back: bool,
-}
+const GUESSES: u32 = 4;
 
 /// Figures for the report.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -125,20 +84,21 @@ pub struct Capacity {
 impl Capacity {
     /// Guest pages that can have blocks: [`Translator`]'s books of them grow as they come, and a guest chooses how many.
     fn pages(self) -> usize {
-        (self.blocks / 4).max(1024)
+        (self.blocks / 6).max(1024)
     }
 
-    /// Bytes of memory that the records take from the start. The books of pages come on top, half a megabyte at most for
-    /// 46,000 blocks.
+    /// Bytes of memory that the records take from the start, for up to 1,023 code pages. The books of pages come on top, half a
+    /// megabyte at most for 52,000 blocks.
     #[must_use]
-    pub fn bytes(self) -> usize {
+    pub const fn bytes(self) -> usize {
         self.blocks * size_of::<Block>()
             + self.exits * size_of::<Exit>()
-            + BUCKETS * size_of::<u32>()
+            + BUCKETS * size_of::<u16>()
             + crate::jump_cache::ENTRIES * size_of::<Entry>()
             + self.mirror_pages as usize * size_of::<u32>()
             // A place in the return mirror for every page of its window, of 40 MiB.
             + 20 * 1024
+            + 1023 * size_of::<u16>()
     }
 }
 
@@ -149,13 +109,13 @@ pub struct Translator {
     capacity: Capacity,
     blocks: Vec<Block>,
     exits: Vec<Exit>,
-    buckets: Vec<u32>,
+    buckets: Vec<u16>,
     /// First block of each code page in use, in the order of the pages.
-    page_starts: Vec<u32>,
+    page_starts: Vec<u16>,
     hot: usize,
     cold: usize,
     /// (PA page, VA page) → first block.
-    by_page: BTreeMap<(u32, u32), u32>,
+    by_page: BTreeMap<(u32, u32), u16>,
     /// (VA page, PA page).
     mapped: BTreeSet<(u32, u32)>,
     /// Where indirect branches look first.
@@ -169,6 +129,16 @@ pub struct Translator {
     stats: Stats,
 }
 
+/// The condition of the side exit at word `site`.
+fn site_cond(page: u32, site: u16, memory: &mut impl CodeMemory) -> Cond {
+    Cond::ALL[(memory.page(page)[usize::from(site)] >> 28) as usize % 15]
+}
+
+fn patch(page: u32, at: usize, word: u32, memory: &mut impl CodeMemory) {
+    memory.page(page)[at] = word;
+    memory.publish(page, at, 1);
+}
+
 fn bucket(va: GuestVa) -> usize {
     let word = va.0 >> 2;
     ((word ^ word >> 14) as usize) % BUCKETS
@@ -176,15 +146,19 @@ fn bucket(va: GuestVa) -> usize {
 
 impl Translator {
     /// An empty cache for `layout`. All memory that it will ever use for records is taken here.
+    ///
+    /// # Panics
+    /// If `capacity` is more than there are numbers for: 65,535 blocks, 131,071 exits.
     #[must_use]
     pub fn new(layout: Layout, options: Options, capacity: Capacity) -> Translator {
+        assert!(capacity.blocks <= MAX_BLOCKS && capacity.exits <= MAX_EXITS, "{capacity:?} is more than has numbers");
         Translator {
             layout,
             options,
             capacity,
             blocks: Vec::with_capacity(capacity.blocks),
             exits: Vec::with_capacity(capacity.exits),
-            buckets: vec![NONE; BUCKETS],
+            buckets: vec![NO_BLOCK; BUCKETS],
             page_starts: Vec::with_capacity(layout.pages as usize),
             hot: 0,
             cold: 0,
@@ -221,16 +195,6 @@ impl Translator {
         self.stats
     }
 
-    /// Bytes of memory that the records take, by their capacity.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block>()
-            + self.exits.capacity() * size_of::<Exit>()
-            + self.buckets.capacity() * size_of::<u32>()
-            + crate::jump_cache::ENTRIES * size_of::<Entry>()
-            + self.mirror.bytes()
-    }
-
     /// Blocks now in the cache, exits now recorded, code pages in use.
     #[must_use]
     pub fn in_use(&self) -> (usize, usize, usize) {
@@ -261,9 +225,9 @@ impl Translator {
     #[must_use]
     pub fn lookup(&self, va: GuestVa, pa: GuestPa) -> Option<BlockId> {
         let mut at = self.buckets[bucket(va)];
-        while at != NONE {
-            let block = &self.blocks[at as usize];
-            if block.va == va && block.pa == pa {
+        while at != NO_BLOCK {
+            let block = &self.blocks[usize::from(at)];
+            if block.va == va && block.pa() == pa {
                 return Some(BlockId(at));
             }
             at = block.next_in_bucket;
@@ -275,12 +239,12 @@ impl Translator {
     #[must_use]
     pub fn entry(&self, id: BlockId) -> CachePc {
         let landing = self.landing(id);
-        if self.mirror.has(self.blocks[id.0 as usize].va) { landing.wrapping_add(4) } else { landing }
+        if self.mirror.has(self.blocks[usize::from(id.0)].va) { landing.wrapping_add(4) } else { landing }
     }
 
     /// Where a branch through the return mirror enters a block: before its start, where LR is reloaded.
     fn landing(&self, id: BlockId) -> CachePc {
-        let block = &self.blocks[id.0 as usize];
+        let block = &self.blocks[usize::from(id.0)];
         self.layout.code_page(block.code_page.into()).wrapping_add(4 * u32::from(block.hot.0))
     }
 
@@ -292,22 +256,22 @@ impl Translator {
 
     /// Makes branches through the return mirror find a block, if its page is mapped in all address spaces.
     pub fn land(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
-        let block = &self.blocks[id.0 as usize];
-        if block.global && block.live {
+        let block = &self.blocks[usize::from(id.0)];
+        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
             self.mirror.set(block.va, self.landing(id), memory);
         }
     }
 
-    fn forget_landing(&mut self, id: u32, memory: &mut impl CodeMemory) {
-        let va = self.blocks[id as usize].va;
+    fn forget_landing(&mut self, id: u16, memory: &mut impl CodeMemory) {
+        let va = self.blocks[usize::from(id)].va;
         self.mirror.remove(va, memory);
     }
 
     /// Guest address of a block's first instruction.
     #[must_use]
     pub fn source(&self, id: BlockId) -> (GuestVa, GuestPa) {
-        let block = &self.blocks[id.0 as usize];
-        (block.va, block.pa)
+        let block = &self.blocks[usize::from(id.0)];
+        (block.va, block.pa())
     }
 
     /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the guest
@@ -347,56 +311,33 @@ impl Translator {
         self.make_room(memory);
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
-        let first_exit = self.exits.len() as u32;
         let base = self.layout.code_page(code_page);
         let options = self.options_of(once, self.options.vfp);
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
         let spill = (options.spill, self.layout.shared_slot());
-        let mut emitter = Emitter::new(page, base, hot, cold, first_exit, None, mirror, source, spill);
+        let mut emitter = Emitter::new(page, base, hot, cold, None, mirror, source, spill);
         let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
-        let id = self.blocks.len() as u32;
-        for exit in emitter.exits() {
-            self.exits.push(Exit {
-                site: exit.site,
-                stub: exit.stub,
-                target: exit.target,
-                source: id,
-                linked: NONE,
-                next_incoming: NONE,
-                guess: exit.guess.unwrap_or(CachePc(0)),
-                wrong: 0,
-                way_back: exit.way_back,
-            });
-        }
+        let id = self.blocks.len() as u16;
+        let mut block = Block::new(va, pa, length, self.exits.len());
+        self.exits.extend(emitter.exits().iter().map(|exit| Exit::new(exit, id)));
         memory.publish(code_page, hot, self.hot - hot);
         memory.publish(code_page, self.cold, cold - self.cold);
+        block.code_page = code_page as u16;
+        block.hot = (hot as u16, self.hot as u16);
+        block.cold = (self.cold as u16, cold as u16);
+        block.set(Flag::Global, global);
+        block.set(Flag::Once, once);
+        block.set(Flag::Vfp, self.options.vfp);
         let key = (pa.page().0, va.page().0);
-        let in_page = self.by_page.insert(key, id).unwrap_or(NONE);
+        block.next_in_page = self.by_page.insert(key, id).unwrap_or(NO_BLOCK);
         self.mapped.insert((key.1, key.0));
-        let bucket = bucket(va);
-        self.blocks.push(Block {
-            va,
-            pa,
-            length: length as u16,
-            code_page: code_page as u16,
-            hot: (hot as u16, self.hot as u16),
-            cold: (self.cold as u16, cold as u16),
-            first_exit,
-            exit_count: (self.exits.len() as u32 - first_exit) as u8,
-            global,
-            once,
-            vfp: self.options.vfp,
-            live: true,
-            next_in_bucket: if once { NONE } else { self.buckets[bucket] },
-            next_in_page: in_page,
-            incoming: NONE,
-        });
         if !once {
-            self.buckets[bucket] = id;
+            block.next_in_bucket = core::mem::replace(&mut self.buckets[bucket(va)], id);
         }
+        self.blocks.push(block);
         self.stats.translated += 1;
         self.stats.instructions += length as u64;
         BlockId(id)
@@ -432,7 +373,7 @@ impl Translator {
     fn make_room(&mut self, memory: &mut impl CodeMemory) {
         let full = self.blocks.len() == self.capacity.blocks
             || self.by_page.len() >= self.capacity.pages()
-            || self.exits.len() + crate::emit::MAX_EXITS > self.capacity.exits;
+            || self.exits.len() + emit::MAX_EXITS > self.capacity.exits;
         if full {
             self.flush(memory);
             self.stats.flushes += 1;
@@ -442,7 +383,7 @@ impl Translator {
                 self.flush(memory);
                 self.stats.flushes += 1;
             }
-            self.page_starts.push(self.blocks.len() as u32);
+            self.page_starts.push(self.blocks.len() as u16);
             self.hot = HOT_FIELDS as usize / 4;
             self.cold = PAGE_WORDS;
             if self.trapping {
@@ -463,7 +404,7 @@ impl Translator {
     pub fn flush(&mut self, memory: &mut impl CodeMemory) {
         self.blocks.clear();
         self.exits.clear();
-        self.buckets.fill(NONE);
+        self.buckets.fill(NO_BLOCK);
         self.page_starts.clear();
         self.by_page.clear();
         self.mapped.clear();
@@ -478,8 +419,8 @@ impl Translator {
     #[must_use]
     pub fn block_at(&self, pc: CachePc) -> Option<BlockId> {
         let (page, word) = self.layout.find(pc)?;
-        let first = *self.page_starts.get(page as usize)? as usize;
-        let end = self.page_starts.get(page as usize + 1).map_or(self.blocks.len(), |&next| next as usize);
+        let first = usize::from(*self.page_starts.get(page as usize)?);
+        let end = self.page_starts.get(page as usize + 1).map_or(self.blocks.len(), |&next| next.into());
         let blocks = self.blocks.get(first..end)?;
         let word = word as u16;
         let in_hot = blocks.partition_point(|b| b.hot.0 <= word).checked_sub(1);
@@ -488,13 +429,13 @@ impl Translator {
             Some(at) if word < blocks[at].hot.1 => at,
             _ => Some(in_cold).filter(|&at| at < blocks.len() && word < blocks[at].cold.1)?,
         };
-        Some(BlockId((first + found) as u32))
+        Some(BlockId((first + found) as u16))
     }
 
     /// Whether a block can still be found; a dropped one may be executing, but what it was made from is gone.
     #[must_use]
     pub fn is_live(&self, id: BlockId) -> bool {
-        self.blocks[id.0 as usize].live
+        !self.blocks[usize::from(id.0)].is(Flag::Dropped)
     }
 
     /// The guest instruction that `pc`, in block `id`, belongs to, by translating the block again without writing
@@ -505,25 +446,31 @@ impl Translator {
     }
 
     fn find_location(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
-        let block = &self.blocks[id.0 as usize];
+        let block = &self.blocks[usize::from(id.0)];
         let (_, word) = self.layout.find(pc)?;
         let base = self.layout.code_page(block.code_page.into());
         let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
-        let options = self.options_of(block.once, block.vfp);
+        let options = self.options_of(block.is(Flag::Once), block.is(Flag::Vfp));
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
         let spill = (options.spill, self.layout.shared_slot());
-        let mut emitter = Emitter::new(None, base, hot, cold, block.first_exit, Some(word), mirror, source, spill);
+        let mut emitter = Emitter::new(None, base, hot, cold, Some(word), mirror, source, spill);
         block::translate(&mut emitter, &options, block.va, |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }
 
-    /// Checks that exit `number` has its `SVC` at `svc`: the guest can execute any word of a code page, so the number
-    /// alone is hearsay.
+    /// The exit whose `SVC` is at `svc`, if there is one: the guest can execute any word of a code page.
     #[must_use]
-    pub fn exit(&self, number: u32, svc: CachePc) -> Option<(ExitId, GuestVa)> {
-        let exit = self.exits.get(number as usize)?;
-        (exit.stub == svc).then_some((ExitId(number), exit.target))
+    pub fn exit(&self, svc: CachePc) -> Option<ExitId> {
+        let (_, word) = self.layout.find(svc)?;
+        let block = self.block_at(svc)?;
+        self.exits_of(block).find(|&exit| usize::from(self.exits[exit as usize].stub) == word).map(ExitId)
+    }
+
+    /// The exits of a block.
+    fn exits_of(&self, id: BlockId) -> Range<u32> {
+        let next = self.blocks.get(usize::from(id.0) + 1);
+        self.blocks[usize::from(id.0)].first_exit..next.map_or(self.exits.len() as u32, |next| next.first_exit)
     }
 
     /// Makes `exit` branch straight to block `to`, if that holds for as long as the block does: the target is in the
@@ -535,71 +482,64 @@ impl Translator {
     /// Makes the inline cache that `exit` belongs to guess `target`, whose block is `to`, where [`Self::link`] would link. A site
     /// that was wrong too often keeps what it guesses, and its misses are looked up in the trap handler from then on.
     pub fn guess(&mut self, exit: ExitId, target: GuestVa, to: BlockId, memory: &mut impl CodeMemory) -> bool {
-        let Exit { guess, stub, linked, wrong, .. } = self.exits[exit.0 as usize];
-        let Some((page, at)) = self.layout.find(guess) else { return false };
-        if memory.page(page)[at] != target.0 {
-            self.exits[exit.0 as usize].wrong = wrong.saturating_add(1);
+        let Exit { stub, source, linked, .. } = self.exits[exit.0 as usize];
+        let Some(guess) = self.exits[exit.0 as usize].guess() else { return false };
+        let page = u32::from(self.blocks[usize::from(source)].code_page);
+        if memory.page(page)[guess] != target.0 {
+            let record = &mut self.exits[exit.0 as usize];
+            let wrong = record.wrong();
+            record.count_wrong();
             if wrong >= GUESSES {
-                self.patch(stub, asm::svc(Cond::Al, crate::trap::INDIRECT), memory);
+                patch(page, stub.into(), asm::svc(Cond::Al, crate::trap::INDIRECT), memory);
                 return false;
             }
         }
-        if linked != NONE {
+        if linked != NO_BLOCK {
             self.remove_incoming(linked, exit.0);
             self.unpatch(exit.0, memory);
         }
-        self.patch(guess, target.0, memory);
+        patch(page, guess, target.0, memory);
         self.connect(exit, to, memory)
     }
 
     fn connect(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
         let from = self.exits[exit.0 as usize];
-        let (source, target) = (&self.blocks[from.source as usize], &self.blocks[to.0 as usize]);
-        let same_page = source.va.page() == target.va.page() && source.pa.page() == target.pa.page();
-        let holds = same_page && !from.way_back || target.global;
-        if !source.live || !target.live || from.linked != NONE || !holds {
+        let (source, target) = (&self.blocks[usize::from(from.source)], &self.blocks[usize::from(to.0)]);
+        let same_page = source.va.page() == target.va.page() && source.pa().page() == target.pa().page();
+        let holds = same_page && !from.is_way_back() || target.is(Flag::Global);
+        let dropped = source.is(Flag::Dropped) || target.is(Flag::Dropped);
+        if dropped || from.linked != NO_BLOCK || !holds {
             return false;
         }
-        let entry = self.entry(to);
-        let offset = entry.0.wrapping_sub(from.site.0).wrapping_sub(8) as i32;
-        let cond = if from.site == from.stub { Cond::Al } else { self.site_cond(from.site, memory) };
+        let page = u32::from(source.code_page);
+        let site = self.layout.code_page(page).wrapping_add(4 * u32::from(from.site));
+        let offset = self.entry(to).0.wrapping_sub(site.0).wrapping_sub(8) as i32;
+        let cond = if from.site == from.stub { Cond::Al } else { site_cond(page, from.site, memory) };
         let Some(word) = asm::b(cond, offset) else { return false };
-        self.patch(from.site, word, memory);
-        let target = &mut self.blocks[to.0 as usize];
+        patch(page, from.site.into(), word, memory);
+        let target = &mut self.blocks[usize::from(to.0)];
         let next_incoming = core::mem::replace(&mut target.incoming, exit.0);
         let from = &mut self.exits[exit.0 as usize];
         from.linked = to.0;
-        from.next_incoming = next_incoming;
+        from.set_next_incoming(next_incoming);
         self.stats.links += 1;
         true
-    }
-
-    /// The condition of the side exit at `site`.
-    fn site_cond(&self, site: CachePc, memory: &mut impl CodeMemory) -> Cond {
-        let word = self.layout.find(site).map_or(0, |(page, word)| memory.page(page)[word]);
-        Cond::ALL[(word >> 28) as usize % 15]
-    }
-
-    fn patch(&self, site: CachePc, word: u32, memory: &mut impl CodeMemory) {
-        if let Some((page, at)) = self.layout.find(site) {
-            memory.page(page)[at] = word;
-            memory.publish(page, at, 1);
-        }
     }
 
     /// Makes an exit trap again; the target's list is the caller's business.
     fn unpatch(&mut self, exit: u32, memory: &mut impl CodeMemory) {
         let from = self.exits[exit as usize];
+        let page = u32::from(self.blocks[usize::from(from.source)].code_page);
         let word = if from.site == from.stub {
             asm::svc(Cond::Al, crate::trap::LINK)
         } else {
-            let offset = from.stub.0.wrapping_sub(from.site.0).wrapping_sub(8) as i32;
-            asm::b(self.site_cond(from.site, memory), offset).unwrap_or(asm::NOP)
+            let offset = 4 * (i32::from(from.stub) - i32::from(from.site)) - 8;
+            asm::b(site_cond(page, from.site, memory), offset).unwrap_or(asm::NOP)
         };
-        self.patch(from.site, word, memory);
+        patch(page, from.site.into(), word, memory);
         let from = &mut self.exits[exit as usize];
-        from.linked = NONE;
-        from.next_incoming = NONE;
+        from.linked = NO_BLOCK;
+        from.set_next_incoming(NO_EXIT);
         self.stats.unlinks += 1;
     }
 
@@ -610,7 +550,7 @@ impl Translator {
         if window.is_none() && !shadow_stack {
             return;
         }
-        let block = &self.blocks[id.0 as usize];
+        let block = &self.blocks[usize::from(id.0)];
         let (page, first, end) = (u32::from(block.code_page), usize::from(block.hot.0), usize::from(block.hot.1));
         let mut at = first;
         while at < end {
@@ -632,7 +572,7 @@ impl Translator {
             && let Some(word) = rules::make_eager(memory.page(page)[at])
             && memory.page(page).get(at + 2).is_some_and(|&next| next & 0x0fff_0ff0 == 0x016f_0f10)
         {
-            self.patch(load, word, memory);
+            patch(page, at, word, memory);
         }
     }
 
@@ -650,36 +590,34 @@ impl Translator {
     pub fn reopen_return(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> bool {
         let closed =
             |(page, at): &(u32, usize)| shadow_stack::closed(shadow_stack::POP) == Some(memory.page(*page)[*at]);
-        let found = self.layout.find(site).filter(closed).is_some();
-        if found {
-            self.patch(site, shadow_stack::POP, memory);
-        }
-        found
+        let Some((page, at)) = self.layout.find(site).filter(closed) else { return false };
+        patch(page, at, shadow_stack::POP, memory);
+        true
     }
 
     /// Unlinks the exits of a block.
     fn unlink_exits(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
-        let block = self.blocks[id.0 as usize];
-        for exit in block.first_exit..block.first_exit + u32::from(block.exit_count) {
+        for exit in self.exits_of(id) {
             let target = self.exits[exit as usize].linked;
-            if target != NONE {
+            if target != NO_BLOCK {
                 self.remove_incoming(target, exit);
                 self.unpatch(exit, memory);
             }
         }
     }
 
-    fn remove_incoming(&mut self, target: u32, exit: u32) {
-        let next = self.exits[exit as usize].next_incoming;
-        let mut at = self.blocks[target as usize].incoming;
+    fn remove_incoming(&mut self, target: u16, exit: u32) {
+        let next = self.exits[exit as usize].next_incoming();
+        let target = &mut self.blocks[usize::from(target)];
+        let mut at = target.incoming;
         if at == exit {
-            self.blocks[target as usize].incoming = next;
+            target.incoming = next;
             return;
         }
-        while at != NONE {
-            let following = self.exits[at as usize].next_incoming;
+        while at != NO_EXIT {
+            let following = self.exits[at as usize].next_incoming();
             if following == exit {
-                self.exits[at as usize].next_incoming = next;
+                self.exits[at as usize].set_next_incoming(next);
                 return;
             }
             at = following;
@@ -687,10 +625,10 @@ impl Translator {
     }
 
     /// Unlinks every exit that leads to a block.
-    fn unlink_incoming(&mut self, id: u32, memory: &mut impl CodeMemory) {
-        let mut at = core::mem::replace(&mut self.blocks[id as usize].incoming, NONE);
-        while at != NONE {
-            let next = self.exits[at as usize].next_incoming;
+    fn unlink_incoming(&mut self, id: u16, memory: &mut impl CodeMemory) {
+        let mut at = core::mem::replace(&mut self.blocks[usize::from(id)].incoming, NO_EXIT);
+        while at != NO_EXIT {
+            let next = self.exits[at as usize].next_incoming();
             self.unpatch(at, memory);
             at = next;
         }
@@ -703,8 +641,8 @@ impl Translator {
             self.by_page.remove(&key);
             self.mapped.remove(&(key.1, key.0));
             let mut at = first;
-            while at != NONE {
-                let next = self.blocks[at as usize].next_in_page;
+            while at != NO_BLOCK {
+                let next = self.blocks[usize::from(at)].next_in_page;
                 self.drop_block(at, memory);
                 at = next;
             }
@@ -712,11 +650,11 @@ impl Translator {
         }
     }
 
-    fn drop_block(&mut self, id: u32, memory: &mut impl CodeMemory) {
+    fn drop_block(&mut self, id: u16, memory: &mut impl CodeMemory) {
         self.unlink_incoming(id, memory);
         self.unlink_exits(BlockId(id), memory);
-        let block = &mut self.blocks[id as usize];
-        block.live = false;
+        let block = &mut self.blocks[usize::from(id)];
+        block.set(Flag::Dropped, true);
         let (va, next) = (block.va, block.next_in_bucket);
         self.jump_cache.remove(va.0);
         self.forget_landing(id, memory);
@@ -725,10 +663,10 @@ impl Translator {
             self.buckets[head] = next;
         } else {
             let mut at = self.buckets[head];
-            while at != NONE {
-                let following = self.blocks[at as usize].next_in_bucket;
+            while at != NO_BLOCK {
+                let following = self.blocks[usize::from(at)].next_in_bucket;
                 if following == id {
-                    self.blocks[at as usize].next_in_bucket = next;
+                    self.blocks[usize::from(at)].next_in_bucket = next;
                     break;
                 }
                 at = following;
@@ -743,11 +681,11 @@ impl Translator {
         let page = va.page().0;
         let keys: Vec<u32> = self.mapped.range((page, 0)..=(page, u32::MAX)).map(|key| key.1).collect();
         for pa in keys {
-            let mut at = self.by_page.get(&(pa, page)).copied().unwrap_or(NONE);
-            while at != NONE {
+            let mut at = self.by_page.get(&(pa, page)).copied().unwrap_or(NO_BLOCK);
+            while at != NO_BLOCK {
                 self.unlink_incoming(at, memory);
                 self.forget_landing(at, memory);
-                let block = &self.blocks[at as usize];
+                let block = &self.blocks[usize::from(at)];
                 at = block.next_in_page;
                 let va = block.va;
                 self.jump_cache.remove(va.0);
@@ -763,7 +701,7 @@ impl Translator {
 
     /// Unlinks everything: the whole translation regime changed.
     pub fn unlink_all(&mut self, memory: &mut impl CodeMemory) {
-        for id in 0..self.blocks.len() as u32 {
+        for id in 0..self.blocks.len() as u16 {
             self.unlink_incoming(id, memory);
         }
         self.jump_cache.clear();
@@ -773,21 +711,21 @@ impl Translator {
     /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one
     /// that the block was made under.
     pub fn set_global(&mut self, id: BlockId, global: bool) {
-        self.blocks[id.0 as usize].global = global;
+        self.blocks[usize::from(id.0)].set(Flag::Global, global);
     }
 
     /// Enters a block into the jump cache, if its page is mapped in all address spaces.
     pub fn remember(&mut self, id: BlockId) {
-        let block = &self.blocks[id.0 as usize];
-        if block.global && block.live {
+        let block = &self.blocks[usize::from(id.0)];
+        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
             let entry = self.entry(id);
-            self.jump_cache.insert(self.blocks[id.0 as usize].va.0, entry.0);
+            self.jump_cache.insert(self.blocks[usize::from(id.0)].va.0, entry.0);
         }
     }
 
     /// Guest instructions in a block.
     #[must_use]
     pub fn length(&self, id: BlockId) -> usize {
-        self.blocks[id.0 as usize].length.into()
+        self.blocks[usize::from(id.0)].length.into()
     }
 }

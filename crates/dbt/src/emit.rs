@@ -10,17 +10,15 @@ use crate::spill::{self, Place, Sequence, Spill};
 use spica_addr::{CachePc, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
-/// An exit of the block being emitted.
+/// An exit of the block being emitted, by words of its code page.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingExit {
     /// The word that is patched when the exit is linked.
-    pub site: CachePc,
+    pub site: usize,
     /// The `SVC` of the exit; the same as `site` where the exit is unconditional.
-    pub stub: CachePc,
-    /// Where it goes.
-    pub target: GuestVa,
+    pub stub: usize,
     /// The word with the target that is guessed, if that is an inline cache.
-    pub guess: Option<CachePc>,
+    pub guess: Option<usize>,
     /// It may be come to from another block, in another address space: the way back from a call.
     pub way_back: bool,
 }
@@ -57,7 +55,6 @@ pub struct Emitter<'a> {
     base: CachePc,
     hot: usize,
     cold: usize,
-    first_exit: u32,
     exits: [PendingExit; MAX_EXITS],
     exit_count: usize,
     guest: GuestVa,
@@ -76,8 +73,7 @@ pub struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     #[expect(clippy::too_many_arguments, reason = "where the block lies, and what it may use")]
-    /// An emitter for the page at `base`, with words `hot..cold` free. `first_exit` is the number that its first exit
-    /// will get. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
+    /// An emitter for the page at `base`, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
     /// `mirror` where they can. Constants may be taken from `source`, the guest's page. Registers are spilled as `spill` says,
     /// the shared slot of which is at `shared_slot`.
     pub fn new(
@@ -85,20 +81,18 @@ impl<'a> Emitter<'a> {
         base: CachePc,
         hot: usize,
         cold: usize,
-        first_exit: u32,
         wanted: Option<usize>,
         mirror: Option<Window>,
         source: Option<&'a [u32; PAGE_WORDS]>,
         (spill, shared_slot): (Spill, u32),
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
-        let none = PendingExit { site: CachePc(0), stub: CachePc(0), target: GuestVa(0), guess: None, way_back: false };
+        let none = PendingExit { site: 0, stub: 0, guess: None, way_back: false };
         Emitter {
             page,
             base,
             hot,
             cold,
-            first_exit,
             exits: [none; MAX_EXITS],
             exit_count: 0,
             guest: GuestVa(0),
@@ -416,19 +410,16 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn new_exit(&mut self, site: usize, stub: usize, target: GuestVa) -> u32 {
-        let number = self.first_exit + self.exit_count as u32;
-        let (site, stub) = (self.address(site), self.address(stub));
-        self.exits[self.exit_count] = PendingExit { site, stub, target, guess: None, way_back: false };
+    fn new_exit(&mut self, site: usize, stub: usize) {
+        self.exits[self.exit_count] = PendingExit { site, stub, guess: None, way_back: false };
         self.exit_count += 1;
-        number
     }
 
     /// An exit to `target` that is always taken when reached.
     pub fn exit(&mut self, target: GuestVa) {
-        let number = self.new_exit(self.hot, self.hot, target);
+        self.new_exit(self.hot, self.hot);
         self.emit(asm::svc(Cond::Al, crate::trap::LINK));
-        self.emit(number);
+        self.emit(target.0);
     }
 
     /// The same for the way back from a call.
@@ -439,18 +430,16 @@ impl<'a> Emitter<'a> {
 
     /// A side exit to `target` that is taken where `cond` (not `Al`) holds: one hot instruction.
     pub fn side_exit(&mut self, cond: Cond, target: GuestVa) {
-        let number = self.first_exit + self.exit_count as u32;
-        let stub = self.emit_cold(&[asm::svc(Cond::Al, crate::trap::LINK), number]);
-        self.new_exit(self.hot, stub, target);
+        let stub = self.emit_cold(&[asm::svc(Cond::Al, crate::trap::LINK), target.0]);
+        self.new_exit(self.hot, stub);
         let offset = Self::relative(self.hot, stub);
         self.emit(asm::b(cond, offset).unwrap_or(asm::NOP));
     }
 
     /// Begins an inline cache: its literal, and the way to its trap, which gets `spilled` back.
     pub fn begin_guess(&mut self, spilled: Reg) -> Guess {
-        let number = self.first_exit + self.exit_count as u32;
-        let slow = self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::GUESS), number]);
-        Guess { literal: self.emit_cold(&[0]), miss: slow.first, stub: slow.back - 1 }
+        let slow = self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::GUESS)]);
+        Guess { literal: self.emit_cold(&[0]), miss: slow.first, stub: slow.back }
     }
 
     /// `rd` = the target that is guessed.
@@ -468,8 +457,8 @@ impl<'a> Emitter<'a> {
         self.emit(asm::NOP);
         self.branch_to(guess.miss);
         self.reload(Cond::Al, rs);
-        self.new_exit(self.hot, guess.stub, GuestVa(0));
-        self.exits[self.exit_count - 1].guess = Some(self.address(guess.literal));
+        self.new_exit(self.hot, guess.stub);
+        self.exits[self.exit_count - 1].guess = Some(guess.literal);
         self.branch_to(guess.stub);
     }
 

@@ -21,6 +21,7 @@ pub mod jump_cache;
 pub mod layout;
 mod located;
 mod options;
+mod records;
 pub mod return_mirror;
 mod rules;
 pub mod shadow_stack;

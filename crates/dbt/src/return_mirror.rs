@@ -118,11 +118,6 @@ impl ReturnMirror {
         (self.users.iter().filter(|&&user| user != u32::MAX).count(), self.taken)
     }
 
-    /// Bytes of memory that the bookkeeping takes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pages.len() * size_of::<u16>() + self.users.len() * size_of::<u32>()
-    }
-
     fn place(&self, va: GuestVa) -> Option<(Window, usize, usize)> {
         let window = self.window?;
         let offset = va.0.wrapping_sub(window.start);

@@ -5,7 +5,7 @@
 //! link is made only if its exit is one that the translator recorded at that very address, and an emulated instruction
 //! is executed with the guest's own rights.
 
-/// `SVC` number of a direct exit that is not linked. One literal word: the exit's number.
+/// `SVC` number of a direct exit that is not linked. One literal word: the guest address that it leads to.
 pub const LINK: u32 = 1;
 /// `SVC` number of an indirect branch. The target is in the vCPU page.
 pub const INDIRECT: u32 = 2;
@@ -31,8 +31,8 @@ pub const COUNTER: u32 = 10;
 pub const TTBR0: u32 = 11;
 /// The same for CONTEXTIDR.
 pub const CONTEXTIDR: u32 = 12;
-/// `SVC` number of an indirect branch whose target is not the one that its site guesses. One literal word: the number of the
-/// exit for the guess. The target is in the vCPU page.
+/// `SVC` number of an indirect branch whose target is not the one that its site guesses. The target is in the vCPU
+/// page.
 pub const GUESS: u32 = 13;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR holds the
 /// target.
@@ -64,7 +64,7 @@ pub const fn number(word: u32) -> u32 {
 pub(crate) const fn literals(word: u32) -> usize {
     const SVC: u32 = 0xef00_0000;
     match word.wrapping_sub(SVC) {
-        LINK | GUESS => 1,
+        LINK => 1,
         EMULATE => EMULATE_LITERALS as usize,
         _ => 0,
     }

@@ -101,20 +101,17 @@ impl Fixture {
         self.translator.entry(id).0
     }
 
-    /// The exits of a block: the addresses of their `SVC`, in the order of their numbers.
+    /// The exits of a block, in the order of their numbers: each with the address of its `SVC`, and where it leads to.
     pub fn exits(&self, id: BlockId) -> Vec<(ExitId, CachePc, u32)> {
         let base = self.entry(id) & !0xfff;
         let mut found: Vec<_> = (base..base + PAGE - 4)
             .step_by(4)
             .map(CachePc)
             .filter(|&pc| self.translator.block_at(pc) == Some(id))
-            .filter_map(|pc| {
-                let number = self.word(pc.0 + 4);
-                self.translator.exit(number, pc).map(|(exit, _)| (number, exit, pc))
-            })
+            .filter_map(|pc| self.translator.exit(pc).map(|exit| (exit, pc, self.word(pc.0 + 4))))
             .collect();
-        found.sort_unstable_by_key(|&(number, _, _)| number);
-        found.into_iter().map(|(number, exit, pc)| (exit, pc, number)).collect()
+        found.sort_unstable();
+        found
     }
 
     /// Whether there is code from the page of `pa`.

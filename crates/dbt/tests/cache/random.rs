@@ -22,8 +22,8 @@ struct Known {
     entry: u32,
     /// Address and word, as translated.
     words: Vec<(u32, u32)>,
-    /// Number, address of the `SVC`, address of the word that a link patches, target.
-    exits: Vec<(u32, u32, u32, u32)>,
+    /// Address of the `SVC`, address of the word that a link patches, target.
+    exits: Vec<(u32, u32, u32)>,
 }
 
 /// The naive model of the cache, with the fixture that it watches.
@@ -31,7 +31,7 @@ struct World {
     f: Fixture,
     random: Random,
     blocks: Vec<Known>,
-    /// Exit number → index of the block that it leads to.
+    /// Address of the `SVC` of an exit → index of the block that it leads to.
     links: BTreeMap<u32, usize>,
     /// VA → code-cache address: what the jump cache may hold.
     remembered: HashMap<u32, u32>,
@@ -139,14 +139,15 @@ impl World {
             if word != 0xef00_0000 | trap::LINK || at + 1 == words.len() {
                 continue;
             }
-            let number = words[at + 1].1;
-            let Some((_, target)) = self.f.translator.exit(number, CachePc(pc)) else { continue };
+            if self.f.translator.exit(CachePc(pc)).is_none() {
+                continue;
+            }
             // A stub is led to by one branch; any other exit is its own site.
             let leads =
                 |&&(from, word): &&(u32, u32)| branch_target(from, word) == Some(pc) && from < pc && pc - from > 8;
             let cold = words[..=at].windows(2).any(|pair| pair[1].0 < pair[0].0 || pair[1].0 - pair[0].0 > 4);
             let site = if cold { words.iter().find(leads).expect("a stub that something leads to").0 } else { pc };
-            exits.push((number, pc, site, target.0));
+            exits.push((pc, site, words[at + 1].1));
         }
         self.blocks.push(Known { id, va, pa, global, live: true, entry: self.f.entry(id), words, exits });
         (self.blocks.len() - 1, flushed)
@@ -233,9 +234,8 @@ impl World {
             return;
         }
         let pick = self.random.below(self.blocks[from].exits.len() as u32) as usize;
-        let (number, svc, _, target) = self.blocks[from].exits[pick];
-        let (exit, found) = self.f.translator.exit(number, CachePc(svc)).expect("a known exit");
-        assert_eq!(found.0, target);
+        let (svc, _, target) = self.blocks[from].exits[pick];
+        let exit = self.f.translator.exit(CachePc(svc)).expect("a known exit");
         if self.translate_address(target).is_none() {
             return;
         }
@@ -244,10 +244,10 @@ impl World {
             let (source, destination) = (&self.blocks[from], &self.blocks[to]);
             let same_page =
                 source.va & !0xfff == destination.va & !0xfff && source.pa & !0xfff == destination.pa & !0xfff;
-            let may = source.live && !self.links.contains_key(&number) && (same_page || destination.global);
+            let may = source.live && !self.links.contains_key(&svc) && (same_page || destination.global);
             assert_eq!(self.f.link(exit, self.blocks[to].id), may);
             if may {
-                self.links.insert(number, to);
+                self.links.insert(svc, to);
             }
         }
         self.remember(to);
@@ -258,20 +258,20 @@ impl World {
         let mut covered = HashMap::new();
         for (at, block) in self.blocks.iter().enumerate() {
             assert_eq!(self.f.translator.is_live(block.id), block.live);
-            let sites: HashMap<u32, u32> = block.exits.iter().map(|exit| (exit.2, exit.0)).collect();
+            let sites: HashMap<u32, u32> = block.exits.iter().map(|exit| (exit.1, exit.0)).collect();
             for &(pc, original) in &block.words {
                 assert_eq!(covered.insert(pc, at), None, "two blocks on one word");
                 let word = self.f.word(pc);
-                let link = sites.get(&pc).and_then(|number| self.links.get(number));
+                let link = sites.get(&pc).and_then(|svc| self.links.get(svc));
                 let Some(&to) = link else {
                     assert_eq!(word, original, "{pc:#x}");
                     continue;
                 };
                 let target = &self.blocks[to];
-                let exit = block.exits.iter().find(|exit| exit.2 == pc).expect("a site");
+                let exit = block.exits.iter().find(|exit| exit.1 == pc).expect("a site");
                 assert_eq!(branch_target(pc, word), Some(target.entry));
-                assert!(block.live && target.live && target.va == exit.3, "a link that must not be");
-                let cond = if exit.1 == exit.2 { 14 } else { original >> 28 };
+                assert!(block.live && target.live && target.va == exit.2, "a link that must not be");
+                let cond = if exit.0 == exit.1 { 14 } else { original >> 28 };
                 assert_eq!(word >> 28, cond);
             }
         }

@@ -35,13 +35,13 @@ fn ways_back_are_linked_to_what_is_mapped_in_all_address_spaces() {
 fn a_way_back_from_a_dropped_block_stays_a_trap() {
     let mut f = fixture();
     let [from, _, behind] = call(&mut f, true);
-    let (exit, svc, number) = f.exits(from)[0];
+    let (exit, svc, target) = f.exits(from)[0];
     assert!(f.link(exit, behind));
     f.drop_page(PA);
     assert_eq!(f.word(svc.0), 0xef00_0000 | trap::LINK);
     let again = f.translate(VA + 4, PA + 4, true);
-    let (exit, target) = f.translator.exit(number, svc).expect("it is still known");
-    assert_eq!(target.0, VA + 4);
+    assert_eq!(f.translator.exit(svc), Some(exit), "it is still known");
+    assert_eq!((target, f.word(svc.0 + 4)), (VA + 4, VA + 4));
     assert!(!f.link(exit, again), "it would never be unlinked again");
 }
 

@@ -33,8 +33,8 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
         trap::LINK => {
-            let Some(number) = code.word(behind) else { return wild };
-            let Some((exit, target)) = vm.parts.translator.exit(number, svc) else { return wild };
+            let Some(exit) = vm.parts.translator.exit(svc) else { return wild };
+            let Some(target) = code.word(behind).map(GuestVa) else { return wild };
             vm.parts.counters.links += 1;
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
             // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
@@ -47,8 +47,7 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
             vm.branch(target)
         }
         trap::GUESS => {
-            let Some(number) = code.word(behind) else { return wild };
-            let Some((exit, _)) = vm.parts.translator.exit(number, svc) else { return wild };
+            let Some(exit) = vm.parts.translator.exit(svc) else { return wild };
             vm.parts.counters.indirect += 1;
             let target = vm.context.cpu.page.target;
             let other = target & 3 != 0 || vm.interrupt_deliverable();

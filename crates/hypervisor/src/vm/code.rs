@@ -136,11 +136,6 @@ impl CodePages {
             isb();
         }
     }
-
-    /// Bytes of memory used.
-    pub fn bytes(&self) -> u32 {
-        self.pages.len() + self.tables.len() + self.mirror.len() + self.mirror_tables.len()
-    }
 }
 
 impl CodeMemory for CodePages {

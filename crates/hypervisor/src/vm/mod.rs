@@ -29,7 +29,7 @@ use spica_machine::Machine;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, PageSize, Regime, Shadow, View, quick, translate};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 use spica_vcpu::psr::Mode;
-use spica_vcpu::{Exception, VcpuPage, psr};
+use spica_vcpu::{Exception, psr};
 
 use crate::arch::cache;
 use crate::host::Host;
@@ -184,6 +184,8 @@ pub struct Parts {
     vfp: [bool; 2],
     /// Host time at which the guest's counter was 0.
     pub start: u64,
+    /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
+    pub overhead: u32,
 }
 
 /// That many writes of code to its own page make the page volatile.
@@ -566,20 +568,6 @@ impl Vm {
         space::found(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
         self.parts.mirror.found_dacr(side.dacr);
         self.parts.mirror.found_vfp();
-    }
-
-    /// Bytes of the hypervisor's memory that this VM takes, beyond the guest's RAM.
-    pub fn overhead(&self) -> usize {
-        let parts = &self.parts;
-        let (_, tables) = parts.tables.usage();
-        // The shadow's bookkeeping is dominated by one word per page of guest RAM.
-        let hints = parts.ram.size() as usize / 4096 * 4;
-        size_of::<Context>()
-            + size_of::<VcpuPage>()
-            + parts.code.bytes() as usize
-            + parts.translator.bytes()
-            + tables
-            + hints
     }
 
     /// Where the guest's own tables map RAM or a device at the code cache's address, if they do (Linux's decompressor maps the whole

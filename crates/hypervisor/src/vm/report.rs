@@ -133,7 +133,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         m.invalidate_page,
         m.invalidate_asid
     );
-    say!("  memory beyond the guest's RAM: {} KiB", vm.overhead() >> 10);
+    say!("  memory beyond the guest's RAM: {} KiB", parts.overhead >> 10);
 }
 
 /// Every counter, by a name that programs know.
@@ -194,7 +194,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("memory.disk-bytes", parts.devices.overlay_usage().0 as u64),
         ("memory.disk-room-bytes", parts.devices.overlay_usage().1 as u64),
         ("memory.table-bytes", parts.tables.usage().0 as u64),
-        ("memory.overhead-bytes", vm.overhead() as u64),
+        ("memory.overhead-bytes", parts.overhead.into()),
     ];
     emulated.into_iter().chain(rows.map(|(name, value)| (name.to_string(), value)))
 }

@@ -31,16 +31,13 @@ impl Lockstep {
         self.take_over();
         match number {
             trap::LINK => {
-                let Some((exit, target)) = self.translator.exit(self.word(behind), svc) else {
-                    self.fail("an exit that is not recorded")
-                };
-                if self.leave.is_some() { Next::Guest(target.0) } else { Next::Link(target.0, exit) }
+                let Some(exit) = self.translator.exit(svc) else { self.fail("an exit that is not recorded") };
+                let target = self.word(behind);
+                if self.leave.is_some() { Next::Guest(target) } else { Next::Link(target, exit) }
             }
             trap::INDIRECT => Next::Branch(self.cpu.page.target),
             trap::GUESS => {
-                let Some((exit, _)) = self.translator.exit(self.word(behind), svc) else {
-                    self.fail("an exit that is not recorded")
-                };
+                let Some(exit) = self.translator.exit(svc) else { self.fail("an exit that is not recorded") };
                 let target = self.cpu.page.target;
                 if self.leave.is_some() || target & 3 != 0 { Next::Branch(target) } else { Next::Guess(target, exit) }
             }

@@ -1,0 +1,153 @@
+//! What the code cache knows of each block and each exit. There are tens of thousands of both, so that their size decides how
+//! much memory a guest costs.
+
+use spica_addr::{GuestPa, GuestVa};
+
+use crate::emit::PendingExit;
+use crate::layout::PAGE_WORDS;
+
+/// No block, where a block's number is expected.
+pub(crate) const NO_BLOCK: u16 = u16::MAX;
+/// Blocks that can have numbers.
+pub(crate) const MAX_BLOCKS: usize = NO_BLOCK as usize;
+/// No exit, where an exit's number is expected.
+pub(crate) const NO_EXIT: u32 = (1 << NUMBER_BITS) - 1;
+/// Exits that can have numbers.
+pub(crate) const MAX_EXITS: usize = NO_EXIT as usize;
+
+/// Bits of an exit's number.
+const NUMBER_BITS: u32 = 17;
+
+/// A block.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) va: GuestVa,
+    /// The page of its PA, whose place in the page is that of its VA; and flags.
+    page_and_flags: u32,
+    /// Guest instructions.
+    pub(crate) length: u16,
+    pub(crate) code_page: u16,
+    /// Its words of the code page: from, and up to.
+    pub(crate) hot: (u16, u16),
+    pub(crate) cold: (u16, u16),
+    /// Its exits are those from here up to the first of the next block.
+    pub(crate) first_exit: u32,
+    pub(crate) next_in_bucket: u16,
+    pub(crate) next_in_page: u16,
+    /// First of the exits that are linked to it.
+    pub(crate) incoming: u32,
+}
+
+const _: () = assert!(size_of::<Block>() == 32 && size_of::<Exit>() == 12);
+
+/// What is true of a block, or not.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Flag {
+    /// The mapping of its page is global: it may be linked to from other pages.
+    Global = 1,
+    /// Made for one execution.
+    Once = 2,
+    /// [`crate::Options::vfp`] as it was.
+    Vfp = 4,
+    /// Dropped: not to be found or linked to. It keeps its place, and code that is in it runs on to its end.
+    Dropped = 8,
+}
+
+impl Block {
+    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`; nothing is linked to it, and it is in
+    /// no list.
+    pub(crate) fn new(va: GuestVa, pa: GuestPa, length: usize, first_exit: usize) -> Block {
+        debug_assert!(va.page_offset() == pa.0 & 0xfff, "a page is mapped to a page");
+        Block {
+            va,
+            page_and_flags: pa.page().0,
+            length: length as u16,
+            code_page: 0,
+            hot: (0, 0),
+            cold: (0, 0),
+            first_exit: first_exit as u32,
+            next_in_bucket: NO_BLOCK,
+            next_in_page: NO_BLOCK,
+            incoming: NO_EXIT,
+        }
+    }
+
+    pub(crate) fn pa(&self) -> GuestPa {
+        GuestPa(self.page_and_flags & !0xfff | self.va.page_offset())
+    }
+
+    pub(crate) fn is(&self, flag: Flag) -> bool {
+        self.page_and_flags & flag as u32 != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: Flag, holds: bool) {
+        self.page_and_flags = self.page_and_flags & !(flag as u32) | if holds { flag as u32 } else { 0 };
+    }
+}
+
+/// An exit. Its places are words of the code page of its block.
+#[derive(Clone, Copy)]
+pub(crate) struct Exit {
+    /// The word that is patched when it is linked.
+    pub(crate) site: u16,
+    /// Its `SVC`.
+    pub(crate) stub: u16,
+    /// Whose exit it is.
+    pub(crate) source: u16,
+    /// The block that it is linked to.
+    pub(crate) linked: u16,
+    /// From bit 0: the next exit that is linked to the same block; the word with the target that an inline cache guesses, or 0;
+    /// how often that was wrong; and [`PendingExit::way_back`].
+    rest: u32,
+}
+
+const GUESS: u32 = NUMBER_BITS;
+const GUESS_MASK: u32 = PAGE_WORDS as u32 - 1;
+const WRONG: u32 = 27;
+const WRONG_MASK: u32 = 7;
+const WAY_BACK: u32 = 1 << 30;
+
+impl Exit {
+    /// An exit of block `source`, linked to nothing.
+    pub(crate) fn new(exit: &PendingExit, source: u16) -> Exit {
+        let guess = exit.guess.unwrap_or(0) as u32;
+        Exit {
+            site: exit.site as u16,
+            stub: exit.stub as u16,
+            source,
+            linked: NO_BLOCK,
+            rest: NO_EXIT | guess << GUESS | if exit.way_back { WAY_BACK } else { 0 },
+        }
+    }
+
+    pub(crate) fn next_incoming(&self) -> u32 {
+        self.rest & NO_EXIT
+    }
+
+    pub(crate) fn set_next_incoming(&mut self, next: u32) {
+        self.rest = self.rest & !NO_EXIT | next & NO_EXIT;
+    }
+
+    /// The word with the target that is guessed, for an inline cache.
+    pub(crate) fn guess(&self) -> Option<usize> {
+        // Code begins behind the first words of a page.
+        Some((self.rest >> GUESS & GUESS_MASK) as usize).filter(|&word| word != 0)
+    }
+
+    /// Times that the guess was wrong; more are not counted.
+    pub(crate) fn wrong(&self) -> u32 {
+        self.rest >> WRONG & WRONG_MASK
+    }
+
+    /// Counts one more.
+    pub(crate) fn count_wrong(&mut self) {
+        if self.wrong() < WRONG_MASK {
+            self.rest += 1 << WRONG;
+        }
+    }
+
+    pub(crate) fn is_way_back(&self) -> bool {
+        self.rest & WAY_BACK != 0
+    }
+}

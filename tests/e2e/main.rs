@@ -1,0 +1,24 @@
+//! End-to-end tests: Spica and its guests on emulated boards, by what they print.
+
+mod balloon;
+mod bare;
+mod beaglebone;
+mod bench;
+mod bundles;
+mod command_line;
+mod drivers;
+mod endings;
+mod endurance;
+mod guest;
+mod host_devices;
+mod hostile;
+mod image;
+mod kernel_log;
+mod life_cycle;
+mod memory_modes;
+mod profile;
+mod several;
+mod spilling;
+mod switches;
+mod system;
+mod uboot;
