@@ -1,9 +1,9 @@
 //! The short way of a fault: the ordinary cases of [`Shadow::fill`], and no others.
 //!
 //! Most faults of a running guest are for a small page with nG = 1, of a client domain, in a megabyte that has such pages in
-//! the shadow already, or for nothing at all: the guest pages on demand. For those, most of what `fill` looks after is
-//! settled beforehand: the megabyte's notes are made, no table is to be had, no space becomes another one. What remains is
-//! two loads from the guest's tables, one from each shadow table, and a store. Everything else is [`Quick::Other`], with
+//! the shadow already, or nothing, or they are for nothing at all: the guest pages on demand. For those, most of what `fill` looks
+//! after is settled beforehand: the megabyte's notes are made, or there are none to be heeded, and no space becomes another one. What
+//! remains is two loads from the guest's tables, one from each shadow table, and a store; and now and then a new table. Everything else is [`Quick::Other`], with
 //! nothing changed, and `fill` decides; so this file may leave out what it likes, but whatever it answers must be what `fill`
 //! would have answered (the part `mmu-shadow` of `spica prove` compares the two).
 
@@ -12,9 +12,9 @@ use crate::host::{self, FirstLevel};
 use crate::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
 use crate::separation::Separation;
 use crate::shadow::Shadow;
-use crate::space::View;
-use crate::table::{HostTlb, TableMemory};
-use crate::walk::{GuestMemory, Permission, decode_ap};
+use crate::space::{Origin, View};
+use crate::table::{HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
+use crate::walk::{GuestMemory, PageSize, Permission, decode_ap};
 use spica_addr::{GuestPa, GuestVa};
 
 /// What became of a fault.
@@ -114,23 +114,32 @@ impl Shadow {
             return second(FaultKind::Permission);
         }
         // What megabytes with global entries need besides is not for here.
-        let active = self.active_index();
-        let pa = GuestPa(l2 & 0xffff_f000);
-        let space = &mut self.spaces[active];
-        let entries = space.view_mut(view);
-        if l2 & NOT_GLOBAL == 0 || !entries.has_private(mb) {
+        if l2 & NOT_GLOBAL == 0 {
             return Quick::Other;
         }
-        let FirstLevel::Table { table, domain: present } = entries.first_level(mb, tables) else { return Quick::Other };
+        let pa = GuestPa(l2 & 0xffff_f000);
         let Some((page, protected)) = self.ram.page(pa) else { return Quick::Other };
         let writable = permission == Permission::ReadWrite && !protected;
+        if kind == AccessKind::Write && !writable {
+            return Quick::Other;
+        }
         let alone = match self.separation {
             Separation::Tables => view == View::Kernel,
             Separation::Domains => user != permission,
         };
-        if present != self.separation.domain(Some(domain), alone) || kind == AccessKind::Write && !writable {
-            return Quick::Other;
-        }
+        let domain = self.separation.domain(Some(domain), alone);
+        let active = self.active_index();
+        let entries = self.spaces[active].view(view);
+        let table = match entries.first_level(mb, tables) {
+            FirstLevel::Table { table, domain: present } if entries.has_private(mb) && present == domain => table,
+            FirstLevel::Invalid => match self.quick_table(view, va, domain, tables) {
+                Some(table) => table,
+                None => return Quick::Other,
+            },
+            _ => return Quick::Other,
+        };
+        let space = &mut self.spaces[active];
+        let entries = space.view_mut(view);
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(page, writable, alone || xn);
         let known = if writable { self.ram.note_page_writer(pa, va.0 >> 12, false) } else { None };
@@ -150,5 +159,22 @@ impl Shadow {
             self.narrow(pa, va.0 >> 12, known, tables, tlb);
         }
         Quick::Mapped
+    }
+
+    /// A second-level table for the megabyte of `va`, of which the active space's `view` has nothing, and the notes that go with
+    /// its first page, which is not global. `None` where that concerns others: where it is the space's first such page, where the
+    /// guest's tables are tracked, or where there is no table left.
+    fn quick_table(&mut self, view: View, va: GuestVa, domain: u8, tables: &mut impl TableMemory) -> Option<Table> {
+        if self.tracked.is_some() || !self.holds_private() {
+            return None;
+        }
+        let table = tables.alloc(SECOND_LEVEL_BYTES)?;
+        let mb = (va.0 >> 20) as usize;
+        self.touched.insert(mb);
+        self.watched.small(va, false);
+        let active = self.active_index();
+        let origin = Origin { global: false, size: PageSize::Small4K };
+        self.spaces[active].view_mut(view).set_table(mb, table, domain, origin, tables);
+        Some(table)
     }
 }

@@ -2,7 +2,7 @@
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, PageSize, RamError, Regime, Separation, Shadow,
+    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, PageSize, Quick, RamError, Regime, Separation, Shadow,
     TableMemory, View,
 };
 use spica_prove::mmu::model::Memory;
@@ -596,6 +596,33 @@ fn below_the_kernel_megabytes_are_watched_where_anything_is_but_small_pages_of_a
     // It stays so, whatever is removed.
     guest.shadow.invalidate_all(&mut guest.tables, &mut guest.tlb);
     assert_eq!(watched(&guest, all), [true, true, true]);
+}
+
+/// The short way may hang up a table where the active space had nothing: maintenance finds what is in it.
+#[test]
+fn a_table_made_on_the_short_way_is_maintained() {
+    const FAR: u32 = 0x2000_0000;
+    const MORE_PAGES: u32 = KERNEL_PAGES + 0x400;
+    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    guest.memory.write(PROCESS[0] + (FAR >> 20) * 4, MORE_PAGES | 1 << 5 | 0b01);
+    guest.memory.write(MORE_PAGES, (RAM + (6 << 20)) | PRIVATE_PAGE);
+    guest.memory.write(KERNEL_PAGES, (RAM + (8 << 20)) | PRIVATE_PAGE);
+    let quick = |guest: &mut Guest, view, va| {
+        let base = (guest.regime.ttbr0, guest.regime.dacr);
+        let (tables, tlb) = (&mut guest.tables, &mut guest.tlb);
+        guest.shadow.quick_fill(&guest.memory, base, view, GuestVa(va), AccessKind::Read, tables, tlb)
+    };
+    assert_eq!(quick(&mut guest, View::User, FAR), Quick::Other, "the first private page of the space");
+    guest.touch(View::User, USER, AccessKind::Read);
+
+    assert_eq!(quick(&mut guest, View::User, FAR), Quick::Mapped);
+    assert!(!guest.touch(View::User, FAR, AccessKind::Read).1);
+    guest.shadow.invalidate_page(GuestVa(FAR), Some(1), &mut guest.tables, &mut guest.tlb);
+    assert!(guest.touch(View::User, FAR, AccessKind::Read).1);
+
+    assert_eq!(watched(&guest, [VMALLOC]), [false]);
+    assert_eq!(quick(&mut guest, View::Kernel, VMALLOC), Quick::Mapped);
+    assert_eq!(watched(&guest, [VMALLOC]), [true]);
 }
 
 #[test]
