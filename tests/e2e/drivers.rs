@@ -45,11 +45,12 @@ fn drive(machine: Machine) {
 }
 
 macro_rules! boards {
-    ($($module:ident: $machine:ident;)*) => { $(
+    ($($module:ident: $machine:ident $(, #[$slow:meta])?;)*) => { $(
         mod $module {
             use super::*;
 
             #[test]
+            $(#[$slow])?
             fn console_and_entropy() {
                 drive(Machine::$machine);
             }
@@ -59,5 +60,5 @@ macro_rules! boards {
 
 boards! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9;
+    vexpress_a9: VexpressA9, #[ignore = "a boot for what the other board shows, too: a minute"];
 }

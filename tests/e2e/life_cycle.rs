@@ -187,7 +187,7 @@ fn debian(machine: Machine) {
 }
 
 macro_rules! boards {
-    ($($module:ident: $machine:ident;)*) => { $(
+    ($($module:ident: $machine:ident $(, #[$slow:meta])?;)*) => { $(
         mod $module {
             use super::*;
             const MACHINE: Machine = Machine::$machine;
@@ -208,11 +208,13 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn stopping_and_starting_takes_nothing_for_long() {
                 cycles(MACHINE, 1000);
             }
 
             #[test]
+            $(#[$slow])?
             fn three_times_debian() {
                 debian(MACHINE);
             }
@@ -227,5 +229,5 @@ macro_rules! boards {
 
 boards! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9;
+    vexpress_a9: VexpressA9, #[ignore = "what the other board shows, too: two minutes for all that are ignored here"];
 }

@@ -85,6 +85,7 @@ struct Plan {
 }
 
 #[test]
+#[ignore = "installs a small Debian on an emulated board first: five minutes and more"]
 fn two_small_debians_on_a_switch() {
     let disk: &[_] = &[
         "head -c 2000000 /dev/urandom >disk; sha256sum disk >sum; sync; echo 3 >/proc/sys/vm/drop_caches",
