@@ -169,14 +169,27 @@ network() {
 # Interrupts of all kinds so far: numbers in the second column.
 interrupts() { awk '$1 ~ /^[0-9]+:$/ { n += $2 } END { print n }' /proc/interrupts; }
 
+# The date, between two looks at the time since the start: starting `date` may take its time.
+instants() {
+    for _ in 1 2 3 4 5; do
+        read -r before _ </proc/uptime
+        date=$(date +%s)
+        read -r after _ </proc/uptime
+        echo "instant $before $date $after"
+    done
+}
+
 clock() {
-    date +%s
-    cat /proc/uptime
+    instants
     interrupts
-    sleep 5
-    date +%s
-    cat /proc/uptime
+    for _ in 1 2 3; do
+        read -r before _ </proc/uptime
+        sleep 2
+        read -r after _ </proc/uptime
+        echo "sleep $before $after"
+    done
     interrupts
+    instants
 }
 
 sleeps() {
