@@ -6,7 +6,7 @@ use spica_cli::board;
 use spica_cli::endurance::{self, Options, Record};
 use spica_cli::project::{Project, create_dir};
 
-/// For a slice: three rounds, which take some minutes.
+/// For a slice: three short rounds, which take some minutes.
 const SLICE: Duration = Duration::from_secs(1800);
 
 fn run(name: &str, options: Options) -> Record {
@@ -27,7 +27,7 @@ fn options(board: &str, seconds: u32) -> Options {
 /// Three rounds under Spica give what three rounds give without it.
 #[test]
 fn slice() {
-    let options = options("cubieboard", 1);
+    let options = Options { less: 4, ..options("cubieboard", 1) };
     let native = run("native", Options { native: true, ..options.clone() });
     let under = run("slice", options);
     for (ours, theirs) in under.rounds[0].iter().zip(&native.rounds[0]) {

@@ -1,6 +1,6 @@
 # Work without end: rounds of the same work, until the time is up, each with its time and a checksum of what came of it.
-# `$1` is how many seconds of guest time; `crates/cli/src/endurance.rs` reads what is printed, and judges it. Runs in the
-# guest's busybox, with programs of Debian's packages beside it.
+# `$1` is how many seconds of guest time, `$2` by how much a round has less of everything; `crates/cli/src/endurance.rs`
+# reads what is printed, and judges it. Runs in the guest's busybox, with programs of Debian's packages beside it.
 #
 #   @round N               a round begins
 #   @part NAME CS RESULT   a part of it has taken so many hundredths of a second, and this came of it
@@ -8,6 +8,7 @@
 #   @done                  the time is up
 
 seconds=$1
+less=$2
 work=/tmp/endurance
 mkdir -p $work
 # The same addresses in each round, or none is like another.
@@ -30,7 +31,7 @@ part() {
 
 stress() {
     stressor=$1
-    operations=$2
+    operations=$((($2 + less - 1) / less))
     shift 2
     echo "# $stressor $(centiseconds)" >/dev/console
     /bench/usr/bin/stress-ng --temp-path $work --seed 1 --verify --quiet "--$stressor" 1 "--$stressor-ops" "$operations" "$@" >&2
@@ -44,17 +45,18 @@ stress_all() {
 }
 
 hackbench() {
-    /bench/usr/bin/hackbench -g 1 -f 10 -l 120 --pipe >/dev/null && /bench/usr/bin/hackbench -g 1 -f 10 -l 120 >/dev/null
+    loops=$((120 / less))
+    /bench/usr/bin/hackbench -g 1 -f 10 -l $loops --pipe >/dev/null && /bench/usr/bin/hackbench -g 1 -f 10 -l $loops >/dev/null
 }
 
 # A program of many functions is written, compiled to a file, and compiled into memory and run from there.
 compile() {
-    awk 'BEGIN {
+    awk -v functions=$((400 / less)) 'BEGIN {
         print "int printf(const char *, ...); static unsigned g[64];"
-        for (i = 0; i < 400; i++)
+        for (i = 0; i < functions; i++)
             printf "static unsigned f%d(unsigned a, unsigned b) { unsigned i; for (i = 0; i < %d; i++) { a = a * %du + (b >> %d); g[i & 63] ^= a; b += g[(a >> 3) & 63]; } return a ^ b; }\n", i, i % 37 + 3, 2 * i + 69069, i % 29 + 1
         print "int main(void) { unsigned a = 1, b = 2, n; for (n = 0; n < 20; n++) {"
-        for (i = 0; i < 400; i++) printf "a = f%d(a, b); b += a >> 7;\n", i
+        for (i = 0; i < functions; i++) printf "a = f%d(a, b); b += a >> 7;\n", i
         print "} printf(\"%08x %08x\\n\", a, b); return 0; }"
     }' >$work/program.c
     for flags in "" -g -b; do
@@ -71,7 +73,7 @@ compile() {
 pipeline() {
     mkdir -p $work/tree && cd $work/tree || return 1
     i=0
-    while [ $i -lt 40 ]; do
+    while [ $i -lt $((40 / less)) ]; do
         seq $i 7 $((i + 900)) >file$i
         i=$((i + 1))
     done
@@ -79,15 +81,21 @@ pipeline() {
     tar -c -f - file* | /bench/usr/bin/xz -1 >$work/tree.xz || return 1
     /bench/usr/bin/xz -d <$work/tree.xz | tar -t -f - | md5sum
     tar -c -f - file* | gzip | gunzip | tar -x -O -f - | sha256sum
-    seq 1 10000 | awk '{ print ($1 * 7919) % 10007, $1 }' | sort | head -n 5000 | md5sum
+    seq 1 $((10000 / less)) | awk '{ print ($1 * 7919) % 10007, $1 }' | sort | head -n $((5000 / less)) | md5sum
     cd / && rm -r $work/tree $work/tree.xz
 }
 
 modules() {
-    for module in dummy tun loop zram chacha-neon sha1-arm-neon aes-arm-bs test_static_keys; do
+    load="dummy test_static_keys"
+    unload="test_static_keys test_static_key_base dummy"
+    if [ $less = 1 ]; then
+        load="$load tun loop zram chacha-neon sha1-arm-neon aes-arm-bs"
+        unload="$unload tun loop zram zsmalloc chacha-neon sha1-arm-neon aes-arm-bs"
+    fi
+    for module in $load; do
         modprobe $module || return 1
     done
-    for module in test_static_keys test_static_key_base dummy tun loop zram zsmalloc chacha-neon sha1-arm-neon aes-arm-bs; do
+    for module in $unload; do
         rmmod $module || return 1
     done
     # Drivers of devices depend on the machine.

@@ -53,6 +53,8 @@ pub struct Options {
     pub native: bool,
     /// Seconds of guest time.
     pub seconds: u32,
+    /// By how much a round has less of everything.
+    pub less: u32,
     /// An instruction takes 2 to the power of this nanoseconds of guest time.
     pub shift: u8,
     /// Seconds of this machine's time, at most.
@@ -65,7 +67,7 @@ impl Options {
     /// So many seconds of a guest under Spica, 15.6 million instructions each: an hour of them is less than an hour of ours.
     #[must_use]
     pub fn new(board: &'static Board, seconds: u32) -> Self {
-        Self { board, native: false, seconds, shift: 6, timeout: Duration::from_secs(24 * 3600), log: None }
+        Self { board, native: false, seconds, less: 1, shift: 6, timeout: Duration::from_secs(24 * 3600), log: None }
     }
 }
 
@@ -91,7 +93,7 @@ pub fn run(project: &Project, options: &Options, progress: &mut dyn FnMut(&str))
         request.overlay.file(&path, permissions, &data);
     }
     let work = read_text(&project.source("tests/guest/endurance.sh"))?;
-    let script = Script::new(&format!("set -- {}\n{work}", options.seconds), &mut request.overlay)?;
+    let script = Script::new(&format!("set -- {} {}\n{work}", options.seconds, options.less), &mut request.overlay)?;
     let run = prepare(project, &request)?;
 
     let mut record = Record::new(options.shift);
