@@ -53,6 +53,21 @@ pub const fn tlb_range(page: u8, end: u8) -> u32 {
     TLB_RANGE | (page as u32 & 7) << 8 | (end as u32 & 7) << 12
 }
 
+/// The registers that an `SVC` of [`tlb_range`] names: the page's, and that of the end.
+#[must_use]
+pub const fn tlb_range_registers(word: u32) -> (usize, usize) {
+    ((word >> 8 & 7) as usize, (word >> 12 & 7) as usize)
+}
+
+/// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's register has
+/// now, if that of the end has `end`: one at least.
+#[must_use]
+pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
+    let more = end.saturating_sub(1).saturating_sub(first) >> 12;
+    let left = 0xff - (first >> 12 & 0xff);
+    1 + if more < left { more } else { left }
+}
+
 /// The number of an `SVC` of ours, without operands.
 #[must_use]
 pub const fn number(word: u32) -> u32 {

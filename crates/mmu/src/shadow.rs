@@ -501,11 +501,28 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {
-        self.stats.invalidate_page += 1;
+        self.invalidate_pages(va, 1, asid, tables, tlb);
+    }
+
+    /// [`Self::invalidate_page`] of `count` pages in a row from that at `first`, all of the same megabyte.
+    ///
+    /// # Panics
+    /// In debug builds, if they are not.
+    pub fn invalidate_pages(
+        &mut self,
+        first: GuestVa,
+        count: u32,
+        asid: Option<u8>,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
+        debug_assert!((1..=256 - (first.0 >> 12 & 0xff)).contains(&count), "{count} pages from {first:?}");
+        self.stats.invalidate_page += u64::from(count);
+        let pages = || (0..count).map(move |page| GuestVa(first.0 + (page << 12)));
         // A supersection's pieces may be in any of its sixteen megabytes.
-        let group = (va.0 >> 20) as usize;
+        let group = (first.0 >> 20) as usize;
         if self.touched.group16(group) == 0 {
-            self.watched.forget(va, true);
+            pages().for_each(|va| self.watched.forget(va, true));
             return;
         }
         // Where no entry was ever global, only the spaces of the ASID are concerned: one, in general.
@@ -519,15 +536,15 @@ impl Shadow {
             }
             let matches = asid.is_none_or(|asid| key.asid == asid);
             for view in &mut space.views {
-                if (matches || global) && view.concerns(va.0, matches) {
-                    view.invalidate_page(va.0, matches, tables, tlb);
+                if (matches || global) && view.concerns(first.0, matches) {
+                    pages().for_each(|va| view.invalidate_page(va.0, matches, tables, tlb));
                 }
                 all_gone &= !view.is_populated(group);
             }
         }
-        self.invalidate_common(va.0, tables, tlb);
+        pages().for_each(|va| self.invalidate_common(va.0, tables, tlb));
         all_gone &= !self.common.views.iter().any(|view| view.is_populated(group));
-        self.watched.forget(va, all_gone);
+        pages().for_each(|va| self.watched.forget(va, all_gone));
     }
 
     /// Guest TLBIASID: what is not global under `asid` goes. Megabytes with global entries only stay.

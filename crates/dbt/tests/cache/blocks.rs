@@ -95,6 +95,30 @@ fn blocks_from_before_vfp_was_allowed_are_found_again() {
 }
 
 #[test]
+fn rounds_over_pages_are_those_of_the_loop() {
+    let slowly = |first: u32, end: u32| {
+        let mut page = first;
+        loop {
+            // ADD, CMP, BCC; the megabyte is not left.
+            let next = page.wrapping_add(0x1000);
+            if next >= end || next >> 20 != first >> 20 {
+                return ((page - first) >> 12) + 1;
+            }
+            page = next;
+        }
+    };
+    for first in [0, 0x7, 0x1000, 0xc00f_f001, 0xc00f_e001, 0xc010_0001, 0xfff0_0001, 0xffff_f001, u32::MAX] {
+        for pages in [0, 1, 2, 3, 255, 256, 257, 1000, 0xf_ffff] {
+            for bytes in [0_u32, 1, 0xfff, 0x8000_0000, 0xffff_ffff] {
+                let end = first.wrapping_add(pages << 12).wrapping_add(bytes);
+                assert_eq!(trap::tlb_range_rounds(first, end), slowly(first, end), "{first:#x} to {end:#x}");
+            }
+        }
+    }
+    assert_eq!(trap::tlb_range_registers(0xef00_0000 | trap::tlb_range(2, 5)), (2, 5));
+}
+
+#[test]
 fn loops_over_pages_are_told_by_their_trap() {
     // 1: MCR p15, 0, r2, c8, c7, 1; ADD r2, r2, #0x1000; CMP r2, r5; BCC 1b
     const LOOP: [u32; 4] = [0xee08_2f37, 0xe282_2a01, 0xe152_0005, 0x3aff_fffb];

@@ -62,7 +62,11 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         }
         trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, host, svc, AccessKind::Read),
         trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, host, svc, AccessKind::Write),
-        trap::TLB_PAGE | trap::TLB_RANGE => emulate::invalidate_page(vm, vm.context.cpu.page.target, behind),
+        trap::TLB_PAGE => emulate::invalidate_pages(vm, 1, behind),
+        trap::TLB_RANGE => {
+            let rounds = emulate::do_rounds(&mut vm.context.cpu, word);
+            emulate::invalidate_pages(vm, rounds, behind)
+        }
         trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, word & 0xff == trap::TTBR0, behind),
         trap::COUNTER => {
             vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;

@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::trap::{tlb_range_registers, tlb_range_rounds};
 use spica_machine::psci::{self, PsciResult};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::psr::Mode;
-use spica_vcpu::{Effect, Exception, psr};
+use spica_vcpu::{Effect, Exception, Vcpu, psr};
 
 use crate::arch::cache;
 use crate::host::Host;
@@ -127,7 +128,7 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
             return Ok(Stay::No);
         }
         Effect::Dacr { old } => domains_changed(vm, old),
-        Effect::Tlb(op) => invalidate_tlb(vm, op).map_err(After::Stop)?,
+        Effect::Tlb(op) => invalidate_tlb(vm, op, 1).map_err(After::Stop)?,
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
@@ -194,18 +195,32 @@ fn manager(dacr: u32) -> u32 {
     dacr & dacr >> 1 & 0x5555_5555
 }
 
-/// TLBIMVA, with the operand `value`; the block goes on at `next`.
-pub fn invalidate_page(vm: &mut Vm, value: u32, next: CachePc) -> Resume {
+/// Rounds of a loop over pages that are done at once, at most: what waits meanwhile, an interrupt of another guest for
+/// example, does not wait for long.
+const ROUNDS: u32 = 64;
+
+/// The guest's loop over pages that invalidates the page in the vCPU page, whose registers the trap's `word` names, goes on as
+/// after so many rounds as this answers: see [`spica_dbt::trap::tlb_range`]. All are of one megabyte.
+pub fn do_rounds(cpu: &mut Vcpu, word: u32) -> u32 {
+    let (page, end) = tlb_range_registers(word);
+    let first = cpu.page.target;
+    let rounds = tlb_range_rounds(first, cpu.regs[end]).min(ROUNDS);
+    cpu.regs[page] = first + ((rounds - 1) << 12);
+    rounds
+}
+
+/// TLBIMVA, with the operand in the vCPU page, and of `count - 1` pages behind that in its megabyte; the block goes on at `next`.
+pub fn invalidate_pages(vm: &mut Vm, count: u32, next: CachePc) -> Resume {
     vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
-    let op = TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) };
-    match invalidate_tlb(vm, op) {
+    let value = vm.context.cpu.page.target;
+    match invalidate_tlb(vm, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count) {
         Ok(()) => Resume::Back(next),
         Err(stop) => Resume::Stop(stop),
     }
 }
 
-/// TLB maintenance (B4.2.2).
-fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
+/// TLB maintenance (B4.2.2); of a page, `count` times, of pages in a row in one megabyte.
+fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) -> Result<(), Stop> {
     let parts = &mut vm.parts;
     if !matches!(op, TlbOp::Asid(_)) {
         parts.sites.clear();
@@ -224,7 +239,7 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
         }
         // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
         TlbOp::Page { va, asid } => {
-            parts.shadow.invalidate_page(GuestVa(va), asid, &mut parts.tables, &mut RealTlb);
+            parts.shadow.invalidate_pages(GuestVa(va), count, asid, &mut parts.tables, &mut RealTlb);
             parts.shadow.in_hole(GuestVa(va))
         }
         TlbOp::Asid(asid) => {
@@ -233,15 +248,16 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp) -> Result<(), Stop> {
             false
         }
     };
-    revalidate(vm, op);
+    revalidate(vm, op, count);
     if concerns_cache && let Some(va) = vm.mapped_in_cache() {
         return Err(Stop::HoleMapped(va));
     }
     Ok(())
 }
 
-/// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking.
-fn revalidate(vm: &mut Vm, op: TlbOp) {
+/// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page and
+/// `count - 1` behind it.
+fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
     match op {
         TlbOp::All => revalidate_range(vm, GuestVa(0)..=GuestVa(u32::MAX)),
         TlbOp::Page { va, .. } => {
@@ -262,7 +278,8 @@ fn revalidate(vm: &mut Vm, op: TlbOp) {
                 let start = megabyte * MEGABYTE;
                 revalidate_range(vm, GuestVa(start)..=GuestVa(start | (MEGABYTE - 1)));
             }
-            revalidate_range(vm, GuestVa(va & !0xffff)..=GuestVa(va | 0xffff));
+            let last = va + ((count - 1) << 12);
+            revalidate_range(vm, GuestVa(va & !0xffff)..=GuestVa(last | 0xffff));
         }
         // Only global pages are linked to from others.
         TlbOp::Asid(_) => {}

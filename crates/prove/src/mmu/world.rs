@@ -357,9 +357,19 @@ impl World {
                 self.held.retain(|held| !covers(held));
             }
             _ => {
-                if self.random.one_in(2) || !self.forget_page(va, asid) {
+                let mut last = va;
+                if self.random.one_in(8) {
+                    let count = 1 + self.random.below(256 - (va >> 12 & 0xff));
+                    last += (count - 1) << 12;
+                    self.shadow.invalidate_pages(GuestVa(va), count, Some(asid), &mut self.tables, &mut self.tlb);
+                } else if self.random.one_in(2) || !self.forget_page(va, asid) {
                     self.shadow.invalidate_page(GuestVa(va), Some(asid), &mut self.tables, &mut self.tlb);
                 }
+                let covers = |held: &Held| {
+                    let size = held.entry.size.bytes();
+                    let first = held.va & !(size - 1);
+                    first <= last && va <= first + (size - 1)
+                };
                 self.held.retain(|held| !(covers(held) && (held.asid == asid || !held.entry.ng)));
             }
         }
