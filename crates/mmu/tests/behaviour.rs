@@ -665,6 +665,26 @@ fn of_the_kernel_pages_are_watched_until_nothing_is_there() {
 }
 
 #[test]
+fn pages_in_a_row_go_as_one_by_one() {
+    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    // Of the kernel's and of the process's the first, the last, and the one behind.
+    const COUNT: u32 = 5;
+    for (view, base) in [(View::Kernel, VMALLOC), (View::User, USER)] {
+        for page in [0, COUNT - 1, COUNT] {
+            guest.touch(view, base + (page << 12), AccessKind::Read);
+        }
+        guest.shadow.invalidate_pages(GuestVa(base), COUNT, Some(1), &mut guest.tables, &mut guest.tlb);
+        if view == View::Kernel {
+            let pages = [0, COUNT - 1, COUNT].map(|page| base + (page << 12));
+            assert_eq!(watched(&guest, pages), [false, false, true]);
+        }
+        let gone = [0, COUNT - 1, COUNT].map(|page| guest.touch(view, base + (page << 12), AccessKind::Read).1);
+        assert_eq!(gone, [true, true, false], "{view:?}");
+    }
+    assert_eq!(guest.shadow.stats().invalidate_page, u64::from(2 * COUNT));
+}
+
+#[test]
 fn pages_of_a_space_with_another_kernel_are_watched_one_by_one() {
     let mut guest = Guest::new();
     let pages = [VMALLOC, VMALLOC + 0x8_0000];

@@ -358,7 +358,7 @@ impl World {
             }
             _ => {
                 let mut last = va;
-                if self.random.one_in(8) {
+                if self.random.one_in(3) {
                     let count = 1 + self.random.below(256 - (va >> 12 & 0xff));
                     last += (count - 1) << 12;
                     self.shadow.invalidate_pages(GuestVa(va), count, Some(asid), &mut self.tables, &mut self.tlb);
