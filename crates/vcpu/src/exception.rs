@@ -59,21 +59,18 @@ impl Vcpu {
             Exception::Undefined { pc } => (Mode::Und, 0x04, pc.wrapping_add(if thumb { 2 } else { 4 })),
             Exception::SupervisorCall { pc } => (Mode::Svc, 0x08, pc.wrapping_add(if thumb { 2 } else { 4 })),
             Exception::PrefetchAbort { pc, fsr, far } => {
-                self.cp15.ifsr = fsr;
-                self.cp15.ifar = far;
+                (self.cp15.ifsr, self.page.shown.ifsr) = (fsr, fsr);
+                (self.cp15.ifar, self.page.shown.ifar) = (far, far);
                 (Mode::Abt, 0x0c, pc.wrapping_add(4))
             }
             Exception::DataAbort { pc, fsr, far } => {
-                self.cp15.dfsr = fsr;
-                self.cp15.dfar = far;
+                (self.cp15.dfsr, self.page.shown.dfsr) = (fsr, fsr);
+                (self.cp15.dfar, self.page.shown.dfar) = (far, far);
                 (Mode::Abt, 0x10, pc.wrapping_add(8))
             }
             Exception::Irq { pc } => (Mode::Irq, 0x18, pc.wrapping_add(4)),
             Exception::Fiq { pc } => (Mode::Fiq, 0x1c, pc.wrapping_add(4)),
         };
-        if matches!(exception, Exception::PrefetchAbort { .. } | Exception::DataAbort { .. }) {
-            self.show();
-        }
         self.change_mode(mode);
         debug_assert_eq!(Bank::of(mode), Bank::of(self.mode()));
         self.page.spsr = spsr;

@@ -159,10 +159,14 @@ fn the_copies_follow_the_registers() {
                     format!("{word:#x}")
                 }
                 2 => {
-                    // Translated code writes, and traps.
+                    // Translated code writes, and traps; what it wrote may be taken over after an abort.
                     let new = random.word();
                     (cpu.page.dacr, cpu.page.fpexc, cpu.page.teehbr) = (new, new & FPEXC_EN, new & !3);
                     (cpu.page.tpidruro, cpu.page.tpidrprw) = (random.word(), random.word());
+                    if random.below(2) == 0 {
+                        cpu.take_exception(Exception::DataAbort { pc: PC, fsr: random.word(), far: random.word() });
+                        assert_eq!((cpu.page.dacr, cpu.page.fpexc), (new, new & FPEXC_EN), "an abort has undone it");
+                    }
                     cpu.take_dacr();
                     cpu.take_vfp();
                     "a write of translated code".to_string()
