@@ -4,7 +4,7 @@
 //! `crates/cli/src/bench/counter.rs`.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_isa::Op;
+use spica_isa::{Decoded, Op};
 use spica_mmu::{AccessKind, Fault, FaultKind, Fill, View};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::{Effect, Exception};
@@ -52,19 +52,14 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
     let write = fsr >> 11 & 1 != 0;
     let pc = vm.context.cpu.pc;
-    if world == World::Kernel
-        && is_for_tables(fsr)
-        && let Some(page) = vm.parts.known_device(CachePc(pc), GuestVa(far), write, vm.context.cpu.cp15.dacr)
-    {
-        let known = Some((GuestVa(far).page(), page));
-        return emulate_access(vm, host, CachePc(pc), far, write, known);
-    }
     let again = match world {
         World::Kernel => Resume::Cache(CachePc(pc)),
         World::User => Resume::Guest(GuestVa(pc)),
     };
     match status(fsr) {
-        ALIGNMENT if world == World::Kernel && stands_for_another(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
+        ALIGNMENT if world == World::Kernel && stands_for_another_at(vm, CachePc(pc)) => {
+            interpret(vm, host, CachePc(pc))
+        }
         ALIGNMENT => deliver(vm, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
@@ -83,7 +78,9 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                     }
                     again
                 }
-                _ if world == World::Kernel && stands_for_another(vm, CachePc(pc)) => interpret(vm, host, CachePc(pc)),
+                _ if world == World::Kernel && stands_for_another_at(vm, CachePc(pc)) => {
+                    interpret(vm, host, CachePc(pc))
+                }
                 Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
                 Fill::CodePageWrite(pa) if vm.parts.shadow.is_code_page(pa) => {
                     write_to_code(vm, host, world, pa, again)
@@ -105,33 +102,26 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     }
 }
 
-/// The guest's instruction behind the code-cache word at `pc`, if it is known.
-fn guest_instruction(vm: &Vm, pc: CachePc) -> Option<(u32, spica_isa::Decoded)> {
-    let translator = &vm.parts.translator;
-    let block = translator.block_at(pc).filter(|&block| translator.is_live(block))?;
-    let (_, pa) = translator.source(block);
-    let words = vm.parts.source_words(pa)?;
-    let location = translator.locate(block, pc, words)?;
-    let word = words[location.guest.page_offset() as usize / 4];
-    Some((word, spica_isa::decode(word)))
-}
-
-/// Whether a fault of the access at `pc` need not be that of the guest's instruction: the access stands for cache
-/// maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in another order.
-fn stands_for_another(vm: &Vm, pc: CachePc) -> bool {
-    guest_instruction(vm, pc).is_some_and(|(_, decoded)| match decoded.op {
+/// Whether a fault of an access of the translation of `instruction` need not be that of the instruction: the access stands for
+/// cache maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in another order.
+pub fn stands_for_another(instruction: &Decoded) -> bool {
+    match instruction.op {
         Op::CoprocMove { load, .. } => !load,
         Op::MemMultiple(mem) => mem.user,
         _ => false,
-    })
+    }
+}
+
+/// The same, of the word at code-cache address `pc`.
+fn stands_for_another_at(vm: &Vm, pc: CachePc) -> bool {
+    locate::find(vm, pc).is_some_and(|(_, instruction)| stands_for_another(&instruction))
 }
 
 /// Interprets the guest's instruction that the word at `pc` belongs to, and goes on behind it.
 fn interpret(vm: &mut Vm, host: &mut Host, pc: CachePc) -> Resume {
-    let wild = Resume::Stop(Stop::WildJump(pc.0));
-    let Some((word, _)) = guest_instruction(vm, pc) else { return wild };
-    let Some(guest) = locate::guest_pc(vm, pc) else { return wild };
-    match emulate::instruction(vm, host, word, guest, pc) {
+    let Some((location, instruction)) = locate::find(vm, pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let guest = locate::restore(vm, &location);
+    match emulate::instruction(vm, host, &instruction, guest, pc) {
         Resume::Cache(_) | Resume::Back(_) => Resume::Guest(guest.wrapping_add(4)),
         other => other,
     }
@@ -166,7 +156,7 @@ fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Re
 /// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
 /// has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
 #[inline(never)]
-fn emulate_access(
+pub fn emulate_access(
     vm: &mut Vm,
     host: &mut Host,
     pc: CachePc,

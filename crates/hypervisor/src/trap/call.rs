@@ -78,7 +78,8 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         trap::DACR | trap::VFP => Resume::Cache(behind),
         trap::EMULATE => {
             let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
-            emulate::instruction(vm, host, word, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))
+            let instruction = spica_isa::decode(word);
+            emulate::instruction(vm, host, &instruction, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))
         }
         _ => wild,
     }

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::trap::{tlb_range_registers, tlb_range_rounds};
+use spica_isa::Decoded;
 use spica_machine::psci::{self, PsciResult};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
@@ -24,15 +25,14 @@ use crate::world::space;
 /// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
 const ANNOUNCED_LINE: u32 = 4096;
 
-/// Emulates the instruction `word` at guest address `pc`; the block goes on at `next`.
-pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: CachePc) -> Resume {
-    let decoded = spica_isa::decode(word);
-    vm.parts.counters.emulated[Class::of(&decoded) as usize] += 1;
+/// Emulates the instruction at guest address `pc`; the block goes on at `next`.
+pub fn instruction(vm: &mut Vm, host: &mut Host, decoded: &Decoded, pc: GuestVa, next: CachePc) -> Resume {
+    vm.parts.counters.emulated[Class::of(decoded) as usize] += 1;
     let version = vm.parts.translator.version();
     let mut env = TrapEnv::new(&mut vm.parts, host);
-    let step = interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0);
+    let step = interp::execute(&mut vm.context.cpu, &mut env, decoded, pc.0);
     let behind = pc.wrapping_add(4);
-    if step == Step::Next(Effect::None) && reads_only(&decoded) {
+    if step == Step::Next(Effect::None) && reads_only(decoded) {
         return Resume::Back(next);
     }
     match step {
@@ -59,7 +59,7 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
                 && cpu.mode() != Mode::Fiq
                 && cpu.psr & (psr::T | psr::E) == 0
                 && !vm.interrupt_deliverable()
-                && falls_through(&decoded);
+                && falls_through(decoded);
             if stays { Resume::Cache(next) } else { Resume::Guest(GuestVa(target)) }
         }
         Step::Undefined => {
@@ -84,13 +84,13 @@ pub fn instruction(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: C
 }
 
 /// Whether an instruction that was executed can have changed nothing but core registers.
-fn reads_only(d: &spica_isa::Decoded) -> bool {
+fn reads_only(d: &Decoded) -> bool {
     use spica_isa::Op;
     matches!(d.op, Op::CoprocMove { load: true, .. } | Op::CoprocMove2 { load: true, .. } | Op::Mrs { .. })
 }
 
 /// Whether the block has code behind the instruction: CPS, MSR and SETEND, not the exception returns, which end it.
-fn falls_through(d: &spica_isa::Decoded) -> bool {
+fn falls_through(d: &Decoded) -> bool {
     use spica_isa::Op;
     matches!(d.op, Op::ChangeState { .. } | Op::MsrReg { .. } | Op::MsrImm { .. } | Op::SetEndian { .. })
 }

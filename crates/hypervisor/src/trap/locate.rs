@@ -2,23 +2,27 @@
 //! were before it (STAR §3.7.1).
 
 use spica_addr::{CachePc, GuestVa};
+use spica_dbt::Location;
 use spica_dbt::spill::Place;
+use spica_isa::Decoded;
 
 #[cfg(feature = "spill-techniques")]
 use crate::arch::cp15::{Pmccntr, SysRegRead, Tpidrurw};
 use crate::vm::Vm;
 
-/// Puts the guest's registers right for an exception at code-cache address `pc`, and returns the guest's own PC.
-/// `None` if `pc` is in no live block: only a wild jump gets there.
-pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
-    let parts = &mut vm.parts;
-    let block = parts.translator.block_at(pc)?;
-    if !parts.translator.is_live(block) {
-        return None;
-    }
-    let (_, pa) = parts.translator.source(block);
-    let words = parts.source_words(pa)?;
-    let location = parts.translator.locate(block, pc, words)?;
+/// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
+/// a wild jump gets there.
+pub fn find(vm: &Vm, pc: CachePc) -> Option<(Location, Decoded)> {
+    let translator = &vm.parts.translator;
+    let block = translator.block_at(pc).filter(|&block| translator.is_live(block))?;
+    let (_, pa) = translator.source(block);
+    let words = vm.parts.source_words(pa)?;
+    let location = translator.locate(block, pc, words)?;
+    Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
+}
+
+/// Puts the guest's registers right for an exception at `location`, and returns the guest's own PC.
+pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
     if let Some((reg, place)) = location.undo.spilled {
         vm.context.cpu.regs[reg.n() as usize % 15] = spilled(vm, place);
     }
@@ -27,7 +31,13 @@ pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
         let reg = &mut cpu.regs[reg.n() as usize % 15];
         *reg = reg.wrapping_add(by);
     }
-    Some(location.guest)
+    location.guest
+}
+
+/// Both of these.
+pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
+    let (location, _) = find(vm, pc)?;
+    Some(restore(vm, &location))
 }
 
 /// The value of a register that is not in its place.

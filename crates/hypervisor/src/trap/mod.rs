@@ -25,14 +25,19 @@ use crate::world::{Trap, World};
 
 pub use interrupt::leave_soon;
 
-/// Handles a trap, and says where the guest goes on.
-pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
+/// Takes over what translated code has changed of the virtual CPU by itself.
+fn settle(vm: &mut Vm) {
     if vm.context.cpu.take_vfp() {
         vm.note_vfp();
     }
     if let Some(old) = vm.context.cpu.take_dacr() {
         emulate::domains_changed(vm, old);
     }
+}
+
+/// Handles a trap, and says where the guest goes on.
+pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
+    settle(vm);
     if vm.context.take_space_switch()
         && let Err(stop) = vm.regime_changed()
     {

@@ -1,7 +1,7 @@
-//! Aborts that need little: an entry that the shadow lacks, and a fault of the guest's user code.
+//! Aborts that need little: an entry that the shadow lacks, a fault of the guest's, and a device that is known.
 //!
-//! A guest that pages on demand has two of these for each page: its own fault, then the hidden one. What [`handle`] and
-//! [`Vm::resume`] look after at every trap does not matter here: no device, no block and no register of the guest's but
+//! A guest that pages on demand has two of the former for each page: its own fault, then the hidden one. What [`handle`] and
+//! [`Vm::resume`] look after at every trap does not matter here: no block and no register of the guest's but
 //! those of the exception is concerned, and the world to go on in is either the one that was left or one that
 //! `fast.s` could have entered. So the conditions are `fast.s`'s own: `Context::long_way` is 0 where worlds change. What is out
 //! of the ordinary is left as it is, for [`handle`].
@@ -9,47 +9,65 @@
 //! [`handle`]: super::handle
 //! [`Vm::resume`]: crate::vm::Vm
 
-use spica_addr::{GuestVa, HostPa};
+use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_mmu::{AccessKind, Fault, Quick, View};
 use spica_vcpu::{Exception, Vcpu};
 
-use super::abort;
+use super::{abort, locate};
 use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
-use crate::vm::Vm;
+use crate::host::Host;
 use crate::vm::tables::RealTlb;
+use crate::vm::{Resume, Vm};
 use crate::world::{Trap, World, space};
 
-/// Answers an abort, if it is an ordinary one. The world to enter then, with everything in place.
-pub fn handle(vm: &mut Vm, world: World, trap: Trap) -> Option<World> {
+/// What became of a trap.
+pub enum Answer {
+    /// Nothing: all is as it was.
+    None,
+    /// It is answered, and this world can be entered, with everything in place.
+    Enter(World),
+    /// It is answered; the guest goes on here, once others have seen to what they have to.
+    Resume(Resume),
+}
+
+/// Answers an abort, if it is an ordinary one.
+pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer {
     let (status, far, kind) = match (trap, world) {
         (Trap::DataAbort, _) => {
             let fsr = Dfsr::read_raw();
             (fsr, Dfar::read_raw(), if fsr >> 11 & 1 != 0 { AccessKind::Write } else { AccessKind::Read })
         }
         (Trap::PrefetchAbort, World::User) => (Ifsr::read_raw(), Ifar::read_raw(), AccessKind::Fetch),
-        _ => return None,
+        _ => return Answer::None,
     };
     let Vm { context, parts, .. } = vm;
     // A domain fault may be that of a bet on DACR; an alignment fault is the guest's, whatever its tables say.
-    if !parts.plain_tables || !abort::is_for_tables(status) || context.space_switched() {
-        return None;
+    if !abort::is_for_tables(status) || context.space_switched() {
+        return Answer::None;
+    }
+    let write = kind == AccessKind::Write;
+    if world == World::Kernel
+        && let Some(page) = parts.known_device(CachePc(context.cpu.pc), GuestVa(far), write, context.cpu.page.dacr)
+    {
+        return device(vm, host, far, write, page);
+    }
+    if !parts.plain_tables {
+        return Answer::None;
     }
     let view = if world == World::Kernel { View::Kernel } else { View::User };
     let guest = (context.cpu.cp15.ttbr0, context.cpu.page.dacr);
-    // The handler of the guest's fault, if it is translated.
+    // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
-    let handler = match world {
-        World::User if context.long_way == 0 => parts.translator.jump_cache.get(vector),
-        _ => None,
-    };
+    let ordinary = context.long_way == 0 && context.leave == 0;
+    let handler = if ordinary { parts.translator.jump_cache.get(vector) } else { None };
     let quick = parts.shadow.quick_fill(&parts.ram, guest, view, GuestVa(far), kind, &mut parts.tables, &mut RealTlb);
-    let world = match (quick, handler) {
-        (Quick::Mapped, _) => {
+    let world = match (quick, handler, world) {
+        (Quick::Mapped, ..) => {
             parts.counters.hidden_faults += 1;
             world
         }
-        (Quick::GuestFault(fault), Some(entry)) => {
+        (Quick::GuestFault(fault), Some(entry), World::User) => {
             parts.counters.guest_aborts += 1;
             deliver(&mut context.cpu, fault, far, kind);
             context.cpu.pc = entry;
@@ -57,14 +75,41 @@ pub fn handle(vm: &mut Vm, world: World, trap: Trap) -> Option<World> {
             parts.mirror.set_dacr(context.kernel.dacr);
             World::Kernel
         }
-        _ => return None,
+        (Quick::GuestFault(fault), Some(entry), World::Kernel) => {
+            // A kernel copies from and to pages that its user code has not touched yet. What DACR really is may stay.
+            let Some((location, instruction)) = locate::find(vm, CachePc(vm.context.cpu.pc)) else {
+                return Answer::None;
+            };
+            if abort::stands_for_another(&instruction) {
+                return Answer::None;
+            }
+            vm.parts.counters.guest_aborts += 1;
+            vm.context.cpu.pc = locate::restore(vm, &location).0;
+            deliver(&mut vm.context.cpu, fault, far, kind);
+            vm.context.cpu.pc = entry;
+            World::Kernel
+        }
+        _ => return Answer::None,
     };
-    let side = context.side(world);
+    let side = vm.context.side(world);
     space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
-    Some(world)
+    Answer::Enter(world)
 }
 
-/// The guest takes the abort of its user code.
+/// A load or store of translated code that is known to reach the device whose page is at `page`.
+fn device(vm: &mut Vm, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
+    let pc = CachePc(vm.context.cpu.pc);
+    let known = Some((GuestVa(far).page(), page));
+    match abort::emulate_access(vm, host, pc, far, write, known) {
+        Resume::Cache(behind) if vm.goes_on_behind_device(host, behind) => Answer::Enter(World::Kernel),
+        resume => {
+            super::settle(vm);
+            Answer::Resume(resume)
+        }
+    }
+}
+
+/// The guest takes the abort of the instruction at its PC.
 #[inline(never)]
 fn deliver(cpu: &mut Vcpu, fault: Fault, far: u32, kind: AccessKind) {
     barrier::clear_exclusive();

@@ -12,8 +12,8 @@ use spica_mmu::{DomainAccess, PageSize, Regime, lookup};
 
 use super::Parts;
 
-/// Places that are known, by the low bits of their address.
-const SITES: usize = 16;
+/// Places that can be known: pairs, by the low bits of their address.
+const SITES: usize = 64;
 
 /// What a place in the code cache is known to reach.
 #[derive(Clone, Copy, Default)]
@@ -28,23 +28,30 @@ struct Site {
 }
 
 /// What is known of places that reach devices.
-#[derive(Default)]
 pub struct Sites {
     sites: [Option<Site>; SITES],
     /// There is one.
     used: bool,
 }
 
+impl Default for Sites {
+    fn default() -> Self {
+        Sites { sites: [None; SITES], used: false }
+    }
+}
+
 impl Sites {
+    /// The first of the pair for `pc`.
     const fn index(pc: CachePc) -> usize {
-        (pc.0 >> 2) as usize % SITES
+        (pc.0 >> 2) as usize * 2 % SITES
     }
 
     /// The guest's PA of the page of `va`, if the word at `pc`, in code-cache generation `generation`, is known to reach a device
     /// there, and `dacr` allows it.
     pub fn get(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
-        let site = self.sites[Self::index(pc)].as_ref()?;
-        let same = site.pc == pc.0 && site.generation == generation && site.va == va.page() && site.write == write;
+        let pair = &self.sites[Self::index(pc)..][..2];
+        let site = pair.iter().flatten().find(|site| site.pc == pc.0)?;
+        let same = site.generation == generation && site.va == va.page() && site.write == write;
         (same && DomainAccess::of(dacr, site.domain) == DomainAccess::Client).then_some(site.pa)
     }
 
@@ -52,13 +59,18 @@ impl Sites {
     pub fn note(&mut self, pc: CachePc, generation: u64, va: GuestVa, write: bool, (pa, domain): (GuestPa, u8)) {
         let (va, pa) = (va.page(), pa.page());
         self.used = true;
-        self.sites[Self::index(pc)] = Some(Site { pc: pc.0, generation, write, va, pa, domain });
+        let first = Self::index(pc);
+        // What is there of this place is replaced, else the older of two.
+        if self.sites[first].is_some_and(|site| site.pc != pc.0) {
+            self.sites[first + 1] = self.sites[first];
+        }
+        self.sites[first] = Some(Site { pc: pc.0, generation, write, va, pa, domain });
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         if core::mem::take(&mut self.used) {
-            self.sites = [None; SITES];
+            self.sites.fill(None);
         }
     }
 }

@@ -34,7 +34,7 @@ use spica_vcpu::{Exception, psr};
 use crate::arch::cache;
 use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
-use crate::trap;
+use crate::trap::{self, quick::Answer};
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID, SEPARATION, Trap, World, mirror::Mirror, space};
 use boot::Loading;
@@ -76,6 +76,14 @@ pub enum Pause {
     Wait,
     /// It is over.
     Stop(Stop),
+}
+
+/// Why the guest was left.
+enum Left {
+    /// A trap, in this world, that nobody has answered.
+    Trap(Trap, World),
+    /// One that was answered; but there is more to see to before the guest goes on here.
+    Answered(Resume),
 }
 
 /// From where a block is looked for: what shall lead there at once the next time.
@@ -247,8 +255,10 @@ impl Vm {
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
-            let (trap, world) = self.enter(world);
-            resume = trap::handle(self, host, world, trap);
+            resume = match self.enter(host, world) {
+                Left::Trap(trap, world) => trap::handle(self, host, world, trap),
+                Left::Answered(resume) => resume,
+            };
             if self.parts.machine.wants_service() {
                 resume = self.serve(host, resume);
             }
@@ -440,13 +450,11 @@ impl Vm {
             self.parts.unprotect_code();
             changing = false;
         }
-        let waits = self.parts.machine.irq_asserted();
         let Vm { context, parts, .. } = self;
         let cpu = &mut context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
         match world {
             World::Kernel => {
-                cpu.page.pending = if waits { u32::MAX } else { 0 };
                 cpu.page.dacr_real = cpu.cp15.dacr;
                 parts.code.publish_all();
             }
@@ -466,8 +474,7 @@ impl Vm {
         } else if parts.plain && parts.spaces.is_behind(&parts.shadow) {
             Self::learn_space(context, parts);
         }
-        let plain = parts.plain && !changing && !waits && !parts.machine.fiq_asserted();
-        context.long_way = u32::from(!plain);
+        Self::note_interrupts(context, parts, changing);
         parts.mirror.set_dacr(dacr);
         if !parts.vfp[world as usize] {
             parts.mirror.disable_vfp();
@@ -483,6 +490,30 @@ impl Vm {
             context.note_dacr(guest_dacr);
         }
         space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+    }
+
+    /// What translated code and assembly need to know of the virtual interrupts that wait. `changing`: the translator is to be
+    /// changed where user code begins.
+    fn note_interrupts(context: &mut Context, parts: &Parts, changing: bool) {
+        let waits = parts.machine.irq_asserted();
+        context.cpu.page.pending = if waits { u32::MAX } else { 0 };
+        let plain = parts.plain && !changing && !waits && !parts.machine.fiq_asserted();
+        context.long_way = u32::from(!plain);
+    }
+
+    /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`, unless there is
+    /// something for others to see to.
+    pub fn goes_on_behind_device(&mut self, host: &mut Host, pc: CachePc) -> bool {
+        let Vm { context, parts, .. } = self;
+        if !parts.sides_known || parts.machine.wants_service() || host.wants_attention() {
+            return false;
+        }
+        context.cpu.pc = pc.0;
+        Self::note_interrupts(context, parts, parts.later.as_ref().is_some_and(Later::is_due));
+        parts.code.publish_all();
+        let side = context.kernel;
+        space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+        true
     }
 
     /// What [`Self::prepare`] needs to know of system registers, after a change of any.
@@ -538,17 +569,18 @@ impl Vm {
         parts.spaces.enter(context, parts.shadow.active_space(), asid, tlb_asid);
     }
 
-    /// Runs the guest in `world` until a trap that is not answered quickly; which one it is, and in which world.
-    fn enter(&mut self, mut world: World) -> (Trap, World) {
+    /// Runs the guest in `world` until a trap that is not answered quickly.
+    fn enter(&mut self, host: &mut Host, mut world: World) -> Left {
         loop {
             self.parts.spaces.catch_up(&mut self.parts.shadow);
             self.context.set_entries(world, &mut self.parts.translator);
             self.forget_returns();
             let (trap, left) = self.context.enter(world);
             self.arrived(left);
-            match trap::quick::handle(self, left, trap) {
-                Some(next) => world = next,
-                None => return (trap, left),
+            match trap::quick::handle(self, host, left, trap) {
+                Answer::Enter(next) => world = next,
+                Answer::Resume(resume) => return Left::Answered(resume),
+                Answer::None => return Left::Trap(trap, left),
             }
         }
     }
