@@ -40,7 +40,7 @@ pub use fault::{Fault, FaultKind};
 pub use fill::Fill;
 pub use pool::Pool;
 pub use quick::Quick;
-pub use ram::{Chunk, RamError};
+pub use ram::{Chunk, MAX_ALIASED, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
 pub use separation::Separation;
 pub use shadow::{Changed, Config, ConfigError, Root, Shadow};

@@ -49,11 +49,22 @@ impl Shadow {
 
     /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
     /// to 0xF_FFFF, only at this page number of the virtual address space; with 0x10_0000 added, only there, and at the page's place
-    /// among the hints plus the word before the first hint. Anything else has to be looked into. They stay where
-    /// they are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to them, and stores its number where there
-    /// is none.
+    /// among the hints plus the word before the first hint; with 0x4000_0000 added to a number less than
+    /// [`MAX_ALIASED`](crate::MAX_ALIASED), where [`Shadow::aliases`] says. Anything else has to be looked into. They stay where they
+    /// are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to them, and stores its number where there is none.
     pub fn page_hints(&mut self) -> *mut u32 {
         self.ram.page_hints()
+    }
+
+    /// What is known of pages at several virtual addresses: five words for each of [`MAX_ALIASED`](crate::MAX_ALIASED). Four are page
+    /// numbers, or 0xFFFF_FFFF where there are fewer. A page that is mapped writable at one of them may be so again, if the fifth is
+    /// counted up for it; but where that would come to 4 or a higher power of two, it is for [`Shadow::fill`]. Another number may be
+    /// added.
+    ///
+    /// The first word of what is not in use is the number of the next such five, or 0 at the last; the first five words are not in use,
+    /// and so lead to the others. They may be taken into use for a page that was known at one number. All of them stay where they are.
+    pub fn aliases(&mut self) -> *mut u32 {
+        self.ram.aliases()
     }
 
     /// The megabytes (as for [`Shadow::watched_megabytes`]) where the user view of the active space holds entries that are not global.

@@ -12,7 +12,6 @@
 //! Kernels have all of their RAM at one distance, their linear map, and processes have pages of it elsewhere. So a hint may say
 //! "here, and at its linear address".
 
-use alloc::collections::BTreeMap;
 use alloc::{vec, vec::Vec};
 use spica_addr::{GuestPa, HostPa};
 
@@ -47,17 +46,16 @@ pub(crate) enum Writers {
 
 /// At so many virtual addresses a page is known to be mapped, and no more.
 pub(crate) const SEVERAL: usize = 4;
-/// That many pages can be known at more than one.
-const MAX_ALIASED: usize = 1024;
+/// Less than so many pages can be known at more than one.
+pub const MAX_ALIASED: u32 = 1024;
 /// No number of a page or megabyte.
 pub(crate) const UNUSED: u32 = u32::MAX;
 
-/// What is known of pages and megabytes that are mapped at several virtual addresses, by their guest PA; bit 0 set for megabytes.
-type Aliases = BTreeMap<u32, Several>;
-
-/// Several virtual page (or megabyte) numbers.
+/// Several virtual page (or megabyte) numbers. Known to assembly: see [`Shadow::aliases`](crate::Shadow::aliases).
+#[repr(C)]
 #[derive(Clone, Copy)]
 struct Several {
+    /// In what is free, the first says what is next; where nothing is, it is 0.
     numbers: [u32; SEVERAL],
     /// How often a mapping came back at one of them.
     returns: u32,
@@ -66,6 +64,39 @@ struct Several {
 impl Several {
     const fn new(numbers: [u32; SEVERAL]) -> Self {
         Self { numbers, returns: 0 }
+    }
+
+    const fn free(next: u32) -> Self {
+        Self::new([next, UNUSED, UNUSED, UNUSED])
+    }
+}
+
+/// What is known of pages and megabytes that are mapped at several virtual addresses, by the number in their hints. The first is
+/// where what is free begins.
+struct Aliases(Vec<Several>);
+
+impl Aliases {
+    fn new() -> Self {
+        Self((1..=MAX_ALIASED).map(|next| Several::free(next % MAX_ALIASED)).collect())
+    }
+
+    fn get_mut(&mut self, index: u32) -> &mut Several {
+        &mut self.0[index as usize]
+    }
+
+    /// Keeps `numbers`; the hint for them.
+    fn add(&mut self, numbers: [u32; SEVERAL]) -> Hint {
+        let [index, ..] = self.0[0].numbers;
+        if index == 0 {
+            return Hint::ANYWHERE;
+        }
+        self.0[0] = core::mem::replace(self.get_mut(index), Several::new(numbers));
+        Hint(Hint::SEVERAL | index)
+    }
+
+    fn remove(&mut self, index: u32) -> [u32; SEVERAL] {
+        let first = core::mem::replace(&mut self.0[0], Several::free(index));
+        core::mem::replace(self.get_mut(index), first).numbers
     }
 }
 
@@ -87,30 +118,38 @@ struct Hint(u32);
 impl Hint {
     const NOWHERE: Self = Self(u32::MAX);
     const ANYWHERE: Self = Self(u32::MAX - 1);
-    /// The numbers are in [`Ram::aliased`].
-    const SEVERAL: Self = Self(u32::MAX - 2);
     /// Nowhere, and the page is protected, or absent: whoever fills must ask which.
     const GUARDED: Self = Self(u32::MAX - 3);
     /// Beside a number: and at the page's linear address. No other hint than these is above it.
     const AND_LINEAR: u32 = 1 << 20;
+    /// Beside a number that is less than [`MAX_ALIASED`]: the numbers are in [`Ram::aliased`], there.
+    const SEVERAL: u32 = 1 << 30;
 
     /// The number, if it is one with that.
     const fn and_linear(self) -> Option<u32> {
         if self.0 & !0xf_ffff == Self::AND_LINEAR { Some(self.0 & 0xf_ffff) } else { None }
     }
 
-    /// Notes a mapping at `number`; `several` is where to keep what is known of page (or megabyte) `key` at several places. `linear`
-    /// is the page's number in the linear map, or no number.
+    /// Where in [`Ram::aliased`] the numbers are, if they are.
+    const fn several(self) -> Option<u32> {
+        let index = self.0 ^ Self::SEVERAL;
+        if index < MAX_ALIASED { Some(index) } else { None }
+    }
+
+    /// Notes a mapping at `number`; `aliases` is where to keep more of them. `linear` is the page's number in the linear map, or no
+    /// number.
     ///
     /// Where it is worth looking whether the page is mapped at other numbers still, the answer is all that are known.
-    fn note(&mut self, number: u32, linear: u32, key: u32, several: &mut Aliases) -> Option<[u32; SEVERAL]> {
+    fn note(&mut self, number: u32, linear: u32, aliases: &mut Aliases) -> Option<[u32; SEVERAL]> {
+        if let Some(index) = self.several() {
+            return self.note_several(number, index, aliases);
+        }
         let known = match *self {
             Self::NOWHERE => {
                 *self = Self(number);
                 return None;
             }
             Self::ANYWHERE | Self::GUARDED => return None,
-            Self::SEVERAL => return self.note_several(number, key, several),
             Self(known) if known == number => return None,
             Self(known) if known == linear || number == linear => {
                 let other = if known == linear { number } else { known };
@@ -125,17 +164,12 @@ impl Hint {
                 None => [known, number, UNUSED, UNUSED],
             },
         };
-        if several.len() < MAX_ALIASED {
-            several.insert(key, Several::new(known));
-            *self = Self::SEVERAL;
-        } else {
-            *self = Self::ANYWHERE;
-        }
+        *self = aliases.add(known);
         None
     }
 
-    fn note_several(&mut self, number: u32, key: u32, several: &mut Aliases) -> Option<[u32; SEVERAL]> {
-        let known = several.get_mut(&key)?;
+    fn note_several(&mut self, number: u32, index: u32, aliases: &mut Aliases) -> Option<[u32; SEVERAL]> {
+        let known = aliases.get_mut(index);
         match known.numbers.iter_mut().find(|slot| **slot == number || **slot == UNUSED) {
             Some(slot) if *slot == number => {
                 known.returns += 1;
@@ -147,22 +181,24 @@ impl Hint {
                 None
             }
             None => {
-                several.remove(&key);
+                aliases.remove(index);
                 *self = Self::ANYWHERE;
                 None
             }
         }
     }
 
-    fn take(&mut self, linear: u32, key: u32, several: &mut Aliases) -> Writers {
+    fn take(&mut self, linear: u32, aliases: &mut Aliases) -> Writers {
         let hint = core::mem::replace(self, Self::NOWHERE);
         if let Some(other) = hint.and_linear() {
             return Writers::At([other, linear, UNUSED, UNUSED]);
         }
+        if let Some(index) = hint.several() {
+            return Writers::At(aliases.remove(index));
+        }
         match hint {
             Self::NOWHERE | Self::GUARDED => Writers::Nowhere,
             Self::ANYWHERE => Writers::Anywhere,
-            Self::SEVERAL => several.remove(&key).map_or(Writers::Anywhere, |known| Writers::At(known.numbers)),
             Self(number) => Writers::one(number),
         }
     }
@@ -231,7 +267,7 @@ impl Ram {
             megabytes: Vec::new(),
             page_writers: Vec::new(),
             changes_left: MAX_CHANGES,
-            aliased: BTreeMap::new(),
+            aliased: Aliases::new(),
         };
         let mut host_used = crate::bitmap::MegabyteSet::new();
         for &chunk in chunks {
@@ -274,6 +310,11 @@ impl Ram {
         self.page_writers[1..].as_mut_ptr().cast()
     }
 
+    /// What is known of pages at several virtual addresses.
+    pub(crate) fn aliases(&mut self) -> *mut u32 {
+        self.aliased.0.as_mut_ptr().cast()
+    }
+
     /// The hint of the page at `pa`, its number in the linear map, and where to keep more.
     fn page_hint(&mut self, pa: GuestPa) -> Option<(&mut Hint, u32, &mut Aliases)> {
         let index = ((pa.0 >> 20) as usize).wrapping_sub(self.first);
@@ -304,7 +345,7 @@ impl Ram {
         let Some(mb) = self.megabyte(pa) else { return };
         let guarded = mb.protected.contains(page) || mb.absent.contains(page);
         if let Some((hint, linear, aliased)) = self.page_hint(pa) {
-            hint.take(linear, pa.page().0, aliased);
+            hint.take(linear, aliased);
             *hint = if guarded { Hint::GUARDED } else { Hint::NOWHERE };
         }
     }
@@ -380,7 +421,7 @@ impl Ram {
     /// A writable section at virtual megabyte `va_mb` is about to map the megabyte of `pa`.
     pub(crate) fn note_section_writer(&mut self, pa: GuestPa, va_mb: usize) {
         if let Some((mb, aliased)) = self.hints(pa) {
-            mb.section_writers.note(va_mb as u32, UNUSED, pa.0 & !0xf_ffff | 1, aliased);
+            mb.section_writers.note(va_mb as u32, UNUSED, aliased);
         }
     }
 
@@ -392,28 +433,25 @@ impl Ram {
             self.note_linear_map(pa, va_page);
         }
         let (hint, linear, aliased) = self.page_hint(pa)?;
-        hint.note(va_page, linear, pa.page().0, aliased)
+        hint.note(va_page, linear, aliased)
     }
 
     /// The page of `pa` is mapped at virtual page `va_page`, and nowhere else.
     pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32) {
         if let Some((hint, linear, aliased)) = self.page_hint(pa) {
-            hint.take(linear, pa.page().0, aliased);
+            hint.take(linear, aliased);
             *hint = Hint(va_page);
         }
     }
 
     /// Where writable sections map the megabyte of `pa`. The caller removes them all, so the hint starts afresh.
     pub(crate) fn take_section_writers(&mut self, pa: GuestPa) -> Writers {
-        let key = pa.0 & !0xf_ffff | 1;
-        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.section_writers.take(UNUSED, key, aliased))
+        self.hints(pa).map_or(Writers::Nowhere, |(mb, aliased)| mb.section_writers.take(UNUSED, aliased))
     }
 
     /// Where writable small pages map the page of `pa`. The caller downgrades them all, so the hint starts afresh.
     pub(crate) fn take_page_writers(&mut self, pa: GuestPa) -> Writers {
-        let writers = self
-            .page_hint(pa)
-            .map_or(Writers::Nowhere, |(hint, linear, aliased)| hint.take(linear, pa.page().0, aliased));
+        let writers = self.page_hint(pa).map_or(Writers::Nowhere, |(hint, linear, aliased)| hint.take(linear, aliased));
         self.set_guard(pa);
         writers
     }
@@ -421,4 +459,29 @@ impl Ram {
 
 const fn page_in_megabyte(pa: GuestPa) -> usize {
     (pa.0 >> 12 & 0xff) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_pages_are_known_at_several_addresses_and_that_again_and_again() {
+        const MORE: u32 = 3;
+        let chunk = Chunk { guest: GuestPa(0x4000_0000), host: HostPa(0x8000_0000), megabytes: 8 };
+        let mut ram = Ram::new(&[chunk]).unwrap();
+        let page = |index| chunk.guest.wrapping_add(index << 12);
+        for round in 1..=3 {
+            for index in 0..MAX_ALIASED + MORE {
+                for number in [round, 2 * MAX_ALIASED + index] {
+                    assert_eq!(ram.note_page_writer(page(index), number, false), None);
+                }
+            }
+            for index in (0..MAX_ALIASED + MORE).rev() {
+                let known = Writers::At([round, 2 * MAX_ALIASED + index, UNUSED, UNUSED]);
+                let expected = if index < MAX_ALIASED - 1 { known } else { Writers::Anywhere };
+                assert_eq!(ram.take_page_writers(page(index)), expected, "page {index} in round {round}");
+            }
+        }
+    }
 }

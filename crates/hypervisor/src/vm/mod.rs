@@ -544,6 +544,7 @@ impl Vm {
         context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0 && !parts.shadow.fills_around());
         context.private = parts.shadow.private_megabytes().as_ptr();
         context.hints = parts.shadow.page_hints();
+        context.aliases = parts.shadow.aliases();
         context.home = space::home().0 | TTBR_WALK;
         context.ram = parts.ram.place();
         if parts.plain {

@@ -22,6 +22,8 @@
 .equ WRITABLE, 0x10
 .equ XN, 1
 .equ AND_LINEAR, 0x100000
+.equ SEVERAL, 0x40000000
+.equ MAX_ALIASED, 1024
 .equ NOT_GLOBAL, 0x800
 .equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
 .equ FS_TRANSLATION_PAGE, 0x7
@@ -169,15 +171,64 @@ answer_\kind:
     cmp r8, r1
     beq 3f
     lsrs r8, r7, #20                @ other numbers, and hints that are none: the place below may wrap to any of these
-    bne \kind\()_home
+    bne 5f
     lsr r8, r4, #12
     sub r10, r5, r8, lsl #2
     ldr r10, [r10, #-4]
     add r10, r10, r8
     cmp r10, r7                     @ in the linear map alone
-    bne \kind\()_home
+    bne 7f
     orr r1, r1, #AND_LINEAR
     str r1, [r5]
+    b 3f
+5:  eor r7, r7, #SEVERAL
+    cmp r7, #MAX_ALIASED
+    bhs \kind\()_home
+    ldr r10, [sp, #CTX_ALIASES]
+    add r7, r7, r7, lsl #2          @ five words for each
+    add r10, r10, r7, lsl #2
+    ldr r5, [r10]
+    ldr r7, [r10, #4]
+    ldr r8, [r10, #8]
+    cmp r5, r1
+    cmpne r7, r1
+    ldr r7, [r10, #12]
+    ldr r5, [r10, #16]
+    cmpne r8, r1
+    cmpne r7, r1
+    bne 8f
+    add r5, r5, #1
+    sub r7, r5, #1
+    cmp r5, #4
+    blo 6f
+    tst r5, r7
+    beq \kind\()_home               @ it is time to look whether all of them are of use
+6:  str r5, [r10, #16]
+    b 3f
+8:  cmn r8, #1                      @ one more
+    streq r1, [r10, #8]
+    beq 3f
+    cmn r7, #1
+    bne \kind\()_home
+    str r1, [r10, #12]
+    b 3f
+7:  ldr r10, [sp, #CTX_ALIASES]     @ there, and at one other
+    mov r8, #0
+    ldr r3, [r10]
+    cmp r3, r8
+    beq \kind\()_home
+    orr r0, r3, #SEVERAL
+    str r0, [r5]
+    add r3, r3, r3, lsl #2
+    add r3, r10, r3, lsl #2
+    ldr r0, [r3]
+    str r0, [r10]
+    mvn r0, #0
+    str r7, [r3]
+    str r1, [r3, #4]
+    str r0, [r3, #8]
+    str r0, [r3, #12]
+    str r8, [r3, #16]
     b 3f
 2:  cmn r7, #4                      @ 0xFFFF_FFFC: nobody may write there, or the page is not there
     beq \kind\()_home

@@ -18,7 +18,7 @@ use core::mem::offset_of;
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_mmu::{PAGEWISE_FROM, Separation, View};
+use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, Separation, View};
 use spica_vcpu::cp15::Cp15;
 use spica_vcpu::psr::Mode;
 
@@ -171,6 +171,8 @@ pub struct Context {
     /// Which register of the core translated code spills to.
     #[cfg(feature = "spill-techniques")]
     spill: spilling::CoreRegister,
+    /// [`spica_mmu::Shadow::aliases`].
+    pub aliases: *mut u32,
     /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be turned on and
     /// off in assembly (`undefined.s`).
     pub vfp_ready: u32,
@@ -257,11 +259,12 @@ const fn before_cpu(offset: usize) -> isize {
 
 #[cfg(feature = "spill-techniques")]
 const _: () = {
-    assert!(before_cpu(offset_of!(Context, spill)) == -264 && spilling::CoreRegister::Tpidrurw as u32 == 1);
+    assert!(before_cpu(offset_of!(Context, spill)) == -268 && spilling::CoreRegister::Tpidrurw as u32 == 1);
     assert!(offset_of!(VcpuPage, tpidrurw) == 204 && spica_dbt::spill::TRAP == u32::MAX);
 };
 
 const _: () = {
+    assert!(before_cpu(offset_of!(Context, aliases)) == -264 && MAX_ALIASED == 1024);
     assert!(before_cpu(offset_of!(Context, vfp_ready)) == -260);
     assert!(before_cpu(offset_of!(Context, vfp_turns)) == -256);
     assert!(before_cpu(offset_of!(Context, user_undefined)) == -252 && spica_dbt::trap::VFP == 9);
@@ -332,6 +335,7 @@ impl Context {
         Context {
             #[cfg(feature = "spill-techniques")]
             spill: spilling::CoreRegister::None,
+            aliases: core::ptr::null_mut(),
             vfp_ready: 0,
             vfp_turns: 0,
             user_undefined: 0,

@@ -1,7 +1,7 @@
 @ The techniques to spill registers that are compared with the vCPU page (feature spill-techniques, crates/dbt/src/spill.rs).
 @ Included before fast.s; no_spill.s stands here in the image that is shipped.
 
-.equ CTX_SPILL, -264                @ 0, or which register of the core is used: see spilling.rs
+.equ CTX_SPILL, -268                @ 0, or which register of the core is used: see spilling.rs
 .equ SPILL_TPIDRURW, 1
 .equ PAGE_TPIDRURW, 204
 

@@ -6,6 +6,7 @@
 @
 @ Offsets from the Vcpu are checked against the Rust types in mod.rs.
 
+.equ CTX_ALIASES, -264
 .equ CTX_VFP_READY, -260
 .equ CTX_VFP_TURNS, -256
 .equ CTX_USER_UNDEFINED, -252
