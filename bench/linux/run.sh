@@ -164,7 +164,7 @@ iperf3() {
 
 hackbench() {
     check=status # Its output is how long it took.
-    application $null /tmp/hackbench.out $bin/hackbench -g 1 -f 10 -l 20 "$@"
+    application $null /tmp/hackbench.out $bin/hackbench -g 1 -f 10 -l 100 "$@"
 }
 
 # --- All of them ---------------------------------------------------------------------------------------------------
@@ -247,8 +247,8 @@ workload() {
     redis) redis ;;
     hackbench-pipe) hackbench --pipe ;;
     hackbench-socket) hackbench ;;
-    stress-matrix) stress matrix 20 --matrix-method prod --matrix-size 64 ;;
-    stress-sort) stress qsort 2 --qsort-size 16384 ;;
+    stress-matrix) stress matrix 100 --matrix-method prod --matrix-size 64 ;;
+    stress-sort) stress qsort 10 --qsort-size 16384 ;;
     stress-memory) stress vm 2000 --vm-bytes 1m --vm-method incdec ;;
     stress-fork) stress fork 100 ;;
     stress-switch) stress switch 1000 ;;

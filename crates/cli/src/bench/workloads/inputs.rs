@@ -1,7 +1,7 @@
 //! What applications work on: made here, always the same bytes, with integers only; and what their results must be.
 //!
-//! The sizes are such that each application runs for tens to hundreds of millions of instructions: long against loading
-//! and linking it, short enough for a board that is emulated.
+//! The sizes are such that an application that has something to compute runs for a hundred to a thousand million instructions: long
+//! against loading and linking it, as with MiBench's large inputs, which STAR uses (§6.3); short enough for a board that is emulated.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,11 +50,11 @@ fn sound(rate: u32, samples: u32, noise: i64) -> Vec<u8> {
     bytes
 }
 
-/// One second of sound at 44.1 kHz, one channel, as a WAV file.
+/// Eight seconds of sound at 44.1 kHz, one channel, as a WAV file.
 #[must_use]
 pub fn tone() -> Vec<u8> {
     const RATE: u32 = 44_100;
-    let samples = sound(RATE, RATE, 1000);
+    let samples = sound(RATE, 8 * RATE, 1000);
     let length = samples.len() as u32;
     let mut file = b"RIFF".to_vec();
     file.extend((36 + length).to_le_bytes());
@@ -71,33 +71,33 @@ pub fn tone() -> Vec<u8> {
 }
 
 /// Frames of GSM full rate in [`speech`]: one for each 160 samples.
-const GSM_FRAMES: usize = 500;
+const GSM_FRAMES: usize = 4000;
 /// What they become: 33 bytes each.
 pub const GSM_BYTES: usize = GSM_FRAMES * 33;
 
-/// Ten seconds of what sounds a little like speech: 8 kHz, 16 bits, no header.
+/// Eighty seconds of what sounds a little like speech: 8 kHz, 16 bits, no header.
 #[must_use]
 pub fn speech() -> Vec<u8> {
     sound(8000, GSM_FRAMES as u32 * 160, 300)
 }
 
-/// A picture of 640 × 480 in full colour, as PPM: areas, edges, waves and some noise.
+/// A picture of 1920 × 1440 in full colour, as PPM: areas, edges, waves and some noise.
 #[must_use]
 pub fn picture() -> Vec<u8> {
-    const WIDTH: u32 = 640;
-    const HEIGHT: u32 = 480;
+    const WIDTH: u32 = 1920;
+    const HEIGHT: u32 = 1440;
     let mut random = Noise(2);
     let mut file = format!("P6\n{WIDTH} {HEIGHT}\n255\n").into_bytes();
     for y in 0..HEIGHT {
         for x in 0..WIDTH {
-            let (dx, dy) = (i64::from(x) - 320, i64::from(y) - 240);
-            let inside = dx * dx + dy * dy < 180 * 180;
+            let (dx, dy) = (i64::from(x) - 960, i64::from(y) - 720);
+            let inside = dx * dx + dy * dy < 540 * 540;
             let wave = sine(x * 750 + y * 350, 60) + 128;
             let grain = i64::from(random.next() % 16);
             let colours = if inside {
-                [wave + grain, 255 - wave, i64::from(y) / 2]
+                [wave + grain, 255 - wave, i64::from(y) / 6]
             } else {
-                [i64::from(x) / 4 + grain, i64::from(y) / 2 + grain, if x / 80 % 2 == 0 { 200 } else { 60 }]
+                [i64::from(x) / 12 + grain, i64::from(y) / 6 + grain, if x / 80 % 2 == 0 { 200 } else { 60 }]
             };
             file.extend(colours.map(|c| c.clamp(0, 255) as u8));
         }
@@ -117,10 +117,10 @@ const WORDS: &str = "about after again always animal answer because before betwe
 /// Words that no dictionary has.
 const MISSPELT: &str = "acheive beleive calender definately embarass goverment occured recieve seperate wierd";
 
-/// A text of some 60 KB in which every fiftieth word or so is misspelt.
+/// A text of some 500 KB in which every fiftieth word or so is misspelt.
 #[must_use]
 pub fn text() -> Vec<u8> {
-    prose(10_000, 3).into_bytes()
+    prose(80_000, 3).into_bytes()
 }
 
 /// Words in lines. Some are much more frequent than others, as in every language.
@@ -146,12 +146,12 @@ pub fn misspelt() -> Vec<u8> {
     format!("{}\n", MISSPELT.replace(' ', "\n")).into_bytes()
 }
 
-/// Data to be compressed, 256 KiB: prose, a table of figures, and some that cannot be made smaller.
+/// Data to be compressed, 2 MiB: prose, a table of figures, and some that cannot be made smaller.
 #[must_use]
 pub fn data() -> Vec<u8> {
-    const SIZE: usize = 256 << 10;
+    const SIZE: usize = 2 << 20;
     let mut random = Noise(4);
-    let mut data = prose(24_000, 5).into_bytes();
+    let mut data = prose(192_000, 5).into_bytes();
     data.truncate(SIZE / 2);
     let mut figures = String::new();
     while figures.len() < SIZE / 4 {
@@ -167,7 +167,7 @@ pub fn data() -> Vec<u8> {
 }
 
 /// Rows of the data base.
-const ROWS: u64 = 3000;
+const ROWS: u64 = 12_000;
 
 /// What a row's second and third column are made of: its number times these, modulo those.
 const KEY: (u64, u64) = (7919, 1009);
@@ -220,7 +220,7 @@ pub fn answers() -> Vec<u8> {
 }
 
 /// How often each of Redis's commands is sent.
-pub const REDIS_REQUESTS: &str = "200";
+pub const REDIS_REQUESTS: &str = "2000";
 
 /// What Redis must answer afterwards: how often the counter was counted up, how long the list and the value are.
 #[must_use]
@@ -258,12 +258,12 @@ mod tests {
         ];
         let digests = makers.map(|(name, make)| format!("{name} {}", &sha256(&make())[7..23]));
         let known = [
-            "tone f96d98a71c07718e",
-            "speech b3664151ec611265",
-            "picture 21275376a817be80",
-            "text ac04e4f4cef1d64a",
-            "data df285f986274c6ed",
-            "queries af1aa544f47bf7af",
+            "tone fccb935009d5498e",
+            "speech 7e048385a29fb860",
+            "picture 91927ee7f06ba1e2",
+            "text a012f12af0d7ab11",
+            "data cbc3e556c320e192",
+            "queries b2cf8c8ae21812fb",
         ];
         assert_eq!(digests, known);
     }
@@ -278,10 +278,10 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(tone().len(), 44 + 2 * 44_100);
-        assert_eq!(speech().len(), 2 * 80_000);
-        assert_eq!(picture().len(), 15 + 3 * 640 * 480);
-        assert_eq!(data().len(), 256 << 10);
+        assert_eq!(tone().len(), 44 + 8 * 2 * 44_100);
+        assert_eq!(speech().len(), 2 * 640_000);
+        assert_eq!(picture().len(), 17 + 3 * 1920 * 1440);
+        assert_eq!(data().len(), 2 << 20);
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub const WORKLOADS: &[Workload] = &[
     kernel("fork-shell", "a program started by a shell", lmbench!["lat_proc", "hello"]),
     kernel("page-fault", "a page of a mapped file touched", lmbench!["lat_pagefault"]).quick(),
     kernel("mmap", "4 MB mapped, touched here and there, and unmapped", lmbench!["lat_mmap"]),
-    application("lame", "encodes 1 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
+    application("lame", "encodes 8 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
         .with(&[("bench/tone.wav", inputs::tone)]),
     application(
         "madplay",
@@ -159,7 +159,7 @@ pub const WORKLOADS: &[Workload] = &[
         programs!["usr/bin/madplay", "usr/bin/lame"],
     )
     .with(&[("bench/tone.wav", inputs::tone)]),
-    application("toast", "encodes 10 s of speech as GSM; MiBench's gsm", &["libgsm-tools"], programs!["usr/bin/toast"])
+    application("toast", "encodes 80 s of speech as GSM; MiBench's gsm", &["libgsm-tools"], programs!["usr/bin/toast"])
         .with(&[("bench/speech.raw", inputs::speech)])
         .gives(|| inputs::bytes(inputs::GSM_BYTES)),
     application("untoast", "decodes the speech; MiBench's gsm", &["libgsm-tools"], programs!["usr/bin/toast"])
