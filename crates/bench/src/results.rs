@@ -106,6 +106,8 @@ pub enum Series {
     Indirect,
     /// Ways to keep guest kernel and guest user apart in memory.
     Memory,
+    /// Everything but one optimisation, for each of them.
+    Without,
 }
 
 /// A group of workloads.

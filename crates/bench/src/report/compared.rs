@@ -117,6 +117,55 @@ pub fn optimisations(results: &Results, board: Board) -> Figure {
     Figure { title: title.into(), caption, drawing: Some(drawing) }
 }
 
+/// What each optimisation is worth: everything but it, beside everything.
+pub fn without_each(results: &Results, board: Board) -> Figure {
+    let title = "Without each optimisation";
+    let (configurations, absent) = drawn(results, board, results.series(Series::Without));
+    let Some((base, others)) = configurations.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return nothing_to_compare(title, &configurations, absent);
+    };
+    let workloads = select::workloads(results, board, Group::Kernel);
+    let figure =
+        |c: &Configuration, w: &str| Some(results.find(board, &c.name, Group::Kernel, w)?.figures()?.virtualised);
+    let bars_of = |c: &&Configuration| {
+        let ratios = workloads.iter().filter_map(|w| Some((*w, figure(c, w)? / figure(base, w)?)));
+        let ratios: Vec<(&str, f64)> = ratios.collect();
+        let most = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let value = |value: f64, label: String| Bar::Value { value, label, range: None };
+        let bars = match (select::mean(ratios.iter().map(|r| r.1)), most) {
+            (Some(mean), Some(&(workload, most))) => {
+                vec![value(mean, change(mean)), value(most, format!("{} ({workload})", change(most)))]
+            }
+            _ => vec![Bar::Missing("nothing that both have measured".into()); 2],
+        };
+        BarGroup { label: c.name.clone(), bars }
+    };
+    let groups: Vec<_> = others.iter().map(bars_of).collect();
+    let series = [("geometric mean of the kernel operations", "q6"), ("the operation that takes most more", "q3")];
+    let series = series.map(|(label, class)| Line { label: label.into(), class: class.into() }).to_vec();
+    let mut caption = vec![format!("Instructions as a guest over those of {}. 1 is the same.", describe(base))];
+    caption.extend(absent);
+    let drawing = bars(title, base, series, groups).draw();
+    Figure { title: title.into(), caption, drawing: Some(drawing) }
+}
+
+/// A ratio as what it is more or less than 1.
+fn change(ratio: f64) -> String {
+    format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, format::percent((ratio - 1.0).abs()))
+}
+
+/// Bars of ratios to `base`.
+fn bars(title: &str, base: &Configuration, series: Vec<Line>, groups: Vec<BarGroup>) -> Bars {
+    let values = groups.iter().flat_map(|g| &g.bars).filter_map(|b| match b {
+        Bar::Value { value, .. } => Some(*value),
+        Bar::Missing(_) => None,
+    });
+    let scale = Scale::for_ratios(values);
+    let start = if scale.is_log() { 1.0 } else { 0.0 };
+    let axis = format!("times “{}”", base.name);
+    Bars { title: title.into(), axis, scale, base: start, mark: Some(1.0), series, groups }
+}
+
 /// Ways to spill registers, or to branch, each beside the first one.
 pub fn spilling(results: &Results, board: Board, which: Series, title: &str) -> Figure {
     let (configurations, absent) = drawn(results, board, results.series(which));
@@ -130,25 +179,18 @@ pub fn spilling(results: &Results, board: Board, which: Series, title: &str) -> 
             None => Bar::Missing(format!("{} has no figure to compare with", base.name)),
             Some(reference) => select::bar(results.find(board, &c.name, Group::Kernel, w), |figures| {
                 let ratio = figures.virtualised / reference.virtualised;
-                (ratio, format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, format::percent((ratio - 1.0).abs())))
+                (ratio, change(ratio))
             }),
         });
         BarGroup { label: (*w).to_string(), bars: bars.collect() }
     };
     let groups: Vec<_> = workloads.iter().map(group_of).collect();
-    let values = groups.iter().flat_map(|g| &g.bars).filter_map(|b| match b {
-        Bar::Value { value, .. } => Some(*value),
-        Bar::Missing(_) => None,
-    });
-    let scale = Scale::for_ratios(values);
-    let axis = format!("times “{}”", base.name);
-    let (base_at, series) = (if scale.is_log() { 1.0 } else { 0.0 }, sequence(others));
     let mut caption = vec![format!("Instructions as a guest over those of {}. 1 is the same.", describe(base))];
     if which != Series::Indirect {
         caption.push("STAR compares with a code cache that the guest can write, which is fast and unsafe.".to_string());
     }
     caption.extend(absent);
-    let drawing = Bars { title: title.into(), axis, scale, base: base_at, mark: Some(1.0), series, groups }.draw();
+    let drawing = bars(title, base, sequence(others), groups).draw();
     Figure { title: title.into(), caption, drawing: Some(drawing) }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::chart::{Bar, BarGroup, Bars, Series as Line, Slice, Stack, Stacks};
-use super::compared::{memory_modes, optimisations, spilling};
+use super::compared::{memory_modes, optimisations, spilling, without_each};
 use super::markup::Element;
 use super::scale::Scale;
 use super::select;
@@ -40,6 +40,7 @@ pub fn all(results: &Results, board: Board) -> Vec<Figure> {
         traps(results, board, catalogue::LINKED, "Traps by class, direct branches linked"),
         traps(results, board, catalogue::DEFAULT, "Traps by class, Spica as shipped"),
         optimisations(results, board),
+        without_each(results, board),
         spilling(results, board, Series::SpillOne, "Spilling one register (after STAR’s Figure 6)"),
         spilling(results, board, Series::SpillTwo, "Spilling two registers (after STAR’s Figure 7)"),
         spilling(results, board, Series::Indirect, "Indirect branches and returns"),

@@ -36,10 +36,11 @@ pub fn configurations() -> Vec<Configuration> {
         configuration(LINKED, "direct branches linked", &[Optimisation]),
         configuration("naive+link+returns", "return mirror", &[Optimisation]),
         configuration("naive+link+returns+masks", "interrupt masks inlined", &[Optimisation]),
-        configuration(DEFAULT, "Spica as shipped", &[SpillOne, SpillTwo, Memory, Optimisation]),
+        configuration(DEFAULT, "Spica as shipped", &[SpillOne, SpillTwo, Memory, Optimisation, Without]),
         configuration("spill-tpidrurw", "TPIDRURW", &[SpillOne, SpillTwo]),
         configuration("spill-lightweight-private", "lightweight trap, private slot", &[SpillOne, SpillTwo]),
         configuration("single-shadow", "one shadow table, DACR switched", &[Memory]),
+        configuration("without-link", "everything but `link`", &[Without]),
     ]
 }
 
@@ -100,6 +101,8 @@ pub fn sample() -> Results {
                     DEFAULT => 1.9 + 0.1 * at as f64,
                     NAIVE => 70.0 - 2.0 * at as f64,
                     LINKED => 30.0 - at as f64,
+                    // Half more; of the second operation, twice as much.
+                    "without-link" => (1.9 + 0.1 * at as f64) * if at == 1 { 2.0 } else { 1.5 },
                     _ => 12.0 - step as f64 + 0.1 * at as f64,
                 };
                 let naive = if *name == NAIVE { 20 } else { 1 };

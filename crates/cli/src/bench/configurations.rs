@@ -2,16 +2,22 @@
 //!
 //! A configuration is a name and the words that it puts on Spica's command line. Five series stand in the table, after
 //! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in the
-//! order of Figure 8; the ways to spill a register of §4, and two; ways of indirect branches; and the memory modes of §3. What Spica cannot do (yet) is in the
-//! table, too: it is listed, and reported as not implemented, with the reason. Words with `spill=` or `tables=` are for board images of
-//! their own ([`crate::image::Image`]), which is built when such a configuration is measured.
+//! order of Figure 8; the ways to spill a register of §4, and two; ways of indirect branches; and the memory modes of §3. What Spica
+//! cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason. Words with `spill=` or
+//! `tables=` are for board images of their own ([`crate::image::Image`]), which is built when such a configuration is measured.
 //! Where a step is missing, those after it go without.
+//!
+//! A sixth series needs no table: for each switch of the translator's, everything but that one.
 //!
 //! Nothing is faked by a mistake in this table, either: a word that Spica does not know is in its log, and a run with such
 //! a word counts as not implemented (see [`crate::bench::record`]).
 
-use spica_bench::results::{Configuration as Declared, Series};
+use std::sync::LazyLock;
 
+use spica_bench::results::{Configuration as Declared, Series};
+use spica_dbt::Options;
+
+use super::glob;
 use crate::error::{Error, Result};
 
 /// The pseudo-configuration that stands for the board without Spica. It is measured with every other one; asked for by
@@ -41,8 +47,40 @@ pub struct Configuration {
 /// (bench/linux/run.sh) prints its first line.
 const QUICK_BOOT: &str = "spica.boot-translation=all spica.boot-translation-until=@bench";
 
+/// What the names of configurations without one switch begin with; the switch's follows.
+pub const WITHOUT: &str = "without-";
+
+/// Without these, a boot takes an hour.
+const SLOW_WITHOUT: [&str; 2] = ["link", "indirect"];
+
 /// All configurations, in the order of the report.
-pub const CONFIGURATIONS: &[Configuration] = &[
+static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
+    let on = Options::NAMES.iter().filter(|name| *Options::all().switch(name).expect("it has that name"));
+    TABLE.iter().copied().chain(on.map(|name| without(name))).collect()
+});
+
+/// All configurations, in the order of the report.
+#[must_use]
+pub fn all() -> &'static [Configuration] {
+    &CONFIGURATIONS
+}
+
+/// Everything but the switch of that name.
+fn without(switch: &str) -> Configuration {
+    let slow = SLOW_WITHOUT.contains(&switch);
+    Configuration {
+        name: format!("{WITHOUT}{switch}").leak(),
+        description: format!("everything but `{switch}`").leak(),
+        words: format!("spica.translation=all,-{switch}").leak(),
+        series: &[Series::Without],
+        lacks: None,
+        quick_boot: if slow { QUICK_BOOT } else { "" },
+        patience: if slow { 10 } else { 1 },
+    }
+}
+
+/// Those that are no rule's.
+const TABLE: &[Configuration] = &[
     Configuration {
         name: "naive",
         description: "STAR §3: everything in its Table 1 traps",
@@ -119,7 +157,7 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         name: "default",
         description: "Spica as it is: every optimisation on",
         words: "",
-        series: &[Series::Optimisation, Series::Indirect, Series::Memory],
+        series: &[Series::Optimisation, Series::Indirect, Series::Memory, Series::Without],
         lacks: None,
         quick_boot: "",
         patience: 1,
@@ -268,11 +306,12 @@ impl Configuration {
 /// The configuration of that name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Configuration> {
-    CONFIGURATIONS.iter().find(|c| c.name == name)
+    all().iter().find(|c| c.name == name)
 }
 
-/// What the command line asks for, in the order of the table: without names [`spica_bench::catalogue::DEFAULT`]; `all`
-/// means every one. The second part of the answer says that the native half alone is wanted.
+/// What the command line asks for, by names or patterns, in the order of the table: without any
+/// [`spica_bench::catalogue::DEFAULT`]; `all` means every one of the table. The second part of the answer says that the native half
+/// alone is wanted.
 ///
 /// # Errors
 /// If there is no configuration of such a name; the error lists those that there are.
@@ -280,22 +319,26 @@ pub fn select(names: &[String]) -> Result<(Vec<&'static Configuration>, bool)> {
     let standard = vec![spica_bench::catalogue::DEFAULT.to_string()];
     let names = if names.is_empty() { &standard } else { names };
     for name in names {
-        if name != "all" && name != NATIVE && named(name).is_none() {
-            let known: Vec<_> = CONFIGURATIONS.iter().map(|c| c.name).collect();
+        if name != "all" && name != NATIVE && !all().iter().any(|c| glob::matches(name, c.name)) {
+            let known: Vec<_> = TABLE.iter().map(|c| c.name).collect();
             return Err(Error::usage(format!(
-                "unknown configuration {name:?}; the configurations are {NATIVE}, {}, and all; `spica bench --list` says \
-                 what they are",
+                "unknown configuration {name:?}; the configurations are {NATIVE}, {}, all of these, and {WITHOUT}SWITCH; \
+                 `spica bench --list` says what they are",
                 known.join(", ")
             )));
         }
     }
-    let wanted = |c: &&Configuration| names.iter().any(|n| n == "all" || n == c.name);
-    let chosen: Vec<_> = CONFIGURATIONS.iter().filter(wanted).collect();
+    let asked = |c: &Configuration, n: &str| if n == "all" { named_in_table(c.name) } else { glob::matches(n, c.name) };
+    let chosen: Vec<_> = all().iter().filter(|c| names.iter().any(|n| asked(c, n))).collect();
     if chosen.is_empty() {
         // Only `native`: its half of the default's measurements.
-        return Ok((CONFIGURATIONS.iter().filter(|c| c.name == spica_bench::catalogue::DEFAULT).collect(), true));
+        return Ok((named(spica_bench::catalogue::DEFAULT).into_iter().collect(), true));
     }
     Ok((chosen, false))
+}
+
+fn named_in_table(name: &str) -> bool {
+    TABLE.iter().any(|c| c.name == name)
 }
 
 #[cfg(test)]
@@ -306,12 +349,12 @@ mod tests {
     #[test]
     fn the_table_is_sound() {
         let mut names = HashSet::from([NATIVE, "all"]);
-        for configuration in CONFIGURATIONS {
+        for configuration in all() {
             assert!(names.insert(configuration.name), "{} is there twice", configuration.name);
             assert!(!configuration.series.is_empty() && !configuration.description.is_empty());
             let words = configuration.words.split_whitespace();
-            let mut all = words.clone().chain(configuration.quick_boot.split_whitespace());
-            assert!(all.all(|w| w.starts_with("spica.")), "{}", configuration.words);
+            let mut words_of_all = words.clone().chain(configuration.quick_boot.split_whitespace());
+            assert!(words_of_all.all(|w| w.starts_with("spica.")), "{}", configuration.words);
             assert!(configuration.lacks.is_none() || words.count() == 0, "{}: words for nothing", configuration.name);
         }
         for name in [spica_bench::catalogue::DEFAULT, spica_bench::catalogue::NAIVE, spica_bench::catalogue::LINKED] {
@@ -321,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_translator_knows_every_switch() {
-        for word in CONFIGURATIONS.iter().flat_map(|c| c.words.split_whitespace()) {
+        for word in all().iter().flat_map(|c| c.words.split_whitespace()) {
             if let Some(list) = word.strip_prefix("spica.translation=") {
                 spica_dbt::Options::parse(list).unwrap_or_else(|e| panic!("{word}: {e}"));
             }
@@ -337,7 +380,11 @@ mod tests {
         assert_eq!(names(&[]).unwrap(), (vec!["default"], false));
         assert_eq!(names(&["native"]).unwrap(), (vec!["default"], true));
         assert_eq!(names(&["default", "naive", "native"]).unwrap(), (vec!["naive", "default"], false));
-        assert_eq!(names(&["all"]).unwrap().0.len(), CONFIGURATIONS.len());
+        assert_eq!(names(&["all"]).unwrap().0.len(), TABLE.len());
+        assert_eq!(names(&["without-link", "naive*ink"]).unwrap(), (vec!["naive+link", "without-link"], false));
+        assert_eq!(names(&["without-*"]).unwrap().0.len(), all().len() - TABLE.len());
+        assert_eq!(names(&["*"]).unwrap().0.len(), all().len());
+        assert!(names(&["without-inline-cache"]).is_err(), "it is off anyway");
         let error = names(&["native", "fast"]).unwrap_err();
         assert_eq!(error.status, crate::error::USAGE);
         assert!(error.message.starts_with("unknown configuration \"fast\"; the configurations are native, naive, "));

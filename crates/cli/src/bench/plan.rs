@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use spica_bench::results::{self, Group, Key, Measurement, Results, Status};
 
-use super::configurations::{CONFIGURATIONS, Configuration};
+use super::configurations::{self, Configuration};
 use super::{Side, glob};
 use crate::board::{self, Board};
 use crate::error::{Error, Result};
@@ -128,14 +128,14 @@ pub fn note(
     configurations: &[&'static Configuration],
     items: &[Item],
 ) {
-    let lacking = CONFIGURATIONS.iter().filter(|c| c.lacks.is_some());
+    let lacking = configurations::all().iter().filter(|c| c.lacks.is_some());
     for configuration in configurations.iter().copied().chain(lacking) {
         if results.configuration(configuration.name).is_none() {
             results.configurations.push(configuration.declared());
         }
     }
     // Also those that a resumed run adds: reports show them in this order.
-    results.configurations.sort_by_key(|c| CONFIGURATIONS.iter().position(|known| known.name == c.name));
+    results.configurations.sort_by_key(|c| configurations::all().iter().position(|known| known.name == c.name));
     for board in boards {
         for configuration in configurations {
             for item in items {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spica_bench::format;
 use spica_bench::results::{Group, Results, Status};
 
-use super::configurations::{CONFIGURATIONS, Configuration, NATIVE};
+use super::configurations::{self, Configuration, NATIVE, WITHOUT};
 use super::items;
 use super::plan::{self, Item};
 use crate::board::Board;
@@ -68,13 +68,20 @@ pub fn list(project: &Project) -> Result<()> {
     for board in plan::boards() {
         let _ = writeln!(text, "  {:<20} {}", board.name, board.cpu);
     }
-    text.push_str("\nConfigurations, all = every one:\n");
+    text.push_str("\nConfigurations, all = every one of these:\n");
     let _ = writeln!(text, "  {NATIVE:<20} without Spica; measured with each of the others, too");
-    for configuration in CONFIGURATIONS {
+    let (without, table): (Vec<&Configuration>, Vec<&Configuration>) =
+        configurations::all().iter().partition(|c| c.name.starts_with(WITHOUT));
+    for configuration in table {
         let _ = writeln!(text, "  {:<20} {}", configuration.name, configuration.description);
         if let Some(lacks) = configuration.lacks {
             let _ = writeln!(text, "  {:<20} not implemented: {lacks}", "");
         }
+    }
+    let _ = writeln!(text, "  {WITHOUT}SWITCH       everything but one switch of the translator's:");
+    let switches: Vec<_> = without.iter().map(|c| &c.name[WITHOUT.len()..]).collect();
+    for line in switches.chunks(6) {
+        let _ = writeln!(text, "  {:<20} {}", "", line.join(" "));
     }
     let items = items(project)?;
     for group in Group::ALL {
