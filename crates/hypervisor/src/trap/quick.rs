@@ -98,14 +98,13 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
 
 /// A load or store of translated code that is known to reach the device whose page is at `page`.
 fn device(vm: &mut Vm, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
+    // The access may go on into another page, which DACR decides about.
+    super::settle(vm);
     let pc = CachePc(vm.context.cpu.pc);
     let known = Some((GuestVa(far).page(), page));
     match abort::emulate_access(vm, host, pc, far, write, known) {
         Resume::Cache(behind) if vm.goes_on_behind_device(host, behind) => Answer::Enter(World::Kernel),
-        resume => {
-            super::settle(vm);
-            Answer::Resume(resume)
-        }
+        resume => Answer::Resume(resume),
     }
 }
 
