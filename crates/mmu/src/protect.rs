@@ -68,7 +68,7 @@ impl Shadow {
 
     /// The page at `pa` comes back at virtual page `va_page` again and again, and was at those of `known`. If the active space does
     /// not have it at others still, these need not be known any more: other spaces, most often those of processes that are no
-    /// more, lose theirs, as a TLB may lose what it likes.
+    /// more, lose theirs, as a TLB may lose what it likes. The linear map has all pages and keeps them: it is known beside one.
     pub(crate) fn narrow(
         &mut self,
         pa: GuestPa,
@@ -78,7 +78,8 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) {
         let Some(page) = self.ram.host(pa.page()) else { return };
-        let others = || known.into_iter().filter(|&number| number != UNUSED && number != va_page);
+        let linear = self.ram.linear_page(pa);
+        let others = || known.into_iter().filter(|number| ![UNUSED, va_page, linear].contains(number));
         let active = &self.spaces[self.active_index()];
         if active
             .views
@@ -92,7 +93,7 @@ impl Shadow {
             others().for_each(|number| view.forget_writable(number, page, tables, tlb));
         }
         self.stats.hints_narrowed += 1;
-        self.ram.narrow(pa, va_page);
+        self.ram.narrow(pa, va_page, known.contains(&linear));
     }
 
     fn drop_writable_sections(

@@ -436,11 +436,19 @@ impl Ram {
         hint.note(va_page, linear, aliased)
     }
 
-    /// The page of `pa` is mapped at virtual page `va_page`, and nowhere else.
-    pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32) {
-        if let Some((hint, linear, aliased)) = self.page_hint(pa) {
-            hint.take(linear, aliased);
-            *hint = Hint(va_page);
+    /// The virtual page of `pa` in the linear map, or no number.
+    pub(crate) fn linear_page(&mut self, pa: GuestPa) -> u32 {
+        self.page_hint(pa).map_or(UNUSED, |(_, linear, _)| linear)
+    }
+
+    /// The page of `pa` is mapped at virtual page `va_page`, and in the linear map, if `linear` says so; nowhere else.
+    pub(crate) fn narrow(&mut self, pa: GuestPa, va_page: u32, linear: bool) {
+        if let Some((hint, linear_page, aliased)) = self.page_hint(pa) {
+            hint.take(linear_page, aliased);
+            if linear {
+                hint.note(linear_page, linear_page, aliased);
+            }
+            hint.note(va_page, linear_page, aliased);
         }
     }
 

@@ -433,6 +433,29 @@ fn what_was_mapped_elsewhere_is_forgotten_when_it_is_gone_and_not_before() {
 }
 
 #[test]
+fn a_page_in_the_linear_map_is_known_there_when_another_address_is_forgotten() {
+    const OTHER: u32 = 0x0002_0000;
+    let pa = RAM + (3 << 20) + 0x7000;
+    let linear = LOWMEM + (3 << 20) + 0x7000;
+    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    // So that the linear map of this megabyte is by pages.
+    guest.shadow.protect_code_page(GuestPa(pa + 0x1000), &mut guest.tables, &mut guest.tlb);
+    for va in [USER, OTHER] {
+        guest.memory.write(USER_PAGES[0] + (va >> 12) * 4, pa | PRIVATE_PAGE);
+    }
+    for (view, va) in [(View::User, USER), (View::Kernel, linear), (View::User, OTHER)] {
+        guest.touch(view, va, AccessKind::Write);
+    }
+    guest.shadow.invalidate_page(GuestVa(USER), Some(1), &mut guest.tables, &mut guest.tlb);
+    for _ in 0..5 {
+        guest.shadow.invalidate_page(GuestVa(OTHER), Some(1), &mut guest.tables, &mut guest.tlb);
+        assert!(guest.touch(View::User, OTHER, AccessKind::Write).1);
+    }
+    assert_eq!(guest.shadow.stats().hints_narrowed, 1);
+    guest.protect_and_look(pa, &[(View::Kernel, linear), (View::User, OTHER)]);
+}
+
+#[test]
 fn what_another_process_has_elsewhere_is_no_reason_to_know_several_addresses() {
     const OTHER: u32 = 0x0002_0000;
     let pa = RAM + (3 << 20) + 0x7000;
