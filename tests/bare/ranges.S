@@ -10,12 +10,22 @@
     .equ NOT_GLOBAL, 0x800
     .equ UART_ID, 0xfe0             @ reads as 0x11
 
+    .macro over_pages page, end
+1:  mcr p15, 0, \page, c8, c7, 1
+    add \page, \page, #0x1000
+    cmp \page, \end
+    blo 1b
+    .endm
+
     .global main
 main:
     push {r4-r12, lr}
     bl fill_pages
+    say "\nreserved bits"
+    bl reserved_bits                @ the MMU is off
     bl flat_tables
     bl mmu_on
+    bl reserved_bits
     mov r0, #1
     set_contextidr r0
     ldr r8, =WINDOW
@@ -41,6 +51,26 @@ main:
     bl window
     bl loops
     pop {r4-r12, pc}
+
+@ Bits 11:8 of the operand are reserved (B4.2.2): they name no page, and no ASID.
+reserved_bits:
+    push {r4-r6, lr}
+    mov r4, #0x100
+3:  mcr p15, 0, r4, c8, c7, 1
+    mov r5, r4
+    add r6, r4, #0x5000
+    over_pages r5, r6
+    show page, r5
+    add r5, r4, #WINDOW
+    mcr p15, 0, r5, c8, c7, 1
+    add r5, r4, #0xc0000000
+    mcr p15, 0, r5, c8, c7, 1
+    add r4, r4, #0x100
+    cmp r4, #0x1000
+    blo 3b
+    dsb
+    isb
+    pop {r4-r6, pc}
 
 fill_pages:
     push {r4, lr}
@@ -155,13 +185,6 @@ map_range:
     cmp r0, r1
     blo 1b
     pop {r4, pc}
-
-    .macro over_pages page, end
-1:  mcr p15, 0, \page, c8, c7, 1
-    add \page, \page, #0x1000
-    cmp \page, \end
-    blo 1b
-    .endm
 
 @ From R0 to before R1, as Linux does it; flags must be those of the last comparison.
 forget_range:

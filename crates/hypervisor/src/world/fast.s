@@ -34,7 +34,7 @@
 .equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
 .equ PSR_KEPT, 0xf80f0000            @ N, Z, C, V, Q, GE
 .equ MODE_USR, 0x10
-.equ NO_MEGABYTE, 0x100            @ neither an address of one nor an ASID
+.equ NO_MEGABYTE, 0x1000           @ no operand less bits 19:12, which bits 11:8 may be anything in (B4.2.2)
 
 .section .text.world, "ax"
 .arm

@@ -198,7 +198,7 @@ pub struct Context {
     pub user_fills: u32,
     /// Aborts of user code that went straight to the guest's vector.
     pub user_aborts: u32,
-    /// Megabyte and ASID of the last page forgotten in assembly, or [`NO_MEGABYTE`].
+    /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_MEGABYTE`].
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
@@ -277,7 +277,7 @@ const _: () = {
     assert!(before_cpu(offset_of!(Context, entries)) == -216);
     assert!(before_cpu(offset_of!(Context, user_fills)) == -200);
     assert!(before_cpu(offset_of!(Context, user_aborts)) == -196);
-    assert!(before_cpu(offset_of!(Context, forget_megabyte)) == -192 && NO_MEGABYTE == 0x100);
+    assert!(before_cpu(offset_of!(Context, forget_megabyte)) == -192 && NO_MEGABYTE == 0x1000);
     assert!(before_cpu(offset_of!(Context, forget_tables)) == -188);
     assert!(before_cpu(offset_of!(Context, dacr_pairs)) == -180);
     assert!(before_cpu(offset_of!(Context, guest_space)) == -164 && size_of::<SpaceSlot>() == 64);
@@ -490,8 +490,8 @@ impl Context {
 /// Not the ASID of any guest.
 pub const NO_ASID: u32 = 0x100;
 
-/// Neither a megabyte nor an ASID.
-const NO_MEGABYTE: u32 = 0x100;
+/// Not what is left of any operand of TLBIMVA without bits 19:12, whatever a guest has in the reserved bits 11:8 (B4.2.2).
+const NO_MEGABYTE: u32 = 0x1000;
 
 /// Added to a trap's number by the vectors of user code.
 const FROM_USER: u32 = 8;
