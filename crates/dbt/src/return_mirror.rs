@@ -20,7 +20,7 @@
 //!
 //! | word                    | meaning                                                                    |
 //! |-------------------------|----------------------------------------------------------------------------|
-//! | [`EMPTY`]               | no block; undefined in A32 and, low half first, in T32                      |
+//! | [`EMPTY`]               | no block; traps in A32, and at both of its half-words in T32                |
 //! | `B landing`             | a block within 32 MiB                                                      |
 //! | `LDR PC, [PC, #offset]` | a block further away: its landing is in a word of this page that has no block |
 //! | 0xF1xx_xxxx             | such an address, undefined in A32 (A5.7) since the code cache lies there      |
@@ -38,8 +38,9 @@ use crate::trap;
 /// The spill slot in which the guest's LR waits.
 pub const LINK_SLOT: u32 = 3;
 
-/// Undefined in A32; the half-word at the same address, 0xDEFE, is so in T32.
-pub const EMPTY: u32 = 0xe7ff_defe;
+/// `UDF` in A32 (A8.8.247). So is the half-word at the same address, 0xDEFE, in T32; the one behind it, 0xE7FD, branches back to that
+/// (`B` of 2 bytes backwards, A8.8.18): whoever comes to it in Thumb state traps here, and does not go on with the next word.
+pub const EMPTY: u32 = 0xe7fd_defe;
 
 const NONE: u16 = u16::MAX;
 

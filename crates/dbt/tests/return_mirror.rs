@@ -174,10 +174,15 @@ impl Fixture {
 }
 
 #[test]
-fn an_empty_word_is_undefined_in_both_states() {
+fn an_empty_word_traps_in_both_states_and_at_both_half_words() {
     assert_eq!(spica_isa::decode(EMPTY).op, Op::Undefined);
     // UDF of T32 (A8.8.247)
     assert_eq!(EMPTY as u16 >> 8, 0xde);
+    // B of T32 (A8.8.18, T2), to the half-word before: the PC reads as 4 more than its own address.
+    let behind = EMPTY >> 16;
+    assert_eq!(behind >> 11, 0b11100);
+    let offset = ((behind << 21) as i32 >> 20) + 4;
+    assert_eq!(offset, -2);
 }
 
 #[test]
