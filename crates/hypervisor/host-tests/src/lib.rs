@@ -49,6 +49,7 @@ pub mod memory {
 #[path = "../../src/vm"]
 pub mod vm {
     pub mod later;
+    pub mod volatile;
 }
 
 #[path = "../../src/cmdline.rs"]

@@ -267,11 +267,11 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
         _ => {
             vm.parts.code_changes(pa);
-            vm.parts.wrote_to_itself(pa, true);
+            vm.parts.volatile.wrote_to_itself(pa, true);
             return Resume::Guest(guest);
         }
     };
-    vm.parts.wrote_to_itself(pa, false);
+    vm.parts.volatile.wrote_to_itself(pa, false);
     match step {
         Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
         Step::Abort(abort) => {

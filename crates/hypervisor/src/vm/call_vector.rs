@@ -90,7 +90,7 @@ impl Parts {
         };
         let of_vector = global(self, vector, AccessKind::Fetch)?;
         let code = of_vector.pa;
-        if !self.shadow.is_code_page(code) || self.is_volatile(code) {
+        if !self.shadow.is_code_page(code) || self.volatile.contains(code) {
             return None;
         }
         let literal = literal_of_branch(vector, self.ram.load(code, 4)?)?;

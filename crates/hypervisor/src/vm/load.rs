@@ -209,7 +209,7 @@ impl Vm {
             active: Regime::default(),
             code_megabytes: BTreeMap::new(),
             code_regions: [0; 8],
-            volatile: BTreeMap::new(),
+            volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             nested: 0,
             sides_known: false,

@@ -17,6 +17,7 @@ pub mod mmio;
 pub mod ram;
 pub mod report;
 pub mod tables;
+pub mod volatile;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -45,6 +46,7 @@ use devices::Devices;
 use later::Later;
 use ram::Ram;
 use tables::{RealTlb, Tables};
+use volatile::VolatilePages;
 
 /// Where the guest goes on after a trap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,9 +167,8 @@ pub struct Parts {
     pub code_megabytes: BTreeMap<u32, Option<u32>>,
     /// A bit for each 16 MiB of VA from which code was ever translated: TLB maintenance elsewhere concerns no block.
     pub code_regions: [u32; 8],
-    /// Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with
-    /// instructions that cannot be interpreted. Their code is translated anew each time that it is entered.
-    pub volatile: BTreeMap<u32, u32>,
+    /// Pages whose code is translated anew each time that it is entered.
+    pub volatile: VolatilePages,
     /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
     pub snapshot: Box<[u32; 1024]>,
     /// Exceptions taken since guest code last ran.
@@ -195,9 +196,6 @@ pub struct Parts {
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
     pub overhead: u32,
 }
-
-/// That many writes of code to its own page make the page volatile.
-const VOLATILE_AFTER: u32 = 256;
 
 /// That many exceptions without an instruction in between are an endless loop.
 const MAX_NESTED: u32 = 16;
@@ -351,7 +349,7 @@ impl Vm {
         let regime = regime(&self.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let mapping = translate(&parts.ram, &regime, pc, access)?;
-        if fiq || parts.is_volatile(mapping.pa) {
+        if fiq || parts.volatile.contains(mapping.pa) {
             let block = parts.translate_once(pc, &mapping)?;
             parts.nested = 0;
             return Ok(parts.translator.entry(block));
@@ -732,7 +730,7 @@ impl Parts {
     /// any time, or it is not for other modes. So it is never found again, nor linked to.
     fn translate_once(&mut self, pc: GuestVa, mapping: &Mapping) -> Result<spica_dbt::BlockId, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
-        if self.is_volatile(mapping.pa) {
+        if self.volatile.contains(mapping.pa) {
             self.translator.drop_page(mapping.pa, &mut self.code);
             let words = self.ram.page(mapping.pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
@@ -758,18 +756,7 @@ impl Parts {
 
     /// The words that live blocks from the page at `pa` were made from.
     pub fn source_words(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
-        if self.is_volatile(pa) { Some(&self.snapshot) } else { self.ram.page(pa) }
-    }
-
-    /// Whether code of this page is not to be kept.
-    fn is_volatile(&self, pa: GuestPa) -> bool {
-        self.volatile.get(&pa.page().0).is_some_and(|&writes| writes >= VOLATILE_AFTER)
-    }
-
-    /// Code in the page at `pa` wrote to its own page; `at_once` if that must not happen again.
-    pub fn wrote_to_itself(&mut self, pa: GuestPa, at_once: bool) {
-        let writes = self.volatile.entry(pa.page().0).or_default();
-        *writes = if at_once { VOLATILE_AFTER } else { writes.saturating_add(1) };
+        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(pa) }
     }
 
     /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
