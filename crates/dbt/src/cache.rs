@@ -10,6 +10,7 @@
 
 use crate::block::{self, Location};
 use crate::emit::{self, Emitter};
+use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
@@ -18,10 +19,9 @@ use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
 use crate::shadow_stack;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
@@ -50,6 +50,18 @@ pub struct BlockId(u16);
 pub struct ExitId(u32);
 
 const BUCKETS: usize = 16384;
+/// Blocks of a bucket that are looked at. A guest can have any number of them in one; those behind are made anew.
+const CHAIN: usize = 64;
+/// Exits that are unlinked at once. A guest can link any number of them to one block; the others are left to
+/// [`Translator::settle`].
+const UNLINKED_AT_ONCE: u32 = 1000;
+/// Blocks that are looked through at once for such exits.
+const LOOKED_THROUGH_AT_ONCE: u16 = 4096;
+/// Blocks that are dropped or unmapped at once. From one page they are as many as it has words, at most, unless a guest has it at many
+/// addresses; then everything is flushed.
+const DROPPED_AT_ONCE: u32 = 1500;
+/// Blocks with exits that are left, as far as they are known one by one.
+const LEFT: usize = 32;
 /// An inline cache that was wrong so often does not guess anew.
 const GUESSES: u32 = 4;
 
@@ -82,13 +94,13 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Guest pages that can have blocks: [`Translator`]'s books of them grow as they come, and a guest chooses how many.
-    fn pages(self) -> usize {
-        (self.blocks / 6).max(1024)
+    /// Guest pages that can have blocks.
+    const fn pages(self) -> usize {
+        let pages = self.blocks / 6;
+        if pages < 1024 { 1024 } else { pages }
     }
 
-    /// Bytes of memory that the records take from the start, for up to 1,023 code pages. The books of pages come on top, half a
-    /// megabyte at most for 52,000 blocks.
+    /// Bytes of memory that the records take, all of them from the start, for up to 1,023 code pages.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.blocks * size_of::<Block>()
@@ -96,6 +108,7 @@ impl Capacity {
             + BUCKETS * size_of::<u16>()
             + crate::jump_cache::ENTRIES * size_of::<Entry>()
             + self.mirror_pages as usize * size_of::<u32>()
+            + GuestPages::bytes(self.pages())
             // A place in the return mirror for every page of its window, of 40 MiB.
             + 20 * 1024
             + 1023 * size_of::<u16>()
@@ -114,10 +127,8 @@ pub struct Translator {
     page_starts: Vec<u16>,
     hot: usize,
     cold: usize,
-    /// (PA page, VA page) → first block.
-    by_page: BTreeMap<(u32, u32), u16>,
-    /// (VA page, PA page).
-    mapped: BTreeSet<(u32, u32)>,
+    guest_pages: GuestPages,
+    left: Left,
     /// Where indirect branches look first.
     pub jump_cache: JumpCache,
     mirror: ReturnMirror,
@@ -127,6 +138,29 @@ pub struct Translator {
     version: u32,
     generation: u64,
     stats: Stats,
+}
+
+/// Exits that are still linked, and must not be.
+#[derive(Default)]
+struct Left {
+    /// Blocks that they lead to.
+    blocks: [u16; LEFT],
+    count: usize,
+    /// Any that lead to this block, or one behind it.
+    from: Option<u16>,
+}
+
+impl Left {
+    fn add(&mut self, block: u16) {
+        match self.blocks.get_mut(self.count) {
+            Some(place) => {
+                *place = block;
+                self.count += 1;
+            }
+            // To unlink all is always right.
+            None => self.from = Some(0),
+        }
+    }
 }
 
 /// The condition of the side exit at word `site`.
@@ -162,8 +196,8 @@ impl Translator {
             page_starts: Vec::with_capacity(layout.pages as usize),
             hot: 0,
             cold: 0,
-            by_page: BTreeMap::new(),
-            mapped: BTreeSet::new(),
+            guest_pages: GuestPages::new(capacity.pages()),
+            left: Left::default(),
             jump_cache: JumpCache::new(),
             mirror: ReturnMirror::new(
                 layout.mirror.filter(|_| options.indirect && options.return_mirror),
@@ -201,11 +235,10 @@ impl Translator {
         (self.blocks.len(), self.exits.len(), self.page_starts.len())
     }
 
-    /// Entries in the books of guest pages that have code in the cache: all that it takes of the heap after its beginning, at most
-    /// 64 bytes each.
+    /// Guest pages that have code in the cache, each as often as it is mapped to others.
     #[must_use]
-    pub fn books(&self) -> usize {
-        self.by_page.len() + self.mapped.len()
+    pub fn guest_pages(&self) -> usize {
+        self.guest_pages.len()
     }
 
     /// Changes whenever a block was dropped or everything was flushed: code-cache addresses from before may be stale.
@@ -221,13 +254,13 @@ impl Translator {
         self.generation
     }
 
-    /// The live block at a guest address.
+    /// The newest live block at a guest address, if it is soon found.
     #[must_use]
     pub fn lookup(&self, va: GuestVa, pa: GuestPa) -> Option<BlockId> {
         let mut at = self.buckets[bucket(va)];
-        while at != NO_BLOCK {
-            let block = &self.blocks[usize::from(at)];
-            if block.va == va && block.pa() == pa {
+        for _ in 0..CHAIN {
+            let block = self.blocks.get(usize::from(at))?;
+            if block.va == va && block.pa() == pa && !block.is(Flag::Dropped) {
                 return Some(BlockId(at));
             }
             at = block.next_in_bucket;
@@ -260,11 +293,6 @@ impl Translator {
         if block.is(Flag::Global) && !block.is(Flag::Dropped) {
             self.mirror.set(block.va, self.landing(id), memory);
         }
-    }
-
-    fn forget_landing(&mut self, id: u16, memory: &mut impl CodeMemory) {
-        let va = self.blocks[usize::from(id)].va;
-        self.mirror.remove(va, memory);
     }
 
     /// Guest address of a block's first instruction.
@@ -331,9 +359,7 @@ impl Translator {
         block.set(Flag::Global, global);
         block.set(Flag::Once, once);
         block.set(Flag::Vfp, self.options.vfp);
-        let key = (pa.page().0, va.page().0);
-        block.next_in_page = self.by_page.insert(key, id).unwrap_or(NO_BLOCK);
-        self.mapped.insert((key.1, key.0));
+        block.next_in_page = self.guest_pages.enter(pa.page().0, va.page().0, id);
         if !once {
             block.next_in_bucket = core::mem::replace(&mut self.buckets[bucket(va)], id);
         }
@@ -372,7 +398,7 @@ impl Translator {
     /// Sees to it that the last code page has room for a block, and the records too.
     fn make_room(&mut self, memory: &mut impl CodeMemory) {
         let full = self.blocks.len() == self.capacity.blocks
-            || self.by_page.len() >= self.capacity.pages()
+            || self.guest_pages.is_full()
             || self.exits.len() + emit::MAX_EXITS > self.capacity.exits;
         if full {
             self.flush(memory);
@@ -406,8 +432,8 @@ impl Translator {
         self.exits.clear();
         self.buckets.fill(NO_BLOCK);
         self.page_starts.clear();
-        self.by_page.clear();
-        self.mapped.clear();
+        self.guest_pages.clear();
+        self.left = Left::default();
         self.jump_cache.clear();
         self.mirror.clear(memory);
         self.version = self.version.wrapping_add(1);
@@ -494,9 +520,8 @@ impl Translator {
                 return false;
             }
         }
-        if linked != NO_BLOCK {
-            self.remove_incoming(linked, exit.0);
-            self.unpatch(exit.0, memory);
+        if linked != NO_BLOCK && !self.remove_incoming(exit.0, memory) {
+            return false;
         }
         patch(page, guess, target.0, memory);
         self.connect(exit, to, memory)
@@ -508,27 +533,36 @@ impl Translator {
         let same_page = source.va.page() == target.va.page() && source.pa().page() == target.pa().page();
         let holds = same_page && !from.is_way_back() || target.is(Flag::Global);
         let dropped = source.is(Flag::Dropped) || target.is(Flag::Dropped);
-        if dropped || from.linked != NO_BLOCK || !holds {
+        if dropped || !holds {
             return false;
         }
         let page = u32::from(source.code_page);
+        let listed = from.linked == to.0;
+        if from.linked != NO_BLOCK && (!from.is_closed() || !listed && !self.remove_incoming(exit.0, memory)) {
+            return false;
+        }
         let site = self.layout.code_page(page).wrapping_add(4 * u32::from(from.site));
         let offset = self.entry(to).0.wrapping_sub(site.0).wrapping_sub(8) as i32;
         let cond = if from.site == from.stub { Cond::Al } else { site_cond(page, from.site, memory) };
         let Some(word) = asm::b(cond, offset) else { return false };
         patch(page, from.site.into(), word, memory);
-        let target = &mut self.blocks[usize::from(to.0)];
-        let next_incoming = core::mem::replace(&mut target.incoming, exit.0);
         let from = &mut self.exits[exit.0 as usize];
-        from.linked = to.0;
-        from.set_next_incoming(next_incoming);
+        from.set_closed(false);
+        if !listed {
+            from.linked = to.0;
+            let target = &mut self.blocks[usize::from(to.0)];
+            from.set_next_incoming(core::mem::replace(&mut target.incoming, exit.0));
+        }
         self.stats.links += 1;
         true
     }
 
-    /// Makes an exit trap again; the target's list is the caller's business.
-    fn unpatch(&mut self, exit: u32, memory: &mut impl CodeMemory) {
+    /// Makes a linked exit trap, which stays in its target's list.
+    fn close_exit(&mut self, exit: u32, memory: &mut impl CodeMemory) {
         let from = self.exits[exit as usize];
+        if from.linked == NO_BLOCK || from.is_closed() {
+            return;
+        }
         let page = u32::from(self.blocks[usize::from(from.source)].code_page);
         let word = if from.site == from.stub {
             asm::svc(Cond::Al, crate::trap::LINK)
@@ -537,15 +571,24 @@ impl Translator {
             asm::b(site_cond(page, from.site, memory), offset).unwrap_or(asm::NOP)
         };
         patch(page, from.site.into(), word, memory);
+        self.exits[exit as usize].set_closed(true);
+        self.stats.unlinks += 1;
+    }
+
+    /// Makes an exit trap that is in no list any more.
+    fn unlink(&mut self, exit: u32, memory: &mut impl CodeMemory) {
+        self.close_exit(exit, memory);
         let from = &mut self.exits[exit as usize];
         from.linked = NO_BLOCK;
         from.set_next_incoming(NO_EXIT);
-        self.stats.unlinks += 1;
+        from.set_closed(false);
     }
 
     /// Makes the next way out of a block trap, whichever it is: an interrupt waits for the end of the block.
     pub fn close(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
-        self.unlink_exits(id, memory);
+        for exit in self.exits_of(id) {
+            self.close_exit(exit, memory);
+        }
         let (window, shadow_stack) = (self.mirror.window(), self.options.shadow_stack);
         if window.is_none() && !shadow_stack {
             return;
@@ -595,117 +638,165 @@ impl Translator {
         true
     }
 
-    /// Unlinks the exits of a block.
-    fn unlink_exits(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
-        for exit in self.exits_of(id) {
-            let target = self.exits[exit as usize].linked;
-            if target != NO_BLOCK {
-                self.remove_incoming(target, exit);
-                self.unpatch(exit, memory);
-            }
-        }
-    }
-
-    fn remove_incoming(&mut self, target: u16, exit: u32) {
+    /// Takes a linked exit out of its target's list, if it is found soon enough.
+    fn remove_incoming(&mut self, exit: u32, memory: &mut impl CodeMemory) -> bool {
+        let Exit { linked, .. } = self.exits[exit as usize];
         let next = self.exits[exit as usize].next_incoming();
-        let target = &mut self.blocks[usize::from(target)];
+        let target = &mut self.blocks[usize::from(linked)];
         let mut at = target.incoming;
         if at == exit {
             target.incoming = next;
-            return;
+            self.unlink(exit, memory);
+            return true;
         }
-        while at != NO_EXIT {
-            let following = self.exits[at as usize].next_incoming();
+        for _ in 0..CHAIN {
+            let Some(before) = self.exits.get_mut(at as usize) else { break };
+            let following = before.next_incoming();
             if following == exit {
-                self.exits[at as usize].set_next_incoming(next);
-                return;
+                before.set_next_incoming(next);
+                self.unlink(exit, memory);
+                return true;
             }
             at = following;
         }
+        false
     }
 
-    /// Unlinks every exit that leads to a block.
-    fn unlink_incoming(&mut self, id: u16, memory: &mut impl CodeMemory) {
-        let mut at = core::mem::replace(&mut self.blocks[usize::from(id)].incoming, NO_EXIT);
-        while at != NO_EXIT {
-            let next = self.exits[at as usize].next_incoming();
-            self.unpatch(at, memory);
-            at = next;
+    /// Unlinks exits that lead to a block, `budget` at most, which is less by as many then. Whether none is left.
+    fn unlink_incoming(&mut self, id: u16, budget: &mut u32, memory: &mut impl CodeMemory) -> bool {
+        loop {
+            let exit = self.blocks[usize::from(id)].incoming;
+            if exit == NO_EXIT {
+                return true;
+            }
+            if *budget == 0 {
+                return false;
+            }
+            *budget -= 1;
+            self.blocks[usize::from(id)].incoming = self.exits[exit as usize].next_incoming();
+            self.unlink(exit, memory);
         }
     }
 
-    /// Drops every block made from the page at `pa`: its code changes.
+    /// Nothing leads to a block any more, but for exits that are [left](Self::settle).
+    fn isolate(&mut self, id: u16, budget: &mut u32, memory: &mut impl CodeMemory) {
+        if !self.unlink_incoming(id, budget, memory) {
+            self.left.add(id);
+        }
+        let va = self.blocks[usize::from(id)].va;
+        self.jump_cache.remove(va.0);
+        self.mirror.remove(va, memory);
+    }
+
+    /// Whether exits are left that lead to blocks which they must not lead to. If so, the guest must not run before
+    /// [`Self::settle`] says that there are none.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.left.count == 0 && self.left.from.is_none()
+    }
+
+    /// Unlinks some of the exits that are left, in a time that is bounded. Whether none is left.
+    pub fn settle(&mut self, memory: &mut impl CodeMemory) -> bool {
+        let mut budget = UNLINKED_AT_ONCE;
+        while let Some(last) = self.left.count.checked_sub(1) {
+            if !self.unlink_incoming(self.left.blocks[last], &mut budget, memory) {
+                return false;
+            }
+            self.left.count = last;
+        }
+        if let Some(from) = self.left.from {
+            let blocks = self.blocks.len() as u16;
+            let end = from.saturating_add(LOOKED_THROUGH_AT_ONCE).min(blocks);
+            let stopped = (from..end).find(|&id| !self.unlink_incoming(id, &mut budget, memory));
+            let next = stopped.unwrap_or(end);
+            self.left.from = (next < blocks).then_some(next);
+        }
+        self.is_settled()
+    }
+
+    /// Drops every block made from the page at `pa`: its code changes. The guest must not run before [`Self::settle`] is done.
     pub fn drop_page(&mut self, pa: GuestPa, memory: &mut impl CodeMemory) {
-        let page = pa.page().0;
-        while let Some((&key, &first)) = self.by_page.range((page, 0)..=(page, u32::MAX)).next() {
-            self.by_page.remove(&key);
-            self.mapped.remove(&(key.1, key.0));
+        let mut budget = UNLINKED_AT_ONCE;
+        let mut dropped = 0;
+        while let Some(first) = self.guest_pages.take(pa.page().0) {
             let mut at = first;
             while at != NO_BLOCK {
                 let next = self.blocks[usize::from(at)].next_in_page;
-                self.drop_block(at, memory);
+                self.drop_block(at, &mut budget, memory);
                 at = next;
+                dropped += 1;
+                if dropped == DROPPED_AT_ONCE {
+                    return self.flush(memory);
+                }
             }
             self.version = self.version.wrapping_add(1);
         }
     }
 
-    fn drop_block(&mut self, id: u16, memory: &mut impl CodeMemory) {
-        self.unlink_incoming(id, memory);
-        self.unlink_exits(BlockId(id), memory);
+    /// Drops a block. Its exits stay as they are, for code that is in it runs on to its end.
+    fn drop_block(&mut self, id: u16, budget: &mut u32, memory: &mut impl CodeMemory) {
+        self.isolate(id, budget, memory);
         let block = &mut self.blocks[usize::from(id)];
         block.set(Flag::Dropped, true);
-        let (va, next) = (block.va, block.next_in_bucket);
-        self.jump_cache.remove(va.0);
-        self.forget_landing(id, memory);
-        let head = bucket(va);
+        let (head, next) = (bucket(block.va), block.next_in_bucket);
         if self.buckets[head] == id {
             self.buckets[head] = next;
         } else {
+            // One that is further behind is never looked at.
             let mut at = self.buckets[head];
-            while at != NO_BLOCK {
-                let following = self.blocks[usize::from(at)].next_in_bucket;
-                if following == id {
-                    self.blocks[usize::from(at)].next_in_bucket = next;
+            for _ in 0..CHAIN {
+                let Some(before) = self.blocks.get_mut(usize::from(at)) else { break };
+                if before.next_in_bucket == id {
+                    before.next_in_bucket = next;
                     break;
                 }
-                at = following;
+                at = before.next_in_bucket;
             }
         }
         self.stats.dropped += 1;
     }
 
     /// The guest's mapping of the page at `va` changed: nothing may branch there without looking again. Blocks stay, in
-    /// case the mapping comes back.
-    pub fn unmap_page(&mut self, va: GuestVa, memory: &mut impl CodeMemory) {
-        let page = va.page().0;
-        let keys: Vec<u32> = self.mapped.range((page, 0)..=(page, u32::MAX)).map(|key| key.1).collect();
-        for pa in keys {
-            let mut at = self.by_page.get(&(pa, page)).copied().unwrap_or(NO_BLOCK);
+    /// case the mapping comes back. The guest must not run before [`Self::settle`] is done. How many blocks and exits that concerned.
+    pub fn unmap_page(&mut self, va: GuestVa, memory: &mut impl CodeMemory) -> u32 {
+        let mut budget = UNLINKED_AT_ONCE;
+        let mut unmapped = 0;
+        let mut page = self.guest_pages.next_at(va.page().0, None);
+        while let Some((number, _, first)) = page {
+            let mut at = first;
             while at != NO_BLOCK {
-                self.unlink_incoming(at, memory);
-                self.forget_landing(at, memory);
-                let block = &self.blocks[usize::from(at)];
-                at = block.next_in_page;
-                let va = block.va;
-                self.jump_cache.remove(va.0);
+                self.isolate(at, &mut budget, memory);
+                at = self.blocks[usize::from(at)].next_in_page;
+                unmapped += 1;
+                if unmapped == DROPPED_AT_ONCE {
+                    self.flush(memory);
+                    return unmapped;
+                }
             }
+            page = self.guest_pages.next_at(va.page().0, Some(number));
         }
+        unmapped + (UNLINKED_AT_ONCE - budget)
     }
 
-    /// The pages in `range` of which code is in the cache: VA and the PA that it was mapped to.
-    pub fn mapped_pages(&self, range: RangeInclusive<GuestVa>) -> impl Iterator<Item = (GuestVa, GuestPa)> + '_ {
-        let (first, last) = (range.start().page().0, range.end().page().0);
-        self.mapped.range((first, 0)..=(last, u32::MAX)).map(|&(va, pa)| (GuestVa(va), GuestPa(pa)))
+    /// One of the pages of which code is in the cache, the first whose number is `from` or more: its number, VA and the PA that it was
+    /// mapped to. Numbers of pages stay until the next flush.
+    #[must_use]
+    pub fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)> {
+        self.guest_pages.next(from).map(|(number, va, pa)| (number, GuestVa(va), GuestPa(pa)))
     }
 
-    /// Unlinks everything: the whole translation regime changed.
+    /// The same of the pages at `va`: the first, or that behind number `after`.
+    #[must_use]
+    pub fn next_page_at(&self, va: GuestVa, after: Option<usize>) -> Option<(usize, GuestPa)> {
+        self.guest_pages.next_at(va.page().0, after).map(|(number, pa, _)| (number, GuestPa(pa)))
+    }
+
+    /// Unlinks everything: the whole translation regime changed. The guest must not run before [`Self::settle`] is done.
     pub fn unlink_all(&mut self, memory: &mut impl CodeMemory) {
-        for id in 0..self.blocks.len() as u16 {
-            self.unlink_incoming(id, memory);
-        }
+        self.left.from = Some(0);
         self.jump_cache.clear();
         self.mirror.clear(memory);
+        self.settle(memory);
     }
 
     /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one

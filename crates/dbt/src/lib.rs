@@ -17,6 +17,7 @@ extern crate std;
 mod block;
 mod cache;
 mod emit;
+mod guest_pages;
 pub mod jump_cache;
 pub mod layout;
 mod located;

@@ -50,7 +50,7 @@ pub(crate) enum Flag {
     Once = 2,
     /// [`crate::Options::vfp`] as it was.
     Vfp = 4,
-    /// Dropped: not to be found or linked to. It keeps its place, and code that is in it runs on to its end.
+    /// Dropped: not to be found or linked to. It keeps its place and its exits, and code that is in it runs on to its end.
     Dropped = 8,
 }
 
@@ -95,10 +95,10 @@ pub(crate) struct Exit {
     pub(crate) stub: u16,
     /// Whose exit it is.
     pub(crate) source: u16,
-    /// The block that it is linked to.
+    /// The block that it is linked to, in whose list of such exits it is then.
     pub(crate) linked: u16,
     /// From bit 0: the next exit that is linked to the same block; the word with the target that an inline cache guesses, or 0;
-    /// how often that was wrong; and [`PendingExit::way_back`].
+    /// how often that was wrong; [`PendingExit::way_back`]; and [`Exit::is_closed`].
     rest: u32,
 }
 
@@ -107,6 +107,7 @@ const GUESS_MASK: u32 = PAGE_WORDS as u32 - 1;
 const WRONG: u32 = 27;
 const WRONG_MASK: u32 = 7;
 const WAY_BACK: u32 = 1 << 30;
+const CLOSED: u32 = 1 << 31;
 
 impl Exit {
     /// An exit of block `source`, linked to nothing.
@@ -145,6 +146,15 @@ impl Exit {
         if self.wrong() < WRONG_MASK {
             self.rest += 1 << WRONG;
         }
+    }
+
+    /// Whether it traps although it is linked, because the block was to be left at its end.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.rest & CLOSED != 0
+    }
+
+    pub(crate) fn set_closed(&mut self, closed: bool) {
+        self.rest = self.rest & !CLOSED | if closed { CLOSED } else { 0 };
     }
 
     pub(crate) fn is_way_back(&self) -> bool {

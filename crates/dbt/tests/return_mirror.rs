@@ -322,7 +322,7 @@ fn whatever_takes_a_block_away_takes_its_landing() {
                 (|f: &mut Fixture| f.translator.drop_page(GuestPa(PA + 0x10), &mut f.code)) as fn(&mut Fixture),
                 false,
             ),
-            ("unmap_page", |f| f.translator.unmap_page(GuestVa(VA + 0x10), &mut f.code), false),
+            ("unmap_page", |f| assert!(f.translator.unmap_page(GuestVa(VA + 0x10), &mut f.code) != 0), false),
             ("unlink_all", |f| f.translator.unlink_all(&mut f.code), true),
             ("flush", |f| f.translator.flush(&mut f.code), true),
         ] {

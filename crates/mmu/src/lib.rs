@@ -48,5 +48,8 @@ pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
 pub use tracked::Tracking;
-pub use walk::{GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, lookup, translate};
+pub use walk::{
+    GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, has_no_descriptors, lookup,
+    translate,
+};
 pub use watched::PAGEWISE_FROM;

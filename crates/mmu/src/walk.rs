@@ -289,17 +289,27 @@ pub fn find_mapped(
     count: u32,
     counts: impl Fn(GuestPa) -> bool,
 ) -> Option<GuestVa> {
-    let megabyte = |n: u32| GuestVa(va.0.wrapping_add(n << 20));
-    let behind = count.checked_sub(1)?;
-    // All entries are in one table, in a row. They are not where TTBR0's part of the address space ends, nor at its end.
-    let first = first_level_address(r, va.0)
-        .filter(|first| first_level_address(r, megabyte(behind).0) == first.checked_add(4 * behind));
-    if let Some(words) = first.and_then(|first| mem.words(GuestPa(first), count as usize))
-        && words.iter().all(|&word| if r.sctlr & SCTLR_EE != 0 { word.swap_bytes() } else { word } & 0b11 == 0)
-    {
+    if has_no_descriptors(mem, r, va, count) {
         return None;
     }
-    (0..count).map(megabyte).find(|&va| maps_megabyte(mem, r, va, &counts))
+    (0..count).map(|n| megabyte_behind(va, n)).find(|&va| maps_megabyte(mem, r, va, &counts))
+}
+
+/// Whether `count` megabytes, that of `va` and those behind it, have no first-level descriptors but invalid ones, as far as that is
+/// quickly seen: false also where these are not all in one table, in a row. The MMU must be on.
+pub fn has_no_descriptors(mem: &impl GuestMemory, r: &Regime, va: GuestVa, count: u32) -> bool {
+    let Some(behind) = count.checked_sub(1) else { return true };
+    // They are not where TTBR0's part of the address space ends, nor at its end.
+    let first = first_level_address(r, va.0)
+        .filter(|first| first_level_address(r, megabyte_behind(va, behind).0) == first.checked_add(4 * behind));
+    first.and_then(|first| mem.words(GuestPa(first), count as usize)).is_some_and(|words| {
+        words.iter().all(|&word| if r.sctlr & SCTLR_EE != 0 { word.swap_bytes() } else { word } & 0b11 == 0)
+    })
+}
+
+/// The address `n` megabytes behind `va`.
+const fn megabyte_behind(va: GuestVa, n: u32) -> GuestVa {
+    GuestVa(va.0.wrapping_add(n << 20))
 }
 
 /// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds.

@@ -3,7 +3,7 @@
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 use spica_dbt::{BlockId, Capacity, CodeMemory, ExitId, Options, Translator};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const LAYOUT: Layout = Layout { base: 0xa5c3_0000, pages: 4, mirror: None };
 
@@ -116,7 +116,28 @@ impl Fixture {
 
     /// Whether there is code from the page of `pa`.
     pub fn has_code(&self, pa: u32) -> bool {
-        self.translator.mapped_pages(GuestVa(0)..=GuestVa(u32::MAX)).any(|(_, page)| page == GuestPa(pa).page())
+        self.mapped_pages().iter().any(|&(_, page)| page == GuestPa(pa).page())
+    }
+
+    /// The pages that there is code from: VA and PA.
+    pub fn mapped_pages(&self) -> BTreeSet<(GuestVa, GuestPa)> {
+        let mut next = 0;
+        let mut found = BTreeSet::new();
+        while let Some((number, va, pa)) = self.translator.next_page(next) {
+            assert!(found.insert((va, pa)), "{va}, {pa} twice");
+            next = number + 1;
+        }
+        assert_eq!(found.len(), self.translator.guest_pages());
+        found
+    }
+
+    /// The PAs of the page at `va`.
+    pub fn mapped_at(&self, va: u32) -> BTreeSet<GuestPa> {
+        let page = |after| self.translator.next_page_at(GuestVa(va), after);
+        let pages: Vec<_> = std::iter::successors(page(None), |&(number, _)| page(Some(number))).collect();
+        let found = BTreeSet::from_iter(pages.iter().map(|&(_, pa)| pa));
+        assert_eq!(found.len(), pages.len(), "one of them twice");
+        found
     }
 
     pub fn link(&mut self, exit: ExitId, to: BlockId) -> bool {

@@ -131,3 +131,102 @@ fn forged_exits_are_refused() {
     }
     assert!(f.translator.exit(CachePc(0)).is_none());
 }
+
+/// A translator with `count` blocks that each link to one in a page of its own. That block, theirs, and the exits.
+fn crowd(count: u32) -> (Fixture, BlockId, Vec<BlockId>) {
+    let mut f = Fixture::new(Options::all(), LAYOUT.pages, Capacity { blocks: 4000, exits: 8000, mirror_pages: 0 });
+    let target = f.translate(VA + 0x8_0000, PA + 0x8_0000, true);
+    let from = (0..count)
+        .map(|n| {
+            f.put(PA + 4 * n, &[b(14, VA + 4 * n, VA + 0x8_0000)]);
+            let block = f.translate(VA + 4 * n, PA + 4 * n, true);
+            let (exit, _, _) = f.exits(block)[0];
+            assert!(f.link(exit, target));
+            block
+        })
+        .collect();
+    f.code.published.clear();
+    (f, target, from)
+}
+
+#[test]
+fn exits_of_a_crowd_are_unlinked_by_and_by() {
+    for how in 0..3 {
+        let (mut f, target, from) = crowd(1500);
+        match how {
+            0 => f.drop_page(PA + 0x8_0000),
+            1 => f.unmap_page(VA + 0x8_0000),
+            _ => f.translator.unlink_all(&mut f.code),
+        }
+        let linked = |f: &Fixture| {
+            let leads = |block: &&BlockId| branch_target(f.entry(**block), f.word(f.entry(**block))).is_some();
+            from.iter().filter(leads).count()
+        };
+        // Some, and not all.
+        assert_eq!((f.code.published.len(), linked(&f)), (1000, 500));
+        assert!(!f.translator.is_settled());
+        assert!(f.translator.settle(&mut f.code) && f.translator.is_settled());
+        assert_eq!((f.code.published.len(), linked(&f)), (1500, 0));
+        assert_eq!(f.translator.is_live(target), how != 0);
+        let (exit, _, _) = f.exits(from[7])[0];
+        assert_eq!(f.link(exit, target), how != 0);
+    }
+}
+
+#[test]
+fn more_crowds_than_are_known_one_by_one_are_all_unlinked() {
+    const CROWDS: u32 = 40;
+    let mut f = Fixture::new(Options::all(), 5, Capacity { blocks: 4000, exits: 8000, mirror_pages: 0 });
+    let targets: Vec<BlockId> =
+        (0..CROWDS).map(|n| f.translate(VA + 0x8_0000 + 16 * n, PA + 0x8_0000 + 16 * n, true)).collect();
+    // One that takes up what is unlinked at once, and two for each of the others.
+    for n in 0..1000 + 2 * CROWDS {
+        let to = n.saturating_sub(1000) / 2;
+        f.put(PA + 4 * n, &[b(14, VA + 4 * n, VA + 0x8_0000 + 16 * to)]);
+        let block = f.translate(VA + 4 * n, PA + 4 * n, true);
+        let (exit, _, _) = f.exits(block)[0];
+        assert!(f.link(exit, targets[to as usize]));
+    }
+    let links = f.translator.stats().links;
+    f.drop_page(PA + 0x8_0000);
+    assert!(!f.translator.is_settled());
+    while !f.translator.settle(&mut f.code) {}
+    assert_eq!(f.translator.stats().unlinks, links);
+}
+
+#[test]
+fn a_block_of_a_crowd_is_closed_at_once_and_linked_again() {
+    let (mut f, target, from) = crowd(1500);
+    let block = from[3];
+    let linked = f.word(f.entry(block));
+    for _ in 0..3 {
+        f.code.published.clear();
+        f.translator.close(block, &mut f.code);
+        assert_eq!((f.code.published.len(), branch_target(f.entry(block), f.word(f.entry(block)))), (1, None));
+        f.translator.close(block, &mut f.code);
+        assert_eq!(f.code.published.len(), 1, "it is closed already");
+        let (exit, _, _) = f.exits(block)[0];
+        assert!(f.link(exit, target) && !f.link(exit, target));
+        assert_eq!(f.word(f.entry(block)), linked);
+    }
+    f.translator.close(block, &mut f.code);
+    f.drop_page(PA + 0x8_0000);
+    while !f.translator.settle(&mut f.code) {}
+    assert!(from.iter().all(|&block| branch_target(f.entry(block), f.word(f.entry(block))).is_none()));
+}
+
+#[test]
+fn a_closed_exit_can_lead_to_another_block_later() {
+    let mut f = Fixture::roomy();
+    let blocks = chain(&mut f, true);
+    let (exit, _, _) = f.exits(blocks[0])[0];
+    assert!(f.link(exit, blocks[1]));
+    f.translator.close(blocks[0], &mut f.code);
+    // The same guest code once more, as is made where the first was not found.
+    let again = f.translate(VA + 0x1000, PA + 0x1000, true);
+    assert!(f.link(exit, again));
+    assert_eq!(branch_target(f.entry(blocks[0]), f.word(f.entry(blocks[0]))), Some(f.entry(again)));
+    f.unmap_page(VA + 0x1000);
+    assert_eq!(branch_target(f.entry(blocks[0]), f.word(f.entry(blocks[0]))), None);
+    assert!(f.link(exit, blocks[1]));
+}

@@ -1,6 +1,6 @@
 //! Which blocks are found, and what takes them away: dropped and unmapped pages, flushes.
 
-use crate::fixture::{Fixture, LAYOUT, PA, VA, b, chain, literal_of};
+use crate::fixture::{Fixture, LAYOUT, PA, VA, b, branch_target, chain, literal_of};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::PAGE;
 use spica_dbt::{BlockId, Capacity, Options, trap};
@@ -39,7 +39,7 @@ fn blocks_whose_addresses_share_a_bucket_are_kept_apart() {
 }
 
 #[test]
-fn dropping_a_page_cuts_the_links_into_it_and_out_of_it() {
+fn dropping_a_page_cuts_the_links_into_it() {
     let mut f = Fixture::roomy();
     let blocks = chain(&mut f, true);
     let before = f.snapshot();
@@ -48,14 +48,17 @@ fn dropping_a_page_cuts_the_links_into_it_and_out_of_it() {
     let version = f.translator.version();
     assert!(f.has_code(PA + 0x1ffc));
     f.drop_page(PA + 0x1ffc);
+    // Who is in it goes on to where it led.
+    assert_eq!(branch_target(f.entry(blocks[1]), f.word(f.entry(blocks[1]))), Some(f.entry(blocks[2])));
+    f.translator.close(blocks[1], &mut f.code);
     assert_eq!(f.snapshot(), before);
     assert_ne!(f.translator.version(), version, "code-cache addresses may be stale");
     assert_eq!(f.lookup(VA + 0x1000, PA + 0x1000), None);
     assert!(!f.has_code(PA + 0x1000));
-    assert_eq!(f.translator.mapped_pages(GuestVa(VA + 0x1abc)..=GuestVa(VA + 0x1abc)).count(), 0);
+    assert!(f.mapped_at(VA + 0x1abc).is_empty());
     assert!(!f.translator.is_live(blocks[1]));
     assert_eq!(f.translator.stats().dropped, 1);
-    // Code may still run in it, but it is linked neither from nor to.
+    // Code may still run in it, but it is not linked any more, neither from nor to.
     assert_eq!(f.translator.block_at(CachePc(f.entry(blocks[1]))), Some(blocks[1]));
     assert!(!f.link(into, blocks[1]));
     assert!(!f.link(out, blocks[2]));
@@ -84,7 +87,7 @@ fn dropping_a_page_drops_it_under_all_its_addresses() {
     }
     f.drop_page(PA);
     assert_eq!(f.translator.stats().dropped, 6);
-    assert_eq!(f.translator.mapped_pages(GuestVa(0)..=GuestVa(u32::MAX)).count(), 0);
+    assert!(f.mapped_pages().is_empty());
     for va in [VA, VA + 0x5000, VA + 0x9000] {
         assert_eq!(f.lookup(va, PA), None);
     }
@@ -185,4 +188,48 @@ fn a_block_for_once_keeps_nothing_of_its_page_and_is_not_global() {
     assert_eq!(f.lookup(VA, PA), None);
     f.drop_page(PA);
     assert!(!f.translator.is_live(block) && !f.translator.is_live(again));
+}
+
+#[test]
+fn of_many_blocks_in_one_bucket_the_newest_are_found() {
+    let mut f = Fixture::new(Options::all(), 4, Capacity { blocks: 4000, exits: 8000, mirror_pages: 0 });
+    let all: Vec<_> = (0..300).map(|n| f.translate(VA, PA + 0x1000 * n, true)).collect();
+    for (n, &block) in (0..300).zip(&all) {
+        let found = f.lookup(VA, PA + 0x1000 * n);
+        assert_eq!(found, (n >= 300 - 64).then_some(block), "{n}");
+    }
+    // Made anew, and then there are two of one page.
+    let again = f.translate(VA, PA, true);
+    assert_eq!(f.lookup(VA, PA), Some(again));
+    for n in 0..300 {
+        f.drop_page(PA + 0x1000 * n);
+        assert_eq!(f.lookup(VA, PA + 0x1000 * n), None);
+        assert!(!f.translator.is_live(all[n as usize]));
+    }
+    assert!(!f.translator.is_live(again));
+    assert!(f.mapped_pages().is_empty());
+}
+
+#[test]
+fn a_page_with_more_blocks_than_words_costs_all_blocks() {
+    for unmap in [false, true] {
+        let mut f = Fixture::new(Options::all(), 4, Capacity { blocks: 4000, exits: 8000, mirror_pages: 0 });
+        let other = f.translate(VA, PA, true);
+        for n in 0..1600 {
+            let page = 0x1000 * (1 + n / 2);
+            let (va, pa) = if unmap { (VA, PA + page) } else { (VA + page, PA) };
+            let (va, pa) = (va + n % 2 * 8, pa + n % 2 * 8);
+            f.put(pa, &[b(14, va, va)]);
+            f.translate(va, pa, true);
+        }
+        assert!(f.translator.is_live(other));
+        let generation = f.translator.generation();
+        if unmap {
+            f.unmap_page(VA)
+        } else {
+            f.drop_page(PA)
+        }
+        assert_ne!(f.translator.generation(), generation);
+        assert_eq!(f.translator.in_use().0, 0);
+    }
 }

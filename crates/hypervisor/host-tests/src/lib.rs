@@ -48,6 +48,7 @@ pub mod memory {
 /// Virtual machines.
 #[path = "../../src/vm"]
 pub mod vm {
+    pub mod code_map;
     pub mod later;
     pub mod volatile;
 }

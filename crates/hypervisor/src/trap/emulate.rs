@@ -1,8 +1,5 @@
 //! Emulation of one guest instruction, and of what it asks for beyond the virtual CPU: MMU, caches, firmware.
 
-use alloc::vec::Vec;
-use core::ops::RangeInclusive;
-
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::trap::{tlb_range_registers, tlb_range_rounds};
 use spica_isa::Decoded;
@@ -128,7 +125,7 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
             return Ok(Stay::No);
         }
         Effect::Dacr { old } => domains_changed(vm, old),
-        Effect::Tlb(op) => invalidate_tlb(vm, op, 1).map_err(After::Stop)?,
+        Effect::Tlb(op) => invalidate_tlb(vm, op, 1),
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
@@ -213,14 +210,12 @@ pub fn do_rounds(cpu: &mut Vcpu, word: u32) -> u32 {
 pub fn invalidate_pages(vm: &mut Vm, count: u32, next: CachePc) -> Resume {
     vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
     let value = vm.context.cpu.page.target;
-    match invalidate_tlb(vm, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count) {
-        Ok(()) => Resume::Back(next),
-        Err(stop) => Resume::Stop(stop),
-    }
+    invalidate_tlb(vm, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count);
+    Resume::Back(next)
 }
 
 /// TLB maintenance (B4.2.2); of a page, `count` times, of pages in a row in one megabyte.
-fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) -> Result<(), Stop> {
+fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) {
     let parts = &mut vm.parts;
     if !matches!(op, TlbOp::Asid(_)) {
         parts.sites.clear();
@@ -249,54 +244,43 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) -> Result<(), Stop> {
         }
     };
     revalidate(vm, op, count);
-    if concerns_cache && let Some(va) = vm.mapped_in_cache() {
-        return Err(Stop::HoleMapped(va));
+    if concerns_cache {
+        vm.parts.backlog.look_through_cache();
     }
-    Ok(())
 }
 
 /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page and
 /// `count - 1` behind it.
 fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
+    let parts = &mut vm.parts;
     match op {
-        TlbOp::All => revalidate_range(vm, GuestVa(0)..=GuestVa(u32::MAX)),
+        TlbOp::All => {
+            parts.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
+            parts.backlog.revalidate_all();
+        }
         TlbOp::Page { va, .. } => {
             // One operation removes the entry of a page of 4 or 64 KiB, or of a section of up to 16 MiB. The latter changed
             // only if a first-level descriptor did.
-            let first = va >> 24 << 4;
-            if !vm.parts.may_have_code(va) {
+            if !parts.code_map.may_have_code(va) {
                 return;
             }
             let regime = regime(&vm.context.cpu);
-            let known = vm.parts.code_megabytes.range_mut(first..first + 16);
-            let mut changed = [false; 16];
-            for (&megabyte, descriptor) in known {
-                let now = spica_mmu::first_level_descriptor(&vm.parts.ram, &regime, GuestVa(megabyte * MEGABYTE));
-                changed[(megabyte - first) as usize] = core::mem::replace(descriptor, now) != now;
-            }
-            for (megabyte, _) in (first..).zip(changed).filter(|&(_, changed)| changed) {
-                let start = megabyte * MEGABYTE;
-                revalidate_range(vm, GuestVa(start)..=GuestVa(start | (MEGABYTE - 1)));
+            let end = (va >> 24 << 4) + 16;
+            let mut from = end - 16;
+            while let Some(megabyte) = parts.code_map.next(from, end) {
+                let start = GuestVa(megabyte * MEGABYTE);
+                let now = spica_mmu::first_level_descriptor(&parts.ram, &regime, start).unwrap_or(0);
+                if parts.code_map.renew(megabyte, now) {
+                    parts.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
+                    parts.backlog.revalidate_megabyte(megabyte);
+                }
+                from = megabyte + 1;
             }
             let last = va + ((count - 1) << 12);
-            revalidate_range(vm, GuestVa(va & !0xffff)..=GuestVa(last | 0xffff));
+            parts.revalidate_few(&regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
         }
         // Only global pages are linked to from others.
         TlbOp::Asid(_) => {}
-    }
-}
-
-fn revalidate_range(vm: &mut Vm, range: RangeInclusive<GuestVa>) {
-    let parts = &mut vm.parts;
-    parts.sides_known &= !parts.call_vector.forget_range(&range);
-    let regime = regime(&vm.context.cpu);
-    let access = Access { kind: AccessKind::Fetch, privileged: true };
-    let pages: Vec<(GuestVa, GuestPa)> = parts.translator.mapped_pages(range).collect();
-    for (va, pa) in pages {
-        match translate(&parts.ram, &regime, va, access) {
-            Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => parts.watch_code(va, now.size),
-            _ => parts.translator.unmap_page(va, &mut parts.code),
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use spica_addr::{CachePc, GuestVa};
 
 use super::indirect;
 use crate::host::Host;
-use crate::vm::{Resume, Stop, Vm};
+use crate::vm::{Resume, Vm, regime};
 use crate::world::World;
 
 /// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
@@ -12,8 +12,8 @@ use crate::world::World;
 pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     vm.parts.counters.host_interrupts += 1;
     serve(vm, host);
-    if let Some(va) = vm.mapped_in_cache() {
-        return Resume::Stop(Stop::HoleMapped(va));
+    if let Err(stop) = vm.parts.glance_at_cache(&regime(&vm.context.cpu)) {
+        return Resume::Stop(stop);
     }
     let pc = vm.context.cpu.pc;
     if world == World::User {

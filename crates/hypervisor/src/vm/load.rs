@@ -1,7 +1,6 @@
 //! Making a VM from its description: its memory, its share of the hypervisor's, and what its processor says that it is.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use core::fmt;
 
@@ -16,6 +15,7 @@ use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
 use super::boot::{Image, LoadError, Loading};
 use super::code::{self, CodePages};
+use super::code_map::CodeMap;
 use super::counters::Counters;
 use super::devices::Devices;
 use super::ram::Ram;
@@ -100,8 +100,8 @@ const SPACIOUS: usize = 6;
 /// Address spaces for all guests together: each needs two ASIDs, and 0 and the home table's are taken.
 const MAX_SPACES: usize = 127;
 
-/// Bytes of the heap for a guest's records that grow as it goes on, all of them bounded.
-const OTHER_RECORDS: u32 = 640 * 1024;
+/// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of its machine.
+const OTHER_RECORDS: u32 = 384 * 1024;
 
 /// Why a guest cannot be made.
 #[derive(Debug)]
@@ -207,8 +207,8 @@ impl Vm {
             spaces,
             counters: Counters::default(),
             active: Regime::default(),
-            code_megabytes: BTreeMap::new(),
-            code_regions: [0; 8],
+            code_map: CodeMap::new(),
+            backlog: Default::default(),
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             nested: 0,

@@ -4,9 +4,11 @@
 //! passes the trap to `trap/`, one file per class, which says in a [`Resume`] where the guest goes on; [`Vm::resume`]
 //! takes interrupts that wait, finds or makes the block for a guest PC, puts the guest's world in place, and enters.
 
+pub mod backlog;
 pub mod boot;
 pub mod call_vector;
 pub mod code;
+pub mod code_map;
 pub mod counters;
 pub mod devices;
 pub mod disk_room;
@@ -20,8 +22,6 @@ pub mod tables;
 pub mod volatile;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
@@ -34,13 +34,15 @@ use spica_vcpu::{Exception, psr};
 
 use crate::arch::cache;
 use crate::host::Host;
-use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, TTBR_WALK};
+use crate::layout::{MEGABYTE, TTBR_WALK};
 use crate::trap::{self, quick::Answer};
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID, SEPARATION, Trap, World, mirror::Mirror, space};
+use backlog::Backlog;
 use boot::Loading;
 use call_vector::CallVector;
 use code::CodePages;
+use code_map::CodeMap;
 use counters::Counters;
 use devices::Devices;
 use later::Later;
@@ -163,10 +165,10 @@ pub struct Parts {
     pub counters: Counters,
     /// The regime that the shadow tables were last activated for, DACR apart.
     pub active: Regime,
-    /// Megabytes of VA from which code was translated, with the guest's first-level descriptors as they were then.
-    pub code_megabytes: BTreeMap<u32, Option<u32>>,
-    /// A bit for each 16 MiB of VA from which code was ever translated: TLB maintenance elsewhere concerns no block.
-    pub code_regions: [u32; 8],
+    /// Where code was translated from.
+    pub code_map: CodeMap,
+    /// What is to be done before the guest goes on.
+    pub backlog: Backlog,
     /// Pages whose code is translated anew each time that it is entered.
     pub volatile: VolatilePages,
     /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
@@ -235,6 +237,14 @@ impl Vm {
         let translated = self.parts.translator.stats().translated;
         let mut first = true;
         loop {
+            match self.work_off(host) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.next = at_leisure(resume);
+                    return Pause::Yield;
+                }
+                Err(stop) => return Pause::Stop(stop),
+            }
             if let Resume::Wait(pc) = resume {
                 self.parts.catch_up(host);
                 if !self.parts.interrupted() {
@@ -356,6 +366,7 @@ impl Vm {
         }
         parts.watch_code(pc, mapping.size);
         let known = parts.translator.lookup(pc, mapping.pa);
+        let made = known.is_none();
         let block = match known {
             Some(block) => {
                 parts.translator.set_global(block, !regime.mmu_on() || mapping.global);
@@ -373,10 +384,10 @@ impl Vm {
                 block
             }
         };
-        if regime.mmu_on()
-            && let Entry::Vacant(entry) = parts.code_megabytes.entry(pc.0 / MEGABYTE)
-        {
-            entry.insert(spica_mmu::first_level_descriptor(&parts.ram, &regime, pc));
+        let megabyte = pc.0 / MEGABYTE;
+        if regime.mmu_on() && (made || !parts.code_map.has(megabyte)) {
+            let descriptor = spica_mmu::first_level_descriptor(&parts.ram, &regime, pc);
+            parts.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
         match from {
             From::Exit(exit) => {
@@ -601,21 +612,6 @@ impl Vm {
         self.parts.mirror.found_vfp();
     }
 
-    /// Where the guest's own tables map RAM or a device at the code cache's address, if they do (Linux's decompressor maps the whole
-    /// address space, with nothing behind most of it). Translated code could reach
-    /// the cache there instead of what the guest means. Looked for when the guest changes tables or maintains its TLB, and
-    /// at each interrupt, because a mapping may appear without either; the rest of the hole faults by itself.
-    pub fn mapped_in_cache(&self) -> Option<GuestVa> {
-        let regime = regime(&self.context.cpu);
-        if !regime.mmu_on() {
-            return None;
-        }
-        let megabytes = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
-        spica_mmu::find_mapped(&self.parts.ram, &regime, GuestVa(CODE_CACHE_START), megabytes, |pa| {
-            self.parts.ram.contains(pa) || self.parts.machine.has_device(pa)
-        })
-    }
-
     /// Activates the shadow tables for the guest's translation registers, after a change.
     pub fn regime_changed(&mut self) -> Result<(), Stop> {
         space::go_home();
@@ -625,7 +621,7 @@ impl Vm {
         // A process switch changes TTBR0 and the ASID. Anything more changes what global mappings mean, too.
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..new } == old;
         if !process_switch {
-            parts.code_megabytes.clear();
+            parts.code_map.forget_descriptors();
             parts.sites.clear();
             parts.call_vector.forget();
             parts.spaces.clear();
@@ -635,10 +631,10 @@ impl Vm {
         let created = parts.shadow.spaces_created();
         parts.shadow.activate(&new, &mut parts.tables, &mut RealTlb).map_err(|_| Stop::OutOfTables)?;
         // A space that is known was looked at when it was new, and is looked at again at each interrupt.
-        if process_switch && parts.shadow.spaces_created() == created {
-            return Ok(());
+        if !process_switch || parts.shadow.spaces_created() != created {
+            parts.backlog.look_through_cache();
         }
-        self.mapped_in_cache().map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
+        Ok(())
     }
 }
 
@@ -743,15 +739,10 @@ impl Parts {
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
-    /// must come here, to be looked at with [`Self::may_have_code`].
+    /// must come here, to be looked at with [`CodeMap::may_have_code`].
     pub fn watch_code(&mut self, va: GuestVa, size: PageSize) {
-        self.code_regions[va.0 as usize >> 29] |= 1 << (va.0 >> 24 & 31);
+        self.code_map.watch(va.0);
         self.shadow.watch(va, size);
-    }
-
-    /// Whether blocks exist, or existed, for the 16 MiB around `va`.
-    pub fn may_have_code(&self, va: u32) -> bool {
-        self.code_regions[va as usize >> 29] >> (va >> 24 & 31) & 1 != 0
     }
 
     /// The words that live blocks from the page at `pa` were made from.
@@ -764,7 +755,8 @@ impl Parts {
         self.volatile.clear();
         self.call_vector = CallVector::default();
         self.sites.clear();
-        self.code_megabytes.clear();
+        self.code_map.forget_descriptors();
+        self.backlog.clear();
         self.translator.set_vfp(false, &mut self.code);
         self.translator.flush(&mut self.code);
         self.unprotect_code();

@@ -176,7 +176,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),
-        ("translator.books-now", parts.translator.books() as u64),
+        ("translator.guest-pages-now", parts.translator.guest_pages() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),

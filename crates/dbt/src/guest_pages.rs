@@ -1,0 +1,161 @@
+//! The guest pages that have blocks in the cache, by guest PA and by guest VA.
+//!
+//! A guest chooses how many such pages there are, and at which addresses. So all memory is taken at the start, and to forget all
+//! of them takes the same time however many there are. Whoever asks for one page gets through a list of those whose addresses have
+//! the same low bits.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::records::NO_BLOCK;
+
+/// No page, where a page's number is expected.
+const NONE: u16 = u16::MAX;
+/// Lists by PA, and lists by VA.
+const LISTS: usize = 4096;
+
+/// A guest page: what is mapped to what, and the newest block made from it.
+#[derive(Clone, Copy)]
+struct Page {
+    pa: u32,
+    va: u32,
+    /// Newest block; [`NO_BLOCK`] where this is no page.
+    first: u16,
+    /// The next of the same list by PA; or of those that are free.
+    next_by_pa: u16,
+    next_by_va: u16,
+    previous_by_va: u16,
+}
+
+/// See the module's text.
+pub(crate) struct GuestPages {
+    pages: Vec<Page>,
+    by_pa: Vec<u16>,
+    by_va: Vec<u16>,
+    free: u16,
+    used: usize,
+    capacity: usize,
+}
+
+fn list(page: u32) -> usize {
+    (page >> 12) as usize % LISTS
+}
+
+impl GuestPages {
+    /// Bytes that [`GuestPages::new`] takes.
+    pub(crate) const fn bytes(capacity: usize) -> usize {
+        capacity * size_of::<Page>() + 2 * LISTS * size_of::<u16>()
+    }
+
+    /// No pages, and room for `capacity` of them, less than 65,535.
+    pub(crate) fn new(capacity: usize) -> GuestPages {
+        assert!(capacity < usize::from(NONE), "{capacity} pages are more than have numbers");
+        GuestPages {
+            pages: Vec::with_capacity(capacity),
+            by_pa: vec![NONE; LISTS],
+            by_va: vec![NONE; LISTS],
+            free: NONE,
+            used: 0,
+            capacity,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there is no room for one more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.used == self.capacity
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.pages.clear();
+        self.by_pa.fill(NONE);
+        self.by_va.fill(NONE);
+        self.free = NONE;
+        self.used = 0;
+    }
+
+    /// Notes `block` as the newest one from the page at `va`, which is mapped to `pa`. The one that was the newest, or
+    /// [`NO_BLOCK`]. There is room.
+    pub(crate) fn enter(&mut self, pa: u32, va: u32, block: u16) -> u16 {
+        let mut at = self.by_pa[list(pa)];
+        while at != NONE {
+            let page = &mut self.pages[usize::from(at)];
+            if (page.pa, page.va) == (pa, va) {
+                return core::mem::replace(&mut page.first, block);
+            }
+            at = page.next_by_pa;
+        }
+        let at = match self.free {
+            NONE => self.pages.len() as u16,
+            free => free,
+        };
+        let next_by_pa = core::mem::replace(&mut self.by_pa[list(pa)], at);
+        let next_by_va = core::mem::replace(&mut self.by_va[list(va)], at);
+        let page = Page { pa, va, first: block, next_by_pa, next_by_va, previous_by_va: NONE };
+        match self.pages.get_mut(usize::from(at)) {
+            Some(place) => {
+                self.free = place.next_by_pa;
+                *place = page;
+            }
+            None => self.pages.push(page),
+        }
+        if let Some(next) = self.pages.get_mut(usize::from(next_by_va)) {
+            next.previous_by_va = at;
+        }
+        self.used += 1;
+        NO_BLOCK
+    }
+
+    /// Removes one of the pages that are mapped to `pa`: its newest block.
+    pub(crate) fn take(&mut self, pa: u32) -> Option<u16> {
+        let mut before = NONE;
+        let mut at = self.by_pa[list(pa)];
+        while at != NONE && self.pages[usize::from(at)].pa != pa {
+            (before, at) = (at, self.pages[usize::from(at)].next_by_pa);
+        }
+        let Page { va, first, next_by_pa, next_by_va, previous_by_va, .. } = *self.pages.get(usize::from(at))?;
+        match self.pages.get_mut(usize::from(before)) {
+            Some(before) => before.next_by_pa = next_by_pa,
+            None => self.by_pa[list(pa)] = next_by_pa,
+        }
+        match self.pages.get_mut(usize::from(previous_by_va)) {
+            Some(previous) => previous.next_by_va = next_by_va,
+            None => self.by_va[list(va)] = next_by_va,
+        }
+        if let Some(next) = self.pages.get_mut(usize::from(next_by_va)) {
+            next.previous_by_va = previous_by_va;
+        }
+        let page = &mut self.pages[usize::from(at)];
+        (page.first, page.next_by_pa) = (NO_BLOCK, self.free);
+        self.free = at;
+        self.used -= 1;
+        Some(first)
+    }
+
+    /// One of the pages at `va`, the first or that behind number `after`: its number, PA and newest block.
+    pub(crate) fn next_at(&self, va: u32, after: Option<usize>) -> Option<(usize, u32, u16)> {
+        let mut at = match after {
+            Some(after) => self.pages.get(after)?.next_by_va,
+            None => self.by_va[list(va)],
+        };
+        loop {
+            let page = self.pages.get(usize::from(at))?;
+            if page.va == va {
+                return Some((at.into(), page.pa, page.first));
+            }
+            at = page.next_by_va;
+        }
+    }
+
+    /// The first page whose number is `from` or more: its number, VA and PA. Numbers stay until [`GuestPages::clear`].
+    pub(crate) fn next(&self, from: usize) -> Option<(usize, u32, u32)> {
+        let rest = self.pages.get(from..)?;
+        let at = rest.iter().position(|page| page.first != NO_BLOCK)?;
+        Some((from + at, rest[at].va, rest[at].pa))
+    }
+}

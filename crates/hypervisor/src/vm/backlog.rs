@@ -1,0 +1,208 @@
+//! Work on a guest's behalf that may be too much for one go, because the guest decides how much of it there is: after TLB
+//! maintenance, all pages with translated code are looked up again, and the guest's tables are looked through for mappings of the code
+//! cache. It is done in pieces, in the guest's own turn, and the guest does not go on before the end: so nobody sees that it was
+//! not done at once, and other guests are held up for one piece at most.
+
+use core::ops::RangeInclusive;
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_level_descriptor, translate};
+
+use super::code_map::Megabytes;
+use super::{Parts, Stop, Vm, regime};
+use crate::host::Host;
+use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+
+/// Megabytes of the address space.
+const MEGABYTES: u32 = 4096;
+/// Megabytes that the code cache and the return mirror take.
+const CACHE_MEGABYTES: u32 = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
+/// What is done in one piece: pages or descriptors that are looked at, and as much more as a page whose code must not be reached is
+/// with it. Some 80,000 instructions.
+const PIECE: u32 = 250;
+/// To look at a page's record and find that nothing is to be done, as a part of a look at the guest's tables.
+const RECORDS: u32 = 32;
+
+/// What is still to be done.
+#[derive(Default)]
+pub struct Backlog {
+    /// Megabytes that are still to be looked at after maintenance of everything, from this on.
+    megabytes: Option<u32>,
+    /// The megabytes whose pages with code are to be looked up again,
+    stale: Megabytes,
+    /// from this record on ([`spica_dbt::Translator::next_page`]).
+    pages: Option<usize>,
+    /// Megabytes of the code cache that are still to be looked through for mappings, from this on.
+    cache: Option<u32>,
+    /// The megabyte of the code cache that is looked through at the next interrupt.
+    glance: u32,
+}
+
+impl Backlog {
+    fn is_empty(&self) -> bool {
+        self.megabytes.is_none() && self.pages.is_none() && self.cache.is_none()
+    }
+
+    /// The guest has invalidated the whole TLB.
+    pub fn revalidate_all(&mut self) {
+        self.megabytes = Some(0);
+    }
+
+    /// The first-level descriptor of megabyte `at` has changed, and the guest has maintained that.
+    pub fn revalidate_megabyte(&mut self, at: u32) {
+        self.stale.insert(at);
+        self.pages = Some(0);
+    }
+
+    /// The guest may have mapped something where the code cache is.
+    pub fn look_through_cache(&mut self) {
+        self.cache = Some(0);
+    }
+
+    /// All that was to be done concerns code and tables that are no more.
+    pub fn clear(&mut self) {
+        (self.megabytes, self.pages, self.cache) = (None, None, None);
+        self.stale.clear();
+    }
+}
+
+impl Vm {
+    /// Does what is still to be done before the guest may go on. False if the host has something else to see to first.
+    ///
+    /// # Errors
+    /// If the VM must stop for what was found.
+    pub(super) fn work_off(&mut self, host: &mut Host) -> Result<bool, Stop> {
+        while !self.parts.backlog.is_empty() || !self.parts.translator.is_settled() {
+            let regime = regime(&self.context.cpu);
+            self.parts.work_off_piece(&regime)?;
+            host.serve_interrupts();
+            if host.wants_attention() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Parts {
+    fn work_off_piece(&mut self, regime: &Regime) -> Result<(), Stop> {
+        if !self.translator.settle(&mut self.code) {
+            return Ok(());
+        }
+        if let Some(from) = self.backlog.megabytes {
+            self.backlog.megabytes = self.look_at_megabytes(regime, from);
+            if self.backlog.megabytes.is_none() {
+                self.backlog.pages = Some(0);
+            }
+        } else if let Some(from) = self.backlog.pages {
+            self.backlog.pages = self.look_up_pages(regime, from);
+            if self.backlog.pages.is_none() {
+                self.backlog.stale.clear();
+            }
+        } else if let Some(from) = self.backlog.cache {
+            self.backlog.cache = Some(from + 1).filter(|&next| next < CACHE_MEGABYTES);
+            return self.look_through_cache(regime, from, 1);
+        }
+        Ok(())
+    }
+
+    /// After maintenance of everything: finds out from megabyte `from` on whose pages are to be looked up again. Where to go on.
+    fn look_at_megabytes(&mut self, regime: &Regime, from: u32) -> Option<u32> {
+        if !regime.mmu_on() {
+            return None;
+        }
+        let mut from = from;
+        for _ in 0..PIECE {
+            let at = self.code_map.next(from, MEGABYTES)?;
+            let descriptor = first_level_descriptor(&self.ram, regime, GuestVa(at * MEGABYTE)).unwrap_or(0);
+            if self.code_map.renew(at, descriptor) || !is_open_section(regime, descriptor) {
+                self.backlog.stale.insert(at);
+            }
+            from = at + 1;
+        }
+        Some(from)
+    }
+
+    /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are not to be
+    /// branched to without looking. Where to go on.
+    fn look_up_pages(&mut self, regime: &Regime, from: usize) -> Option<usize> {
+        let mut from = from;
+        let mut done = 0;
+        while done < PIECE * RECORDS {
+            let (number, va, pa) = self.translator.next_page(from)?;
+            if self.backlog.stale.contains(va.0 / MEGABYTE) {
+                done += RECORDS * self.look_up_page(regime, va, pa);
+            }
+            done += 1;
+            from = number + 1;
+        }
+        Some(from)
+    }
+
+    /// Looks up the page at `va`, from which there is code as of `pa`. How much work it was.
+    fn look_up_page(&mut self, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        match translate(&self.ram, regime, va, access) {
+            Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => {
+                self.watch_code(va, now.size);
+                1
+            }
+            _ => 1 + self.translator.unmap_page(va, &mut self.code),
+        }
+    }
+
+    /// After maintenance of the pages in `range`, which are few.
+    pub fn revalidate_few(&mut self, regime: &Regime, range: &RangeInclusive<GuestVa>) {
+        self.forget_call_vector(range);
+        let mut va = range.start().page();
+        while va <= *range.end() {
+            let mut next = self.translator.next_page_at(va, None);
+            while let Some((number, pa)) = next {
+                self.look_up_page(regime, va, pa);
+                next = self.translator.next_page_at(va, Some(number));
+            }
+            let Some(behind) = va.0.checked_add(0x1000) else { break };
+            va = GuestVa(behind);
+        }
+    }
+
+    /// Mappings in `range` may have changed.
+    pub fn forget_call_vector(&mut self, range: &RangeInclusive<GuestVa>) {
+        self.sides_known &= !self.call_vector.forget_range(range);
+    }
+
+    /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the whole address
+    /// space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on. Translated code could reach the
+    /// cache there instead of what the guest means. The rest of the hole faults by itself.
+    fn look_through_cache(&self, regime: &Regime, first: u32, count: u32) -> Result<(), Stop> {
+        if !regime.mmu_on() {
+            return Ok(());
+        }
+        let start = GuestVa(CODE_CACHE_START + first * MEGABYTE);
+        let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
+        find_mapped(&self.ram, regime, start, count, counts).map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
+    }
+
+    /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt: at all
+    /// megabytes if nothing is mapped at any, else at one, by turns.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn glance_at_cache(&mut self, regime: &Regime) -> Result<(), Stop> {
+        if !regime.mmu_on()
+            || spica_mmu::has_no_descriptors(&self.ram, regime, GuestVa(CODE_CACHE_START), CACHE_MEGABYTES)
+        {
+            return Ok(());
+        }
+        self.backlog.glance = (self.backlog.glance + 1) % CACHE_MEGABYTES;
+        self.look_through_cache(regime, self.backlog.glance, 1)
+    }
+}
+
+/// Whether a first-level descriptor is that of a section, or a piece of a supersection, that its domain does not close (ARM ARM figure
+/// B3-4): all pages in it are mapped as they were when it was the same.
+fn is_open_section(regime: &Regime, descriptor: u32) -> bool {
+    const SUPERSECTION: u32 = 1 << 18;
+    let domain = if descriptor & SUPERSECTION != 0 { 0 } else { descriptor >> 5 & 0xf };
+    descriptor & 0b10 != 0 && DomainAccess::of(regime.dacr, domain as u8) != DomainAccess::None
+}
