@@ -4,6 +4,10 @@
 //! processor must stay its own. Spica's memory has words of its own that must stay (the monitor's `check`), and the monitor must
 //! answer while the attack goes on.
 
+use std::collections::BTreeMap;
+
+use spica_cli::bare::TICKS;
+
 use crate::bare::Guest;
 use crate::several::{Board, Part, value};
 use crate::{Machine, garbage};
@@ -22,20 +26,21 @@ pub struct Attack {
     endless: bool,
 }
 
-const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
+/// Attack `number` of a guest.
+pub(crate) const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
     Attack { name, guest, number, parameters: [0; 2], needs: &[], endless: false }
 }
 
 impl Attack {
-    const fn with(self, first: u32, second: u32) -> Self {
+    pub(crate) const fn with(self, first: u32, second: u32) -> Self {
         Self { parameters: [first, second], ..self }
     }
 
-    const fn endless(self) -> Self {
+    pub(crate) const fn endless(self) -> Self {
         Self { endless: true, ..self }
     }
 
-    const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
+    pub(crate) const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
         Self { needs, ..self }
     }
 }
@@ -118,6 +123,23 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
 
 /// How often the witness says what it has seen, in milliseconds of its clock.
 const PERIOD: [u32; 1] = [300];
+/// A guest that sleeps says how late it was woken: after sleeping for a millisecond of its clock so many times.
+const PULSE: [u32; 2] = [62_500, 250];
+
+/// What an attack's neighbours got.
+#[derive(Clone, Debug)]
+pub struct Got {
+    /// Rounds of the witness, in the first of its periods.
+    pub rounds: u32,
+    /// How late the guest that sleeps was woken at worst, in microseconds; only where there is one.
+    pub late: Option<f64>,
+    /// What Spica said of the attacker's end; nothing if it goes on.
+    pub end: Option<String>,
+    /// The attacker's counters.
+    pub counters: BTreeMap<String, u64>,
+    /// What the attacker printed.
+    pub console: String,
+}
 
 /// When an attack is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,9 +152,9 @@ enum Until {
     Spoken(usize),
 }
 
-/// Rounds that the witness gets done beside `other`, in the first of its periods; and nobody is harmed until the attack is over.
+/// What the neighbours of `other` get, one that sleeps among them if `pulse`; and nobody is harmed until the attack is over.
 #[track_caller]
-fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until) -> u32 {
+fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse: bool) -> Got {
     let end = format!("guest {}: ", other.name);
     let name = other.name.to_string();
     // Networks are for everybody.
@@ -140,9 +162,16 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until) -> u32
     if other.keys.contains("networks") {
         witness = witness.with("networks", "[\"lan\"]");
     }
-    let mut board = Board::start(machine, &[other, witness], true);
+    let mut parts = vec![other, witness];
+    if pulse {
+        parts.push(Part::new("pulse", "pulse", &PULSE));
+    }
+    let mut board = Board::start(machine, &parts, true);
     let _ = board.line("witness", "up", 1);
-    assert_eq!(board.tell("list").len(), 2, "{what}");
+    // Where it is seen how late somebody is woken, nothing is typed meanwhile: so a run repeats to the digit.
+    if !pulse {
+        assert_eq!(board.tell("list").len(), 2, "{what}");
+    }
     // All that the witness has said, at least `count` times, once `ready`.
     let mut hear = |what: &str, count: usize, ready: &dyn Fn(&Board, usize) -> bool| {
         let found = board.until(what, |board| {
@@ -167,13 +196,20 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until) -> u32
         // Once more, for what happened at the very end.
         seen = hear(what, seen.len() + 1, &|_, _| true);
     }
+    // How late a guest was woken is what it says behind all that. The monitor's `check` takes long.
+    let late = pulse.then(|| {
+        let said = board.console("pulse").lines().filter(|line| line.starts_with("woken")).count();
+        f64::from(value(&board.line("pulse", "woken", said + 1), "worst")) * 1000.0 / TICKS
+    });
     assert_eq!(board.tell("check"), ["intact"], "{what}\n{}", board.tail());
     for (line, mistake) in seen.iter().flat_map(|line| ["wrong", "backwards"].map(|mistake| (line, mistake))) {
         assert_eq!(value(line, mistake), 0, "{what}: {line}\n{}", board.tail());
     }
     assert!(!board.console(&name).contains("neither"), "{what}:\n{}", board.tail());
     assert!(!board.console(&name).contains("reached="), "{what}:\n{}", board.tail());
-    value(&seen[0], "rounds")
+    let end = board.spica.iter().find_map(|line| line.strip_prefix(&end)).map(str::to_string);
+    let counters = if end.is_some() { board.last_counters(&name) } else { board.counters(&name) };
+    Got { rounds: value(&seen[0], "rounds"), late, end, counters, console: board.console(&name).to_string() }
 }
 
 /// What the witness gets done beside a guest that only computes: its share.
@@ -182,7 +218,12 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until) -> u32
 /// If anything is wrong even so.
 #[must_use]
 pub fn share(machine: Machine) -> u32 {
-    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]), Until::Never)
+    computing(machine, false).rounds
+}
+
+/// What the neighbours of a guest get that only computes, one that sleeps among them if `pulse`.
+pub(crate) fn computing(machine: Machine, pulse: bool) -> Got {
+    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]), Until::Never, pulse)
 }
 
 /// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is `share`.
@@ -192,15 +233,33 @@ pub fn share(machine: Machine) -> u32 {
 /// # Panics
 /// If it succeeds.
 pub fn withstand(machine: Machine, attack: &Attack, seed: u32, share: u32) -> u32 {
+    let Got { rounds, .. } = beside(machine, attack, seed, false);
+    fair(attack.name, rounds, share);
+    rounds
+}
+
+/// The witness got its share.
+///
+/// # Panics
+/// If it did not.
+#[track_caller]
+pub fn fair(what: &str, rounds: u32, share: u32) {
+    assert!(f64::from(rounds) > f64::from(share) * 0.88, "{what}: {rounds} rounds instead of {share}");
+}
+
+/// Runs an attack beside a witness, and a guest that sleeps if `pulse`.
+///
+/// # Panics
+/// If it harms anybody.
+#[must_use]
+pub fn beside(machine: Machine, attack: &Attack, seed: u32, pulse: bool) -> Got {
     let parameters = [attack.number, attack.parameters[0], attack.parameters[1], 0, 0, seed];
     let mut part = Part::new("other", attack.guest, &parameters);
     for (key, value) in attack.needs {
         part = part.with(key, value);
     }
     let until = if attack.endless { Until::Never } else { Until::End };
-    let rounds = witnessed(machine, attack.name, part, until);
-    assert!(f64::from(rounds) > f64::from(share) * 0.88, "{}: {rounds} rounds instead of {share}", attack.name);
-    rounds
+    witnessed(machine, attack.name, part, until, pulse)
 }
 
 /// Random words of a seed as kernel code, with the MMU off and on (`hostile.S`, 0), and as user code (28).
@@ -213,6 +272,6 @@ pub fn random_words(machine: Machine, seed: u32) {
         let parameters = [number, seed, second];
         let guest = Guest { name: "hostile", parameters: &parameters, payload: &words };
         let part = Part { guest: Some(guest), ..Part::new("other", "hostile", &[]) };
-        witnessed(machine, &format!("garbage {number} of seed {seed}"), part, Until::Spoken(8));
+        witnessed(machine, &format!("garbage {number} of seed {seed}"), part, Until::Spoken(8), false);
     }
 }

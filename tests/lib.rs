@@ -14,6 +14,7 @@ pub mod garbage;
 pub mod hostile;
 mod module;
 pub mod several;
+pub mod siege;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -18,6 +18,7 @@ mod life_cycle;
 mod memory_modes;
 mod profile;
 mod several;
+mod siege;
 mod spilling;
 mod switches;
 mod system;

@@ -1,0 +1,65 @@
+//! Attacks on what Spica does in one go: see `spica_tests::siege`.
+
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+
+use spica_tests::Machine;
+use spica_tests::hostile::Got;
+use spica_tests::siege::{SIEGES, calm, hold};
+
+/// Sieges that succeed, and what comes of each. What is here must fail: whoever mends it takes it off.
+const LOST: &[(&str, &str)] = &[
+    ("TLB maintenance with junk in its operands", "an exception in the hypervisor"),
+    ("pages that write to themselves", "1.6 ms"),
+    ("exits linked to one block", "20 s"),
+    ("console output", "375 ms, and half of the witness's share"),
+    ("TLB maintenance with many pages of code", "3.7 ms"),
+    ("system control with many blocks", "9.4 ms"),
+    ("tables to nowhere in the hole", "14 % of the witness's share"),
+    ("empty tables in the hole", "12 ms"),
+    ("pages that are nowhere in the hole", "18 ms"),
+];
+
+fn siege(machine: Machine, name: &str, calm: &'static OnceLock<Got>) {
+    let siege = SIEGES.iter().find(|(attack, ..)| attack.name == name).expect("a siege");
+    let calm = calm.get_or_init(|| self::calm(machine));
+    let lost = LOST.iter().find(|(lost, _)| *lost == name);
+    match (catch_unwind(|| hold(machine, siege, calm)), lost) {
+        (Ok(got), None) => println!("{name}: {} rounds of {}, {:?} us late", got.rounds, calm.rounds, got.late),
+        (Ok(got), Some(_)) => panic!("{name}: nothing comes of it, take it off the list: {got:?}"),
+        (Err(_), Some((_, what))) => println!("{name}: lost, as expected: {what}"),
+        (Err(panic), None) => resume_unwind(panic),
+    }
+}
+
+macro_rules! sieges {
+    ($($module:ident: $machine:ident;)*) => { $(
+        mod $module {
+            use super::*;
+            static CALM: OnceLock<Got> = OnceLock::new();
+            sieges! { @tests $machine
+                operands: "TLB maintenance with junk in its operands";
+                selves: "pages that write to themselves";
+                exits: "exits linked to one block";
+                console: "console output";
+                code_pages: "TLB maintenance with many pages of code";
+                control: "system control with many blocks";
+                hole_nowhere: "tables to nowhere in the hole";
+                hole_empty: "empty tables in the hole";
+                hole_pages: "pages that are nowhere in the hole";
+                hole_sections: "sections that are nowhere in the hole";
+            }
+        }
+    )* };
+    (@tests $machine:ident $($test:ident: $name:literal;)*) => { $(
+        #[test]
+        fn $test() {
+            siege(Machine::$machine, $name, &CALM);
+        }
+    )* };
+}
+
+sieges! {
+    cubieboard: Cubieboard;
+    vexpress_a9: VexpressA9;
+}
