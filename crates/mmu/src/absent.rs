@@ -16,7 +16,7 @@ impl Shadow {
     }
 
     /// Drops every translation, also those that do not come from guest tables. Spaces that are not active are swept when they
-    /// are next used.
+    /// are next used, the active one when [`Shadow::settle`] is done.
     pub fn forget_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.drop_spaces(|_| true, tables, tlb);
     }

@@ -9,6 +9,7 @@
 //! not shared, nor is a megabyte in which the active space has something private; and nothing is where writes to guest
 //! tables are tracked, as that goes by space.
 
+use crate::piece::Budget;
 use crate::shadow::Shadow;
 use crate::space::{Key, Space, View, ViewTables};
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, TableMemory};
@@ -24,13 +25,15 @@ pub(crate) struct Common {
     /// By [`Separation::table_of`](crate::Separation). Of the first-level tables, nothing is used but to know what is lent; they
     /// are never walked, and have no ASID: see [`Borrowers`].
     pub(crate) views: Box<[ViewTables; 2]>,
+    /// All of it is to go before the guest runs: see [`Shadow::settle`]. Nothing is lent any more.
+    pub(crate) stale: bool,
 }
 
 impl Common {
     // Not inlined: a view has kilobytes, which are to be off the stack before anything else is made.
     #[inline(never)]
     pub(crate) fn new() -> Self {
-        Self { key: None, views: Box::new([ViewTables::new(0), ViewTables::new(0)]) }
+        Self { key: None, views: Box::new([ViewTables::new(0), ViewTables::new(0)]), stale: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -38,7 +41,7 @@ impl Common {
     }
 
     fn is_of(&self, key: Key) -> bool {
-        self.key.is_some_and(|own| own.same_kernel(&key))
+        !self.stale && self.key.is_some_and(|own| own.same_kernel(&key))
     }
 }
 
@@ -91,7 +94,7 @@ impl Shadow {
             && self.tracked.is_none()
             && !own.is_populated(mb)
         {
-            if self.common.is_empty() {
+            if self.common.is_empty() && !self.common.stale {
                 self.common.key = Some(key);
             }
             let root = &mut self.common.views[index].root;
@@ -146,20 +149,23 @@ impl Shadow {
         self.common.views[table].drop_megabyte(mb, tables, &mut Borrowers { tlb, spaces: &self.spaces, table });
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear_common(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+    /// Forgets what there is, as far as `budget` goes. Whether nothing is left.
+    pub(crate) fn clear_common(
+        &mut self,
+        budget: &mut Budget,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> bool {
         for table in 0..self.common.views.len() {
-            for space in &mut self.spaces {
-                space.views[table].give_back_all(tables);
+            let given_back = self.spaces.iter_mut().all(|space| space.views[table].give_back_all(budget, tables).1);
+            let mut borrowers = Borrowers { tlb, spaces: &self.spaces, table };
+            if !given_back || !self.common.views[table].clear(budget, tables, &mut borrowers) {
+                borrowers.flush_asid(0);
+                return false;
             }
-            self.common.views[table].clear(tables, &mut Borrowers { tlb, spaces: &self.spaces, table });
         }
-    }
-
-    /// The same, and gives the tables back.
-    pub(crate) fn release_common(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        self.clear_common(tables, tlb);
-        self.common.views.iter_mut().filter_map(|view| view.root.take()).for_each(|root| tables.free(root));
+        self.common.stale = false;
+        true
     }
 
     /// Forgets what came from the guest entry that maps `va`.

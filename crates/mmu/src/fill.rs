@@ -14,7 +14,7 @@ use crate::host::{self, FirstLevel};
 use crate::ram::SEVERAL;
 use crate::regime::{Access, AccessKind, Regime};
 use crate::separation::Separation;
-use crate::shadow::Shadow;
+use crate::shadow::{NoTable, Shadow};
 use crate::space::{Key, Origin, View, ViewTables};
 use crate::table::{HostTlb, Table, TableMemory};
 use crate::walk::{GuestMemory, Mapping, PageSize, Permission, neighbours, translate};
@@ -24,7 +24,7 @@ use spica_addr::{GuestPa, GuestVa, HostPa};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Fill {
-    /// The tables now allow it: run the instruction again. (If it was a domain fault, the host's DACR may have to be
+    /// The tables now allow it, or there was too much else to do for one go: run the instruction again. (If it was a domain fault, the host's DACR may have to be
     /// brought up to the guest's as well.)
     Mapped,
     /// The bare core would have faulted: the guest must see this.
@@ -229,7 +229,7 @@ impl Shadow {
         origin: Origin,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
-    ) -> Option<Table> {
+    ) -> Result<Table, NoTable> {
         let table = match self.tables_at(place).first_level(mb, tables) {
             FirstLevel::Table { table, domain: present } if present == domain => table,
             present => {
@@ -243,7 +243,7 @@ impl Shadow {
             }
         };
         self.lend_at(place, mb, tables);
-        Some(table)
+        Ok(table)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fault, the guest's answer to it, and the two seams")]
@@ -260,8 +260,11 @@ impl Shadow {
     ) -> Fill {
         let mb = (va.0 >> 20) as usize;
         let origin = |mapping: &Mapping| Origin { global: mapping.global, size: mapping.size };
-        let Some(table) = self.second_level(place, mb, wanted.domain, origin(mapping), tables, tlb) else {
-            return Fill::OutOfTables;
+        let table = match self.second_level(place, mb, wanted.domain, origin(mapping), tables, tlb) {
+            Ok(table) => table,
+            // The access faults again, and finds more of them free.
+            Err(NoTable::Yet) => return Fill::Mapped,
+            Err(NoTable::Ever) => return Fill::OutOfTables,
         };
         let active = self.active_index();
         let index = (va.0 >> 12 & 0xff) as usize;
@@ -352,6 +355,9 @@ impl Shadow {
             return None;
         }
         let linear = place.view() == View::Kernel && mapping.global && mapping.size.is_first_level();
-        self.ram.note_page_writer(mapping.pa, va.0 >> 12, linear)
+        if linear && self.ram.note_linear_map(mapping.pa, va.0 >> 12) {
+            self.linear_map_changed();
+        }
+        self.ram.note_page_writer(mapping.pa, va.0 >> 12)
     }
 }

@@ -22,6 +22,7 @@ mod common;
 pub mod fault;
 mod fill;
 mod host;
+mod piece;
 mod pool;
 mod protect;
 pub mod quick;

@@ -8,16 +8,15 @@
 //! Protection is by guest *physical* page, so aliases do not get around it. While any page of a megabyte is protected,
 //! guest sections over that megabyte are mapped by small pages.
 
-use crate::common::Borrowers;
 use crate::host;
-use crate::ram::{SEVERAL, UNUSED, Writers};
+use crate::ram::{SEVERAL, UNUSED};
 use crate::shadow::Shadow;
 use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
 
 impl Shadow {
-    /// Makes the guest page that holds `pa` unwritable until [`Shadow::unprotect_code_page`]. When this returns, no TLB
-    /// holds a writable translation of it. False if it was protected already, or is not RAM.
+    /// Makes the guest page that holds `pa` unwritable until [`Shadow::unprotect_code_page`]. When [`Shadow::settle`] says that all
+    /// is done, no TLB holds a writable translation of it. False if it was protected already, or is not RAM.
     pub fn protect_code_page(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let pa = pa.page();
         let Some(page) = self.ram.host(pa) else { return false };
@@ -30,18 +29,6 @@ impl Shadow {
         self.stats.protections += 1;
         self.drop_writers(pa, page, tables, tlb);
         true
-    }
-
-    /// Takes write permission from every mapping of the guest page `pa`, which is `page` on the host.
-    pub(crate) fn drop_writers(
-        &mut self,
-        pa: GuestPa,
-        page: HostPa,
-        tables: &mut impl TableMemory,
-        tlb: &mut impl HostTlb,
-    ) {
-        self.drop_writable_sections(pa, HostPa(page.0 & !0xf_ffff), tables, tlb);
-        self.downgrade_pages(pa, page, tables, tlb);
     }
 
     /// Allows writable mappings of the page again; they appear when the guest next writes. False if it was not
@@ -94,61 +81,6 @@ impl Shadow {
         }
         self.stats.hints_narrowed += 1;
         self.ram.narrow(pa, va_page, known.contains(&linear));
-    }
-
-    fn drop_writable_sections(
-        &mut self,
-        pa: GuestPa,
-        base: HostPa,
-        tables: &mut impl TableMemory,
-        tlb: &mut impl HostTlb,
-    ) {
-        let writers = self.ram.take_section_writers(pa);
-        if writers == Writers::Nowhere {
-            return;
-        }
-        self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
-        for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
-            if let Writers::At(megabytes) = writers {
-                for mb in megabytes.into_iter().filter(|&mb| mb != UNUSED) {
-                    view.drop_writable_section(mb as usize, base, tables, tlb);
-                }
-                continue;
-            }
-            let mut next = 0;
-            while let Some(mb) = view.next_populated(next) {
-                view.drop_writable_section(mb, base, tables, tlb);
-                next = mb + 1;
-            }
-        }
-        for table in 0..self.common.views.len() {
-            if let Writers::At(megabytes) = writers {
-                for mb in megabytes.into_iter().filter(|&mb| mb != UNUSED) {
-                    self.drop_common_section(table, mb as usize, base, tables, tlb);
-                }
-                continue;
-            }
-            let mut next = 0;
-            while let Some(mb) = self.common.views[table].next_populated(next) {
-                self.drop_common_section(table, mb, base, tables, tlb);
-                next = mb + 1;
-            }
-        }
-    }
-
-    fn downgrade_pages(&mut self, pa: GuestPa, page: HostPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        let writers = self.ram.take_page_writers(pa);
-        if writers == Writers::Nowhere {
-            return;
-        }
-        self.stats.protection_scans += u64::from(writers == Writers::Anywhere);
-        for view in self.spaces.iter_mut().filter(|space| space.is_live()).flat_map(|space| &mut space.views) {
-            view.downgrade_writers(writers, page, tables, tlb);
-        }
-        for (table, view) in self.common.views.iter_mut().enumerate() {
-            let mut borrowers = Borrowers { tlb, spaces: &self.spaces, table };
-            view.downgrade_writers(writers, page, tables, &mut borrowers);
-        }
     }
 }
 

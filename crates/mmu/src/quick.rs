@@ -153,7 +153,7 @@ impl Shadow {
         let entries = space.view_mut(view);
         let index = (va.0 >> 12 & 0xff) as usize;
         let word = host::page(page, writable, alone || xn);
-        let known = if writable { self.ram.note_page_writer(pa, va.0 >> 12, false) } else { None };
+        let known = if writable { self.ram.note_page_writer(pa, va.0 >> 12) } else { None };
         let present = tables.read(&table, index);
         if present == word {
             self.stats.idle_fills += 1;

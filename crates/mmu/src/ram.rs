@@ -325,18 +325,29 @@ impl Ram {
     }
 
     /// The guest's kernel has the page at `pa` at virtual page `va_page` in a section: that is what a linear map looks like. If it
-    /// is another than before, what rests on that is no longer known.
-    fn note_linear_map(&mut self, pa: GuestPa, va_page: u32) {
+    /// is another than before, what rests on that is no longer known: the answer is true, and [`Ram::renew_hints`] must be called for
+    /// all hints before anybody asks who writes to another page.
+    pub(crate) fn note_linear_map(&mut self, pa: GuestPa, va_page: u32) -> bool {
         let index = (pa.0 >> 12).wrapping_sub((self.first as u32) << 8);
         let distance = Hint(va_page.wrapping_sub(index));
         if self.page_writers[0] == distance || self.changes_left == 0 {
-            return;
+            return false;
         }
         self.changes_left -= 1;
-        for hint in self.page_writers[1..].iter_mut().filter(|hint| hint.and_linear().is_some()) {
+        self.page_writers[0] = distance;
+        // This page's is asked for at once.
+        self.renew_hints(index as usize, 1);
+        true
+    }
+
+    /// Forgets what `count` hints from number `from` on rest on a linear map. Where to go on.
+    pub(crate) fn renew_hints(&mut self, from: usize, count: usize) -> Option<usize> {
+        let hints = self.page_writers[1..].get_mut(from..)?;
+        let count = count.min(hints.len());
+        for hint in hints[..count].iter_mut().filter(|hint| hint.and_linear().is_some()) {
             *hint = Hint::ANYWHERE;
         }
-        self.page_writers[0] = distance;
+        Some(from + count).filter(|_| count != 0)
     }
 
     /// The page at `pa`, which nothing maps writable, has become guarded, or may have ceased to be.
@@ -394,9 +405,14 @@ impl Ram {
         let hints = self.page_writers[1..].chunks_mut(PAGES_PER_MEGABYTE);
         for (mb, hints) in self.megabytes.iter_mut().zip(hints) {
             let Some(mb) = mb.as_mut().filter(|mb| mb.protected.count != 0) else { continue };
-            for (page, hint) in hints.iter_mut().enumerate() {
-                if *hint == Hint::GUARDED && !mb.absent.contains(page) {
-                    *hint = Hint::NOWHERE;
+            for (word, hints) in hints.chunks_mut(32).enumerate() {
+                let mut left = mb.protected.bits[word] & !mb.absent.bits[word];
+                while left != 0 {
+                    let hint = &mut hints[left.trailing_zeros() as usize];
+                    left &= left - 1;
+                    if *hint == Hint::GUARDED {
+                        *hint = Hint::NOWHERE;
+                    }
                 }
             }
             mb.protected = PageSet::default();
@@ -425,13 +441,9 @@ impl Ram {
         }
     }
 
-    /// A writable small page at virtual page `va_page` is about to map the page of `pa`; it is a piece of a section of the guest
-    /// kernel's, if `linear` says so. Where it is worth looking whether the page is mapped at other virtual pages still, the answer
-    /// is all that are known: see [`Ram::narrow`].
-    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32, linear: bool) -> Option<[u32; SEVERAL]> {
-        if linear {
-            self.note_linear_map(pa, va_page);
-        }
+    /// A writable small page at virtual page `va_page` is about to map the page of `pa`. Where it is worth looking whether the page
+    /// is mapped at other virtual pages still, the answer is all that are known: see [`Ram::narrow`].
+    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) -> Option<[u32; SEVERAL]> {
         let (hint, linear, aliased) = self.page_hint(pa)?;
         hint.note(va_page, linear, aliased)
     }
@@ -482,7 +494,7 @@ mod tests {
         for round in 1..=3 {
             for index in 0..MAX_ALIASED + MORE {
                 for number in [round, 2 * MAX_ALIASED + index] {
-                    assert_eq!(ram.note_page_writer(page(index), number, false), None);
+                    assert_eq!(ram.note_page_writer(page(index), number), None);
                 }
             }
             for index in (0..MAX_ALIASED + MORE).rev() {

@@ -21,6 +21,7 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::common::Common;
+use crate::piece::{Budget, Pending};
 use crate::ram::{Chunk, Ram, RamError};
 use crate::regime::Regime;
 use crate::separation::Separation;
@@ -62,6 +63,8 @@ pub struct Config<'a> {
     pub keep_tables: bool,
     /// How the two views are kept apart.
     pub separation: Separation,
+    /// How much is done in one piece: in first-level entries that are dropped, which take some hundred instructions each.
+    pub piece: u32,
 }
 
 /// A mistake in a [`Config`].
@@ -135,7 +138,7 @@ pub struct Shadow {
     pub(crate) tracked: Option<Tracked>,
     pub(crate) spaces: Vec<Space>,
     pub(crate) common: Common,
-    active: Option<usize>,
+    pub(crate) active: Option<usize>,
     clock: u64,
     /// What of the guest's DACR is baked into entries: see [`Separation::baked_dacr`].
     pub(crate) baked_dacr: u32,
@@ -150,6 +153,16 @@ pub struct Shadow {
     /// Where TLB maintenance by address is more than the removal of a small page of the active space.
     pub(crate) watched: Box<Watched>,
     pub(crate) stats: Stats,
+    pub(crate) pending: Pending,
+    pub(crate) piece: u32,
+}
+
+/// Why there is no second-level table.
+pub(crate) enum NoTable {
+    /// More spaces are to be given up, which is too much for one go.
+    Yet,
+    /// Nothing is left to be given up.
+    Ever,
 }
 
 impl Shadow {
@@ -198,18 +211,21 @@ impl Shadow {
             // The hole's tables are not the guest's.
             watched: Watched::new(config.hole_first_mb..config.hole_first_mb + hole, config.watch_pages),
             stats: Stats::default(),
+            pending: Pending::default(),
+            piece: config.piece,
         })
     }
 
-    /// Gives all tables back. The guest must not run until [`Shadow::activate`] is called again.
+    /// Gives all tables back, by and by: see [`Shadow::settle`]. The guest must not run until [`Shadow::activate`] is called again.
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.release_all_tables(tables, tlb);
-        self.change(Changed::ALL);
-        self.release_common(tables, tlb);
-        for space in &mut self.spaces {
-            space.release(tables, tlb);
-        }
         self.active = None;
+        self.mark_stale(Space::has_roots);
+        for space in &mut self.spaces {
+            space.key = None;
+        }
+        self.begin_release();
+        self.settle(tables, tlb);
     }
 
     /// The guest's translation registers are now `regime`: finds its space, or makes one, and makes it the active one.
@@ -241,11 +257,11 @@ impl Shadow {
         };
         let space = &mut self.spaces[index];
         space.last_used = self.clock;
-        if space.stale {
-            space.clear(tables, tlb);
-            self.lend_all(index, tables);
-        }
         self.active = Some(index);
+        if space.stale {
+            self.unsettle();
+            self.settle(tables, tlb);
+        }
         Ok(())
     }
 
@@ -285,8 +301,9 @@ impl Shadow {
                 if self.spaces[victim].key.is_some() {
                     self.stats.spaces_evicted += 1;
                 }
-                self.spaces[victim].clear(tables, tlb);
                 self.spaces[victim].key = None;
+                self.spaces[victim].stale = true;
+                self.spaces[victim].clear(&mut Budget::new(self.piece), tables, tlb);
                 victim
             }
         };
@@ -295,12 +312,16 @@ impl Shadow {
         if self.tracked.is_none()
             && let Some(active) = self.active
             && let Ok([space, before]) = self.spaces.get_disjoint_mut([index, active])
+            && !space.stale
+            && !before.stale
             && before.key.is_some_and(|old| old.same_kernel(&key))
         {
             space.adopt_global_sections(before, tables);
         }
         self.spaces[index].key = Some(key);
-        self.lend_all(index, tables);
+        if !self.spaces[index].stale {
+            self.lend_all(index, tables);
+        }
         self.stats.spaces_created += 1;
         self.change(Changed::one(index));
         Ok(index)
@@ -316,31 +337,40 @@ impl Shadow {
         candidates.min_by_key(worth).map(|(index, _)| index)
     }
 
-    /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it.
-    /// False when there was nothing left to give.
-    fn reclaim(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
+    /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it; as far as
+    /// `budget` goes. False when there was nothing left to give.
+    fn reclaim(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let Some(victim) = self.victim() else { return false };
         self.change(Changed::ALL);
         if self.active == Some(victim) {
             let had_entries = !self.spaces[victim].is_empty() || !self.common.is_empty();
-            self.clear_common(tables, tlb);
             self.stats.active_emptied += u64::from(had_entries);
-            self.spaces[victim].clear(tables, tlb);
+            if self.clear_common(budget, tables, tlb) {
+                self.spaces[victim].clear(budget, tables, tlb);
+            }
             return had_entries;
         }
-        self.stats.spaces_evicted += 1;
-        self.spaces[victim].release(tables, tlb);
+        self.stats.spaces_evicted += u64::from(self.spaces[victim].key.is_some());
+        self.spaces[victim].release(budget, tables, tlb);
         true
     }
 
     /// A second-level table, at other spaces' expense if need be.
-    pub(crate) fn alloc_second(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> Option<Table> {
+    pub(crate) fn alloc_second(
+        &mut self,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Result<Table, NoTable> {
+        let mut budget = Budget::new(self.piece);
         loop {
             if let Some(table) = tables.alloc(SECOND_LEVEL_BYTES) {
-                return Some(table);
+                return Ok(table);
             }
-            if !self.reclaim(tables, tlb) {
-                return None;
+            if budget.is_spent() {
+                return Err(NoTable::Yet);
+            }
+            if !self.reclaim(&mut budget, tables, tlb) {
+                return Err(NoTable::Ever);
             }
         }
     }
@@ -462,7 +492,7 @@ impl Shadow {
         self.change(Changed { asid, ..Changed::one(active) });
     }
 
-    /// Guest TLBIALL: everything goes. The active space is swept now, the others when they are next used.
+    /// Guest TLBIALL: everything goes. The active space is swept by [`Shadow::settle`], the others when they are next used.
     pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_all += 1;
         self.drop_translations(tables, tlb);
@@ -474,22 +504,23 @@ impl Shadow {
         self.drop_spaces(Space::is_translated, tables, tlb);
     }
 
-    /// Drops what is in those spaces: now, or before they are next used.
+    /// Drops what is in those spaces: by [`Shadow::settle`], which is called once, or before they are next used.
     pub(crate) fn drop_spaces(
         &mut self,
         which: impl Fn(&Space) -> bool,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {
+        self.mark_stale(which);
+        self.settle(tables, tlb);
+    }
+
+    /// Of those spaces and of what all have in common, nothing is to be used any more.
+    pub(crate) fn mark_stale(&mut self, which: impl Fn(&Space) -> bool) {
         self.change(Changed::ALL);
-        self.clear_common(tables, tlb);
-        for (index, space) in self.spaces.iter_mut().enumerate().filter(|(_, space)| which(space)) {
-            if self.active == Some(index) {
-                space.clear(tables, tlb);
-            } else {
-                space.stale = true;
-            }
-        }
+        self.common.stale = true;
+        self.spaces.iter_mut().filter(|space| which(space)).for_each(|space| space.stale = true);
+        self.unsettle();
     }
 
     /// Guest TLBIMVA (with `asid`) or TLBIMVAA (without): whatever guest entry maps `va` goes, all of it. With an ASID,
@@ -553,13 +584,22 @@ impl Shadow {
     /// again and again: from the second time on, the tables stay.
     pub fn invalidate_asid(&mut self, asid: u8, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_asid += 1;
+        let mut budget = Budget::new(self.piece);
+        let mut left = false;
         for space in self.spaces.iter_mut().filter(|space| space.is_live() && space.is_translated()) {
             if space.key.is_some_and(|key| key.asid == asid) {
                 let keep_tables = core::mem::replace(&mut space.flushed, true) && self.keep_tables;
                 for view in &mut space.views {
-                    self.stats.megabytes_dropped += view.clear_private(keep_tables, tables, tlb);
+                    self.stats.megabytes_dropped += view.clear_private(keep_tables, &mut budget, tables, tlb);
                 }
+                // Too much for one go: all of it goes, later.
+                space.stale = space.holds_private();
+                left |= space.stale;
             }
+        }
+        if left {
+            self.change(Changed::ALL);
+            self.unsettle();
         }
     }
 

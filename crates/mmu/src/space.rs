@@ -12,7 +12,7 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::host::{self, FirstLevel};
-use crate::ram::{UNUSED, Writers};
+use crate::piece::{Budget, CLEAR_TABLE};
 use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
 use crate::separation::Separation;
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
@@ -209,16 +209,18 @@ impl ViewTables {
         }
     }
 
-    /// Drops everything.
-    pub(crate) fn clear(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+    /// Drops what is there, as far as `budget` goes. Whether nothing is left.
+    pub(crate) fn clear(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let mut next = 0;
-        while let Some(mb) = self.next_populated(next) {
+        while let Some(mb) = self.next_populated(next).filter(|_| budget.spend(1)) {
             self.detach(mb, tables);
             next = mb + 1;
         }
-        if self.give_back_all(tables) || next != 0 {
+        let (given_back, none_borrowed) = self.give_back_all(budget, tables);
+        if given_back || next != 0 {
             tlb.flush_asid(self.asid);
         }
+        none_borrowed && self.is_empty()
     }
 
     /// Whether the first-level entry of `mb` is borrowed.
@@ -268,14 +270,14 @@ impl ViewTables {
         borrowed
     }
 
-    /// The same with all that are borrowed.
-    pub(crate) fn give_back_all(&mut self, tables: &mut impl TableMemory) -> bool {
+    /// The same with all that are borrowed, as far as `budget` goes. Whether there were any, and whether none is left.
+    pub(crate) fn give_back_all(&mut self, budget: &mut Budget, tables: &mut impl TableMemory) -> (bool, bool) {
         let mut next = 0;
-        while let Some(mb) = self.borrowed.next(next) {
+        while let Some(mb) = self.borrowed.next(next).filter(|_| budget.spend(1)) {
             self.give_back(mb, tables);
             next = mb + 1;
         }
-        next != 0
+        (next != 0, self.borrowed.is_empty())
     }
 
     /// Whether maintenance of any page of `mb` removes all that is there.
@@ -284,16 +286,17 @@ impl ViewTables {
         self.is_populated(mb) && (self.coarse.contains(mb) || is_section())
     }
 
-    /// Drops every megabyte that holds an entry the guest did not mark global. Returns how many went. With `keep_tables`, tables of
-    /// small pages stay, empty.
+    /// Drops every megabyte that holds an entry the guest did not mark global, as far as `budget` goes. Returns how many went. With
+    /// `keep_tables`, tables of small pages stay, empty.
     pub(crate) fn clear_private(
         &mut self,
         keep_tables: bool,
+        budget: &mut Budget,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> u64 {
         let (mut dropped, mut next) = (0, 0);
-        while let Some(mb) = self.private.next(next) {
+        while let Some(mb) = self.private.next(next).filter(|_| budget.spend(CLEAR_TABLE)) {
             match self.first_level(mb, tables) {
                 FirstLevel::Table { table, .. } if keep_tables && !self.coarse.contains(mb) => tables.clear(&table),
                 _ => self.detach(mb, tables),
@@ -395,11 +398,11 @@ impl ViewTables {
         }
     }
 
-    /// Takes write permission from the small page at `index` of `mb`, if it maps host page `base` writable.
-    pub(crate) fn downgrade_page(
+    /// Takes write permission from the small page at `index` of `mb`, or from all of them, if they map host page `base` writable.
+    pub(crate) fn downgrade(
         &mut self,
         mb: usize,
-        index: usize,
+        index: Option<usize>,
         base: HostPa,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
@@ -408,49 +411,19 @@ impl ViewTables {
             return;
         }
         let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return };
-        let word = tables.read(&table, index);
-        if host::is_writable_page(word, base) {
-            // Only permissions change, so there is no need to break the entry first (ARM ARM B3.10.1).
-            tables.write(&table, index, host::read_only_page(word));
-            tlb.flush_page((mb as u32) << 20 | (index as u32) << 12, self.asid);
-        }
-    }
-
-    /// The same for every small page of `mb`.
-    pub(crate) fn downgrade_pages(
-        &mut self,
-        mb: usize,
-        base: HostPa,
-        tables: &mut impl TableMemory,
-        tlb: &mut impl HostTlb,
-    ) {
-        let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return };
-        for index in 0..SECOND_LEVEL_BYTES / 4 {
-            if host::is_writable_page(tables.read(&table, index), base) {
-                self.downgrade_page(mb, index, base, tables, tlb);
+        for index in index.map_or(0..SECOND_LEVEL_BYTES / 4, |index| index..index + 1) {
+            let word = tables.read(&table, index);
+            if host::is_writable_page(word, base) {
+                // Only permissions change, so there is no need to break the entry first (ARM ARM B3.10.1).
+                tables.write(&table, index, host::read_only_page(word));
+                tlb.flush_page((mb as u32) << 20 | (index as u32) << 12, self.asid);
             }
         }
     }
 
-    /// The same wherever `writers` says that the page may be mapped.
-    pub(crate) fn downgrade_writers(
-        &mut self,
-        writers: Writers,
-        base: HostPa,
-        tables: &mut impl TableMemory,
-        tlb: &mut impl HostTlb,
-    ) {
-        if let Writers::At(pages) = writers {
-            for number in pages.into_iter().filter(|&number| number != UNUSED) {
-                self.downgrade_page((number >> 8) as usize, (number & 0xff) as usize, base, tables, tlb);
-            }
-            return;
-        }
-        let mut next = 0;
-        while let Some(mb) = self.next_populated(next) {
-            self.downgrade_pages(mb, base, tables, tlb);
-            next = mb + 1;
-        }
+    /// Whether there is a second-level table in `mb`, which is populated.
+    pub(crate) fn has_table(&self, mb: usize, tables: &impl TableMemory) -> bool {
+        matches!(self.first_level(mb, tables), FirstLevel::Table { .. })
     }
 
     /// Takes over the guest-global sections of `other`, a space that differs only in what a process switch changes. A
@@ -562,20 +535,29 @@ impl Space {
         complete
     }
 
-    /// Drops all entries, and is no longer stale.
-    pub(crate) fn clear(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        for view in &mut self.views {
-            view.clear(tables, tlb);
+    /// Drops all entries, as far as `budget` goes. If none is left, the space is no longer stale, and the answer is true.
+    pub(crate) fn clear(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
+        let done = self.views.iter_mut().all(|view| view.clear(budget, tables, tlb));
+        if done {
+            self.stale = false;
+            self.fills = 0;
+            self.flushed = false;
         }
-        self.stale = false;
-        self.fills = 0;
-        self.flushed = false;
+        done
     }
 
-    /// Drops everything, tables and tenant included.
-    pub(crate) fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        self.clear(tables, tlb);
+    /// Drops everything, tables and tenant included, as far as `budget` goes. Whether nothing is left.
+    pub(crate) fn release(
+        &mut self,
+        budget: &mut Budget,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> bool {
         self.key = None;
+        self.stale = true;
+        if !self.clear(budget, tables, tlb) {
+            return false;
+        }
         for view in &mut self.views {
             if let Some(root) = view.root.take() {
                 // The walker may have cached the hole's entries of this root.
@@ -583,6 +565,7 @@ impl Space {
                 tables.free(root);
             }
         }
+        true
     }
 
     pub(crate) fn adopt_global_sections(&mut self, other: &Self, tables: &mut impl TableMemory) {

@@ -41,6 +41,7 @@ fn config(hole: &'static [u32]) -> Config<'static> {
         share_kernel: true,
         watch_pages: true,
         keep_tables: true,
+        piece: 1000,
         separation: Separation::Tables,
     }
 }

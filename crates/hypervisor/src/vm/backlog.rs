@@ -1,6 +1,7 @@
 //! Work on a guest's behalf that may be too much for one go, because the guest decides how much of it there is: after TLB
 //! maintenance, all pages with translated code are looked up again, and the guest's tables are looked through for mappings of the code
-//! cache. It is done in pieces, in the guest's own turn, and the guest does not go on before the end: so nobody sees that it was
+//! cache; and both the translator ([`spica_dbt::Translator::settle`]) and the shadow tables ([`spica_mmu::Shadow::settle`]) may have
+//! something left of what they were asked for. It is done in pieces, in the guest's own turn, and the guest does not go on before the end: so nobody sees that it was
 //! not done at once, and other guests are held up for one piece at most.
 
 use core::ops::RangeInclusive;
@@ -9,9 +10,11 @@ use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_level_descriptor, translate};
 
 use super::code_map::Megabytes;
+use super::tables::RealTlb;
 use super::{Parts, Stop, Vm, regime};
 use crate::host::Host;
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+use crate::world::space;
 
 /// Megabytes of the address space.
 const MEGABYTES: u32 = 4096;
@@ -72,7 +75,7 @@ impl Vm {
     /// # Errors
     /// If the VM must stop for what was found.
     pub(super) fn work_off(&mut self, host: &mut Host) -> Result<bool, Stop> {
-        while !self.parts.backlog.is_empty() || !self.parts.translator.is_settled() {
+        while !self.parts.is_settled() {
             let regime = regime(&self.context.cpu);
             self.parts.work_off_piece(&regime)?;
             host.serve_interrupts();
@@ -85,7 +88,17 @@ impl Vm {
 }
 
 impl Parts {
+    /// Whether the guest may go on, as far as this is concerned.
+    pub fn is_settled(&self) -> bool {
+        self.backlog.is_empty() && self.translator.is_settled() && self.shadow.is_settled()
+    }
+
     fn work_off_piece(&mut self, regime: &Regime) -> Result<(), Stop> {
+        if !self.shadow.is_settled() {
+            space::go_home();
+            self.shadow.settle(&mut self.tables, &mut RealTlb);
+            return Ok(());
+        }
         if !self.translator.settle(&mut self.code) {
             return Ok(());
         }

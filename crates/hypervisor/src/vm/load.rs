@@ -103,6 +103,9 @@ const MAX_SPACES: usize = 127;
 /// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of its machine.
 const OTHER_RECORDS: u32 = 384 * 1024;
 
+/// Entries of shadow tables that are dropped in one piece: some 60,000 instructions.
+const PIECE: u32 = 500;
+
 /// Why a guest cannot be made.
 #[derive(Debug)]
 pub enum CreateError {
@@ -185,6 +188,7 @@ impl Vm {
             share_kernel: options.share_kernel,
             watch_pages: options.watch_pages,
             keep_tables: options.keep_tables,
+            piece: PIECE,
             separation: SEPARATION,
         })
         .map_err(|_| CreateError::Pool)?;

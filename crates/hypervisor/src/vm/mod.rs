@@ -223,7 +223,7 @@ impl Vm {
     pub fn run(&mut self, host: &mut Host) -> Pause {
         let mut resume = self.next;
         let begun = host.now();
-        if self.parts.catch_up(host) || !self.loading.is_done() {
+        if self.parts.catch_up(host) || !self.loading.is_done() || !self.parts.is_settled() {
             host.note_entry(begun);
         }
         self.context.clock = host.clock(self.parts.start);
@@ -257,6 +257,10 @@ impl Vm {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
+            if !self.parts.is_settled() {
+                resume = self.unresumed(world);
+                continue;
+            }
             if core::mem::take(&mut first) {
                 // Translation is work for this guest, the rest is the way back to it.
                 let only_back = self.parts.translator.stats().translated == translated;
@@ -339,6 +343,15 @@ impl Vm {
                     resume = self.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
                 }
             }
+        }
+    }
+
+    /// Where the guest goes on that was about to be entered in `world`.
+    fn unresumed(&self, world: World) -> Resume {
+        let pc = self.context.cpu.pc;
+        match world {
+            World::Kernel => Resume::Cache(CachePc(pc)),
+            World::User => Resume::Guest(GuestVa(pc)),
         }
     }
 
@@ -588,7 +601,8 @@ impl Vm {
             let (trap, left) = self.context.enter(world);
             self.arrived(left);
             match trap::quick::handle(self, host, left, trap) {
-                Answer::Enter(next) => world = next,
+                Answer::Enter(next) if self.parts.is_settled() => world = next,
+                Answer::Enter(next) => return Left::Answered(self.unresumed(next)),
                 Answer::Resume(resume) => return Left::Answered(resume),
                 Answer::None => return Left::Trap(trap, left),
             }

@@ -29,6 +29,7 @@ fn kind(seed: u64) -> Kind {
         share_kernel: !random.one_in(4),
         watch_pages: !random.one_in(4),
         keep_tables: !random.one_in(4),
+        piece: random.pick(&[1, 2, 7, 30, 1000]),
     };
     match random.below(3) {
         0 => plenty,

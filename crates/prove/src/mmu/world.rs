@@ -69,6 +69,8 @@ pub struct Kind {
     pub share_kernel: bool,
     pub watch_pages: bool,
     pub keep_tables: bool,
+    /// How much the shadow does in one piece.
+    pub piece: u32,
     pub separation: Separation,
     pub tracking: Tracking,
     /// Hardly anything but small pages of processes, and the MMU on.
@@ -96,6 +98,9 @@ pub struct World {
     absent: HashSet<u32>,
     /// How often one was given.
     given: u64,
+    /// Pieces of work that were left, and fills that had to come again.
+    pieces: u64,
+    again: u64,
     /// How often a space was switched to that was known.
     switched: u64,
     /// Domains (two bits each) that the host keeps closed although the guest opened them, until one faults.
@@ -141,6 +146,7 @@ impl World {
             share_kernel: kind.share_kernel,
             watch_pages: kind.watch_pages,
             keep_tables: kind.keep_tables,
+            piece: kind.piece,
             separation: kind.separation,
         };
         let ram = vec![(RAM, 3 * MB), (RAM + 4 * MB, 4 * MB)];
@@ -161,6 +167,8 @@ impl World {
             protected: HashSet::new(),
             absent: HashSet::new(),
             given: 0,
+            pieces: 0,
+            again: 0,
             switched: 0,
             lazily_closed: 0,
             passed: [0; 3],
@@ -195,6 +203,7 @@ impl World {
         let fits = |known: &&Known| known.ttbr0 >> 14 == ttbr0 >> 14 && known.asid.is_none_or(|known| known == asid);
         let known: Vec<_> = self.known.iter().filter(fits).copied().collect();
         self.shadow.activate(&self.regime, &mut self.tables, &mut self.tlb).expect("the pool suffices");
+        self.settle();
         for known in known {
             if known.roots == self.roots() {
                 // To know of less than may be forgotten costs time only.
@@ -210,6 +219,17 @@ impl World {
             self.switched += 1;
         }
         self.learn();
+    }
+
+    /// The guest is about to run: what is left is done.
+    fn settle(&mut self) {
+        let mut pieces = 0;
+        while !self.shadow.is_settled() {
+            self.shadow.settle(&mut self.tables, &mut self.tlb);
+            pieces += 1;
+            assert!(pieces < 100_000, "it does not come to an end");
+        }
+        self.pieces += pieces;
     }
 
     fn roots(&self) -> [Root; 2] {
@@ -387,6 +407,7 @@ impl World {
         if self.shadow.sole_asid() != Some(asid) {
             return false;
         }
+        self.settle();
         let whole = [View::Kernel, View::User].into_iter().all(|view| {
             let root = self.shadow.root(view);
             self.tables.forget_page(root, va, &mut self.tlb)
@@ -506,6 +527,7 @@ impl World {
     }
 
     fn attempt_in(&mut self, root: Root, view: View, va: u32, kind: AccessKind) -> bool {
+        self.settle();
         let separation = self.shadow.separation();
         if separation == Separation::Domains && view == View::Kernel && kind == AccessKind::Fetch {
             return false;
@@ -539,6 +561,7 @@ impl World {
         let privileged = view == View::Kernel;
         let expected = model::translate(&self.memory, &self.regime, va, kind, privileged);
         let fill = self.fill(view, va, kind);
+        let mut left = !self.shadow.is_settled();
         let context = format!("{view:?} {kind:?} {va:#x} under {:x?}: {fill:x?}, model {expected:x?}", self.regime);
         match fill {
             Fill::GuestFault(fault) => {
@@ -580,7 +603,15 @@ impl World {
             }
             Fill::Mapped => {
                 self.lazily_closed = 0;
-                assert!(self.attempt(view, va, kind), "mapped, but still faults: {context}");
+                let mut fills = 1;
+                while !self.attempt(view, va, kind) {
+                    // There was too much else to do, or so few tables are left.
+                    assert!(fills < 100 && (left || !self.ballast.is_empty()), "mapped, but still faults: {context}");
+                    assert_eq!(self.fill(view, va, kind), Fill::Mapped, "{context}");
+                    left = !self.shadow.is_settled();
+                    fills += 1;
+                    self.again += 1;
+                }
                 let root = self.shadow.root(view);
                 let page = self.tlb.get(&self.tables, root, va).map(|entry| entry.page);
                 assert_eq!(page, Self::host_of(entry.pa).map(|host| host >> 12), "{context}");
@@ -647,7 +678,8 @@ impl World {
     }
 
     /// Nothing in either view of the active space leads anywhere but to guest RAM, and the kernel view is XN.
-    fn check_active(&self) {
+    fn check_active(&mut self) {
+        self.settle();
         for view in [View::Kernel, View::User] {
             let root = self.shadow.root(view);
             for va in vas() {
@@ -689,6 +721,8 @@ impl World {
             ("pages forgotten in assembly", self.forgotten),
             ("filled the short way", self.quick[0]),
             ("guest faults found the short way", self.quick[1]),
+            ("pieces of work that were left", self.pieces),
+            ("fills that had to come again", self.again),
             ("pages given away", self.given),
             ("switches to spaces that were known", self.switched),
             ("sections filled", stats.section_fills),
@@ -712,6 +746,7 @@ impl World {
         let in_use = stats.first_level_tables * 16 * 1024 + stats.second_level_tables * 1024;
         assert_eq!(self.tables.pool.used_bytes() as u64, in_use);
         self.shadow.release(&mut self.tables, &mut self.tlb);
+        self.settle();
         assert_eq!(self.tables.pool.used_bytes(), 0, "tables leaked");
         assert!(self.tlb.entries.is_empty(), "the TLB remembers a guest that is gone");
         stats
