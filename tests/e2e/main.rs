@@ -6,6 +6,7 @@ mod beaglebone;
 mod bench;
 mod bundles;
 mod command_line;
+mod contained;
 mod drivers;
 mod endings;
 mod endurance;

@@ -12,6 +12,7 @@
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: each is an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
+//! | `spica.faults`      | guests may ask for faults of Spica's own, for tests: see `src/fault.rs` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
 //!
 //! Words that do not begin with `spica.` are not for us; others of ours are reported, not obeyed.
@@ -45,6 +46,8 @@ pub struct Options {
     pub tracking: Tracking,
     /// Say every counter at the end of a guest.
     pub stats: bool,
+    /// Guests may ask for faults of Spica's own.
+    pub faults: bool,
     /// Bytes of memory of its own that a copy-on-write disk gets at most.
     pub overlay: u32,
     /// Seconds since 1970 at boot.
@@ -66,6 +69,7 @@ impl Options {
             tables: None,
             tracking: Tracking::Maintenance,
             stats: false,
+            faults: false,
             overlay: u32::MAX,
             time: 0,
             unknown: Vec::new(),
@@ -79,6 +83,7 @@ impl Options {
                     options.level = Level::named(name).unwrap_or(options.level);
                 }
                 ("stats", "") => options.stats = true,
+                ("faults", "") => options.faults = true,
                 ("translation", list) if Translation::parse(list).is_ok() => {
                     options.translation = Translation::parse(list).unwrap_or_default();
                 }

@@ -10,6 +10,7 @@ use spica_machine::map::COUNTER_HZ;
 use crate::arch::barrier;
 use crate::board::{Board, Line};
 use crate::console;
+use crate::contain::shared;
 use crate::entropy::Entropy;
 use crate::guests::consoles::Consoles;
 use crate::guests::disks::Disks;
@@ -201,13 +202,15 @@ impl Host {
         if self.armed_for == Some(wanted) {
             return;
         }
-        self.armed_for = Some(wanted);
         let deadline = deadline.map(|ticks| self.host_time(start, ticks));
         let at = deadline.into_iter().chain(self.limit).min();
-        if self.armed != Some(at) {
-            self.board.timer.driver.set_deadline(at);
-            self.armed = Some(at);
-        }
+        shared(|| {
+            self.armed_for = Some(wanted);
+            if self.armed != Some(at) {
+                self.board.timer.driver.set_deadline(at);
+                self.armed = Some(at);
+            }
+        });
     }
 
     /// What is printed from now on is guest `current`'s, and input goes to it.
@@ -254,18 +257,18 @@ impl Host {
 
     /// A byte of the running guest's to the console.
     pub fn console_put(&mut self, byte: u8) {
-        self.consoles.put(self.current, byte, &mut console::write);
+        shared(|| self.consoles.put(self.current, byte, &mut console::write));
     }
 
     /// Random bytes.
     pub fn random(&mut self, into: &mut [u8]) {
         let clock = self.now();
-        self.entropy.fill(into, clock);
+        shared(|| self.entropy.fill(into, clock));
     }
 
     /// Frames have come: whoever they are for is to be told, and the scheduler, if it is not the running guest.
     pub fn spread_news(&mut self) {
-        self.attention |= self.networks.spread_news(&mut self.news, self.current);
+        self.attention |= shared(|| self.networks.spread_news(&mut self.news, self.current));
     }
 
     /// Whoever waits for a page that it gave to its balloon may have it now.
@@ -309,6 +312,10 @@ impl Host {
 
     /// Acknowledges and serves all interrupts that wait.
     pub fn serve_interrupts(&mut self) {
+        shared(|| self.serve_waiting());
+    }
+
+    fn serve_waiting(&mut self) {
         while let Some(line) = self.board.interrupts.driver.acknowledge() {
             if line == self.board.timer_line {
                 self.board.timer.driver.acknowledge();

@@ -8,6 +8,7 @@
 //! |-------------|-------------|----------------------------------------------------------------------------|
 //! | 0xF180_0000 | 0xF200_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
 //! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
+//! | 0xF5F0_0000 | 0xF600_0000 | a stack for each guest ([`crate::memory::stacks`]), with pages between that are not mapped      |
 //! | 0xF600_0000 | 0xF610_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
 //! | 0xF610_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
@@ -33,6 +34,9 @@ pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
 
 /// The megabyte that holds the image; the image starts at `link.ld`'s offset into it.
 pub const IMAGE_START: u32 = 0xf600_0000;
+
+/// The megabyte that holds the guests' stacks.
+pub const STACKS_START: u32 = IMAGE_START - MEGABYTE;
 
 /// First virtual address of the pool.
 pub const POOL_START: u32 = 0xf610_0000;
@@ -78,7 +82,7 @@ const _: () = {
     assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
-    assert!(MIRROR.base() + MIRROR.size <= IMAGE_START);
+    assert!(MIRROR.base() + MIRROR.size <= STACKS_START);
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= HOLE_START + HOLE_SIZE);
     assert!(FIRST_HEAP_SIZE < POOL_SIZE);
 };

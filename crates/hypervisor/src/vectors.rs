@@ -5,7 +5,7 @@
 //! hypervisor unmasks them, and go to one handler, [`set_irq_handler`].
 //!
 //! While a guest runs, VBAR points to other vectors; these are the ones of the way in between. The assembly is in `vectors.s`:
-//! Abort, Undefined and FIQ mode have stacks of their own, so that even an overflow of the Supervisor stack, which ends in its
+//! Abort, Undefined and FIQ mode have a stack of their own, so that even an overflow of the Supervisor stack, which ends in its
 //! guard page, is reported.
 
 use core::arch::global_asm;

@@ -18,13 +18,21 @@ hypervisor_vectors:
     b       hypervisor_interrupt
     b       hypervisor_fast_interrupt
 
-@ Saves everything as a `Frame` (src/vectors.rs) on the exception's own stack, lets `hypervisor_exception` decide, and goes on
+@ Saves everything as a `Frame` (src/vectors.rs) on a stack for exceptions, lets `hypervisor_exception` decide, and goes on
 @ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the
 @ instruction (ARM ARM table B1-7), `kind` the Rust enum's number.
+@
+@ SP of Abort, Undefined and FIQ mode is no stack: once a guest has run, it is the address of its Vcpu, where a trap saves it. It
+@ is kept in TPIDRPRW meanwhile, which nobody else uses. There is one stack for all of them, because an exception within an
+@ exception is the end: what is on the stack is not gone back to. Supervisor mode has the stack that is in use.
     .macro  exception name, mode, adjust, kind
 \name:
     .if \adjust
     sub     lr, lr, #\adjust
+    .endif
+    .if \mode != 0x13
+    mcr     p15, 0, sp, c13, c0, 4
+    ldr     sp, =__exception_stack_top
     .endif
     srsdb   sp!, #\mode             @ pc, psr
     stmdb   sp!, {r0-r12}
@@ -61,8 +69,13 @@ exception_common:
     clrex
     bl      hypervisor_exception
     add     sp, r9, #12
-    ldmia   sp!, {r0-r12}
-    rfeia   sp!
+    ldr     lr, [sp, #52]
+    ldr     r0, [sp, #56]
+    msr     spsr_fsxc, r0
+    ldmia   sp, {r0-r12}
+    mrc     p15, 0, sp, c13, c0, 4
+    movs    pc, lr
+    .pool
 
 @ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use.
 hypervisor_interrupt:

@@ -14,7 +14,8 @@ fn nothing_asks_for_nothing() {
 #[test]
 fn our_words_are_obeyed_and_the_last_counts() {
     let options = Options::parse("spica.verbose spica.selftest");
-    assert_eq!((options.level, options.selftest), (Level::Info, true));
+    assert_eq!((options.level, options.selftest, options.faults), (Level::Info, true, false));
+    assert!(Options::parse("spica.faults").faults);
     assert_eq!(Options::parse("spica.verbose spica.loglevel=error").level, Level::Error);
     assert_eq!(Options::parse("spica.loglevel=debug").level, Level::Debug);
 }

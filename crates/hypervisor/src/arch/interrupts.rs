@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 use core::cell::{RefCell, RefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The I bit of the CPSR.
 const I: u32 = 1 << 7;
@@ -48,6 +49,26 @@ pub fn without<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
+/// How much of what belongs to all is being changed right now: see [`crate::contain`].
+static HELD: AtomicU32 = AtomicU32::new(0);
+
+/// Something that belongs to all is about to be changed. One core, so that a load and a store make an addition.
+#[inline]
+pub fn hold() {
+    HELD.store(HELD.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// It has been changed.
+#[inline]
+pub fn release() {
+    HELD.store(HELD.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+}
+
+/// Whether anything that belongs to all is half changed.
+pub fn is_held() -> bool {
+    HELD.load(Ordering::Relaxed) != 0
+}
+
 /// A value that is used by ordinary code and by interrupt handlers: each use masks IRQs for its duration.
 ///
 /// Spica runs on one core, so that is all the exclusion there has to be. A second use within the first is a bug, found at run
@@ -68,11 +89,21 @@ impl<T> IrqCell<T> {
     /// # Panics
     /// If the value is in use already: `body` of one use may not start another.
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        without(|| body(&mut self.0.borrow_mut()))
+        without(|| {
+            hold();
+            let result = body(&mut self.0.borrow_mut());
+            release();
+            result
+        })
     }
 
     /// Uses the value unless it is in use already: for the panic handler, which must not fail.
     pub fn try_with<R>(&self, body: impl FnOnce(RefMut<'_, T>) -> R) -> Option<R> {
-        without(|| self.0.try_borrow_mut().ok().map(body))
+        without(|| {
+            hold();
+            let result = self.0.try_borrow_mut().ok().map(body);
+            release();
+            result
+        })
     }
 }

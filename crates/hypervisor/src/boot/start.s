@@ -251,16 +251,7 @@ placed:
     bx      r2
 
 mapped:
-    @ At the link address now, with caches. A stack for each mode that the vectors (src/vectors.rs) run in, then .bss.
-    ldr     r0, =__exception_stack_top
-    cps     #0x17                   @ Abort
-    mov     sp, r0
-    sub     r0, r0, #8192
-    cps     #0x1b                   @ Undefined
-    mov     sp, r0
-    cps     #0x11                   @ FIQ: stays masked, but must find a stack if one comes all the same
-    mov     sp, r0
-    cps     #0x13
+    @ At the link address now, with caches. The stack, then .bss.
     ldr     sp, =__stack_top
     ldr     r0, =__bss_start
     ldr     r1, =__bss_end

@@ -9,11 +9,13 @@ use core::cell::RefCell;
 use core::fmt;
 
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
+use spica_virtio::backend::{Disk, DiskError};
 use spica_virtio_driver::{Block, Client, Kind, Request, State};
 
 use super::news::News;
 use crate::board::virtio::{Device, Shared, Window};
 use crate::board::{Board, Line};
+use crate::contain::shared;
 use crate::memory::pool::Share;
 
 /// How long a disk may take to say its name, in microseconds.
@@ -21,8 +23,30 @@ const NAMING: u32 = 1_000_000;
 /// How long a disk may take to bring to safety what was written, when the board goes off.
 const FLUSHING: u32 = 30_000_000;
 
-/// A guest's claim to a disk.
-pub type HostDisk = Client<Window, Shared>;
+/// A guest's claim to a disk, which other guests may have, too.
+pub struct HostDisk(Client<Window, Shared>);
+
+impl Disk for HostDisk {
+    fn read(&mut self, sector: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        shared(|| self.0.read(sector, into))
+    }
+
+    fn write(&mut self, sector: u64, from: &[u8]) -> Result<(), DiskError> {
+        shared(|| self.0.write(sector, from))
+    }
+
+    fn flush(&mut self) -> Result<(), DiskError> {
+        shared(|| self.0.flush())
+    }
+
+    fn clear(&mut self, sector: u64, sectors: u32) -> Result<(), DiskError> {
+        shared(|| self.0.clear(sector, sectors))
+    }
+
+    fn discard(&mut self, sector: u64, sectors: u32) -> Result<(), DiskError> {
+        shared(|| self.0.discard(sector, sectors))
+    }
+}
 
 type Driver = Block<Window, Shared>;
 
@@ -129,7 +153,7 @@ impl Disks {
             return Err(DiskProblem::ReadOnly(unit.name.clone()));
         }
         unit.clients.push((guest, slot));
-        Ok((Client::new(unit.driver.clone(), unit.clients.len() - 1), driver.sectors()))
+        Ok((HostDisk(Client::new(unit.driver.clone(), unit.clients.len() - 1)), driver.sectors()))
     }
 
     /// Settles the interrupt of `line`, if it is a disk's; true if requests of another guest than `current` are done.

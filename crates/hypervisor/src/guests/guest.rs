@@ -28,6 +28,8 @@ pub enum State {
     },
     /// It is off.
     Off(Until),
+    /// Spica failed on its behalf: it is off until the board starts anew, and nothing but its name and its size is to be looked at.
+    Failed,
 }
 
 /// How long a guest stays off.
@@ -113,7 +115,18 @@ impl Guest {
             State::Paused { .. } => "paused",
             State::Off(Until::Time(_)) => "restarting",
             State::Off(_) => "off",
+            State::Failed => "failed",
         }
+    }
+
+    /// Whether it does nothing more by itself, and nobody waits for it.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Off(Until::Never) | State::Failed)
+    }
+
+    /// Why nothing can be done with it, if it is [`State::Failed`].
+    pub fn failure(&self) -> String {
+        format!("{} was stopped by an internal error: it is off until the board starts anew", self.name())
     }
 
     /// Stops it; its clocks stand still.
@@ -126,7 +139,9 @@ impl Guest {
                 self.state = State::Paused { since: host.now(), waiting: self.state == State::Waiting };
                 Ok(())
             }
-            State::Paused { .. } | State::Off(_) => Err(format!("{} is {}", self.name(), self.state_name())),
+            State::Paused { .. } | State::Off(_) | State::Failed => {
+                Err(format!("{} is {}", self.name(), self.state_name()))
+            }
         }
     }
 
@@ -165,7 +180,9 @@ impl Guest {
                 self.vm.parts.machine.press_power_key();
                 Ok(())
             }
-            State::Paused { .. } | State::Off(_) => Err(format!("{} is {}", self.name(), self.state_name())),
+            State::Paused { .. } | State::Off(_) | State::Failed => {
+                Err(format!("{} is {}", self.name(), self.state_name()))
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use spica_mmu::Separation;
 
 use crate::cmdline::Options;
 use crate::host::Host;
-use crate::memory::{device, home, lending, phys};
+use crate::memory::{device, home, lending, phys, stacks};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
 use crate::vm::devices::Devices;
@@ -39,7 +39,7 @@ use scheduler::Scheduler;
 use uplink::Uplink;
 
 use crate::world::{SEPARATION, space};
-use crate::{arch, panic, print, println};
+use crate::{arch, contain, fault, panic, print, println};
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
@@ -71,6 +71,10 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let names = bundle.guests().iter().map(|spec| spec.name.clone());
     let mut host = Host::new(board, platform.options.time, Consoles::new(names));
+    contain::set_names(bundle.guests().iter().map(|spec| spec.name.clone()).collect());
+    if platform.options.faults {
+        fault::allow();
+    }
     let guests = make(&bundle, &platform.options, &mut host)?;
     let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
     scheduler.run();
@@ -133,6 +137,9 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     let mut memories = Vec::new();
     for spec in specs {
         memories.push(Vm::memory(spec).map_err(|error| problem(spec, &error))?);
+    }
+    if !stacks::make(specs.len()) {
+        return Err("the board has no memory left for Spica's stacks".into());
     }
     if lends {
         lending::open(disk_room::overlays(specs) * LENT_MOST);

@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use super::consoles::View;
-use super::guest::State;
+use super::guest::{Guest, State};
 use super::plain::plain;
 use super::scheduler::Scheduler;
 use crate::layout::MEGABYTE;
@@ -143,15 +143,23 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Registers(who) => {
             for at in find_all(scheduler, who.as_ref())? {
-                let vm = &scheduler.guests[at].vm;
-                report::write(vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
+                let done = scheduler.ask_for(at, |guest, _| {
+                    report::write(&guest.vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
+                });
+                if who.is_some() {
+                    done?
+                }
             }
         }
         Command::Stats(who) => {
             for at in find_all(scheduler, who.as_ref())? {
-                let guest = &scheduler.guests[at];
-                for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
-                    answer.line(&format!("stat {} {name} {value}", guest.name()));
+                let done = scheduler.ask_for(at, |guest, _| {
+                    for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
+                        answer.line(&format!("stat {} {name} {value}", guest.name()));
+                    }
+                });
+                if who.is_some() {
+                    done?
                 }
             }
             if who.is_none() {
@@ -168,7 +176,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Pause(who) => {
             let at = find(scheduler, who)?;
-            scheduler.guests[at].pause(&mut scheduler.host)?;
+            scheduler.ask_for(at, Guest::pause)??;
             done(answer, scheduler, at);
         }
         Command::Resume(who) => {
@@ -178,17 +186,17 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Shutdown(who) => {
             let at = find(scheduler, who)?;
-            scheduler.guests[at].press_power_key()?;
+            scheduler.ask_for(at, |guest, _| guest.press_power_key())??;
             done(answer, scheduler, at);
         }
         Command::Stop(who) => {
             let at = find(scheduler, who)?;
-            scheduler.guests[at].stop()?;
+            scheduler.ask_for(at, |guest, _| guest.stop())??;
             done(answer, scheduler, at);
         }
         Command::Balloon(who, megabytes) => {
             let at = find(scheduler, who)?;
-            scheduler.guests[at].set_balloon(megabytes.saturating_mul(MEGABYTE))?;
+            scheduler.ask_for(at, |guest, _| guest.set_balloon(megabytes.saturating_mul(MEGABYTE)))??;
         }
         Command::Reset(who) => {
             let at = find(scheduler, who)?;
@@ -200,7 +208,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Start(who) => {
             let at = find(scheduler, who)?;
-            let State::Off(_) = scheduler.guests[at].state else {
+            let (State::Off(_) | State::Failed) = scheduler.guests[at].state else {
                 return Err(format!("{who} is not off, but {}", scheduler.guests[at].state_name()));
             };
             scheduler.restart(at)?;

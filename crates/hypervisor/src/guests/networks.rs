@@ -11,6 +11,7 @@ use spica_virtio::switch::{Counters, Port, Switch};
 use super::news::News;
 use super::uplink::Uplink;
 use crate::board::Line;
+use crate::contain::shared;
 
 /// Frames that wait for a card, at most; each takes 1.5 KiB.
 const DEPTH: usize = 64;
@@ -124,7 +125,7 @@ impl Networks {
 impl Network for Networks {
     fn send(&mut self, card: usize, frame: &[u8]) {
         if let Some(Card { switch, port, .. }) = self.cards.get(card) {
-            self.switches[*switch].send(*port, frame);
+            shared(|| self.switches[*switch].send(*port, frame));
         }
     }
 
@@ -135,7 +136,7 @@ impl Network for Networks {
 
     fn pop(&mut self, card: usize) {
         if let Some(Card { switch, port, .. }) = self.cards.get(card) {
-            self.switches[*switch].pop(*port);
+            shared(|| self.switches[*switch].pop(*port));
         }
     }
 }

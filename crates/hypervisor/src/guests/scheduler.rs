@@ -1,7 +1,8 @@
 //! The scheduler: lets the guests run by turns, wakes those that wait, and sleeps when nobody wants to run.
 //!
 //! It runs on the host's stack, between two runs of guests ([`crate::vm::Vm::run`]), with interrupts masked: a guest comes back when it
-//! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed.
+//! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed. What is done on a guest's
+//! behalf is done on that guest's stack, and if Spica fails there, the others go on ([`crate::contain`]).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,8 +13,9 @@ use super::monitor::Monitor;
 use super::slice::Slices;
 use crate::host::Host;
 use crate::memory::canary::Canary;
-use crate::println;
 use crate::vm::{Pause, Stop};
+use crate::world::mirror::Mirror;
+use crate::{contain, println};
 
 /// Longest time that a guest runs while another wants to, in microseconds.
 const SLICE: u32 = 10_000;
@@ -105,7 +107,7 @@ impl Scheduler {
             self.show_partial(now);
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
-                None if self.guests.iter().all(|guest| guest.state == State::Off(Until::Never)) => return,
+                None if self.guests.iter().all(Guest::is_over) => return,
                 None => {
                     self.leave();
                     let limit = self.deadline();
@@ -126,19 +128,23 @@ impl Scheduler {
             }
         }
         let floor = self.floor();
-        for (at, guest) in self.guests.iter_mut().enumerate() {
+        for at in 0..self.guests.len() {
+            let guest = &self.guests[at];
             if guest.state != State::Waiting {
                 continue;
             }
             let due = guest.deadline(&self.host).filter(|&due| due <= now);
-            let parts = &mut guest.vm.parts;
             let news = self.host.consoles.peek_input(at).is_some() || self.host.news.is_for(at);
             if due.is_some() || news {
                 self.host.speak_for(at);
-                parts.catch_up(&mut self.host);
+                let caught_up = self.on_behalf(at, |guest, host| guest.vm.parts.catch_up(host));
+                if caught_up.is_none() {
+                    continue;
+                }
             }
             // Devices with more to do get their guest's turn for it.
-            if parts.interrupted() || parts.machine.wants_service() {
+            let guest = &mut self.guests[at];
+            if guest.vm.parts.interrupted() || guest.vm.parts.machine.wants_service() {
                 guest.state = State::Ready;
                 guest.woken = due;
                 guest.turn.wake(floor, self.ticks.credit);
@@ -174,7 +180,7 @@ impl Scheduler {
         let of_guest = |guest: &Guest| match guest.state {
             State::Waiting => guest.deadline(&self.host),
             State::Off(Until::Time(time)) => Some(time),
-            State::Ready | State::Paused { .. } | State::Off(_) => None,
+            State::Ready | State::Paused { .. } | State::Off(_) | State::Failed => None,
         };
         self.guests.iter().filter_map(of_guest).chain(self.partial_at).chain(self.host.uplink_deadline()).min()
     }
@@ -191,6 +197,39 @@ impl Scheduler {
         }
     }
 
+    /// Does something on behalf of guest `at`. `None` if Spica failed: the guest is off for good.
+    fn on_behalf<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut Host) -> R) -> Option<R> {
+        let others = self.guests.iter().enumerate().any(|(other, guest)| other != at && !guest.is_over());
+        let (guest, host) = (&mut self.guests[at], &mut self.host);
+        let (mut act, mut result) = (Some(act), None);
+        let done = contain::on_behalf(at, others, &mut || result = act.take().map(|act| act(guest, host)));
+        if !done {
+            self.failed(at);
+            return None;
+        }
+        result
+    }
+
+    /// Spica failed on behalf of guest `at`.
+    #[cold]
+    fn failed(&mut self, at: usize) {
+        self.guests[at].state = State::Failed;
+        if self.current == Some(at) {
+            self.current = None;
+            // Whatever its own books say of what is in the core.
+            Mirror::wipe();
+        }
+    }
+
+    /// The same for somebody who asked.
+    ///
+    /// # Errors
+    /// If Spica fails, or has failed before: what that means for the guest.
+    pub fn ask_for<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut Host) -> R) -> Result<R, String> {
+        let done = if self.guests[at].state == State::Failed { None } else { self.on_behalf(at, act) };
+        done.ok_or_else(|| self.guests[at].failure())
+    }
+
     /// Leaves nothing of the guest that ran last in the core.
     fn leave(&mut self) {
         if let Some(last) = self.current.take() {
@@ -204,9 +243,8 @@ impl Scheduler {
     /// If it is not paused.
     pub fn resume(&mut self, at: usize) -> Result<(), String> {
         let floor = self.floor();
-        let guest = &mut self.guests[at];
-        guest.resume(&mut self.host)?;
-        guest.turn.wake(floor, 0);
+        self.ask_for(at, Guest::resume)??;
+        self.guests[at].turn.wake(floor, 0);
         Ok(())
     }
 
@@ -257,7 +295,7 @@ impl Scheduler {
             self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
         self.host.begin_turn();
-        let pause = self.guests[at].vm.run(&mut self.host);
+        let pause = self.on_behalf(at, |guest, host| guest.vm.run(host));
         let entered = self.host.entered().unwrap_or(start);
         self.charge(payer, entered);
         let end = match (self.host.limit_seen(), limit) {
@@ -266,21 +304,21 @@ impl Scheduler {
         };
         self.charge(at, end.max(entered));
         match pause {
-            Pause::Yield => {}
-            Pause::Wait => self.guests[at].state = State::Waiting,
-            Pause::Stop(stop) => self.stopped(at, stop),
+            Some(Pause::Wait) => self.guests[at].state = State::Waiting,
+            Some(Pause::Stop(stop)) => self.stopped(at, stop),
+            Some(Pause::Yield) | None => {}
         }
     }
 
     /// Guest `at` is over, or wants to begin again.
     fn stopped(&mut self, at: usize, stop: Stop) {
         self.leave();
-        let guest = &mut self.guests[at];
         if stop != Stop::Reset {
-            guest.over(&stop, self.stats, &mut self.host);
+            let stats = self.stats;
+            self.on_behalf(at, |guest, host| guest.over(&stop, stats, host));
             return;
         }
-        println!("spica: guest {}: restarted", guest.name());
+        println!("spica: guest {}: restarted", self.guests[at].name());
         self.restart_or_say(at);
         // Whoever runs next has not asked for that.
         self.settle(at);
@@ -302,12 +340,11 @@ impl Scheduler {
             self.leave();
         }
         let floor = self.floor();
-        let guest = &mut self.guests[at];
         self.host.consoles.forget_input(at);
         self.host.networks.clear(at);
         self.host.news.take(at);
-        guest.restart(&mut self.host)?;
-        guest.turn.wake(floor, 0);
+        self.ask_for(at, Guest::restart)??;
+        self.guests[at].turn.wake(floor, 0);
         Ok(())
     }
 }

@@ -10,8 +10,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::interrupts;
 
-/// Bytes of the arena in .bss: a walk of a board's device tree uses a small part of it.
-const EARLY: usize = 48 * 1024;
+/// Bytes of the arena in .bss. Until RAM is known, QEMU's `virt` has asked for 19 KiB, all that was given back counted; other boards
+/// for half of that.
+const EARLY: usize = 24 * 1024;
 
 static mut EARLY_ARENA: [u8; EARLY] = [0; EARLY];
 
@@ -41,12 +42,14 @@ unsafe impl talc::lock_api::RawMutex for MaskedInterrupts {
             return false;
         }
         self.held.store(true, Ordering::Relaxed);
+        interrupts::hold();
         self.were_masked.store(were_masked, Ordering::Relaxed);
         true
     }
 
     unsafe fn unlock(&self) {
         self.held.store(false, Ordering::Relaxed);
+        interrupts::release();
         if !self.were_masked.load(Ordering::Relaxed) {
             // SAFETY: they were unmasked when the lock was taken.
             unsafe { interrupts::unmask() }

@@ -16,7 +16,7 @@ use crate::arch::barrier::isb;
 use crate::arch::cache::clean_table;
 use crate::arch::tlb;
 use crate::boot::Handover;
-use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE};
+use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, STACKS_START};
 
 /// First-level section: privileged read/write, XN, in the host's domain.
 const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | 1 << 4;
@@ -52,6 +52,7 @@ unsafe impl Sync for SecondLevel {}
 
 static HOME: FirstLevel = FirstLevel(UnsafeCell::new([0; 4096]));
 static IMAGE_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
+static STACK_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
 
 macro_rules! linker_symbols {
     ($($name:ident)+) => {
@@ -75,7 +76,7 @@ macro_rules! address_of {
 /// Writes an entry of a table and makes it visible to table walks.
 ///
 /// # Safety
-/// `entry` points into [`HOME`] or [`IMAGE_PAGES`], and the new mapping breaks no reference of Rust's.
+/// `entry` points into [`HOME`], [`IMAGE_PAGES`] or [`STACK_PAGES`], and the new mapping breaks no reference of Rust's.
 unsafe fn write(entry: *mut u32, value: u32) {
     // SAFETY: passed on to the caller.
     unsafe { entry.write_volatile(value) }
@@ -135,6 +136,9 @@ pub fn install(handover: &Handover) {
     let pages_pa = image_pa(image, pages as u32);
     // SAFETY: nothing is mapped there in the home table yet, which is not in use.
     unsafe { write(first_level(IMAGE_START), pages_pa.0 | HOST_DOMAIN << 5 | 0b01) }
+    let stacks_pa = image_pa(image, STACK_PAGES.0.get() as u32);
+    // SAFETY: as above; there is nothing in that table yet.
+    unsafe { write(first_level(STACKS_START), stacks_pa.0 | HOST_DOMAIN << 5 | 0b01) }
 
     if handover.device_tree_size > 0 {
         let last = handover.device_tree.0 + (handover.device_tree_size - 1);
@@ -169,6 +173,13 @@ pub fn map_ram_megabyte(pa: u32) {
 pub(super) fn map_pool_megabyte(va: u32, pa: u32) {
     // SAFETY: `pool` maps each megabyte of its range once.
     unsafe { write(first_level(va), pa | SECTION | SECTION_NORMAL) }
+}
+
+/// Maps a page of RAM in the megabyte of the guests' stacks.
+pub(super) fn map_stack_page(va: u32, pa: u32) {
+    let pages = STACK_PAGES.0.get().cast::<u32>();
+    // SAFETY: within the table; `stacks` maps each page once, of RAM that it has taken.
+    unsafe { write(pages.wrapping_add((va % MEGABYTE / 4096) as usize), pa | PAGE | PAGE_READ_WRITE | PAGE_XN) }
 }
 
 /// Maps a megabyte of devices at an address in the hole.

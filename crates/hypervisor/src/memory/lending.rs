@@ -8,6 +8,7 @@ use spica_addr::HostPa;
 use super::lent::{Lent, Return, Ticket};
 use super::{phys, ram};
 use crate::arch::interrupts::IrqCell;
+use crate::contain::shared;
 use crate::world::space;
 
 const PAGE: u32 = 4096;
@@ -59,7 +60,7 @@ pub fn give(pa: HostPa) {
 /// A guest wants the page at `pa` back. False if somebody uses it, and there is no other.
 pub fn take_back(pa: HostPa) -> bool {
     let page = pa.0 / PAGE;
-    match with(|lent| Some(lent.take_back(page))) {
+    shared(|| match with(|lent| Some(lent.take_back(page))) {
         Some(Return::Moved(to)) => {
             page_bytes(to).copy_from_slice(page_bytes(page));
             page_bytes(page).fill(0);
@@ -67,7 +68,7 @@ pub fn take_back(pa: HostPa) -> bool {
         }
         Some(Return::Idle) | None => true,
         Some(Return::InUse) => false,
-    }
+    })
 }
 
 /// Borrows a page; what is in it is anything, and must not be read.

@@ -15,3 +15,4 @@ pub mod phys;
 pub mod pool;
 pub mod ram;
 pub mod spans;
+pub mod stacks;

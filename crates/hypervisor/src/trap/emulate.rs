@@ -11,6 +11,7 @@ use spica_vcpu::psr::Mode;
 use spica_vcpu::{Effect, Exception, Vcpu, psr};
 
 use crate::arch::cache;
+use crate::fault;
 use crate::host::Host;
 use crate::layout::MEGABYTE;
 use crate::vm::counters::Class;
@@ -300,6 +301,9 @@ fn clean(vm: &mut Vm, op: LineOp, pa: GuestPa) {
 /// The guest's firmware: PSCI.
 fn firmware(vm: &mut Vm, behind: GuestVa) -> Resume {
     let regs = &vm.context.cpu.regs;
+    if fault::asked_for(regs[0], regs[1]) {
+        return Resume::Guest(behind);
+    }
     match psci::call(regs[0], [regs[1], regs[2], regs[3]]) {
         PsciResult::Value(value) => {
             vm.context.cpu.regs[0] = value;

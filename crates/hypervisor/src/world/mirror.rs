@@ -3,7 +3,7 @@
 //! Each is written only when it differs from what the core has; [`Mirror`] remembers that.
 
 use crate::arch::barrier::{self, isb};
-use crate::arch::cp15::{Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
+use crate::arch::cp15::{Cpacr, Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
 use crate::world::vfp::{self, Bank};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
 
@@ -46,6 +46,19 @@ impl Mirror {
         self.thread_ids = [Tpidruro::read_raw(), Tpidrurw::read_raw()];
         self.set_thread_id_read_only(0);
         self.set_thread_id_read_write(0);
+    }
+
+    /// Leaves nothing in the core of a guest whose books are lost.
+    pub fn wipe() {
+        // CPACR has no place for VFP where there is none (B4.1.40).
+        if Cpacr::read_raw() >> 20 & 3 != 0 {
+            vfp::clear();
+        }
+        // SAFETY: registers without effect on the hypervisor.
+        unsafe {
+            Tpidruro::write_raw(0);
+            Tpidrurw::write_raw(0);
+        }
     }
 
     /// Sets DACR to a value that leaves Spica's own domain a client.

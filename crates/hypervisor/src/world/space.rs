@@ -41,6 +41,12 @@ pub fn go_home() {
     switch(home(), HOME_ASID);
 }
 
+/// The same, whatever tables are in force: after a failure, [`CURRENT`] may not be what is.
+pub fn return_home() {
+    CURRENT.store(0, Ordering::Relaxed);
+    go_home();
+}
+
 /// The guest's trap handlers in assembly may have changed tables: the current ones are these.
 pub fn found(root: HostPa, asid: u8) {
     CURRENT.store(root.0 | u32::from(asid), Ordering::Relaxed);

@@ -15,6 +15,11 @@ pub fn is_on() -> bool {
     fpexc & FPEXC_EN != 0
 }
 
+/// Leaves zeroes in the registers, whose they ever were, and VFP off.
+pub fn clear() {
+    Bank { in_core: true, ..Bank::new() }.save();
+}
+
 /// One guest's registers while they are not in the core.
 #[repr(C, align(8))]
 pub struct Bank {
