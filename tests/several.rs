@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,11 +32,48 @@ const REST: Duration = Duration::from_millis(50);
 /// A file of a megabyte of zeroes, for disks.
 pub const BLANK: &str = "blank.img";
 
+/// A directory for as long as a board runs.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind is in build/several, and does not matter.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What is in the board's RAM when it is switched on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remains {
+    /// From so many bytes behind its start on.
+    pub from: u32,
+    /// For so many bytes; a whole number of words.
+    pub bytes: u32,
+    /// This word, again and again.
+    pub word: u32,
+}
+
+impl Remains {
+    /// QEMU's options, with a file in `scratch`.
+    fn options(&self, machine: Machine, scratch: &Path) -> Result<Vec<String>> {
+        if self.bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let file = scratch.join("remains.bin");
+        write(&file, &self.word.to_le_bytes().repeat(self.bytes as usize / 4))?;
+        let start = if machine == Machine::VexpressA9 { 0x6000_0000 } else { 0x4000_0000 } + self.from;
+        let device = format!("loader,file={},addr={start:#x},force-raw=on", file.display());
+        Ok(vec!["-device".into(), device])
+    }
+}
+
 /// A running board.
 #[derive(Debug)]
 pub struct Board {
     session: Session,
     _run: Run,
+    _scratch: Scratch,
     /// Finds answers where they stand in a guest's line.
     filter: Filter,
     answers: VecDeque<Answer>,
@@ -70,24 +107,37 @@ impl Board {
     #[must_use]
     #[track_caller]
     pub fn start_with(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str) -> Self {
-        Self::try_start(machine, parts, icount, words).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+        let remains = Remains::default();
+        Self::try_start(machine, parts, icount, words, &remains).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
     }
 
-    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str) -> Result<Self> {
+    /// The same on a board whose RAM is not empty when it is switched on; instructions are counted.
+    ///
+    /// # Panics
+    /// If that does not work.
+    #[must_use]
+    #[track_caller]
+    pub fn start_among(machine: Machine, parts: &[Part<'_>], remains: &Remains) -> Self {
+        Self::try_start(machine, parts, true, "", remains).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+    }
+
+    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str, remains: &Remains) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let project = Project::find()?;
         let scratch =
             project.build(&format!("several/{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        let run = Self::prepare(&project, &scratch, machine, parts, icount, words);
-        // What is left behind is in build/several, and does not matter.
-        let _ = fs::remove_dir_all(&scratch);
-        let run = run?;
-        let session = Session::start(run.board, &run.boot(), None, false)?;
+        let scratch = Scratch(scratch);
+        let run = Self::prepare(&project, &scratch.0, machine, parts, icount, words)?;
+        let mut boot = run.boot();
+        let options = [boot.plugged, &remains.options(machine, &scratch.0)?].concat();
+        boot.plugged = &options;
+        let session = Session::start(run.board, &boot, None, false)?;
         let consoles = parts.iter().map(|part| (part.name.to_string(), String::new())).collect();
         let shown = (parts.len() == 1).then(|| parts[0].name.to_string());
         Ok(Self {
             session,
             _run: run,
+            _scratch: scratch,
             filter: Filter::default(),
             answers: VecDeque::new(),
             consoles,

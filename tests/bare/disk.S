@@ -1,4 +1,5 @@
-@ Writes to its disk and reads again, when told by a key: w, r; any other is the end. Parameter: how many pieces of 4 KiB.
+@ Writes to its disk and reads again, when told by a key: w, r, or p for the first sector alone of the piece behind all others; any
+@ other is the end. Parameter: how many pieces of 4 KiB.
 
     .include "runtime.inc"
     .include "clock.inc"
@@ -21,6 +22,7 @@ main:
     bl virtio_go
     get r4, parameters
     ldr r5, =BUFFER
+    mov r8, #0x1000                 @ bytes of a request
     say "up\n"
 1:  bl key
     mov r6, #0                      @ the piece
@@ -29,6 +31,8 @@ main:
     beq write
     cmp r0, #'r'
     beq read
+    cmp r0, #'p'
+    beq partly
     pop {r4-r12, pc}
 
 write:
@@ -67,6 +71,37 @@ read:
     say "\n"
     b 1b
 
+@ What was not written is as it always was: zero.
+partly:
+    mov r6, r4
+    bl piece
+4:  str r1, [r0], #4
+    cmp r0, r2
+    blo 4b
+    mov r8, #0x200
+    mov r0, #1
+    bl request
+    mov r8, #0x1000
+    cmp r0, #0
+    addne r7, r7, #1
+    mov r0, #0
+    bl request
+    cmp r0, #0
+    addne r7, r7, #1
+    bl piece
+    add r9, r0, #0x200
+5:  ldr r3, [r0], #4
+    cmp r3, r1
+    addne r7, r7, #1
+    cmp r0, r9
+    moveq r1, #0
+    cmp r0, r2
+    blo 5b
+    say "partly"
+    show wrong, r7
+    say "\n"
+    b 1b
+
 @ R0, R2: the buffer and its end; R1: each word of piece R6.
 piece:
     mov r0, r5
@@ -75,7 +110,7 @@ piece:
     orr r1, r1, r6
     bx lr
 
-@ Reads (R0 = 0) or writes (1) piece R6. R0 = the status.
+@ Reads (R0 = 0) or writes (1) R8 bytes of piece R6. R0 = the status.
 request:
     push {lr}
     ldr r1, =HEAD
@@ -94,8 +129,7 @@ request:
     str r1, [r3, #12]
     str r5, [r3, #16]
     str r2, [r3, #20]
-    mov r1, #0x1000
-    str r1, [r3, #24]
+    str r8, [r3, #24]
     cmp r0, #0
     ldreq r1, =0x20003              @ for the device to write, and the next is 2
     ldrne r1, =0x20001

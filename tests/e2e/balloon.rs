@@ -71,6 +71,10 @@ fn lend(machine: Machine) {
     assert_eq!(value(&press(&mut board, "a", "c", "back", 1), "foreign"), 0);
     assert_eq!(value(&press(&mut board, "writer", "r", "read", 4), "wrong"), 0);
 
+    // What a lender left in its pages is not on the disk, where a piece is written in part; nor has the lender what was.
+    assert_eq!(value(&press(&mut board, "writer", "p", "partly", 1), "wrong"), 0);
+    pages(&mut board, "all memory.given-used-bytes", WRITTEN - OWN + 1);
+
     assert_eq!(
         board.ask("balloon writer 1"),
         Err("writer has no balloon: `balloon = true` in the manifest".to_string())

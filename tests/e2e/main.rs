@@ -18,6 +18,7 @@ mod kernel_log;
 mod life_cycle;
 mod memory_modes;
 mod profile;
+mod remains;
 mod several;
 mod siege;
 mod spilling;

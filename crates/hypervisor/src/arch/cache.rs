@@ -103,20 +103,22 @@ pub fn clean_table(va: u32, len: u32) {
     dsb();
 }
 
-/// Fills words with zeroes, 32 bytes at a time: `fill` comes to a loop of single stores.
+/// Fills words with zeroes, 256 bytes at a time: `fill` comes to a loop of single stores.
 pub fn clear(words: &mut [u32]) {
-    let (blocks, rest) = words.as_chunks_mut::<8>();
+    let (blocks, rest) = words.as_chunks_mut::<64>();
     if !blocks.is_empty() {
         // SAFETY: stores to `blocks`, of which there is one at least, and to nothing else.
         unsafe {
             asm!(
-                "2: stmia {at}!, {{r0-r3}}",
-                "stmia {at}!, {{r0-r3}}",
+                "2:",
+                ".rept 8",
+                "stmia {at}!, {{r0-r5, r8, r10}}",
+                ".endr",
                 "cmp {at}, {end}",
                 "bne 2b",
                 at = inout(reg) blocks.as_mut_ptr() => _,
                 end = in(reg) blocks.as_mut_ptr_range().end,
-                in("r0") 0, in("r1") 0, in("r2") 0, in("r3") 0,
+                in("r0") 0, in("r1") 0, in("r2") 0, in("r3") 0, in("r4") 0, in("r5") 0, in("r8") 0, in("r10") 0,
                 options(nostack),
             );
         }

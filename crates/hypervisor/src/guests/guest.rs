@@ -69,6 +69,8 @@ pub struct Guest {
     /// Times that it was switched to.
     pub switches: u64,
     restart: Restart,
+    /// It was off, so that its RAM does not hold what it held.
+    cold: bool,
     /// Seconds to stay off if it ends now and is to be started again.
     delay: u32,
     /// Host time of the last start.
@@ -91,6 +93,7 @@ impl Guest {
             latency: Latency::default(),
             switches: 0,
             restart: options.restart,
+            cold: false,
             delay: FIRST_DELAY,
             started,
         }
@@ -167,6 +170,7 @@ impl Guest {
             return Err(format!("{} is off", self.name()));
         }
         self.state = State::Off(Until::Command);
+        self.cold = true;
         Ok(())
     }
 
@@ -186,12 +190,12 @@ impl Guest {
         }
     }
 
-    /// Resets it, whatever it is doing. It is loaded when its turn comes.
+    /// Resets it, whatever it is doing, or turns it on. It is loaded when its turn comes.
     ///
     /// # Errors
     /// If pages of its RAM are not to be had. It is off then.
     pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
-        if let Err(pages) = self.vm.reboot(&self.image, host) {
+        if let Err(pages) = self.vm.reboot(&self.image, self.cold, host) {
             self.state = State::Off(Until::Command);
             return Err(format!(
                 "{} cannot start: disks use {} KiB of its memory, which it gave to its balloon; it can when as much is discarded \
@@ -200,6 +204,7 @@ impl Guest {
                 pages * 4
             ));
         }
+        self.cold = false;
         self.started = host.now();
         self.state = State::Ready;
         Ok(())
@@ -219,6 +224,7 @@ impl Guest {
     /// It is over by itself, and may have to start again.
     pub fn over(&mut self, stop: &Stop, stats: bool, host: &mut Host) {
         report::print(&self.vm, stop);
+        self.cold = *stop == Stop::PowerOff;
         if stats {
             for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
                 crate::println!("spica: stat {name} {value}");

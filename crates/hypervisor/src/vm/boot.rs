@@ -1,7 +1,10 @@
 //! Putting a guest's kernel in place, at first and after each reset.
 //!
-//! The device tree is made once. Kernel and initial RAM disk are megabytes: they are copied when the guest's turn comes, in its own time and piece by
-//! piece: whoever wants the core meanwhile gets it as from a guest that runs.
+//! The device tree is made once. Kernel and initial RAM disk are megabytes, and RAM that is cleared is more: that is done when the
+//! guest's turn comes, in its own time and piece by piece: whoever wants the core meanwhile gets it as from a guest that runs.
+//!
+//! RAM is cleared where somebody else may have left something there, before a guest first runs, and where a guest was off: as a
+//! board's is where its power was. After a reset it holds what it held, as a board's does: see docs/decisions.md.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,14 +24,14 @@ use crate::arch::identity;
 use crate::host::Host;
 use crate::world::{mirror::Mirror, space};
 
-/// Bytes that are copied before anybody else is asked: some 40 µs of a Cortex-A8.
-const PIECE: usize = 64 * 1024;
+/// Bytes that are copied or cleared before anybody else is asked: some 40 µs of a Cortex-A8.
+const PIECE: u32 = 64 * 1024;
 
 /// What a guest starts with, kept for its resets. The files stay in the bundle, in the host's memory.
 pub struct Image {
     kernel: &'static [u8],
     initrd: &'static [u8],
-    tree: Vec<u8>,
+    tree: &'static [u8],
     place: Placement,
 }
 
@@ -56,24 +59,36 @@ impl Image {
         let size = tree(spec.initrd.map(|_| RAM_BASE))?.len() as u32;
         let place = loader::plan(spec.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
         let tree = tree(spec.initrd.map(|_| place.initrd))?;
-        Ok(Image { kernel: spec.kernel, initrd, tree, place })
+        // Kept for the resets, which there may be as long as the board is on.
+        Ok(Image { kernel: spec.kernel, initrd, tree: tree.leak(), place })
     }
 }
 
-/// Files, or what is left of them, that are still to be copied to where they belong.
+/// What is still to be done before a guest runs.
 #[derive(Default)]
-pub struct Loading([(GuestPa, &'static [u8]); 2]);
+pub struct Loading {
+    /// How many bytes at the end of RAM are to be cleared. Comes first.
+    unclear: u32,
+    /// Files, or what is left of them, that are to be copied to where they belong.
+    files: [(GuestPa, &'static [u8]); 3],
+}
 
 impl Loading {
     /// Whether nothing is left.
     pub fn is_done(&self) -> bool {
-        self.0.iter().all(|(_, bytes)| bytes.is_empty())
+        self.unclear == 0 && self.files.iter().all(|(_, bytes)| bytes.is_empty())
     }
 
-    /// Copies a piece. False if there is none left.
+    /// Clears or copies a piece. False if there is none left.
     fn step(&mut self, ram: &mut Ram) -> bool {
-        let Some((at, bytes)) = self.0.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
-        let (piece, rest) = bytes.split_at(bytes.len().min(PIECE));
+        if self.unclear != 0 {
+            let piece = self.unclear.min(PIECE);
+            ram.clear(RAM_BASE.wrapping_add(ram.size() - self.unclear), piece);
+            self.unclear -= piece;
+            return true;
+        }
+        let Some((at, bytes)) = self.files.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
+        let (piece, rest) = bytes.split_at(bytes.len().min(PIECE as usize));
         // Where it lies in RAM was planned.
         if let Some(to) = ram.bytes_mut(*at, piece.len() as u32) {
             to.copy_from_slice(piece);
@@ -104,13 +119,13 @@ impl fmt::Display for LoadError {
 impl Vm {
     /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the Linux
     /// ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode,
-    /// everything masked.
-    pub(super) fn load(&mut self, image: &Image) {
+    /// everything masked. `cold`: all of RAM is cleared before.
+    pub(super) fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
-        if let Some(to) = self.parts.ram.bytes_mut(place.dtb, image.tree.len() as u32) {
-            to.copy_from_slice(&image.tree);
-        }
-        self.loading = Loading([(place.kernel, image.kernel), (place.initrd, image.initrd)]);
+        // What was to be cleared and is not yet is still to be.
+        let unclear = if cold { self.parts.ram.size() } else { self.loading.unclear };
+        let files = [(place.dtb, image.tree), (place.kernel, image.kernel), (place.initrd, image.initrd)];
+        self.loading = Loading { unclear, files };
         let cpu = &mut self.context.cpu;
         cpu.reset();
         cpu.regs[1] = u32::MAX;
@@ -127,7 +142,7 @@ impl Vm {
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
     }
 
-    /// Goes on copying. False if the host has something else to see to first.
+    /// Goes on with that. False if the host has something else to see to first.
     pub(super) fn load_on(&mut self, host: &mut Host) -> bool {
         while self.loading.step(&mut self.parts.ram) {
             host.serve_interrupts();
@@ -150,11 +165,11 @@ impl Vm {
         Sha256::digest(self.parts.ram.bytes(at, len).unwrap_or_default()).into()
     }
 
-    /// Resets the machine, and has the guest loaded again when it runs next.
+    /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
     ///
     /// # Errors
     /// If others use pages of its RAM, which it has given to its balloon: how many. Nothing is done then.
-    pub fn reboot(&mut self, image: &Image, host: &mut Host) -> Result<(), u32> {
+    pub fn reboot(&mut self, image: &Image, cold: bool, host: &mut Host) -> Result<(), u32> {
         let parts = &mut self.parts;
         parts.take_all_back()?;
         parts.counters.resets += 1;
@@ -167,7 +182,7 @@ impl Vm {
         parts.start = host.now();
         parts.nested = 0;
         host.arm_timer(parts.start, None);
-        self.load(image);
+        self.load(image, cold);
         Ok(())
     }
 }

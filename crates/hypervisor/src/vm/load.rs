@@ -229,7 +229,7 @@ impl Vm {
         };
         let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() };
         let image = Image::new(spec, vm.parts.ram.size()).map_err(CreateError::Load)?;
-        vm.load(&image);
+        vm.load(&image, true);
         Ok((vm, image))
     }
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use spica_addr::{GuestPa, HostPa};
 use spica_mmu::GuestMemory;
 
+use crate::arch::cache;
 use crate::memory::phys;
 use crate::world::{GuestRam, space};
 
@@ -109,6 +110,13 @@ impl Ram {
         let start = self.pointer(pa, len)?;
         // SAFETY: as above, and `self` is borrowed mutably.
         Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
+    }
+
+    /// Clears `len` bytes at `pa`. Both are multiples of 4, and all of it is RAM that the guest has.
+    pub fn clear(&mut self, pa: GuestPa, len: u32) {
+        let Some(start) = self.pointer(pa, len) else { return };
+        // SAFETY: as above; guest RAM starts at a megabyte, so that `start` is aligned for words.
+        cache::clear(unsafe { core::slice::from_raw_parts_mut(start.cast(), len as usize / 4) });
     }
 
     /// The words of the page at `pa`.

@@ -1,0 +1,48 @@
+@ Looks for what is left in its RAM when it begins, and leaves words of its own there. Then it is told by a key what to do: r, a
+@ reset; any other, the end. Parameter: its word.
+
+    .include "runtime.inc"
+    .include "clock.inc"
+    .include "keys.inc"
+
+    @ The device tree, and what Spica may have put beside it, are in the middle of RAM.
+    .equ MIDDLE, 0x40800000
+    .equ BEHIND, 0x40900000
+    .equ END, 0x41000000
+
+    .global main
+main:
+    push {r4-r12, lr}
+    bl keys_on
+    get r4, parameters
+    mov r5, #0
+    mov r6, #0
+    ldr r0, =SCRATCH
+    ldr r1, =MIDDLE
+    bl look
+    ldr r0, =BEHIND
+    ldr r1, =END
+    bl look
+    say "found"
+    show own, r5
+    show foreign, r6
+    say "\n"
+    bl key
+    cmp r0, #'r'
+    popne {r4-r12, pc}
+    ldr r0, =0x84000009             @ PSCI SYSTEM_RESET
+    smc #0
+
+@ From R0 to R1: counts its own words in R5 and others but 0 in R6, and leaves its own.
+look:
+    ldr r2, [r0]
+    cmp r2, r4
+    addeq r5, r5, #1
+    beq 1f
+    cmp r2, #0
+    addne r6, r6, #1
+1:  str r4, [r0], #4
+    cmp r0, r1
+    blo look
+    bx lr
+    .ltorg
