@@ -334,8 +334,10 @@ impl Parts {
     /// # Errors
     /// How many are in use, so that they cannot be had.
     pub fn take_all_back(&mut self) -> Result<(), u32> {
-        let mut kept = 0;
-        for page in self.ram.absent() {
+        let (mut kept, mut from) = (0, 0);
+        // A list of them would be as long as the guest likes.
+        while let Some((index, page)) = self.ram.next_absent(from) {
+            from = index + 1;
             if lending::take_back(self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) {
                 self.ram.set_absent(page, false);
                 self.shadow.set_absent(page, false);

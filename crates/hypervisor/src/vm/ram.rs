@@ -49,10 +49,10 @@ impl Ram {
         }
     }
 
-    /// The pages that the guest has given away.
-    pub fn absent(&self) -> Vec<GuestPa> {
-        let pages = (0..self.size / PAGE).filter(|&index| self.is_absent(index));
-        pages.map(|index| self.base.wrapping_add(index * PAGE)).collect()
+    /// The first page from number `from` on that the guest has given away: its number and its address.
+    pub fn next_absent(&self, from: u32) -> Option<(u32, GuestPa)> {
+        let index = (from..self.size / PAGE).find(|&index| self.is_absent(index))?;
+        Some((index, self.base.wrapping_add(index * PAGE)))
     }
 
     /// How many they are.

@@ -63,7 +63,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Clusters for Slab<M> {
     }
 
     fn free(&mut self, slot: usize) {
-        self.freed.push(slot);
+        // A slot that cannot be noted is lost: nothing that a guest does may fail for want of memory.
+        if self.freed.try_reserve(1).is_ok() {
+            self.freed.push(slot);
+        }
     }
 
     fn bytes(&mut self, slot: usize) -> &mut [u8] {
