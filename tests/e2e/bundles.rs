@@ -32,12 +32,18 @@ fn bundle(manifest: &str, kernel: &[u8]) -> Vec<u8> {
 /// Boots Spica on both boards with this initrd: it must halt at once, and say `expected`.
 #[track_caller]
 fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
+    refused_on(&["cubieboard", "vexpress-a9"], name, initrd, expected);
+}
+
+/// The same on some boards.
+#[track_caller]
+fn refused_on(boards: &[&str], name: &str, initrd: Option<&[u8]>, expected: &str) {
     let project = Project::find().expect("the project");
     let image = prepare::board_image(&project).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let dir = project.build("bundles");
     create_dir(&dir).expect("a directory");
-    for board in ["cubieboard", "vexpress-a9"] {
+    for board in boards {
         let board = board::find(board).expect("a board");
         let file = dir.join(format!("{name}-{}-{}", board.name, std::process::id()));
         fs::write(&file, initrd.unwrap_or_default()).expect("a file");
@@ -112,7 +118,20 @@ fn kernel_that_is_none() {
 
 #[test]
 fn more_memory_than_the_board_has() {
-    refused("memory", Some(&bundle(&MANIFEST.replace("256M", "2G"), &kernel())), "2048");
+    let manifest = MANIFEST.replace("256M", "2G");
+    refused(
+        "memory",
+        Some(&bundle(&manifest, &kernel())),
+        "2048 MiB wanted in one piece, but the largest free piece has ",
+    );
+}
+
+/// The bundle lies 128 MiB into the memory. Behind it and the device tree, 383 whole MiB are left.
+#[test]
+fn memory_enough_in_all_but_not_in_one_piece() {
+    let manifest = MANIFEST.replace("256M", "390M");
+    let expected = "390 MiB wanted in one piece, but the largest free piece has 383 MiB: of 511 MiB that can be used, ";
+    refused_on(&["cubieboard"], "piece", Some(&bundle(&manifest, &kernel())), expected);
 }
 
 #[test]

@@ -64,8 +64,9 @@ fn memory_that_is_no_size() {
 fn more_memory_than_the_board_has() {
     let error = error(|r| (r.memory, r.native) = (Some("1G".into()), false));
     assert_eq!(error.status, USAGE);
-    let expected = "a guest with 1024M does not fit: cubieboard has 512M, of which a guest can have 480M";
+    let expected = "the guest does not fit cubieboard, which has 512M: it wants 1024M, but ";
     assert!(error.message.starts_with(expected), "{error}");
+    assert!(error.message.ends_with("; give it 384M less the size of the bundle, with --memory"), "{error}");
 }
 
 #[test]

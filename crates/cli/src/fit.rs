@@ -5,7 +5,7 @@
 //! followed: each run comes from the lowest place that has it; first Spica's own, then the guests' in their order. What is
 //! left is for what guests write to copy-on-write disks: each disk gets the same, as far as it needs it.
 
-use spica_bundle::{DiskMode, DiskSource, GuestEntry};
+use spica_bundle::{DiskMode, DiskSource, GuestEntry, MIN_MEMORY};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
@@ -172,39 +172,61 @@ pub fn board_memory(room: &Room<'_>, wishes: &Wishes) -> Result<u32> {
     }
 }
 
-/// Why guests do not fit a board with `most` MiB.
+/// Why guests do not fit a board with `most` MiB: what there is, what takes it, and what would fit.
 fn explain(room: &Room<'_>, most: u32, wishes: &Wishes, misfit: &Misfit) -> String {
     let guests = &wishes.guests;
-    let each: Vec<_> = guests.iter().map(|wish| format!("{} {}M", wish.name, wish.memory / MIB)).collect();
     let loader = if room.loader == Loader::UBoot { U_BOOT_MIB } else { 0 };
     let own = loader + ONCE_MIB + own(most.into(), wishes).into_iter().sum::<u64>() / MIB;
     let bundle = wishes.bundle.div_ceil(MIB);
     let left = u64::from(most).saturating_sub(own + bundle);
     let total = guests.iter().map(|wish| wish.memory / MIB).sum::<u64>();
-    let mut text = format!(
-        "the guests do not fit {}, which has {most}M: they want {total}M ({}), but {left}M are left beside {own}M for Spica \
-         and {bundle}M for the bundle",
-        room.name,
-        each.join(", ")
-    );
+    let mut text = match &guests[..] {
+        [_] => format!("the guest does not fit {}, which has {most}M: it wants {total}M", room.name),
+        _ => {
+            let each: Vec<_> = guests.iter().map(|wish| format!("{} {}M", wish.name, wish.memory / MIB)).collect();
+            format!("the guests do not fit {}, which has {most}M: they want {total}M ({})", room.name, each.join(", "))
+        }
+    };
+    text += &match bundle {
+        0 => format!(", but {left}M are left beside {own}M for Spica, less what the bundle takes"),
+        _ => format!(", but {left}M are left beside {own}M for Spica and {bundle}M for the bundle"),
+    };
+    let fewer = if guests.len() == 1 { "give it less" } else { "give them less, or run fewer" };
     match misfit {
-        Misfit::Guest { guest, largest } if total <= left => {
-            text += &format!(
-                "; for {}, which needs its memory in one piece, the largest piece left has {largest}M",
-                guests[*guest].name
-            );
+        Misfit::Guest { guest, largest } => {
+            let name = if guests.len() == 1 { "it" } else { guests[*guest].name.as_str() };
+            text += &format!("; {name} needs its memory in one piece, and the largest piece left has {largest}M");
+            if room.loader == Loader::Qemu && total <= left {
+                text += ", since the bundle lies in the middle";
+            }
+            match most_of(room, most, wishes, *guest) {
+                None => text + "; " + fewer,
+                // What it has is not known yet.
+                Some(fits) if bundle == 0 => text + &format!("; give {name} {fits}M less the size of the bundle"),
+                Some(fits) => text + &format!("; give {name} {fits}M or less"),
+            }
         }
         Misfit::Written { share } => {
             let count = guests.iter().map(|wish| wish.written.len()).sum::<usize>();
             let least = WRITTEN_LEAST / MIB;
-            text += &format!(
-                "; of the rest, what is written to {count} copy-on-write disks gets {}M each, and {least}M are the least",
+            text + &format!(
+                "; of the rest, what is written to {count} copy-on-write disks gets {}M each, and {least}M are the \
+                 least; {fewer}",
                 share / MIB
-            );
+            )
         }
-        Misfit::Guest { .. } | Misfit::Spica => {}
+        Misfit::Spica if guests.len() == 1 => text + "; name smaller files",
+        Misfit::Spica => text + "; name smaller files, or run fewer",
     }
-    text + "; give them less, or run fewer"
+}
+
+/// The most MiB with which `guest` would fit a board with `memory` MiB, if all others stay as they are.
+fn most_of(room: &Room<'_>, memory: u32, wishes: &Wishes, guest: usize) -> Option<u64> {
+    let mut other = wishes.clone();
+    (u64::from(MIN_MEMORY) / MIB..wishes.guests[guest].memory / MIB).rev().find(|mib| {
+        other.guests[guest].memory = mib * MIB;
+        place(room, memory.into(), &other, WRITTEN_LEAST).is_ok()
+    })
 }
 
 /// The memory in bytes for each of `count` equal guests, as much as is useful and fits.

@@ -11,7 +11,7 @@ use crate::board::Board;
 use crate::control::server::{Server, Who};
 use crate::error::{Context, Error, Result};
 use crate::files::Files;
-use crate::fit::{self, Room};
+use crate::fit::{self, Loader, Room, Wish, Wishes};
 use crate::guest::{self, Guest};
 use crate::guests::{Draft, Packed, Source};
 use crate::image::{self, Image};
@@ -25,10 +25,6 @@ use crate::system;
 const ICOUNT_TIME: u64 = 1_767_225_600;
 
 const MIB: u64 = 1 << 20;
-
-/// What Spica needs of a board's memory beside guests and the bundle: its image, its tables, and each guest's shadow
-/// tables and code cache.
-const RESERVE_MIB: u64 = 32;
 
 /// What is to be run. `None` leaves a choice to the guest of `guests/debian`.
 #[derive(Clone, Debug)]
@@ -183,8 +179,13 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     let memory =
         |text: &str| parse_memory(text).map_err(|e| Error::usage(format!("wrong value {text:?} of --memory: {e}")));
     let own_memory = request.memory.as_deref().map(memory).transpose()?;
-    if let Some(bytes) = own_memory {
-        fits_board(board, request.native, bytes, 0)?;
+    let name = if own_kernel.is_some() || own_initrd.is_some() { "guest" } else { "debian" };
+    let mut entry = GuestEntry::new(name, own_memory.unwrap_or_default());
+    // Whoever watches one guest wants to see its end.
+    entry.options.restart = Restart::Never;
+    let uplink = request.plugged.give_to(&mut entry);
+    if own_memory.is_some() {
+        fits_board(request, &entry, 0)?;
     }
 
     let (guest, image) = locked(project, || {
@@ -195,7 +196,6 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         };
         Ok((guest, image))
     })?;
-    let name = if own_kernel.is_some() || own_initrd.is_some() { "guest" } else { "debian" };
     let kernel = match own_kernel {
         Some(bytes) => bytes,
         None => kernel_file(&guest.kernel)?,
@@ -205,15 +205,16 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         None => read(&guest.initrd)?,
     };
     request.overlay.append_to(&mut initrd);
-    let memory_bytes = match own_memory {
+    entry.memory_bytes = match own_memory {
         Some(bytes) => bytes,
+        None if request.native => board.memory_mib << 20,
         None => memory(&guest.memory)?,
     };
     let needed = (kernel.len() + initrd.len()) as u64;
-    if needed > u64::from(memory_bytes) {
+    if needed > u64::from(entry.memory_bytes) {
         return Err(Error::usage(format!(
             "the guest's memory of {}M is too small: kernel and initrd alone have {}M; give more with --memory",
-            u64::from(memory_bytes) / MIB,
+            u64::from(entry.memory_bytes) / MIB,
             needed.div_ceil(MIB)
         )));
     }
@@ -226,15 +227,12 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             write(&run.initrd, &initrd)?;
         }
         Some(image) => {
-            let mut entry = GuestEntry::new(name, memory_bytes);
             entry.append = join(&guest.append, &request.append);
-            // Whoever watches one guest wants to see its end.
-            entry.options.restart = Restart::Never;
-            let mut files = Files::new(request.plugged.give_to(&mut entry));
+            let mut files = Files::new(uplink);
             entry.kernel = Some(files.add("kernel", kernel));
             entry.initrd = Some(files.add("initrd", initrd));
-            let bundle = files.bundle(vec![entry])?;
-            fits_board(board, false, memory_bytes, bundle.len() as u64)?;
+            let bundle = files.bundle(vec![entry.clone()])?;
+            fits_board(request, &entry, bundle.len() as u64)?;
             run.kernel = image;
             write(&run.initrd, &bundle)?;
         }
@@ -320,13 +318,21 @@ fn kernel_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn fits_board(board: &Board, native: bool, memory_bytes: u32, bundle: u64) -> Result<()> {
-    let reserve = if native { 0 } else { RESERVE_MIB + bundle.div_ceil(MIB) };
-    let most = u64::from(board.memory_mib) - reserve;
-    let memory = u64::from(memory_bytes) / MIB;
-    if memory > most {
+/// Whether a guest fits the board that boots it alone, with a bundle of so many bytes at least.
+fn fits_board(request: &Request, guest: &GuestEntry, bundle: u64) -> Result<()> {
+    let board = request.board;
+    let memory = u64::from(guest.memory_bytes) / MIB;
+    if !request.native {
+        let wishes = Wishes { guests: vec![Wish::of(guest, |_| 0)], uplink: request.plugged.network.is_some(), bundle };
+        let room = Room::new(board.name, [board.memory_mib; 2], Loader::Qemu).with_words(&request.spica_append);
+        return match fit::board_memory(&room, &wishes) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::usage(error.message + ", with --memory")),
+        };
+    }
+    if memory > board.memory_mib.into() {
         return Err(Error::usage(format!(
-            "a guest with {memory}M does not fit: {} has {}M, of which a guest can have {most}M; give less with --memory",
+            "a guest with {memory}M does not fit {}, which has {}M; give it {1}M or less, with --memory",
             board.name, board.memory_mib
         )));
     }

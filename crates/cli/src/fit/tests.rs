@@ -54,7 +54,8 @@ fn one_guest_of_256_mib_fits_the_small_board() {
 fn too_much_in_all() {
     let error = board_memory(&room("cubieboard"), &guests(&[("a", 512), ("b", 512)])).unwrap_err();
     let expected = "the guests do not fit cubieboard, which has 1024M: they want 1024M (a 512M, b 512M), but 974M are \
-                    left beside 42M for Spica and 8M for the bundle; give them less, or run fewer";
+                    left beside 42M for Spica and 8M for the bundle; b needs its memory in one piece, and the largest \
+                    piece left has 376M; give b 376M or less";
     assert_eq!(error.message, expected);
 }
 
@@ -62,8 +63,36 @@ fn too_much_in_all() {
 fn enough_in_all_but_not_in_one_piece() {
     let error = board_memory(&room("vexpress-a9"), &guests(&[("a", 800), ("b", 150)])).unwrap_err();
     let expected = "the guests do not fit vexpress-a9, which has 1024M: they want 950M (a 800M, b 150M), but 973M are \
-                    left beside 43M for Spica and 8M for the bundle; for b, which needs its memory in one piece, the \
-                    largest piece left has 88M; give them less, or run fewer";
+                    left beside 43M for Spica and 8M for the bundle; b needs its memory in one piece, and the largest \
+                    piece left has 88M, since the bundle lies in the middle; give b 88M or less";
+    assert_eq!(error.message, expected);
+}
+
+#[test]
+fn what_is_said_to_fit_fits() {
+    for (name, memory, bundle, fits) in
+        [("cubieboard", 400, 8, 376), ("cubieboard", 352, 40, 344), ("vexpress-a9", 900, 8, 888)]
+    {
+        let most = board::find(name).unwrap().memory_mib;
+        let room = Room::new(name, [most; 2], Loader::Qemu);
+        let wish = |memory| Wishes { bundle: bundle * MIB, ..guests(&[("a", memory)]) };
+        let error = board_memory(&room, &wish(memory)).unwrap_err();
+        let end = format!(
+            "it needs its memory in one piece, and the largest piece left has {fits}M, since the bundle lies in the \
+             middle; give it {fits}M or less"
+        );
+        assert!(error.message.ends_with(&end), "{error}");
+        assert_eq!(board_memory(&room, &wish(fits)).unwrap(), most);
+        assert!(board_memory(&room, &wish(fits + 1)).is_err());
+    }
+}
+
+#[test]
+fn before_the_bundle_is_known() {
+    let error = board_memory(&room("cubieboard"), &Wishes { bundle: 0, ..guests(&[("a", 2000)]) }).unwrap_err();
+    let expected = "the guest does not fit cubieboard, which has 1024M: it wants 2000M, but 993M are left beside 31M \
+                    for Spica, less what the bundle takes; it needs its memory in one piece, and the largest piece \
+                    left has 896M; give it 896M less the size of the bundle";
     assert_eq!(error.message, expected);
 }
 
@@ -71,7 +100,7 @@ fn enough_in_all_but_not_in_one_piece() {
 fn a_bundle_larger_than_the_board() {
     let wishes = Wishes { bundle: 2000 * MIB, ..guests(&[("a", 16)]) };
     let error = board_memory(&room("cubieboard"), &wishes).unwrap_err();
-    let end = "but 0M are left beside 29M for Spica and 2000M for the bundle; give them less, or run fewer";
+    let end = "but 0M are left beside 29M for Spica and 2000M for the bundle; name smaller files";
     assert!(error.message.ends_with(end), "{error}");
 }
 
@@ -80,8 +109,9 @@ fn u_boot_leaves_one_piece() {
     let room = Room::new("a board", [512; 2], Loader::UBoot);
     assert_eq!(board_memory(&room, &guests(&[("a", 300)])).unwrap(), 512);
     let error = board_memory(&room, &guests(&[("a", 430)])).unwrap_err();
-    let expected = "the guests do not fit a board, which has 512M: they want 430M (a 430M), but 427M are left beside 77M \
-                    for Spica and 8M for the bundle; give them less, or run fewer";
+    let expected = "the guest does not fit a board, which has 512M: it wants 430M, but 427M are left beside 77M for \
+                    Spica and 8M for the bundle; it needs its memory in one piece, and the largest piece left has \
+                    427M; give it 427M or less";
     assert_eq!(error.message, expected);
 }
 

@@ -73,6 +73,11 @@ pub fn free_bytes() -> u64 {
     RAM.with(|ram| ram.free.iter().map(Span::len).sum())
 }
 
+/// Bytes of the largest piece that [`take`] can still give, in whole megabytes.
+pub fn largest_piece() -> u64 {
+    RAM.with(|ram| most_each(&ram.free, 1, MEGABYTE.into()))
+}
+
 /// The most bytes that each of `count` pieces can have, in whole pages of 4 KiB.
 pub fn most_bytes_each(count: u64) -> u64 {
     RAM.with(|ram| most_each(&ram.free, count, 4096))

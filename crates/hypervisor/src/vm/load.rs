@@ -25,6 +25,7 @@ use crate::arch::identity;
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
+use crate::memory::spans::Span;
 use crate::memory::{home, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, SEPARATION, mirror::Mirror};
@@ -109,12 +110,16 @@ const PIECE: u32 = 500;
 /// Why a guest cannot be made.
 #[derive(Debug)]
 pub enum CreateError {
-    /// The board has not that much free memory.
+    /// The board has not that much free memory in one piece.
     Memory {
         /// Bytes asked for.
         wanted: u32,
-        /// Bytes that are free, at most.
+        /// Bytes of the largest free piece, in whole megabytes.
+        largest: u64,
+        /// Bytes that are free in all.
         free: u64,
+        /// Bytes of all memory that can be used, free or not.
+        all: u64,
     },
     /// Its files do not fit together.
     Load(LoadError),
@@ -125,11 +130,16 @@ pub enum CreateError {
 impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CreateError::Memory { wanted, free } => write!(
+            CreateError::Memory { wanted, largest, free, all } => write!(
                 f,
-                "memory: {} MiB wanted, but the board has {} MiB to give; name less, or take a board with more",
+                "memory: {} MiB wanted in one piece, but the largest free piece has {} MiB: of {} MiB that can be used, \
+                 {} MiB are Spica's, the bundle's and other guests', and {} MiB are free in smaller pieces; name no more \
+                 than the largest piece has, or take a board with more memory",
                 wanted >> 20,
-                free >> 20
+                largest >> 20,
+                all >> 20,
+                all.saturating_sub(*free).div_ceil(MEGABYTE.into()),
+                free.saturating_sub(*largest) >> 20,
             ),
             CreateError::Load(error) => write!(f, "{error}"),
             CreateError::Pool => write!(f, "the hypervisor's own memory does not suffice for one more guest"),
@@ -144,8 +154,12 @@ impl Vm {
     /// If no free piece is as large.
     pub fn memory(spec: &GuestSpec<'static>) -> Result<Ram, CreateError> {
         let wanted = spec.memory_bytes;
-        let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE)
-            .ok_or_else(|| CreateError::Memory { wanted, free: host_ram::free_bytes() })?;
+        let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE).ok_or_else(|| CreateError::Memory {
+            wanted,
+            largest: host_ram::largest_piece(),
+            free: host_ram::free_bytes(),
+            all: host_ram::banks().iter().map(Span::len).sum(),
+        })?;
         // SAFETY: just taken, for this guest.
         Ok(unsafe { Ram::new(RAM_BASE, host_pa, wanted) })
     }
