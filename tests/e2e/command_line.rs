@@ -34,13 +34,13 @@ fn unknown_board() {
 fn missing_kernel() {
     let error = error(|r| r.kernel = Some("/does/not/exist".into()));
     assert_eq!(error.status, FAILED);
-    assert!(error.message.starts_with("cannot read /does/not/exist: No such file"), "{error}");
+    assert!(error.message.starts_with("--kernel: cannot read /does/not/exist: No such file"), "{error}");
 }
 
 #[test]
 fn missing_initrd() {
     let error = error(|r| r.initrd = Some("/does/not/exist".into()));
-    assert!(error.message.starts_with("cannot read /does/not/exist: No such file"), "{error}");
+    assert!(error.message.starts_with("--initrd: cannot read /does/not/exist: No such file"), "{error}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::fit::{self, Room, Wish, Wishes};
 use crate::guest::Guest;
 use crate::initramfs::Overlay;
 use crate::project::{read, read_text};
+use crate::regular::{self, Most};
 use crate::system::Systems;
 
 /// Where several guests come from.
@@ -38,13 +39,13 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Reads what the user has named, and checks it.
+    /// Reads what the user has named, and checks it. All of it must fit a board with that `room`.
     ///
     /// # Errors
     /// The first thing that is wrong with the manifest or one of its files, or a count that is none.
-    pub fn read(source: &Source) -> Result<Self> {
+    pub fn read(source: &Source, room: &Room<'_>) -> Result<Self> {
         match source {
-            Source::Manifest(file) => Self::of_manifest(file),
+            Source::Manifest(file) => Self::of_manifest(file, room),
             Source::Count(count) if (1..=MAX_GUESTS).contains(count) => Ok(Self {
                 file: String::new(),
                 // How much memory there is for each depends on the size of the bundle; see `complete`.
@@ -59,22 +60,42 @@ impl Draft {
         }
     }
 
-    fn of_manifest(file: &Path) -> Result<Self> {
+    fn of_manifest(file: &Path, room: &Room<'_>) -> Result<Self> {
         let text = read_text(file)?;
         let name = file.display().to_string();
         let Manifest { guests, uplink } =
             Manifest::parse(&text, Place::Workstation).map_err(|e| Error::failed(e.in_file(&name).to_string()))?;
         let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
+        let most = Most::memory(room.name, room.memory_mib[1]);
+        let named: Vec<_> = guests
+            .iter()
+            .flat_map(|guest| guest.files().map(move |(key, file)| (guest, key, file)))
+            .map(|(guest, key, file)| {
+                let place = format!("{name}:{}: guest `{}`, key `{key}`", guest.line, guest.name);
+                (place, directory.join(file))
+            })
+            .collect();
+        // All are looked at before one is read: together they may be more than this machine has memory. Files of one
+        // size may be equal, and equal ones are stored once.
+        let mut sizes = BTreeSet::new();
+        for (place, path) in &named {
+            let size = regular::size(path, &most).map_err(|e| Error::failed(format!("{place}: {e}")))?;
+            sizes.insert(size);
+            let total = sizes.iter().sum::<u64>();
+            if total > most.bytes {
+                return Err(Error::failed(format!(
+                    "{place}: with {}, the guests' files have {}M; expected {most}; what need not be in memory can be \
+                     a disk of the board, key `host`",
+                    path.display(),
+                    total.div_ceil(1 << 20)
+                )));
+            }
+        }
         let mut files = BTreeMap::new();
-        for guest in &guests {
-            for (key, file) in guest.files() {
-                let path = directory.join(file);
-                if let Entry::Vacant(place) = files.entry(path) {
-                    let bytes = read(place.key()).map_err(|e| {
-                        Error::failed(format!("{name}:{}: guest `{}`, key `{key}`: {e}", guest.line, guest.name))
-                    })?;
-                    place.insert(bytes);
-                }
+        for (place, path) in named {
+            if let Entry::Vacant(entry) = files.entry(path) {
+                let bytes = regular::read(entry.key(), &most);
+                entry.insert(bytes.map_err(|e| Error::failed(format!("{place}: {e}")))?);
             }
         }
         let draft = Self { file: name, guests, uplink, files, directory };

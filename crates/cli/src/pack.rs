@@ -18,11 +18,14 @@ use crate::fit::{Loader, Room};
 use crate::guests::Source;
 use crate::initramfs::Overlay;
 use crate::project::{Project, create_dir, read, write};
+use crate::regular::{self, Most};
 use crate::{prepare, uimage};
 
 const IMAGE: &str = "spica.zImage";
 const GUESTS: &str = "guests.cpio";
 const TREE: &str = "board.dtb";
+/// The largest device tree that makes sense, in MiB: Linux takes no larger one.
+const TREE_MIB: u64 = 2;
 
 /// What is to be packed.
 #[derive(Clone, Debug)]
@@ -73,8 +76,9 @@ pub fn pack(project: &Project, request: &Request) -> Result<Vec<Written>> {
 
 /// Reads a device tree, and checks that it is one.
 fn device_tree(path: &Path) -> Result<Vec<u8>> {
-    let bytes = read(path)?;
-    spica_bundle::check_dtb(&bytes).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
+    let wrong = |problem: String| Error::failed(format!("--board-dtb: {problem}"));
+    let bytes = regular::read(path, &Most::mib(TREE_MIB)).map_err(|e| wrong(e.message))?;
+    spica_bundle::check_dtb(&bytes).map_err(|e| wrong(format!("{}: {e}", path.display())))?;
     Ok(bytes)
 }
 

@@ -1,11 +1,13 @@
 //! What is plugged into an emulated board, beside what it is sold with: disks, and a network card.
 
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 
 use spica_bundle::{Disk, DiskMode, DiskSource, GuestEntry, Mac, Network};
 
 use crate::board::{BOARDS, Board};
 use crate::error::{Context, Error, Result};
+use crate::regular::{self, Most};
 
 /// The switch of a guest that is described by options alone.
 const SWITCH: &str = "lan";
@@ -34,10 +36,20 @@ impl Plugged {
             )));
         }
         for disk in &self.disks {
-            let size = disk.metadata().context(|| format!("cannot read {}", disk.display()))?.len();
+            let size = regular::size(disk, &Most::any()).map_err(|e| Error::failed(format!("--disk: {e}")))?;
+            // QEMU opens it in the same way, but says less.
+            let opened = OpenOptions::new().read(true).write(true).open(disk);
+            opened.context(|| format!("--disk: cannot change {}", disk.display()))?;
+            if disk.to_str().is_none() {
+                return Err(Error::usage(format!(
+                    "--disk: {} has a name that is not UTF-8; rename it",
+                    disk.display()
+                )));
+            }
             if size == 0 || !size.is_multiple_of(512) {
                 return Err(Error::usage(format!(
-                    "{} has {size} bytes, which is no disk; expected a multiple of 512, such as `truncate -s 64M FILE` makes",
+                    "--disk: {} has {size} bytes, which is no disk; expected a multiple of 512, such as \
+                     `truncate -s 64M FILE` makes",
                     disk.display()
                 )));
             }

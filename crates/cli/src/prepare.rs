@@ -19,6 +19,7 @@ use crate::initramfs::Overlay;
 use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::{Boot, Session};
+use crate::regular::{self, Most};
 use crate::system;
 
 /// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
@@ -174,8 +175,12 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     }
     let board = request.board;
     // A mistake of the user's is said before anything is built or fetched.
-    let own_kernel = request.kernel.as_deref().map(kernel_file).transpose()?;
-    let own_initrd = request.initrd.as_deref().map(read).transpose()?;
+    let most = Most::memory(board.name, board.memory_mib);
+    let named = |option, error: Error| Error { message: format!("--{option}: {}", error.message), ..error };
+    let own_kernel = request.kernel.as_deref().map(|path| kernel_file(path, &most));
+    let own_kernel = own_kernel.transpose().map_err(|e| named("kernel", e))?;
+    let own_initrd = request.initrd.as_deref().map(|path| regular::read(path, &most));
+    let own_initrd = own_initrd.transpose().map_err(|e| named("initrd", e))?;
     let memory =
         |text: &str| parse_memory(text).map_err(|e| Error::usage(format!("wrong value {text:?} of --memory: {e}")));
     let own_memory = request.memory.as_deref().map(memory).transpose()?;
@@ -198,7 +203,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     })?;
     let kernel = match own_kernel {
         Some(bytes) => bytes,
-        None => kernel_file(&guest.kernel)?,
+        None => kernel_file(&guest.kernel, &most)?,
     };
     let mut initrd = match own_initrd {
         Some(bytes) => bytes,
@@ -265,7 +270,7 @@ pub fn pack(
     room: &Room<'_>,
     overlay: &Overlay,
 ) -> Result<(PathBuf, Guest, Packed)> {
-    let draft = Draft::read(source)?;
+    let draft = Draft::read(source, room)?;
     fit::board_memory(room, &draft.wishes())?;
     let (debian, systems, image) = locked(project, || {
         let debian = guest::prepare(project, false)?;
@@ -312,8 +317,8 @@ fn scratch(project: &Project) -> Result<PathBuf> {
 }
 
 /// Reads a kernel, and checks that it is one.
-fn kernel_file(path: &Path) -> Result<Vec<u8>> {
-    let bytes = read(path)?;
+fn kernel_file(path: &Path, most: &Most) -> Result<Vec<u8>> {
+    let bytes = regular::read(path, most)?;
     ZImage::parse(&bytes).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
     Ok(bytes)
 }

@@ -4,8 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use spica_bundle::MAX_MEMORY;
 
 use crate::error::{Context, Error, Result};
+use crate::regular::{self, Most};
+
+/// The longest text that makes sense, in MiB: Debian's package lists have as much.
+const TEXT_MIB: u64 = 64;
 
 /// The checked-out project.
 #[derive(Clone, Debug)]
@@ -47,20 +52,22 @@ impl Project {
     }
 }
 
-/// Reads a file.
+/// Reads a file: one that is not larger than any guest's memory.
 ///
 /// # Errors
-/// With the file's name.
+/// As [`regular::read`].
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).context(|| format!("cannot read {}", path.display()))
+    regular::read(path, &Most::mib(u64::from(MAX_MEMORY) >> 20))
 }
 
 /// Reads a text file.
 ///
 /// # Errors
-/// With the file's name.
+/// As [`regular::read`], or if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
-    fs::read_to_string(path).context(|| format!("cannot read {}", path.display()))
+    let bytes = regular::read(path, &Most::mib(TEXT_MIB))?;
+    let text = String::from_utf8(bytes);
+    text.map_err(|_| Error::failed(format!("cannot read {}: it is no text; expected UTF-8", path.display())))
 }
 
 /// Makes a directory and those above it.

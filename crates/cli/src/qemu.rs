@@ -5,9 +5,10 @@
 //! [`Session::next`], which waits for whatever comes first.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -80,13 +81,10 @@ impl Session {
         if verbose {
             eprintln!("spica: {command:?}");
         }
+        let log = log.map(log_file).transpose()?;
         let mut child = launch::spawn(command, debug)?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| Error::failed("QEMU has no pipes"))?;
-        let log = match log {
-            Some(path) => Some(File::create(path).context(|| format!("cannot write {}", path.display()))?),
-            None => None,
-        };
         Self::over(Some(child), stdin.into(), stdout.into(), Some(stderr.into()), log)
     }
 
@@ -306,6 +304,17 @@ impl Drop for Session {
             let _ = child.wait();
         }
     }
+}
+
+/// Opens the log. A pipe that nobody reads is an error, where it would make us wait for somebody.
+fn log_file(path: &Path) -> Result<File> {
+    let problem = || format!("cannot write {}", path.display());
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path);
+    let file = file.context(problem)?;
+    let flags = fcntl_getfl(&file).context(problem)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK).context(problem)?;
+    Ok(file)
 }
 
 /// Reads what there is: `Some(0)` is the end, `None` that there is nothing now.

@@ -22,7 +22,7 @@ impl Directory {
     }
 
     fn draft(&self) -> Result<Draft> {
-        Draft::read(&Source::Manifest(self.0.join("guests.toml")))
+        Draft::read(&Source::Manifest(self.0.join("guests.toml")), &cubieboard())
     }
 
     /// The error of the manifest, without the directory's name.
@@ -133,7 +133,7 @@ fn a_system_is_a_disk_that_guests_share() {
 #[test]
 fn several_of_debian() {
     let dir = Directory::new("count", &[("debian-kernel", &zimage()), ("debian-initrd", b"1234")]);
-    let packed = Draft::read(&Source::Count(3))
+    let packed = Draft::read(&Source::Count(3), &cubieboard())
         .unwrap()
         .complete(&cubieboard(), &dir.debian(), &Systems::new(), &Overlay::new())
         .unwrap();
@@ -142,7 +142,7 @@ fn several_of_debian() {
     assert!(bundle.guests().iter().all(|g| g.memory_bytes == 256 << 20));
     assert_eq!(packed.board_memory_mib, 1024);
     for count in [0, 9] {
-        let error = Draft::read(&Source::Count(count)).unwrap_err();
+        let error = Draft::read(&Source::Count(count), &cubieboard()).unwrap_err();
         assert_eq!(error.message, format!("--count {count}: expected 1 to 8, as many as a board can run"));
     }
 }
@@ -179,6 +179,40 @@ fn what_does_not_fit_is_said_with_the_users_names() {
     assert!(error.message.ends_with(expected), "{error}");
 }
 
+#[test]
+fn files_that_never_end_or_fit_no_board_are_refused_before_they_are_read() {
+    let manifest = |keys: &str| format!("[[guest]]\nname = \"a\"\nmemory = \"64M\"\n{keys}\n");
+    let error = |keys: &str| {
+        let dir = Directory::new("hostile", &[("guests.toml", manifest(keys).as_bytes())]);
+        for (name, mib) in [("huge", 8192), ("a", 600), ("b", 601), ("c", 601)] {
+            fs::File::create(dir.0.join(name)).unwrap().set_len(mib << 20).unwrap();
+        }
+        dir.error()
+    };
+    let board = "at most 1024M, the memory of cubieboard";
+    for (key, keys) in [
+        ("kernel", "kernel = \"FILE\""),
+        ("initrd", "initrd = \"FILE\""),
+        ("dtb", "kernel = \"a\"\ndtb = \"FILE\""),
+        ("file", "disks = [{ file = \"FILE\" }]"),
+    ] {
+        for (file, problem) in [
+            ("/dev/zero", format!("it is a device; expected a regular file of {board}")),
+            ("huge", format!("it has 8192M; expected a regular file of {board}")),
+        ] {
+            let expected = format!("guests.toml:1: guest `a`, key `{key}`: cannot read {file}: {problem}");
+            assert_eq!(error(&keys.replace("FILE", file)), expected);
+        }
+    }
+    assert_eq!(
+        error("initrd = \"a\"\ndisks = [{ file = \"b\" }, { file = \"c\" }]"),
+        format!(
+            "guests.toml:1: guest `a`, key `file`: with b, the guests' files have 1201M; expected {board}; what need \
+             not be in memory can be a disk of the board, key `host`"
+        )
+    );
+}
+
 /// A file of the project.
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -191,7 +225,7 @@ fn the_examples_are_right() {
     let examples: Vec<_> = examples.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
     assert!(!examples.is_empty());
     for example in examples {
-        let draft = Draft::read(&Source::Manifest(example.clone())).unwrap_or_else(|e| panic!("{e}"));
+        let draft = Draft::read(&Source::Manifest(example.clone()), &cubieboard()).unwrap_or_else(|e| panic!("{e}"));
         fit::board_memory(&cubieboard(), &Wishes { bundle: 8 << 20, ..draft.wishes() })
             .unwrap_or_else(|e| panic!("{example:?}: {e}"));
     }

@@ -1,0 +1,132 @@
+//! Wrong input to the `spica` command: it ends at once, with an error that names the option, the file, and what would
+//! be right.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// Longer than anything that is refused at once takes, also on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory with files that make trouble, for one test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("spica-wrong-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("directory")).unwrap();
+        mknodat(CWD, dir.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        File::create(dir.join("sparse")).unwrap().set_len(8 << 30).unwrap();
+        fs::write(dir.join("empty"), b"").unwrap();
+        fs::write(dir.join("bytes"), [0xff; 64]).unwrap();
+        Self(dir)
+    }
+
+    /// What the command says and its status; files in its arguments are those of the place.
+    fn spica(&self, arguments: &[&str]) -> (String, i32) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spica"));
+        command.args(arguments).current_dir(&self.0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let begin = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if begin.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("{arguments:?} hangs: {:?}", child.wait_with_output());
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        (String::from_utf8(stderr).unwrap(), status.code().unwrap())
+    }
+
+    /// The error is this one, and the status is that of a failure.
+    #[track_caller]
+    fn fails(&self, arguments: &[&str], expected: &str) {
+        assert_eq!(self.spica(arguments), (format!("spica: {expected}\n"), 125), "{arguments:?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What each of the files is that must not be read.
+const KINDS: [(&str, &str); 4] = [
+    ("/dev/zero", "it is a device; expected"),
+    ("fifo", "it is a pipe; expected"),
+    ("directory", "it is a directory; expected"),
+    ("sparse", "it has 8192M; expected"),
+];
+
+#[test]
+fn what_is_no_file_of_some_size_is_not_read() {
+    let place = Place::new("kinds");
+    let board = "a regular file of at most 512M, the memory of cubieboard";
+    for (file, problem) in KINDS {
+        for (arguments, prefix, right) in [
+            (&["run", "--timeout", "5", "--kernel", file][..], "--kernel: ", board),
+            (&["run", "--timeout", "5", "--native", "--initrd", file], "--initrd: ", board),
+            (&["run", "--timeout", "5", "--guests", file], "", "a regular file of at most 64M"),
+            (&["pack", "--output", "card", "--guests", file], "", "a regular file of at most 64M"),
+            (
+                &["pack", "--output", "card", "--count", "1", "--board-dtb", file],
+                "--board-dtb: ",
+                "a regular file of at most 2M",
+            ),
+            (&["bench", "--report", file], "", "a regular file of at most 64M"),
+            (&["bench", "--compare", file, "empty"], "", "a regular file of at most 64M"),
+            (&["bench", "--resume", file], "", "a regular file of at most 64M"),
+        ] {
+            place.fails(arguments, &format!("{prefix}cannot read {file}: {problem} {right}"));
+        }
+    }
+}
+
+#[test]
+fn a_disk_is_a_regular_file() {
+    let place = Place::new("disk");
+    for (file, problem) in &KINDS[..3] {
+        let arguments = ["run", "--board", "virt", "--timeout", "5", "--disk", file];
+        place.fails(&arguments, &format!("--disk: cannot read {file}: {problem} a regular file"));
+    }
+    let (said, status) = place.spica(&["run", "--board", "virt", "--disk", "empty"]);
+    assert!(
+        said.starts_with("spica: --disk: empty has 0 bytes, which is no disk; expected a multiple of 512"),
+        "{said}"
+    );
+    assert_eq!(status, 2);
+}
+
+#[test]
+fn a_manifest_names_the_key_of_a_file_that_must_not_be_read() {
+    let place = Place::new("manifest");
+    for (file, problem) in KINDS {
+        let text = format!("[[guest]]\nname = \"a\"\nmemory = \"64M\"\ndisks = [{{ file = \"{file}\" }}]\n");
+        fs::write(place.0.join("guests.toml"), text).unwrap();
+        place.fails(
+            &["run", "--guests", "guests.toml"],
+            &format!(
+                "guests.toml:1: guest `a`, key `file`: cannot read {file}: {problem} a regular file of at most 1024M, \
+                 the memory of cubieboard"
+            ),
+        );
+    }
+}
+
+#[test]
+fn files_that_are_not_what_they_should_be() {
+    let place = Place::new("files");
+    let missing = "cannot read none: No such file or directory (os error 2)";
+    place.fails(&["run", "--kernel", "none"], &format!("--kernel: {missing}"));
+    place.fails(&["run", "--guests", "none"], missing);
+    place.fails(&["bench", "--report", "none"], missing);
+    place.fails(&["run", "--guests", "bytes"], "cannot read bytes: it is no text; expected UTF-8");
+    place.fails(&["run", "--guests", "empty"], "empty: there is no guest to run; expected at least one [[guest]]");
+}
