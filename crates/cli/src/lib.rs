@@ -4,8 +4,8 @@
 //! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
 //! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
-//! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read whole is a
-//! [`regular`] file.
+//! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
+//! whole is a [`regular`] file, and each run has a [`scratch`] directory.
 
 pub mod apt;
 pub mod bare;
@@ -33,6 +33,7 @@ pub mod progress;
 pub mod project;
 pub mod qemu;
 pub mod regular;
+pub mod scratch;
 pub mod spica;
 pub mod suite;
 pub mod system;

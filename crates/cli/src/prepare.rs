@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use spica_bundle::{GuestEntry, Restart, ZImage, parse_memory};
@@ -20,6 +19,7 @@ use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::{Boot, Session};
 use crate::regular::{self, Most};
+use crate::scratch::Scratch;
 use crate::system;
 
 /// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
@@ -95,13 +95,13 @@ pub struct Run {
     board_memory_mib: u32,
     icount: Option<u8>,
     plugged: Vec<String>,
-    scratch: PathBuf,
+    scratch: Scratch,
 }
 
 impl Run {
     /// A run on the board of `request`, still without a kernel, and with Spica's command line.
     fn new(project: &Project, request: &Request, debian: &Guest, names: Vec<String>, memory_mib: u32) -> Result<Self> {
-        let scratch = scratch(project)?;
+        let scratch = Scratch::new(&project.build("run"))?;
         // The boards have no clock that runs. With counted instructions, equal runs need an equal time.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let time = if request.icount.is_some() { ICOUNT_TIME } else { now };
@@ -111,7 +111,7 @@ impl Run {
             label: request.label.clone().unwrap_or_else(|| std::process::id().to_string()),
             names,
             kernel: PathBuf::new(),
-            initrd: scratch.join("initrd"),
+            initrd: scratch.path().join("initrd"),
             append: join(&request.spica_append, &format!("spica.time={time}")),
             device_tree: request.board.device_tree.map(|d| debian.device_trees.join(d)),
             board_memory_mib: memory_mib,
@@ -145,7 +145,7 @@ impl Run {
         let mut session = Session::start(self.board, &self.boot(), log, verbose)?;
         if !self.native {
             let (run, board, guests) = (self.label.clone(), self.board.name.to_string(), self.names.clone());
-            session.serve(Server::open(&self.scratch, Who { run, board, guests })?);
+            session.serve(Server::open(self.scratch.path(), Who { run, board, guests })?);
         }
         Ok(session)
     }
@@ -154,13 +154,6 @@ impl Run {
     #[must_use]
     pub fn board_memory_mib(&self) -> u32 {
         self.board_memory_mib
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // What is left behind is in build/run, and does not matter.
-        let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
@@ -305,15 +298,6 @@ fn locked<T>(project: &Project, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let lock = fs::File::create(&path).context(|| format!("cannot write {}", path.display()))?;
     lock.lock().context(|| format!("cannot lock {}", path.display()))?;
     work()
-}
-
-/// A directory for the files of one run.
-fn scratch(project: &Project) -> Result<PathBuf> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = project.build(&format!("run/{}-{count}", std::process::id()));
-    create_dir(&dir)?;
-    Ok(dir)
 }
 
 /// Reads a kernel, and checks that it is one.
