@@ -11,11 +11,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::progress::Step;
 use crate::project::{create_dir, read_text, remove_dir, write};
+
+/// How many seconds to wait before fetching the lists once more, while a mirror is being updated: its files fit its
+/// signed index again after seconds or minutes. `./spica` waits as long for the lists of this machine.
+const PAUSES: [u64; 3] = [5, 15, 30];
+/// What apt says of files that do not fit the signed index.
+const UPDATED: [&str; 3] = ["Hash Sum mismatch", "File has unexpected size", "Mirror sync in progress"];
 
 /// apt with a private state.
 #[derive(Debug)]
@@ -63,17 +70,30 @@ impl Apt {
         write(&config, configuration(dir, architecture, &machine_options()).as_bytes())?;
 
         let apt = Self { config };
-        // A mirror that is being updated serves an index and a signature that do not fit: apt refuses it. A second try
-        // often succeeds. If not, the other indexes are still good; whether they suffice will show.
-        let update = || apt.run("apt-get", &["--quiet", "update"], "cannot fetch Debian's package lists");
-        if update().is_err()
-            && let Err(error) = update()
-        {
-            let details = error.details.unwrap_or_default();
-            let reason = details.lines().rfind(|l| l.starts_with("E: Failed")).unwrap_or(&error.message);
-            eprintln!("spica: warning: some of Debian's package lists are missing: {reason}");
-        }
+        apt.fetch_lists(|message, pause| {
+            eprintln!("spica: {message}");
+            std::thread::sleep(pause);
+        });
         Ok(apt)
+    }
+
+    /// Fetches the index files, again and again while a mirror is being updated. If some are missing in the end, the
+    /// others are still good; whether they suffice will show. `say` gets each message, and how long it is to wait then.
+    fn fetch_lists(&self, mut say: impl FnMut(&str, Duration)) {
+        let mut pauses = PAUSES.into_iter();
+        while let Err(error) = self.run("apt-get", &["--quiet", "update"], "cannot fetch Debian's package lists") {
+            let details = error.details.unwrap_or_default();
+            let failed = |line: &&str| line.starts_with("E: Failed") || line.starts_with("W: Failed");
+            let reason = details.lines().rfind(failed).unwrap_or(&error.message);
+            let updated = UPDATED.iter().any(|text| details.contains(text));
+            let Some(seconds) = pauses.next().filter(|_| updated) else {
+                say(&format!("warning: some of Debian's package lists are missing: {reason}"), Duration::ZERO);
+                return;
+            };
+            let message =
+                format!("the mirror seems to be in the middle of an update; trying again in {seconds} s: {reason}");
+            say(&message, Duration::from_secs(seconds));
+        }
     }
 
     /// The fields of a package, as `apt-cache show` prints them: its newest version.
@@ -413,9 +433,17 @@ fn configuration(dir: &Path, architecture: &str, options: &str) -> String {
          Acquire::AllowInsecureRepositories \"false\";\n\
          Acquire::AllowWeakRepositories \"false\";\n\
          Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
-         APT::Get::AllowUnauthenticated \"false\";\n"
+         APT::Get::AllowUnauthenticated \"false\";\n\
+         // A server that cannot be reached is a failure, too:\n\
+         APT::Update::Error-Mode \"any\";\n"
     )
 }
+
+#[cfg(test)]
+mod lists;
+#[cfg(test)]
+#[path = "../tests/mirror/mod.rs"]
+mod mirror;
 
 #[cfg(test)]
 mod tests {

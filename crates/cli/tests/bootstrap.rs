@@ -1,0 +1,112 @@
+//! What `./spica` does before there is a command: it finds a Rust, and has packages installed.
+//!
+//! A copy of the script runs in a project of its own, and programs that would change this machine are others.
+
+#[path = "mirror/mod.rs"]
+mod mirror;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mirror::{Fault, Mirror, PACKAGE};
+
+/// A project that has only the script, and programs that come before this machine's.
+struct Project(PathBuf);
+
+impl Project {
+    /// One that wants a Rust as new as that.
+    fn new(name: &str, rust: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("spica-bootstrap-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("bin")).unwrap();
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spica"), dir.join("spica")).unwrap();
+        fs::write(dir.join("Cargo.toml"), format!("[workspace.package]\nrust-version = \"{rust}\"\n")).unwrap();
+        let project = Self(dir);
+        // Whoever runs the tests need not be root.
+        project.program("sudo", "exec \"$@\"");
+        project
+    }
+
+    /// A program that notes how it was called, and does what `script` says.
+    fn program(&self, name: &str, script: &str) {
+        let file = self.0.join("bin").join(name);
+        let log = self.0.join("calls");
+        fs::write(&file, format!("#!/bin/sh\necho {name} \"$@\" >>{}\n{script}\n", log.display())).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Runs the script: what it says, and its status.
+    fn run(&self, environment: &[(&str, &str)]) -> (String, i32) {
+        let path = format!("{}:{}", self.0.join("bin").display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new(self.0.join("spica"));
+        let output = command.arg("list").env("PATH", path).envs(environment.iter().copied()).output().unwrap();
+        (String::from_utf8(output.stderr).unwrap(), output.status.code().unwrap())
+    }
+
+    /// The calls of a program.
+    fn calls(&self, name: &str) -> Vec<String> {
+        let log = fs::read_to_string(self.0.join("calls")).unwrap_or_default();
+        log.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_string).collect()
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Lets `./spica` fetch lists from a mirror with these faults: what it said, and how long it would have waited.
+fn fetch(name: &str, faults: &[Fault]) -> (String, Vec<String>, usize) {
+    let mirror = Mirror::start(faults);
+    let project = Project::new(name, "1.1");
+    project.program("sleep", "");
+    let dir = project.0.join("apt");
+    for sub in ["state/lists/partial", "cache/archives/partial", "sources"] {
+        fs::create_dir_all(dir.join(sub)).unwrap();
+    }
+    fs::write(dir.join("sources/test.sources"), mirror.source()).unwrap();
+    fs::write(dir.join("status"), "").unwrap();
+    let (config, dir) = (dir.join("apt.conf"), dir.display());
+    let text = format!(
+        "Dir::State \"{dir}/state\";\nDir::State::status \"{dir}/status\";\nDir::Cache \"{dir}/cache\";\n\
+         Dir::Log \"{dir}/log\";\nDir::Etc::main \"/dev/null\";\nDir::Etc::parts \"/dev/null\";\n\
+         Dir::Etc::sourcelist \"/dev/null\";\nDir::Etc::sourceparts \"{dir}/sources\";\nAPT::Architecture \"armhf\";\n\
+         APT::Architectures {{ \"armhf\"; }};\nAPT::Sandbox::User \"root\";\nAcquire::Languages \"none\";\n\
+         Acquire::http::Proxy \"DIRECT\";\nAPT::Get::Simulate \"true\";\n"
+    );
+    fs::write(&config, text).unwrap();
+    let (said, status) = project.run(&[("APT_CONFIG", config.to_str().unwrap()), ("SPICA_EXTRA_PACKAGES", PACKAGE)]);
+    assert_eq!(status, 125, "{said}");
+    (said, project.calls("sleep"), mirror.served())
+}
+
+#[test]
+fn a_mirror_that_is_being_updated_is_asked_again() {
+    let (said, pauses, served) = fetch("updated", &[Fault::Size, Fault::Bytes]);
+    assert_eq!((pauses, served), (vec!["5".to_string(), "15".to_string()], 3), "{said}");
+    assert!(
+        said.contains("spica: the mirror seems to be in the middle of an update; trying again in 5 s: E: Failed"),
+        "{said}"
+    );
+    assert!(!said.contains("warning"), "{said}");
+    // apt knows the package now; it was told to simulate.
+    assert!(said.ends_with(&format!("spica: still missing after the installation: {PACKAGE}\n")), "{said}");
+}
+
+#[test]
+fn an_update_that_does_not_end_is_not_waited_for() {
+    let (said, pauses, served) = fetch("endless", &[Fault::Size; 9]);
+    assert_eq!((pauses.len(), served), (3, 4), "{said}");
+    assert!(said.contains("spica: warning: some of Debian's package lists are missing; going on with those"), "{said}");
+    assert!(said.ends_with(&format!("spica: could not install {PACKAGE}\n")), "{said}");
+}
+
+#[test]
+fn what_time_does_not_mend_is_said_at_once() {
+    let (said, pauses, _) = fetch("missing", &[Fault::Missing; 9]);
+    assert!(pauses.is_empty(), "{said}");
+    assert!(said.contains("spica: warning: some of Debian's package lists are missing"), "{said}");
+}
