@@ -58,6 +58,49 @@ impl Drop for Project {
     }
 }
 
+#[test]
+fn a_rust_that_is_too_old_is_named_with_who_has_another() {
+    for (name, policy, offer) in [
+        (
+            "old",
+            "rustc-web:\n  Installed: (none)\n  Candidate: 1.85.0+dfsg3-1~deb12u3\n",
+            "rustc-web 1.85.0+dfsg3-1~deb12u3.",
+        ),
+        ("nothing", "", "rustc-web in no version."),
+        ("none", "rustc-web:\n  Installed: (none)\n  Candidate: (none)\n", "rustc-web in no version."),
+    ] {
+        let project = Project::new(name, "1.9999");
+        project.program("apt-get", "");
+        project.program("apt-cache", &format!("cat <<'END'\n{policy}END"));
+        let (said, status) = project.run(&[]);
+        assert_eq!(status, 125, "{said}");
+        assert!(
+            said.contains("spica: Rust 1.9999 or newer is missing, with its library's source. Here is rustc 1."),
+            "{said}"
+        );
+        assert!(said.contains(&format!("; apt offers {offer}\n")), "{said}");
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let line = "\n    deb http://deb.debian.org/debian-security bookworm-security main\n";
+        assert_eq!(said.contains(line), release.contains("VERSION_CODENAME=bookworm"), "{said}");
+        assert!(said.ends_with("rustup: rustup toolchain install stable --component rust-src\n"), "{said}");
+        assert_eq!(project.calls("apt-get"), ["--quiet --quiet update"], "nothing is installed in vain");
+    }
+}
+
+#[test]
+fn a_rust_that_apt_offers_is_installed() {
+    let project = Project::new("new", "1.9999");
+    project.program("apt-get", "");
+    project.program("apt-cache", "echo '  Candidate: 1.10000.0+dfsg3-1~deb12u3'");
+    let (said, status) = project.run(&[]);
+    assert_eq!((status, project.calls("apt-get").len()), (125, 2), "{said}");
+    assert!(project.calls("apt-get")[1].ends_with(" install rustc-web cargo-web rust-web-src"), "{said}");
+    assert!(
+        said.ends_with("spica: still missing after the installation: rustc-web cargo-web rust-web-src\n"),
+        "{said}"
+    );
+}
+
 /// Lets `./spica` fetch lists from a mirror with these faults: what it said, and how long it would have waited.
 fn fetch(name: &str, faults: &[Fault]) -> (String, Vec<String>, usize) {
     let mirror = Mirror::start(faults);
