@@ -312,7 +312,8 @@ fn complete(
 /// If it cannot be read, or is none.
 pub fn load(file: &Path) -> Result<Results> {
     let text = read_text(file)?;
-    Results::from_json(&file.display().to_string(), &text).map_err(|e| Error::failed(e.to_string()))
+    let wrong = |e| Error::failed(format!("{e}; expected a result file, as `spica bench` writes it"));
+    Results::from_json(&file.display().to_string(), &text).map_err(wrong)
 }
 
 fn save(results: &Results, file: &Path) -> Result<()> {

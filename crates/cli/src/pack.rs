@@ -50,6 +50,10 @@ pub type Written = (PathBuf, u64);
 /// # Errors
 /// If a guest or the device tree is not what it should be, the guests do not fit the board, or a file cannot be written.
 pub fn pack(project: &Project, request: &Request) -> Result<Vec<Written>> {
+    // Said now, not after all is built.
+    if request.output.exists() && !request.output.is_dir() {
+        return Err(Error::usage(format!("--output: {} is a file; expected a directory", request.output.display())));
+    }
     let tree = request.board_dtb.as_deref().map(device_tree).transpose()?;
     if let Some(c) = request.append.chars().find(|c| !(' '..='~').contains(c) || "\"'$;\\".contains(*c)) {
         return Err(Error::usage(format!(

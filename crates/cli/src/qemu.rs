@@ -311,6 +311,9 @@ fn log_file(path: &Path) -> Result<File> {
     let problem = || format!("cannot write {}", path.display());
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path);
+    if matches!(&file, Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error())) {
+        return Err(Error::failed(format!("{}: it is a pipe or socket, and nobody reads there", problem())));
+    }
     let file = file.context(problem)?;
     let flags = fcntl_getfl(&file).context(problem)?;
     fcntl_setfl(&file, flags - OFlags::NONBLOCK).context(problem)?;
@@ -324,5 +327,33 @@ fn read_some(source: Option<&mut impl Read>, buffer: &mut [u8]) -> Result<Option
         Ok(n) => Ok(Some(n)),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
         Err(e) => Err(Error::failed(format!("cannot read from QEMU: {e}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_log_waits_for_nobody() {
+        let dir = std::env::temp_dir().join(format!("spica-log-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let (fifo, file) = (dir.join("fifo"), dir.join("file"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = log_file(&fifo).unwrap_err().message;
+        let expected = format!("cannot write {}: it is a pipe or socket, and nobody reads there", fifo.display());
+        assert_eq!(error, expected);
+        // With a reader, writing waits until there is room: nothing is lost.
+        let reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&fifo);
+        let log = log_file(&fifo).unwrap();
+        assert!(!fcntl_getfl(&log).unwrap().contains(OFlags::NONBLOCK));
+        drop(reader);
+        std::fs::write(&file, b"old").unwrap();
+        drop(log_file(&file).unwrap());
+        assert_eq!(std::fs::read(&file).unwrap(), b"");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -121,12 +121,33 @@ fn a_manifest_names_the_key_of_a_file_that_must_not_be_read() {
 }
 
 #[test]
+fn times_that_are_none() {
+    let place = Place::new("times");
+    for command in ["run --timeout", "bench --stall", "profile --stall"] {
+        for time in ["0", "31536001", "18446744073709551615"] {
+            let (said, status) = place.spica(&format!("{command} {time}").split(' ').collect::<Vec<_>>());
+            let option = command.split(' ').nth(1).unwrap();
+            let expected =
+                format!("error: invalid value '{time}' for '{option} <SECS>': {time} is not in 1..=31536000\n");
+            assert!(said.starts_with(&expected), "{command} {time}: {said}");
+            assert_eq!(status, 2);
+        }
+    }
+}
+
+#[test]
 fn files_that_are_not_what_they_should_be() {
     let place = Place::new("files");
     let missing = "cannot read none: No such file or directory (os error 2)";
     place.fails(&["run", "--kernel", "none"], &format!("--kernel: {missing}"));
     place.fails(&["run", "--guests", "none"], missing);
     place.fails(&["bench", "--report", "none"], missing);
+    let (said, status) = place.spica(&["pack", "--count", "1", "--output", "empty"]);
+    assert_eq!((said.as_str(), status), ("spica: --output: empty is a file; expected a directory\n", 2));
+    place.fails(
+        &["bench", "--report", "empty"],
+        "empty: EOF while parsing a value at line 1 column 0; expected a result file, as `spica bench` writes it",
+    );
     place.fails(&["run", "--guests", "bytes"], "cannot read bytes: it is no text; expected UTF-8");
     place.fails(&["run", "--guests", "empty"], "empty: there is no guest to run; expected at least one [[guest]]");
 }

@@ -8,6 +8,8 @@ use spica_cli::bench;
 use spica_cli::error::Result;
 use spica_cli::project::Project;
 
+use super::seconds;
+
 #[derive(Args)]
 #[command(after_help = "\
 A measurement is a workload on a board in a configuration of Spica, beside the same workload on the same board without
@@ -56,7 +58,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Give a guest up that prints nothing for so long
-    #[arg(long, value_name = "SECS", default_value_t = 1800)]
+    #[arg(long, value_name = "SECS", default_value_t = 1800, value_parser = seconds())]
     stall: u64,
     /// Print what changed from one result file to another
     #[arg(long, value_names = ["A", "B"], num_args = 2, exclusive = true)]

@@ -6,3 +6,10 @@ pub mod pack;
 pub mod profile;
 pub mod prove;
 pub mod run;
+
+use clap::builder::RangedU64ValueParser;
+
+/// A time to wait: some, but not longer than anybody would.
+fn seconds() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=365 * 24 * 3600)
+}

@@ -8,6 +8,8 @@ use spica_cli::error::Result;
 use spica_cli::profile;
 use spica_cli::project::Project;
 
+use super::seconds;
+
 #[derive(Args)]
 #[command(after_help = "\
 One boot of an emulated board, in which QEMU counts every instruction by its address. The table says of one operation, or of a
@@ -48,7 +50,7 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Give a guest up that does not get to the next operation in so long
-    #[arg(long, value_name = "SECS", default_value_t = 1800)]
+    #[arg(long, value_name = "SECS", default_value_t = 1800, value_parser = seconds())]
     stall: u64,
     /// Print what can be profiled
     #[arg(long, exclusive = true)]

@@ -15,6 +15,8 @@ use spica_cli::plugged::Plugged;
 use spica_cli::prepare::{self, Request};
 use spica_cli::project::Project;
 
+use super::seconds;
+
 const SEVERAL: &str = "\
 spica: Ctrl-] opens Spica's monitor: `console GUEST` there types to one guest, `help` lists more; Ctrl-A x leaves
 spica: in another terminal: `spica list`, `spica console GUEST`";
@@ -68,7 +70,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
     /// Give up after this many seconds [default: none; 300 with --exec]
-    #[arg(long, value_name = "SECS")]
+    #[arg(long, value_name = "SECS", value_parser = seconds())]
     timeout: Option<u64>,
     /// A kernel of your own: an ARMv7 zImage
     #[arg(long, value_name = "FILE")]
@@ -133,9 +135,6 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
         ..Request::new(board::find(&args.board)?)
     };
-    if args.timeout == Some(0) {
-        return Err(Error::usage("--timeout 0 leaves no time; expected seconds, such as 300"));
-    }
     let timeout = args.timeout.map(Duration::from_secs);
     let log = args.log.as_deref();
     let Some(command) = args.exec else {
