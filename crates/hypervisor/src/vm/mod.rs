@@ -305,6 +305,11 @@ impl Vm {
                     self.prepare(World::Kernel);
                     return Ok(World::Kernel);
                 }
+                // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
+                Resume::Back(pc) if !self.parts.sides_known => {
+                    resume = Resume::Cache(pc);
+                    continue;
+                }
                 Resume::Back(pc) => {
                     self.context.cpu.pc = pc.0;
                     self.parts.code.publish_all();
