@@ -51,15 +51,15 @@ pub struct ExitId(u32);
 
 const BUCKETS: usize = 16384;
 /// Blocks of a bucket that are looked at. A guest can have any number of them in one; those behind are made anew.
-const CHAIN: usize = 64;
+const CHAIN: usize = 32;
 /// Exits that are unlinked at once. A guest can link any number of them to one block; the others are left to
 /// [`Translator::settle`].
-const UNLINKED_AT_ONCE: u32 = 1000;
+const UNLINKED_AT_ONCE: u32 = 500;
 /// Blocks that are looked through at once for such exits.
 const LOOKED_THROUGH_AT_ONCE: u16 = 4096;
-/// Blocks that are dropped or unmapped at once. From one page they are as many as it has words, at most, unless a guest has it at many
-/// addresses; then everything is flushed.
-const DROPPED_AT_ONCE: u32 = 1500;
+/// Blocks that are dropped or unmapped at once. A page of a kernel's text has 200 if all of it was executed. Where there are more,
+/// everything is flushed, which takes the same time however many there are.
+const DROPPED_AT_ONCE: usize = 400;
 /// Blocks with exits that are left, as far as they are known one by one.
 const LEFT: usize = 32;
 /// An inline cache that was wrong so often does not guess anew.
@@ -716,21 +716,38 @@ impl Translator {
 
     /// Drops every block made from the page at `pa`: its code changes. The guest must not run before [`Self::settle`] is done.
     pub fn drop_page(&mut self, pa: GuestPa, memory: &mut impl CodeMemory) {
+        let page = pa.page().0;
+        let next = |pages: &GuestPages, after| pages.next_of(page, after);
+        if self.are_many(next) {
+            return self.flush(memory);
+        }
         let mut budget = UNLINKED_AT_ONCE;
-        let mut dropped = 0;
-        while let Some(first) = self.guest_pages.take(pa.page().0) {
+        while let Some(first) = self.guest_pages.take(page) {
             let mut at = first;
             while at != NO_BLOCK {
                 let next = self.blocks[usize::from(at)].next_in_page;
                 self.drop_block(at, &mut budget, memory);
                 at = next;
-                dropped += 1;
-                if dropped == DROPPED_AT_ONCE {
-                    return self.flush(memory);
-                }
             }
             self.version = self.version.wrapping_add(1);
         }
+    }
+
+    /// Whether guest pages, of which `next` says what comes behind another one, have more blocks than are dropped at once.
+    fn are_many(&self, next: impl Fn(&GuestPages, Option<usize>) -> Option<(usize, u16)>) -> bool {
+        let mut blocks = 0;
+        let mut page = next(&self.guest_pages, None);
+        while let Some((number, mut at)) = page {
+            while at != NO_BLOCK {
+                at = self.blocks[usize::from(at)].next_in_page;
+                blocks += 1;
+                if blocks > DROPPED_AT_ONCE {
+                    return true;
+                }
+            }
+            page = next(&self.guest_pages, Some(number));
+        }
+        false
     }
 
     /// Drops a block. Its exits stay as they are, for code that is in it runs on to its end.
@@ -759,23 +776,24 @@ impl Translator {
     /// The guest's mapping of the page at `va` changed: nothing may branch there without looking again. Blocks stay, in
     /// case the mapping comes back. The guest must not run before [`Self::settle`] is done. How many blocks and exits that concerned.
     pub fn unmap_page(&mut self, va: GuestVa, memory: &mut impl CodeMemory) -> u32 {
+        let page = va.page().0;
+        let next = |pages: &GuestPages, after| pages.next_at(page, after).map(|(number, _, first)| (number, first));
+        if self.are_many(next) {
+            self.flush(memory);
+            return UNLINKED_AT_ONCE;
+        }
         let mut budget = UNLINKED_AT_ONCE;
-        let mut unmapped = 0;
-        let mut page = self.guest_pages.next_at(va.page().0, None);
-        while let Some((number, _, first)) = page {
-            let mut at = first;
+        let mut blocks = 0;
+        let mut page = next(&self.guest_pages, None);
+        while let Some((number, mut at)) = page {
             while at != NO_BLOCK {
                 self.isolate(at, &mut budget, memory);
                 at = self.blocks[usize::from(at)].next_in_page;
-                unmapped += 1;
-                if unmapped == DROPPED_AT_ONCE {
-                    self.flush(memory);
-                    return unmapped;
-                }
+                blocks += 1;
             }
-            page = self.guest_pages.next_at(va.page().0, Some(number));
+            page = next(&self.guest_pages, Some(number));
         }
-        unmapped + (UNLINKED_AT_ONCE - budget)
+        blocks + (UNLINKED_AT_ONCE - budget)
     }
 
     /// One of the pages of which code is in the cache, the first whose number is `from` or more: its number, VA and the PA that it was
@@ -796,7 +814,6 @@ impl Translator {
         self.left.from = Some(0);
         self.jump_cache.clear();
         self.mirror.clear(memory);
-        self.settle(memory);
     }
 
     /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one

@@ -137,6 +137,21 @@ impl GuestPages {
         Some(first)
     }
 
+    /// One of the pages that are mapped to `pa`, the first or that behind number `after`: its number, and newest block.
+    pub(crate) fn next_of(&self, pa: u32, after: Option<usize>) -> Option<(usize, u16)> {
+        let mut at = match after {
+            Some(after) => self.pages.get(after)?.next_by_pa,
+            None => self.by_pa[list(pa)],
+        };
+        loop {
+            let page = self.pages.get(usize::from(at))?;
+            if page.pa == pa {
+                return Some((at.into(), page.first));
+            }
+            at = page.next_by_pa;
+        }
+    }
+
     /// One of the pages at `va`, the first or that behind number `after`: its number, PA and newest block.
     pub(crate) fn next_at(&self, va: u32, after: Option<usize>) -> Option<(usize, u32, u16)> {
         let mut at = match after {

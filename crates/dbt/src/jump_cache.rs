@@ -10,9 +10,9 @@ use alloc::vec;
 /// Entries, a power of two; the assembly handler uses it as an immediate.
 pub const ENTRIES: usize = 16384;
 /// Marks entry `index` as empty: an address that is looked up elsewhere. An odd one alone would not do, for a guest can
-/// branch to any value.
+/// branch to any value. All but one are zeroes, so that the table is soon cleared.
 const fn empty(index: usize) -> Entry {
-    Entry { guest: !((index as u32) << 2), host: 0 }
+    Entry { guest: if index == 0 { !0 } else { 0 }, host: 0 }
 }
 
 /// One entry. The layout is known to the trap handler in assembly.
@@ -86,9 +86,8 @@ impl JumpCache {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.change();
-        for (at, entry) in self.entries.iter_mut().enumerate() {
-            *entry = empty(at);
-        }
+        self.entries.fill(empty(1));
+        self.entries[0] = empty(0);
     }
 }
 

@@ -41,6 +41,7 @@ fn a_link_is_a_branch_and_unlinking_restores_the_exact_words() {
         assert!(f.link(exit, to));
     }
     f.translator.unlink_all(&mut f.code);
+    assert!(f.translator.settle(&mut f.code));
     assert_eq!(f.snapshot(), before);
 }
 
@@ -163,9 +164,11 @@ fn exits_of_a_crowd_are_unlinked_by_and_by() {
             from.iter().filter(leads).count()
         };
         // Some, and not all.
-        assert_eq!((f.code.published.len(), linked(&f)), (1000, 500));
+        let left = if how < 2 { 1000 } else { 1500 };
+        assert_eq!((f.code.published.len(), linked(&f)), (1500 - left, left));
         assert!(!f.translator.is_settled());
-        assert!(f.translator.settle(&mut f.code) && f.translator.is_settled());
+        while !f.translator.settle(&mut f.code) {}
+        assert!(f.translator.is_settled());
         assert_eq!((f.code.published.len(), linked(&f)), (1500, 0));
         assert_eq!(f.translator.is_live(target), how != 0);
         let (exit, _, _) = f.exits(from[7])[0];
@@ -180,8 +183,8 @@ fn more_crowds_than_are_known_one_by_one_are_all_unlinked() {
     let targets: Vec<BlockId> =
         (0..CROWDS).map(|n| f.translate(VA + 0x8_0000 + 16 * n, PA + 0x8_0000 + 16 * n, true)).collect();
     // One that takes up what is unlinked at once, and two for each of the others.
-    for n in 0..1000 + 2 * CROWDS {
-        let to = n.saturating_sub(1000) / 2;
+    for n in 0..500 + 2 * CROWDS {
+        let to = n.saturating_sub(500) / 2;
         f.put(PA + 4 * n, &[b(14, VA + 4 * n, VA + 0x8_0000 + 16 * to)]);
         let block = f.translate(VA + 4 * n, PA + 4 * n, true);
         let (exit, _, _) = f.exits(block)[0];

@@ -204,6 +204,7 @@ impl World {
             }
             18 if self.random.one_in(10) => {
                 self.f.translator.unlink_all(&mut self.f.code);
+                assert!(self.f.translator.settle(&mut self.f.code));
                 self.links.clear();
                 self.remembered.clear();
             }

@@ -195,7 +195,7 @@ fn manager(dacr: u32) -> u32 {
 
 /// Rounds of a loop over pages that are done at once, at most: what waits meanwhile, an interrupt of another guest for
 /// example, does not wait for long.
-const ROUNDS: u32 = 64;
+const ROUNDS: u32 = 32;
 
 /// The guest's loop over pages that invalidates the page in the vCPU page, whose registers the trap's `word` names, goes on as
 /// after so many rounds as this answers: see [`spica_dbt::trap::tlb_range`]. All are of one megabyte.
