@@ -20,6 +20,7 @@ macro_rules! println {
 pub mod am33xx;
 pub mod arch;
 pub mod bus;
+pub mod uarts;
 
 #[path = "../../src/board/mod.rs"]
 pub mod board;

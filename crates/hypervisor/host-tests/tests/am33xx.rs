@@ -239,6 +239,35 @@ fn bytes_go_out_and_come_in() {
 }
 
 #[test]
+fn a_full_fifo_refuses_and_tells_when_it_is_empty() {
+    let chip = Chip::new();
+    let mut port = serial().unwrap();
+    let raised = || chip.lines.borrow()[UART0 as usize / 32] >> (UART0 % 32) & 1 != 0;
+    for round in 1..4 {
+        let taken = (0..=u8::MAX).take_while(|&byte| port.try_put(byte)).count();
+        assert_eq!(taken, 64, "the FIFO");
+        assert_eq!(chip.uart.borrow().sent.len(), 64 * round);
+        port.set_tx_interrupt(true);
+        bus::pass(60 * 86_806);
+        assert!(!raised() && !port.try_put(0), "an interrupt that nobody can settle");
+        bus::pass(5 * 86_806);
+        assert!(raised());
+    }
+    assert!(port.try_put(0));
+    bus::pass(1);
+    assert!(!raised(), "a byte takes it back");
+    bus::pass(100_000);
+    assert!(raised());
+    port.set_tx_interrupt(false);
+    bus::pass(1);
+    assert!(!raised());
+    port.enable_rx_interrupt();
+    chip.uart.borrow_mut().receive(b"x");
+    bus::pass(1_000_000);
+    assert!(raised(), "what is received is another interrupt");
+}
+
+#[test]
 fn a_pause_that_is_seen_late_raises_no_interrupt_for_ever() {
     let chip = Chip::new();
     let mut port = serial().unwrap();

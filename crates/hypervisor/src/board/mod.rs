@@ -35,11 +35,20 @@ use tree::{Node, Tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line(pub u32);
 
-/// A serial port: bytes out, polled; bytes in, polled or announced by an interrupt.
+/// A serial port: bytes out and in, polled or announced by an interrupt.
 pub trait SerialPort: Send {
-    /// Sends a byte, waiting for room.
-    fn put(&mut self, byte: u8);
-    /// A byte that has arrived. When this has returned `None`, the receive interrupt is no longer raised.
+    /// Sends a byte if the transmitter has room now. False if it has none.
+    fn try_put(&mut self, byte: u8) -> bool;
+    /// Sends a byte, waiting for room: at 115,200 baud, 87 µs. Only where nobody runs whom that delays.
+    fn put(&mut self, byte: u8) {
+        while !self.try_put(byte) {}
+    }
+    /// While `on`, the line is raised when the transmitter has room again. To be turned on only after
+    /// [`try_put`](Self::try_put) found no room, or sent as many bytes as any FIFO takes: some UARTs tell of the moment
+    /// at which their FIFO runs low, not of the state.
+    fn set_tx_interrupt(&mut self, on: bool);
+    /// A byte that has arrived. When this has returned `None`, the receive interrupt is no longer raised. It may take
+    /// back a transmit interrupt: see afterwards whether there is room.
     fn get(&mut self) -> Option<u8>;
     /// From now on the line is raised while there is something to [`get`](Self::get).
     fn enable_rx_interrupt(&mut self);
@@ -146,7 +155,7 @@ pub struct Board {
     pub timer: Found<dyn HostTimer>,
     /// The timer's interrupt.
     pub timer_line: Line,
-    /// The console's receive interrupt, where the device tree tells it.
+    /// The console's interrupt, where the device tree tells it.
     pub console_line: Option<Line>,
     /// Disks and network cards that nobody drives so far.
     pub virtio: Vec<virtio::Device>,
@@ -179,7 +188,8 @@ pub fn find_serial(tree: Tree<'_>) -> Result<Found<dyn SerialPort>, BoardError> 
 }
 
 impl Board {
-    /// Finds and takes over interrupt controller and timer, and stops watchdogs. `console` is the path of the node whose receive interrupt to look up.
+    /// Finds and takes over interrupt controller and timer, and stops watchdogs. `console` is the path of the node
+    /// whose interrupt to look up.
     ///
     /// # Errors
     /// If one is missing, or its description does not make sense.

@@ -1,6 +1,6 @@
 //! The PL011 UART (Arm PrimeCell UART PL011 TRM, DDI 0183).
 //!
-//! Line settings and baud rate are the boot loader's: this driver moves bytes and turns on the receive interrupt.
+//! Line settings, FIFOs and baud rate are the boot loader's: this driver moves bytes and turns on interrupts.
 
 use alloc::boxed::Box;
 
@@ -20,6 +20,10 @@ const TRANSMIT_FULL: u32 = 1 << 5;
 const ENABLED: u32 = 1 << 0 | 1 << 8 | 1 << 9;
 /// Receive FIFO filled to its mark, and receive timeout: both end when the FIFO has been read.
 const RECEIVE_INTERRUPTS: u32 = 1 << 4 | 1 << 6;
+/// Transmit FIFO emptied to its mark (UARTTXINTR, DDI 0183, 2.8): raised by the step to the mark, not by being below
+/// it, and taken back by filling the FIFO beyond it. It is remembered while it is masked. So whoever fills the FIFO and
+/// asks for the interrupt afterwards gets it.
+const TRANSMIT_INTERRUPT: u32 = 1 << 5;
 
 struct Pl011 {
     registers: Mmio,
@@ -37,9 +41,17 @@ pub fn probe(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardError> {
 }
 
 impl SerialPort for Pl011 {
-    fn put(&mut self, byte: u8) {
-        while self.registers.read(FLAGS) & TRANSMIT_FULL != 0 {}
-        self.registers.write(DATA, byte.into());
+    fn try_put(&mut self, byte: u8) -> bool {
+        let room = self.registers.read(FLAGS) & TRANSMIT_FULL == 0;
+        if room {
+            self.registers.write(DATA, byte.into());
+        }
+        room
+    }
+
+    fn set_tx_interrupt(&mut self, on: bool) {
+        let others = self.registers.read(INTERRUPT_MASK) & !TRANSMIT_INTERRUPT;
+        self.registers.write(INTERRUPT_MASK, others | if on { TRANSMIT_INTERRUPT } else { 0 });
     }
 
     fn get(&mut self) -> Option<u8> {
@@ -48,6 +60,7 @@ impl SerialPort for Pl011 {
     }
 
     fn enable_rx_interrupt(&mut self) {
-        self.registers.write(INTERRUPT_MASK, RECEIVE_INTERRUPTS);
+        let others = self.registers.read(INTERRUPT_MASK);
+        self.registers.write(INTERRUPT_MASK, others | RECEIVE_INTERRUPTS);
     }
 }

@@ -1,6 +1,7 @@
 //! The 16550 UART and its DesignWare variant (Synopsys DW_apb_uart databook; Allwinner A10 user manual, UART).
 //!
-//! Line settings and baud rate are the boot loader's: this driver moves bytes and turns on the receive interrupt.
+//! Line settings and baud rate are the boot loader's: this driver moves bytes and turns on FIFOs and interrupts.
+//! Sections are those of the PC16550D data sheet (National Semiconductor, June 1995).
 
 use alloc::boxed::Box;
 
@@ -13,6 +14,8 @@ use crate::memory::device::Mmio;
 const DATA: u32 = 0;
 const INTERRUPT_ENABLE: u32 = 1;
 const INTERRUPT_ID: u32 = 2;
+/// Where [`INTERRUPT_ID`] is, for writing.
+const FIFO_CONTROL: u32 = 2;
 const MODEM_CONTROL: u32 = 4;
 const LINE_STATUS: u32 = 5;
 /// DesignWare only: reading it ends the "busy detect" interrupt.
@@ -21,6 +24,16 @@ const UART_STATUS: u32 = 31;
 const RECEIVED: u32 = 1 << 0;
 const TRANSMITTER_EMPTY: u32 = 1 << 5;
 const BUSY_DETECT: u32 = 7;
+/// FIFO_CONTROL: FIFOs on, the receive interrupt at one byte, and nothing thrown away.
+const FIFOS: u32 = 1;
+/// INTERRUPT_ID, where FIFOs are on; an 8250 or 16450, which has none, shows zeroes (8.5).
+const FIFOS_ON: u32 = 0b11 << 6;
+/// Bytes of the transmit FIFO: what every 16550A has. Others have more, but how many is not to be found out from all.
+const FIFO: u32 = 16;
+/// INTERRUPT_ENABLE (8.6). The transmitter's is raised when the FIFO, or the register, becomes empty, and when it is
+/// enabled while that is so. Reading INTERRUPT_ID takes it back, as does writing a byte (8.5, table IV).
+const RECEIVE_INTERRUPT: u32 = 1 << 0;
+const TRANSMIT_INTERRUPT: u32 = 1 << 1;
 
 struct Uart {
     registers: Mmio,
@@ -29,6 +42,12 @@ struct Uart {
     /// Registers take 32-bit accesses (`reg-io-width` = 4), else bytes.
     wide: bool,
     design_ware: bool,
+    /// Bytes that the transmitter takes once it is empty.
+    depth: u32,
+    /// Bytes that it still takes, as far as is known: it was empty, and so many fewer have been written since.
+    room: u32,
+    /// INTERRUPT_ENABLE.
+    enabled: u32,
 }
 
 /// Takes over the UART of `node`.
@@ -45,7 +64,15 @@ pub fn probe(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardError> {
     if node.reg(0)?.1 < last + size || wide && shift < 2 {
         return Err(node.error("reg", "is too small for the UART's registers at this reg-shift and reg-io-width"));
     }
-    Ok(Box::new(Uart { registers, shift, wide, design_ware }))
+    let mut uart = Uart { registers, shift, wide, design_ware, depth: 1, room: 0, enabled: 0 };
+    // A DesignWare UART with PTIME in INTERRUPT_ENABLE would call "empty" what is not full.
+    uart.write(INTERRUPT_ENABLE, 0);
+    // If the boot loader has them on, this changes nothing; what it has sent goes out.
+    uart.write(FIFO_CONTROL, FIFOS);
+    if uart.read(INTERRUPT_ID) & FIFOS_ON == FIFOS_ON {
+        uart.depth = FIFO;
+    }
+    Ok(Box::new(uart))
 }
 
 impl Uart {
@@ -61,9 +88,21 @@ impl Uart {
 }
 
 impl SerialPort for Uart {
-    fn put(&mut self, byte: u8) {
-        while self.read(LINE_STATUS) & TRANSMITTER_EMPTY == 0 {}
+    fn try_put(&mut self, byte: u8) -> bool {
+        if self.room == 0 {
+            if self.read(LINE_STATUS) & TRANSMITTER_EMPTY == 0 {
+                return false;
+            }
+            self.room = self.depth;
+        }
         self.write(DATA, byte.into());
+        self.room -= 1;
+        true
+    }
+
+    fn set_tx_interrupt(&mut self, on: bool) {
+        self.enabled = self.enabled & !TRANSMIT_INTERRUPT | if on { TRANSMIT_INTERRUPT } else { 0 };
+        self.write(INTERRUPT_ENABLE, self.enabled);
     }
 
     fn get(&mut self) -> Option<u8> {
@@ -76,6 +115,7 @@ impl SerialPort for Uart {
     fn enable_rx_interrupt(&mut self) {
         // OUT2 is what lets the interrupt out of the chip on PC-like boards; DTR and RTS tell the other side to send.
         self.write(MODEM_CONTROL, 0b1011);
-        self.write(INTERRUPT_ENABLE, 1);
+        self.enabled |= RECEIVE_INTERRUPT;
+        self.write(INTERRUPT_ENABLE, self.enabled);
     }
 }

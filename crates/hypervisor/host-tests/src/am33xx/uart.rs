@@ -1,4 +1,5 @@
-//! A UART (TRM, chapter 19) at 115200 baud: FIFOs of 64 bytes, an interrupt after eight bytes or a pause.
+//! A UART (TRM, chapter 19) at 115200 baud: FIFOs of 64 bytes, an interrupt after eight bytes or a pause, and one while
+//! the FIFO has room for eight bytes, or only when all is sent.
 
 use std::collections::VecDeque;
 
@@ -18,6 +19,8 @@ pub struct Uart {
     time_out: bool,
     sending: Vec<u64>,
     enabled: u32,
+    /// SCR.
+    supplementary: u32,
     line_control: u32,
     /// MDR1.
     pub mode: u32,
@@ -36,6 +39,7 @@ impl Uart {
             time_out: false,
             sending: Vec::new(),
             enabled: 2,
+            supplementary: 0,
             line_control: 0x83,
             mode: 0,
             sent: Vec::new(),
@@ -60,7 +64,8 @@ impl Model for Uart {
         self.time_out |= !self.received.is_empty() && now > self.last + 4 * BYTE;
         self.sending.retain(|&end| end > now);
         let received = self.received.len() >= 8 || self.time_out;
-        let raised = self.enabled & 1 != 0 && received || self.enabled & 2 != 0 && self.sending.is_empty();
+        let most = if self.supplementary & 8 != 0 { 0 } else { FIFO - 8 };
+        let raised = self.enabled & 1 != 0 && received || self.enabled & 2 != 0 && self.sending.len() <= most;
         set_line(&self.lines, self.line, raised);
     }
 
@@ -80,6 +85,7 @@ impl Model for Uart {
             0x0c => self.line_control,
             0x14 => u32::from(!self.received.is_empty()) | u32::from(self.sending.is_empty()) << 5,
             0x20 => self.mode,
+            0x40 => self.supplementary,
             _ => panic!("UART register {offset:#x} is read"),
         };
         self.run(bus::now());
@@ -100,6 +106,7 @@ impl Model for Uart {
                 self.enabled = value;
             }
             0x0c => self.line_control = value,
+            0x40 => self.supplementary = value,
             0x54 => assert_eq!(value & 0x1b, 0x08, "no reset, no idling"),
             _ => panic!("UART register {offset:#x} is written"),
         }
