@@ -45,7 +45,7 @@ fn peripherals_survive_any_access() {
         gpio.set_input(random.next() % 10, round & 1 != 0);
     }
     rtc.set_time(u64::MAX);
-    uart.take_output(drop);
+    uart.take_output(usize::MAX, drop);
 }
 
 #[test]

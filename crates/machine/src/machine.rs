@@ -234,9 +234,16 @@ impl Machine {
         accepted
     }
 
-    /// Hands what the guest has written to its console to `f`, in order.
-    pub fn take_output(&mut self, f: impl FnMut(u8)) {
-        self.uart.take_output(f);
+    /// Whether the guest has written to its console what nobody has taken.
+    #[inline]
+    #[must_use]
+    pub const fn has_output(&self) -> bool {
+        self.uart.has_output()
+    }
+
+    /// Hands what the guest has written to its console to `f`, in order, at most so many characters.
+    pub fn take_output(&mut self, most: usize, f: impl FnMut(u8)) {
+        self.uart.take_output(most, f);
         self.wire(Device::Uart);
     }
 

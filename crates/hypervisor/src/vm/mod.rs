@@ -709,7 +709,7 @@ impl Parts {
 
     /// What the guest's UART has sent goes to the console.
     pub fn pass_output(&mut self, host: &mut Host) {
-        self.machine.take_output(|byte| {
+        self.machine.take_output(usize::MAX, |byte| {
             host.console_put(byte);
             if let Some(later) = &mut self.later {
                 later.printed(byte);

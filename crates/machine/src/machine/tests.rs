@@ -130,9 +130,9 @@ fn console_output_comes_in_order() {
         machine.mmio_write(GuestPa(0x0900_0000), 1, byte.into(), 0).unwrap();
     }
     let mut bytes = Vec::new();
-    machine.take_output(|byte| bytes.push(byte));
+    machine.take_output(usize::MAX, |byte| bytes.push(byte));
     assert_eq!(bytes, b"Linux");
-    machine.take_output(|byte| panic!("{byte:#x} again"));
+    machine.take_output(usize::MAX, |byte| panic!("{byte:#x} again"));
 }
 
 #[test]
@@ -218,5 +218,5 @@ fn no_access_panics() {
         deadlines += u32::from(deadline.is_some());
     }
     assert!(deadlines > 1000, "{deadlines} deadlines");
-    machine.take_output(drop);
+    machine.take_output(usize::MAX, drop);
 }

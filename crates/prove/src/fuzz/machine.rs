@@ -71,7 +71,7 @@ pub fn devices(data: &[u8]) {
         machine.update(now);
         assert_eq!(lines, (machine.irq_asserted(), machine.fiq_asserted()), "the lines were out of date");
     }
-    machine.take_output(drop);
+    machine.take_output(usize::MAX, drop);
 }
 
 /// Mostly RAM, sometimes its edges, seldom anything.
