@@ -4,6 +4,7 @@
 //! that a test can ask for them to the percent. `spica bench --workload 'several/*'` measures the same guests.
 
 mod floods;
+mod slow;
 
 use floods::{all_floods, flooded, floods};
 use spica_cli::bare::{self, Slept};

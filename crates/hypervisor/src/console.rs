@@ -1,71 +1,81 @@
-//! The console: the serial port, shared by everything that prints and reads.
+//! The console: the serial port, shared by everything that prints and reads. See [`crate::transmitter`] for who waits
+//! for it, and when: nobody while guests run.
 
 use alloc::boxed::Box;
-use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::fmt;
 
 use crate::arch::interrupts::IrqCell;
 use crate::board::SerialPort;
+use crate::guests::consoles::Consoles;
+use crate::transmitter::{Sent, Transmitter};
 
-static PORT: IrqCell<Option<Box<dyn SerialPort>>> = IrqCell::new(None);
-/// A guest has written part of a line: what Spica has to say begins a new one.
-static IN_GUEST_LINE: AtomicBool = AtomicBool::new(false);
+static CONSOLE: IrqCell<Transmitter> = IrqCell::new(Transmitter::new());
 
 /// Prints to `port` from now on.
 pub fn set_port(port: Box<dyn SerialPort>) {
-    PORT.with(|current| *current = Some(port));
+    CONSOLE.with(|console| console.port = Some(port));
 }
 
-/// Text to the serial port, polled, each line end with a carriage return before it.
-struct Text<'a>(&'a mut dyn SerialPort);
+/// See [`Transmitter::start_buffer`].
+pub fn start_buffer() {
+    CONSOLE.with(Transmitter::start_buffer);
+}
 
-impl Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            if byte == b'\n' {
-                self.0.put(b'\r');
-            }
-            self.0.put(byte);
-        }
-        Ok(())
-    }
+/// See [`Transmitter::poll`]. A port that is in use is left alone, as in [`print`].
+pub fn poll() {
+    CONSOLE.try_with(|mut console| console.poll());
+}
+
+/// See [`Transmitter::finish`].
+pub fn finish(consoles: &mut Consoles) {
+    CONSOLE.with(|console| console.finish(consoles));
 }
 
 /// Prints; what is printed before there is a port is lost. Also used by the panic handler: a port that is in use (the panic came
 /// from within its driver) is left alone.
 pub fn print(arguments: fmt::Arguments<'_>) {
-    PORT.try_with(|mut port| {
-        if let Some(port) = port.as_deref_mut() {
-            if IN_GUEST_LINE.swap(false, Ordering::Relaxed) {
-                let _ = Text(port).write_str("\n");
-            }
-            // The serial port takes everything.
-            let _ = Text(port).write_fmt(arguments);
-        }
-    });
+    CONSOLE.try_with(|mut console| console.print(arguments));
 }
 
-/// Sends bytes as they are: a guest's console output.
+/// Sends bytes as they are: what the monitor echoes.
 pub fn write(bytes: &[u8]) {
-    PORT.with(|port| {
-        if let Some(port) = port {
-            bytes.iter().for_each(|&byte| port.put(byte));
-            if let Some(&last) = bytes.last() {
-                IN_GUEST_LINE.store(last != b'\n', Ordering::Relaxed);
-            }
-        }
-    });
+    CONSOLE.with(|console| console.write(bytes));
+}
+
+/// See [`Transmitter::send`].
+pub fn send(consoles: &mut Consoles, most: usize) -> Sent {
+    CONSOLE.with(|console| console.send(consoles, most))
+}
+
+/// See [`Transmitter::send_last`].
+pub fn send_last(consoles: &mut Consoles, at: usize) {
+    CONSOLE.with(|console| console.send_last(consoles, at));
+}
+
+/// See [`Transmitter::pause`].
+pub fn pause(pause: bool) {
+    CONSOLE.with(|console| console.pause(pause));
+}
+
+/// See [`Transmitter::waits`].
+pub fn waits() -> bool {
+    CONSOLE.with(|console| console.waits())
+}
+
+/// See [`Transmitter::room`].
+pub fn room() -> usize {
+    CONSOLE.with(|console| console.room())
 }
 
 /// A byte that somebody typed, if there is one.
 pub fn read() -> Option<u8> {
-    PORT.with(|port| port.as_deref_mut().and_then(|port| port.get()))
+    CONSOLE.with(|console| console.port.as_deref_mut().and_then(|port| port.get()))
 }
 
 /// Makes the port raise its interrupt ([`crate::board::Board::console_line`]) when there is something to [`read`].
 pub fn enable_rx_interrupt() {
-    PORT.with(|port| {
-        if let Some(port) = port {
+    CONSOLE.with(|console| {
+        if let Some(port) = &mut console.port {
             port.enable_rx_interrupt();
         }
     });

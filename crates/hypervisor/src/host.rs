@@ -23,6 +23,14 @@ use crate::world::Clock;
 /// Bytes that can be typed before anybody looks.
 const TYPED_BYTES: usize = 4096;
 
+/// The console's transmitter gets so many bytes in [`CONSOLE_WINDOW`] at most, but for those that guests send in their
+/// own time. Only an emulated one takes so many: a quarter of a megabyte in a second.
+const CONSOLE_BYTES: usize = 256;
+/// How long that is, in microseconds.
+const CONSOLE_WINDOW: u32 = 1000;
+/// Bytes that go to the console at once at most when a guest prints.
+const PRINTED: usize = 1024;
+
 /// See the module's text.
 pub struct Host {
     board: Board,
@@ -36,6 +44,12 @@ pub struct Host {
     pub news: News,
     /// The guests' balloons: guest and slot.
     pub balloons: Vec<(usize, usize)>,
+    /// The guests' virtio consoles: guest and slot.
+    pub terminals: Vec<(usize, usize)>,
+    /// Until when the console's bytes count together, and how many there were.
+    console_window: (u64, usize),
+    /// The scheduler knows that the console waits for the end of its window.
+    console_waits: bool,
     /// Until when the frames of the uplink count together, and whether there were so many that it waits until then.
     window: (u64, bool),
     entropy: Entropy,
@@ -89,6 +103,8 @@ impl Host {
         if let Some(line) = board.console_line {
             board.interrupts.driver.enable(line);
         }
+        // Without its interrupt, the transmitter is looked at once in a window.
+        console::pause(board.console_line.is_none());
         board.interrupts.driver.enable(board.timer_line);
         let boot_ticks = board.timer.driver.now();
         Host {
@@ -98,6 +114,9 @@ impl Host {
             disks: Disks::default(),
             news: News::default(),
             balloons: Vec::new(),
+            terminals: Vec::new(),
+            console_window: (0, 0),
+            console_waits: false,
             window: (0, false),
             entropy: Entropy::new(&[&time.to_le_bytes(), &boot_ticks.to_le_bytes()]),
             current: 0,
@@ -255,9 +274,72 @@ impl Host {
         self.attention = true;
     }
 
-    /// A byte of the running guest's to the console.
+    /// How many bytes the running guest may print now.
+    pub fn console_room(&self) -> usize {
+        self.consoles.room(self.current)
+    }
+
+    /// A byte of the running guest's for the console.
     pub fn console_put(&mut self, byte: u8) {
-        shared(|| self.consoles.put(self.current, byte, &mut console::write));
+        shared(|| self.consoles.put(self.current, byte));
+    }
+
+    /// The running guest has printed, and has `more` for which there is no room: it hears when there is.
+    pub fn console_printed(&mut self, more: bool) {
+        shared(|| {
+            if more {
+                self.consoles.wait(self.current);
+            }
+            self.send_console();
+        });
+    }
+
+    /// Sends some of what is to be shown.
+    pub fn send_console(&mut self) {
+        let waits = console::send(&mut self.consoles, PRINTED).waits;
+        self.attention |= waits && !self.console_waits;
+        self.console_waits = waits;
+    }
+
+    /// Shows nothing of the guests until [`Self::release_console`], but the beginnings of lines that are there.
+    pub fn hold_console(&mut self) {
+        self.consoles.show_partial();
+        self.send_console();
+        self.consoles.hold();
+    }
+
+    /// Shows what came since, and what comes.
+    pub fn release_console(&mut self) {
+        self.consoles.release();
+        self.send_console();
+    }
+
+    /// The transmitter may have room: sends as much as is allowed in a window of time.
+    fn serve_console(&mut self) {
+        let now = self.now();
+        if now >= self.console_window.0 {
+            self.console_window = (now + self.ticks(CONSOLE_WINDOW), 0);
+        }
+        self.console_window.1 += console::send(&mut self.consoles, CONSOLE_BYTES - self.console_window.1).bytes;
+        if self.console_window.1 >= CONSOLE_BYTES {
+            console::pause(true);
+            self.attention = true;
+        }
+        self.attention |= self.consoles.others_may_go_on(self.current);
+    }
+
+    /// When the console goes on by itself, if it waits.
+    pub fn console_deadline(&self) -> Option<u64> {
+        console::waits().then_some(self.console_window.0)
+    }
+
+    /// Lets the console go on if it has waited long enough.
+    pub fn resume_console(&mut self, now: u64) {
+        if self.console_deadline().is_some_and(|end| end <= now) {
+            self.console_waits = false;
+            console::pause(self.board.console_line.is_none());
+            self.serve_console();
+        }
     }
 
     /// Random bytes.
@@ -281,7 +363,12 @@ impl Host {
 
     /// The slots of the running guest that have something new, a bit each.
     pub fn take_news(&mut self) -> u32 {
-        self.news.take(self.current)
+        let mut slots = self.news.take(self.current);
+        if self.consoles.goes_on(self.current) {
+            let own = self.terminals.iter().filter(|&&(guest, _)| guest == self.current);
+            slots |= own.fold(0, |slots, &(_, slot)| slots | 1 << slot);
+        }
+        slots
     }
 
     /// Whether something was typed for the running guest.
@@ -331,8 +418,9 @@ impl Host {
                     if self.typed.len() < TYPED_BYTES {
                         self.typed.push_back(byte);
                     }
+                    self.attention = true;
                 }
-                self.attention = true;
+                self.serve_console();
             } else if Some(line) == self.networks.uplink_line() {
                 self.serve_uplink(line);
             } else {
@@ -378,6 +466,11 @@ impl Host {
     /// The next byte that was typed, whomever it is for.
     pub fn next_typed(&mut self) -> Option<u8> {
         self.typed.pop_front()
+    }
+
+    /// Whether something was typed that nobody has looked at.
+    pub fn has_typed(&self) -> bool {
+        !self.typed.is_empty()
     }
 
     /// Sleeps until an interrupt waits, of the timer at the limit or of another device.

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::interrupts;
-use crate::{contain, print, println};
+use crate::{console, contain, print, println};
 
 static PANICKING: AtomicBool = AtomicBool::new(false);
 
@@ -24,6 +24,10 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     // SAFETY: reads registers.
     unsafe { asm!("mov {}, sp", "mrs {}, cpsr", out(reg) sp, out(reg) cpsr, options(nomem, nostack, preserves_flags)) }
     let contained = contain::is_contained();
+    if !contained {
+        // Nobody is kept waiting any more.
+        console::poll();
+    }
     if contained {
         contain::with_name(|name| print!("\nspica: guest {name}: stopped by an internal error: "));
         println!("{}", info.message());
@@ -42,9 +46,10 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     halt()
 }
 
-/// Does nothing for ever, with interrupts masked.
+/// Sends what was printed, and does nothing for ever, with interrupts masked.
 pub fn halt() -> ! {
     interrupts::mask();
+    console::poll();
     loop {
         wait_for_interrupt();
     }

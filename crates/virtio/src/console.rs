@@ -75,7 +75,7 @@ impl Console {
             let Some(chain) = queue.next(dma, work)? else { return Ok(Progress::Idle) };
             let read = chain.read(dma, &mut self.held)?;
             (self.held_from, self.held_to) = (0, read);
-            work.spend(read as u32);
+            work.spend(read as u32 * Work::CHARACTER);
             if chain.readable() == 0 {
                 // The bytes are ours, the buffers are done with.
                 queue.complete(dma)?;

@@ -1,7 +1,7 @@
 //! How much devices may do before they let others: [`Work`].
 
 /// What is left of a budget of work, in bytes moved; looking at a descriptor counts as [`Work::DESCRIPTOR`] bytes, and a
-/// request as [`Work::REQUEST`].
+/// request as [`Work::REQUEST`], and a character of a console's output as [`Work::CHARACTER`].
 ///
 /// A device checks it before it takes the next piece of work, and pieces are bounded (a chain's descriptors, a block of
 /// data), so that a budget is exceeded by no more than a piece.
@@ -15,6 +15,8 @@ impl Work {
     pub const DESCRIPTOR: u32 = 64;
     /// The cost of a request besides its descriptors and data: its rings, its backend.
     pub const REQUEST: u32 = 512;
+    /// The cost of a character of a console's output: a log, a ring and a device register of the host's.
+    pub const CHARACTER: u32 = 512;
 
     /// A budget.
     #[must_use]

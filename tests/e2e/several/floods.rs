@@ -23,6 +23,7 @@ const FLOODS: &[Flood] = &[
     ("resets", None, "guest.resets", 5),
     ("wakes", None, "guest.waits", 1000),
     ("output", None, "trap.mmio", 1000),
+    ("virtio: output", Some(("console", "true")), "trap.mmio", 10),
 ];
 /// The flood of resets: once more with a kernel of 12 MiB.
 const RESETS: u32 = 10;

@@ -32,6 +32,7 @@ pub mod guests {
     pub mod consoles;
     pub mod fair;
     pub mod latency;
+    pub mod limit;
     pub mod plain;
     pub mod slice;
 }
@@ -59,3 +60,9 @@ pub mod cmdline;
 
 #[path = "../../src/log.rs"]
 pub mod log;
+
+#[path = "../../src/output.rs"]
+pub mod output;
+
+#[path = "../../src/transmitter.rs"]
+pub mod transmitter;

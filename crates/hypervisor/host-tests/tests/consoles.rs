@@ -1,28 +1,43 @@
 //! Several consoles on one serial port.
 
 use spica_hypervisor_host_tests::guests::consoles::{Consoles, LOG_BYTES, View};
+use spica_hypervisor_host_tests::output::{BYTES, Output};
 
+/// Consoles, and a port that takes everything.
 struct Port {
     consoles: Consoles,
+    output: Output,
     out: Vec<u8>,
 }
 
 impl Port {
     fn new(names: &[&str]) -> Port {
-        Port { consoles: Consoles::new(names.iter().map(ToString::to_string)), out: Vec::new() }
+        let consoles = Consoles::new(names.iter().map(ToString::to_string));
+        Port { consoles, output: Output::new(BYTES), out: Vec::new() }
     }
 
     fn print(&mut self, at: usize, text: &str) {
         for byte in text.bytes() {
-            self.consoles.put(at, byte, &mut |bytes| self.out.extend(bytes));
+            self.consoles.put(at, byte);
+            self.send();
         }
     }
 
-    fn with(&mut self, body: impl FnOnce(&mut Consoles, &mut dyn FnMut(&[u8]))) {
-        body(&mut self.consoles, &mut |bytes| self.out.extend(bytes));
+    fn send(&mut self) {
+        loop {
+            self.consoles.draw(&mut self.output);
+            let sent = self.output.send(usize::MAX, |byte| {
+                self.out.push(byte);
+                true
+            });
+            if sent == 0 {
+                break;
+            }
+        }
     }
 
     fn shown(&mut self) -> String {
+        self.send();
         String::from_utf8(std::mem::take(&mut self.out)).unwrap()
     }
 }
@@ -42,7 +57,7 @@ fn several_guests_are_shown_by_lines_that_name_them() {
     port.print(0, "e\r\ntw");
     assert_eq!(port.shown(), "b| spica: all is well\r\na| one\r\n");
     assert!(port.consoles.has_partial());
-    port.with(|consoles, mut out| consoles.show_partial(&mut out));
+    port.consoles.show_partial();
     assert_eq!(port.shown(), "a| tw\r\n");
     port.print(0, "o\n");
     assert_eq!(port.shown(), "a| o\r\n");
@@ -69,13 +84,13 @@ fn what_comes_while_the_monitor_is_open_follows() {
     for names in [&["a"][..], &["a", "b"]] {
         let mut port = Port::new(names);
         port.print(0, "before\n");
-        port.with(|consoles, mut out| consoles.hold(&mut out));
+        port.consoles.hold();
         port.shown();
         port.print(0, "meanwhile\n");
         assert_eq!(port.shown(), "");
-        port.with(|consoles, mut out| consoles.release(&mut out));
+        port.consoles.release();
         assert!(port.shown().contains("meanwhile"));
-        port.with(|consoles, mut out| consoles.release(&mut out));
+        port.consoles.release();
         assert_eq!(port.shown(), "");
     }
 }
@@ -83,15 +98,17 @@ fn what_comes_while_the_monitor_is_open_follows() {
 #[test]
 fn a_flood_loses_its_own_oldest_bytes_and_says_so() {
     let mut port = Port::new(&["a", "b"]);
-    port.with(|consoles, mut out| consoles.hold(&mut out));
+    port.consoles.hold();
     port.print(1, "kept\n");
     port.print(0, &"0123456789\n".repeat(3000));
-    port.with(|consoles, mut out| consoles.release(&mut out));
+    port.consoles.release();
     let shown = port.shown();
-    assert!(shown.contains(&format!("a| [{} bytes lost]\r\n", 33_000 - LOG_BYTES)), "{}", &shown[..100]);
+    // Whole lines, of which the log has the last.
+    let lost = (33_000 - LOG_BYTES).next_multiple_of(11);
+    assert!(shown.contains(&format!("a| [{lost} bytes lost]\r\na| 0123456789\r\n")), "{}", &shown[..100]);
     assert!(shown.contains("b| kept\r\n"));
-    assert_eq!(port.consoles.log(0).count(), LOG_BYTES);
-    assert_eq!(port.consoles.log(1).collect::<Vec<_>>(), b"kept\n");
+    assert_eq!(log(&port.consoles, 0, 256).len(), LOG_BYTES);
+    assert_eq!(log(&port.consoles, 1, 256), b"kept\n");
 }
 
 #[test]
@@ -99,7 +116,7 @@ fn one_of_several_can_be_looked_at() {
     let mut port = Port::new(&["a", "b"]);
     port.print(1, "early\n");
     port.shown();
-    port.with(|consoles, _| consoles.select(View::One(1)));
+    port.consoles.select(View::One(1));
     port.print(0, "hidden\n");
     port.print(1, "login: ");
     assert_eq!(port.shown(), "login: ");
@@ -108,8 +125,55 @@ fn one_of_several_can_be_looked_at() {
     port.consoles.pop_input(1);
     assert_eq!(port.consoles.peek_input(1), None);
     // Back to all: what was not looked at stays in the log.
-    port.with(|consoles, _| consoles.select(View::All));
+    port.consoles.select(View::All);
     port.print(0, "seen\n");
     assert_eq!(port.shown(), "a| seen\r\n");
-    assert_eq!(port.consoles.log(0).collect::<Vec<_>>(), b"hidden\nseen\n");
+    assert_eq!(log(&port.consoles, 0, 256), b"hidden\nseen\n");
+}
+
+/// The whole log of a guest, in pieces.
+fn log(consoles: &Consoles, at: usize, piece: usize) -> Vec<u8> {
+    let end = consoles.printed(at);
+    let (mut all, mut from) = (Vec::new(), Some(0));
+    while let Some(start) = from {
+        let (bytes, next) = consoles.log(at, start, end, piece);
+        assert!(!bytes.is_empty() && bytes.len() <= piece);
+        assert!(next.is_none() || bytes.ends_with(b"\n") || !bytes.contains(&b'\n'), "a piece ends in a line");
+        all.extend(bytes);
+        from = next;
+    }
+    all
+}
+
+#[test]
+fn a_log_comes_in_pieces_that_end_lines() {
+    let mut port = Port::new(&["a", "b"]);
+    let text: String = (0..100).map(|n| format!("{}\n", "x".repeat(n % 30))).collect();
+    port.print(0, &text);
+    port.print(0, "and no end");
+    for piece in [11, 40, 256, 100_000] {
+        assert_eq!(log(&port.consoles, 0, piece), format!("{text}and no end").into_bytes());
+    }
+    // What is printed, and what falls out of the log, between two pieces does not lengthen it.
+    let (end, (_, next)) = (port.consoles.printed(0), port.consoles.log(0, 0, port.consoles.printed(0), 40));
+    port.print(0, &"later\n".repeat(LOG_BYTES / 3));
+    assert_eq!(port.consoles.log(0, next.unwrap(), end, 40), (Vec::new(), None));
+}
+
+#[test]
+fn what_is_not_shown_yet_follows_when_the_view_changes() {
+    let mut port = Port::new(&["a", "b"]);
+    port.print(0, "half a li");
+    port.print(1, "other");
+    port.consoles.select(View::One(0));
+    assert_eq!(port.shown(), "half a li");
+    port.consoles.put(0, b'n');
+    port.consoles.put(0, b'e');
+    port.consoles.put(0, b'\n');
+    port.consoles.select(View::All);
+    assert_eq!(port.shown(), "a| ne\r\n");
+    port.consoles.select(View::One(0));
+    port.consoles.select(View::One(1));
+    port.print(1, "now");
+    assert_eq!(port.shown(), "now");
 }

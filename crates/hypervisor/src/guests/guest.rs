@@ -8,6 +8,8 @@ use spica_bundle::{GuestOptions, Restart};
 
 use super::fair::Turn;
 use super::latency::Latency;
+use super::limit::Limit;
+use crate::console;
 use crate::host::Host;
 use crate::vm::boot::Image;
 use crate::vm::{Stop, Vm, report};
@@ -68,6 +70,8 @@ pub struct Guest {
     pub latency: Latency,
     /// Times that it was switched to.
     pub switches: u64,
+    /// The resets that it asked for itself.
+    pub restarts: Limit,
     restart: Restart,
     /// It was off, so that its RAM does not hold what it held.
     cold: bool,
@@ -79,7 +83,7 @@ pub struct Guest {
 
 impl Guest {
     /// A guest that was just loaded.
-    pub fn new(vm: Vm, image: Image, options: &GuestOptions) -> Guest {
+    pub fn new(vm: Vm, image: Image, options: &GuestOptions, host: &Host) -> Guest {
         let weight = NonZeroU32::new(options.weight).unwrap_or(NonZeroU32::MIN);
         let started = vm.parts.start;
         Guest {
@@ -92,6 +96,7 @@ impl Guest {
             woken: None,
             latency: Latency::default(),
             switches: 0,
+            restarts: Limit::new(host.ticks(1_000_000)),
             restart: options.restart,
             cold: false,
             delay: FIRST_DELAY,
@@ -221,11 +226,25 @@ impl Guest {
         Ok(())
     }
 
-    /// It is over by itself, and may have to start again.
+    /// Says that it has restarted, so many times.
+    pub fn say_restarts(&self, times: u32) {
+        match times {
+            1 => crate::println!("spica: guest {}: restarted", self.name()),
+            _ => crate::println!("spica: guest {}: restarted {times} times", self.name()),
+        }
+    }
+
+    /// It is over by itself, and may have to start again. Where the console has no room for a report, as when many
+    /// crash again and again, only the reason is said.
     pub fn over(&mut self, stop: &Stop, stats: bool, host: &mut Host) {
-        report::print(&self.vm, stop);
         self.cold = *stop == Stop::PowerOff;
-        if stats {
+        let room = console::room() >= report::BYTES;
+        if room {
+            report::print(&self.vm, stop);
+        } else {
+            crate::println!("spica: guest {}: {stop} (no room for the report)", self.name());
+        }
+        if stats && room {
             for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
                 crate::println!("spica: stat {name} {value}");
             }

@@ -6,6 +6,7 @@ pub mod disks;
 pub mod fair;
 pub mod guest;
 pub mod latency;
+pub mod limit;
 pub mod monitor;
 pub mod networks;
 pub mod news;
@@ -39,7 +40,7 @@ use scheduler::Scheduler;
 use uplink::Uplink;
 
 use crate::world::{SEPARATION, space};
-use crate::{arch, contain, fault, panic, print, println};
+use crate::{arch, console, contain, fault, panic, print, println};
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
@@ -77,7 +78,9 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     }
     let guests = make(&bundle, &platform.options, &mut host)?;
     let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
+    console::start_buffer();
     scheduler.run();
+    console::finish(&mut scheduler.host.consoles);
     scheduler.host.flush_disks()
 }
 
@@ -157,6 +160,7 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
         let devices = Devices::new(spec, at, host, overlay).map_err(|error| problem(spec, &error))?;
         host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
+        host.terminals.extend(devices.console().map(|slot| (at, slot)));
         let translation = options.boot_translation.unwrap_or(options.translation);
         let (mut vm, image) =
             Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
@@ -168,7 +172,7 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
             vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
             println!();
         }
-        guests.push(Guest::new(vm, image, &spec.options));
+        guests.push(Guest::new(vm, image, &spec.options, host));
     }
     Ok(guests)
 }

@@ -1,15 +1,20 @@
 //! The monitor: what is typed goes to the selected guest, or asks for something (see [`super::command`]).
+//!
+//! Nothing of an answer is lost, and nobody waits for it: a long one is given in pieces ([`Answering`]), each when the
+//! console has room for it, and guests run in between. What is typed meanwhile is looked at afterwards.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use super::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use super::consoles::View;
 use super::guest::{Guest, State};
 use super::plain::plain;
 use super::scheduler::Scheduler;
+use crate::host::Host;
 use crate::layout::MEGABYTE;
 use crate::memory::{heap, lending};
 use crate::vm::report;
@@ -19,6 +24,23 @@ use crate::{console, println};
 #[derive(Default)]
 pub struct Monitor {
     lines: Lines,
+    /// What is being answered.
+    answering: Option<(Request, Answering)>,
+}
+
+/// The room for an answer, or a piece of one.
+const PIECE: usize = report::BYTES;
+/// Bytes of a guest's log in a piece of an answer: if each ends a line, the lines' beginnings take 8 KiB.
+const LOG_PIECE: usize = 256;
+
+/// What is left of a long answer.
+enum Answering {
+    /// The log of a guest, from a byte to another.
+    Log(usize, u64, u64),
+    /// The reports of these guests, and whether they are all: then nothing is said of one that has none.
+    Registers(Range<usize>, bool),
+    /// The same with counters, and those of all together.
+    Stats(Range<usize>, bool),
 }
 
 /// An answer: lines for a person, or lines behind `@ID` for a program.
@@ -43,35 +65,67 @@ fn prompt() {
 }
 
 impl Monitor {
-    /// Looks at all that was typed. False if that is nothing.
+    /// Goes on with an answer, or looks at what was typed. False if there is neither.
     pub fn listen(&mut self, scheduler: &mut Scheduler) -> bool {
-        let mut typed = false;
-        while let Some(byte) = scheduler.host.next_typed() {
-            typed = true;
+        let mut busy = self.answering.is_some();
+        if busy && console::room() >= PIECE {
+            self.go_on(scheduler);
+        }
+        while self.answering.is_none()
+            && console::room() >= PIECE
+            && let Some(byte) = scheduler.host.next_typed()
+        {
+            busy = true;
             match self.lines.typed(byte) {
                 Typed::Guest(byte) => {
-                    scheduler.host.consoles.release(&mut console::write);
+                    scheduler.host.release_console();
                     scheduler.host.consoles.typed(byte);
                 }
                 Typed::Opened => {
-                    scheduler.host.consoles.hold(&mut console::write);
+                    scheduler.host.hold_console();
                     prompt();
                 }
                 Typed::Part(None) => {}
                 Typed::Part(Some(BACKSPACE)) => console::write(b"\x08 \x08"),
                 Typed::Part(Some(byte)) => console::write(&[byte]),
-                Typed::Line(request) => self.answer(&request, scheduler),
+                Typed::Line(request) => self.answer(request, scheduler),
             }
         }
-        typed
+        busy
     }
 
-    fn answer(&mut self, request: &Request, scheduler: &mut Scheduler) {
+    /// Whether there is more to do, for which others need not happen to come by.
+    pub fn has_more(&self, host: &Host) -> bool {
+        self.answering.is_some() || host.has_typed()
+    }
+
+    fn answer(&mut self, request: Request, scheduler: &mut Scheduler) {
         let answer = Answer(request.id.as_deref());
         let result = match &request.command {
             Ok(command) => obey(command, scheduler, &answer),
             Err(problem) => Err(problem.clone()),
         };
+        match result {
+            Ok(After::Answer(answering)) => {
+                self.answering = Some((request, answering));
+                self.go_on(scheduler);
+            }
+            result => self.end(&request, result, scheduler),
+        }
+    }
+
+    /// Gives the next piece of an answer.
+    fn go_on(&mut self, scheduler: &mut Scheduler) {
+        let Some((request, answering)) = self.answering.take() else { return };
+        match answering.piece(scheduler, &Answer(request.id.as_deref())) {
+            Ok(Some(rest)) => self.answering = Some((request, rest)),
+            result => self.end(&request, result.map(|_| After::Stay), scheduler),
+        }
+    }
+
+    /// An answer is complete.
+    fn end(&mut self, request: &Request, result: Result<After, String>, scheduler: &mut Scheduler) {
+        let answer = Answer(request.id.as_deref());
         if request.id.is_some() {
             match result {
                 Ok(_) => answer.line("ok"),
@@ -82,10 +136,10 @@ impl Monitor {
         match result {
             Ok(After::Leave) => {
                 console::write(b"\r\n");
-                scheduler.host.consoles.release(&mut console::write);
+                scheduler.host.release_console();
                 return;
             }
-            Ok(After::Stay) => {}
+            Ok(After::Stay | After::Answer(_)) => {}
             Err(problem) => answer.line(&problem),
         }
         self.lines.reopen();
@@ -93,10 +147,62 @@ impl Monitor {
     }
 }
 
-/// Whether a person goes on typing to the monitor.
+/// What comes after a command.
 enum After {
+    /// A person goes on typing to the monitor.
     Stay,
+    /// To the guests.
     Leave,
+    /// There is more to be said first.
+    Answer(Answering),
+}
+
+impl Answering {
+    /// Says some of it. Gives the rest, if there is one.
+    ///
+    /// # Errors
+    /// If a guest that was asked for cannot answer.
+    fn piece(self, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Result<Option<Answering>, String> {
+        match self {
+            Answering::Log(at, from, end) => {
+                let (bytes, next) = scheduler.host.consoles.log(at, from, end, LOG_PIECE);
+                for line in String::from_utf8_lossy(&bytes).lines() {
+                    answer.text("log ", plain(line));
+                }
+                Ok(next.map(|next| Answering::Log(at, next, end)))
+            }
+            Answering::Registers(mut guests, all) => {
+                let Some(at) = guests.next() else { return Ok(None) };
+                let done = scheduler.ask_for(at, |guest, _| {
+                    report::write(&guest.vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
+                });
+                if !all {
+                    done?;
+                }
+                Ok((!guests.is_empty()).then_some(Answering::Registers(guests, all)))
+            }
+            Answering::Stats(mut guests, all) => {
+                if let Some(at) = guests.next() {
+                    let done = scheduler.ask_for(at, |guest, _| {
+                        for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
+                            answer.line(&format!("stat {} {name} {value}", guest.name()));
+                        }
+                    });
+                    if !all {
+                        done?;
+                    }
+                } else if all {
+                    // No guest has this name.
+                    answer.line(&format!("stat all memory.heap-bytes {}", heap::used_bytes()));
+                    let (idle, lent) = lending::usage();
+                    answer.line(&format!("stat all memory.given-idle-bytes {idle}"));
+                    answer.line(&format!("stat all memory.given-used-bytes {lent}"));
+                    return Ok(None);
+                }
+                Ok((all || !guests.is_empty()).then_some(Answering::Stats(guests, all)))
+            }
+        }
+    }
 }
 
 /// The guest of that name or number.
@@ -110,7 +216,7 @@ fn find(scheduler: &Scheduler, who: &str) -> Result<usize, String> {
 }
 
 /// The guest of that name or number, or all.
-fn find_all(scheduler: &Scheduler, who: Option<&String>) -> Result<core::ops::Range<usize>, String> {
+fn find_all(scheduler: &Scheduler, who: Option<&String>) -> Result<Range<usize>, String> {
     match who {
         Some(who) => find(scheduler, who).map(|at| at..at + 1),
         None => Ok(0..scheduler.guests.len()),
@@ -139,36 +245,15 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Log(who) => {
             let at = find(scheduler, who)?;
-            log(scheduler, at, answer);
+            return Ok(After::Answer(Answering::Log(at, 0, scheduler.host.consoles.printed(at))));
         }
         Command::Registers(who) => {
-            for at in find_all(scheduler, who.as_ref())? {
-                let done = scheduler.ask_for(at, |guest, _| {
-                    report::write(&guest.vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
-                });
-                if who.is_some() {
-                    done?
-                }
-            }
+            let guests = find_all(scheduler, who.as_ref())?;
+            return Ok(After::Answer(Answering::Registers(guests, who.is_none())));
         }
         Command::Stats(who) => {
-            for at in find_all(scheduler, who.as_ref())? {
-                let done = scheduler.ask_for(at, |guest, _| {
-                    for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
-                        answer.line(&format!("stat {} {name} {value}", guest.name()));
-                    }
-                });
-                if who.is_some() {
-                    done?
-                }
-            }
-            if who.is_none() {
-                // No guest has this name.
-                answer.line(&format!("stat all memory.heap-bytes {}", heap::used_bytes()));
-                let (idle, lent) = lending::usage();
-                answer.line(&format!("stat all memory.given-idle-bytes {idle}"));
-                answer.line(&format!("stat all memory.given-used-bytes {lent}"));
-            }
+            let guests = find_all(scheduler, who.as_ref())?;
+            return Ok(After::Answer(Answering::Stats(guests, who.is_none())));
         }
         Command::Check => {
             scheduler.canary.check()?;
@@ -232,12 +317,5 @@ fn list(scheduler: &mut Scheduler, answer: &Answer<'_>) {
                 format!("{at:>3} {name:<16} {state:<8} {weight:>6} {memory:>3} MiB  {:>3}.{} %", share / 10, share % 10)
             }
         });
-    }
-}
-
-fn log(scheduler: &Scheduler, at: usize, answer: &Answer<'_>) {
-    let bytes: Vec<u8> = scheduler.host.consoles.log(at).collect();
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        answer.text("log ", plain(line));
     }
 }

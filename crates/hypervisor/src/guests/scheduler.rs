@@ -11,6 +11,7 @@ use super::fair::Floor;
 use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
 use super::slice::Slices;
+use crate::contain::shared;
 use crate::host::Host;
 use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop};
@@ -25,6 +26,8 @@ const CREDIT: u32 = 10_000;
 const MARGIN: u32 = 1_000;
 /// How long a line that is not complete is kept from the console, in microseconds.
 const PARTIAL: u32 = 200_000;
+/// How long guests run between two pieces of a long answer of the monitor, in microseconds.
+const BETWEEN_PIECES: u32 = 1_000;
 /// What it takes at most from the host timer's interrupt until it is seen, in microseconds. What takes longer is the running
 /// guest's own: Spica was at work for it.
 const ENTRY: u32 = 5;
@@ -45,6 +48,8 @@ pub struct Scheduler {
     charged: u64,
     /// When lines that are not complete are shown.
     partial_at: Option<u64>,
+    /// When the monitor goes on with what it has not finished.
+    monitor_at: Option<u64>,
     /// Say every counter at the end of a guest.
     stats: bool,
     /// Host time at which scheduling began.
@@ -61,6 +66,7 @@ struct Ticks {
     credit: u64,
     margin: u64,
     partial: u64,
+    pieces: u64,
     entry: u64,
 }
 
@@ -73,6 +79,7 @@ impl Scheduler {
             credit: host.ticks(CREDIT),
             margin: host.ticks(MARGIN),
             partial: host.ticks(PARTIAL),
+            pieces: host.ticks(BETWEEN_PIECES),
             entry: host.ticks(ENTRY),
         };
         let slices = Slices::new(host.ticks(SLICE));
@@ -85,6 +92,7 @@ impl Scheduler {
             floor: Floor::default(),
             charged: began,
             partial_at: None,
+            monitor_at: None,
             stats,
             began,
             ticks,
@@ -102,9 +110,12 @@ impl Scheduler {
                 self.charged = self.host.now();
             }
             let now = self.host.now();
+            self.monitor_at = monitor.has_more(&self.host).then(|| now + self.ticks.pieces);
             self.host.resume_uplink(now);
             self.wake(now);
             self.show_partial(now);
+            self.host.resume_console(now);
+            self.say_restarts(now);
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
                 None if self.guests.iter().all(Guest::is_over) => return,
@@ -134,7 +145,8 @@ impl Scheduler {
                 continue;
             }
             let due = guest.deadline(&self.host).filter(|&due| due <= now);
-            let news = self.host.consoles.peek_input(at).is_some() || self.host.news.is_for(at);
+            let consoles = &self.host.consoles;
+            let news = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.news.is_for(at);
             if due.is_some() || news {
                 self.host.speak_for(at);
                 let caught_up = self.on_behalf(at, |guest, host| guest.vm.parts.catch_up(host));
@@ -182,7 +194,18 @@ impl Scheduler {
             State::Off(Until::Time(time)) => Some(time),
             State::Ready | State::Paused { .. } | State::Off(_) | State::Failed => None,
         };
-        self.guests.iter().filter_map(of_guest).chain(self.partial_at).chain(self.host.uplink_deadline()).min()
+        let of_host = [self.partial_at, self.monitor_at, self.host.uplink_deadline(), self.host.console_deadline()];
+        let said = self.guests.iter().filter_map(|guest| guest.restarts.deadline());
+        self.guests.iter().filter_map(of_guest).chain(said).chain(of_host.into_iter().flatten()).min()
+    }
+
+    /// Says which guests have restarted, as often as that is to be said.
+    fn say_restarts(&mut self, now: u64) {
+        for guest in &mut self.guests {
+            if let Some(times) = guest.restarts.to_say(now) {
+                guest.say_restarts(times);
+            }
+        }
     }
 
     /// Shows lines that are not complete, if that is due.
@@ -190,7 +213,8 @@ impl Scheduler {
         if !self.host.consoles.has_partial() {
             self.partial_at = None;
         } else if self.partial_at.is_some_and(|at| at <= now) {
-            self.host.consoles.show_partial(&mut crate::console::write);
+            self.host.consoles.show_partial();
+            self.host.send_console();
             self.partial_at = None;
         } else if self.partial_at.is_none() {
             self.partial_at = Some(now + self.ticks.partial);
@@ -313,12 +337,22 @@ impl Scheduler {
     /// Guest `at` is over, or wants to begin again.
     fn stopped(&mut self, at: usize, stop: Stop) {
         self.leave();
+        // What it has sent and its UART still has goes out, too.
+        self.on_behalf(at, |guest, host| {
+            guest.vm.parts.machine.take_output(usize::MAX, |byte| shared(|| host.consoles.put(at, byte)));
+            shared(|| crate::console::send_last(&mut host.consoles, at));
+        });
         if stop != Stop::Reset {
+            if let Some(times) = self.guests[at].restarts.rest() {
+                self.guests[at].say_restarts(times);
+            }
             let stats = self.stats;
             self.on_behalf(at, |guest, host| guest.over(&stop, stats, host));
             return;
         }
-        println!("spica: guest {}: restarted", self.guests[at].name());
+        self.guests[at].restarts.happens();
+        let now = self.host.now();
+        self.say_restarts(now);
         self.restart_or_say(at);
         // Whoever runs next has not asked for that.
         self.settle(at);

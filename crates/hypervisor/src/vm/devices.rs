@@ -146,8 +146,12 @@ impl Devices {
 
     /// The slot of the virtio console, if its driver takes the console's input.
     pub fn listening_console(&self) -> Option<usize> {
-        let slot = self.plugs.iter().position(|plug| matches!(plug, Plug::Console { .. }));
-        slot.filter(|_| self.console_listens)
+        self.console().filter(|_| self.console_listens)
+    }
+
+    /// The slot of the virtio console.
+    pub fn console(&self) -> Option<usize> {
+        self.plugs.iter().position(|plug| matches!(plug, Plug::Console { .. }))
     }
 
     /// The slot of the balloon.
@@ -259,8 +263,10 @@ impl Entropy for Ends<'_> {
 
 impl Terminal for Ends<'_> {
     fn put(&mut self, from: &[u8]) -> usize {
-        from.iter().for_each(|&byte| self.host.console_put(byte));
-        from.len()
+        let taken = from.len().min(self.host.console_room());
+        from.iter().take(taken).for_each(|&byte| self.host.console_put(byte));
+        self.host.console_printed(taken < from.len());
+        taken
     }
 
     fn get(&mut self, into: &mut [u8]) -> usize {

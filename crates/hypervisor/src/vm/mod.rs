@@ -709,12 +709,16 @@ impl Parts {
 
     /// What the guest's UART has sent goes to the console.
     pub fn pass_output(&mut self, host: &mut Host) {
-        self.machine.take_output(usize::MAX, |byte| {
+        if !self.machine.has_output() {
+            return;
+        }
+        self.machine.take_output(host.console_room(), |byte| {
             host.console_put(byte);
             if let Some(later) = &mut self.later {
                 later.printed(byte);
             }
         });
+        host.console_printed(self.machine.has_output());
     }
 
     /// Whether an interrupt is there for the guest, masked or not.

@@ -34,6 +34,10 @@ impl fmt::Display for Stop {
     }
 }
 
+/// More than a report takes on the console together with all counters of its VM, each line marked as an answer to a
+/// program.
+pub const BYTES: usize = 16 * 1024;
+
 /// Prints the report, each line marked as ours.
 pub fn print(vm: &Vm, why: &dyn fmt::Display) {
     write(vm, why, &mut |line| println!("spica: {line}"));
