@@ -10,7 +10,7 @@
 
 use crate::block::{self, Location};
 use crate::emit::{self, Emitter};
-use crate::guest_pages::GuestPages;
+use crate::guest_pages::{GuestPages, Job};
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
@@ -57,9 +57,10 @@ const CHAIN: usize = 32;
 const UNLINKED_AT_ONCE: u32 = 500;
 /// Blocks that are looked through at once for such exits.
 const LOOKED_THROUGH_AT_ONCE: u16 = 4096;
-/// Blocks that are dropped or unmapped at once. A page of a kernel's text has 200 if all of it was executed. Where there are more,
-/// everything is flushed, which takes the same time however many there are.
+/// Blocks that are dropped or unmapped at once. A page of a kernel's text has 200 if all of it was executed.
 const DROPPED_AT_ONCE: usize = 400;
+/// Guest pages that are looked through at once for such of which blocks are left.
+const PAGES_AT_ONCE: usize = 4096;
 /// Blocks with exits that are left, as far as they are known one by one.
 const LEFT: usize = 32;
 /// An inline cache that was wrong so often does not guess anew.
@@ -140,7 +141,7 @@ pub struct Translator {
     stats: Stats,
 }
 
-/// Exits that are still linked, and must not be.
+/// Exits that are still linked, and must not be; and blocks that are still to be dropped, or unmapped.
 #[derive(Default)]
 struct Left {
     /// Blocks that they lead to.
@@ -148,6 +149,10 @@ struct Left {
     count: usize,
     /// Any that lead to this block, or one behind it.
     from: Option<u16>,
+    /// Blocks of guest pages with this number or a higher one ([`GuestPages::job`]),
+    pages: Option<usize>,
+    /// of the former from this one on.
+    block: Option<u16>,
 }
 
 impl Left {
@@ -692,7 +697,7 @@ impl Translator {
     /// [`Self::settle`] says that there are none.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.left.count == 0 && self.left.from.is_none()
+        self.left.count == 0 && self.left.from.is_none() && self.left.pages.is_none()
     }
 
     /// Unlinks some of the exits that are left, in a time that is bounded. Whether none is left.
@@ -711,7 +716,50 @@ impl Translator {
             let next = stopped.unwrap_or(end);
             self.left.from = (next < blocks).then_some(next);
         }
+        if self.left.from.is_none()
+            && let Some(from) = self.left.pages
+        {
+            self.left.pages = self.do_jobs(from, &mut budget, memory);
+        }
         self.is_settled()
+    }
+
+    /// Drops or unmaps blocks of guest pages whose turn it is, some of them, from page number `from` on. Where to go on.
+    fn do_jobs(&mut self, from: usize, budget: &mut u32, memory: &mut impl CodeMemory) -> Option<usize> {
+        let mut blocks = 0;
+        let end = (from + PAGES_AT_ONCE).min(self.guest_pages.numbers());
+        for number in from..end {
+            let Some(job) = self.guest_pages.job(number) else { continue };
+            let (drops, first) = match job {
+                Job::Drop(first) => (true, first),
+                Job::Unmap(first) => (false, self.left.block.take().unwrap_or(first)),
+            };
+            let mut at = first;
+            while at != NO_BLOCK {
+                if blocks == DROPPED_AT_ONCE {
+                    if drops {
+                        self.guest_pages.dropped_to(number, at);
+                    } else {
+                        self.left.block = Some(at);
+                    }
+                    return Some(number);
+                }
+                let next = self.blocks[usize::from(at)].next_in_page;
+                if drops {
+                    self.drop_block(at, budget, memory);
+                } else {
+                    self.isolate(at, budget, memory);
+                }
+                at = next;
+                blocks += 1;
+            }
+            if drops {
+                self.guest_pages.dropped_to(number, NO_BLOCK);
+            } else {
+                self.guest_pages.unmapped(number);
+            }
+        }
+        (end < self.guest_pages.numbers()).then_some(end)
     }
 
     /// Drops every block made from the page at `pa`: its code changes. The guest must not run before [`Self::settle`] is done.
@@ -719,7 +767,10 @@ impl Translator {
         let page = pa.page().0;
         let next = |pages: &GuestPages, after| pages.next_of(page, after);
         if self.are_many(next) {
-            return self.flush(memory);
+            self.guest_pages.doom(page);
+            self.version = self.version.wrapping_add(1);
+            (self.left.pages, self.left.block) = (Some(0), None);
+            return;
         }
         let mut budget = UNLINKED_AT_ONCE;
         while let Some(first) = self.guest_pages.take(page) {
@@ -779,7 +830,8 @@ impl Translator {
         let page = va.page().0;
         let next = |pages: &GuestPages, after| pages.next_at(page, after).map(|(number, _, first)| (number, first));
         if self.are_many(next) {
-            self.flush(memory);
+            self.guest_pages.note_move(page);
+            (self.left.pages, self.left.block) = (Some(0), None);
             return UNLINKED_AT_ONCE;
         }
         let mut budget = UNLINKED_AT_ONCE;

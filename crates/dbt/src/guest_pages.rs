@@ -14,10 +14,17 @@ const NONE: u16 = u16::MAX;
 /// Lists by PA, and lists by VA.
 const LISTS: usize = 4096;
 
+/// Beside a page's PA: it is to be dropped, and is none that anybody asks for.
+const DOOMED: u32 = 1;
+/// Beside its VA: it is to be unmapped.
+const MOVED: u32 = 1;
+
 /// A guest page: what is mapped to what, and the newest block made from it.
 #[derive(Clone, Copy)]
 struct Page {
+    /// And [`DOOMED`].
     pa: u32,
+    /// And [`MOVED`].
     va: u32,
     /// Newest block; [`NO_BLOCK`] where this is no page.
     first: u16,
@@ -25,6 +32,14 @@ struct Page {
     next_by_pa: u16,
     next_by_va: u16,
     previous_by_va: u16,
+}
+
+/// What is to be done with a page later, and its newest block.
+pub(crate) enum Job {
+    /// Its blocks are to be dropped.
+    Drop(u16),
+    /// They are not to be branched to without looking.
+    Unmap(u16),
 }
 
 /// See the module's text.
@@ -85,7 +100,7 @@ impl GuestPages {
         let mut at = self.by_pa[list(pa)];
         while at != NONE {
             let page = &mut self.pages[usize::from(at)];
-            if (page.pa, page.va) == (pa, va) {
+            if (page.pa, page.va & !MOVED) == (pa, va) {
                 return core::mem::replace(&mut page.first, block);
             }
             at = page.next_by_pa;
@@ -113,28 +128,81 @@ impl GuestPages {
 
     /// Removes one of the pages that are mapped to `pa`: its newest block.
     pub(crate) fn take(&mut self, pa: u32) -> Option<u16> {
-        let mut before = NONE;
-        let mut at = self.by_pa[list(pa)];
-        while at != NONE && self.pages[usize::from(at)].pa != pa {
-            (before, at) = (at, self.pages[usize::from(at)].next_by_pa);
-        }
-        let Page { va, first, next_by_pa, next_by_va, previous_by_va, .. } = *self.pages.get(usize::from(at))?;
-        match self.pages.get_mut(usize::from(before)) {
-            Some(before) => before.next_by_pa = next_by_pa,
-            None => self.by_pa[list(pa)] = next_by_pa,
+        let (number, first) = self.next_of(pa, None)?;
+        self.remove(number);
+        Some(first)
+    }
+
+    /// Removes the page of that number.
+    fn remove(&mut self, number: usize) {
+        let Page { pa, va, next_by_pa, next_by_va, previous_by_va, .. } = self.pages[number];
+        let (by_pa, by_va) = (list(pa), list(va));
+        let mut before = self.by_pa[by_pa];
+        if usize::from(before) == number {
+            self.by_pa[by_pa] = next_by_pa;
+        } else {
+            while let Some(page) = self.pages.get_mut(usize::from(before)) {
+                if usize::from(page.next_by_pa) == number {
+                    page.next_by_pa = next_by_pa;
+                    break;
+                }
+                before = page.next_by_pa;
+            }
         }
         match self.pages.get_mut(usize::from(previous_by_va)) {
             Some(previous) => previous.next_by_va = next_by_va,
-            None => self.by_va[list(va)] = next_by_va,
+            None => self.by_va[by_va] = next_by_va,
         }
         if let Some(next) = self.pages.get_mut(usize::from(next_by_va)) {
             next.previous_by_va = previous_by_va;
         }
-        let page = &mut self.pages[usize::from(at)];
+        let page = &mut self.pages[number];
         (page.first, page.next_by_pa) = (NO_BLOCK, self.free);
-        self.free = at;
+        self.free = number as u16;
         self.used -= 1;
-        Some(first)
+    }
+
+    /// All pages that are mapped to `pa` are to be dropped, later: see [`GuestPages::job`].
+    pub(crate) fn doom(&mut self, pa: u32) {
+        while let Some((number, _)) = self.next_of(pa, None) {
+            self.pages[number].pa |= DOOMED;
+        }
+    }
+
+    /// All pages at `va` are to be unmapped, later.
+    pub(crate) fn note_move(&mut self, va: u32) {
+        while let Some((number, ..)) = self.next_at(va, None) {
+            self.pages[number].va |= MOVED;
+        }
+    }
+
+    /// What is to be done with the page of that number, where it is the first thing that is.
+    pub(crate) fn job(&self, number: usize) -> Option<Job> {
+        let page = self.pages.get(number).filter(|page| page.first != NO_BLOCK)?;
+        if page.pa & DOOMED != 0 {
+            Some(Job::Drop(page.first))
+        } else {
+            (page.va & MOVED != 0).then_some(Job::Unmap(page.first))
+        }
+    }
+
+    /// Numbers of pages are less than this.
+    pub(crate) fn numbers(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The page of that number, which is to be dropped, has `first` as its newest block now; it is removed if that is none.
+    pub(crate) fn dropped_to(&mut self, number: usize, first: u16) {
+        if first == NO_BLOCK {
+            self.remove(number);
+        } else {
+            self.pages[number].first = first;
+        }
+    }
+
+    /// The page of that number is unmapped.
+    pub(crate) fn unmapped(&mut self, number: usize) {
+        self.pages[number].va &= !MOVED;
     }
 
     /// One of the pages that are mapped to `pa`, the first or that behind number `after`: its number, and newest block.
@@ -171,6 +239,6 @@ impl GuestPages {
     pub(crate) fn next(&self, from: usize) -> Option<(usize, u32, u32)> {
         let rest = self.pages.get(from..)?;
         let at = rest.iter().position(|page| page.first != NO_BLOCK)?;
-        Some((from + at, rest[at].va, rest[at].pa))
+        Some((from + at, rest[at].va & !MOVED, rest[at].pa & !DOOMED))
     }
 }

@@ -211,25 +211,47 @@ fn of_many_blocks_in_one_bucket_the_newest_are_found() {
 }
 
 #[test]
-fn a_page_with_very_many_blocks_costs_all_blocks() {
+fn a_page_with_very_many_blocks_is_dropped_or_unmapped_by_and_by() {
     for unmap in [false, true] {
         let mut f = Fixture::new(Options::all(), 4, Capacity { blocks: 4000, exits: 8000, mirror_pages: 0 });
-        let other = f.translate(VA, PA, true);
-        for n in 0..500 {
-            let page = 0x1000 * (1 + n / 2);
-            let (va, pa) = if unmap { (VA, PA + page) } else { (VA + page, PA) };
-            let (va, pa) = (va + n % 2 * 8, pa + n % 2 * 8);
-            f.put(pa, &[b(14, va, va)]);
-            f.translate(va, pa, true);
-        }
-        assert!(f.translator.is_live(other));
-        let generation = f.translator.generation();
+        let other = f.translate(VA + 0x100_0000, PA + 0x100_0000, true);
+        let blocks: Vec<_> = (0..1300)
+            .map(|n| {
+                let page = 0x1000 * (1 + n / 2);
+                let (va, pa) = if unmap { (VA, PA + page) } else { (VA + page, PA) };
+                let (va, pa) = (va + n % 2 * 8, pa + n % 2 * 8);
+                f.put(pa, &[b(14, va, va)]);
+                let block = f.translate(va, pa, true);
+                let (exit, _, _) = f.exits(block)[0];
+                assert!(f.link(exit, block));
+                f.translator.remember(block);
+                block
+            })
+            .collect();
+        let (version, generation) = (f.translator.version(), f.translator.generation());
         if unmap {
             f.unmap_page(VA)
         } else {
             f.drop_page(PA)
         }
-        assert_ne!(f.translator.generation(), generation);
-        assert_eq!(f.translator.in_use().0, 0);
+        assert!(!f.translator.is_settled());
+        assert_eq!(f.translator.version() != version, !unmap);
+        // What is made of it now is not concerned.
+        let new = f.translate(VA + 0x40, PA + 0x40, true);
+        let mut pieces = 0;
+        while !f.translator.settle(&mut f.code) {
+            pieces += 1;
+        }
+        assert!(pieces >= 3, "{pieces} pieces");
+        for (n, &block) in (0..).zip(&blocks) {
+            assert_eq!(f.translator.is_live(block), unmap);
+            assert_eq!(branch_target(f.entry(block), f.word(f.entry(block))), None);
+            let (va, _) = f.translator.source(block);
+            assert_eq!(f.translator.jump_cache.get(va.0), None, "{n}");
+        }
+        assert!(f.translator.is_live(new) && f.translator.is_live(other));
+        assert_eq!(f.translator.generation(), generation);
+        assert_eq!(f.translator.guest_pages(), if unmap { 652 } else { 2 });
+        f.mapped_pages();
     }
 }
