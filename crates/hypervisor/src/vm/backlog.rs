@@ -21,8 +21,8 @@ const MEGABYTES: u32 = 4096;
 /// Megabytes that the code cache and the return mirror take.
 const CACHE_MEGABYTES: u32 = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
 /// What is done in one piece: pages or descriptors that are looked at, and as much more as a page whose code must not be reached is
-/// with it. Some 80,000 instructions.
-const PIECE: u32 = 250;
+/// with it. Some 40,000 instructions.
+const PIECE: u32 = 120;
 /// To look at a page's record and find that nothing is to be done, as a part of a look at the guest's tables.
 const RECORDS: u32 = 32;
 

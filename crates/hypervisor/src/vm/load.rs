@@ -104,8 +104,8 @@ const MAX_SPACES: usize = 127;
 /// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of its machine.
 const OTHER_RECORDS: u32 = 384 * 1024;
 
-/// Entries of shadow tables that are dropped in one piece: some 60,000 instructions.
-const PIECE: u32 = 500;
+/// Entries of shadow tables that are dropped in one piece: some 30,000 instructions.
+const PIECE: u32 = 250;
 
 /// Why a guest cannot be made.
 #[derive(Debug)]
