@@ -152,7 +152,8 @@ enum Until {
     Spoken(usize),
 }
 
-/// What the neighbours of `other` get, one that sleeps among them if `pulse`; and nobody is harmed until the attack is over.
+/// What the neighbours of `other` get, one that sleeps among them if `pulse`; and nobody is harmed until the attack is
+/// over.
 #[track_caller]
 fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse: bool) -> Got {
     let end = format!("guest {}: ", other.name);
@@ -260,6 +261,18 @@ pub fn beside(machine: Machine, attack: &Attack, seed: u32, pulse: bool) -> Got 
     }
     let until = if attack.endless { Until::Never } else { Until::End };
     witnessed(machine, attack.name, part, until, pulse)
+}
+
+/// Runs `wild.S` with operations behind its image that `spica_prove::wild` has drawn, until it ends, or for as long as
+/// the witness speaks five times.
+///
+/// # Panics
+/// If it harms anybody.
+#[must_use]
+pub fn wild(machine: Machine, what: &str, words: &[u32]) -> Got {
+    let guest = Guest { name: "wild", parameters: &[1], payload: words };
+    let part = Part { guest: Some(guest), ..Part::new("other", "wild", &[]) }.with("rng", "true");
+    witnessed(machine, what, part, Until::Spoken(5), true)
 }
 
 /// Random words of a seed as kernel code, with the MMU off and on (`hostile.S`, 0), and as user code (28).

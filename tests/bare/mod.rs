@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Machine;
-pub use spica_cli::bare::{Guest, build};
+pub use spica_cli::bare::{Guest, build, value};
 use spica_cli::error::Result;
 use spica_cli::prepare::{Request, prepare};
 use spica_cli::project::{Project, create_dir, write};

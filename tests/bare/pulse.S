@@ -1,5 +1,6 @@
-@ Sleeps, again and again, and looks at how late it is woken. It goes on for ever. Parameters: ticks of the counter for which it
-@ sleeps; after how many times it says how late it was woken at worst, since its start and since it last said so.
+@ Sleeps, again and again, and looks at how late it is woken. It goes on for ever. Parameters: ticks of the counter for
+@ which it sleeps; after how many times it says how late it was woken at worst, since its start and since it last said
+@ so.
 
     .include "runtime.inc"
     .include "clock.inc"

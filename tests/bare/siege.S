@@ -1,5 +1,5 @@
-@ Attacks on what Spica does in one go: each makes some of its books as long as they get, and then has it go through them. Parameter 0
-@ says which. What is looked at is how late a neighbour is woken meanwhile (pulse.S). See attack.inc.
+@ Attacks on what Spica does in one go: each makes some of its books as long as they get, and then has it go through
+@ them. Parameter 0 says which. What is looked at is how late a neighbour is woken meanwhile (pulse.S). See attack.inc.
 
     .include "runtime.inc"
 
@@ -16,8 +16,8 @@
     .equ BX_LR, 0xe12fff1e
     .equ NOWHERE, 0x80000001        @ a second-level table where there is no memory
 
-@ 0: TLBIMVA and TLBIMVAA with operands that have bits 11 to 8 set (SBZ, B4.2.2): MMU off, MMU on, right behind a change of the
-@ space; singly, and in loops over pages.
+@ 0: TLBIMVA and TLBIMVAA with operands that have bits 11 to 8 set (SBZ, B4.2.2): MMU off, MMU on, right behind a change
+@ of the space; singly, and in loops over pages.
 junk_operands:
     bl identity
     bl quiet
@@ -85,8 +85,8 @@ writing_to_themselves:
     .equ PAIRS, 512                 @ of words in each: CMP r0, #n; BEQ
     .equ DEPTH, 16                  @ pairs in a block, which ends after 32 instructions
 
-@ 2: as many exits as there are, all linked to one block, from blocks that overlap; then a store to the page from which the first of
-@ them came.
+@ 2: as many exits as there are, all linked to one block, from blocks that overlap; then a store to the page from which
+@ the first of them came.
 linked:
     bl identity
     next_is 9f
@@ -118,7 +118,7 @@ linked:
     blx r5
     cmp r5, r7
     bhi 2b
-    @ Each exit is taken once: those of a page's newest blocks first, so that they are furthest behind when that page goes.
+    @ Each exit is taken once: those of the newest blocks of a page first, so that they are last when it goes.
     mov r8, #0                      @ the page
 3:  mov r9, #0                      @ the block, by its word
 4:  mov r10, #0                     @ its exit
@@ -217,8 +217,8 @@ console:
     bne 5b
     b 4b
 
-@ 4: the TLB is invalidated as a whole, by ASID and by address, with code in parameter 1 pages. Parameter 2: whether the pages are
-@ small ones, each at its address.
+@ 4: the TLB is invalidated as a whole, by ASID and by address, with code in parameter 1 pages. Parameter 2: whether the
+@ pages are small ones, each at its address.
 invalidated:
     bl identity
     next_is 9f
@@ -302,8 +302,8 @@ control:
     again 2b, 8
 9:  b survived
 
-@ 6: the hole's addresses that Spica looks at, all of them in second-level tables. Parameter 1: 0 nowhere, 1 in RAM, and empty, 2 in
-@ RAM, and all of their pages nowhere, 3 sections nowhere.
+@ 6: the hole's addresses that Spica looks at, all of them in second-level tables. Parameter 1: 0 nowhere, 1 in RAM, and
+@ empty, 2 in RAM, and all of their pages nowhere, 3 sections nowhere.
 tables_to_nowhere:
     bl identity
     next_is 9f

@@ -1,7 +1,9 @@
 //! Guests that attack, beside one that has something to lose: see `spica_tests::hostile`.
 
+use spica_prove::wild::Program;
 use spica_tests::Machine;
-use spica_tests::hostile::{ATTACKS, random_words, share, withstand};
+use spica_tests::hostile::{ATTACKS, fair, random_words, share, wild, withstand};
+use spica_tests::siege::{LATE, calm};
 
 /// All attacks of a group.
 fn all_of(machine: Machine, group: &str) {
@@ -10,6 +12,22 @@ fn all_of(machine: Machine, group: &str) {
     for attack in *attacks {
         let rounds = withstand(machine, attack, 0, share);
         println!("{}: {rounds} rounds, {share} beside one that computes", attack.name);
+    }
+}
+
+/// Random operations of a kernel: the short form of `spica prove --part hostile-random`.
+fn random(machine: Machine, seeds: &[u64]) {
+    let calm = calm(machine);
+    for &seed in seeds {
+        let got = wild(machine, &format!("seed {seed}"), &Program::new(seed).words());
+        println!(
+            "seed {seed}: {:?}, woken {:?} us late, {}",
+            got.end,
+            got.late,
+            got.console.lines().last().unwrap_or("")
+        );
+        fair("random operations", got.rounds, calm.rounds);
+        assert!(got.late.is_some_and(|late| late < LATE), "seed {seed}: woken {:?} us late", got.late);
     }
 }
 
@@ -47,6 +65,11 @@ macro_rules! boards {
             #[test]
             fn states() {
                 all_of(MACHINE, "states");
+            }
+
+            #[test]
+            fn random() {
+                super::random(MACHINE, &[3, 4]);
             }
 
             #[test]

@@ -3,9 +3,11 @@
 
 mod endurance;
 mod switches;
+mod wild;
 
 pub use endurance::Endurance;
 pub use switches::Switches;
+pub use wild::Wild;
 
 use spica_cli::board;
 use spica_tests::Machine;

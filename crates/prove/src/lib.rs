@@ -24,6 +24,7 @@ pub mod sanitize;
 #[cfg(feature = "command")]
 pub mod state;
 pub mod translator;
+pub mod wild;
 pub mod work;
 
 use part::Part;
@@ -44,12 +45,13 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 6] = [
+        let board: [Box<dyn Part>; 7] = [
             Box::new(native::Model),
             Box::new(native::Copies),
             Box::new(board::Same),
             Box::new(board::Switches),
             Box::new(board::Hostile),
+            Box::new(board::Wild),
             Box::new(board::Endurance),
         ];
         let sanitize: [Box<dyn Part>; 1] = [Box::new(sanitize::Sanitize)];
