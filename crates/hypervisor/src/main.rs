@@ -35,6 +35,11 @@ pub mod world;
 fn main(handover: boot::Handover) -> ! {
     let platform = platform::bring_up(handover);
     println!("{platform}");
+    // A condition, so that the compiler leaves out what follows, for which the image has no room, and does not call it unused.
+    #[cfg(feature = "check-fast-paths")]
+    if cfg!(feature = "check-fast-paths") {
+        vm::check::run(&platform);
+    }
     for word in &platform.options.unknown {
         warning!("{word} on the command line means nothing to Spica");
     }

@@ -20,7 +20,7 @@ pub mod quick;
 mod undefined;
 
 use crate::host::Host;
-use crate::vm::{Resume, Vm};
+use crate::vm::{Resume, Stop, Vm};
 use crate::world::{Trap, World};
 
 pub use interrupt::leave_soon;
@@ -35,12 +35,18 @@ fn settle(vm: &mut Vm) {
     }
 }
 
+/// Brings the virtual CPU and the shadow tables' books up to what translated code and assembly have done.
+///
+/// # Errors
+/// Why the guest cannot go on, since assembly has switched to another space.
+pub fn catch_up(vm: &mut Vm) -> Result<(), Stop> {
+    settle(vm);
+    if vm.context.take_space_switch() { vm.regime_changed() } else { Ok(()) }
+}
+
 /// Handles a trap, and says where the guest goes on.
 pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
-    settle(vm);
-    if vm.context.take_space_switch()
-        && let Err(stop) = vm.regime_changed()
-    {
+    if let Err(stop) = catch_up(vm) {
         return Resume::Stop(stop);
     }
     match (trap, world) {

@@ -7,6 +7,8 @@
 pub mod backlog;
 pub mod boot;
 pub mod call_vector;
+#[cfg(feature = "check-fast-paths")]
+pub mod check;
 pub mod code;
 pub mod code_map;
 pub mod counters;

@@ -24,6 +24,12 @@ impl Tables {
         (self.pool.used_bytes(), self.pool.total_bytes())
     }
 
+    /// The word at `pa`, which is in a table.
+    #[cfg(feature = "check-fast-paths")]
+    pub fn word(&self, pa: HostPa) -> u32 {
+        self.block.words()[(pa.0.wrapping_sub(self.block.pa().0) / 4) as usize]
+    }
+
     /// What makes the address of a table of its host PA.
     pub fn va_offset(&self) -> u32 {
         self.block.va().wrapping_sub(self.block.pa().0)

@@ -43,12 +43,26 @@ macro_rules! spilling {
     };
 }
 
+#[cfg(feature = "check-fast-paths")]
+macro_rules! all_to_rust {
+    () => {
+        include_str!("to_rust.s")
+    };
+}
+#[cfg(not(feature = "check-fast-paths"))]
+macro_rules! all_to_rust {
+    () => {
+        ""
+    };
+}
+
 global_asm!(
     include_str!("switch.s"),
     spilling!(),
     include_str!("fast.s"),
     include_str!("faults.s"),
     include_str!("undefined.s"),
+    all_to_rust!(),
     world_panic = sym world_panic,
     by_domains = const SEPARATION as u32,
     home_asid = const HOME_ASID,
@@ -69,6 +83,12 @@ unsafe extern "C" {
     fn world_install(cpu: *mut c_void);
     static world_kernel_vectors: [u32; 8];
     static world_user_vectors: [u32; 8];
+}
+
+#[cfg(feature = "check-fast-paths")]
+unsafe extern "C" {
+    static world_kernel_vectors_to_rust: [u32; 8];
+    static world_user_vectors_to_rust: [u32; 8];
 }
 
 /// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` know which.
@@ -376,6 +396,13 @@ impl Context {
             scratch: [0; 2],
             cpu,
         }
+    }
+
+    /// From now on each trap comes to Rust.
+    #[cfg(feature = "check-fast-paths")]
+    pub fn leave_to_rust(&mut self) {
+        self.kernel.vbar = &raw const world_kernel_vectors_to_rust as u32;
+        self.user.vbar = &raw const world_user_vectors_to_rust as u32;
     }
 
     /// What a world needs.

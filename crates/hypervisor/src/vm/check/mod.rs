@@ -1,0 +1,379 @@
+//! The trap handlers in assembly (`world/fast.s`, `faults.s`, `undefined.s`) against those in Rust (feature `check-fast-paths`).
+//!
+//! There are two virtual machines that are alike. In one, the handlers in assembly answer what they can; in the other, each trap
+//! comes to Rust (`world/to_rust.s`). A *session* gives both the same random tables, and has both run the same random programs,
+//! one after the other: first one machine the whole session, and what its guest could see is noted at the end of each step; then
+//! the other, and what differs is a mistake of the one or the other. Behind each step, the shadow tables and the real registers are
+//! looked at, too: they may have more or fewer entries than in the other machine, but none that the guest's tables do not allow.
+//!
+//! What a session does is decided by its number alone. `spica prove` boots the image with numbers of its own
+//! (`crates/prove/src/board/fast_paths.rs`).
+
+mod memory;
+mod program;
+mod random;
+mod state;
+mod tables;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use spica_addr::{CachePc, GuestVa};
+use spica_bundle::GuestSpec;
+use spica_dbt::{Capacity, trap as number};
+use spica_vcpu::cp15::{SCTLR_A, SCTLR_M, SCTLR_V};
+
+use self::memory::Layout;
+use self::program::{Kind, Program};
+use self::random::Random;
+use self::state::{End, Seen};
+use super::boot::Image;
+use super::devices::Devices;
+use super::load::Sizes;
+use super::{Resume, Vm};
+use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::arch::interrupts;
+use crate::guests::consoles::Consoles;
+use crate::host::Host;
+use crate::layout::MEGABYTE;
+use crate::memory::{device, home};
+use crate::panic;
+use crate::platform::{BOARD, Platform};
+use crate::println;
+use crate::trap::{self, quick, quick::Answer};
+use crate::world::{Trap, World, space};
+
+/// Steps of a session.
+const STEPS: u32 = 48;
+/// Programs that they choose from.
+const PROGRAMS: u32 = 20;
+const _: () = assert!(PROGRAMS <= memory::PROGRAM_SLOTS);
+/// A step that has more traps does not end.
+const MOST_TRAPS: u32 = 4000;
+/// So many traps of a step are told.
+const TOLD: u32 = 40;
+
+const SIZES: Sizes = Sizes {
+    code_pages: 64,
+    capacity: Capacity { blocks: 2048, exits: 8192, mirror_pages: 32 },
+    table_bytes: MEGABYTE / 2,
+    spaces: 12,
+};
+
+/// Who answers what can be answered in assembly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Assembly,
+    Rust,
+}
+
+/// Which sessions are to run.
+struct Sessions {
+    first: u32,
+    count: u32,
+    /// Of the last one, so many steps; the traps of the last of them are told.
+    steps: Option<u32>,
+    /// And these not.
+    without: Vec<u32>,
+}
+
+impl Sessions {
+    /// What the command line asks for: `spica.sessions=FIRST+COUNT`, `spica.steps=N`, `spica.without=STEP,STEP`.
+    fn asked_for(words: &[String]) -> Option<Sessions> {
+        let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let (first, count) = value("spica.sessions")?.split_once('+')?;
+        let without = value("spica.without").map(|list| list.split(',').flat_map(str::parse).collect());
+        Some(Sessions {
+            first: first.parse().ok()?,
+            count: count.parse().ok()?,
+            steps: value("spica.steps").and_then(|n| n.parse().ok()),
+            without: without.unwrap_or_default(),
+        })
+    }
+}
+
+/// A virtual machine, and which way it takes.
+struct Machine {
+    vm: Vm,
+    image: Image,
+    way: Way,
+}
+
+/// What a session's number decides for all of its steps.
+struct Plan {
+    number: u32,
+    layout: Layout,
+    kind: Kind,
+    vfp: bool,
+    alignment: bool,
+    /// In Rust, ordinary aborts take the short way there.
+    quick: bool,
+    /// The step whose traps are told.
+    told: Option<u32>,
+}
+
+impl Plan {
+    fn new(number: u32) -> Plan {
+        let mut random = Random::new(number, 0);
+        Plan {
+            number,
+            layout: Layout { high_vectors: random.one_in(2) },
+            kind: Kind {
+                hostile: random.one_in(8),
+                calm: !random.one_in(3),
+                favourites: memory::favourites(&mut random),
+            },
+            vfp: !random.one_in(4),
+            alignment: random.one_in(4),
+            quick: random.one_in(2),
+            told: None,
+        }
+    }
+}
+
+/// A zImage by its header, which is all that is ever looked at.
+fn kernel() -> &'static [u8] {
+    let mut words = [0u32; 16];
+    // Magic, start, end.
+    (words[9], words[11]) = (0x016f_2818, 64);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.leak()
+}
+
+/// Runs the sessions, says what came of them, and halts the board.
+///
+/// # Panics
+/// If the command line does not ask for any.
+pub fn run(platform: &Platform) -> ! {
+    interrupts::mask();
+    let Some(sessions) = Sessions::asked_for(&platform.options.unknown) else {
+        panic!("this image compares handlers, and wants spica.sessions=FIRST+COUNT")
+    };
+    space::start_at(home::table(platform.image));
+    device::seal();
+    let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
+    let names = ["assembly", "rust"];
+    let mut host = Host::new(board, 0, Consoles::new(names.map(String::from)));
+    let shares = names.map(|_| SIZES.share(memory::RAM_BYTES, 0).unwrap_or_else(|error| panic!("{error}")));
+    let mut shares = shares.into_iter();
+    let mut machines = names.map(|name| {
+        let spec = GuestSpec::new(name, kernel(), memory::RAM_BYTES);
+        let Some(share) = shares.next() else { panic!("as many shares as guests") };
+        let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
+        let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
+        let options = platform.options.translation;
+        let (mut vm, image) =
+            Vm::create(&spec, ram, options, SIZES, share, devices, &mut host).unwrap_or_else(|error| panic!("{error}"));
+        vm.parts.shadow.set_tracking(platform.options.tracking);
+        let way = if name == "rust" { Way::Rust } else { Way::Assembly };
+        if way == Way::Rust {
+            vm.context.leave_to_rust();
+        }
+        Machine { vm, image, way }
+    });
+    let mut steps = 0;
+    for number in sessions.first..sessions.first.saturating_add(sessions.count) {
+        let last = number + 1 == sessions.first + sessions.count;
+        let (most, without) = if last { (sessions.steps, &*sessions.without) } else { (None, &[][..]) };
+        let plan = Plan { told: most.map(|most| most.saturating_sub(1)), ..Plan::new(number) };
+        let most = most.unwrap_or(STEPS);
+        let chosen: Vec<u32> = (0..most).filter(|step| !without.contains(step)).collect();
+        match session(&mut machines, &mut host, &plan, &chosen) {
+            Ok(done) => steps += done,
+            Err(problem) => {
+                println!("check: FAILED in session {number}: {problem}");
+                panic::halt();
+            }
+        }
+    }
+    let context = &machines[0].vm.context;
+    println!(
+        "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
+         vfp-turns {}, tlb-pages {}, counters {}, spaces {}",
+        sessions.count,
+        context.jump_hits,
+        context.user_calls,
+        context.kernel_returns,
+        context.user_aborts,
+        context.user_fills,
+        context.user_undefined,
+        context.vfp_turns,
+        context.tlb_pages,
+        context.counter_reads,
+        context.space_switches
+    );
+    println!("check: done");
+    panic::halt()
+}
+
+/// A session with both machines; how many steps it had.
+fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u32]) -> Result<u32, String> {
+    let mut noted: Vec<Seen> = vec![];
+    for machine in machines {
+        set_up(machine, host, plan);
+        let way = machine.way;
+        let vm = &mut machine.vm;
+        let mut steps = steps.iter();
+        let mut at = 0;
+        let outcome = loop {
+            let Some(&step) = steps.next() else { break Ok(()) };
+            let (end, program) = match self::step(vm, host, plan, step, way) {
+                Ok(done) => done,
+                Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
+            };
+            if plan.kind.hostile {
+                noted.push(state::seen(vm, end));
+            } else if way == Way::Assembly {
+                noted.push(state::seen(vm, end));
+            } else if let Err(problem) = state::compare(vm, end, &noted[at]) {
+                break Err(described(plan, step, way, &problem, &program));
+            }
+            at += 1;
+            if !matches!(end, End::At(_)) {
+                break Ok(());
+            }
+        };
+        machine.vm.depart();
+        outcome?;
+    }
+    Ok(noted.len() as u32)
+}
+
+/// What a report of a step says.
+fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program) -> String {
+    let which = if way == Way::Assembly { "assembly" } else { "rust" };
+    let mut text = format!("step {step} ({which}): {problem}\ncheck: acts {:?}", program.acts);
+    text += &format!(
+        "\ncheck: hostile {}, vfp {}, alignment {}, high vectors {}, quick {}",
+        plan.kind.hostile, plan.vfp, plan.alignment, plan.layout.high_vectors, plan.quick
+    );
+    for (va, words) in [(program.va, &program.words), (program.user_pa, &program.user)] {
+        text += &format!("\ncheck: {va:#010x}:");
+        words.iter().for_each(|word| text += &format!(" {word:08x}"));
+    }
+    text
+}
+
+/// The machine as a session begins.
+fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
+    let Machine { vm, image, .. } = machine;
+    vm.reboot(image, host).unwrap_or_else(|pages| panic!("{pages} pages of RAM are away"));
+    while !vm.load_on(host) {}
+    memory::lay_out(&mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
+    let cp15 = &mut vm.context.cpu.cp15;
+    let switch = |on: bool, bit: u32| if on { bit } else { 0 };
+    cp15.sctlr |= SCTLR_M | switch(plan.layout.high_vectors, SCTLR_V) | switch(plan.alignment, SCTLR_A);
+    cp15.vbar = memory::vector_base(plan.layout);
+    cp15.ttbr0 = memory::ttbr0(0);
+    cp15.contextidr = memory::asids(0)[0];
+    cp15.dacr = 0x5555_5555;
+    cp15.cpacr = switch(plan.vfp, 0xf << 20);
+    vm.context.cpu.show();
+    if vm.parts.translator.set_vfp(plan.vfp, &mut vm.parts.code) {
+        vm.parts.unprotect_code();
+    }
+    state::enable_interrupts(vm, host);
+    vm.arrive();
+    vm.context.clock = host.clock(vm.parts.start);
+    vm.regime_changed().unwrap_or_else(|stop| panic!("{stop}"));
+}
+
+type Step = Result<(End, Program), (String, Program)>;
+
+/// One step.
+fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step {
+    let mut random = Random::new(plan.number, 2 + step);
+    let slot = random.below(PROGRAMS);
+    let mut own = Random::new(plan.number, 1 << 16 | slot);
+    let mode = state::any_mode(&mut own);
+    let program = program::write(&mut own, slot, plan.kind, mode);
+    space::go_home();
+    for (pa, words) in [(program.pa, &program.words), (program.user_pa, &program.user)] {
+        if !memory::holds(&vm.parts, pa, words) {
+            memory::write(&mut vm.parts, pa, words);
+        }
+    }
+    state::begin(vm, &mut random, mode);
+    // One that is interrupted between the change of a descriptor and its maintenance may go either way.
+    if random.one_in(6) && !program.acts.iter().any(|act| act.starts_with("edit")) {
+        state::interrupt(vm, host);
+    }
+    let quick = way == Way::Assembly || plan.quick;
+    let how = How { quick, hostile: plan.kind.hostile, told: plan.told == Some(step) };
+    let done = go(vm, host, GuestVa(program.va), how);
+    space::go_home();
+    state::take_interrupt(vm, host);
+    let end = match done {
+        Ok(end @ End::At(_)) => end,
+        Ok(End::Endless) if !plan.kind.hostile => return Err((format!("{MOST_TRAPS} traps, and no end"), program)),
+        Ok(end) => return Ok((end, program)),
+        Err(problem) => return Err((problem, program)),
+    };
+    let checked = tables::check_sides(vm, plan.kind.hostile).and_then(|()| tables::check(vm, plan.kind.hostile));
+    match checked {
+        Ok(()) => Ok((end, program)),
+        Err(problem) => Err((problem, program)),
+    }
+}
+
+/// How a step is run.
+#[derive(Clone, Copy)]
+struct How {
+    quick: bool,
+    hostile: bool,
+    told: bool,
+}
+
+/// Lets the guest go on from `at` until it comes to an SMC: what `Vm::run` does, with a look at the core at each trap.
+fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, how: How) -> Result<End, String> {
+    let mut resume = Resume::Guest(at);
+    let mut traps = 0;
+    loop {
+        let mut world = match vm.resume(resume) {
+            Ok(world) => world,
+            Err(stop) => return Ok(End::Stop(stop)),
+        };
+        resume = loop {
+            traps += 1;
+            if traps > MOST_TRAPS {
+                return Ok(End::Endless);
+            }
+            vm.parts.spaces.catch_up(&mut vm.parts.shadow);
+            vm.context.set_entries(world, &mut vm.parts.translator);
+            vm.forget_returns();
+            let (trap, left) = vm.context.enter(world);
+            vm.arrived(left);
+            if how.told && traps < TOLD {
+                let (pc, status) =
+                    (vm.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);
+                println!("check: {trap:?} from {left:?} at {pc:#x}, DFSR, DFAR, IFSR, IFAR {status:x?}");
+            }
+            tables::check_core(vm, left, how.hostile)?;
+            if let Some(pc) = end(vm, left, trap) {
+                return Ok(trap::catch_up(vm).map_or_else(End::Stop, |()| End::At(pc)));
+            }
+            let answer = if how.quick { quick::handle(vm, host, left, trap) } else { Answer::None };
+            match answer {
+                Answer::Enter(next) => world = next,
+                Answer::Resume(resume) => break resume,
+                Answer::None => break trap::handle(vm, host, left, trap),
+            }
+        };
+    }
+}
+
+/// Where in the guest's code the SMC is that a trap is for.
+fn end(vm: &mut Vm, world: World, trap: Trap) -> Option<GuestVa> {
+    if (trap, world) != (Trap::SupervisorCall, World::Kernel) {
+        return None;
+    }
+    let behind = CachePc(vm.context.cpu.pc);
+    let code = &mut vm.parts.code;
+    let word = code.word(CachePc(behind.0.wrapping_sub(4)))?;
+    let literal = code.word(behind)?;
+    if number::number(word) != number::EMULATE || literal & !0xf != program::smc(0) {
+        return None;
+    }
+    code.word(behind.wrapping_add(4)).map(GuestVa)
+}

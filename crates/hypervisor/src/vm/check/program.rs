@@ -1,0 +1,705 @@
+//! Programs of a step: guest kernel code, straight-line, that does a few of the things that have handlers in assembly, and may end
+//! with a return to a user program. Every one comes to an SMC in the end, its own or that of an exception vector.
+//!
+//! What the architecture leaves open is not done, so that all ways must give the same: an entry that was valid is changed with
+//! maintenance for every ASID that may have it, before anything else is accessed; an ASID belongs to one table, or to none that
+//! has entries of its own.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use spica_vcpu::psr::Mode;
+
+use super::memory::{self, Entry, harmless};
+use super::random::Random;
+use crate::layout::CODE_CACHE_START;
+
+/// What steps of a session have in common.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// The guest writes nonsense to its vCPU page: nothing is compared then, but nothing may happen to others.
+    pub hostile: bool,
+    /// Not much maintenance of everything: what was mapped stays.
+    pub calm: bool,
+    /// See [`memory::favourites`].
+    pub favourites: [u32; 2],
+}
+
+/// A program, and the user program that it may return to.
+pub struct Program {
+    /// Kernel code.
+    pub words: Vec<u32>,
+    /// Where it is.
+    pub pa: u32,
+    /// Where it is entered.
+    pub va: u32,
+    /// User code.
+    pub user: Vec<u32>,
+    /// Where that is.
+    pub user_pa: u32,
+    /// What it does, for a report.
+    pub acts: Vec<&'static str>,
+}
+
+/// The immediate of the SMC at the end of programs; those of vectors are below.
+pub const END: u32 = 15;
+
+/// An SMC that ends a step.
+pub const fn smc(number: u32) -> u32 {
+    0xe160_0070 | number
+}
+
+/// The eight vectors.
+pub fn vectors() -> Vec<u32> {
+    (0..8).map(smc).collect()
+}
+
+const MODES: [Mode; 5] = [Mode::Svc, Mode::Irq, Mode::Abt, Mode::Und, Mode::Sys];
+
+/// Domain 0 is the kernel's: it stays open.
+pub fn any_dacr(random: &mut Random) -> u32 {
+    const USUAL: [u32; 8] =
+        [0x4000_4555, 0x4000_4555, 0x4000_4555, 0x5555_5555, 0x5555_5555, 0x4000_4551, 0x0000_0001, 0x4000_4575];
+    if random.one_in(6) { random.word() & !0b11 | random.pick(&[0b01, 0b01, 0b11]) } else { random.pick(&USUAL) }
+}
+
+/// A PSR for a return: flags, and now and then bits that should be zero.
+fn any_psr(random: &mut Random, mode: u32) -> u32 {
+    let flags = random.word() & 0xf80f_0000;
+    let masks = if random.one_in(3) { random.word() & 0x1c0 } else { 0 };
+    let odd = if random.one_in(12) { random.word() & 0x07f0_fc00 } else { 0 };
+    flags | masks | odd | mode
+}
+
+struct Writer<'a> {
+    random: &'a mut Random,
+    kind: Kind,
+    /// The table that is in force, once that is known.
+    root: Option<u32>,
+    /// And the ASID.
+    asid: Option<u32>,
+    words: Vec<u32>,
+    va: u32,
+    user: Vec<u32>,
+    user_va: u32,
+    mode: Mode,
+    acts: Vec<&'static str>,
+}
+
+const fn mcr(rt: u32, crn: u32, crm: u32, opc2: u32) -> u32 {
+    0xee00_0f10 | crn << 16 | rt << 12 | opc2 << 5 | crm
+}
+
+const TTBR0: u32 = mcr(0, 2, 0, 0);
+const CONTEXTIDR: u32 = mcr(0, 13, 0, 1);
+const DACR: u32 = mcr(0, 3, 0, 0);
+const TLBIALL: u32 = mcr(0, 8, 7, 0);
+const TLBIASID: u32 = mcr(0, 8, 7, 2);
+const TLBIMVAA: u32 = mcr(0, 8, 7, 3);
+const ICIALLU: u32 = mcr(0, 7, 5, 0);
+const BPIALL: u32 = mcr(0, 7, 5, 6);
+const DCCMVAU: u32 = mcr(0, 7, 11, 1);
+const ISB: u32 = 0xf57f_f06f;
+const DSB: u32 = 0xf57f_f04f;
+const MOVS_PC_LR: u32 = 0xe1b0_f00e;
+const MSR_SPSR_R5: u32 = 0xe16f_f005;
+const MOV_LR_R6: u32 = 0xe1a0_e006;
+const VMSR_FPEXC_R0: u32 = 0xeee8_0a10;
+
+impl Writer<'_> {
+    fn put(&mut self, word: u32) {
+        self.words.push(word);
+    }
+
+    /// MOVW and MOVT.
+    fn load(&mut self, reg: u32, value: u32) {
+        let half = |value: u32| (value >> 12 & 0xf) << 16 | value & 0xfff;
+        self.put(0xe300_0000 | reg << 12 | half(value));
+        self.put(0xe340_0000 | reg << 12 | half(value >> 16));
+    }
+
+    /// An operation with its operand in R0.
+    fn with(&mut self, operation: u32, operand: u32) {
+        self.load(0, operand);
+        self.put(operation);
+    }
+
+    fn here(&self) -> u32 {
+        self.va + 4 * self.words.len() as u32
+    }
+
+    fn address(&mut self) -> u32 {
+        memory::address(self.random, self.kind.favourites)
+    }
+
+    /// Whether something shall be done that leaves less of what was mapped: in a calm session, seldom.
+    fn may_empty(&mut self) -> bool {
+        !self.kind.calm || self.random.one_in(12)
+    }
+
+    /// One thing.
+    fn act(&mut self) {
+        let number = self.random.below(if self.kind.hostile { 33 } else { 30 });
+        let name = match number {
+            0 | 1 => "dacr",
+            2..5 => "space",
+            5 | 6 => "tlb page",
+            7 | 8 => "tlb range",
+            9 => "tlb",
+            10 | 11 => "unprivileged",
+            12 | 13 => "kernel access",
+            14 | 15 => "branch",
+            16 | 17 => "kernel return",
+            18 => "vfp",
+            19 => "counter",
+            20 => "caches",
+            21 | 22 => "edit",
+            23 => "state",
+            24..27 => "access and forget",
+            27 => "edit large page",
+            28 | 29 => "edit behind another ASID",
+            _ => "hostile",
+        };
+        self.acts.push(name);
+        match number {
+            0 | 1 => self.domains(),
+            2..5 => self.space(),
+            5 | 6 => self.tlb_page(),
+            7 | 8 => self.tlb_range(),
+            9 => self.tlb(),
+            10 | 11 => self.unprivileged(),
+            12 | 13 => self.kernel_access(),
+            14 | 15 => self.branch(),
+            16 | 17 => self.kernel_return(),
+            18 => self.vfp(),
+            19 => self.counter(),
+            20 => self.caches(),
+            21 | 22 => self.edit(),
+            23 => self.state(),
+            24..27 => self.access_and_forget(),
+            27 => self.edit_large(),
+            28 | 29 => self.edit_of_two(),
+            _ => self.hostile(),
+        }
+    }
+
+    fn domains(&mut self) {
+        for _ in 0..=self.random.below(3) {
+            let dacr = any_dacr(self.random);
+            self.with(DACR, dacr);
+        }
+        self.put(ISB);
+    }
+
+    /// To a table and one of its ASIDs, in any of the orders in which kernels do it.
+    fn space(&mut self) {
+        // Most of the time to the same.
+        let other = self.random.one_in(4);
+        let root = if !other && self.kind.calm { 1 } else { self.random.below(memory::ROOTS) };
+        self.root = (root != 0).then_some(root);
+        let any = 1 + self.random.below(memory::ROOTS - 1);
+        let asid = self.random.pick(&memory::asids(if root == 0 { any } else { root }));
+        self.go_to(root, asid);
+    }
+
+    fn go_to(&mut self, root: u32, asid: u32) {
+        self.asid = Some(asid);
+        let process = if self.random.one_in(2) { self.random.word() & !0xff } else { 0 };
+        let (table, context) = (memory::ttbr0(root), process | asid);
+        match self.random.below(3) {
+            0 => {
+                self.with(TTBR0, memory::ttbr0(0));
+                self.put(ISB);
+                self.with(CONTEXTIDR, context);
+                self.with(TTBR0, table);
+            }
+            1 => {
+                self.with(CONTEXTIDR, context);
+                self.with(TTBR0, table);
+            }
+            _ => {
+                self.with(TTBR0, table);
+                self.with(CONTEXTIDR, context);
+            }
+        }
+        self.put(ISB);
+    }
+
+    /// An operand of TLBIMVA: bits 11:8 should be zero, and mean nothing (B4.2.2).
+    fn operand(&mut self, va: u32, asid: u32) -> u32 {
+        let ignored = if self.random.one_in(6) { 0x100 << self.random.below(4) } else { 0 };
+        va & !0xfff | ignored | asid
+    }
+
+    fn any_asid(&mut self) -> u32 {
+        let other = self.random.one_in(3);
+        let root = self.root.filter(|_| !other).unwrap_or(self.random.below(memory::ROOTS));
+        self.random.pick(&memory::asids(root))
+    }
+
+    fn tlb_page(&mut self) {
+        for _ in 0..=self.random.below(3) {
+            let va = self.address();
+            let asid = self.any_asid();
+            let operand = self.operand(va, asid);
+            // TLBIMVA, ITLBIMVA, DTLBIMVA.
+            let crm = self.random.pick(&[7, 7, 5, 6]);
+            self.with(mcr(0, 8, crm, 1), operand);
+        }
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    fn tlb_range(&mut self) {
+        let va = self.address();
+        let asid = self.any_asid();
+        let pages = match self.random.below(4) {
+            0 => self.random.below(3),
+            1 => 0x100 + self.random.below(0x80),
+            _ => self.random.below(0x20),
+        };
+        let end = (va & !0xfff).wrapping_add(pages << 12);
+        let end =
+            if self.random.one_in(16) { self.random.word() & 0xff | va.wrapping_add(0x5000) & !0xff } else { end };
+        self.range(va, asid, end);
+    }
+
+    /// Linux's loop (`__cpu_flush_kern_tlb_range` and its like), with any two registers.
+    fn range(&mut self, va: u32, asid: u32, end: u32) {
+        // Neither begins nor ends in the last page: around the end of the address space it would not stop.
+        let va = va.min(0xffff_e000);
+        let end = if end < va & !0xfff { 0 } else { end.min(0xffff_f000) };
+        let first = self.operand(va, asid);
+        let page = self.random.below(8);
+        let limit = (page + 1 + self.random.below(7)) % 8;
+        self.load(page, first);
+        self.load(limit, end);
+        self.put(mcr(page, 8, 7, 1));
+        self.put(0xe280_0a01 | page << 16 | page << 12);
+        self.put(0xe150_0000 | page << 16 | limit);
+        self.put(0x3aff_fffb);
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    fn tlb(&mut self) {
+        match if self.may_empty() { self.random.below(3) } else { 2 } {
+            0 => self.put(TLBIALL),
+            1 => {
+                let asid = self.any_asid();
+                self.with(TLBIASID, asid);
+            }
+            _ => {
+                let va = self.address();
+                self.with(TLBIMVAA, va & !0xfff);
+            }
+        }
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    fn unprivileged(&mut self) {
+        const LDRT: [u32; 3] = [0xe4b0_1000, 0xe4f0_1004, 0xe0f0_10b0];
+        const STRT: [u32; 3] = [0xe4a0_2000, 0xe4e0_2004, 0xe0e0_20b0];
+        let form = self.random.below(3) as usize;
+        let va = if self.random.one_in(4) { memory::in_section(self.random) } else { self.address() };
+        let value = harmless(self.random.word());
+        self.load(2, value);
+        // What is there the second time may be answered in assembly.
+        for _ in 0..=self.random.below(3) {
+            let store = self.random.one_in(2);
+            self.load(0, if store { va & !3 } else { va });
+            self.put(if store { STRT[form] } else { LDRT[form] });
+        }
+    }
+
+    fn kernel_access(&mut self) {
+        let va = if self.random.one_in(3) { memory::linear_data(self.random) } else { self.address() };
+        self.access(va);
+    }
+
+    /// What the kernel has mapped for itself alone, of the table that is in force, goes.
+    fn access_and_forget(&mut self) {
+        if self.asid.is_none() {
+            self.space();
+        }
+        let va = memory::any_entry(self.random, self.kind.favourites, self.root).va;
+        let offset = self.random.below(0x3f0) * 4;
+        self.access(va | offset);
+        let asid = self.asid.unwrap_or_default();
+        let operand = self.operand(va, asid);
+        self.with(mcr(0, 8, 7, 1), operand);
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    /// A page that a process has under both of its ASIDs is changed under one of them.
+    fn edit_of_two(&mut self) {
+        let root = self.root.unwrap_or(1);
+        self.root = Some(root);
+        let entry = memory::any_entry(self.random, self.kind.favourites, self.root);
+        let (asids, forms) = (memory::asids(root), memory::page(self.random, entry.root.is_none()));
+        for asid in asids {
+            self.go_to(root, asid);
+            self.access(entry.va);
+        }
+        self.store_descriptor(entry.at, forms);
+        self.forget(entry);
+        self.put(DSB);
+        self.put(ISB);
+        self.go_to(root, asids[0]);
+    }
+
+    /// All of a large page's descriptors change; maintenance of any of its addresses is enough (B4.2.2).
+    fn edit_large(&mut self) {
+        let root = self.root.unwrap_or(1);
+        let (at, va) = memory::large_page(root);
+        let descriptor = memory::large(self.random, false);
+        self.load(1, descriptor);
+        self.load(0, memory::linear(at));
+        for index in 0..16 {
+            // STR R1, [R0, #4 * index].
+            self.put(0xe580_1000 | index * 4);
+        }
+        self.put(DSB);
+        let offset = self.random.below(16) << 12;
+        for asid in memory::asids(root) {
+            let operand = self.operand(va + offset, asid);
+            self.with(mcr(0, 8, 7, 1), operand);
+        }
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    fn access(&mut self, va: u32) {
+        let value = harmless(self.random.word());
+        self.load(2, value);
+        if self.random.one_in(2) {
+            self.with(0xe590_1000, va);
+        } else {
+            self.with(0xe580_2000, va & !3);
+        }
+    }
+
+    /// To what follows, as a new block.
+    fn branch(&mut self) {
+        let form = self.random.below(3);
+        let target = self.here() + 4 * 3;
+        self.load(4, target);
+        self.put([0xe12f_ff14, 0xe1a0_f004, 0xe12f_ff34][form as usize]);
+    }
+
+    /// To what follows, in any mode.
+    fn kernel_return(&mut self) {
+        if self.mode == Mode::Sys {
+            // System mode has no SPSR (B9.3.19).
+            self.put(0xf102_0013);
+            self.mode = Mode::Svc;
+        }
+        let mode = if self.random.one_in(10) { Mode::Fiq } else { self.random.pick(&MODES) };
+        // One that does not exist leaves the mode as it is, here and in Rust (UNPREDICTABLE, B1.3.3).
+        let none = self.random.one_in(20);
+        let bits = if none { self.random.pick(&[0x00, 0x03, 0x07, 0x0f, 0x14, 0x16, 0x1d]) } else { mode as u32 };
+        let mode = if none { self.mode } else { mode };
+        let psr = any_psr(self.random, bits);
+        self.load(5, psr & !0x20);
+        self.put(MSR_SPSR_R5);
+        let form = self.random.below(3);
+        let target = self.here() + 4 * 4;
+        self.load(6, if form == 0 { target + 4 } else { target });
+        self.put(MOV_LR_R6);
+        // SUBS PC, LR, #4; MOVS PC, LR.
+        self.put(if form == 0 { 0xe25e_f004 } else { MOVS_PC_LR });
+        self.mode = mode;
+    }
+
+    fn vfp(&mut self) {
+        const ON: u32 = 0x4000_0000;
+        if self.random.one_in(2) {
+            // Loaded, turned off, and on again for whoever is next.
+            self.with(VMSR_FPEXC_R0, ON);
+            self.put(0xee00_1a10);
+            self.with(VMSR_FPEXC_R0, 0);
+            self.with(VMSR_FPEXC_R0, ON);
+        }
+        for _ in 0..=self.random.below(6) {
+            match self.random.below(5) {
+                0 | 1 => self.with(VMSR_FPEXC_R0, ON),
+                2 => self.with(VMSR_FPEXC_R0, 0),
+                // VMOV S0, R1 and back.
+                3 => self.put(0xee00_1a10),
+                _ => self.put(0xee10_1a10),
+            }
+        }
+    }
+
+    /// Two reads, of which the second is not before the first; what they are is forgotten.
+    fn counter(&mut self) {
+        let physical = self.random.below(2) << 4;
+        let read = |low: u32, high: u32| 0xec50_0f0e | high << 16 | low << 12 | physical;
+        self.put(read(1, 2));
+        self.put(read(3, 4));
+        // SUBS R5, R3, R1; SBCS R6, R4, R2; MOV R5, #0; ADC R5, R5, R5; then no trace of the values.
+        for word in [0xe053_5001, 0xe0d4_6002, 0xe3a0_5000, 0xe0a5_5005, 0xe155_0005] {
+            self.put(word);
+        }
+        for reg in [1, 2, 3, 4, 6] {
+            self.put(0xe3a0_0000 | reg << 12);
+        }
+    }
+
+    fn caches(&mut self) {
+        let operation = self.random.pick(&[ICIALLU, BPIALL, DCCMVAU]);
+        let address = memory::linear(memory::AREA.0);
+        self.with(operation, address);
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    /// A descriptor is changed, and the old one forgotten.
+    fn edit(&mut self) {
+        if self.random.one_in(6) && self.may_empty() {
+            let (at, descriptor) = memory::any_first_level(self.random);
+            self.store_descriptor(at, descriptor);
+            self.put(TLBIALL);
+        } else {
+            let entry = memory::any_entry(self.random, self.kind.favourites, self.root);
+            let global = entry.root.is_none() && !self.random.one_in(3);
+            let descriptor = memory::page(self.random, global);
+            self.store_descriptor(entry.at, descriptor);
+            self.forget(entry);
+        }
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    fn store_descriptor(&mut self, at: u32, descriptor: u32) {
+        self.load(1, descriptor);
+        self.load(0, memory::linear(at));
+        // STR R1, [R0].
+        self.put(0xe580_1000);
+        self.put(DCCMVAU);
+        self.put(DSB);
+    }
+
+    /// Maintenance for all ASIDs that may have it.
+    fn forget(&mut self, entry: Entry) {
+        let asids: Vec<u32> = match entry.root {
+            Some(root) => memory::asids(root).into(),
+            None => (0..memory::ROOTS).flat_map(memory::asids).collect(),
+        };
+        let all = self.may_empty();
+        match self.random.below(if all { 6 } else { 3 }) + if all { 0 } else { 3 } {
+            0 => self.put(TLBIALL),
+            1 => self.with(TLBIMVAA, entry.va),
+            2 if entry.root.is_some() => asids.iter().for_each(|&asid| self.with(TLBIASID, asid)),
+            3 | 4 => {
+                for asid in asids {
+                    let before = self.random.below(4) << 12;
+                    let behind = (1 + self.random.below(4)) << 12;
+                    let first = if entry.va & 0xf_f000 < before { entry.va } else { entry.va - before };
+                    self.range(first, asid, entry.va + behind);
+                }
+            }
+            _ => {
+                for asid in asids {
+                    let operand = self.operand(entry.va, asid);
+                    self.with(mcr(0, 8, 7, 1), operand);
+                }
+            }
+        }
+    }
+
+    /// Masks, thread IDs, flags.
+    fn state(&mut self) {
+        match self.random.below(6) {
+            // MOV SP, R3; MOV LR, R5: whatever they have.
+            4 => self.put(0xe1a0_d003),
+            5 => self.put(0xe1a0_e005),
+            // CPSIE and CPSID of I.
+            0 => self.put(0xf108_0080),
+            1 => self.put(0xf10c_0080),
+            2 => {
+                let value = self.random.word();
+                self.with(mcr(0, 13, 0, 3), value);
+            }
+            _ => {
+                let value = self.random.word();
+                self.load(0, value);
+                // MSR APSR_nzcvqg, R0.
+                self.put(0xe12c_f000);
+            }
+        }
+    }
+
+    /// The vCPU page is the guest's to write, whatever that does to it: before the first code page it is mapped.
+    fn hostile(&mut self) {
+        const WORDS: [u32; 20] = [16, 20, 20, 24, 28, 36, 40, 44, 48, 52, 64, 68, 72, 92, 100, 108, 140, 144, 184, 188];
+        for _ in 0..=self.random.below(3) {
+            let word = CODE_CACHE_START + self.random.pick(&WORDS);
+            let value = match self.random.below(4) {
+                0 => self.random.word(),
+                1 => self.random.below(0x200),
+                2 => u32::MAX,
+                _ => any_dacr(self.random),
+            };
+            self.load(1, value);
+            self.with(0xe580_1000, word);
+        }
+    }
+
+    /// Into data, which is an SVC of the kernel's: the page has code from now on.
+    fn data_as_code(&mut self) {
+        self.acts.push("data as code");
+        let page = memory::data_page(self.random);
+        self.load(4, page);
+        self.put(0xe12f_ff14);
+    }
+
+    /// To user code.
+    fn user(&mut self) {
+        self.acts.push("user return");
+        if self.mode == Mode::Sys {
+            self.put(0xf102_0013);
+        }
+        let thumb = self.random.one_in(3);
+        let mut psr = any_psr(self.random, Mode::Usr as u32) | u32::from(thumb) << 5;
+        if !self.random.one_in(6) {
+            psr &= !0x1c0;
+        }
+        if self.random.one_in(16) {
+            // Data is big-endian.
+            psr |= 0x200;
+        }
+        self.load(5, psr);
+        self.put(MSR_SPSR_R5);
+        let target = if self.random.one_in(3) {
+            self.address() & if thumb { !1 } else { !3 }
+        } else {
+            self.user_program(thumb);
+            self.user_va
+        };
+        // Most of them in one megabyte: where nothing of a megabyte is there yet, it is Rust that begins.
+        let favourite = self.random.pick(&self.kind.favourites);
+        let addresses: [u32; 4] = core::array::from_fn(|_| {
+            let favourites = if self.random.one_in(3) { self.kind.favourites } else { [favourite; 2] };
+            memory::address(self.random, favourites)
+        });
+        let value = harmless(self.random.word());
+        self.load(6, target);
+        self.put(MOV_LR_R6);
+        // One at any place, three for words.
+        self.load(0, addresses[0]);
+        for (reg, address) in [3, 7, 9].into_iter().zip(&addresses[1..]) {
+            self.load(reg, address & !3);
+        }
+        self.load(2, value);
+        self.put(MOVS_PC_LR);
+    }
+
+    /// Some instructions, mostly of memory; what is behind them is SVC.
+    fn user_program(&mut self, thumb: bool) {
+        let count = 1 + self.random.below(5);
+        if thumb {
+            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; LDR R1, [R7]; STR R2, [R7]; STR R2, [R3]; LDRB; LDR R1, [R3]; UDF; SVC; MRRC of the counter; VMOV; MCR; NOP.
+            const HALVES: [[u16; 2]; 18] = [
+                [0x4695, 0],
+                [0x46be, 0],
+                [0x6801, 0],
+                [0x6801, 0],
+                [0x6839, 0],
+                [0x6839, 0],
+                [0x603a, 0],
+                [0x603a, 0],
+                [0x601a, 0],
+                [0x7801, 0],
+                [0x6819, 0],
+                [0x601a, 0],
+                [0xde01, 0],
+                [0xdf07, 0],
+                [0xec52, 0x1f0e],
+                [0xee00, 0x1a10],
+                [0xee08, 0x0f17],
+                [0xbf00, 0],
+            ];
+            let mut halves = vec![];
+            for _ in 0..count {
+                let [first, second] = self.random.pick(&HALVES);
+                halves.push(first);
+                if second != 0 {
+                    halves.push(second);
+                }
+            }
+            halves.extend([0xdf01; 3]);
+            self.user = halves.chunks_exact(2).map(|two| u32::from(two[1]) << 16 | u32::from(two[0])).collect();
+        } else {
+            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; STR R2, [R3], and the same with R7 and R9; LDRB R1, [R0]; STRB R2, [R3]; LDM R0, {R1, R4}; LDRD R4, [R3]; STRD R4, [R3];
+            // LDREX R1, [R3]; MRC of TPIDRURO and of the counter's kin; MCR of CP15; UDF; SVC; BKPT; VMOV; VLDR S0, [R3]; STRH.
+            const WORDS: [u32; 34] = [
+                0xe1a0_d002,
+                0xe1a0_e007,
+                0xe1a0_d002,
+                0xe1a0_e007,
+                0xe590_1000,
+                0xe590_1000,
+                0xe583_2000,
+                0xe583_2000,
+                0xe583_2000,
+                0xe597_1000,
+                0xe597_1000,
+                0xe587_2000,
+                0xe587_2000,
+                0xe587_2000,
+                0xe599_1000,
+                0xe599_1000,
+                0xe589_2000,
+                0xe589_2000,
+                0xe5d0_1000,
+                0xe5c3_2000,
+                0xe890_0012,
+                0xe1c3_40d0,
+                0xe193_1f9f,
+                0xee1d_1f70,
+                0xee1e_1f10,
+                0xec52_1f0e,
+                0xee08_0f17,
+                0xe7f0_00f0,
+                0xef00_0007,
+                0xe120_0070,
+                0xee00_1a10,
+                0xed93_0a00,
+                0xe1c3_20b0,
+                0xfe00_0000,
+            ];
+            self.user = (0..count).map(|_| self.random.pick(&WORDS)).chain([0xef00_0001; 2]).collect();
+        }
+    }
+}
+
+/// Program `slot`.
+pub fn write(random: &mut Random, slot: u32, kind: Kind, mode: Mode) -> Program {
+    let ((pa, va), (user_pa, user_va)) = (memory::program(slot), memory::user_program(slot));
+    let (words, user, acts) = (vec![], vec![], vec![]);
+    let mut writer = Writer { random, kind, root: None, asid: None, words, va, user, user_va, mode, acts };
+    // A third does nothing but to go to user code, in a space that it knows.
+    if writer.random.one_in(3) {
+        writer.acts.push("space");
+        writer.space();
+        if writer.random.one_in(2) {
+            writer.with(DACR, 0x4000_4555);
+            writer.put(ISB);
+        }
+        writer.user();
+    } else {
+        for _ in 0..writer.random.below(6) {
+            writer.act();
+        }
+        match writer.random.below(12) {
+            0..8 => writer.user(),
+            8 => writer.data_as_code(),
+            _ => {}
+        }
+    }
+    writer.put(smc(END));
+    Program { words: writer.words, pa, va, user: writer.user, user_pa, acts: writer.acts }
+}
