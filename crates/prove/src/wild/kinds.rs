@@ -471,7 +471,7 @@ fn self_modification(random: &mut Random, code: &mut Code) -> String {
     if random.one_in(2) {
         // ADD R1, PC, #distance to the word to be changed, behind all that follows.
         let words = 1 + if maintained { clean.len() as u32 + 2 } else { 0 } + random.below(2);
-        code.put(&[0xe28f_1000 | 4 * (words - 1), 0xe581_0000]);
+        code.put(&[0xe28f_1000 | (4 * (words - 1)), 0xe581_0000]);
         let before = code.words.len();
         if maintained {
             for operation in clean {
@@ -515,11 +515,11 @@ fn section(random: &mut Random) -> u32 {
     match random.below(12) {
         0 => 0,
         // RAM: scratch memory and what is behind.
-        1..4 => 0x4020_0002 + 0x10_0000 * random.below(14) | 0xc00 | random.word() & 0x3_f21c | domain,
+        1..4 => (0x4020_0002 + 0x10_0000 * random.below(14)) | 0xc00 | random.word() & 0x3_f21c | domain,
         4 => random.pick(&[VIRTIO, 0x6000_0000, 0x8000_0000, 0, 0xf600_0000, 0xfff0_0000]) | 0xc02 | domain,
         5 => 0x4000_0402 | 1 << 18, // a supersection
-        6..9 => SECOND_LEVEL + 0x400 * random.below(16) | 1 | domain,
-        9 => FIRST_LEVEL + 0x400 * random.below(64) | 1 | domain,
+        6..9 => (SECOND_LEVEL + 0x400 * random.below(16)) | 1 | domain,
+        9 => (FIRST_LEVEL + 0x400 * random.below(64)) | 1 | domain,
         10 => random.pick(&[0x8000_0001, 0x40ff_fc01, 0x0800_0001, 0x4100_0001, 0xf180_0001, 0xffff_fc01, 1]),
         _ => random.word(),
     }
@@ -547,11 +547,11 @@ fn second_level(random: &mut Random, code: &mut Code) -> String {
     let descriptor = match random.below(10) {
         0 => 0,
         // Small pages, and now and then large ones (B3.5.1).
-        1..5 => VICTIMS + 0x1000 * random.below(256) | 0x32 | random.word() & 0xa0d,
-        5 => 0x4030_0000 + 0x1000 * random.below(24) | 0x32,
+        1..5 => (VICTIMS + 0x1000 * random.below(256)) | 0x32 | random.word() & 0xa0d,
+        5 => (0x4030_0000 + 0x1000 * random.below(24)) | 0x32,
         6 => random.pick(&[VIRTIO, 0x8000_0000, 0x4100_0000, 0xf600_0000, 0xffff_f000]) | 0x32 | random.word() & 0xe0c,
-        7 => VICTIMS + 0x1_0000 * random.below(16) | 0x31,
-        8 => 0x4040_0000 + 0x1000 * random.below(32) | 0x32 | random.word() & 0xa00,
+        7 => (VICTIMS + 0x1_0000 * random.below(16)) | 0x31,
+        8 => (0x4040_0000 + 0x1000 * random.below(32)) | 0x32 | random.word() & 0xa00,
         _ => random.word(),
     };
     let (table, index) = (random.below(15), random.below(256));

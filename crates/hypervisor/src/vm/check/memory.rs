@@ -70,7 +70,7 @@ pub struct Layout {
 
 /// The guest's TTBR0 for table `root`.
 pub const fn ttbr0(root: u32) -> u32 {
-    AREA.0 + root * 0x4000 | 0x59
+    (AREA.0 + root * 0x4000) | 0x59
 }
 
 /// The ASIDs of table `root`; those of table 0 are anybody's.
@@ -199,7 +199,7 @@ pub fn page(random: &mut Random, global: bool) -> u32 {
         // Code that is translated, and what lies around the end of RAM.
         6 => (PROGRAMS + random.below(2) * 4096) & !0xfff | small,
         7 => USER_CODE | small,
-        8 => RAM.0 + RAM_BYTES - 4096 | small,
+        8 => (RAM.0 + RAM_BYTES - 4096) | small,
         _ => data(random) | small,
     }
 }
@@ -284,7 +284,7 @@ pub fn lay_out(parts: &mut Parts, random: &mut Random, vectors: &[u32]) {
     for root in 0..ROOTS {
         let at = |megabyte: u32| AREA.0 + root * 0x4000 + megabyte * 4;
         // Privileged code alone may read and write it, in domain 0.
-        let ram = |at: u32| RAM.0 + at * MEGABYTE | 0b001 << 12 | 0b01 << 10 | 0b11 << 2 | 0b10;
+        let ram = |at: u32| (RAM.0 + at * MEGABYTE) | (0b001 << 12) | 0b01 << 10 | 0b11 << 2 | 0b10;
         for mb in 0..RAM_BYTES / MEGABYTE {
             write(parts, at((LINEAR >> 20) + mb), &[ram(mb)]);
             write(parts, at((FAR_LINEAR >> 20) + mb), &[ram(mb)]);

@@ -222,9 +222,7 @@ fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u
                 Ok(done) => done,
                 Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
             };
-            if plan.kind.hostile {
-                noted.push(state::seen(vm, end));
-            } else if way == Way::Assembly {
+            if plan.kind.hostile || way == Way::Assembly {
                 noted.push(state::seen(vm, end));
             } else if let Err(problem) = state::compare(vm, end, &noted[at]) {
                 break Err(described(plan, step, way, &problem, &program));
@@ -258,7 +256,7 @@ fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program)
 /// The machine as a session begins.
 fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
     let Machine { vm, image, .. } = machine;
-    vm.reboot(image, host).unwrap_or_else(|pages| panic!("{pages} pages of RAM are away"));
+    vm.reboot(image, false, host).unwrap_or_else(|pages| panic!("{pages} pages of RAM are away"));
     while !vm.load_on(host) {}
     memory::lay_out(&mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
     let cp15 = &mut vm.context.cpu.cp15;

@@ -359,7 +359,7 @@ impl Writer<'_> {
         self.load(0, memory::linear(at));
         for index in 0..16 {
             // STR R1, [R0, #4 * index].
-            self.put(0xe580_1000 | index * 4);
+            self.put(0xe580_1000 | (index * 4));
         }
         self.put(DSB);
         let offset = self.random.below(16) << 12;
