@@ -19,6 +19,7 @@
     .equ SECOND_LEVEL, TABLES + 0x10000     @ sixteen tables
     .equ ARENA, 0x40400000          @ where chunks run
     .equ VICTIMS, 0x40600000        @ 256 pages, each with a function
+    .equ END, 0x41000000            @ of RAM
     .equ PATIENCE, 20000            @ ticks of the counter for a chunk, 0.3 ms
     .equ MOST, 24                   @ exceptions in a chunk
     .equ END_OF_CHUNK, 0xe0         @ numbers of supervisor calls
@@ -33,6 +34,14 @@
 
     .global main
 main:
+    @ Where nothing is, a chunk ends: what runs astray comes back soon.
+    ldr r0, =0xef000000 + END_OF_CHUNK
+    ldr r4, =SCRATCH
+    ldr r5, =SCRATCH + 0x100000
+    bl fill
+    ldr r4, =ARENA
+    ldr r5, =END
+    bl fill
     ldr r4, =VICTIMS
     mov r5, #0
 1:  str r5, [r4]
@@ -45,14 +54,6 @@ main:
     add r5, r5, #1
     cmp r5, #256
     blo 1b
-    @ Where nothing is, a chunk ends: what runs astray comes back soon.
-    ldr r0, =0xef000000 + END_OF_CHUNK
-    ldr r4, =SCRATCH
-    ldr r5, =SCRATCH + 0x100000
-    bl fill
-    ldr r4, =ARENA
-    ldr r5, =VICTIMS
-    bl fill
     bl make_tables
     b begin
 
@@ -397,12 +398,18 @@ exceptions:
     .word 0
 recoveries:
     .word 0
+    @ Handlers leave SP at these frames, and SRS and STM store around them.
+    .fill 64, 4, 0
 frame_undefined:
     .word 0, 0, 0, 0
+    .fill 64, 4, 0
 frame_call:
     .word 0, 0, 0, 0
+    .fill 64, 4, 0
 frame_abort:
     .word 0, 0, 0, 0
+    .fill 64, 4, 0
 frame_interrupt:
     .word 0, 0, 0, 0
+    .fill 64, 4, 0
     .section .text

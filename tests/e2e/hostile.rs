@@ -69,7 +69,7 @@ macro_rules! boards {
 
             #[test]
             fn random() {
-                super::random(MACHINE, &[3, 4]);
+                super::random(MACHINE, &[6, 7]);
             }
 
             #[test]

@@ -30,7 +30,6 @@ pub struct Wild;
 struct Sum {
     boots: u64,
     operations: u64,
-    exceptions: u64,
     ends: BTreeMap<String, u64>,
     /// In microseconds, and in which case.
     late: (f64, String),
@@ -84,8 +83,6 @@ impl Sum {
         }
         self.boots += 1;
         self.operations += operations as u64;
-        let last = got.console.lines().rev().find_map(|line| value(line, "exceptions"));
-        self.exceptions += u64::from(last.unwrap_or(0));
         *self.ends.entry(end(got)).or_default() += 1;
         let late = got.late.unwrap_or(0.0);
         if late > self.late.0 {
@@ -94,8 +91,8 @@ impl Sum {
     }
 
     fn print(&self) {
-        let Sum { boots, operations, exceptions, ends, late } = self;
-        println!("prove: hostile-random: {boots} boots, {operations} operations, {exceptions} exceptions");
+        let Sum { boots, operations, ends, late } = self;
+        println!("prove: hostile-random: {boots} boots, {operations} operations");
         for (end, count) in ends {
             println!("prove: hostile-random: {count:>6} {end}");
         }

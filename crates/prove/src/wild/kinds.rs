@@ -17,6 +17,11 @@ const VECTORS: u32 = 0x4001_1000;
 const HOLE: (u32, u32) = (0xf180_0000, 0xfd00_0000);
 const MIRROR_DISTANCE: u32 = 0x3300_0000;
 
+/// What is known to go wrong is left out: tables at the addresses of code cache and return mirror, which make
+/// neighbours late, and TLB maintenance of 0x100 in the first megabyte, which halts the board. `siege.S` has both. To
+/// be removed when they are answered.
+const KNOWN_LEFT_OUT: bool = true;
+
 const USR: u32 = 0x10;
 const MODES: [u32; 7] = [USR, 0x11, 0x12, 0x13, 0x17, 0x1b, 0x1f];
 
@@ -91,7 +96,7 @@ fn address(random: &mut Random) -> u32 {
             random.pick(&[0, 0xfff0_0000, 0xffff_0000, 0xffff_f000, 0xbeff_f000, 0xbf00_0000, 0xf17f_f000, 0xfd00_0000])
         }
         11 => random.pick(&[GICD, GICC, VIRTIO, 0x0b00_0000, 0x0900_0000, 0x6000_0000, 0x8000_0000]),
-        12 => FIRST_LEVEL + 0x1000 * random.below(20),
+        12 => table_page(random),
         _ => random.word() & !0xfff,
     };
     base | match random.below(4) {
@@ -100,6 +105,12 @@ fn address(random: &mut Random) -> u32 {
         2 => random.below(0x1000),
         _ => 0x40,
     }
+}
+
+/// A page of tables, but not the quarter of a first-level table that maps this kernel: who stores there is gone.
+fn table_page(random: &mut Random) -> u32 {
+    let page = random.below(20);
+    FIRST_LEVEL + 0x1000 * if page < 16 && page % 4 == 1 { page + 1 } else { page }
 }
 
 /// The same, but no place where a guest's own end is: for what is written.
@@ -113,6 +124,11 @@ fn target(random: &mut Random) -> u32 {
     }
 }
 
+/// See [`KNOWN_LEFT_OUT`].
+fn without_known(operand: u32) -> u32 {
+    if KNOWN_LEFT_OUT && operand & !0xf_f000 == 0x100 { operand + 1 } else { operand }
+}
+
 /// What may be asked of the TLB: by address, by ASID, all of it; both TLBs or one, inner shareable or not (B4.2.2).
 fn tlb(random: &mut Random, code: &mut Code) -> String {
     let operand = match random.below(6) {
@@ -122,6 +138,7 @@ fn tlb(random: &mut Random, code: &mut Code) -> String {
         3 => random.below(0x1000),
         _ => random.pick(&WINDOWS) + 0x1000 * random.below(512) + random.pick(&[0, 1, 2, 0x100, 0xf01]),
     };
+    let operand = without_known(operand);
     let crm = random.pick(&[7, 7, 7, 7, 3, 5, 6]);
     let opc2 = random.pick(&[1, 1, 1, 1, 3, 2, 0]);
     code.set(0, operand).mcr(0, (8, 0, crm, opc2));
@@ -133,7 +150,7 @@ fn tlb(random: &mut Random, code: &mut Code) -> String {
 
 /// The loop that Spica knows, and some that are nearly like that.
 fn tlb_range(random: &mut Random, code: &mut Code) -> String {
-    let start = address(random) & !0xfff | random.pick(&[0, 0, 1, 2, 0xff, 0x100, 0x801, 0xfff]);
+    let start = without_known(address(random) & !0xfff | random.pick(&[0, 0, 1, 2, 0xff, 0x100, 0x801, 0xfff]));
     let pages = match random.below(4) {
         0 => random.below(4),
         1 => 256,
@@ -535,7 +552,8 @@ fn first_level(random: &mut Random, code: &mut Code) -> String {
     // What is mapped over code cache and return mirror ends the machine; the last of the second-level tables maps
     // nothing.
     if (0xf18 - count..0xf48).contains(&megabyte) && !random.one_in(200) {
-        descriptor = random.pick(&[0, 0x8000_0001, 0x8000_0c02, SECOND_LEVEL + 0x400 * 15 + 1, 0xf180_0001]);
+        let tables = [0x8000_0001, SECOND_LEVEL + 0x400 * 15 + 1, 0xf180_0001];
+        descriptor = if KNOWN_LEFT_OUT { 0x8000_0c02 } else { random.pick(&tables) };
     }
     code.set(0, table + 4 * megabyte).set(1, descriptor).set(2, count);
     code.put(&[0xe480_1004, 0xe252_2001, 0x1aff_fffc]);
@@ -548,7 +566,7 @@ fn second_level(random: &mut Random, code: &mut Code) -> String {
         0 => 0,
         // Small pages, and now and then large ones (B3.5.1).
         1..5 => (VICTIMS + 0x1000 * random.below(256)) | 0x32 | random.word() & 0xa0d,
-        5 => (0x4030_0000 + 0x1000 * random.below(24)) | 0x32,
+        5 => table_page(random) | 0x32,
         6 => random.pick(&[VIRTIO, 0x8000_0000, 0x4100_0000, 0xf600_0000, 0xffff_f000]) | 0x32 | random.word() & 0xe0c,
         7 => (VICTIMS + 0x1_0000 * random.below(16)) | 0x31,
         8 => (0x4040_0000 + 0x1000 * random.below(32)) | 0x32 | random.word() & 0xa00,
