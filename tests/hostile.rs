@@ -6,125 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use spica_cli::bare::TICKS;
+pub use spica_cli::attacks::{ATTACKS, Attack};
+use spica_cli::bare::{PULSE, woken};
 
 use crate::bare::Guest;
 use crate::several::{Board, Part, value};
 use crate::{Machine, garbage};
 
-/// An attack.
-#[derive(Clone, Copy, Debug)]
-pub struct Attack {
-    /// Its name.
-    pub name: &'static str,
-    // Guest, number and parameters, and what the guest needs in the manifest.
-    guest: &'static str,
-    number: u32,
-    parameters: [u32; 2],
-    needs: &'static [(&'static str, &'static str)],
-    // It goes on for ever.
-    endless: bool,
-}
-
-/// Attack `number` of a guest.
-pub(crate) const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
-    Attack { name, guest, number, parameters: [0; 2], needs: &[], endless: false }
-}
-
-impl Attack {
-    pub(crate) const fn with(self, first: u32, second: u32) -> Self {
-        Self { parameters: [first, second], ..self }
-    }
-
-    pub(crate) const fn endless(self) -> Self {
-        Self { endless: true, ..self }
-    }
-
-    pub(crate) const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
-        Self { needs, ..self }
-    }
-}
-
-/// A disk of its own, a console and a balloon.
-const OTHERS: &[(&str, &str)] = &[("disks", "[{ file = \"blank.img\" }]"), ("console", "true"), ("balloon", "true")];
-
-/// All of them, by what they attack.
-pub const ATTACKS: &[(&str, &[Attack])] = &[
-    (
-        "code cache and vCPU page",
-        &[
-            attack("words of the vCPU page", "hostile", 1),
-            attack("distances in the vCPU page", "hostile", 2),
-            attack("branches, loads and stores in the hole, MMU off", "hostile", 3),
-            attack("the same, MMU on", "hostile", 3).with(1, 0),
-            attack("stores to all of Spica's places", "assault", 0),
-            attack("jumps to all of Spica's places", "assault", 1),
-            attack("forged returns", "assault", 2),
-        ],
-    ),
-    (
-        "supervisor calls",
-        &[
-            attack("numbers that Spica uses", "hostile", 4),
-            attack("random numbers, with a return mirror", "assault", 9),
-        ],
-    ),
-    (
-        "translation tables",
-        &[
-            attack("random tables", "hostile", 6),
-            attack("tables that are nowhere", "hostile", 7),
-            attack("changes of spaces, maintenance", "hostile", 8),
-            attack("tables that map nothing", "hostile", 18),
-            attack("RAM at Spica's image", "hostile", 5).with(0xf600_0000, 0),
-            attack("RAM at the code cache", "hostile", 5).with(0xf180_0000, 0),
-            attack("all physical memory", "assault", 3),
-            attack("changes without maintenance", "assault", 4),
-        ],
-    ),
-    (
-        "devices",
-        &[
-            attack("every offset", "hostile", 11),
-            attack("virtio: random bytes", "assault", 5).needs(&[("rng", "true")]),
-            attack("virtio: network", "assault", 5).needs(&[("networks", "[\"lan\"]")]),
-            attack("virtio: random bytes, all others", "assault", 5).needs(OTHERS),
-            attack("virtio: requests", "rings", 0).needs(&[("rng", "true"), ("networks", "[\"lan\"]")]),
-            attack("virtio: requests, all others", "rings", 0).needs(OTHERS),
-            attack("the interrupt controller", "assault", 6),
-            attack("coprocessors", "hostile", 12),
-            attack("the firmware", "hostile", 10),
-            attack("the firmware: suspends", "assault", 7),
-        ],
-    ),
-    (
-        "storms",
-        &[
-            attack("aborts", "hostile", 9),
-            attack("more code than there is room for", "hostile", 14),
-            attack("code that rewrites itself", "hostile", 15),
-            attack("vectors that raise exceptions", "hostile", 17).endless(),
-            attack("an interrupt that is never served", "hostile", 21).endless(),
-            attack("masked for ever, spinning", "hostile", 20).endless(),
-            attack("masked for ever, with costly operations", "assault", 8).endless(),
-        ],
-    ),
-    (
-        "states",
-        &[
-            attack("status registers", "hostile", 13),
-            attack("no vectors", "hostile", 16),
-            attack("Thumb", "hostile", 22),
-            attack("big-endian data", "hostile", 24),
-            attack("user code", "hostile", 27),
-        ],
-    ),
-];
-
 /// How often the witness says what it has seen, in milliseconds of its clock.
 const PERIOD: [u32; 1] = [300];
-/// A guest that sleeps says how late it was woken: after sleeping for a millisecond of its clock so many times.
-const PULSE: [u32; 2] = [62_500, 250];
 
 /// What an attack's neighbours got.
 #[derive(Clone, Debug)]
@@ -200,7 +90,7 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse:
     // How late a guest was woken is what it says behind all that. The monitor's `check` takes long.
     let late = pulse.then(|| {
         let said = board.console("pulse").lines().filter(|line| line.starts_with("woken")).count();
-        f64::from(value(&board.line("pulse", "woken", said + 1), "worst")) * 1000.0 / TICKS
+        woken(&board.line("pulse", "woken", said + 1)).expect("the pulse says how late")
     });
     assert_eq!(board.tell("check"), ["intact"], "{what}\n{}", board.tail());
     for (line, mistake) in seen.iter().flat_map(|line| ["wrong", "backwards"].map(|mistake| (line, mistake))) {
@@ -224,7 +114,7 @@ pub fn share(machine: Machine) -> u32 {
 
 /// What the neighbours of a guest get that only computes, one that sleeps among them if `pulse`.
 pub(crate) fn computing(machine: Machine, pulse: bool) -> Got {
-    witnessed(machine, "computing", Part::new("other", "spin", &[0, 10_000, 10_000]), Until::Never, pulse)
+    beside(machine, &Attack::COMPUTING, 0, pulse)
 }
 
 /// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is `share`.
@@ -254,13 +144,9 @@ pub fn fair(what: &str, rounds: u32, share: u32) {
 /// If it harms anybody.
 #[must_use]
 pub fn beside(machine: Machine, attack: &Attack, seed: u32, pulse: bool) -> Got {
-    let parameters = [attack.number, attack.parameters[0], attack.parameters[1], 0, 0, seed];
-    let mut part = Part::new("other", attack.guest, &parameters);
-    for (key, value) in attack.needs {
-        part = part.with(key, value);
-    }
+    let parameters = attack.parameters(seed);
     let until = if attack.endless { Until::Never } else { Until::End };
-    witnessed(machine, attack.name, part, until, pulse)
+    witnessed(machine, attack.name, attack.part("other", &parameters), until, pulse)
 }
 
 /// Runs `wild.S` with operations behind its image that `spica_prove::wild` has drawn, until it ends, or for as long as

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use spica_cli::bare;
-pub use spica_cli::bare::Part;
+pub use spica_cli::bare::{BLANK, Part};
 use spica_cli::bench::ICOUNT_SHIFT;
 use spica_cli::control::answers::{Answer, Filter, PROGRAM, random_id};
 use spica_cli::error::Result;
@@ -28,9 +28,6 @@ use crate::Machine;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The time between two questions of the same kind to the monitor.
 const REST: Duration = Duration::from_millis(50);
-
-/// A file of a megabyte of zeroes, for disks.
-pub const BLANK: &str = "blank.img";
 
 /// A directory for as long as a board runs.
 #[derive(Debug)]

@@ -124,11 +124,14 @@ pub enum Group {
     Boot,
     /// What several guests on one board cost each other: nothing that a bare board could be compared with.
     Several,
+    /// How late a guest is woken beside one that attacks; not compared with a bare board, either.
+    Latency,
 }
 
 impl Group {
     /// All groups, in the order of the report.
-    pub const ALL: [Group; 5] = [Group::Kernel, Group::Machine, Group::Application, Group::Boot, Group::Several];
+    pub const ALL: [Group; 6] =
+        [Group::Kernel, Group::Machine, Group::Application, Group::Boot, Group::Several, Group::Latency];
 
     /// Its name in result files and on the command line.
     #[must_use]
@@ -139,13 +142,14 @@ impl Group {
             Group::Application => "application",
             Group::Boot => "boot",
             Group::Several => "several",
+            Group::Latency => "latency",
         }
     }
 
     /// Whether its workloads run on the bare board, too.
     #[must_use]
     pub const fn has_native(self) -> bool {
-        !matches!(self, Group::Several)
+        !matches!(self, Group::Several | Group::Latency)
     }
 }
 

@@ -12,6 +12,8 @@ use crate::error::{Context, Result};
 use crate::process;
 use crate::project::{Project, create_dir, read, write};
 
+/// A file of a megabyte of zeroes, for disks: who writes a manifest that names it makes it.
+pub const BLANK: &str = "blank.img";
 /// Where the sources are.
 pub const SOURCES: &str = "tests/bare";
 /// Where the runtime has its parameters, in bytes from the start of the image.
@@ -115,6 +117,15 @@ pub fn value(line: &str, name: &str) -> Option<u32> {
 /// Ticks of the guest machine's counter in a millisecond.
 pub const TICKS: f64 = 62_500.0;
 
+/// Parameters of `pulse.S`: it sleeps for a millisecond of its clock, and after so many times says how late it was woken.
+pub const PULSE: [u32; 2] = [62_500, 250];
+
+/// How late `pulse.S` was woken at worst so far, in microseconds, from a line of it.
+#[must_use]
+pub fn woken(line: &str) -> Option<f64> {
+    Some(f64::from(value(line.strip_prefix("woken ")?, "worst")?) * 1000.0 / TICKS)
+}
+
 /// Rounds of 1,000 loops in a millisecond, from the line in which `spin.S` says what it got done.
 #[must_use]
 pub fn rate(line: &str) -> Option<f64> {
@@ -166,6 +177,12 @@ mod tests {
     fn a_later_key_replaces_one_before() {
         let part = Part::new("a", "spin", &[]).with("memory", "\"64M\"").with("weight", "300");
         assert_eq!(part.keys, "restart = \"never\"\nmemory = \"64M\"\nweight = 300\n");
+    }
+
+    #[test]
+    fn a_pulse_is_read() {
+        assert_eq!(woken("woken late=00000001 worst=0000007d"), Some(2.0));
+        assert_eq!(woken("up"), None);
     }
 
     #[test]

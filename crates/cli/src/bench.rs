@@ -168,7 +168,7 @@ fn request(board: &'static Board, side: Side, group: Group) -> Request {
         Side::Native => String::new(),
         Side::Spica(configuration) => match group {
             Group::Kernel | Group::Application => format!("{} {}", configuration.words, configuration.quick_boot),
-            Group::Machine | Group::Boot | Group::Several => configuration.words.to_string(),
+            Group::Machine | Group::Boot | Group::Several | Group::Latency => configuration.words.to_string(),
         },
     };
     Request {
@@ -187,6 +187,7 @@ fn items(project: &Project) -> Result<Vec<Item>> {
     items.extend(machine::items(project)?);
     items.extend(boot::items());
     items.extend(several::items());
+    items.extend(several::late::items());
     items.sort_by_key(|i| Group::ALL.iter().position(|g| *g == i.group));
     Ok(items)
 }

@@ -8,6 +8,7 @@
 //! whole is a [`regular`] file, and each run has a [`scratch`] directory.
 
 pub mod apt;
+pub mod attacks;
 pub mod bare;
 pub mod bench;
 pub mod board;

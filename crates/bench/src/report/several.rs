@@ -9,10 +9,13 @@ use crate::catalogue;
 use crate::format;
 use crate::results::{Board, Finding, Group, Measurement, Results};
 
-/// The measurements of the group under the shipped configuration.
+/// The measurements of the two groups under the shipped configuration.
 fn measurements(results: &Results, board: Board) -> Vec<&Measurement> {
-    let names = results.workloads(board, Group::Several).into_iter();
-    names.filter_map(|name| results.find(board, catalogue::DEFAULT, Group::Several, name)).collect()
+    let of = |group| {
+        let names = results.workloads(board, group).into_iter();
+        names.filter_map(move |name| results.find(board, catalogue::DEFAULT, group, name))
+    };
+    [Group::Several, Group::Latency].into_iter().flat_map(of).collect()
 }
 
 /// The figures with what was aimed at, and the spreads of those that have one.

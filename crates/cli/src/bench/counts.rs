@@ -79,7 +79,7 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     let expected: &[Marker] = match group {
         Group::Kernel => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
         Group::Boot => &[marker::RESET, marker::BEHIND],
-        Group::Application | Group::Machine | Group::Several => &[marker::BEFORE, marker::BEHIND],
+        Group::Application | Group::Machine | Group::Several | Group::Latency => &[marker::BEFORE, marker::BEHIND],
     };
     if markers != expected {
         return Err(format!("it did not get from its beginning to its end: {} stops", stops.len()));

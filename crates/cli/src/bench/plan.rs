@@ -187,7 +187,7 @@ pub fn is_settled(results: &Results, key: &Key) -> bool {
 /// Whether traps can be counted. Machine operations run all in one boot, and nothing in it tells them apart; with several
 /// guests it is the board's time that is looked at.
 fn is_countable(group: Group) -> bool {
-    !matches!(group, Group::Machine | Group::Several)
+    !matches!(group, Group::Machine | Group::Several | Group::Latency)
 }
 
 /// Whether nothing is left to count: it was counted, or cannot be.

@@ -202,6 +202,7 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, String)) -> Outcom
         Group::Machine => machine::run(context, job.board, job.side, &mut said),
         Group::Kernel | Group::Application => linux::run(context, job, &mut said),
         Group::Several => several::run(context, job, &mut said),
+        Group::Latency => several::late::run(context, job, &mut said),
     };
     outcome.error = result.err().map(|e| e.to_string());
     for (name, stops) in &stops {

@@ -12,6 +12,7 @@
 mod boots;
 mod devices;
 mod figures;
+pub mod late;
 
 use spica_bench::results::{Finding, Group};
 
@@ -128,19 +129,33 @@ pub fn items() -> Vec<Item> {
 /// # Errors
 /// If the console's file cannot be made.
 pub(super) fn run(context: &Context<'_>, job: &Job, said: &mut Said<'_>) -> Result<()> {
+    let find = |name: &str, boots: &mut Boots<'_, '_>| {
+        let (_, what, _) = ALL.iter().find(|(known, ..)| *known == name).expect("a workload of this group");
+        what.find(boots)
+    };
+    each(context, job, said, find)
+}
+
+/// Finds out about each of the job's items.
+fn each(
+    context: &Context<'_>,
+    job: &Job,
+    said: &mut Said<'_>,
+    mut find: impl FnMut(&str, &mut Boots<'_, '_>) -> Result<Finding>,
+) -> Result<()> {
     let Side::Spica(configuration) = job.side else { return Ok(()) };
     let scratch = context.project.build(&format!(
-        "bench/several/{}-{}-{}",
+        "bench/{}/{}-{}-{}",
+        job.group,
         std::process::id(),
         job.board.name,
         configuration.name
     ));
-    let log = context.log(job.board, job.side, "several")?;
+    let log = context.log(job.board, job.side, job.group.name())?;
     let mut boots = Boots::new(context, job, &scratch, &log, said.spica);
-    let wanted = |name: &str| job.items.iter().any(|i| i.name == name);
-    for (name, what, _) in ALL.iter().filter(|(name, ..)| wanted(name)) {
+    for name in job.items.iter().map(|item| item.name.as_str()) {
         // Each has boots of its own: what fails is missing, and the others are not.
-        match what.find(&mut boots) {
+        match find(name, &mut boots) {
             Ok(finding) => (said.single)(name, finding),
             Err(error) => (said.found)(name, Err(error.to_string())),
         }

@@ -21,6 +21,8 @@ pub enum Flow {
     Continue,
     /// This was the guest's last line.
     Last,
+    /// This was the last line that anybody wants: nothing more is waited for.
+    Enough,
 }
 
 /// Boots a run and reads the guest's lines until it ends, well or not; `line` is called with each, and `spica` gets
@@ -42,12 +44,17 @@ pub fn watch(
     let mut session = Session::start(run.board, &run.boot(), Some(log), verbose)?;
     let mut lines = Lines::default();
     let (mut deadline, mut last, mut panicked) = (Instant::now() + stall, false, false);
+    let mut enough = false;
     let ended = |session: &Session, why: String| Err(Error::failed(why).with_details(session.console(TAIL_LINES)));
     loop {
         match session.next(None, Some(deadline))? {
             Event::Guest(bytes) => {
-                lines.feed(&bytes, |text| last |= line(text) == Flow::Last);
-                if last && run.native {
+                lines.feed(&bytes, |text| match line(text) {
+                    Flow::Continue => {}
+                    Flow::Last => last = true,
+                    Flow::Enough => enough = true,
+                });
+                if enough || last && run.native {
                     return Ok(());
                 }
                 if !panicked {
