@@ -17,11 +17,6 @@ const VECTORS: u32 = 0x4001_1000;
 const HOLE: (u32, u32) = (0xf180_0000, 0xfd00_0000);
 const MIRROR_DISTANCE: u32 = 0x3300_0000;
 
-/// What is known to go wrong is left out: tables at the addresses of code cache and return mirror, which make
-/// neighbours late, and TLB maintenance of 0x100 in the first megabyte, which halts the board. `siege.S` has both. To
-/// be removed when they are answered.
-const KNOWN_LEFT_OUT: bool = true;
-
 const USR: u32 = 0x10;
 const MODES: [u32; 7] = [USR, 0x11, 0x12, 0x13, 0x17, 0x1b, 0x1f];
 
@@ -124,11 +119,6 @@ fn target(random: &mut Random) -> u32 {
     }
 }
 
-/// See [`KNOWN_LEFT_OUT`].
-fn without_known(operand: u32) -> u32 {
-    if KNOWN_LEFT_OUT && operand & !0xf_f000 == 0x100 { operand + 1 } else { operand }
-}
-
 /// What may be asked of the TLB: by address, by ASID, all of it; both TLBs or one, inner shareable or not (B4.2.2).
 fn tlb(random: &mut Random, code: &mut Code) -> String {
     let operand = match random.below(6) {
@@ -138,7 +128,6 @@ fn tlb(random: &mut Random, code: &mut Code) -> String {
         3 => random.below(0x1000),
         _ => random.pick(&WINDOWS) + 0x1000 * random.below(512) + random.pick(&[0, 1, 2, 0x100, 0xf01]),
     };
-    let operand = without_known(operand);
     let crm = random.pick(&[7, 7, 7, 7, 3, 5, 6]);
     let opc2 = random.pick(&[1, 1, 1, 1, 3, 2, 0]);
     code.set(0, operand).mcr(0, (8, 0, crm, opc2));
@@ -150,7 +139,7 @@ fn tlb(random: &mut Random, code: &mut Code) -> String {
 
 /// The loop that Spica knows, and some that are nearly like that.
 fn tlb_range(random: &mut Random, code: &mut Code) -> String {
-    let start = without_known(address(random) & !0xfff | random.pick(&[0, 0, 1, 2, 0xff, 0x100, 0x801, 0xfff]));
+    let start = address(random) & !0xfff | random.pick(&[0, 0, 1, 2, 0xff, 0x100, 0x801, 0xfff]);
     let pages = match random.below(4) {
         0 => random.below(4),
         1 => 256,
@@ -553,7 +542,7 @@ fn first_level(random: &mut Random, code: &mut Code) -> String {
     // nothing.
     if (0xf18 - count..0xf48).contains(&megabyte) && !random.one_in(200) {
         let tables = [0x8000_0001, SECOND_LEVEL + 0x400 * 15 + 1, 0xf180_0001];
-        descriptor = if KNOWN_LEFT_OUT { 0x8000_0c02 } else { random.pick(&tables) };
+        descriptor = random.pick(&tables);
     }
     code.set(0, table + 4 * megabyte).set(1, descriptor).set(2, count);
     code.put(&[0xe480_1004, 0xe252_2001, 0x1aff_fffc]);
