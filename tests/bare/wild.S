@@ -17,7 +17,6 @@
     .equ GICC, 0x08010000
     .equ FIRST_LEVEL, TABLES        @ four tables
     .equ SECOND_LEVEL, TABLES + 0x10000     @ sixteen tables
-    .equ ARENA, 0x40400000          @ where chunks run
     .equ VICTIMS, 0x40600000        @ 256 pages, each with a function
     .equ END, 0x41000000            @ of RAM
     .equ PATIENCE, 20000            @ ticks of the counter for a chunk, 0.3 ms
@@ -39,8 +38,16 @@ main:
     ldr r4, =SCRATCH
     ldr r5, =SCRATCH + 0x100000
     bl fill
-    ldr r4, =ARENA
+    ldr r4, =SECOND_LEVEL + 0x4000
     ldr r5, =END
+    bl fill
+    ldr r4, =image_end              @ and behind the last chunk
+2:  ldr r1, [r4]
+    add r4, r4, r1, lsl #2
+    add r4, r4, #CHUNK_CODE
+    cmp r1, #0
+    bne 2b
+    ldr r5, =STACK_FIQ - 0x1000
     bl fill
     ldr r4, =VICTIMS
     mov r5, #0
