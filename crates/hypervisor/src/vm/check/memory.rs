@@ -1,8 +1,9 @@
 //! The guest's memory in a session: where its tables, code and data are, and random tables to begin with.
 //!
-//! Tables 1 to 3 are of processes: each has second-level tables of its own for [`OWN`], with entries that are not global, and
-//! two ASIDs that no other has. Table 0 has nothing there, and so goes with any ASID, as Linux's own does. What is global is the
-//! same in all: RAM from [`LINEAR`] on, again from [`FAR_LINEAR`] on, and the second-level tables for [`COMMON`].
+//! Tables 1 to 3 are of processes: each has second-level tables of its own for [`OWN`], with entries that are not
+//! global, and two ASIDs that no other has. Table 0 has nothing there, and so goes with any ASID, as Linux's own does.
+//! What is global is the same in all: RAM from [`LINEAR`] on, again from [`FAR_LINEAR`] on, and the second-level
+//! tables for [`COMMON`].
 
 use spica_addr::GuestPa;
 use spica_machine::map::{GPIO, RAM};
@@ -210,6 +211,11 @@ fn data(random: &mut Random) -> u32 {
     DATA + random.below(pages) * 4096
 }
 
+/// A small page of data that the kernel may write, of one process.
+pub fn data_descriptor(random: &mut Random) -> u32 {
+    data(random) | 1 << 11 | 0b001 << 6 | random.pick(&[0b01, 0b11]) << 4 | 0b11 << 2 | 0b10
+}
+
 /// A large page of data, or nothing.
 pub fn large(random: &mut Random, global: bool) -> u32 {
     let not_global = if global { 0 } else { 1 << 11 };
@@ -227,7 +233,7 @@ fn section(random: &mut Random) -> u32 {
     let ap = random.pick(&[0b011, 0b010, 0b010, 0b001, 0b111]);
     let permission = (ap & 0b100) << 13 | (ap & 0b11) << 10 | u32::from(random.one_in(4)) << 4;
     let domain = random.pick(&DOMAINS) << 5;
-    let base = random.pick(&[AREA.0, AREA.0, RAM.0 + MEGABYTE, 0x0900_0000, 0x8000_0000]);
+    let base = random.pick(&[AREA.0, RAM.0 + MEGABYTE, RAM.0 + MEGABYTE, RAM.0 + MEGABYTE, 0x0900_0000, 0x8000_0000]);
     if random.one_in(8) { 0 } else { base | 1 << 17 | 0b001 << 12 | 0b11 << 2 | permission | domain | 0b10 }
 }
 
@@ -255,7 +261,8 @@ pub fn address(random: &mut Random, favourites: [u32; 2]) -> u32 {
     }
 }
 
-/// Writes `words` at `pa`, as a device would: what was translated from there goes, and so do copies of its instructions.
+/// Writes `words` at `pa`, as a device would: what was translated from there goes, and so do copies of its
+/// instructions.
 pub fn write(parts: &mut Parts, pa: u32, words: &[u32]) {
     let at = GuestPa(pa);
     if parts.shadow.is_code_page(at) {
@@ -277,7 +284,8 @@ pub fn holds(parts: &Parts, pa: u32, words: &[u32]) -> bool {
 /// Lays out the area for a session.
 pub fn lay_out(parts: &mut Parts, random: &mut Random, vectors: &[u32]) {
     for page in 0..AREA_PAGES {
-        let word = if page >= 0x40 || page == 0x31 { harmless(0) } else { 0 };
+        // Each page of data tells which it is.
+        let word = if page >= 0x40 || page == 0x31 { harmless(page.wrapping_mul(0x0101_0101)) } else { 0 };
         write(parts, AREA.0 + page * 4096, &[word; 1024]);
     }
     write(parts, VECTORS, vectors);

@@ -1,10 +1,12 @@
-//! The trap handlers in assembly (`world/fast.s`, `faults.s`, `undefined.s`) against those in Rust (feature `check-fast-paths`).
+//! The trap handlers in assembly (`world/fast.s`, `faults.s`, `undefined.s`) against those in Rust (feature
+//! `check-fast-paths`).
 //!
-//! There are two virtual machines that are alike. In one, the handlers in assembly answer what they can; in the other, each trap
-//! comes to Rust (`world/to_rust.s`). A *session* gives both the same random tables, and has both run the same random programs,
-//! one after the other: first one machine the whole session, and what its guest could see is noted at the end of each step; then
-//! the other, and what differs is a mistake of the one or the other. Behind each step, the shadow tables and the real registers are
-//! looked at, too: they may have more or fewer entries than in the other machine, but none that the guest's tables do not allow.
+//! There are two virtual machines that are alike. In one, the handlers in assembly answer what they can; in the other,
+//! each trap comes to Rust (`world/to_rust.s`). A *session* gives both the same random tables, and has both run the
+//! same random programs, one after the other: first one machine the whole session, and what its guest could see is
+//! noted at the end of each step; then the other, and what differs is a mistake of the one or the other. Behind each
+//! step, the shadow tables and the real registers are looked at, too: they may have more or fewer entries than in the
+//! other machine, but none that the guest's tables do not allow.
 //!
 //! What a session does is decided by its number alone. `spica prove` boots the image with numbers of its own
 //! (`crates/prove/src/board/fast_paths.rs`).
@@ -122,6 +124,7 @@ impl Plan {
             kind: Kind {
                 hostile: random.one_in(8),
                 calm: !random.one_in(3),
+                frequency: random.one_in(2),
                 favourites: memory::favourites(&mut random),
             },
             vfp: !random.one_in(4),
@@ -182,7 +185,7 @@ pub fn run(platform: &Platform) -> ! {
         match session(&mut machines, &mut host, &plan, &chosen) {
             Ok(done) => steps += done,
             Err(problem) => {
-                println!("check: FAILED in session {number}: {problem}");
+                println!("check: FAILED in session {number}: {problem}\ncheck: done");
                 panic::halt();
             }
         }
@@ -272,6 +275,9 @@ fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
         vm.parts.unprotect_code();
     }
     state::enable_interrupts(vm, host);
+    if plan.kind.frequency {
+        state::permit_counters(vm, host);
+    }
     vm.arrive();
     vm.context.clock = host.clock(vm.parts.start);
     vm.regime_changed().unwrap_or_else(|stop| panic!("{stop}"));
@@ -298,6 +304,7 @@ fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step 
         state::interrupt(vm, host);
     }
     let quick = way == Way::Assembly || plan.quick;
+    let begun = host.guest_now(vm.parts.start);
     let how = How { quick, hostile: plan.kind.hostile, told: plan.told == Some(step) };
     let done = go(vm, host, GuestVa(program.va), how);
     space::go_home();
@@ -308,7 +315,9 @@ fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step 
         Ok(end) => return Ok((end, program)),
         Err(problem) => return Err((problem, program)),
     };
-    let checked = tables::check_sides(vm, plan.kind.hostile).and_then(|()| tables::check(vm, plan.kind.hostile));
+    let hostile = plan.kind.hostile;
+    let counted = if hostile { Ok(()) } else { state::check_counter(vm, host, begun) };
+    let checked = counted.and_then(|()| tables::check_sides(vm, hostile)).and_then(|()| tables::check(vm, hostile));
     match checked {
         Ok(()) => Ok((end, program)),
         Err(problem) => Err((problem, program)),

@@ -1,9 +1,10 @@
-//! Programs of a step: guest kernel code, straight-line, that does a few of the things that have handlers in assembly, and may end
-//! with a return to a user program. Every one comes to an SMC in the end, its own or that of an exception vector.
+//! Programs of a step: guest kernel code, straight-line, that does a few of the things that have handlers in assembly,
+//! and may end with a return to a user program. Every one comes to an SMC in the end, its own or that of an exception
+//! vector.
 //!
-//! What the architecture leaves open is not done, so that all ways must give the same: an entry that was valid is changed with
-//! maintenance for every ASID that may have it, before anything else is accessed; an ASID belongs to one table, or to none that
-//! has entries of its own.
+//! What the architecture leaves open is not done, so that all ways must give the same: an entry that was valid is
+//! changed with maintenance for every ASID that may have it, before anything else is accessed; an ASID belongs to one
+//! table, or to none that has entries of its own.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,6 +22,8 @@ pub struct Kind {
     pub hostile: bool,
     /// Not much maintenance of everything: what was mapped stays.
     pub calm: bool,
+    /// User code may read the generic timer's frequency, and so its counter, which it does not.
+    pub frequency: bool,
     /// See [`memory::favourites`].
     pub favourites: [u32; 2],
 }
@@ -178,12 +181,23 @@ impl Writer<'_> {
             23 => self.state(),
             24..27 => self.access_and_forget(),
             27 => self.edit_large(),
-            28 | 29 => self.edit_of_two(),
+            28 => self.edit_of_two(),
+            29 => self.edit_of_one(),
             _ => self.hostile(),
         }
     }
 
     fn domains(&mut self) {
+        if self.random.one_in(3) {
+            // What a manager may reach, a client may not.
+            let va = self.address();
+            for dacr in [0x4000_ffff, 0x4000_4555] {
+                self.with(DACR, dacr);
+                self.put(ISB);
+                self.access(va);
+            }
+            return;
+        }
         for _ in 0..=self.random.below(3) {
             let dacr = any_dacr(self.random);
             self.with(DACR, dacr);
@@ -302,7 +316,7 @@ impl Writer<'_> {
         const LDRT: [u32; 3] = [0xe4b0_1000, 0xe4f0_1004, 0xe0f0_10b0];
         const STRT: [u32; 3] = [0xe4a0_2000, 0xe4e0_2004, 0xe0e0_20b0];
         let form = self.random.below(3) as usize;
-        let va = if self.random.one_in(4) { memory::in_section(self.random) } else { self.address() };
+        let va = if self.random.one_in(3) { memory::in_section(self.random) } else { self.address() };
         let value = harmless(self.random.word());
         self.load(2, value);
         // What is there the second time may be answered in assembly.
@@ -350,10 +364,43 @@ impl Writer<'_> {
         self.go_to(root, asids[0]);
     }
 
+    /// A page that a process has under one of its ASIDs alone is changed, with maintenance for that alone.
+    fn edit_of_one(&mut self) {
+        let root = self.root.unwrap_or(1);
+        self.root = Some(root);
+        let mut asids = memory::asids(root);
+        if self.random.one_in(2) {
+            asids.reverse();
+        }
+        let place = self.kind.favourites;
+        let entry = core::iter::repeat_with(|| memory::any_entry(self.random, place, Some(root)))
+            .find(|entry| entry.root.is_some());
+        let Some(entry) = entry else { return };
+        self.store_descriptor(entry.at, 0);
+        self.forget(entry);
+        self.go_to(root, asids[0]);
+        let (before, behind) = (memory::data_descriptor(self.random), memory::data_descriptor(self.random));
+        self.store_descriptor(entry.at, before);
+        self.put(ISB);
+        self.access(entry.va);
+        self.store_descriptor(entry.at, behind);
+        let operand = self.operand(entry.va, asids[0]);
+        self.with(mcr(0, 8, 7, 1), operand);
+        self.put(DSB);
+        self.put(ISB);
+        self.access(entry.va);
+        self.go_to(root, asids[1]);
+        self.access(entry.va);
+    }
+
     /// All of a large page's descriptors change; maintenance of any of its addresses is enough (B4.2.2).
     fn edit_large(&mut self) {
         let root = self.root.unwrap_or(1);
         let (at, va) = memory::large_page(root);
+        for _ in 0..2 {
+            let piece = self.random.below(16) << 12;
+            self.access(va + piece);
+        }
         let descriptor = memory::large(self.random, false);
         self.load(1, descriptor);
         self.load(0, memory::linear(at));
@@ -398,7 +445,7 @@ impl Writer<'_> {
         }
         let mode = if self.random.one_in(10) { Mode::Fiq } else { self.random.pick(&MODES) };
         // One that does not exist leaves the mode as it is, here and in Rust (UNPREDICTABLE, B1.3.3).
-        let none = self.random.one_in(20);
+        let none = self.random.one_in(8);
         let bits = if none { self.random.pick(&[0x00, 0x03, 0x07, 0x0f, 0x14, 0x16, 0x1d]) } else { mode as u32 };
         let mode = if none { self.mode } else { mode };
         let psr = any_psr(self.random, bits);
@@ -601,7 +648,8 @@ impl Writer<'_> {
     fn user_program(&mut self, thumb: bool) {
         let count = 1 + self.random.below(5);
         if thumb {
-            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; LDR R1, [R7]; STR R2, [R7]; STR R2, [R3]; LDRB; LDR R1, [R3]; UDF; SVC; MRRC of the counter; VMOV; MCR; NOP.
+            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; LDR R1, [R7]; STR R2, [R7]; STR R2, [R3]; LDRB; LDR R1, [R3]; UDF;
+            // SVC; MRRC of the counter; VMOV; MCR; NOP.
             const HALVES: [[u16; 2]; 18] = [
                 [0x4695, 0],
                 [0x46be, 0],
@@ -630,11 +678,20 @@ impl Writer<'_> {
                     halves.push(second);
                 }
             }
+            if self.kind.frequency {
+                // MRC of the frequency.
+                halves.iter_mut().for_each(|half| match *half {
+                    0xec52 => *half = 0xee1e,
+                    0x1f0e => *half = 0x1f10,
+                    _ => {}
+                });
+            }
             halves.extend([0xdf01; 3]);
             self.user = halves.chunks_exact(2).map(|two| u32::from(two[1]) << 16 | u32::from(two[0])).collect();
         } else {
-            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; STR R2, [R3], and the same with R7 and R9; LDRB R1, [R0]; STRB R2, [R3]; LDM R0, {R1, R4}; LDRD R4, [R3]; STRD R4, [R3];
-            // LDREX R1, [R3]; MRC of TPIDRURO and of the counter's kin; MCR of CP15; UDF; SVC; BKPT; VMOV; VLDR S0, [R3]; STRH.
+            // MOV SP, R2; MOV LR, R7; LDR R1, [R0]; STR R2, [R3], and the same with R7 and R9; LDRB R1, [R0]; STRB R2,
+            // [R3]; LDM R0, {R1, R4}; LDRD R4, [R3]; STRD R4, [R3]; LDREX R1, [R3]; MRC of TPIDRURO and of the
+            // counter's kin; MCR of CP15; UDF; SVC; BKPT; VMOV; VLDR S0, [R3]; STRH.
             const WORDS: [u32; 34] = [
                 0xe1a0_d002,
                 0xe1a0_e007,
@@ -671,7 +728,9 @@ impl Writer<'_> {
                 0xe1c3_20b0,
                 0xfe00_0000,
             ];
-            self.user = (0..count).map(|_| self.random.pick(&WORDS)).chain([0xef00_0001; 2]).collect();
+            let frequency = |word| if word == 0xec52_1f0e && self.kind.frequency { 0xee1e_1f10 } else { word };
+            let words = (0..count).map(|_| self.random.pick(&WORDS)).map(frequency);
+            self.user = words.chain([0xef00_0001; 2]).collect();
         }
     }
 }

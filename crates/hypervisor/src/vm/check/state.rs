@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use spica_addr::GuestVa;
 use spica_machine::map::{GICC, GICD};
 use spica_vcpu::Bank;
+use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::psr::Mode;
 
 use super::memory;
@@ -57,6 +58,7 @@ pub fn begin(vm: &mut Vm, random: &mut Random, mode: Mode) {
         *reg = random.word();
     }
     page.target = random.word();
+    page.counter = [0; 2];
     page.tpidruro = random.word();
     page.tpidrprw = random.word();
     for slot in &mut page.spill {
@@ -74,11 +76,28 @@ pub fn enable_interrupts(vm: &mut Vm, host: &mut Host) {
     }
 }
 
+/// User code may read what the generic timer has (B4.1.26: PL0PCTEN, PL0VCTEN).
+pub fn permit_counters(vm: &mut Vm, host: &mut Host) {
+    let now = host.guest_now(vm.parts.start);
+    vm.parts.machine.timer_write(TimerReg::Cntkctl, 3, now);
+}
+
 /// A virtual interrupt waits from now on: one that software sends to itself.
 pub fn interrupt(vm: &mut Vm, host: &mut Host) {
     let now = host.guest_now(vm.parts.start);
     // GICD_SGIR.
     let _ = vm.parts.machine.mmio_write(GICD.wrapping_add(0xf00), 4, 0x0200_0000, now);
+}
+
+/// If the guest has read its counter, that was between the time `begun` and now.
+pub fn check_counter(vm: &mut Vm, host: &mut Host, begun: u64) -> Result<(), String> {
+    let [low, high] = vm.context.cpu.page.counter;
+    let (read, now) = (u64::from(high) << 32 | u64::from(low), host.guest_now(vm.parts.start));
+    if read == 0 || (begun..=now).contains(&read) {
+        Ok(())
+    } else {
+        Err(format!("the counter was {read:#x}, between {begun:#x} and {now:#x}"))
+    }
 }
 
 /// No interrupt waits any more.

@@ -1,5 +1,5 @@
-//! The shadow tables and the real registers behind a step: nothing is mapped that the guest's tables do not allow, and nothing but
-//! the guest's RAM ever.
+//! The shadow tables and the real registers behind a step: nothing is mapped that the guest's tables do not allow, and
+//! nothing but the guest's RAM ever.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,8 @@ use crate::vm::{Vm, regime};
 use crate::world::{SEPARATION, World};
 use spica_mmu::Separation;
 
-/// The bits of a small page and of a section that are not address, permission to write, or XN (spica_mmu::host says why so).
+/// The bits of a small page and of a section that are not address, permission to write, or XN (spica_mmu::host says
+/// why so).
 const PAGE: u32 = 0b10 | 0b11 << 2 | 0b001 << 6 | 0b10 << 4 | 1 << 11;
 const PAGE_WRITABLE: u32 = 1 << 4;
 const PAGE_XN: u32 = 1;
@@ -63,8 +64,8 @@ fn check_dacr(real: u32, guest: u32, view: View) -> Result<(), String> {
     }
 }
 
-/// Behind a step, which ended in the kernel: the tables that assembly has for both worlds are those of the active space, and what the
-/// guest has closed is closed.
+/// Behind a step, which ended in the kernel: the tables that assembly has for both worlds are those of the active
+/// space, and what the guest has closed is closed.
 pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
     if !hostile {
         check_dacr(vm.context.kernel.dacr, vm.context.cpu.page.dacr, View::Kernel)?;
@@ -158,9 +159,11 @@ fn require(vm: &mut Vm, entry: &Shadowed, word: u32, plain: bool, hostile: bool)
 
 /// What the guest's mapping allows of an entry.
 fn allowed(entry: &Shadowed, regime: &Regime, mapping: &Mapping) -> Result<(), &'static str> {
-    let alone = mapping.permission(regime, true) != mapping.permission(regime, false);
-    let user = entry.view == View::User
-        || SEPARATION == Separation::Domains && !(8..14).contains(&entry.domain) && entry.domain != 14;
+    // By domains, it is the entry's that says for whom it is: User mode may do less than the kernel, and has its entry then.
+    let user = match SEPARATION {
+        Separation::Tables => entry.view == View::User,
+        Separation::Domains => entry.domain < 8,
+    };
     let permission = mapping.permission(regime, !user);
     if permission == Permission::None {
         return Err("can be read, and the guest may not");
@@ -173,12 +176,12 @@ fn allowed(entry: &Shadowed, regime: &Regime, mapping: &Mapping) -> Result<(), &
     }
     let domain = match (SEPARATION, mapping.domain) {
         (Separation::Tables, domain) => domain.into(),
-        (Separation::Domains, domain @ 0..6) => u32::from(domain) + if alone { 8 } else { 0 },
+        (Separation::Domains, domain @ 0..6) => u32::from(domain) + if user { 0 } else { 8 },
         (Separation::Domains, _) => {
-            if alone {
-                14
-            } else {
+            if user {
                 7
+            } else {
+                14
             }
         }
     };
@@ -197,8 +200,8 @@ fn with_closed_domains_open(regime: &Regime) -> Regime {
     Regime { dacr, ..*regime }
 }
 
-/// Whether the books say that page `index` of RAM may be written at `number`, by what `Shadow::page_hints` and `Shadow::aliases`
-/// promise.
+/// Whether the books say that page `index` of RAM may be written at `number`, by what `Shadow::page_hints` and
+/// `Shadow::aliases` promise.
 fn is_hinted(vm: &mut Vm, index: u32, number: u32) -> bool {
     const AND_LINEAR: u32 = 0x10_0000;
     const SEVERAL: u32 = 0x4000_0000;
