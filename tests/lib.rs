@@ -9,6 +9,7 @@
 
 pub mod bare;
 pub mod exact;
+pub mod fast_paths;
 #[path = "bare/garbage.rs"]
 pub mod garbage;
 pub mod hostile;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use spica_bundle::archive::Writer;
 use spica_cli::board;
 use spica_cli::console::PREFIX;
+use spica_cli::image::Image;
 use spica_cli::prepare;
 use spica_cli::project::{Project, create_dir};
 use spica_cli::qemu::{Boot, Event, Session};
@@ -39,7 +40,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
 #[track_caller]
 fn refused_on(boards: &[&str], name: &str, initrd: Option<&[u8]>, expected: &str) {
     let project = Project::find().expect("the project");
-    let image = prepare::board_image(&project).expect("the board image");
+    let image = prepare::board_image(&project, Image::Shipped).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let dir = project.build("bundles");
     create_dir(&dir).expect("a directory");

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use spica_cli::board;
 use spica_cli::exec::{Script, exec};
+use spica_cli::image::Image;
 use spica_cli::prepare::{self, Request, prepare};
 use spica_cli::project::Project;
 use spica_cli::qemu::{Boot, Event, Session};
@@ -15,7 +16,7 @@ const STEPS: [&str; 6] =
 
 fn selftest(name: &str) {
     let project = Project::find().expect("the project");
-    let image = prepare::board_image(&project).expect("the board image");
+    let image = prepare::board_image(&project, Image::Shipped).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let board = board::find(name).expect("a board");
     let tree = board.device_tree.map(|t| trees.join(t));

@@ -10,6 +10,7 @@ mod contained;
 mod drivers;
 mod endings;
 mod endurance;
+mod fast_paths;
 mod guest;
 mod host_devices;
 mod hostile;

@@ -19,6 +19,8 @@ pub enum Image {
     SpillTechniques,
     /// With one shadow table for kernel and user code, for measurements (feature `single-table`).
     SingleTable,
+    /// What compares the trap handlers in assembly with those in Rust, instead of running guests (feature `check-fast-paths`).
+    CheckFastPaths,
 }
 
 impl Image {
@@ -39,6 +41,7 @@ impl Image {
             Self::Shipped => "spica",
             Self::SpillTechniques => "spica-spill-techniques",
             Self::SingleTable => "spica-single-table",
+            Self::CheckFastPaths => "spica-check-fast-paths",
         }
     }
 
@@ -47,6 +50,7 @@ impl Image {
             Self::Shipped => None,
             Self::SpillTechniques => Some("spill-techniques"),
             Self::SingleTable => Some("single-table"),
+            Self::CheckFastPaths => Some("check-fast-paths"),
         }
     }
 

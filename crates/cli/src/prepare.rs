@@ -287,8 +287,8 @@ pub fn fetch(project: &Project, update: bool) -> Result<Guest> {
 ///
 /// # Errors
 /// As [`image::build`].
-pub fn board_image(project: &Project) -> Result<PathBuf> {
-    locked(project, || image::build(project, Image::Shipped))
+pub fn board_image(project: &Project, which: Image) -> Result<PathBuf> {
+    locked(project, || image::build(project, which))
 }
 
 /// Does work in `build/` that no other run may do at the same time.

@@ -2,10 +2,12 @@
 //! `tests/`, whose own runs throw the same dice each time; here, they throw others.
 
 mod endurance;
+mod fast_paths;
 mod switches;
 mod wild;
 
 pub use endurance::Endurance;
+pub use fast_paths::FastPaths;
 pub use switches::Switches;
 pub use wild::Wild;
 

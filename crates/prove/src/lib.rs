@@ -48,6 +48,7 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         let board: [Box<dyn Part>; 7] = [
             Box::new(native::Model),
             Box::new(native::Copies),
+            Box::new(board::FastPaths),
             Box::new(board::Same),
             Box::new(board::Switches),
             Box::new(board::Hostile),

@@ -10,6 +10,7 @@ use super::workloads::{self, Prepared};
 use super::{ICOUNT_SHIFT, MEMORY, plan};
 use crate::board::Board;
 use crate::error::Result;
+use crate::image::Image;
 use crate::prepare;
 use crate::process;
 use crate::project::{Project, fingerprint, read};
@@ -61,7 +62,7 @@ pub fn describe(
     // Counting is done with programs of its own in the guest: see `counts`.
     parameters.insert(EVENTS.into(), if events { COUNTED } else { "not counted" }.into());
     if !native_only {
-        let image = read(&prepare::board_image(project)?)?;
+        let image = read(&prepare::board_image(project, Image::Shipped)?)?;
         parameters.insert("spica.image".into(), format!("sha256:{}", fingerprint(&[&image])));
     }
     Ok(Run {

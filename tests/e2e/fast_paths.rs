@@ -1,0 +1,29 @@
+//! The trap handlers in assembly do what those in Rust do: the same sessions of random steps each time, under several
+//! sets of switches. `spica prove --part fast-paths` runs others.
+
+use spica_tests::Machine;
+use spica_tests::fast_paths::{self, ANSWERED, Cases};
+
+/// Sessions with these words on the command line. Between them, each handler has to have had something to do.
+fn sessions(machine: Machine, count: u32, words: &str) {
+    let (steps, answered) = fast_paths::agree(machine, &Cases::all(1, count, words));
+    assert!(steps > u64::from(count) * 20, "{steps} steps only");
+    for name in ANSWERED {
+        assert!(answered.get(*name).is_some_and(|&times| times > 0), "no {name} in assembly: {answered:?}");
+    }
+}
+
+#[test]
+fn fast_paths_on_cubieboard() {
+    sessions(Machine::Cubieboard, 30, "");
+}
+
+#[test]
+fn fast_paths_on_vexpress_a9() {
+    sessions(Machine::VexpressA9, 30, "");
+}
+
+#[test]
+fn fast_paths_without_the_return_mirror() {
+    sessions(Machine::Cubieboard, 30, " spica.translation=all,-return-mirror,-link");
+}
