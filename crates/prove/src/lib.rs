@@ -45,7 +45,7 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 7] = [
+        let board: [Box<dyn Part>; 8] = [
             Box::new(native::Model),
             Box::new(native::Copies),
             Box::new(board::FastPaths),
