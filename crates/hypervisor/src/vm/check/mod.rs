@@ -337,10 +337,19 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, how: How) -> Result<End, String
     let mut resume = Resume::Guest(at);
     let mut traps = 0;
     loop {
+        // Nobody else is here to be let in between.
+        while !match vm.work_off(host) {
+            Ok(done) => done,
+            Err(stop) => return Ok(End::Stop(stop)),
+        } {}
         let mut world = match vm.resume(resume) {
             Ok(world) => world,
             Err(stop) => return Ok(End::Stop(stop)),
         };
+        if !vm.parts.is_settled() {
+            resume = vm.unresumed(world);
+            continue;
+        }
         resume = loop {
             traps += 1;
             if traps > MOST_TRAPS {
@@ -362,7 +371,8 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, how: How) -> Result<End, String
             }
             let answer = if how.quick { quick::handle(vm, host, left, trap) } else { Answer::None };
             match answer {
-                Answer::Enter(next) => world = next,
+                Answer::Enter(next) if vm.parts.is_settled() => world = next,
+                Answer::Enter(next) => break vm.unresumed(next),
                 Answer::Resume(resume) => break resume,
                 Answer::None => break trap::handle(vm, host, left, trap),
             }
