@@ -15,7 +15,6 @@ use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
 use super::boot::{Image, LoadError, Loading};
 use super::code::{self, CodePages};
-use super::code_map::CodeMap;
 use super::counters::Counters;
 use super::devices::Devices;
 use super::ram::Ram;
@@ -225,7 +224,7 @@ impl Vm {
             spaces,
             counters: Counters::default(),
             active: Regime::default(),
-            code_map: CodeMap::new(),
+            code_map: Box::default(),
             backlog: Default::default(),
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),

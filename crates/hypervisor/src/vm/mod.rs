@@ -168,11 +168,11 @@ pub struct Parts {
     /// The regime that the shadow tables were last activated for, DACR apart.
     pub active: Regime,
     /// Where code was translated from.
-    pub code_map: CodeMap,
+    pub code_map: Box<CodeMap>,
     /// What is to be done before the guest goes on.
-    pub backlog: Backlog,
+    pub backlog: Box<Backlog>,
     /// Pages whose code is translated anew each time that it is entered.
-    pub volatile: VolatilePages,
+    pub volatile: Box<VolatilePages>,
     /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
     pub snapshot: Box<[u32; 1024]>,
     /// Exceptions taken since guest code last ran.

@@ -1,9 +1,9 @@
 //! Random kernels that do all that a kernel may do and should not: sequences of privileged operations with sound and
 //! unsound operands.
 //!
-//! A [`Program`] is what `tests/bare/wild.S` finds behind its image and carries out: [`Chunk`]s, each some [`Op`]s in a
+//! A [`Program`] is what `tests/bare/wild.S` finds behind its image and carries out: chunks, each some [`Op`]s in a
 //! row. It is made from a seed alone, on the development machine, so that a failure can be made smaller by leaving out
-//! operations and running what is left ([`Program::only`]). What is drawn how often is in [`kinds`]: most of all what
+//! operations and running what is left ([`Program::only`]). What is drawn how often is in `kinds`: most of all what
 //! Spica answers in assembly.
 //!
 //! Nothing says what such a kernel should do: it may do anything to itself. Who watches are its neighbours.
