@@ -2,7 +2,7 @@
 
 use crate::Malformed;
 use crate::device::{CONFIG, Device, Io};
-use crate::work::Progress;
+use crate::work::{Progress, Work};
 
 /// The most bytes for one buffer: a device may give fewer than asked for (virtio 5.4.6.2), and randomness is dear.
 const MOST: usize = 256;
@@ -44,7 +44,7 @@ impl Device for Rng {
                 return Ok(Progress::Idle);
             }
             chain.write(io.dma, wanted.get(..filled).unwrap_or_default())?;
-            io.work.spend(filled as u32);
+            io.work.spend(filled as u32 * Work::RANDOM);
             queue.complete(io.dma)?;
         }
         Ok(Progress::More)

@@ -1,7 +1,8 @@
 //! How much devices may do before they let others: [`Work`].
 
 /// What is left of a budget of work, in bytes moved; looking at a descriptor counts as [`Work::DESCRIPTOR`] bytes, and a
-/// request as [`Work::REQUEST`], and a character of a console's output as [`Work::CHARACTER`].
+/// request as [`Work::REQUEST`], a character of a console's output as [`Work::CHARACTER`], and a random byte as
+/// [`Work::RANDOM`].
 ///
 /// A device checks it before it takes the next piece of work, and pieces are bounded (a chain's descriptors, a block of
 /// data), so that a budget is exceeded by no more than a piece.
@@ -17,6 +18,8 @@ impl Work {
     pub const REQUEST: u32 = 512;
     /// The cost of a character of a console's output: a log, a ring and a device register of the host's.
     pub const CHARACTER: u32 = 512;
+    /// The cost of a random byte: a hash for 32 of them, of some 2,500 instructions.
+    pub const RANDOM: u32 = 128;
 
     /// A budget.
     #[must_use]

@@ -76,7 +76,9 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     if platform.options.faults {
         fault::allow();
     }
-    let guests = make(&bundle, &platform.options, &mut host)?;
+    let mut guests = make(&bundle, &platform.options, &mut host)?;
+    // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.
+    guests.iter_mut().for_each(|guest| guest.vm.clear());
     let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
     console::start_buffer();
     scheduler.run();

@@ -142,6 +142,13 @@ impl Vm {
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
     }
 
+    /// Clears what is to be cleared, all of it: while no guest runs yet, nobody waits for the end of that.
+    pub fn clear(&mut self) {
+        while self.loading.unclear != 0 {
+            self.loading.step(&mut self.parts.ram);
+        }
+    }
+
     /// Goes on with that. False if the host has something else to see to first.
     pub(super) fn load_on(&mut self, host: &mut Host) -> bool {
         while self.loading.step(&mut self.parts.ram) {
