@@ -38,3 +38,20 @@ fn lets_others_work() {
     }
     rig.serve();
 }
+
+#[test]
+fn a_random_byte_costs_more_than_one_that_is_copied() {
+    let mut rig = Rig::new(&Plug::Rng);
+    rig.ends.entropy.extend([7; 4096]);
+    for _ in 0..4 {
+        rig.driver.queues[0].put(&mut rig.ram, &[Buffer::Write(B, 256)]);
+    }
+    rig.driver.kick(&mut rig.slot, 0);
+    // Enough to copy all of it thirty times. The second buffer begins within it, and is completed.
+    rig.slot.serve(&mut rig.ram, &mut rig.ends, &mut Work::new(256 * Work::RANDOM + 4 * Work::REQUEST));
+    assert!(rig.used(0).is_some() && rig.used(0).is_some());
+    assert_eq!(rig.used(0), None);
+    assert!(rig.slot.wants_service());
+    rig.serve();
+    assert!(rig.used(0).is_some() && rig.used(0).is_some());
+}
