@@ -397,7 +397,14 @@ impl Host {
         }
     }
 
-    /// Acknowledges and serves all interrupts that wait.
+    /// Serves the host's interrupts between two pieces of work for the running guest. False if that guest's turn must be
+    /// begun anew first: the scheduler is wanted, or the timer has interrupted, which it does once, and the turn arms it.
+    pub fn may_go_on(&mut self) -> bool {
+        self.serve_interrupts();
+        !self.wants_attention() && self.armed_for.is_some()
+    }
+
+    /// Acknowledges and serves all interrupts that wait. Behind the timer's, whoever called has it armed again.
     pub fn serve_interrupts(&mut self) {
         shared(|| self.serve_waiting());
     }

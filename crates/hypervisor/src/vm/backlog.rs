@@ -78,8 +78,7 @@ impl Vm {
         while !self.parts.is_settled() {
             let regime = regime(&self.context.cpu);
             self.parts.work_off_piece(&regime)?;
-            host.serve_interrupts();
-            if host.wants_attention() {
+            if !host.may_go_on() {
                 return Ok(false);
             }
         }

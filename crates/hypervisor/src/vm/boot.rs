@@ -152,8 +152,7 @@ impl Vm {
     /// Goes on with that. False if the host has something else to see to first.
     pub(super) fn load_on(&mut self, host: &mut Host) -> bool {
         while self.loading.step(&mut self.parts.ram) {
-            host.serve_interrupts();
-            if host.wants_attention() {
+            if !host.may_go_on() {
                 return false;
             }
         }
