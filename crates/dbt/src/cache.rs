@@ -147,7 +147,7 @@ struct Left {
     /// Blocks that they lead to.
     blocks: [u16; LEFT],
     count: usize,
-    /// Any that lead to this block, or one behind it.
+    /// Any that lead to this block, or one behind it; and the jump cache has something left to clear.
     from: Option<u16>,
     /// Blocks of guest pages with this number or a higher one ([`GuestPages::job`]),
     pages: Option<usize>,
@@ -438,7 +438,8 @@ impl Translator {
         self.buckets.fill(NO_BLOCK);
         self.page_starts.clear();
         self.guest_pages.clear();
-        self.left = Left::default();
+        // Nothing is left of blocks, but the jump cache is still to be cleared.
+        self.left = Left { from: Some(0), ..Left::default() };
         self.jump_cache.clear();
         self.mirror.clear(memory);
         self.version = self.version.wrapping_add(1);
@@ -708,6 +709,9 @@ impl Translator {
                 return false;
             }
             self.left.count = last;
+        }
+        if self.left.from.is_some() && !self.jump_cache.settle() {
+            return false;
         }
         if let Some(from) = self.left.from {
             let blocks = self.blocks.len() as u16;

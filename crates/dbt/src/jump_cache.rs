@@ -15,6 +15,12 @@ const fn empty(index: usize) -> Entry {
     Entry { guest: if index == 0 { !0 } else { 0 }, host: 0 }
 }
 
+/// Entries that are cleared together.
+const CHUNK: usize = 64;
+const CHUNKS: usize = ENTRIES / CHUNK;
+/// Chunks that are cleared in one go.
+const CLEARED_AT_ONCE: usize = 48;
+
 /// One entry. The layout is known to the trap handler in assembly.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -30,6 +36,15 @@ pub struct JumpCache {
     // Made on the heap: too large for a stack.
     entries: Box<[Entry]>,
     version: u32,
+    /// Chunks that hold something, a bit each.
+    used: [u32; CHUNKS / 32],
+    /// Chunks that are forgotten, and not cleared yet.
+    stale: [u32; CHUNKS / 32],
+}
+
+/// The word and the bit of the chunk that entry `at` is in.
+const fn chunk(at: usize) -> (usize, u32) {
+    (at / CHUNK / 32, 1 << (at / CHUNK % 32))
 }
 
 const fn index(guest: u32) -> usize {
@@ -40,9 +55,9 @@ impl JumpCache {
     /// An empty table.
     #[must_use]
     pub fn new() -> JumpCache {
-        let mut cache = JumpCache { entries: vec![empty(0); ENTRIES].into_boxed_slice(), version: 0 };
-        cache.clear();
-        cache
+        let mut entries = vec![empty(1); ENTRIES].into_boxed_slice();
+        entries[0] = empty(0);
+        JumpCache { entries, version: 1, used: [0; CHUNKS / 32], stale: [0; CHUNKS / 32] }
     }
 
     /// The first entry, for the trap handler. It stays where it is as long as the table lives.
@@ -64,14 +79,22 @@ impl JumpCache {
     /// Enters a block.
     pub fn insert(&mut self, guest: u32, host: u32) {
         self.change();
-        self.entries[index(guest)] = Entry { guest, host };
+        let at = index(guest);
+        let (word, bit) = chunk(at);
+        if self.stale[word] & bit != 0 {
+            self.clear_chunk(at / CHUNK);
+        }
+        self.used[word] |= bit;
+        self.entries[at] = Entry { guest, host };
     }
 
     /// The code-cache address for a guest PC.
     #[must_use]
     pub fn get(&self, guest: u32) -> Option<u32> {
-        let entry = self.entries[index(guest)];
-        (entry.guest == guest).then_some(entry.host)
+        let at = index(guest);
+        let (word, bit) = chunk(at);
+        let entry = self.entries[at];
+        (entry.guest == guest && self.stale[word] & bit == 0).then_some(entry.host)
     }
 
     /// Forgets one guest PC.
@@ -83,11 +106,32 @@ impl JumpCache {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything. The trap handler must not look anything up before [`settle`](Self::settle) has said that
+    /// all is cleared.
     pub fn clear(&mut self) {
         self.change();
-        self.entries.fill(empty(1));
-        self.entries[0] = empty(0);
+        for (stale, used) in self.stale.iter_mut().zip(&mut self.used) {
+            *stale |= core::mem::take(used);
+        }
+    }
+
+    /// Clears some of what is forgotten, in a time that is bounded. Whether nothing is left of it.
+    pub fn settle(&mut self) -> bool {
+        for _ in 0..CLEARED_AT_ONCE {
+            let Some(word) = self.stale.iter().position(|&word| word != 0) else { return true };
+            self.clear_chunk(word * 32 + self.stale[word].trailing_zeros() as usize);
+        }
+        self.stale.iter().all(|&word| word == 0)
+    }
+
+    fn clear_chunk(&mut self, number: usize) {
+        let first = number * CHUNK;
+        self.entries[first..first + CHUNK].fill(empty(1));
+        if first == 0 {
+            self.entries[0] = empty(0);
+        }
+        let (word, bit) = chunk(first);
+        self.stale[word] &= !bit;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The jump cache: what it remembers, and what it must forget.
 
 use crate::fixture::{Fixture, PA, VA};
-use spica_dbt::jump_cache::ENTRIES;
+use spica_dbt::jump_cache::{ENTRIES, JumpCache};
 
 #[test]
 fn the_jump_cache_holds_global_blocks_only() {
@@ -67,4 +67,25 @@ fn the_jump_cache_keeps_addresses_apart_that_share_an_entry() {
     assert_eq!(f.translator.jump_cache.get(other), Some(f.entry(second)));
     f.unmap_page(VA);
     assert_eq!(f.translator.jump_cache.get(other), Some(f.entry(second)), "not the one that was unmapped");
+}
+
+#[test]
+fn a_full_jump_cache_is_forgotten_at_once_and_cleared_in_pieces() {
+    let mut cache = JumpCache::new();
+    let all = || (0..ENTRIES as u32).map(|at| VA + 4 * at);
+    all().for_each(|va| cache.insert(va, va + 1));
+    assert!(all().all(|va| cache.get(va) == Some(va + 1)));
+    cache.clear();
+    assert!(all().all(|va| cache.get(va).is_none()));
+    // What is entered meanwhile stays, and brings nothing back that lies beside it.
+    cache.insert(VA + 8, 1);
+    assert!(all().all(|va| cache.get(va) == (va == VA + 8).then_some(1)));
+    let mut pieces = 1;
+    while !cache.settle() {
+        pieces += 1;
+    }
+    assert!(all().all(|va| cache.get(va) == (va == VA + 8).then_some(1)));
+    assert!(pieces > 1, "all of it in one piece");
+    cache.clear();
+    assert!(cache.settle(), "of an empty one, little is to be cleared");
 }

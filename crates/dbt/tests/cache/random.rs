@@ -204,7 +204,6 @@ impl World {
             }
             18 if self.random.one_in(10) => {
                 self.f.translator.unlink_all(&mut self.f.code);
-                assert!(self.f.translator.settle(&mut self.f.code));
                 self.links.clear();
                 self.remembered.clear();
             }
@@ -214,6 +213,8 @@ impl World {
             }
             _ => {}
         }
+        // As before the guest runs again.
+        while !self.f.translator.settle(&mut self.f.code) {}
     }
 
     fn remember(&mut self, at: usize) {
