@@ -12,7 +12,8 @@ use super::limit::Limit;
 use crate::console;
 use crate::host::Host;
 use crate::vm::boot::Image;
-use crate::vm::{Stop, Vm, report};
+use crate::vm::report::{self, Piece};
+use crate::vm::{Stop, Vm};
 
 /// Whether a guest wants to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +80,18 @@ pub struct Guest {
     delay: u32,
     /// Host time of the last start.
     started: u64,
+    ending: Option<Ending>,
+}
+
+/// What is still to be said of a guest's end.
+struct Ending {
+    stop: Stop,
+    /// With counters.
+    stats: bool,
+    /// It starts again behind so many seconds.
+    delay: Option<u32>,
+    /// Lines that are said.
+    said: usize,
 }
 
 impl Guest {
@@ -101,6 +114,7 @@ impl Guest {
             cold: false,
             delay: FIRST_DELAY,
             started,
+            ending: None,
         }
     }
 
@@ -130,6 +144,12 @@ impl Guest {
     /// Whether it does nothing more by itself, and nobody waits for it.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Off(Until::Never) | State::Failed)
+    }
+
+    /// Spica failed on its behalf.
+    pub fn fail(&mut self) {
+        self.state = State::Failed;
+        self.ending = None;
     }
 
     /// Why nothing can be done with it, if it is [`State::Failed`].
@@ -200,6 +220,7 @@ impl Guest {
     /// # Errors
     /// If pages of its RAM are not to be had. It is off then.
     pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
+        self.cut_report();
         if let Err(pages) = self.vm.reboot(&self.image, self.cold, host) {
             self.state = State::Off(Until::Command);
             return Err(format!(
@@ -234,37 +255,64 @@ impl Guest {
         }
     }
 
-    /// It is over by itself, and may have to start again. Where the console has no room for a report, as when many
-    /// crash again and again, only the reason is said.
-    pub fn over(&mut self, stop: &Stop, stats: bool, host: &mut Host) {
-        self.cold = *stop == Stop::PowerOff;
-        let room = console::room() >= report::BYTES;
-        if room {
-            report::print(&self.vm, stop);
-        } else {
-            crate::println!("spica: guest {}: {stop} (no room for the report)", self.name());
-        }
-        if stats && room {
-            for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
-                crate::println!("spica: stat {name} {value}");
-            }
-        }
+    /// It is over by itself, and may have to start again. What there is to say of that, [`Self::report`] says; with
+    /// counters if `stats`.
+    pub fn over(&mut self, stop: Stop, stats: bool, host: &mut Host) {
+        self.cold = stop == Stop::PowerOff;
         let again = match self.restart {
             Restart::Never => false,
-            Restart::OnCrash => *stop != Stop::PowerOff,
+            Restart::OnCrash => stop != Stop::PowerOff,
             Restart::Always => true,
         };
-        if !again {
-            self.state = State::Off(Until::Never);
-            return;
+        self.state = State::Off(Until::Never);
+        let mut delay = None;
+        if again {
+            let second = host.ticks(1_000_000);
+            if host.now() - self.started >= u64::from(LAST_DELAY) * second {
+                self.delay = FIRST_DELAY;
+            }
+            delay = Some(self.delay);
+            self.state = State::Off(Until::Time(host.now() + u64::from(self.delay) * second));
+            self.delay = (2 * self.delay).min(LAST_DELAY);
         }
-        let second = host.ticks(1_000_000);
-        if host.now() - self.started >= u64::from(LAST_DELAY) * second {
-            self.delay = FIRST_DELAY;
+        self.ending = Some(Ending { stop, stats, delay, said: 0 });
+    }
+
+    /// Whether there is something to say of its end.
+    pub fn has_report(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Says a piece of what there is to say of its end. Where the console has no room for a report, as when many crash
+    /// again and again, only the reason is said.
+    pub fn report(&mut self) {
+        let Some(Ending { stop, stats, delay, said }) = &self.ending else { return };
+        let mut piece = Piece::new(*said);
+        if *said == 0 && console::room() < report::BYTES {
+            piece.line(format_args!("guest {}: {stop} (no room for the report)", self.name()));
+        } else {
+            report::write(&self.vm, stop, &mut |line| piece.line(line));
+            if *stats {
+                for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
+                    piece.line(format_args!("stat {name} {value}"));
+                }
+            }
         }
-        crate::println!("spica: guest {}: starts again in {} s", self.name(), self.delay);
-        self.state = State::Off(Until::Time(host.now() + u64::from(self.delay) * second));
-        self.delay = (2 * self.delay).min(LAST_DELAY);
+        if let Some(delay) = delay {
+            piece.line(format_args!("guest {}: starts again in {delay} s", self.name()));
+        }
+        let more = piece.has_more();
+        self.ending = self.ending.take().filter(|_| more).map(|ending| Ending { said: piece.end(), ..ending });
+    }
+
+    /// Nothing more is said of its end: it starts anew.
+    fn cut_report(&mut self) {
+        if let Some(Ending { stop, said, .. }) = self.ending.take() {
+            match said {
+                0 => crate::println!("spica: guest {}: {stop} (no report: it was started before)", self.name()),
+                _ => crate::println!("spica: guest {}: started, the rest of its report is void", self.name()),
+            }
+        }
     }
 
     /// What the scheduler counts for it.

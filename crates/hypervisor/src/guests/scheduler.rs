@@ -14,9 +14,9 @@ use super::slice::Slices;
 use crate::contain::shared;
 use crate::host::Host;
 use crate::memory::canary::Canary;
-use crate::vm::{Pause, Stop};
+use crate::vm::{Pause, Stop, report};
 use crate::world::mirror::Mirror;
-use crate::{contain, println};
+use crate::{console, contain, println};
 
 /// Longest time that a guest runs while another wants to, in microseconds.
 const SLICE: u32 = 10_000;
@@ -26,7 +26,7 @@ const CREDIT: u32 = 10_000;
 const MARGIN: u32 = 1_000;
 /// How long a line that is not complete is kept from the console, in microseconds.
 const PARTIAL: u32 = 200_000;
-/// How long guests run between two pieces of a long answer of the monitor, in microseconds.
+/// How long guests run between two pieces of a long answer of the monitor, or of a report, in microseconds.
 const BETWEEN_PIECES: u32 = 1_000;
 /// What it takes at most from the host timer's interrupt until it is seen, in microseconds. What takes longer is the running
 /// guest's own: Spica was at work for it.
@@ -50,6 +50,8 @@ pub struct Scheduler {
     partial_at: Option<u64>,
     /// When the monitor goes on with what it has not finished.
     monitor_at: Option<u64>,
+    /// Whose end is being reported, and when that goes on.
+    reporting: (usize, Option<u64>),
     /// Say every counter at the end of a guest.
     stats: bool,
     /// Host time at which scheduling began.
@@ -93,6 +95,7 @@ impl Scheduler {
             charged: began,
             partial_at: None,
             monitor_at: None,
+            reporting: (0, None),
             stats,
             began,
             ticks,
@@ -116,9 +119,10 @@ impl Scheduler {
             self.show_partial(now);
             self.host.resume_console(now);
             self.say_restarts(now);
+            self.report(now);
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
-                None if self.guests.iter().all(Guest::is_over) => return,
+                None if self.guests.iter().all(|guest| guest.is_over() && !guest.has_report()) => return,
                 None => {
                     self.leave();
                     let limit = self.deadline();
@@ -194,7 +198,13 @@ impl Scheduler {
             State::Off(Until::Time(time)) => Some(time),
             State::Ready | State::Paused { .. } | State::Off(_) | State::Failed => None,
         };
-        let of_host = [self.partial_at, self.monitor_at, self.host.uplink_deadline(), self.host.console_deadline()];
+        let of_host = [
+            self.partial_at,
+            self.monitor_at,
+            self.reporting.1,
+            self.host.uplink_deadline(),
+            self.host.console_deadline(),
+        ];
         let said = self.guests.iter().filter_map(|guest| guest.restarts.deadline());
         self.guests.iter().filter_map(of_guest).chain(said).chain(of_host.into_iter().flatten()).min()
     }
@@ -206,6 +216,26 @@ impl Scheduler {
                 guest.say_restarts(times);
             }
         }
+    }
+
+    /// Says the next piece of what there is to say of guests' ends, if that is due: of one after the other, so that
+    /// reports do not mix.
+    fn report(&mut self, now: u64) {
+        let (last, due) = self.reporting;
+        if due.is_some_and(|due| due > now) {
+            return;
+        }
+        let has_report = |at: &usize| self.guests[*at].has_report();
+        let whose = Some(last).filter(has_report).or_else(|| (0..self.guests.len()).find(has_report));
+        let Some(at) = whose else {
+            self.reporting.1 = None;
+            return;
+        };
+        if console::room() >= report::PIECE_BYTES {
+            self.on_behalf(at, |guest, _| guest.report());
+            self.settle(at);
+        }
+        self.reporting = (at, Some(now + self.ticks.pieces));
     }
 
     /// Shows lines that are not complete, if that is due.
@@ -237,7 +267,7 @@ impl Scheduler {
     /// Spica failed on behalf of guest `at`.
     #[cold]
     fn failed(&mut self, at: usize) {
-        self.guests[at].state = State::Failed;
+        self.guests[at].fail();
         if self.current == Some(at) {
             self.current = None;
             // Whatever its own books say of what is in the core.
@@ -347,7 +377,7 @@ impl Scheduler {
                 self.guests[at].say_restarts(times);
             }
             let stats = self.stats;
-            self.on_behalf(at, |guest, host| guest.over(&stop, stats, host));
+            self.on_behalf(at, |guest, host| guest.over(stop, stats, host));
             return;
         }
         self.guests[at].restarts.happens();

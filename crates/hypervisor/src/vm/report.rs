@@ -38,9 +38,42 @@ impl fmt::Display for Stop {
 /// program.
 pub const BYTES: usize = 16 * 1024;
 
-/// Prints the report, each line marked as ours.
-pub fn print(vm: &Vm, why: &dyn fmt::Display) {
-    write(vm, why, &mut |line| println!("spica: {line}"));
+/// Lines that are printed in one go while guests run: some 50,000 instructions.
+const PIECE: usize = 10;
+/// More than these take on the console.
+pub const PIECE_BYTES: usize = 2048;
+
+/// The lines of a piece of a text, by number.
+pub struct Piece {
+    from: usize,
+    /// Lines that have come by.
+    lines: usize,
+}
+
+impl Piece {
+    /// The lines from number `from` on.
+    pub fn new(from: usize) -> Piece {
+        Piece { from, lines: 0 }
+    }
+
+    /// Prints the next line of the text, marked as ours, if it is one of the piece. What is not printed is not made into
+    /// text.
+    pub fn line(&mut self, line: fmt::Arguments<'_>) {
+        if (self.from..self.end()).contains(&self.lines) {
+            println!("spica: {line}");
+        }
+        self.lines += 1;
+    }
+
+    /// The first line behind it.
+    pub fn end(&self) -> usize {
+        self.from + PIECE
+    }
+
+    /// Whether there was a line behind it.
+    pub fn has_more(&self) -> bool {
+        self.lines > self.end()
+    }
 }
 
 /// Gives the report to `out`, line by line. Not made part of whoever asks: the image has a megabyte.
@@ -145,7 +178,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
 pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let parts = &vm.parts;
     let c = &parts.counters;
-    let emulated = Class::ALL.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
+    let emulated = Class::ALL.into_iter();
+    let emulated = emulated.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
     let t = parts.translator.stats();
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
@@ -201,5 +235,5 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("memory.table-bytes", parts.tables.usage().0 as u64),
         ("memory.overhead-bytes", parts.overhead.into()),
     ];
-    emulated.into_iter().chain(rows.map(|(name, value)| (name.to_string(), value)))
+    emulated.chain(rows.into_iter().map(|(name, value)| (name.to_string(), value)))
 }
