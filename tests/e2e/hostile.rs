@@ -3,7 +3,7 @@
 use spica_prove::wild::Program;
 use spica_tests::Machine;
 use spica_tests::hostile::{ATTACKS, fair, random_words, share, wild, withstand};
-use spica_tests::siege::calm;
+use spica_tests::siege::{LATE, calm};
 
 /// All attacks of a group.
 fn all_of(machine: Machine, group: &str) {
@@ -14,10 +14,6 @@ fn all_of(machine: Machine, group: &str) {
         println!("{}: {rounds} rounds, {share} beside one that computes", attack.name);
     }
 }
-
-/// How late the guest that sleeps may be woken beside random operations, in microseconds. `prove` asks for a tenth of it, and finds
-/// more: see docs/limits.md.
-const LATE: f64 = 10_000.0;
 
 /// Random operations of a kernel: the short form of `spica prove --part hostile-random`.
 fn random(machine: Machine, seeds: &[u64]) {
@@ -73,7 +69,7 @@ macro_rules! boards {
 
             #[test]
             fn random() {
-                super::random(MACHINE, &[6]);
+                super::random(MACHINE, &[6, 7]);
             }
 
             #[test]
