@@ -46,17 +46,22 @@ pub const EMULATE_LITERALS: u32 = 2;
 /// closed because an interrupt waits for the end of its block. The register holds the target.
 pub const CLOSED: u32 = 0x10;
 
+/// The lowest bit of the page's register in an `SVC` of [`tlb_range`].
+pub const TLB_RANGE_PAGE: u32 = 8;
+/// And of the end's. Each has three bits.
+pub const TLB_RANGE_END: u32 = 12;
+
 /// The immediate of the `SVC` for TLBIMVA of the page that register `page` holds, where the guest goes on with `ADD page, page,
 /// #0x1000`, `CMP page, end` and, if that is lower, the same TLBIMVA. The registers are among R0 to R7.
 #[must_use]
 pub const fn tlb_range(page: u8, end: u8) -> u32 {
-    TLB_RANGE | (page as u32 & 7) << 8 | (end as u32 & 7) << 12
+    TLB_RANGE | (page as u32 & 7) << TLB_RANGE_PAGE | (end as u32 & 7) << TLB_RANGE_END
 }
 
 /// The registers that an `SVC` of [`tlb_range`] names: the page's, and that of the end.
 #[must_use]
 pub const fn tlb_range_registers(word: u32) -> (usize, usize) {
-    ((word >> 8 & 7) as usize, (word >> 12 & 7) as usize)
+    ((word >> TLB_RANGE_PAGE & 7) as usize, (word >> TLB_RANGE_END & 7) as usize)
 }
 
 /// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's register has

@@ -27,6 +27,8 @@ use spica_dbt::layout::Window;
 
 /// First virtual address of the hole.
 pub const HOLE_START: u32 = 0xf180_0000;
+/// Below the hole, and near it: an address that instructions have room for.
+pub const HOLE_MIN: u32 = HOLE_START & 0xff00_0000;
 /// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
 pub const HOLE_SIZE: u32 = 184 * MEGABYTE;
 /// First-level entries that make up the hole.
@@ -77,8 +79,6 @@ pub const TTBR_WALK: u32 = 0x59;
 pub const MEGABYTE: u32 = 1 << 20;
 
 const _: () = {
-    // world/fast.s has this number.
-    assert!(HOLE_START >= 0xf100_0000);
     assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);

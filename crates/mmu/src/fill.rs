@@ -11,7 +11,7 @@
 use crate::common::Borrowers;
 use crate::fault::Fault;
 use crate::host::{self, FirstLevel};
-use crate::ram::SEVERAL;
+use crate::ram::KNOWN;
 use crate::regime::{Access, AccessKind, Regime};
 use crate::separation::Separation;
 use crate::shadow::{NoTable, Shadow};
@@ -339,7 +339,7 @@ impl Shadow {
     }
 
     /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.
-    fn note_page(&mut self, place: Place, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; SEVERAL]> {
+    fn note_page(&mut self, place: Place, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; KNOWN]> {
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;
         if mapping.global {

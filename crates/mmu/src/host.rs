@@ -16,12 +16,12 @@ use spica_addr::HostPa;
 pub(crate) const OWN_DOMAIN: u8 = 15;
 
 const SECTION: u32 = 0b10 | 0b11 << 2 | 0b001 << 12 | 0b10 << 10 | 1 << 17;
-const SECTION_WRITABLE: u32 = 1 << 10;
+pub(crate) const SECTION_WRITABLE: u32 = 1 << 10;
 const SECTION_XN: u32 = 1 << 4;
 
-const PAGE: u32 = 0b10 | 0b11 << 2 | 0b001 << 6 | 0b10 << 4 | 1 << 11;
-const PAGE_WRITABLE: u32 = 1 << 4;
-const PAGE_XN: u32 = 1 << 0;
+pub(crate) const PAGE: u32 = 0b10 | 0b11 << 2 | 0b001 << 6 | 0b10 << 4 | 1 << 11;
+pub(crate) const PAGE_WRITABLE: u32 = 1 << 4;
+pub(crate) const PAGE_XN: u32 = 1 << 0;
 
 const TABLE: u32 = 0b01;
 

@@ -17,6 +17,7 @@
 extern crate alloc;
 
 mod absent;
+pub mod assembly;
 mod bitmap;
 mod common;
 pub mod fault;

@@ -9,7 +9,7 @@
 //! guest sections over that megabyte are mapped by small pages.
 
 use crate::host;
-use crate::ram::{SEVERAL, UNUSED};
+use crate::ram::{KNOWN, UNUSED};
 use crate::shadow::Shadow;
 use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
@@ -60,7 +60,7 @@ impl Shadow {
         &mut self,
         pa: GuestPa,
         va_page: u32,
-        known: [u32; SEVERAL],
+        known: [u32; KNOWN],
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {

@@ -40,12 +40,12 @@ pub enum RamError {
 pub(crate) enum Writers {
     Nowhere,
     /// Only at these virtual page (or megabyte) numbers, in any space and view; [`UNUSED`] where there are fewer.
-    At([u32; SEVERAL]),
+    At([u32; KNOWN]),
     Anywhere,
 }
 
 /// At so many virtual addresses a page is known to be mapped, and no more.
-pub(crate) const SEVERAL: usize = 4;
+pub(crate) const KNOWN: usize = 4;
 /// Less than so many pages can be known at more than one.
 pub const MAX_ALIASED: u32 = 1024;
 /// No number of a page or megabyte.
@@ -54,15 +54,15 @@ pub(crate) const UNUSED: u32 = u32::MAX;
 /// Several virtual page (or megabyte) numbers. Known to assembly: see [`Shadow::aliases`](crate::Shadow::aliases).
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Several {
+pub(crate) struct Several {
     /// In what is free, the first says what is next; where nothing is, it is 0.
-    numbers: [u32; SEVERAL],
+    pub(crate) numbers: [u32; KNOWN],
     /// How often a mapping came back at one of them.
-    returns: u32,
+    pub(crate) returns: u32,
 }
 
 impl Several {
-    const fn new(numbers: [u32; SEVERAL]) -> Self {
+    const fn new(numbers: [u32; KNOWN]) -> Self {
         Self { numbers, returns: 0 }
     }
 
@@ -85,23 +85,23 @@ impl Aliases {
     }
 
     /// Keeps `numbers`; the hint for them.
-    fn add(&mut self, numbers: [u32; SEVERAL]) -> Hint {
+    fn add(&mut self, numbers: [u32; KNOWN]) -> Hint {
         let [index, ..] = self.0[0].numbers;
         if index == 0 {
             return Hint::ANYWHERE;
         }
         self.0[0] = core::mem::replace(self.get_mut(index), Several::new(numbers));
-        Hint(Hint::SEVERAL | index)
+        Hint(Hint::ALIASED | index)
     }
 
-    fn remove(&mut self, index: u32) -> [u32; SEVERAL] {
+    fn remove(&mut self, index: u32) -> [u32; KNOWN] {
         let first = core::mem::replace(&mut self.0[0], Several::free(index));
         core::mem::replace(self.get_mut(index), first).numbers
     }
 }
 
 /// A mapping that comes back so often (and at twice as many, and so on) is a reason to look whether the others are there still.
-const RETURNS: u32 = 4;
+pub(crate) const RETURNS: u32 = 4;
 
 impl Writers {
     const fn one(number: u32) -> Self {
@@ -113,17 +113,17 @@ impl Writers {
 /// [`Shadow::page_hints`](crate::Shadow::page_hints).
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Hint(u32);
+pub(crate) struct Hint(pub(crate) u32);
 
 impl Hint {
-    const NOWHERE: Self = Self(u32::MAX);
-    const ANYWHERE: Self = Self(u32::MAX - 1);
+    pub(crate) const NOWHERE: Self = Self(u32::MAX);
+    pub(crate) const ANYWHERE: Self = Self(u32::MAX - 1);
     /// Nowhere, and the page is protected, or absent: whoever fills must ask which.
-    const GUARDED: Self = Self(u32::MAX - 3);
+    pub(crate) const GUARDED: Self = Self(u32::MAX - 3);
     /// Beside a number: and at the page's linear address. No other hint than these is above it.
-    const AND_LINEAR: u32 = 1 << 20;
+    pub(crate) const AND_LINEAR: u32 = 1 << 20;
     /// Beside a number that is less than [`MAX_ALIASED`]: the numbers are in [`Ram::aliased`], there.
-    const SEVERAL: u32 = 1 << 30;
+    pub(crate) const ALIASED: u32 = 1 << 30;
 
     /// The number, if it is one with that.
     const fn and_linear(self) -> Option<u32> {
@@ -131,8 +131,8 @@ impl Hint {
     }
 
     /// Where in [`Ram::aliased`] the numbers are, if they are.
-    const fn several(self) -> Option<u32> {
-        let index = self.0 ^ Self::SEVERAL;
+    const fn aliased(self) -> Option<u32> {
+        let index = self.0 ^ Self::ALIASED;
         if index < MAX_ALIASED { Some(index) } else { None }
     }
 
@@ -140,8 +140,8 @@ impl Hint {
     /// number.
     ///
     /// Where it is worth looking whether the page is mapped at other numbers still, the answer is all that are known.
-    fn note(&mut self, number: u32, linear: u32, aliases: &mut Aliases) -> Option<[u32; SEVERAL]> {
-        if let Some(index) = self.several() {
+    fn note(&mut self, number: u32, linear: u32, aliases: &mut Aliases) -> Option<[u32; KNOWN]> {
+        if let Some(index) = self.aliased() {
             return self.note_several(number, index, aliases);
         }
         let known = match *self {
@@ -168,7 +168,7 @@ impl Hint {
         None
     }
 
-    fn note_several(&mut self, number: u32, index: u32, aliases: &mut Aliases) -> Option<[u32; SEVERAL]> {
+    fn note_several(&mut self, number: u32, index: u32, aliases: &mut Aliases) -> Option<[u32; KNOWN]> {
         let known = aliases.get_mut(index);
         match known.numbers.iter_mut().find(|slot| **slot == number || **slot == UNUSED) {
             Some(slot) if *slot == number => {
@@ -193,7 +193,7 @@ impl Hint {
         if let Some(other) = hint.and_linear() {
             return Writers::At([other, linear, UNUSED, UNUSED]);
         }
-        if let Some(index) = hint.several() {
+        if let Some(index) = hint.aliased() {
             return Writers::At(aliases.remove(index));
         }
         match hint {
@@ -443,7 +443,7 @@ impl Ram {
 
     /// A writable small page at virtual page `va_page` is about to map the page of `pa`. Where it is worth looking whether the page
     /// is mapped at other virtual pages still, the answer is all that are known: see [`Ram::narrow`].
-    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) -> Option<[u32; SEVERAL]> {
+    pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) -> Option<[u32; KNOWN]> {
         let (hint, linear, aliased) = self.page_hint(pa)?;
         hint.note(va_page, linear, aliased)
     }

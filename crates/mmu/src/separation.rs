@@ -36,10 +36,10 @@ const FIRST_RESOLVED: u8 = 6;
 const BOTH: u8 = 7;
 /// By domains: what privileged mode alone may reach, whatever the guest's DACR.
 const PRIVILEGED: u8 = 14;
-/// Added to a domain of the guest for what its privileged mode alone may reach. `fast.s` looks at this bit.
-const PRIVILEGED_ALONE: u8 = 8;
+/// Added to a domain of the guest for what its privileged mode alone may reach.
+pub(crate) const PRIVILEGED_ALONE: u8 = 8;
 
-const fn client(domain: u8) -> u32 {
+pub(crate) const fn client(domain: u8) -> u32 {
     0b01 << (2 * domain)
 }
 
@@ -72,7 +72,7 @@ impl Separation {
         }
     }
 
-    const SHARED: u32 = (1 << (2 * FIRST_RESOLVED)) - 1;
+    pub(crate) const SHARED: u32 = (1 << (2 * FIRST_RESOLVED)) - 1;
 
     /// The host's DACR in `view` while the guest's MMU is off.
     #[must_use]

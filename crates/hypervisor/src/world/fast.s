@@ -5,36 +5,8 @@
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads, the real
 @ PSR, tables, DACR and vectors come from privileged memory or are masked here.
 @
-@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. Offsets are checked in mod.rs.
-
-.equ PAGE_TARGET, 16
-.equ PAGE_CONTROL, 20
-.equ PAGE_SPSR, 28
-.equ PAGE_TPIDRURO, 36
-.equ PAGE_STALE, 40
-.equ PAGE_DACR, 44
-.equ PAGE_DACR_REAL, 48
-.equ PAGE_TTBR0, 64
-.equ PAGE_CONTEXTIDR, 72
-.equ PAGE_COUNTER, 196
-.equ PAGE_BANK, 92                  @ SP and LR of User, Supervisor, Abort, Undefined, IRQ, FIQ
-.equ PAGE_BANK_SPSR, 140
-.equ BANK_SVC, PAGE_BANK + 8
-
-.equ BY_DOMAINS, {by_domains}
-.if BY_DOMAINS
-.equ BAKED_FROM, 12
-.else
-.equ BAKED_FROM, 30
-.endif
-.equ HOLE_MIN, 0xf1000000           @ an immediate below the hole
-.equ PAGEWISE_FROM, 0xbf000000      @ spica_mmu::PAGEWISE_FROM
-.equ PSR_MASKS, 0x1c0               @ A, I, F
-.equ PSR_T, 0x20
-.equ PSR_FMASK, 0x40                @ F, which is masked while a guest runs
-.equ PSR_KEPT, 0xf80f0000            @ N, Z, C, V, Q, GE
-.equ MODE_USR, 0x10
-.equ NO_MEGABYTE, 0x1000           @ no operand less bits 19:12, which bits 11:8 may be anything in (B4.2.2)
+@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. Names in capitals come from the Rust types:
+@ assembly.rs.
 
 .section .text.world, "ax"
 .arm
@@ -44,6 +16,7 @@
 @ R3, R5.
 @ Where both worlds have one table (SEPARATION), that is there already, unless \away says that we are at home.
 .macro SWITCH offset, zero, away=0
+    WORDS SIDE_TTBR0, SIDE_CONTEXTIDR, SIDE_DACR, SIDE_VBAR, SIDE_GUEST_DACR
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
     .if \away || !BY_DOMAINS
@@ -77,7 +50,7 @@ user_supervisor_call:
     add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmdb r6, {{sp, lr}}^
     bic r1, r0, #PSR_MASKS
-    mov r3, #0x93                   @ Supervisor mode, IRQs masked
+    mov r3, #ENTRY_SVC              @ Supervisor mode, IRQs masked
     str r1, [r2, #PAGE_SPSR]
     str r3, [r2, #PAGE_CONTROL]
     str lr, [r2, #BANK_SVC + 4]
@@ -111,22 +84,34 @@ kernel_supervisor_call:
     and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
     ldr pc, [pc, r1, lsl #2]
     nop
-    .word long_way, long_way
-    .word indirect                  @ 2: trap::INDIRECT
+    .set number, 0
+    .rept 32
+    .if number == SVC_INDIRECT
+    .word indirect
+    .elseif number == SVC_DACR
+    .word domain_access
+    .elseif number == SVC_EXCEPTION_RETURN
+    .word exception_return
+    .elseif number == SVC_TLB_PAGE
+    .word forget_page
+    .elseif number == SVC_UNPRIVILEGED_LOAD
+    .word unprivileged_load
+    .elseif number == SVC_UNPRIVILEGED_STORE
+    .word unprivileged_store
+    .elseif number == SVC_VFP
+    .word turn_vfp_off
+    .elseif number == SVC_COUNTER
+    .word counter
+    .elseif number == SVC_TTBR0
+    .word table_base
+    .elseif number == SVC_CONTEXTIDR
+    .word context_id
+    .elseif number == SVC_TLB_RANGE
+    .word forget_range
+    .else
     .word long_way
-    .word domain_access             @ 4: trap::DACR
-    .word exception_return          @ 5: trap::EXCEPTION_RETURN
-    .word forget_page               @ 6: trap::TLB_PAGE
-    .word unprivileged_load         @ 7: trap::UNPRIVILEGED_LOAD
-    .word unprivileged_store        @ 8: trap::UNPRIVILEGED_STORE
-    .word turn_vfp_off              @ 9: trap::VFP
-    .word counter                   @ 10: trap::COUNTER
-    .word table_base                @ 11: trap::TTBR0
-    .word context_id                @ 12: trap::CONTEXTIDR
-    .word long_way, long_way
-    .word forget_range              @ 15: trap::TLB_RANGE
-    .rept 32 - 16                   @ trap::CLOSED
-    .word long_way
+    .endif
+    .set number, number + 1
     .endr
 long_way:
     ldmia sp, {{r0-r7}}
@@ -138,8 +123,9 @@ indirect:
     ldr r1, [sp, #CTX_JUMP_CACHE]
     ldr r0, [r2, #PAGE_TARGET]
     cmp r3, #0                      @ an interrupt waits for the end of the block
-    ubfx r2, r0, #2, #14            @ jump_cache::ENTRIES = 16384, of 8 bytes
-    add r1, r1, r2, lsl #3
+    WORDS JUMP_GUEST, JUMP_HOST
+    ubfx r2, r0, #2, #JUMP_BITS
+    add r1, r1, r2, lsl #JUMP_ENTRY_BITS
     ldm r1, {{r2, r3}}
     cmpeq r2, r0
     bne long_way
@@ -160,12 +146,12 @@ domain_access:
 2:  mcr p15, 0, r5, c3, c0, 0
     isb
     str r3, [r2, #PAGE_DACR_REAL]
-    str r3, [sp, #CTX_KERNEL_GUEST_DACR]
-    str r5, [sp, #CTX_KERNEL_DACR]
+    str r3, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
+    str r5, [sp, #CTX_KERNEL + SIDE_DACR]
     ldmia sp, {{r0-r7}}
     movs pc, lr
-1:  ldr r4, [sp, #CTX_KERNEL_GUEST_DACR]
-    ldr r7, =0x15555555
+1:  ldr r4, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
+    ldr r7, =DACR_CLIENTS
     and r5, r3, r3, lsr #1
     and r6, r4, r4, lsr #1
     orr r5, r5, r6
@@ -177,15 +163,15 @@ domain_access:
     strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
     mov r4, r3
     .if BY_DOMAINS
-    ldr r7, =0x555
+    ldr r7, =DACR_SHARED
     and r5, r3, r7
-    ldr r7, =0x50004000
-    orr r5, r5, r5, lsl #16
+    ldr r7, =DACR_ALWAYS
+    orr r5, r5, r5, lsl #DACR_PRIVILEGED_ALONE
     orr r5, r5, r7
     .else
-    ldr r7, =0x15555555
+    ldr r7, =DACR_CLIENTS
     and r5, r3, r7
-    orr r5, r5, #0x40000000
+    orr r5, r5, #DACR_ALWAYS
     .endif
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b
@@ -200,9 +186,10 @@ table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
 1:  ldr r3, [sp, #CTX_SPACES]
-    eor r4, r0, r0, lsr #7          @ spaces::first_slot: SETS = 128 of WAYS = 2, of 64 bytes
-    ubfx r4, r4, #14, #7
-    add r3, r3, r4, lsl #7
+    WORDS SLOT_TTBR0, SLOT_MASK, SLOT_ASID
+    eor r4, r0, r0, lsr #SLOT_SET_BITS          @ spaces::first_slot
+    ubfx r4, r4, #14, #SLOT_SET_BITS
+    add r3, r3, r4, lsl #SLOT_SET_BYTES_BITS
     ldm r3!, {{r4, r5, r6}}         @ TTBR0, mask, ASID
     and r5, r5, r1
     cmp r4, r0
@@ -212,13 +199,14 @@ table_base:
     str r1, [sp, #CTX_GUEST_CONTEXTIDR]
     str r0, [r2, #PAGE_TTBR0]
     str r1, [r2, #PAGE_CONTEXTIDR]
-    ldr r0, [r3, #20]
+    WORDS SLOT_ASID, SLOT_KERNEL, SLOT_KERNEL + 4, SLOT_USER, SLOT_USER + 4, SLOT_TLB_ASID
+    ldr r0, [r3, #SLOT_PRIVATE - SLOT_KERNEL]
     ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both worlds, the ASID whose pages are forgotten here
     str r0, [sp, #CTX_PRIVATE]
     str r3, [sp, #CTX_KERNEL]
-    str r4, [sp, #CTX_KERNEL + 4]
+    str r4, [sp, #CTX_KERNEL + SIDE_CONTEXTIDR]
     str r5, [sp, #CTX_USER]
-    str r6, [sp, #CTX_USER + 4]
+    str r6, [sp, #CTX_USER + SIDE_CONTEXTIDR]
     str r7, [sp, #CTX_TLB_ASID]
     str sp, [sp, #CTX_SPACE_SWITCHED]
     mov r7, #NO_MEGABYTE
@@ -234,7 +222,7 @@ table_base:
     COUNT CTX_SPACE_SWITCHES
     ldmia sp, {{r0-r7}}
     movs pc, lr
-3:  add r3, r3, #64 - 12            @ the set's second
+3:  add r3, r3, #SLOT_BYTES - SLOT_KERNEL       @ the set's second
     ldm r3!, {{r4, r5, r6}}
     and r5, r5, r1
     cmp r4, r0
@@ -245,6 +233,8 @@ table_base:
 @ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct Clock. The
 @ same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back.
 counter:
+    WORDS CLOCK_ADDRESS, CLOCK_COMPLEMENT, CLOCK_BASE, CLOCK_WHOLE, CLOCK_PART, CLOCK_PART + 4, CLOCK_FRACTION
+    WORDS CLOCK_FRACTION + 4, CLOCK_COUNT
     sub r0, sp, #-(CTX_CLOCK)
     ldm r0!, {{r1, r3, r4, r5, r6, r7}}     @ address, complement, base, whole, part
     cmp r1, #0
@@ -268,7 +258,9 @@ counter:
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page.
 exception_return:
-    ldrd r6, r7, [sp, #CTX_USER_GUEST_DACR]     @ and CTX_LONG_WAY
+    WORDS CTX_USER + SIDE_GUEST_DACR, CTX_LONG_WAY
+    WORDS PAGE_STALE, PAGE_DACR
+    ldrd r6, r7, [sp, #CTX_USER + SIDE_GUEST_DACR]     @ and CTX_LONG_WAY
     ldr r3, [r2, #PAGE_SPSR]
     ldr r1, [r2, #PAGE_CONTROL]
     ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
@@ -289,8 +281,8 @@ refreshed:                          @ R0 = MODE_USR, R7 = 0
     str r0, [r2, #PAGE_CONTROL]
     bic r3, r3, #0x01f00000         @ J, and bits that are reserved
     tst r3, #PSR_T
-    biceq r3, r3, #0x06000000       @ IT only in Thumb state
-    biceq r3, r3, #0xfc00
+    biceq r3, r3, #(PSR_IT & 0xff000000)        @ IT only in Thumb state
+    biceq r3, r3, #(PSR_IT & 0xffff)
     orr r3, r3, #PSR_FMASK
     msr spsr_fsxc, r3
     ldr r4, [r2, #PAGE_TPIDRURO]
@@ -340,7 +332,7 @@ forget_range:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r7, [lr, #-4]
     ldr r1, [sp, #CTX_FORGET_MEGABYTE]
-    ubfx r7, r7, #12, #3
+    ubfx r7, r7, #TLB_RANGE_END, #3
     bic r3, r0, #0xff000
     ldr r7, [sp, r7, lsl #2]        @ the end
     orr r6, r0, #0xff000
@@ -366,7 +358,7 @@ forget_range:
     ldr r7, [lr, #-4]
     cmp r0, r1
     beq forget_page                 @ the first is there
-    ubfx r7, r7, #8, #3
+    ubfx r7, r7, #TLB_RANGE_PAGE, #3
     sub r0, r0, #0x1000
     str r0, [sp, r7, lsl #2]
     b nothing_there
@@ -392,7 +384,7 @@ range_of_kernel:
     str r7, [\address]
     mcr p15, 0, \address, c7, c11, 1    @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     dsb
-    ldr r7, [sp, #\side + 4]       @ the host's ASID
+    ldr r7, [sp, #\side + SIDE_CONTEXTIDR]      @ the host's ASID
     bfi r0, r7, #0, #12
     mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
     dsb
@@ -466,7 +458,7 @@ no_entries:
     add r1, r1, r7
     ldr r1, [r1, r5, lsl #2]
     .if BY_DOMAINS
-    tst r1, #0x100                  @ not for User mode: Separation::domain
+    tst r1, #DOMAIN_PRIVILEGED_ALONE            @ not for User mode: Separation::domain
     bne long_way
     .endif
     ubfx r3, r0, #0, #12
@@ -495,7 +487,7 @@ no_entries:
 unprivileged_load:
     UNPRIVILEGED 2, 0
 unprivileged_store:
-    UNPRIVILEGED 0x400, 0x10
+    UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again.
 not_at_once:
@@ -523,25 +515,25 @@ return_to_kernel:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_JUMP_CACHE]
     bic r0, r0, #3
-    ubfx r7, r0, #2, #14
-    add r1, r1, r7, lsl #3
+    ubfx r7, r0, #2, #JUMP_BITS
+    add r1, r1, r7, lsl #JUMP_ENTRY_BITS
     ldm r1, {{r5, r7}}
-    and r1, r3, #0x220              @ E, T
+    and r1, r3, #PSR_ET
     cmp r5, r0
     cmpeq r1, #0
     orreq r1, r4, r6
-    tsteq r1, #0x80                 @ a mode that is none, or FIQ
+    tsteq r1, #BANK_NOT_HERE        @ a mode that is none, or FIQ
     bne long_way
     tst r3, #0x10
     beq long_way
     add r0, r2, r4, lsl #3
     add r5, r2, r4, lsl #2
-    add r0, r0, #PAGE_BANK
+    add r0, r0, #BANK_USR
     stmia r0, {{sp, lr}}^
     str r3, [r5, #PAGE_BANK_SPSR]
     add r0, r2, r6, lsl #3
     add r5, r2, r6, lsl #2
-    add r0, r0, #PAGE_BANK
+    add r0, r0, #BANK_USR
     ldr r1, [r5, #PAGE_BANK_SPSR]
     ldmia r0, {{sp, lr}}^
     str r1, [r2, #PAGE_SPSR]        @ the SPSR of the mode that is left has been put away: right also if it is the same
@@ -559,8 +551,7 @@ return_to_kernel:
     movs pc, lr
 
 .ltorg
-@ By the low four bits of a mode: Bank as page.rs numbers them; 0x80 where this is not for assembly.
+@ By the low four bits of a mode: the number of its bank, or BANK_NOT_HERE. A byte for each.
 bank_of_mode:
-    .byte 0x80, 0x80, 4, 1, 0x80, 0x80, 0x80, 2
-    .byte 0x80, 0x80, 0x80, 3, 0x80, 0x80, 0x80, 0
+    .word BANKS_0, BANKS_4, BANKS_8, BANKS_12
 .balign 4

@@ -7,24 +7,9 @@
 @ checked against its RAM before they are followed, and what they lead to again.
 @
 @ Conditions that hold for long are in one word, Context::quick: see Vm::learn_sides. Numbers of the shadow's descriptors are
-@ those of spica_mmu::host, numbers of the hints those of Shadow::page_hints.
+@ those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
-.equ HOME_ASID, {home_asid}
-.equ CPU_DFSR, {cpu_dfsr}
-.equ CPU_IFSR, {cpu_ifsr}
-.equ CPU_DFAR, {cpu_dfar}
-.equ CPU_IFAR, {cpu_ifar}
-.equ PAGE_DFSR, {page_dfsr}
-.equ PAGE_IFSR, {page_ifsr}
-.equ PAGE_DFAR, {page_dfar}
-.equ PAGE_IFAR, {page_ifar}
-.equ BANK_ABT, PAGE_BANK + 16
-.equ WRITABLE, 0x10
-.equ XN, 1
-.equ AND_LINEAR, 0x100000
-.equ SEVERAL, 0x40000000
-.equ MAX_ALIASED, 1024
-.equ NOT_GLOBAL, 0x800
+.equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
 .equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
 .equ FS_TRANSLATION_PAGE, 0x7
 .equ FS_PERMISSION_PAGE, 0xf
@@ -84,8 +69,9 @@ answer_\kind:
     mov r4, #HOME_ASID
     GO r3, r4, r5
     ldr r3, [sp, #CTX_GUEST_TTBR0]
-    ldrd r4, r5, [sp, #CTX_RAM]     @ where the guest has its RAM, and how much
-    ldr r6, [sp, #CTX_RAM + 8]      @ where that is
+    WORDS CTX_RAM_BASE, CTX_RAM_SIZE
+    ldrd r4, r5, [sp, #CTX_RAM_BASE]            @ where the guest has its RAM, and how much
+    ldr r6, [sp, #CTX_RAM_HOST]     @ where that is
     bfc r3, #0, #14
     sub r3, r3, r4
     cmp r3, r5
@@ -116,7 +102,7 @@ answer_\kind:
     cmp r10, #1                     @ of a client domain
     bne \kind\()_home
     .if BY_DOMAINS
-    cmp r7, #6                      @ those above have no counterpart
+    cmp r7, #(BAKED_FROM / 2)       @ those above have no counterpart
     bhs \kind\()_home
     .endif
     and r10, r3, r1
@@ -155,19 +141,19 @@ answer_\kind:
     lsr r7, r4, #12
     and r1, r3, #0x230
     ldr r7, [r5, r7, lsl #2]!
-    and r2, r3, #XN
+    and r2, r3, #SHADOW_PAGE_XN     @ the guest's is at the same place
     cmp r1, #0x30
     bne 2f
-    orr r2, r2, #WRITABLE
+    orr r2, r2, #SHADOW_PAGE_WRITABLE
     lsr r1, r0, #12
     cmp r7, r1
-    cmnne r7, #2                    @ 0xFFFF_FFFE: there are writers anywhere
+    cmnne r7, #-HINT_ANYWHERE
     beq 3f
-    cmn r7, #1                      @ 0xFFFF_FFFF: there is none
+    cmn r7, #-HINT_NOWHERE
     bne 4f
     str r1, [r5]
     b 3f
-4:  bic r8, r7, #AND_LINEAR         @ there, and in the linear map
+4:  bic r8, r7, #HINT_AND_LINEAR         @ there, and in the linear map
     cmp r8, r1
     beq 3f
     lsrs r8, r7, #20                @ other numbers, and hints that are none: the place below may wrap to any of these
@@ -178,13 +164,16 @@ answer_\kind:
     add r10, r10, r8
     cmp r10, r7                     @ in the linear map alone
     bne 7f
-    orr r1, r1, #AND_LINEAR
+    orr r1, r1, #HINT_AND_LINEAR
     str r1, [r5]
     b 3f
-5:  eor r7, r7, #SEVERAL
+5:  eor r7, r7, #HINT_ALIASED
     cmp r7, #MAX_ALIASED
     bhs \kind\()_home
     ldr r10, [sp, #CTX_ALIASES]
+    .if ALIASES_KNOWN != 4 || ALIASES_RETURNS != 16 || ALIASES_BYTES != 20
+    .error "here are four numbers and a count for each"
+    .endif
     add r7, r7, r7, lsl #2          @ five words for each
     add r10, r10, r7, lsl #2
     ldr r5, [r10]
@@ -193,22 +182,22 @@ answer_\kind:
     cmp r5, r1
     cmpne r7, r1
     ldr r7, [r10, #12]
-    ldr r5, [r10, #16]
+    ldr r5, [r10, #ALIASES_RETURNS]
     cmpne r8, r1
     cmpne r7, r1
     bne 8f
     add r5, r5, #1
     sub r7, r5, #1
-    cmp r5, #4
+    cmp r5, #ALIASES_LOOK
     blo 6f
     tst r5, r7
     beq \kind\()_home               @ it is time to look whether all of them are of use
-6:  str r5, [r10, #16]
+6:  str r5, [r10, #ALIASES_RETURNS]
     b 3f
-8:  cmn r8, #1                      @ one more
+8:  cmn r8, #-UNUSED                @ one more
     streq r1, [r10, #8]
     beq 3f
-    cmn r7, #1
+    cmn r7, #-UNUSED
     bne \kind\()_home
     str r1, [r10, #12]
     b 3f
@@ -217,37 +206,37 @@ answer_\kind:
     ldr r3, [r10]
     cmp r3, r8
     beq \kind\()_home
-    orr r0, r3, #SEVERAL
+    orr r0, r3, #HINT_ALIASED
     str r0, [r5]
     add r3, r3, r3, lsl #2
     add r3, r10, r3, lsl #2
     ldr r0, [r3]
     str r0, [r10]
-    mvn r0, #0
+    mov r0, #UNUSED
     str r7, [r3]
     str r1, [r3, #4]
     str r0, [r3, #8]
     str r0, [r3, #12]
-    str r8, [r3, #16]
+    str r8, [r3, #ALIASES_RETURNS]
     b 3f
-2:  cmn r7, #4                      @ 0xFFFF_FFFC: nobody may write there, or the page is not there
+2:  cmn r7, #-HINT_GUARDED          @ nobody may write there, or the page is not there
     beq \kind\()_home
 3:  bfc r4, #0, #12
-    orr r2, r2, #0x6e               @ small page, normal memory, readable by User mode
+    orr r2, r2, #(SHADOW_PAGE & 0xff)
     add r4, r4, r6
-    orr r2, r2, #NOT_GLOBAL
+    orr r2, r2, #(SHADOW_PAGE & 0xff00)
     orr r2, r2, r4
     str r2, [r9]
     mcr p15, 0, r9, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     dsb
     COUNT CTX_USER_FILLS
-    ldrd r2, r3, [sp, #CTX_USER]
+    ldrd r2, r3, [sp, #CTX_USER]    @ SIDE_TTBR0, SIDE_CONTEXTIDR
     GO r2, r3, r4
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
 
 \kind\()_home:
-    ldrd r2, r3, [sp, #CTX_USER]
+    ldrd r2, r3, [sp, #CTX_USER]    @ SIDE_TTBR0, SIDE_CONTEXTIDR
     GO r2, r3, r4
 \kind\()_unanswered:
     ldmia sp, {{r0-r10}}
@@ -280,10 +269,10 @@ world_deliver_\kind:
     str r3, [sp, #CPU_\fault_status]
     str r0, [sp, #CPU_\fault_address]
     mrs r0, spsr
-    add r6, r9, #PAGE_BANK
+    add r6, r9, #BANK_USR
     stmia r6, {{sp, lr}}^
     bic r1, r0, #PSR_MASKS
-    ldr r3, =0x197                  @ Abort mode, IRQs and asynchronous aborts masked
+    ldr r3, =ENTRY_ABT              @ Abort mode, IRQs and asynchronous aborts masked
     str r1, [r9, #PAGE_SPSR]
     str r3, [r9, #PAGE_CONTROL]
     str lr, [r9, #BANK_ABT + 4]

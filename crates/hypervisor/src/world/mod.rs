@@ -2,8 +2,9 @@
 //!
 //! [`Context::enter`] runs the guest until its next trap and says which one it was. Everything that the guest can change
 //! is in the [`Vcpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`, and in
-//! `fast.s` what frequent traps do without coming here.
+//! `fast.s` what frequent traps do without coming here; what it knows of the types here is in `assembly.rs`.
 
+mod assembly;
 pub mod mirror;
 pub mod space;
 pub mod spaces;
@@ -11,72 +12,20 @@ pub mod spaces;
 mod spilling;
 pub mod vfp;
 
-use core::arch::global_asm;
 use core::ffi::c_void;
-use core::mem::offset_of;
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Translator;
-use spica_dbt::jump_cache::{self, Entry, JumpCache};
-use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, Separation, View};
-use spica_vcpu::cp15::Cp15;
+use spica_dbt::jump_cache::{Entry, JumpCache};
+use spica_mmu::{PAGEWISE_FROM, Separation, View};
 use spica_vcpu::psr::Mode;
 
-use spica_vcpu::{Shown, Vcpu, VcpuPage, field, psr};
+use spica_vcpu::{Vcpu, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
-use crate::layout::HOME_ASID;
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
-
-#[cfg(feature = "spill-techniques")]
-macro_rules! spilling {
-    () => {
-        include_str!("spill.s")
-    };
-}
-#[cfg(not(feature = "spill-techniques"))]
-macro_rules! spilling {
-    () => {
-        include_str!("no_spill.s")
-    };
-}
-
-#[cfg(feature = "check-fast-paths")]
-macro_rules! all_to_rust {
-    () => {
-        include_str!("to_rust.s")
-    };
-}
-#[cfg(not(feature = "check-fast-paths"))]
-macro_rules! all_to_rust {
-    () => {
-        ""
-    };
-}
-
-global_asm!(
-    include_str!("switch.s"),
-    spilling!(),
-    include_str!("fast.s"),
-    include_str!("faults.s"),
-    include_str!("undefined.s"),
-    all_to_rust!(),
-    world_panic = sym world_panic,
-    by_domains = const SEPARATION as u32,
-    home_asid = const HOME_ASID,
-    cpu_dfsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, dfsr),
-    cpu_ifsr = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, ifsr),
-    cpu_dfar = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, dfar),
-    cpu_ifar = const offset_of!(Vcpu, cp15) + offset_of!(Cp15, ifar),
-    page_dfsr = const field::DFSR,
-    page_ifsr = const field::IFSR,
-    page_dfar = const field::DFAR,
-    page_ifar = const field::IFAR,
-    page_fpexc = const field::FPEXC,
-    page_fpexc_real = const field::FPEXC_REAL,
-);
 
 unsafe extern "C" {
     fn world_enter(cpu: *mut c_void) -> u32;
@@ -107,9 +56,10 @@ pub enum World {
 
 /// Why the guest was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub enum Trap {
     /// Undefined Instruction; the PC is behind the instruction.
-    Undefined,
+    Undefined = 1,
     /// Supervisor Call; the PC is behind the instruction.
     SupervisorCall,
     /// Prefetch Abort; the PC is the instruction's.
@@ -117,9 +67,17 @@ pub enum Trap {
     /// Data Abort; the PC is the instruction's.
     DataAbort,
     /// IRQ of the host; the PC is that of the next instruction.
-    Irq,
+    Irq = 6,
     /// FIQ of the host. Never happens: FIQs are masked.
     Fiq,
+}
+
+impl Trap {
+    /// The trap of this number, as assembly gives it.
+    fn numbered(number: u32) -> Trap {
+        let traps = [Trap::Undefined, Trap::SupervisorCall, Trap::PrefetchAbort, Trap::DataAbort, Trap::Irq];
+        traps.into_iter().find(|&trap| trap as u32 == number).unwrap_or(Trap::Fiq)
+    }
 }
 
 /// What a world needs of the real core, for a change of worlds in assembly. Privileged memory, like all of [`Context`].
@@ -271,77 +229,6 @@ pub struct Context {
     /// The virtual CPU.
     pub cpu: Vcpu,
 }
-
-/// Offset of a field before the virtual CPU, as `switch.s` has it.
-const fn before_cpu(offset: usize) -> isize {
-    offset as isize - offset_of!(Context, cpu) as isize
-}
-
-#[cfg(feature = "spill-techniques")]
-const _: () = {
-    assert!(before_cpu(offset_of!(Context, spill)) == -268 && spilling::CoreRegister::Tpidrurw as u32 == 1);
-    assert!(offset_of!(VcpuPage, tpidrurw) == 204 && spica_dbt::spill::TRAP == u32::MAX);
-};
-
-const _: () = {
-    assert!(before_cpu(offset_of!(Context, aliases)) == -264 && MAX_ALIASED == 1024);
-    assert!(before_cpu(offset_of!(Context, vfp_ready)) == -260);
-    assert!(before_cpu(offset_of!(Context, vfp_turns)) == -256);
-    assert!(before_cpu(offset_of!(Context, user_undefined)) == -252 && spica_dbt::trap::VFP == 9);
-    assert!(before_cpu(offset_of!(Context, watched_pages)) == -248 && PAGEWISE_FROM.0 == 0xbf00_0000);
-    assert!(before_cpu(offset_of!(Context, quick)) == -244);
-    assert!(before_cpu(offset_of!(Context, private)) == -240);
-    assert!(before_cpu(offset_of!(Context, hints)) == -236);
-    assert!(before_cpu(offset_of!(Context, home)) == -232);
-    assert!(before_cpu(offset_of!(Context, ram)) == -228 && size_of::<GuestRam>() == 12);
-    assert!(before_cpu(offset_of!(Context, entries)) == -216);
-    assert!(before_cpu(offset_of!(Context, user_fills)) == -200);
-    assert!(before_cpu(offset_of!(Context, user_aborts)) == -196);
-    assert!(before_cpu(offset_of!(Context, forget_megabyte)) == -192 && NO_MEGABYTE == 0x1000);
-    assert!(before_cpu(offset_of!(Context, forget_tables)) == -188);
-    assert!(before_cpu(offset_of!(Context, dacr_pairs)) == -180);
-    assert!(before_cpu(offset_of!(Context, guest_space)) == -164 && size_of::<SpaceSlot>() == 64);
-    assert!(before_cpu(offset_of!(Context, space_switched)) == -156);
-    assert!(before_cpu(offset_of!(Context, space_switches)) == -152);
-    assert!(before_cpu(offset_of!(Context, spaces)) == -148);
-    assert!(spica_dbt::trap::TTBR0 == 11 && spica_dbt::trap::CONTEXTIDR == 12);
-    assert!(offset_of!(VcpuPage, shown) + offset_of!(Shown, ttbr0) == 64);
-    assert!(offset_of!(VcpuPage, shown) + offset_of!(Shown, contextidr) == 72);
-    assert!(before_cpu(offset_of!(Context, clock)) == -144 && size_of::<Clock>() == 40);
-    assert!(before_cpu(offset_of!(Context, counter_reads)) == -104);
-    assert!(offset_of!(VcpuPage, counter) == 196);
-    assert!(spica_dbt::trap::COUNTER == 10);
-    assert!(before_cpu(offset_of!(Context, tlb_asid)) == -100);
-    assert!(before_cpu(offset_of!(Context, watched)) == -96);
-    assert!(before_cpu(offset_of!(Context, table_offset)) == -92);
-    assert!(before_cpu(offset_of!(Context, tlb_pages)) == -88);
-    assert!(spica_dbt::trap::TLB_PAGE == 6 && spica_dbt::trap::TLB_RANGE == 15);
-    assert!(spica_dbt::trap::tlb_range(7, 0) == 0x70f && spica_dbt::trap::tlb_range(0, 7) == 0x700f);
-    assert!(spica_dbt::trap::UNPRIVILEGED_LOAD == 7 && spica_dbt::trap::UNPRIVILEGED_STORE == 8);
-    assert!(before_cpu(offset_of!(Context, jump_cache)) == -84);
-    assert!(before_cpu(offset_of!(Context, leave)) == -80);
-    assert!(before_cpu(offset_of!(Context, jump_hits)) == -76);
-    assert!(before_cpu(offset_of!(Context, kernel)) == -64);
-    assert!(before_cpu(offset_of!(Context, user)) == -44);
-    assert!(before_cpu(offset_of!(Context, long_way)) == -24);
-    assert!(before_cpu(offset_of!(Context, user_calls)) == -20);
-    assert!(before_cpu(offset_of!(Context, kernel_returns)) == -16);
-    assert!(before_cpu(offset_of!(Context, host_sp)) == -12);
-    assert!(offset_of!(Side, contextidr) == 4 && offset_of!(Side, dacr) == 8);
-    assert!(offset_of!(Side, vbar) == 12 && offset_of!(Side, guest_dacr) == 16);
-    assert!(offset_of!(VcpuPage, control) == 20 && offset_of!(VcpuPage, spsr) == 28);
-    assert!(offset_of!(VcpuPage, tpidruro) == 36 && offset_of!(VcpuPage, stale) == 40);
-    assert!(offset_of!(VcpuPage, dacr) == 44 && offset_of!(VcpuPage, dacr_real) == 48);
-    assert!(offset_of!(VcpuPage, bank) == 92 && offset_of!(VcpuPage, bank_spsr) == 140);
-    assert!(spica_dbt::trap::DACR == 4 && spica_dbt::trap::EXCEPTION_RETURN == 5);
-    assert!(offset_of!(Vcpu, regs) == 0);
-    assert!(offset_of!(Vcpu, pc) == 60);
-    assert!(offset_of!(Vcpu, psr) == 64);
-    assert!(offset_of!(Vcpu, page) == 68);
-    assert!(offset_of!(VcpuPage, target) == 16);
-    assert!(jump_cache::ENTRIES == 16384 && size_of::<Entry>() == 8);
-    assert!(spica_dbt::trap::INDIRECT == 2);
-};
 
 impl Context {
     /// For [`Self::watched_pages`].
@@ -502,15 +389,7 @@ impl Context {
         let world = if trap & FROM_USER != 0 { World::User } else { World::Kernel };
         #[cfg(feature = "spill-techniques")]
         self.take_register_back(world);
-        let trap = match trap & !FROM_USER {
-            1 => Trap::Undefined,
-            2 => Trap::SupervisorCall,
-            3 => Trap::PrefetchAbort,
-            4 => Trap::DataAbort,
-            6 => Trap::Irq,
-            _ => Trap::Fiq,
-        };
-        (trap, world)
+        (Trap::numbered(trap & !FROM_USER), world)
     }
 }
 

@@ -10,16 +10,18 @@ use spica_mmu::{Changed, Shadow};
 
 use super::{Context, NO_ASID, Side};
 
-/// Sets of slots, chosen by a hash of TTBR0, which `fast.s` has again. Of forty processes, which a server or hackbench easily has,
+/// Bits of the hash of TTBR0 that chooses a set of slots, which `fast.s` has again.
+pub(super) const SET_BITS: u32 = 7;
+/// Sets of slots. Of forty processes, which a server or hackbench easily has,
 /// some would share a slot whatever the hash is, and go through Rust at each switch between them.
-const SETS: usize = 128;
+const SETS: usize = 1 << SET_BITS;
 /// Slots of a set.
-const WAYS: usize = 2;
+pub(super) const WAYS: usize = 2;
 const SLOTS: usize = SETS * WAYS;
 
 /// The first slot of those where a TTBR0 may be: tables are aligned to 16 KB, and RAM has more of them than there are sets.
 fn first_slot(ttbr0: u32) -> usize {
-    ((ttbr0 ^ (ttbr0 >> 7)) >> 14) as usize % SETS * WAYS
+    ((ttbr0 ^ (ttbr0 >> SET_BITS)) >> 14) as usize % SETS * WAYS
 }
 
 /// A space, by the guest's TTBR0 and ASID. The layout is known to `fast.s`.
@@ -27,17 +29,17 @@ fn first_slot(ttbr0: u32) -> usize {
 #[derive(Clone, Copy)]
 pub struct SpaceSlot {
     /// TTBR0, all of it.
-    ttbr0: u32,
+    pub(super) ttbr0: u32,
     /// Which bits of CONTEXTIDR matter: those of the ASID, or none where the space holds nothing that depends on it.
-    mask: u32,
+    pub(super) mask: u32,
     /// Their values.
-    asid: u32,
-    kernel: [u32; 2],
-    user: [u32; 2],
+    pub(super) asid: u32,
+    pub(super) kernel: [u32; 2],
+    pub(super) user: [u32; 2],
     /// What [`super::Context::tlb_asid`] is in it.
-    tlb_asid: u32,
+    pub(super) tlb_asid: u32,
     /// And [`super::Context::private`].
-    private: *const u32,
+    pub(super) private: *const u32,
     /// Which of the shadow's spaces it is.
     index: usize,
     _padding: [u32; 6],

@@ -1,10 +1,6 @@
 @ The techniques to spill registers that are compared with the vCPU page (feature spill-techniques, crates/dbt/src/spill.rs).
 @ Included before fast.s; no_spill.s stands here in the image that is shipped.
 
-.equ CTX_SPILL, -268                @ 0, or which register of the core is used: see spilling.rs
-.equ SPILL_TPIDRURW, 1
-.equ PAGE_TPIDRURW, 204
-
 .set kernel_undefined_vector, spill_undefined
 
 @ From user code to the kernel: TPIDRURW is the guest's until here, PMCCNTR can be reached from here on. \page holds the address
@@ -49,7 +45,7 @@ spill_undefined:
     mrs r0, spsr
     tst r0, #0x2f                   @ SPSR.T, and User mode
     ldreq r0, [lr, #-4]
-    cmneq r0, #1                    @ spill::TRAP: all ones
+    cmneq r0, #-SPILL_TRAP
     ldr r0, [sp, #CTX_SCRATCH]
     bxeq lr
     b answer_kernel_undefined

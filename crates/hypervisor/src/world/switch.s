@@ -4,68 +4,7 @@
 @ mod.rs), so that a trap is saved with one store-multiple of the User bank, with no scratch register and no branch
 @ (the way of seL4). The guest runs in User mode; an exception from any other mode is a fault of Spica itself.
 @
-@ Offsets from the Vcpu are checked against the Rust types in mod.rs.
-
-.equ CTX_ALIASES, -264
-.equ CTX_VFP_READY, -260
-.equ CTX_VFP_TURNS, -256
-.equ CTX_USER_UNDEFINED, -252
-.equ CTX_WATCHED_PAGES, -248
-.equ CTX_QUICK, -244
-.equ CTX_PRIVATE, -240
-.equ CTX_HINTS, -236
-.equ CTX_HOME, -232
-.equ CTX_RAM, -228                 @ struct GuestRam
-.equ CTX_UNDEFINED_ENTRY, -216
-.equ CTX_DATA_ABORT_ENTRY, -212
-.equ CTX_PREFETCH_ABORT_ENTRY, -208
-.equ CTX_CALL_ENTRY, -204
-.equ CTX_USER_FILLS, -200
-.equ CTX_USER_ABORTS, -196
-.equ CTX_FORGET_MEGABYTE, -192
-.equ CTX_FORGET_TABLES, -188
-.equ CTX_DACR_PAIRS, -180
-.equ CTX_GUEST_TTBR0, -164
-.equ CTX_GUEST_CONTEXTIDR, -160
-.equ CTX_SPACE_SWITCHED, -156
-.equ CTX_SPACE_SWITCHES, -152
-.equ CTX_SPACES, -148
-.equ CTX_CLOCK, -144               @ struct Clock
-.equ CTX_COUNTER_READS, -104
-.equ CTX_TLB_ASID, -100
-.equ CTX_WATCHED, -96
-.equ CTX_TABLE_OFFSET, -92
-.equ CTX_TLB_PAGES, -88
-.equ CTX_JUMP_CACHE, -84
-.equ CTX_LEAVE, -80
-.equ CTX_HITS, -76
-.equ CTX_KERNEL, -64            @ struct Side: TTBR0, CONTEXTIDR, DACR, VBAR, the guest's DACR behind it
-.equ CTX_KERNEL_DACR, -56
-.equ CTX_KERNEL_GUEST_DACR, -48
-.equ CTX_USER, -44
-.equ CTX_USER_GUEST_DACR, -28
-.equ CTX_LONG_WAY, -24
-.equ CTX_USER_CALLS, -20
-.equ CTX_KERNEL_RETURNS, -16
-.equ CTX_HOST_SP, -12
-.equ CTX_SCRATCH, -4
-.equ CPU_PC, 60
-.equ CPU_PSR, 64
-.equ CPU_PAGE, 68
-
-.equ MODE_FIQ, 0x11
-.equ MODE_IRQ, 0x12
-.equ MODE_SVC, 0x13
-.equ MODE_ABT, 0x17
-.equ MODE_UND, 0x1b
-
-.equ TRAP_UNDEFINED, 1
-.equ TRAP_SUPERVISOR_CALL, 2
-.equ TRAP_PREFETCH_ABORT, 3
-.equ TRAP_DATA_ABORT, 4
-.equ TRAP_IRQ, 6
-.equ TRAP_FIQ, 7
-.equ FROM_USER, 8                  @ added where the guest's user code was left
+@ Names in capitals come from the Rust types: assembly.rs.
 
 .section .text.world, "ax"
 .arm
@@ -76,7 +15,7 @@ world_enter:
     push {{r4-r12, lr}}
     str sp, [r0, #CTX_HOST_SP]
     ldr r1, [r0, #CPU_PSR]
-    orr r1, r1, #0x40               @ FIQs stay masked: no board uses them
+    orr r1, r1, #PSR_FMASK          @ FIQs stay masked: no board uses them
     msr spsr_fsxc, r1
     ldr lr, [r0, #CPU_PC]
     mov sp, r0

@@ -5,11 +5,6 @@
 @ registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU page does is to turn
 @ on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
 
-.equ PAGE_FPEXC, {page_fpexc}
-.equ PAGE_FPEXC_REAL, {page_fpexc_real}
-.equ BANK_UND, PAGE_BANK + 24
-.equ FPEXC_EN, 0x40000000
-
 .section .text.world, "ax"
 .arm
 .fpu neon
@@ -98,10 +93,10 @@ answer_user_undefined:
     beq 3f
 
     @ The guest takes it (B1.9.3).
-    add r6, r2, #PAGE_BANK
+    add r6, r2, #BANK_USR
     stmia r6, {{sp, lr}}^
     bic r1, r0, #PSR_MASKS
-    mov r3, #0x9b                   @ Undefined mode, IRQs masked
+    mov r3, #ENTRY_UND              @ Undefined mode, IRQs masked
     str r1, [r2, #PAGE_SPSR]
     str r3, [r2, #PAGE_CONTROL]
     str lr, [r2, #BANK_UND + 4]
@@ -119,8 +114,8 @@ answer_user_undefined:
     cmp r3, r0
     ldrdne r0, r1, [sp, #CTX_DACR_PAIRS + 8]
     cmpne r3, r0
-    streq r3, [sp, #CTX_KERNEL_GUEST_DACR]
-    streq r1, [sp, #CTX_KERNEL_DACR]
+    streq r3, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
+    streq r1, [sp, #CTX_KERNEL + SIDE_DACR]
     SWITCH CTX_KERNEL, r7
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2

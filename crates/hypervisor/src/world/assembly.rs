@@ -1,0 +1,291 @@
+//! The assembly of the world switch, and all that it knows of Rust: each offset, constant and sentinel that its files name
+//! is made here, of the type or the constant that it belongs to. What is the architecture's alone (bits of a guest's
+//! descriptors, coprocessor registers) stands in the files as the manual has it.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use spica_dbt::jump_cache::{self, Entry};
+use spica_dbt::trap;
+use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
+use spica_vcpu::cp15::FPEXC_EN;
+use spica_vcpu::psr::{self, Mode};
+use spica_vcpu::{Bank, StackAndLink, Vcpu, VcpuPage};
+
+use super::spaces::{SET_BITS, SpaceSlot, WAYS};
+use super::{Clock, Context, FROM_USER, NO_MEGABYTE, SEPARATION, Side, Trap, world_panic};
+use crate::layout::{HOLE_MIN, HOME_ASID};
+
+#[cfg(feature = "spill-techniques")]
+macro_rules! spilling {
+    () => {
+        include_str!("spill.s")
+    };
+}
+#[cfg(not(feature = "spill-techniques"))]
+macro_rules! spilling {
+    () => {
+        include_str!("no_spill.s")
+    };
+}
+
+#[cfg(feature = "check-fast-paths")]
+macro_rules! all_to_rust {
+    () => {
+        include_str!("to_rust.s")
+    };
+}
+#[cfg(not(feature = "check-fast-paths"))]
+macro_rules! all_to_rust {
+    () => {
+        ""
+    };
+}
+
+/// Assembles the files, behind a definition for each name.
+macro_rules! assemble {
+    ($($name:ident = $value:expr;)*) => {
+        global_asm!(
+            $(concat!(".equ ", stringify!($name), ", {", stringify!($name), "}"),)*
+            include_str!("macros.s"),
+            include_str!("switch.s"),
+            spilling!(),
+            include_str!("fast.s"),
+            include_str!("faults.s"),
+            include_str!("undefined.s"),
+            all_to_rust!(),
+            world_panic = sym world_panic,
+            $($name = const $value,)*
+        );
+    };
+}
+
+/// Where a field of [`Context`] is, from the [`Vcpu`], whose address is at hand.
+const fn before_cpu(offset: usize) -> isize {
+    offset as isize - offset_of!(Context, cpu) as isize
+}
+
+/// Where a field of [`Context`] is.
+macro_rules! context {
+    ($($field:ident).+) => { before_cpu(offset_of!(Context, $($field).+)) };
+}
+
+/// Where a bank's SP is in the vCPU page; its LR is behind it.
+const fn bank(bank: Bank) -> usize {
+    offset_of!(VcpuPage, bank) + bank as usize * size_of::<StackAndLink>()
+}
+
+/// The PSR, but for its mode, when the guest takes an exception of `mode` (B1.9).
+const fn entry(mode: Mode, masks: u32) -> u32 {
+    mode as u32 | psr::I | masks
+}
+
+/// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`] where
+/// this is not for assembly.
+const fn banks(first: u32) -> u32 {
+    let mut bytes = [NOT_HERE; 4];
+    let mut at = 0;
+    while at < 4 {
+        bytes[at] = match Mode::from_bits(0x10 + first + at as u32) {
+            Some(Mode::Usr | Mode::Fiq) | None => NOT_HERE,
+            Some(mode) => Bank::of(mode) as u8,
+        };
+        at += 1;
+    }
+    u32::from_le_bytes(bytes)
+}
+
+const NOT_HERE: u8 = 0x80;
+
+#[cfg(feature = "spill-techniques")]
+const SPILL: (isize, u32, u32) =
+    (before_cpu(offset_of!(Context, spill)), super::spilling::CoreRegister::Tpidrurw as u32, spica_dbt::spill::TRAP);
+#[cfg(not(feature = "spill-techniques"))]
+const SPILL: (isize, u32, u32) = (0, 0, 0);
+
+assemble! {
+    // The virtual CPU, and what is before it.
+    CPU_PC = offset_of!(Vcpu, pc);
+    CPU_PSR = offset_of!(Vcpu, psr);
+    CPU_PAGE = offset_of!(Vcpu, page);
+    CPU_DFSR = offset_of!(Vcpu, cp15.dfsr);
+    CPU_IFSR = offset_of!(Vcpu, cp15.ifsr);
+    CPU_DFAR = offset_of!(Vcpu, cp15.dfar);
+    CPU_IFAR = offset_of!(Vcpu, cp15.ifar);
+    CTX_ALIASES = context!(aliases);
+    CTX_VFP_READY = context!(vfp_ready);
+    CTX_VFP_TURNS = context!(vfp_turns);
+    CTX_USER_UNDEFINED = context!(user_undefined);
+    CTX_WATCHED_PAGES = context!(watched_pages);
+    CTX_QUICK = context!(quick);
+    CTX_PRIVATE = context!(private);
+    CTX_HINTS = context!(hints);
+    CTX_HOME = context!(home);
+    CTX_RAM_BASE = context!(ram.base);
+    CTX_RAM_SIZE = context!(ram.size);
+    CTX_RAM_HOST = context!(ram.host);
+    CTX_UNDEFINED_ENTRY = context!(entries.undefined);
+    CTX_DATA_ABORT_ENTRY = context!(entries.data_abort);
+    CTX_PREFETCH_ABORT_ENTRY = context!(entries.prefetch_abort);
+    CTX_CALL_ENTRY = context!(entries.call);
+    CTX_USER_FILLS = context!(user_fills);
+    CTX_USER_ABORTS = context!(user_aborts);
+    CTX_FORGET_MEGABYTE = context!(forget_megabyte);
+    CTX_FORGET_TABLES = context!(forget_tables);
+    CTX_DACR_PAIRS = context!(dacr_pairs);
+    CTX_GUEST_TTBR0 = context!(guest_space);
+    CTX_GUEST_CONTEXTIDR = context!(guest_space) + 4;
+    CTX_SPACE_SWITCHED = context!(space_switched);
+    CTX_SPACE_SWITCHES = context!(space_switches);
+    CTX_SPACES = context!(spaces);
+    CTX_CLOCK = context!(clock);
+    CTX_COUNTER_READS = context!(counter_reads);
+    CTX_TLB_ASID = context!(tlb_asid);
+    CTX_WATCHED = context!(watched);
+    CTX_TABLE_OFFSET = context!(table_offset);
+    CTX_TLB_PAGES = context!(tlb_pages);
+    CTX_JUMP_CACHE = context!(jump_cache);
+    CTX_LEAVE = context!(leave);
+    CTX_HITS = context!(jump_hits);
+    CTX_KERNEL = context!(kernel);
+    CTX_USER = context!(user);
+    CTX_LONG_WAY = context!(long_way);
+    CTX_USER_CALLS = context!(user_calls);
+    CTX_KERNEL_RETURNS = context!(kernel_returns);
+    CTX_HOST_SP = context!(host_sp);
+    CTX_SCRATCH = context!(scratch) + 4;
+    CTX_SPILL = SPILL.0;
+    SPILL_TPIDRURW = SPILL.1;
+    SPILL_TRAP = SPILL.2;
+
+    // struct Side
+    SIDE_TTBR0 = offset_of!(Side, ttbr0);
+    SIDE_CONTEXTIDR = offset_of!(Side, contextidr);
+    SIDE_DACR = offset_of!(Side, dacr);
+    SIDE_VBAR = offset_of!(Side, vbar);
+    SIDE_GUEST_DACR = offset_of!(Side, guest_dacr);
+
+    // struct Clock
+    CLOCK_ADDRESS = offset_of!(Clock, address);
+    CLOCK_COMPLEMENT = offset_of!(Clock, complement);
+    CLOCK_BASE = offset_of!(Clock, base);
+    CLOCK_WHOLE = offset_of!(Clock, whole);
+    CLOCK_PART = offset_of!(Clock, part);
+    CLOCK_FRACTION = offset_of!(Clock, fraction);
+    CLOCK_COUNT = offset_of!(Clock, count);
+
+    // The vCPU page
+    PAGE_TARGET = offset_of!(VcpuPage, target);
+    PAGE_CONTROL = offset_of!(VcpuPage, control);
+    PAGE_SPSR = offset_of!(VcpuPage, spsr);
+    PAGE_TPIDRURO = offset_of!(VcpuPage, tpidruro);
+    PAGE_STALE = offset_of!(VcpuPage, stale);
+    PAGE_DACR = offset_of!(VcpuPage, dacr);
+    PAGE_DACR_REAL = offset_of!(VcpuPage, dacr_real);
+    PAGE_TTBR0 = offset_of!(VcpuPage, shown.ttbr0);
+    PAGE_CONTEXTIDR = offset_of!(VcpuPage, shown.contextidr);
+    PAGE_DFSR = offset_of!(VcpuPage, shown.dfsr);
+    PAGE_IFSR = offset_of!(VcpuPage, shown.ifsr);
+    PAGE_DFAR = offset_of!(VcpuPage, shown.dfar);
+    PAGE_IFAR = offset_of!(VcpuPage, shown.ifar);
+    PAGE_COUNTER = offset_of!(VcpuPage, counter);
+    PAGE_FPEXC = offset_of!(VcpuPage, fpexc);
+    PAGE_FPEXC_REAL = offset_of!(VcpuPage, fpexc_real);
+    PAGE_TPIDRURW = offset_of!(VcpuPage, tpidrurw);
+    PAGE_BANK_SPSR = offset_of!(VcpuPage, bank_spsr);
+    BANK_USR = bank(Bank::Usr);
+    BANK_SVC = bank(Bank::Svc);
+    BANK_ABT = bank(Bank::Abt);
+    BANK_UND = bank(Bank::Und);
+    BANKS_0 = banks(0);
+    BANKS_4 = banks(4);
+    BANKS_8 = banks(8);
+    BANKS_12 = banks(12);
+    BANK_NOT_HERE = NOT_HERE;
+
+    // Modes and PSRs
+    MODE_USR = Mode::Usr as u32;
+    MODE_FIQ = Mode::Fiq as u32;
+    MODE_IRQ = Mode::Irq as u32;
+    MODE_SVC = Mode::Svc as u32;
+    MODE_ABT = Mode::Abt as u32;
+    MODE_UND = Mode::Und as u32;
+    PSR_T = psr::T;
+    PSR_ET = psr::E | psr::T;
+    PSR_IT = psr::IT;
+    PSR_FMASK = psr::F;
+    PSR_MASKS = psr::A | psr::I | psr::F;
+    PSR_KEPT = psr::USER_BITS & !(psr::IT | psr::E | psr::T);
+    ENTRY_SVC = entry(Mode::Svc, 0);
+    ENTRY_ABT = entry(Mode::Abt, psr::A);
+    ENTRY_UND = entry(Mode::Und, 0);
+    FPEXC_EN = FPEXC_EN;
+
+    // Traps, as Context::enter and spica_dbt::trap have them
+    TRAP_UNDEFINED = Trap::Undefined as u32;
+    TRAP_SUPERVISOR_CALL = Trap::SupervisorCall as u32;
+    TRAP_PREFETCH_ABORT = Trap::PrefetchAbort as u32;
+    TRAP_DATA_ABORT = Trap::DataAbort as u32;
+    TRAP_IRQ = Trap::Irq as u32;
+    TRAP_FIQ = Trap::Fiq as u32;
+    FROM_USER = FROM_USER;
+    SVC_INDIRECT = trap::INDIRECT;
+    SVC_DACR = trap::DACR;
+    SVC_EXCEPTION_RETURN = trap::EXCEPTION_RETURN;
+    SVC_TLB_PAGE = trap::TLB_PAGE;
+    SVC_UNPRIVILEGED_LOAD = trap::UNPRIVILEGED_LOAD;
+    SVC_UNPRIVILEGED_STORE = trap::UNPRIVILEGED_STORE;
+    SVC_VFP = trap::VFP;
+    SVC_COUNTER = trap::COUNTER;
+    SVC_TTBR0 = trap::TTBR0;
+    SVC_CONTEXTIDR = trap::CONTEXTIDR;
+    SVC_TLB_RANGE = trap::TLB_RANGE;
+    TLB_RANGE_PAGE = trap::TLB_RANGE_PAGE;
+    TLB_RANGE_END = trap::TLB_RANGE_END;
+
+    // The jump cache
+    JUMP_BITS = jump_cache::ENTRIES.trailing_zeros();
+    JUMP_ENTRY_BITS = size_of::<Entry>().trailing_zeros();
+    JUMP_GUEST = offset_of!(Entry, guest);
+    JUMP_HOST = offset_of!(Entry, host);
+
+    // struct SpaceSlot, and where a TTBR0 has its slots: spaces::first_slot
+    SLOT_TTBR0 = offset_of!(SpaceSlot, ttbr0);
+    SLOT_MASK = offset_of!(SpaceSlot, mask);
+    SLOT_ASID = offset_of!(SpaceSlot, asid);
+    SLOT_KERNEL = offset_of!(SpaceSlot, kernel);
+    SLOT_USER = offset_of!(SpaceSlot, user);
+    SLOT_TLB_ASID = offset_of!(SpaceSlot, tlb_asid);
+    SLOT_PRIVATE = offset_of!(SpaceSlot, private);
+    SLOT_BYTES = size_of::<SpaceSlot>();
+    SLOT_SET_BITS = SET_BITS;
+    SLOT_SET_BYTES_BITS = (WAYS * size_of::<SpaceSlot>()).trailing_zeros();
+
+    // Shadow tables: how the two worlds are kept apart, descriptors, hints
+    BY_DOMAINS = SEPARATION as u32;
+    DACR_CLIENTS = mmu::CLIENTS;
+    DACR_SHARED = mmu::SHARED_CLIENTS;
+    DACR_ALWAYS = SEPARATION.host_dacr(0, View::Kernel);
+    DACR_PRIVILEGED_ALONE = 2 * mmu::PRIVILEGED_ALONE;
+    DOMAIN_PRIVILEGED_ALONE = mmu::PRIVILEGED_ALONE << 5;
+    BAKED_FROM = SEPARATION.baked_dacr(0x5555_5555).trailing_zeros();
+    SHADOW_PAGE = mmu::PAGE;
+    SHADOW_PAGE_WRITABLE = mmu::PAGE_WRITABLE;
+    SHADOW_PAGE_XN = mmu::PAGE_XN;
+    SHADOW_SECTION_WRITABLE = mmu::SECTION_WRITABLE;
+    HINT_NOWHERE = mmu::HINT_NOWHERE as i32;
+    HINT_ANYWHERE = mmu::HINT_ANYWHERE as i32;
+    HINT_GUARDED = mmu::HINT_GUARDED as i32;
+    HINT_AND_LINEAR = mmu::HINT_AND_LINEAR;
+    HINT_ALIASED = mmu::HINT_ALIASED;
+    ALIASES_BYTES = mmu::ALIASES_BYTES;
+    ALIASES_KNOWN = mmu::ALIASES_KNOWN;
+    ALIASES_RETURNS = mmu::ALIASES_RETURNS;
+    ALIASES_LOOK = mmu::ALIASES_LOOK;
+    MAX_ALIASED = MAX_ALIASED;
+    UNUSED = mmu::UNUSED as i32;
+    PAGEWISE_FROM = PAGEWISE_FROM.0;
+    NO_MEGABYTE = NO_MEGABYTE;
+    HOME_ASID = HOME_ASID;
+    HOLE_MIN = HOLE_MIN;
+}
