@@ -590,10 +590,11 @@ impl Shadow {
             if space.key.is_some_and(|key| key.asid == asid) {
                 let keep_tables = core::mem::replace(&mut space.flushed, true) && self.keep_tables;
                 for view in &mut space.views {
-                    self.stats.megabytes_dropped += view.clear_private(keep_tables, &mut budget, tables, tlb);
+                    let (dropped, done) = view.clear_private(keep_tables, &mut budget, tables, tlb);
+                    self.stats.megabytes_dropped += dropped;
+                    // Too much for one go: all of it goes, later.
+                    space.stale |= !done;
                 }
-                // Too much for one go: all of it goes, later.
-                space.stale = space.holds_private();
                 left |= space.stale;
             }
         }

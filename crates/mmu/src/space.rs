@@ -77,6 +77,9 @@ pub(crate) struct Origin {
     pub(crate) size: PageSize,
 }
 
+/// First-level entries that are written at once: a line of the data cache on a Cortex-A8.
+const RUN: usize = 16;
+
 /// One view of a space: a first-level table, the ASID under which the host sees it, and what it holds.
 pub(crate) struct ViewTables {
     pub(crate) asid: u8,
@@ -243,7 +246,7 @@ impl ViewTables {
     pub(crate) fn borrow_all(&mut self, common: &Self, tables: &mut impl TableMemory) {
         let (Some(root), Some(source)) = (self.root, common.root) else { return };
         let mut next = 0;
-        let mut run = [0; 16];
+        let mut run = [0; RUN];
         while let Some(first) = common.global.next(next) {
             let mut length = 0;
             while length < run.len() && first + length < MEGABYTES {
@@ -272,10 +275,15 @@ impl ViewTables {
 
     /// The same with all that are borrowed, as far as `budget` goes. Whether there were any, and whether none is left.
     pub(crate) fn give_back_all(&mut self, budget: &mut Budget, tables: &mut impl TableMemory) -> (bool, bool) {
+        let Some(root) = self.root else { return (false, true) };
         let mut next = 0;
-        while let Some(mb) = self.borrowed.next(next).filter(|_| budget.spend(1)) {
-            self.give_back(mb, tables);
-            next = mb + 1;
+        while let Some(first) = self.borrowed.next(next).filter(|_| budget.spend(1)) {
+            next = first;
+            while next < first + RUN && next < MEGABYTES && self.borrowed.contains(next) {
+                self.borrowed.remove(next);
+                next += 1;
+            }
+            tables.write_run(&root, first, &[0; RUN][..next - first]);
         }
         (next != 0, self.borrowed.is_empty())
     }
@@ -286,17 +294,21 @@ impl ViewTables {
         self.is_populated(mb) && (self.coarse.contains(mb) || is_section())
     }
 
-    /// Drops every megabyte that holds an entry the guest did not mark global, as far as `budget` goes. Returns how many went. With
-    /// `keep_tables`, tables of small pages stay, empty.
+    /// Drops every megabyte that holds an entry the guest did not mark global, as far as `budget` goes. Returns how many
+    /// went, and whether that was all. With `keep_tables`, tables of small pages stay, empty.
     pub(crate) fn clear_private(
         &mut self,
         keep_tables: bool,
         budget: &mut Budget,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
-    ) -> u64 {
-        let (mut dropped, mut next) = (0, 0);
-        while let Some(mb) = self.private.next(next).filter(|_| budget.spend(CLEAR_TABLE)) {
+    ) -> (u64, bool) {
+        let (mut dropped, mut next, mut done) = (0, 0, true);
+        while let Some(mb) = self.private.next(next) {
+            done = budget.spend(CLEAR_TABLE);
+            if !done {
+                break;
+            }
             match self.first_level(mb, tables) {
                 FirstLevel::Table { table, .. } if keep_tables && !self.coarse.contains(mb) => tables.clear(&table),
                 _ => self.detach(mb, tables),
@@ -307,7 +319,7 @@ impl ViewTables {
         if dropped != 0 {
             tlb.flush_asid(self.asid);
         }
-        dropped
+        (dropped, done)
     }
 
     /// Whether [`Self::invalidate_page`] can have anything to do: most spaces hold nothing there.

@@ -259,6 +259,7 @@ fn who_is_flushed_again_keeps_tables() {
             assert!(guest.touch(view, USER, AccessKind::Write).1, "what was there is gone");
         }
         guest.shadow.invalidate_asid(1, &mut guest.tables, &mut guest.tlb);
+        assert!(guest.shadow.is_settled(), "the tables that stay are no work that is left");
         counts.push((guest.shadow.stats().second_level_tables, guest.shadow.holds_private()));
     }
     assert_eq!(counts, [(0, false), (2, true), (2, true)]);
