@@ -53,6 +53,8 @@ const PROGRAMS: u32 = 20;
 const _: () = assert!(PROGRAMS <= memory::PROGRAM_SLOTS);
 /// A step that has more traps does not end.
 const MOST_TRAPS: u32 = 4000;
+/// The longest time for a step, in microseconds. An ordinary one takes a thousandth of it.
+const LONGEST: u32 = 1_000_000;
 /// So many traps of a step are told.
 const TOLD: u32 = 40;
 
@@ -225,6 +227,10 @@ fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u
                 Ok(done) => done,
                 Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
             };
+            // Where the timer finds a loop differs each time. The other machine came upon it if this one goes farther.
+            if end == End::Loop || way == Way::Rust && noted.len() == at {
+                break Ok(());
+            }
             if way == Way::Assembly {
                 noted.push(state::seen(vm, end));
             } else if !plan.kind.hostile
@@ -308,7 +314,11 @@ fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step 
     let quick = way == Way::Assembly || plan.quick;
     let begun = host.guest_now(vm.parts.start);
     let how = How { quick, hostile: plan.kind.hostile, told: plan.told == Some(step) };
-    let done = go(vm, host, GuestVa(program.va), how);
+    let late = host.now() + host.ticks(LONGEST);
+    host.set_limit(Some(late));
+    host.arm_timer(vm.parts.start, None);
+    let done = go(vm, host, GuestVa(program.va), late, how);
+    host.set_limit(None);
     space::go_home();
     state::take_interrupt(vm, host);
     let end = match done {
@@ -334,8 +344,8 @@ struct How {
     told: bool,
 }
 
-/// Lets the guest go on from `at` until it comes to an SMC: what `Vm::run` does, with a look at the core at each trap.
-fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, how: How) -> Result<End, String> {
+/// Lets the guest go on from `at` until it comes to an SMC, up to host time `late` or a bit more: what `Vm::run` does, with a look at the core at each trap.
+fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<End, String> {
     let mut resume = Resume::Guest(at);
     let mut traps = 0;
     loop {
@@ -368,6 +378,10 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, how: How) -> Result<End, String
                 println!("check: {trap:?} from {left:?} at {pc:#x}, DFSR, DFAR, IFSR, IFAR {status:x?}");
             }
             tables::check_core(vm, left, how.hostile)?;
+            if trap == Trap::Irq && host.now() >= late {
+                host.serve_interrupts();
+                return Ok(End::Loop);
+            }
             if let Some(pc) = end(vm, left, trap) {
                 return Ok(trap::catch_up(vm).map_or_else(End::Stop, |()| End::At(pc)));
             }

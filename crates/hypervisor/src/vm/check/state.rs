@@ -22,8 +22,10 @@ pub enum End {
     At(GuestVa),
     /// The VM stopped.
     Stop(Stop),
-    /// It did not end: so many traps had come, or so much time had passed.
+    /// It did not end: so many traps had come.
     Endless,
+    /// It ran on without a trap: random words that user code came upon may be a loop.
+    Loop,
 }
 
 /// All that the guest can see, in words that have names.
