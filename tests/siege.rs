@@ -7,7 +7,7 @@ use crate::Machine;
 use crate::hostile::{Got, beside, computing, fair};
 
 /// How late a guest may be woken, in microseconds, whatever its neighbours do.
-pub const LATE: f64 = 1_000.0;
+pub const LATE: f64 = 500.0;
 
 /// What a guest's neighbours get that only computes.
 ///
