@@ -15,7 +15,7 @@ use crate::contain::shared;
 use crate::host::Host;
 use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
-use crate::world::mirror::Mirror;
+use crate::world::core_state::CoreState;
 use crate::{console, contain, println};
 
 /// Longest time that a guest runs while another wants to, in microseconds.
@@ -271,7 +271,7 @@ impl Scheduler {
         if self.current == Some(at) {
             self.current = None;
             // Whatever its own books say of what is in the core.
-            Mirror::wipe();
+            CoreState::wipe();
         }
     }
 

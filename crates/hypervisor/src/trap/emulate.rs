@@ -153,7 +153,7 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
                 }
             };
         }
-        Effect::ThreadIdReadWrite(value) => parts.mirror.set_thread_id_read_write(value),
+        Effect::ThreadIdReadWrite(value) => parts.core_state.set_thread_id_read_write(value),
         Effect::WaitForInterrupt => return Ok(Stay::Waits),
     }
     Ok(Stay::Yes)

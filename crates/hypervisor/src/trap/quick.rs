@@ -72,7 +72,7 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
             deliver(&mut context.cpu, fault, far, kind);
             context.cpu.pc = entry;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
-            parts.mirror.set_dacr(context.kernel.dacr);
+            parts.core_state.set_dacr(context.kernel.dacr);
             World::Kernel
         }
         (Quick::GuestFault(fault), Some(entry), World::Kernel) => {

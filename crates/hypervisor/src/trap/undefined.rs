@@ -22,7 +22,7 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
     let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
     // The guest has VFP on and the core has it off: turn it on, and try again. Should the instruction be another one,
     // it comes back here with VFP on.
-    if vfp_enabled(cpu, world) && vm.parts.mirror.enable_vfp() {
+    if vfp_enabled(cpu, world) && vm.parts.core_state.enable_vfp() {
         vm.parts.counters.vfp_switches += 1;
         return match world {
             World::Kernel => Resume::Cache(CachePc(pc)),

@@ -22,7 +22,7 @@ use super::tables::RealTlb;
 use super::{Resume, Vm, regime};
 use crate::arch::identity;
 use crate::host::Host;
-use crate::world::{mirror::Mirror, space};
+use crate::world::{core_state::CoreState, space};
 
 /// Bytes that are copied or cleared before anybody else is asked: some 40 µs of a Cortex-A8.
 const PIECE: u32 = 64 * 1024;
@@ -133,7 +133,7 @@ impl Vm {
         cpu.pc = place.kernel.0;
         self.next = Resume::Guest(GuestVa(place.kernel.0));
         let parts = &mut self.parts;
-        parts.mirror = Mirror::new();
+        parts.core_state = CoreState::new();
         parts.active = regime(cpu);
         parts.sides_known = false;
         parts.returns_of = None;

@@ -27,7 +27,7 @@ use crate::memory::pool::{Exhausted, Share};
 use crate::memory::spans::Span;
 use crate::memory::{home, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, SEPARATION, mirror::Mirror};
+use crate::world::{Context, SEPARATION, core_state::CoreState};
 
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +220,7 @@ impl Vm {
             code,
             shadow,
             tables,
-            mirror: Mirror::new(),
+            core_state: CoreState::new(),
             spaces,
             counters: Counters::default(),
             active: Regime::default(),

@@ -5,7 +5,7 @@
 //! `fast.s` what frequent traps do without coming here; what it knows of the types here is in `assembly.rs`.
 
 mod assembly;
-pub mod mirror;
+pub mod core_state;
 pub mod space;
 pub mod spaces;
 #[cfg(feature = "spill-techniques")]

@@ -1,6 +1,6 @@
 //! State of the real core that follows the guest: DACR, SCTLR.{A, SW}, thread IDs, and whether VFP is on.
 //!
-//! Each is written only when it differs from what the core has; [`Mirror`] remembers that.
+//! Each is written only when it differs from what the core has; [`CoreState`] remembers that.
 
 use crate::arch::barrier::{self, isb};
 use crate::arch::cp15::{Cpacr, Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
@@ -8,7 +8,7 @@ use crate::world::vfp::{self, Bank};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
 
 /// What the real core has on behalf of one guest, and what the guest has of it while another runs.
-pub struct Mirror {
+pub struct CoreState {
     dacr: u32,
     sctlr: u32,
     vfp_on: bool,
@@ -17,10 +17,10 @@ pub struct Mirror {
     thread_ids: [u32; 2],
 }
 
-impl Mirror {
+impl CoreState {
     /// The state of a guest after reset.
-    pub fn new() -> Mirror {
-        Mirror {
+    pub fn new() -> CoreState {
+        CoreState {
             dacr: Dacr::read_raw(),
             sctlr: Sctlr::read_raw(),
             vfp_on: false,
@@ -136,8 +136,8 @@ impl Mirror {
     }
 }
 
-impl Default for Mirror {
+impl Default for CoreState {
     fn default() -> Self {
-        Mirror::new()
+        CoreState::new()
     }
 }

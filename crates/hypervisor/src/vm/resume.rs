@@ -1,0 +1,185 @@
+//! Where a guest goes on: interrupts that wait, exceptions that it takes, and the block for its next instruction.
+
+use super::{Resume, Stop, Vm, regime};
+use crate::layout::MEGABYTE;
+use crate::world::{World, space};
+use spica_addr::{CachePc, GuestVa, HostPa};
+use spica_dbt::ExitId;
+use spica_mmu::{Access, AccessKind, Fault, translate};
+use spica_vcpu::psr::Mode;
+use spica_vcpu::{Exception, psr};
+
+/// From where a block is looked for: what shall lead there at once the next time.
+#[derive(Clone, Copy)]
+enum From {
+    Spica,
+    Exit(ExitId),
+    Guess(ExitId),
+    Mirror,
+}
+
+/// That many exceptions without an instruction in between are an endless loop.
+const MAX_NESTED: u32 = 16;
+
+impl Vm {
+    /// Puts everything in place for the guest to go on.
+    pub(super) fn resume(&mut self, mut resume: Resume) -> Result<World, Stop> {
+        loop {
+            let (pc, from) = match resume {
+                Resume::Stop(stop) => return Err(stop),
+                Resume::Cache(pc) => {
+                    self.context.cpu.pc = pc.0;
+                    self.prepare(World::Kernel);
+                    return Ok(World::Kernel);
+                }
+                // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
+                Resume::Back(pc) if !self.parts.sides_known => {
+                    resume = Resume::Cache(pc);
+                    continue;
+                }
+                Resume::Back(pc) => {
+                    self.context.cpu.pc = pc.0;
+                    self.parts.code.publish_all();
+                    let side = self.context.kernel;
+                    space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+                    return Ok(World::Kernel);
+                }
+                // Whoever waits has waited.
+                Resume::Guest(pc) | Resume::Wait(pc) => (pc, From::Spica),
+                Resume::Link(pc, exit) => (pc, From::Exit(exit)),
+                Resume::Guess(pc, exit) => (pc, From::Guess(exit)),
+                Resume::Land(pc) => (pc, From::Mirror),
+            };
+            if let Some(exception) = self.deliverable(pc) {
+                self.parts.counters.interrupts += 1;
+                resume = self.take(exception);
+                continue;
+            }
+            if !self.context.cpu.privileged() {
+                self.parts.nested = 0;
+                self.context.cpu.pc = pc.0;
+                self.context.leave = 0;
+                self.prepare(World::User);
+                return Ok(World::User);
+            }
+            if self.context.cpu.psr & psr::T != 0 {
+                return Err(Stop::ThumbKernel);
+            }
+            if self.context.cpu.psr & psr::E != 0 {
+                return Err(Stop::BigEndianKernel);
+            }
+            match self.find_block(pc, from) {
+                Ok(entry) => resume = Resume::Cache(entry),
+                Err(fault) => {
+                    self.parts.counters.guest_aborts += 1;
+                    resume = self.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
+                }
+            }
+        }
+    }
+
+    /// The code-cache address for a guest PC: translated if need be, linked if asked for.
+    fn find_block(&mut self, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
+        let parts = &mut self.parts;
+        let pc = GuestVa(pc.0 & !3);
+        // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
+        let fiq = self.context.cpu.mode() == Mode::Fiq;
+        self.context.leave = fiq.into();
+        if matches!(from, From::Spica)
+            && !fiq
+            && let Some(entry) = parts.translator.jump_cache.get(pc.0)
+        {
+            parts.nested = 0;
+            return Ok(CachePc(entry));
+        }
+        let regime = regime(&self.context.cpu);
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        let mapping = translate(&parts.ram, &regime, pc, access)?;
+        if fiq || parts.volatile.contains(mapping.pa) {
+            let block = parts.translate_once(pc, &mapping)?;
+            parts.nested = 0;
+            return Ok(parts.translator.entry(block));
+        }
+        parts.watch_code(pc, mapping.size);
+        let known = parts.translator.lookup(pc, mapping.pa);
+        let made = known.is_none();
+        let block = match known {
+            Some(block) => {
+                parts.translator.set_global(block, !regime.mmu_on() || mapping.global);
+                block
+            }
+            None => {
+                let version = parts.translator.version();
+                let block = parts.translate(pc, &mapping, regime.mmu_on())?;
+                if parts.translator.version() != version {
+                    // Everything was flushed, the exit is gone with it.
+                    parts.translator.remember(block);
+                    parts.nested = 0;
+                    return Ok(parts.translator.entry(block));
+                }
+                block
+            }
+        };
+        let megabyte = pc.0 / MEGABYTE;
+        if regime.mmu_on() && (made || !parts.code_map.has(megabyte)) {
+            let descriptor = spica_mmu::first_level_descriptor(&parts.ram, &regime, pc);
+            parts.code_map.note(megabyte, descriptor.unwrap_or(0));
+        }
+        match from {
+            From::Exit(exit) => {
+                parts.translator.link(exit, block, &mut parts.code);
+            }
+            From::Guess(exit) => {
+                parts.translator.guess(exit, pc, block, &mut parts.code);
+            }
+            From::Mirror => parts.translator.land(block, &mut parts.code),
+            From::Spica => {}
+        }
+        parts.translator.remember(block);
+        // The vector for system calls is looked through once it has a block.
+        parts.sides_known &= pc.0 != self.context.cpu.vector_base().wrapping_add(8);
+        parts.nested = 0;
+        Ok(parts.translator.entry(block))
+    }
+
+    /// Takes an exception on the guest's behalf.
+    pub fn take(&mut self, exception: Exception) -> Resume {
+        self.parts.nested += 1;
+        if self.parts.nested > MAX_NESTED {
+            return Resume::Stop(Stop::ExceptionLoop);
+        }
+        // A virtual exception clears the local monitor (B1.8.3, note on exclusives: software must not rely on it, and
+        // a guest must not inherit another context's reservation).
+        crate::arch::barrier::clear_exclusive();
+        let vector = self.context.cpu.take_exception(exception);
+        self.branch(vector)
+    }
+
+    /// A branch to `target`, bit 0 of which selects the instruction set.
+    pub fn branch(&mut self, target: u32) -> Resume {
+        if target & 1 != 0 {
+            self.context.cpu.psr |= psr::T;
+            Resume::Guest(GuestVa(target & !1))
+        } else {
+            self.context.cpu.psr &= !psr::T;
+            Resume::Guest(GuestVa(target & !3))
+        }
+    }
+
+    /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).
+    fn deliverable(&self, pc: GuestVa) -> Option<Exception> {
+        let (machine, cpu) = (&self.parts.machine, &self.context.cpu);
+        if machine.fiq_asserted() && !cpu.fiq_masked() {
+            Some(Exception::Fiq { pc: pc.0 })
+        } else if machine.irq_asserted() && !cpu.irq_masked() {
+            Some(Exception::Irq { pc: pc.0 })
+        } else {
+            None
+        }
+    }
+
+    /// Whether a virtual interrupt waits and may be taken.
+    pub fn interrupt_deliverable(&self) -> bool {
+        self.deliverable(GuestVa(0)).is_some()
+    }
+}

@@ -1,0 +1,146 @@
+//! The loop that runs a guest: from one trap to the next.
+
+use super::{Pause, Resume, Vm};
+use crate::host::Host;
+use crate::trap::{self, quick::Answer};
+use crate::world::{Trap, World, space};
+use spica_addr::{CachePc, GuestVa, HostPa};
+use spica_dbt::shadow_stack;
+
+/// Why the guest was left.
+enum Left {
+    /// A trap, in this world, that nobody has answered.
+    Trap(Trap, World),
+    /// One that was answered; but there is more to see to before the guest goes on here.
+    Answered(Resume),
+}
+
+impl Vm {
+    /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
+    pub fn run(&mut self, host: &mut Host) -> Pause {
+        let mut resume = self.next;
+        let begun = host.now();
+        if self.parts.catch_up(host) || !self.loading.is_done() || !self.parts.is_settled() {
+            host.note_entry(begun);
+        }
+        self.context.clock = host.clock(self.parts.start);
+        host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+        if !self.load_on(host) {
+            return Pause::Yield;
+        }
+        if let Resume::Cache(pc) = resume {
+            trap::leave_soon(self, pc);
+        }
+        let translated = self.parts.translator.stats().translated;
+        let mut first = true;
+        loop {
+            match self.work_off(host) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.next = at_leisure(resume);
+                    return Pause::Yield;
+                }
+                Err(stop) => return Pause::Stop(stop),
+            }
+            if let Resume::Wait(pc) = resume {
+                self.parts.catch_up(host);
+                if !self.parts.interrupted() {
+                    self.next = resume;
+                    return Pause::Wait;
+                }
+                resume = Resume::Guest(pc);
+            }
+            let world = match self.resume(resume) {
+                Ok(world) => world,
+                Err(stop) => return Pause::Stop(stop),
+            };
+            if !self.parts.is_settled() {
+                resume = self.unresumed(world);
+                continue;
+            }
+            if core::mem::take(&mut first) {
+                // Translation is work for this guest, the rest is the way back to it.
+                let only_back = self.parts.translator.stats().translated == translated;
+                let entered = if only_back { host.now() } else { begun };
+                host.note_entry(entered);
+            }
+            resume = match self.enter(host, world) {
+                Left::Trap(trap, world) => trap::handle(self, host, world, trap),
+                Left::Answered(resume) => resume,
+            };
+            if self.parts.machine.wants_service() {
+                resume = self.serve(host, resume);
+            }
+            if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
+                self.next = at_leisure(resume);
+                return Pause::Yield;
+            }
+        }
+    }
+
+    /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
+    /// scheduler decides who is next.
+    fn serve(&mut self, host: &mut Host, resume: Resume) -> Resume {
+        self.parts.serve(host);
+        if self.parts.machine.wants_service() {
+            host.want_attention();
+        }
+        let resume = at_leisure(resume);
+        if let Resume::Cache(pc) = resume {
+            trap::leave_soon(self, pc);
+        }
+        resume
+    }
+
+    /// Where the guest goes on that was about to be entered in `world`.
+    pub(super) fn unresumed(&self, world: World) -> Resume {
+        let pc = self.context.cpu.pc;
+        match world {
+            World::Kernel => Resume::Cache(CachePc(pc)),
+            World::User => Resume::Guest(GuestVa(pc)),
+        }
+    }
+
+    /// Runs the guest in `world` until a trap that is not answered quickly.
+    fn enter(&mut self, host: &mut Host, mut world: World) -> Left {
+        loop {
+            self.parts.spaces.catch_up(&mut self.parts.shadow);
+            self.context.set_entries(world, &mut self.parts.translator);
+            self.forget_returns();
+            let (trap, left) = self.context.enter(world);
+            self.arrived(left);
+            match trap::quick::handle(self, host, left, trap) {
+                Answer::Enter(next) if self.parts.is_settled() => world = next,
+                Answer::Enter(next) => return Left::Answered(self.unresumed(next)),
+                Answer::Resume(resume) => return Left::Answered(resume),
+                Answer::None => return Left::Trap(trap, left),
+            }
+        }
+    }
+
+    /// Empties the guest's shadow stack if its code cache was flushed.
+    pub(super) fn forget_returns(&mut self) {
+        let translator = &self.parts.translator;
+        if self.parts.returns_of != Some(translator.generation()) {
+            self.parts.returns_of = Some(translator.generation());
+            shadow_stack::clear(self.context.cpu.page, translator.layout());
+        }
+    }
+
+    /// The guest was left in `world`, which may not be the one that was entered.
+    pub(super) fn arrived(&mut self, world: World) {
+        let side = *self.context.side(world);
+        space::found(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+        self.parts.core_state.found_dacr(side.dacr);
+        self.parts.core_state.found_vfp();
+    }
+}
+
+/// Where the guest goes on if other things happen in between: devices may have raised interrupts or written over code.
+fn at_leisure(resume: Resume) -> Resume {
+    match resume {
+        Resume::Back(pc) => Resume::Cache(pc),
+        Resume::Link(pc, _) | Resume::Guess(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
+        Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
+    }
+}

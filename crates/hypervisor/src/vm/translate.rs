@@ -1,0 +1,97 @@
+//! Blocks: made from pages that are protected first, and dropped when these change.
+
+use super::Parts;
+use super::call_vector::CallVector;
+use super::tables::RealTlb;
+use crate::world::space;
+use spica_addr::{GuestPa, GuestVa};
+use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
+
+impl Parts {
+    /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
+    pub(super) fn translate(
+        &mut self,
+        pc: GuestVa,
+        mapping: &Mapping,
+        mmu_on: bool,
+    ) -> Result<spica_dbt::BlockId, Fault> {
+        if !self.ram.contains(mapping.pa) {
+            return Err(Fault::without_descriptor(FaultKind::External));
+        }
+        space::go_home();
+        self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        let words = self.ram.page(mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
+        let global = !mmu_on || mapping.global;
+        let flushes = self.translator.stats().flushes;
+        let block = self.translator.translate(pc, mapping.pa, global, words, &mut self.code);
+        if self.translator.stats().flushes != flushes {
+            // No code is left but this block.
+            self.unprotect_code();
+            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        }
+        Ok(block)
+    }
+
+    /// Translates the block at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
+    /// any time, or it is not for other modes. So it is never found again, nor linked to.
+    pub(super) fn translate_once(&mut self, pc: GuestVa, mapping: &Mapping) -> Result<spica_dbt::BlockId, Fault> {
+        let external = Fault::without_descriptor(FaultKind::External);
+        if self.volatile.contains(mapping.pa) {
+            self.translator.drop_page(mapping.pa, &mut self.code);
+            let words = self.ram.page(mapping.pa).ok_or(external)?;
+            self.snapshot.copy_from_slice(words);
+        } else {
+            space::go_home();
+            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+        }
+        let words = self.ram.page(mapping.pa).ok_or(external)?;
+        Ok(self.translator.translate_once(pc, mapping.pa, words, &mut self.code))
+    }
+
+    /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
+    /// must come here, to be looked at with [`CodeMap::may_have_code`].
+    pub fn watch_code(&mut self, va: GuestVa, size: PageSize) {
+        self.code_map.watch(va.0);
+        self.shadow.watch(va, size);
+    }
+
+    /// The words that live blocks from the page at `pa` were made from.
+    pub fn source_words(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
+        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(pa) }
+    }
+
+    /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
+    pub fn forget_code(&mut self) {
+        self.volatile.clear();
+        self.call_vector = CallVector::default();
+        self.sites.clear();
+        self.code_map.forget_descriptors();
+        self.backlog.clear();
+        self.translator.set_vfp(false, &mut self.code);
+        self.translator.flush(&mut self.code);
+        self.unprotect_code();
+    }
+
+    /// What the guest wrote at `pa` may be in its tables, where these are tracked.
+    pub fn table_changes(&mut self, pa: GuestPa, bytes: u32) {
+        if self.shadow.is_table_page(pa) {
+            space::go_home();
+            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
+        }
+    }
+
+    /// No translated code is left: the pages that it came from may be written. What rests on their protection is forgotten.
+    pub fn unprotect_code(&mut self) {
+        self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
+        self.call_vector.forget();
+        self.sides_known = false;
+    }
+
+    /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
+    pub fn code_changes(&mut self, pa: GuestPa) {
+        self.counters.code_page_writes += 1;
+        self.sides_known &= !self.call_vector.forget_page(pa);
+        self.translator.drop_page(pa, &mut self.code);
+        self.shadow.unprotect_code_page(pa);
+    }
+}
