@@ -25,6 +25,7 @@ macro_rules! sieges {
                 console: "console output";
                 code_pages: "TLB maintenance with many pages of code";
                 control: "system control with many blocks";
+                balloon: "resets with a full balloon";
                 hole_nowhere: "tables to nowhere in the hole";
                 hole_empty: "empty tables in the hole";
                 hole_pages: "pages that are nowhere in the hole";

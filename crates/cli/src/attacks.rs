@@ -148,6 +148,14 @@ pub const SIEGES: &[Siege] = &[
         8_000,
     ),
     (attack("system control with many blocks", "siege", 5).with(51_000, 0), "translator.links", 51_000),
+    (
+        attack("resets with a full balloon", "giver", 0)
+            .with(30_000, 0)
+            .needs(&[("memory", "\"128M\""), ("balloon", "true")])
+            .endless(),
+        "guest.resets",
+        3,
+    ),
     (attack("tables to nowhere in the hole", "siege", 6).with(0, 0), "mmu.invalidate-all", 2_000),
     (attack("empty tables in the hole", "siege", 6).with(1, 0), "mmu.invalidate-all", 2_000),
     (attack("pages that are nowhere in the hole", "siege", 6).with(2, 0), "mmu.invalidate-all", 2_000),

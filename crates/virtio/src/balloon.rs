@@ -27,8 +27,10 @@ const STATISTICS_QUEUE: usize = 2;
 const STATISTIC: usize = 10;
 /// Statistics that the standard names (virtio 5.5.6.4).
 pub(crate) const STATISTIC_TAGS: usize = 10;
-/// What a page costs: the host changes its tables.
-const PAGE_WORK: u32 = 256;
+/// What a page costs that is given: the host changes its books and its tables, in some 500 instructions.
+const GIVE: u32 = 2048;
+/// And one that comes back: what somebody else has in it is put elsewhere.
+const TAKE: u32 = 8192;
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -121,7 +123,7 @@ impl Balloon {
                 if !self.turn(index, false, pages) {
                     return Progress::Idle;
                 }
-                work.spend(PAGE_WORK);
+                work.spend(TAKE);
             }
             self.returning = Some(index + 1);
         }
@@ -144,7 +146,7 @@ impl Balloon {
                 Some(frame) => frame,
                 None => u32::from_le_bytes(chain.read_part(io.dma)?),
             };
-            io.work.spend(PAGE_WORK);
+            io.work.spend(if give { GIVE } else { TAKE });
             if !self.turn(frame.wrapping_sub(self.base.0 >> 12), give, io.backends.pages()) {
                 self.awaited = Some(frame);
                 return Ok(Progress::Idle);

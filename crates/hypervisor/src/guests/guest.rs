@@ -12,6 +12,7 @@ use super::limit::Limit;
 use crate::console;
 use crate::host::Host;
 use crate::vm::boot::Image;
+use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};
 use crate::vm::{Stop, Vm};
 
@@ -81,6 +82,8 @@ pub struct Guest {
     /// Host time of the last start.
     started: u64,
     ending: Option<Ending>,
+    /// Of the RAM that it has given away, what has come back since it is to start again.
+    back: TakeBack,
 }
 
 /// What is still to be said of a guest's end.
@@ -115,6 +118,7 @@ impl Guest {
             delay: FIRST_DELAY,
             started,
             ending: None,
+            back: TakeBack::default(),
         }
     }
 
@@ -196,6 +200,7 @@ impl Guest {
         }
         self.state = State::Off(Until::Command);
         self.cold = true;
+        self.back = TakeBack::default();
         Ok(())
     }
 
@@ -215,25 +220,31 @@ impl Guest {
         }
     }
 
-    /// Resets it, whatever it is doing, or turns it on. It is loaded when its turn comes.
+    /// Resets it, whatever it is doing, or turns it on. It is loaded when its turn comes. If it has given much of its RAM
+    /// away, not all comes back in one go: false, and the guest is off; it wants to be asked again.
     ///
     /// # Errors
     /// If pages of its RAM are not to be had. It is off then.
-    pub fn restart(&mut self, host: &mut Host) -> Result<(), String> {
+    pub fn restart(&mut self, host: &mut Host) -> Result<bool, String> {
         self.cut_report();
-        if let Err(pages) = self.vm.reboot(&self.image, self.cold, host) {
-            self.state = State::Off(Until::Command);
-            return Err(format!(
-                "{} cannot start: disks use {} KiB of its memory, which it gave to its balloon; it can when as much is discarded \
-                 there, or another balloon gives as much",
-                self.name(),
-                pages * 4
-            ));
+        self.state = State::Off(Until::Command);
+        match self.vm.parts.take_back(&mut self.back) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(pages) => {
+                return Err(format!(
+                    "{} cannot start: disks use {} KiB of its memory, which it gave to its balloon; it can when as much is \
+                     discarded there, or another balloon gives as much",
+                    self.name(),
+                    pages * 4
+                ));
+            }
         }
+        self.vm.reboot(&self.image, self.cold, host);
         self.cold = false;
         self.started = host.now();
         self.state = State::Ready;
-        Ok(())
+        Ok(true)
     }
 
     /// Asks it to give `bytes` of its memory to its balloon, or to keep to that much.

@@ -28,6 +28,8 @@ const MARGIN: u32 = 1_000;
 const PARTIAL: u32 = 200_000;
 /// How long guests run between two pieces of a long answer of the monitor, or of a report, in microseconds.
 const BETWEEN_PIECES: u32 = 1_000;
+/// How long guests run between two pieces of what a guest takes back of its memory, in microseconds.
+const BETWEEN_PAGES: u32 = 250;
 /// What it takes at most from the host timer's interrupt until it is seen, in microseconds. What takes longer is the running
 /// guest's own: Spica was at work for it.
 const ENTRY: u32 = 5;
@@ -69,6 +71,7 @@ struct Ticks {
     margin: u64,
     partial: u64,
     pieces: u64,
+    back: u64,
     entry: u64,
 }
 
@@ -82,6 +85,7 @@ impl Scheduler {
             margin: host.ticks(MARGIN),
             partial: host.ticks(PARTIAL),
             pieces: host.ticks(BETWEEN_PIECES),
+            back: host.ticks(BETWEEN_PAGES),
             entry: host.ticks(ENTRY),
         };
         let slices = Slices::new(host.ticks(SLICE));
@@ -388,18 +392,26 @@ impl Scheduler {
         self.settle(at);
     }
 
-    /// [`Self::restart`], where nobody asked.
+    /// Resets guest `at`, or goes on with that, where nobody asked: in pieces, if it takes long.
     fn restart_or_say(&mut self, at: usize) {
-        if let Err(problem) = self.restart(at) {
-            println!("spica: error: {problem}");
+        match self.restart_some(at) {
+            Ok(true) => {}
+            Ok(false) => self.guests[at].state = State::Off(Until::Time(self.host.now() + self.ticks.back)),
+            Err(problem) => println!("spica: error: {problem}"),
         }
     }
 
-    /// Resets guest `at` and lets it begin again.
+    /// Resets guest `at` and lets it begin again. Whoever asks for that has others wait for the end.
     ///
     /// # Errors
     /// If it cannot begin: see [`Guest::restart`].
     pub fn restart(&mut self, at: usize) -> Result<(), String> {
+        while !self.restart_some(at)? {}
+        Ok(())
+    }
+
+    /// [`Guest::restart`], with what others have of the guest.
+    fn restart_some(&mut self, at: usize) -> Result<bool, String> {
         if self.current == Some(at) {
             self.leave();
         }
@@ -407,8 +419,10 @@ impl Scheduler {
         self.host.consoles.forget_input(at);
         self.host.networks.clear(at);
         self.host.news.take(at);
-        self.ask_for(at, Guest::restart)??;
-        self.guests[at].turn.wake(floor, 0);
-        Ok(())
+        let done = self.ask_for(at, Guest::restart)??;
+        if done {
+            self.guests[at].turn.wake(floor, 0);
+        }
+        Ok(done)
     }
 }

@@ -57,17 +57,16 @@ pub fn give(pa: HostPa) {
     with(|lent| lent.give(pa.0 / PAGE));
 }
 
-/// A guest wants the page at `pa` back. False if somebody uses it, and there is no other.
-pub fn take_back(pa: HostPa) -> bool {
+/// A guest wants the page at `pa` back. What that took; it has the page unless that is in use.
+pub fn take_back(pa: HostPa) -> Return {
     let page = pa.0 / PAGE;
-    shared(|| match with(|lent| Some(lent.take_back(page))) {
-        Some(Return::Moved(to)) => {
+    shared(|| {
+        let done = with(|lent| Some(lent.take_back(page))).unwrap_or(Return::Idle);
+        if let Return::Moved(to) = done {
             page_bytes(to).copy_from_slice(page_bytes(page));
             page_bytes(page).fill(0);
-            true
         }
-        Some(Return::Idle) | None => true,
-        Some(Return::InUse) => false,
+        done
     })
 }
 

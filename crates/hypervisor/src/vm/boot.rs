@@ -172,12 +172,9 @@ impl Vm {
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
-    ///
-    /// # Errors
-    /// If others use pages of its RAM, which it has given to its balloon: how many. Nothing is done then.
-    pub fn reboot(&mut self, image: &Image, cold: bool, host: &mut Host) -> Result<(), u32> {
+    /// It has all of its RAM ([`Parts::take_back`](super::Parts::take_back)).
+    pub fn reboot(&mut self, image: &Image, cold: bool, host: &mut Host) {
         let parts = &mut self.parts;
-        parts.take_all_back()?;
         parts.counters.resets += 1;
         space::go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
@@ -189,6 +186,5 @@ impl Vm {
         parts.nested = 0;
         host.arm_timer(parts.start, None);
         self.load(image, cold);
-        Ok(())
     }
 }

@@ -23,6 +23,7 @@ use super::tables::{RealTlb, Tables};
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
 use crate::memory::lending;
+use crate::memory::lent::Return;
 use crate::world::space;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
@@ -282,7 +283,7 @@ impl Pages for Ends<'_> {
     }
 
     fn take(&mut self, page: GuestPa) -> bool {
-        let free = lending::take_back(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+        let free = lending::take_back(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) != Return::InUse;
         if free {
             self.moved.push((page, false));
         }
@@ -335,22 +336,44 @@ impl Parts {
         }
     }
 
-    /// Takes back all pages that the guest has given: it is to be loaded anew.
+    /// Takes back some of the pages that the guest has given, which is to be loaded anew: from the page that `back` has
+    /// come to, as many as do not take others' time. Whether these were the last.
     ///
     /// # Errors
-    /// How many are in use, so that they cannot be had.
-    pub fn take_all_back(&mut self) -> Result<(), u32> {
-        let (mut kept, mut from) = (0, 0);
-        // A list of them would be as long as the guest likes.
-        while let Some((index, page)) = self.ram.next_absent(from) {
-            from = index + 1;
-            if lending::take_back(self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) {
+    /// How many are in use, so that they cannot be had: behind the last.
+    pub fn take_back(&mut self, back: &mut TakeBack) -> Result<bool, u32> {
+        let mut budget = TAKEN_BACK_AT_ONCE;
+        while let Some((index, page)) = self.ram.next_absent(back.from) {
+            if budget == 0 {
+                return Ok(false);
+            }
+            back.from = index + 1;
+            let done = lending::take_back(self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+            budget = budget.saturating_sub(if matches!(done, Return::Moved(_)) { MOVE } else { 1 });
+            if done == Return::InUse {
+                back.kept += 1;
+            } else {
                 self.ram.set_absent(page, false);
                 self.shadow.set_absent(page, false);
-            } else {
-                kept += 1;
             }
         }
-        if kept == 0 { Ok(()) } else { Err(kept) }
+        match core::mem::take(back).kept {
+            0 => Ok(true),
+            kept => Err(kept),
+        }
     }
+}
+
+/// Pages that are taken back in one go, if nobody uses them: some 40,000 instructions.
+const TAKEN_BACK_AT_ONCE: u32 = 120;
+/// Of these, what it takes to put what is in a page elsewhere.
+const MOVE: u32 = 20;
+
+/// How far a guest has got that takes back what it has given.
+#[derive(Default)]
+pub struct TakeBack {
+    /// The page to look at next.
+    from: u32,
+    /// Pages that cannot be had.
+    kept: u32,
 }

@@ -267,7 +267,7 @@ fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program)
 /// The machine as a session begins.
 fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
     let Machine { vm, image, .. } = machine;
-    vm.reboot(image, false, host).unwrap_or_else(|pages| panic!("{pages} pages of RAM are away"));
+    vm.reboot(image, false, host);
     while !vm.load_on(host) {}
     memory::lay_out(&mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
     let cp15 = &mut vm.context.cpu.cp15;
