@@ -25,6 +25,7 @@ use spica_addr::{CachePc, GuestVa};
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, trap as number};
 use spica_vcpu::cp15::{SCTLR_A, SCTLR_M, SCTLR_V};
+use spica_vcpu::psr;
 
 use self::memory::Layout;
 use self::program::{Kind, Program};
@@ -33,7 +34,7 @@ use self::state::{End, Seen};
 use super::boot::Image;
 use super::devices::Devices;
 use super::load::Sizes;
-use super::{Resume, Vm};
+use super::{Resume, Vm, regime};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
 use crate::guests::consoles::Consoles;
@@ -227,8 +228,8 @@ fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u
                 Ok(done) => done,
                 Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
             };
-            // Where the timer finds a loop differs each time. The other machine came upon it if this one goes farther.
-            if end == End::Loop || way == Way::Rust && noted.len() == at {
+            // From here on they may differ. The other machine came upon it if this one goes farther.
+            if matches!(end, End::Loop | End::Clock) || way == Way::Rust && noted.len() == at {
                 break Ok(());
             }
             if way == Way::Assembly {
@@ -382,6 +383,9 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
                 host.serve_interrupts();
                 return Ok(End::Loop);
             }
+            if (trap, left) == (Trap::Undefined, World::User) && reads_counter(vm) {
+                return Ok(End::Clock);
+            }
             if let Some(pc) = end(vm, left, trap) {
                 return Ok(trap::catch_up(vm).map_or_else(End::Stop, |()| End::At(pc)));
             }
@@ -394,6 +398,23 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
             }
         };
     }
+}
+
+/// Whether the instruction of user code that is undefined reads the generic timer's counter: MRRC of CNTPCT or CNTVCT
+/// (B4.1.30, B4.1.34), which has the same bits in both instruction sets (A6.3.18).
+fn reads_counter(vm: &mut Vm) -> bool {
+    let cpu = &vm.context.cpu;
+    let thumb = cpu.psr & psr::T != 0;
+    let pc = GuestVa(cpu.pc.wrapping_sub(if thumb { 2 } else { 4 }));
+    let regime = regime(cpu);
+    space::go_home();
+    let half = |at: GuestVa| {
+        let mapping = spica_mmu::lookup(&vm.parts.ram, &regime, at).ok()?;
+        vm.parts.ram.load(mapping.pa, 2)
+    };
+    let (Some(first), Some(second)) = (half(pc), half(pc.wrapping_add(2))) else { return false };
+    let word = if thumb { first << 16 | second } else { second << 16 | first };
+    word & 0x0ff0_0fef == 0x0c50_0f0e
 }
 
 /// Where in the guest's code the SMC is that a trap is for.

@@ -26,6 +26,8 @@ pub enum End {
     Endless,
     /// It ran on without a trap: random words that user code came upon may be a loop.
     Loop,
+    /// User code came upon words that read the counter, which is not the same twice.
+    Clock,
 }
 
 /// All that the guest can see, in words that have names.
