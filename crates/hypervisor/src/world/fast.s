@@ -1,20 +1,22 @@
-@ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance of
-@ single TLB entries, unprivileged accesses, and the system calls of guest user code.
+@ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
+@ of single TLB entries, unprivileged accesses, and the system calls of guest user code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the long way, to Rust (switch.s), and nothing has
-@ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads, the real
-@ PSR, tables, DACR and vectors come from privileged memory or are masked here.
+@ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
+@ the real PSR, tables, DACR and vectors come from privileged memory or are masked here.
 @
-@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. Names in capitals come from the Rust types:
-@ assembly.rs.
+@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. A handler leaves in one of two ways:
+@ to the guest, with R0 to R7 from there (LDM, MOVS PC, LR), LR = where it goes on and SPSR = its PSR; or to long_way
+@ (user code: 1f and the like), with LR and SPSR as the exception left them and nothing of the guest's changed. R8 to
+@ R14 are the guest's all along. Flags are free. Names in capitals come from the Rust types: assembly.rs.
 
 .section .text.world, "ax"
 .arm
 
-@ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns no
-@ entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6. Uses R0, R1,
-@ R3, R5.
-@ Where both worlds have one table (SEPARATION), that is there already, unless \away says that we are at home.
+@ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns
+@ no entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6.
+@ Uses R0, R1, R3, R5. Where both worlds have one table (SEPARATION), that is there already, unless \away says that we
+@ are at home.
 .macro SWITCH offset, zero, away=0
     WORDS SIDE_TTBR0, SIDE_CONTEXTIDR, SIDE_DACR, SIDE_VBAR, SIDE_GUEST_DACR
     sub r5, sp, #-(\offset)
@@ -39,6 +41,7 @@
 .endm
 
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
+@ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY in the kernel world, or user_call. Uses R0 to R7.
 user_supervisor_call:
     stmia sp, {{r0-r7}}
     ldr r4, [sp, #CTX_CALL_ENTRY]
@@ -74,6 +77,9 @@ user_supervisor_call:
 @
 @ It was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this world: it can be
 @ read, and it is a word that the translator wrote, if not always one that it meant as an instruction.
+@
+@ In: LR = behind the SVC, SPSR. To a handler by its number, with R0 = SPSR, R1 = the number, R2 = the vCPU page; R3
+@ to R7 are free there, and R0 to R2 as well.
 kernel_supervisor_call:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
@@ -113,11 +119,12 @@ kernel_supervisor_call:
     .endif
     .set number, number + 1
     .endr
+@ In: LR and SPSR as the exception left them. Restores R0 to R7.
 long_way:
     ldmia sp, {{r0-r7}}
     b kernel_call
 
-@ An indirect branch whose target is in the jump cache.
+@ An indirect branch whose target is in the jump cache. In: R2, SPSR stays. Out: its block. Uses R0 to R3, R5.
 indirect:
     ldr r3, [sp, #CTX_LEAVE]
     ldr r1, [sp, #CTX_JUMP_CACHE]
@@ -134,8 +141,9 @@ indirect:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15 are
-@ for Rust (see Shadow::set_dacr; the functions here are those of Separation).
+@ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15
+@ are for Rust (see Shadow::set_dacr; the functions here are those of Separation). In: R2, LR = where the block goes
+@ on. Uses R3 to R7.
 domain_access:
     ldr r3, [r2, #PAGE_DACR]
     ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
@@ -176,8 +184,8 @@ domain_access:
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b
 
-@ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are changed by
-@ B3.10.4, through ASID 0.
+@ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are
+@ changed by B3.10.4, through ASID 0. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
 context_id:
     ldr r1, [r2, #PAGE_TARGET]
     ldr r0, [sp, #CTX_GUEST_TTBR0]
@@ -230,8 +238,9 @@ table_base:
     beq 2b
     b long_way
 
-@ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct Clock. The
-@ same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back.
+@ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct
+@ Clock. The same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back. In: LR = where
+@ the block goes on. Uses R0 to R7.
 counter:
     WORDS CLOCK_ADDRESS, CLOCK_COMPLEMENT, CLOCK_BASE, CLOCK_WHOLE, CLOCK_PART, CLOCK_PART + 4, CLOCK_FRACTION
     WORDS CLOCK_FRACTION + 4, CLOCK_COUNT
@@ -256,7 +265,8 @@ counter:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page.
+@ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code in
+@ the user world; or by return_to_kernel. Uses R0 to R7.
 exception_return:
     WORDS CTX_USER + SIDE_GUEST_DACR, CTX_LONG_WAY
     WORDS PAGE_STALE, PAGE_DACR
@@ -294,9 +304,10 @@ refreshed:                          @ R0 = MODE_USR, R7 = 0
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing, or nothing but one small page of the active
-@ space: see Shadow::is_watched. A guest goes through whole ranges, so the second-level tables of the last megabyte are kept at
-@ hand until Rust runs, which may change them, or the space is another.
+@ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing, or nothing but one small page of the
+@ active space: see Shadow::is_watched. A guest goes through whole ranges, so the second-level tables of the last
+@ megabyte are kept at hand until Rust runs, which may change them, or the space is another. In: R2, LR = where the
+@ block goes on. Uses R0, R1, R3 to R7.
 forget_page:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_FORGET_MEGABYTE]
@@ -314,6 +325,7 @@ nothing_there:                      @ not counted: a guest goes through thousand
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
+@ In: R0 = the page.
 in_kernel_range:                    @ where no space has anything that is not watched
     ldr r1, [sp, #CTX_WATCHED_PAGES]
     lsr r3, r0, #17
@@ -325,9 +337,10 @@ in_kernel_range:                    @ where no space has anything that is not wa
     beq nothing_there
     b long_way
 
-@ The same in a loop over pages, whose rounds are done here for as long as there is nothing, up to the end of the megabyte; then the
-@ guest's register is what it is after the last of them, and the guest goes on behind that round's TLBIMVA (trap::tlb_range).
-@ Megabytes that are not at hand, and the first page that is there, take the way of a single one.
+@ The same in a loop over pages, whose rounds are done here for as long as there is nothing, up to the end of the
+@ megabyte; then the guest's register is what it is after the last of them, and the guest goes on behind that round's
+@ TLBIMVA (trap::tlb_range). Megabytes that are not at hand, and the first page that is there, take the way of a
+@ single one. In: R2, LR = behind the SVC, which names the registers. Uses R0, R1, R3 to R7.
 forget_range:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r7, [lr, #-4]
@@ -363,6 +376,7 @@ forget_range:
     str r0, [sp, r7, lsl #2]
     b nothing_there
 
+@ In: R0 = the first page, R7 = the end.
 range_of_kernel:
     ldr r1, [sp, #CTX_WATCHED_PAGES]
 1:  lsr r3, r0, #17
@@ -392,13 +406,15 @@ range_of_kernel:
 2:
 .endm
 
+@ In: R0 = the operand, R1 and R3 = the entries of the views, R4 and R5 = where they are. Uses R7.
 forget_entries:
     FORGET CTX_KERNEL, r1, r4
     FORGET CTX_USER, r3, r5
     COUNT CTX_TLB_PAGES
     b nothing_there
 
-@ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of tables.
+@ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of
+@ tables. Uses R1.
 .macro FIND_TABLE side, table
     ldr r1, [sp, #\side]
     bfc r1, #0, #14
@@ -414,7 +430,8 @@ forget_entries:
 2:
 .endm
 
-find_tables:                        @ R3 = megabyte and ASID
+@ In: R0 = the operand, R2, R3 = its megabyte and ASID. To tables_found with R0 and R2 kept.
+find_tables:
     cmp r0, #PAGEWISE_FROM
     bhs in_kernel_range
     ldr r1, [sp, #CTX_TLB_ASID]
@@ -447,8 +464,8 @@ no_entries:
     .space 1024
 .section .text.world, "ax"
 
-@ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access that
-@ follows is allowed as well. The domain is checked by that.
+@ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access
+@ that follows is allowed as well. The domain is checked by that. In: R2, LR = the access. Uses R0, R1, R3, R5 to R7.
 .macro UNPRIVILEGED section_bit, page_bit
     ldr r0, [r2, #PAGE_TARGET]
     ldr r7, [sp, #CTX_TABLE_OFFSET]
@@ -489,7 +506,9 @@ unprivileged_load:
 unprivileged_store:
     UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
-@ User code runs from the real caches: what the guest has invalidated goes before it runs again.
+@ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
+@ not_at_once`, R1 = the present mode, R3 = the new PSR, R4 = PAGE_STALE, R5 = PAGE_DACR, R6 = its DACR in force, R7 =
+@ CTX_LONG_WAY.
 not_at_once:
     cmp r1, #MODE_SVC
     cmpeq r5, r6
@@ -503,7 +522,8 @@ not_at_once:
     str r7, [r2, #PAGE_STALE]
     b refreshed
 
-@ R3 = the new CPSR, R1 = the present mode, R0 = the new one.
+@ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_LONG_WAY. Out: the target's block, in
+@ that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
     cmp r7, #0
     bne long_way

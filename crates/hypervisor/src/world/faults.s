@@ -1,13 +1,13 @@
-@ Aborts of guest user code that are answered without leaving assembly: the guest's own, which it takes at its vector, and
-@ pages that its tables have and the shadow has not yet.
+@ Aborts of guest user code that are answered without leaving assembly: the guest's own, which it takes at its vector,
+@ and pages that its tables have and the shadow has not yet.
 @
-@ This is trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not global,
-@ of a client domain, in a megabyte where the user view has such pages already. All else takes the long way, with nothing
-@ changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables, and TTBR0, are
-@ checked against its RAM before they are followed, and what they lead to again.
+@ This is trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not
+@ global, of a client domain, in a megabyte where the user view has such pages already. All else takes the long way,
+@ with nothing changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables,
+@ and TTBR0, are checked against its RAM before they are followed, and what they lead to again.
 @
-@ Conditions that hold for long are in one word, Context::quick: see Vm::learn_sides. Numbers of the shadow's descriptors are
-@ those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
+@ Conditions that hold for long are in one word, Context::quick: see Vm::learn_sides. Numbers of the shadow's
+@ descriptors are those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
 .equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
 .equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
@@ -30,6 +30,8 @@
 .endm
 
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
+@ In: SP = the Vcpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
+@ kernel world; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
 .macro USER_ABORT kind, adjust, data, fault_status, fault_address, entry
 answer_\kind:
     stmia sp, {{r0-r10}}
@@ -235,6 +237,7 @@ answer_\kind:
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
 
+    @ In: at home. Back to the user world's tables, and the long way. Uses R2 to R4.
 \kind\()_home:
     ldrd r2, r3, [sp, #CTX_USER]    @ SIDE_TTBR0, SIDE_CONTEXTIDR
     GO r2, r3, r4
@@ -242,7 +245,8 @@ answer_\kind:
     ldmia sp, {{r0-r10}}
     b user_\kind
 
-    @ The guest takes it (B1.9.7, B1.9.8), if its vector is translated.
+    @ The guest takes it (B1.9.7, B1.9.8), if its vector is translated. In: R0 = address, R2 = what \data says of a
+    @ store, R7 = domain, R8 = the first-level entry's kind, R9 = the vCPU page.
 \kind\()_no_table:
     cmp r8, #0
     bne \kind\()_home

@@ -1,10 +1,10 @@
-@ The techniques to spill registers that are compared with the vCPU page (feature spill-techniques, crates/dbt/src/spill.rs).
-@ Included before fast.s; no_spill.s stands here in the image that is shipped.
+@ The techniques to spill registers that are compared with the vCPU page (feature spill-techniques,
+@ crates/dbt/src/spill.rs). Included before fast.s; no_spill.s stands here in the image that is shipped.
 
 .set kernel_undefined_vector, spill_undefined
 
-@ From user code to the kernel: TPIDRURW is the guest's until here, PMCCNTR can be reached from here on. \page holds the address
-@ of the vCPU page; uses R7 and the flags.
+@ From user code to the kernel: TPIDRURW is the guest's until here, PMCCNTR can be reached from here on. \page holds
+@ the address of the vCPU page; uses R7 and the flags.
 .macro SPILL_TO_KERNEL page
     ldr r7, [sp, #CTX_SPILL]
     cmp r7, #SPILL_TPIDRURW
@@ -35,11 +35,11 @@
 .section .text.world, "ax"
 .arm
 
-@ An Undefined Instruction of the kernel world: a lightweight trap goes on behind itself, in this mode, with nothing changed but
-@ the flags of this mode.
+@ An Undefined Instruction of the kernel world: a lightweight trap goes on behind itself, in this mode, with nothing
+@ changed but the flags of this mode.
 @
-@ It was executed in A32 state and User mode, so it is at LR - 4, in a code page or in the return mirror; and the word there is
-@ that of a trap, which the translator writes nowhere else (spica_dbt::spill).
+@ It was executed in A32 state and User mode, so it is at LR - 4, in a code page or in the return mirror; and the word
+@ there is that of a trap, which the translator writes nowhere else (spica_dbt::spill).
 spill_undefined:
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr

@@ -9,7 +9,8 @@
 .section .text.world, "ax"
 .arm
 
-@ u32 world_enter(cpu: *mut Vcpu) -> trap, and which world was left
+@ u32 world_enter(cpu: *mut Vcpu) -> trap, and which world was left In: R0 = the Vcpu, Supervisor mode, IRQs masked,
+@ the world's tables, DACR and VBAR in force. Returns by world_leave, by the calling convention.
 .global world_enter
 world_enter:
     push {{r4-r12, lr}}
@@ -24,6 +25,7 @@ world_enter:
     movs pc, lr
 
 @ void world_install(cpu: *mut Vcpu): parks the stack pointers of the exception modes at the Vcpu
+@ In: R0, Supervisor mode. Changes nothing but those.
 .global world_install
 world_install:
     cps #MODE_ABT
@@ -37,7 +39,8 @@ world_install:
     cps #MODE_SVC
     bx lr
 
-@ Saves the guest and leaves to Rust; the exception came from User mode or it is our own fault.
+@ Saves the guest and leaves to Rust; the exception came from User mode or it is our own fault. In: SP = the Vcpu, LR
+@ and SPSR as the exception left them, all other registers the guest's. To world_leave with R0 = trap.
 .macro SAVE_AND_LEAVE trap, adjust
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr
@@ -71,13 +74,15 @@ world_install:
     TRAPS kernel, 0
     TRAPS user, FROM_USER
 
-@ r0 = trap; SP of this mode = the Vcpu
+@ In: R0 = trap, SP of this mode = the Vcpu, which holds the guest. Out: what world_enter returns, R4 to R11 and SP as
+@ it found them, Supervisor mode.
 world_leave:
     cpsid aif, #MODE_SVC
     mov r1, sp
     ldr sp, [r1, #CTX_HOST_SP]
     pop {{r4-r12, pc}}
 
+@ In: LR and SPSR as the exception left them, from a mode that is Spica's. Out: never; all else may be lost.
 world_own_fault:
     b world_fault
 

@@ -1,15 +1,17 @@
-@ VFP turned on and off without leaving assembly, and user code that finds it off: a guest that switches VFP registers lazily, as
-@ Linux does, has an Undefined Instruction exception of user code, one of its own kernel, and two writes of FPEXC each time.
+@ VFP turned on and off without leaving assembly, and user code that finds it off: a guest that switches VFP registers
+@ lazily, as Linux does, has an Undefined Instruction exception of user code, one of its own kernel, and two writes of
+@ FPEXC each time.
 @
-@ This is trap/undefined.rs once more, for the frequent of its cases. Context::vfp_ready says that the core holds this guest's
-@ registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU page does is to turn
-@ on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
+@ This is trap/undefined.rs once more, for the frequent of its cases. Context::vfp_ready says that the core holds this
+@ guest's registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU page
+@ does is to turn on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
 
 .section .text.world, "ax"
 .arm
 .fpu neon
 
-@ trap::VFP: the guest has turned off what is really on. Its registers stay in the core.
+@ trap::VFP: the guest has turned off what is really on. Its registers stay in the core. In: R2, LR = where the block
+@ goes on, as from kernel_supervisor_call. Uses R0, R3.
 turn_vfp_off:
     ldr r0, [sp, #CTX_VFP_READY]
     mov r3, #0
@@ -20,9 +22,9 @@ turn_vfp_off:
     ldmia sp, {{r0-r7}}
     movs pc, lr                     @ and so FPEXC is synchronised
 
-@ R2 = the vCPU page. If the guest has VFP on, and the core could but has not: turns it on, and executes the instruction again, at
-@ LR - \back. Should it be another one, it comes back with VFP on. Falls through, with Z set, if the guest has VFP off; goes to
-@ \other if VFP is not why the exception came, or not ready. Uses R1, R3.
+@ R2 = the vCPU page. If the guest has VFP on, and the core could but has not: turns it on, and executes the
+@ instruction again, at LR - \back. Should it be another one, it comes back with VFP on. Falls through, with Z set, if
+@ the guest has VFP off; goes to \other if VFP is not why the exception came, or not ready. Uses R1, R3.
 .macro TURN_VFP_ON other, back, saved
     ldr r1, [r2, #PAGE_FPEXC]
     ldr r3, [sp, #CTX_VFP_READY]
@@ -44,7 +46,8 @@ turn_vfp_off:
 1:
 .endm
 
-@ An Undefined Instruction of translated kernel code, in A32 state. Those of the return mirror come here, too.
+@ An Undefined Instruction of translated kernel code, in A32 state. Those of the return mirror come here, too. In: LR
+@ = behind it, SPSR. Out: the same instruction, or kernel_undefined. Saves R0 to R3 and uses them.
 answer_kernel_undefined:
     stmia sp, {{r0-r3}}
     mrs r0, spsr
@@ -55,9 +58,11 @@ answer_kernel_undefined:
 2:  ldmia sp, {{r0-r3}}
     b kernel_undefined
 
-@ One of user code, native. With VFP off it is the guest's own, unless it may be a read of the generic timer's counter, which is
-@ Rust's where the core has none: a coprocessor instruction for CP15. It is read to see that; what it is fetched from
-@ may be unreadable, or be at the end of a page, so the MMU is asked first (B4.2.4), and nothing here faults.
+@ One of user code, native. With VFP off it is the guest's own, unless it may be a read of the generic timer's
+@ counter, which is Rust's where the core has none: a coprocessor instruction for CP15. It is read to see that; what
+@ it is fetched from may be unreadable, or be at the end of a page, so the MMU is asked first (B4.2.4), and nothing
+@ here faults. In: LR = behind it, SPSR. Out: the same instruction, the block at CTX_UNDEFINED_ENTRY in the kernel
+@ world, or user_undefined. Saves R0 to R7 and uses them.
 answer_user_undefined:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
@@ -107,8 +112,8 @@ answer_user_undefined:
     mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_UNDEFINED
-    @ Linux reads the instruction before it closes what is open to its user code, here alone: were that closed, the write of DACR
-    @ that opened it, at the return from the last system call, would lose its bet.
+    @ Linux reads the instruction before it closes what is open to its user code, here alone: were that closed, the
+    @ write of DACR that opened it, at the return from the last system call, would lose its bet.
     ldr r3, [r2, #PAGE_DACR]
     ldrd r0, r1, [sp, #CTX_DACR_PAIRS]          @ as in domain_access
     cmp r3, r0
