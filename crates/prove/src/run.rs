@@ -89,8 +89,11 @@ fn finish(part: &dyn Part, work: &Work, run: impl FnOnce(&dyn Part) -> Result<()
     let result = std::thread::scope(|scope| {
         let (end, ended) = channel::<()>();
         scope.spawn(move || {
-            while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                progress(part.name(), work, start);
+            // A line that is written over; where that is not to be had, one in a minute.
+            let terminal = std::io::stderr().is_terminal();
+            let pause = Duration::from_secs(if terminal { 1 } else { 60 });
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                progress(part.name(), work, start, terminal);
             }
         });
         let result = run(part);
@@ -114,18 +117,16 @@ fn finish(part: &dyn Part, work: &Work, run: impl FnOnce(&dyn Part) -> Result<()
     }
 }
 
-/// One line that is written over: nothing where nobody looks.
-fn progress(name: &str, work: &Work, start: Instant) {
+/// Says how far a part is.
+fn progress(name: &str, work: &Work, start: Instant, terminal: bool) {
     let mut err = std::io::stderr();
-    if !err.is_terminal() {
-        return;
-    }
     let seconds = start.elapsed().as_secs();
     let left = match work.limit() {
         Limit::Time(_) => format!(", {} s left", work.left().as_secs()),
         Limit::Cases(cases) => format!(" of {cases}"),
     };
-    let _ = write!(err, "\r\x1b[Kprove: {name}: {} cases in {seconds} s{left} {}", work.done(), work.doing());
+    let (begin, end) = if terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+    let _ = write!(err, "{begin}prove: {name}: {} cases in {seconds} s{left} {}{end}", work.done(), work.doing());
     let _ = err.flush();
 }
 
