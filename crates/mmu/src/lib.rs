@@ -49,7 +49,7 @@ pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-pub use tracked::Tracking;
+pub use tracked::{TRACKED_BYTES, Tracking};
 pub use walk::{
     GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, has_no_descriptors, lookup,
     translate,

@@ -61,6 +61,11 @@ struct TablePage {
     code: bool,
 }
 
+/// The most memory that the reverse map takes, in bytes: its pages, with what a B-tree of half-full nodes has around them,
+/// and their users.
+pub const TRACKED_BYTES: u32 =
+    (MAX_PAGES * (2 * (size_of::<(u32, TablePage)>() + size_of::<u32>()) + MAX_USERS * size_of::<User>())) as u32;
+
 /// The reverse map: what is known of pages of the guest's tables, by page number.
 #[derive(Default)]
 pub(crate) struct Tracked {

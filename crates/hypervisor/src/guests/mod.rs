@@ -20,7 +20,7 @@ use core::fmt::Display;
 
 use spica_bundle::{Bundle, GuestSpec};
 use spica_dbt::Spill;
-use spica_mmu::Separation;
+use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
 use crate::cmdline::Options;
 use crate::host::Host;
@@ -132,11 +132,12 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
     let most = disk_room::overlay_share(specs, taken);
     let lends = specs.iter().any(|spec| spec.options.balloon);
     let mut shares = Vec::new();
+    let tracked = if options.tracking == Tracking::Writes { TRACKED_BYTES } else { 0 };
     for spec in specs {
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
         // Three bits for each page of its RAM that it may give.
         let balloon = if spec.options.balloon { spec.memory_bytes / 4096 } else { 0 };
-        let records = cards + disk_room::overlay_records(spec, most, lends) + balloon;
+        let records = cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
         shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
     let mut memories = Vec::new();
