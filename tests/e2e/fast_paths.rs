@@ -27,3 +27,13 @@ fn fast_paths_on_vexpress_a9() {
 fn fast_paths_without_the_return_mirror() {
     sessions(Machine::Cubieboard, 30, " spica.translation=all,-return-mirror,-link");
 }
+
+/// What `spica prove --part fast-paths` found once: user code that stores to the table that its own page is mapped by, with
+/// tracked tables. The fetch protected the page again that the store had released, without end.
+#[test]
+fn fast_paths_where_user_code_writes_its_table() {
+    fast_paths::agree(
+        Machine::Cubieboard,
+        &Cases::all(1_206_379_778, 1, " spica.translation=all,-return-mirror spica.tracking=writes"),
+    );
+}

@@ -214,8 +214,8 @@ fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, wr
     }
 }
 
-/// A load or store of user code that reached a device. `None` if it is not one of A32's: an external abort is then what
-/// a bus gives for an access that it does not support.
+/// A load or store of user code that reached a device or a tracked table. `None` if it is not one of A32's: for a device, an
+/// external abort is then what a bus gives for an access that it does not support.
 #[inline(never)]
 fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
     let (decoded, bytes) = undefined::fetch(vm, pc)?;
@@ -283,13 +283,19 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
 }
 
 /// A write to a page of the guest's tables, where these are tracked: a plain store is emulated, and anything else finds the page
-/// released.
+/// released. User code's stores are emulated, too: the page may hold the tables that the store's own page, or its
+/// instruction's, is mapped by. Released, it would be tracked and protected again by the fetch, without end.
 #[inline(never)]
 fn write_to_table(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, again: Resume) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
     if world == World::Kernel && vm.parts.code.word(pc).is_some_and(plain) {
         return emulate_access(vm, host, pc, far, true, None);
+    }
+    if world == World::User
+        && let Some(resume) = emulate_user_access(vm, host, pc.0)
+    {
+        return resume;
     }
     space::go_home();
     vm.parts.shadow.release_table(pa, &mut vm.parts.tables, &mut RealTlb);
