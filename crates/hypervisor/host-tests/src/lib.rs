@@ -1,7 +1,7 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
 //! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! pages that are lent, the 64-bit clock, the command line, the guests' turns, slices and consoles, when a translation takes over,
+//! pages that are lent, the 64-bit clock, the command line, the guests' consoles, when a translation takes over,
 //! the monitor's lines) is included here from its own files. So are the drivers of the host's devices, on a [`bus`] with models
 //! of devices. Run from the top of the repository, where the image's cargo configuration does not apply:
 //!
@@ -30,11 +30,8 @@ pub mod board;
 pub mod guests {
     pub mod command;
     pub mod consoles;
-    pub mod fair;
-    pub mod latency;
     pub mod limit;
     pub mod plain;
-    pub mod slice;
 }
 
 /// Memory, and what stands for it here.

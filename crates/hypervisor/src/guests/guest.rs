@@ -5,9 +5,8 @@ use alloc::string::{String, ToString};
 use core::num::NonZeroU32;
 
 use spica_bundle::{GuestOptions, Restart};
+use spica_sched::{Latency, Turn};
 
-use super::fair::Turn;
-use super::latency::Latency;
 use super::limit::Limit;
 use crate::console;
 use crate::host::Host;

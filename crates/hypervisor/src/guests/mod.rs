@@ -3,16 +3,13 @@
 pub mod command;
 pub mod consoles;
 pub mod disks;
-pub mod fair;
 pub mod guest;
-pub mod latency;
 pub mod limit;
 pub mod monitor;
 pub mod networks;
 pub mod news;
 pub mod plain;
 pub mod scheduler;
-pub mod slice;
 pub mod uplink;
 
 use alloc::vec::Vec;

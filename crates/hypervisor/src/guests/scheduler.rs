@@ -7,10 +7,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::fair::Floor;
+use spica_sched::{Floor, Slices};
+
 use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
-use super::slice::Slices;
 use crate::contain::shared;
 use crate::host::Host;
 use crate::memory::canary::Canary;

@@ -1,4 +1,4 @@
-//! How long the guest that has the core may keep it, and who has it back when somebody woke in between. Pure.
+//! How long the guest that has the core may keep it, and who has it back when somebody woke in between.
 //!
 //! A guest that was interrupted goes on for what is left of its slice. If each wake of one guest made the slice of another
 //! longer, a third would wait without end.

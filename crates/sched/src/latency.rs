@@ -1,4 +1,4 @@
-//! How long guests that wait are left waiting. Pure.
+//! How long guests that wait are left waiting.
 
 /// Upper bounds of the classes, in microseconds; the last class has none.
 pub const BOUNDS: [u32; 8] = [10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use spica_hypervisor_host_tests::guests::fair::{Floor, Turn};
+use spica_sched::{Floor, Turn};
 
 fn turn(weight: u32, floor: u64) -> Turn {
     Turn::new(NonZeroU32::new(weight).unwrap(), floor)

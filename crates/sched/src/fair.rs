@@ -1,4 +1,4 @@
-//! Who runs next: virtual time, which passes the more slowly for a guest the greater its weight. Pure.
+//! Who runs next: virtual time, which passes the more slowly for a guest the greater its weight.
 //!
 //! Of those that want to run, the one with the least virtual time does, so that over any while in which several want to run
 //! their shares are as their weights. One that waited is brought up to the others, less a little credit: it runs at

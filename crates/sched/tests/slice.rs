@@ -1,6 +1,6 @@
 //! How long the guest that has the core may keep it.
 
-use spica_hypervisor_host_tests::guests::slice::Slices;
+use spica_sched::Slices;
 
 #[test]
 fn a_slice_goes_on_until_it_is_over() {

@@ -1,0 +1,14 @@
+//! Which guest runs next, and for how long.
+//!
+//! Time is in ticks of the host's timer, guests go by number, and nothing here knows what a guest is. The hypervisor's
+//! scheduler (`crates/hypervisor/src/guests/scheduler.rs`) asks [`Slices`] who is to go on, and where nobody is, takes the guest
+//! whose [`Turn`] has used least.
+#![no_std]
+
+mod fair;
+mod latency;
+mod slice;
+
+pub use fair::{Floor, Turn};
+pub use latency::{BOUNDS, Latency};
+pub use slice::Slices;

@@ -1,0 +1,14 @@
+//! How long guests were left waiting.
+
+use spica_sched::{BOUNDS, Latency};
+
+#[test]
+fn a_time_counts_in_the_first_class_above_it() {
+    let mut latency = Latency::default();
+    for microseconds in [0, 9, 10, 29_999, 30_000, u64::MAX] {
+        latency.record(microseconds);
+    }
+    let counted: Vec<_> = latency.classes().filter(|&(_, count)| count != 0).collect();
+    assert_eq!(counted, [(Some(10), 2), (Some(30), 1), (Some(30_000), 1), (None, 2)]);
+    assert_eq!(latency.classes().count(), BOUNDS.len() + 1);
+}
