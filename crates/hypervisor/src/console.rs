@@ -1,13 +1,14 @@
-//! The console: the serial port, shared by everything that prints and reads. See [`crate::transmitter`] for who waits
+//! The console: the serial port, shared by everything that prints and reads. See [`spica_console::transmitter`] for who waits
 //! for it, and when: nobody while guests run.
 
 use alloc::boxed::Box;
 use core::fmt;
 
+use spica_console::SerialPort;
+use spica_console::consoles::Consoles;
+use spica_console::transmitter::{Sent, Transmitter};
+
 use crate::arch::interrupts::IrqCell;
-use crate::board::SerialPort;
-use crate::guests::consoles::Consoles;
-use crate::transmitter::{Sent, Transmitter};
 
 static CONSOLE: IrqCell<Transmitter> = IrqCell::new(Transmitter::new());
 

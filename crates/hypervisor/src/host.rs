@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+use spica_console::consoles::Consoles;
 use spica_machine::Machine;
 use spica_machine::map::COUNTER_HZ;
 
@@ -12,7 +13,6 @@ use crate::board::{Board, Line};
 use crate::console;
 use crate::contain::shared;
 use crate::entropy::Entropy;
-use crate::guests::consoles::Consoles;
 use crate::guests::disks::Disks;
 use crate::guests::networks::Networks;
 use crate::guests::news::News;

@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::{fixup, interrupts};
-use crate::guests::consoles::Consoles;
 use crate::host::Host;
 use crate::layout::MEGABYTE;
 use crate::memory::pool::Share;
@@ -22,6 +21,7 @@ use crate::{console, println, vectors};
 
 use spica_addr::HostPa;
 use spica_bundle::GuestSpec;
+use spica_console::consoles::Consoles;
 use spica_dbt::{Capacity, Options};
 
 /// Timer interrupts that have come.

@@ -1,8 +1,7 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
 //! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! pages that are lent, the 64-bit clock, the command line, the guests' consoles, when a translation takes over,
-//! the monitor's lines) is included here from its own files. So are the drivers of the host's devices, on a [`bus`] with models
+//! pages that are lent, the 64-bit clock, the command line, when a translation takes over) is included here from its own files. So are the drivers of the host's devices, on a [`bus`] with models
 //! of devices. Run from the top of the repository, where the image's cargo configuration does not apply:
 //!
 //! ```text
@@ -24,15 +23,6 @@ pub mod uarts;
 
 #[path = "../../src/board/mod.rs"]
 pub mod board;
-
-/// Guests among each other.
-#[path = "../../src/guests"]
-pub mod guests {
-    pub mod command;
-    pub mod consoles;
-    pub mod limit;
-    pub mod plain;
-}
 
 /// Memory, and what stands for it here.
 #[path = "../../src/memory"]
@@ -57,9 +47,3 @@ pub mod cmdline;
 
 #[path = "../../src/log.rs"]
 pub mod log;
-
-#[path = "../../src/output.rs"]
-pub mod output;
-
-#[path = "../../src/transmitter.rs"]
-pub mod transmitter;

@@ -8,10 +8,11 @@ mod shape;
 mod support;
 
 use shape::{UART, tree};
+use spica_console::SerialPort;
 use spica_hypervisor_host_tests::am33xx::{Chip, TIMER2, UART0, set_line};
 use spica_hypervisor_host_tests::board::error::BoardError;
 use spica_hypervisor_host_tests::board::tree::Tree;
-use spica_hypervisor_host_tests::board::{self, Board, Counter, Line, SerialPort};
+use spica_hypervisor_host_tests::board::{self, Board, Counter, Line};
 use spica_hypervisor_host_tests::bus;
 
 const HERTZ: u64 = 24_000_000;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use spica_hypervisor_host_tests::board::SerialPort;
-use spica_hypervisor_host_tests::guests::consoles::{Consoles, LOG_BYTES, View};
-use spica_hypervisor_host_tests::output::{BYTES, GUESTS};
-use spica_hypervisor_host_tests::transmitter::Transmitter;
+use spica_console::SerialPort;
+use spica_console::consoles::{Consoles, LOG_BYTES, View};
+use spica_console::output::{BYTES, GUESTS};
+use spica_console::transmitter::Transmitter;
 
 /// Bytes of the port's FIFO.
 const FIFO: usize = 16;

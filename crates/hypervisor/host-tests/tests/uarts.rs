@@ -2,8 +2,9 @@
 
 mod support;
 
+use spica_console::SerialPort;
+use spica_hypervisor_host_tests::board;
 use spica_hypervisor_host_tests::board::tree::Tree;
-use spica_hypervisor_host_tests::board::{self, SerialPort};
 use spica_hypervisor_host_tests::bus::{self, Shared, attach};
 use spica_hypervisor_host_tests::uarts::{BYTE, Pl011, Uart16550};
 use support::{blob, node, text, words};

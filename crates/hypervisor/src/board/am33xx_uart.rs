@@ -6,9 +6,11 @@
 
 use alloc::boxed::Box;
 
+use spica_console::SerialPort;
+
 use super::error::BoardError;
+use super::map;
 use super::tree::Node;
-use super::{SerialPort, map};
 use crate::arch::fixup;
 use crate::memory::device::Mmio;
 

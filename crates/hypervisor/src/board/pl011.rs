@@ -4,9 +4,11 @@
 
 use alloc::boxed::Box;
 
+use spica_console::SerialPort;
+
 use super::error::BoardError;
+use super::map;
 use super::tree::Node;
-use super::{SerialPort, map};
 use crate::memory::device::Mmio;
 
 const DATA: u32 = 0x00;

@@ -5,9 +5,11 @@
 
 use alloc::boxed::Box;
 
+use spica_console::SerialPort;
+
 use super::error::BoardError;
+use super::map;
 use super::tree::Node;
-use super::{SerialPort, map};
 use crate::memory::device::Mmio;
 
 /// Register numbers; multiplied by the register spacing.

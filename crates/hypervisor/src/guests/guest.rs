@@ -5,9 +5,9 @@ use alloc::string::{String, ToString};
 use core::num::NonZeroU32;
 
 use spica_bundle::{GuestOptions, Restart};
+use spica_console::Limit;
 use spica_sched::{Latency, Turn};
 
-use super::limit::Limit;
 use crate::console;
 use crate::host::Host;
 use crate::vm::boot::Image;

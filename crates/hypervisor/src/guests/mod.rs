@@ -1,14 +1,10 @@
 //! From the bundle to running guests: the hypervisor's main job, once the platform is up.
 
-pub mod command;
-pub mod consoles;
 pub mod disks;
 pub mod guest;
-pub mod limit;
 pub mod monitor;
 pub mod networks;
 pub mod news;
-pub mod plain;
 pub mod scheduler;
 pub mod uplink;
 
@@ -16,6 +12,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 
 use spica_bundle::{Bundle, GuestSpec};
+use spica_console::consoles::Consoles;
 use spica_dbt::Spill;
 use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
@@ -28,7 +25,6 @@ use crate::vm::devices::Devices;
 use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::later::Later;
 use crate::vm::load::Sizes;
-use consoles::Consoles;
 use disks::Disks;
 use guest::Guest;
 use networks::{CARD_BYTES, Networks};

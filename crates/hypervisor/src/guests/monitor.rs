@@ -1,4 +1,4 @@
-//! The monitor: what is typed goes to the selected guest, or asks for something (see [`super::command`]).
+//! The monitor: what is typed goes to the selected guest, or asks for something (see [`spica_console::command`]).
 //!
 //! Nothing of an answer is lost, and nobody waits for it: a long one is given in pieces ([`Answering`]), each when the
 //! console has room for it, and guests run in between. What is typed meanwhile is looked at afterwards.
@@ -9,10 +9,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use super::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
-use super::consoles::View;
+use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
+use spica_console::consoles::View;
+use spica_console::plain;
+
 use super::guest::{Guest, State};
-use super::plain::plain;
 use super::scheduler::Scheduler;
 use crate::host::Host;
 use crate::layout::MEGABYTE;

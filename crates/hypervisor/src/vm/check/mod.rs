@@ -23,6 +23,7 @@ use alloc::{format, vec};
 
 use spica_addr::{CachePc, GuestVa};
 use spica_bundle::GuestSpec;
+use spica_console::consoles::Consoles;
 use spica_dbt::{Capacity, trap as number};
 use spica_vcpu::cp15::{SCTLR_A, SCTLR_M, SCTLR_V};
 use spica_vcpu::psr;
@@ -37,7 +38,6 @@ use super::load::Sizes;
 use super::{Resume, Vm, regime};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
-use crate::guests::consoles::Consoles;
 use crate::host::Host;
 use crate::layout::MEGABYTE;
 use crate::memory::{device, home};

@@ -1,4 +1,4 @@
-//! What waits for the serial port: Spica's messages and guests' output, in the order in which they go out. Pure.
+//! What waits for the serial port: Spica's messages and guests' output, in the order in which they go out.
 //!
 //! A serial port takes a byte in 87 µs, so nobody waits for it: what is printed goes into a ring, and from there to the
 //! port as it has room. Guests get little of the ring ([`GUESTS`]): the rest of what they print waits in their own logs
@@ -48,20 +48,24 @@ impl Output {
     }
 
     /// How many bytes wait.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether none does.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// How many more there is room for.
+    #[inline]
     pub fn room(&self) -> usize {
         self.bytes.len() - self.len
     }
 
+    #[inline]
     fn push(&mut self, byte: u8) -> bool {
         if self.room() == 0 {
             return false;
@@ -74,6 +78,7 @@ impl Output {
     }
 
     /// Appends bytes as they are: a guest's, or what is typed to the monitor. What has no room is lost.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| _ = self.push(byte));
         if let Some(&last) = bytes.last() {
@@ -108,6 +113,7 @@ impl Output {
     }
 
     /// Gives the oldest bytes to `port` as long as it takes them, at most so many. How many it took.
+    #[inline]
     pub fn send(&mut self, most: usize, mut port: impl FnMut(u8) -> bool) -> usize {
         let mut sent = 0;
         while sent < most && self.len != 0 && port(self.bytes[self.first]) {

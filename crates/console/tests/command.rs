@@ -1,6 +1,6 @@
 //! The monitor's lines.
 
-use spica_hypervisor_host_tests::guests::command::{BACKSPACE, Command, HELP, Lines, Request, Typed, parse};
+use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed, parse};
 
 /// Types `bytes`, and gives what went to the guest, the echo, and the requests.
 fn typed(lines: &mut Lines, bytes: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<Request>) {

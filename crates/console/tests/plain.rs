@@ -1,6 +1,6 @@
 //! Text without control sequences.
 
-use spica_hypervisor_host_tests::guests::plain::plain;
+use spica_console::plain;
 
 #[test]
 fn control_sequences_go_as_a_whole() {

@@ -1,4 +1,4 @@
-//! The serial port's transmitter, and what waits for it. Pure, but for the port.
+//! The serial port's transmitter, and what waits for it.
 //!
 //! Bytes are sent by polling until guests run, and once Spica has nothing more to do but to say so. In between nobody
 //! waits for the port: what is printed goes into a ring ([`crate::output`]), and from there to the port, a bounded
@@ -7,8 +7,8 @@
 use alloc::boxed::Box;
 use core::fmt::{self, Write};
 
-use crate::board::SerialPort;
-use crate::guests::consoles::Consoles;
+use crate::SerialPort;
+use crate::consoles::Consoles;
 use crate::output::{BYTES, Output};
 
 /// Bytes that are sent at once at most: more than any transmitter's FIFO takes, see [`SerialPort::set_tx_interrupt`].

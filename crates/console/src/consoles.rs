@@ -1,4 +1,4 @@
-//! The guests' consoles on the one serial port. Pure.
+//! The guests' consoles on the one serial port.
 //!
 //! What a guest prints goes into a log of its own, the last [`LOG_BYTES`] of it, and is shown as the view asks for: one
 //! guest's bytes as they are, or the lines of all guests, each behind its guest's name. A guest cannot make a line look like
@@ -146,6 +146,7 @@ impl Consoles {
     }
 
     /// A byte that guest `at` prints.
+    #[inline]
     pub fn put(&mut self, at: usize, byte: u8) {
         let console = &mut self.guests[at];
         if console.log.len() == LOG_BYTES {
@@ -161,6 +162,7 @@ impl Consoles {
 
     /// How many bytes guest `at` may print now. It has to wait only for itself: where others are shown, or nothing is,
     /// its log takes all.
+    #[inline]
     pub fn room(&self, at: usize) -> usize {
         let console = &self.guests[at];
         match self.view {
@@ -170,21 +172,25 @@ impl Consoles {
     }
 
     /// Guest `at` has more to print than there is room for.
+    #[inline]
     pub fn wait(&mut self, at: usize) {
         self.guests[at].waits = true;
     }
 
     /// Whether guest `at` waits and there is a good deal of room again.
+    #[inline]
     pub fn may_go_on(&self, at: usize) -> bool {
         self.guests[at].waits && self.room(at) >= AHEAD as usize / 2
     }
 
     /// Whether any guest but `current` waits and may go on.
+    #[inline]
     pub fn others_may_go_on(&self, current: usize) -> bool {
         (0..self.guests.len()).any(|at| at != current && self.may_go_on(at))
     }
 
     /// The same as [`may_go_on`](Self::may_go_on); then it does.
+    #[inline]
     pub fn goes_on(&mut self, at: usize) -> bool {
         let may = self.may_go_on(at);
         self.guests[at].waits &= !may;

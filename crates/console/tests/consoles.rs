@@ -1,7 +1,7 @@
 //! Several consoles on one serial port.
 
-use spica_hypervisor_host_tests::guests::consoles::{Consoles, LOG_BYTES, View};
-use spica_hypervisor_host_tests::output::{BYTES, Output};
+use spica_console::consoles::{Consoles, LOG_BYTES, View};
+use spica_console::output::{BYTES, Output};
 
 /// Consoles, and a port that takes everything.
 struct Port {

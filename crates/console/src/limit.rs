@@ -1,4 +1,4 @@
-//! How often Spica says the same of a guest that makes it happen again and again. Pure.
+//! How often Spica says the same of a guest that makes it happen again and again.
 
 /// So many times it is said at once.
 const AT_ONCE: u32 = 4;

@@ -1,6 +1,6 @@
 //! How often the same is said.
 
-use spica_hypervisor_host_tests::guests::limit::Limit;
+use spica_console::Limit;
 
 const SECOND: u64 = 1000;
 

@@ -1,5 +1,5 @@
 //! What a guest printed, without what would move the cursor, change colours or ask questions on the terminal of whoever reads
-//! it later. Pure.
+//! it later.
 
 use alloc::string::String;
 
