@@ -31,5 +31,5 @@ pub mod trap;
 
 pub use block::{Location, Undo};
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
-pub use options::{Options, UnknownSwitch};
+pub use options::Options;
 pub use spill::Spill;

@@ -6,7 +6,7 @@
 //! | `spica.loglevel=L`  | `error`, `warn` (the default), `info` or `debug`              |
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
-//! | `spica.translation=L` | which optimisations the translator uses, see [`spica_dbt::Options::parse`] |
+//! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: each is an image of its own |
@@ -20,8 +20,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_dbt::Options as Translation;
 use spica_mmu::{Separation, Tracking};
+use spica_switches::Switches;
 
 use crate::log::Level;
 
@@ -34,10 +34,10 @@ pub struct Options {
     pub selftest: bool,
     /// Say the SHA-256 of each guest's kernel.
     pub digest: bool,
-    /// What the translator does.
-    pub translation: Translation,
-    /// What it does before, if that is something else.
-    pub boot_translation: Option<Translation>,
+    /// What guests run with.
+    pub switches: Switches,
+    /// What they run with before, if that is something else.
+    pub boot_switches: Option<Switches>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
     /// How shadow tables keep a guest's kernel and its user code apart, if that was said.
@@ -63,8 +63,8 @@ impl Options {
             level: Level::Warn,
             selftest: false,
             digest: false,
-            translation: Translation::all(),
-            boot_translation: None,
+            switches: Switches::all(),
+            boot_switches: None,
             boot_until: String::new(),
             tables: None,
             tracking: Tracking::Maintenance,
@@ -84,11 +84,11 @@ impl Options {
                 }
                 ("stats", "") => options.stats = true,
                 ("faults", "") => options.faults = true,
-                ("translation", list) if Translation::parse(list).is_ok() => {
-                    options.translation = Translation::parse(list).unwrap_or_default();
+                ("translation", list) if Switches::parse(list).is_ok() => {
+                    options.switches = Switches::parse(list).unwrap_or_default();
                 }
-                ("boot-translation", list) if Translation::parse(list).is_ok() => {
-                    options.boot_translation = Translation::parse(list).ok();
+                ("boot-translation", list) if Switches::parse(list).is_ok() => {
+                    options.boot_switches = Switches::parse(list).ok();
                 }
                 ("tables", "double") => options.tables = Some(Separation::Tables),
                 ("tables", "single") => options.tables = Some(Separation::Domains),

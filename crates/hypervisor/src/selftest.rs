@@ -22,7 +22,8 @@ use crate::{console, println, vectors};
 use spica_addr::HostPa;
 use spica_bundle::GuestSpec;
 use spica_console::consoles::Consoles;
-use spica_dbt::{Capacity, Options};
+use spica_dbt::Capacity;
+use spica_switches::Switches;
 
 /// Timer interrupts that have come.
 static TICKS: AtomicU32 = AtomicU32::new(0);
@@ -117,7 +118,7 @@ fn two_guests(platform: &Platform) {
         let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
-        let (vm, _) = Vm::create(&spec, ram, Options::all(), SIZES, share, devices, &mut host)
+        let (vm, _) = Vm::create(&spec, ram, Switches::all(), SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm
     });

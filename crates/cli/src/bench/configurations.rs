@@ -15,7 +15,7 @@
 use std::sync::LazyLock;
 
 use spica_bench::results::{Configuration as Declared, Series};
-use spica_dbt::Options;
+use spica_switches::Switches;
 
 use super::glob;
 use crate::error::{Error, Result};
@@ -55,8 +55,8 @@ const SLOW_WITHOUT: [&str; 2] = ["link", "indirect"];
 
 /// All configurations, in the order of the report.
 static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
-    let on = Options::NAMES.iter().filter(|name| *Options::all().switch(name).expect("it has that name"));
-    TABLE.iter().copied().chain(on.map(|name| without(name))).collect()
+    let on = Switches::names().filter(|name| *Switches::all().switch(name).expect("it has that name"));
+    TABLE.iter().copied().chain(on.map(without)).collect()
 });
 
 /// All configurations, in the order of the report.
@@ -363,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn the_translator_knows_every_switch() {
+    fn every_switch_is_known() {
         for word in all().iter().flat_map(|c| c.words.split_whitespace()) {
             if let Some(list) = word.strip_prefix("spica.translation=") {
-                spica_dbt::Options::parse(list).unwrap_or_else(|e| panic!("{word}: {e}"));
+                Switches::parse(list).unwrap_or_else(|e| panic!("{word}: {e}"));
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Spica's command line.
 
-use spica_dbt::Options as Translation;
 use spica_hypervisor_host_tests::cmdline::Options;
 use spica_hypervisor_host_tests::log::Level;
 use spica_mmu::{Separation, Tracking};
+use spica_switches::Switches;
 
 #[test]
 fn nothing_asks_for_nothing() {
@@ -28,10 +28,10 @@ fn words_of_others_are_ignored_and_unknown_ones_of_ours_reported() {
 }
 
 #[test]
-fn a_guest_may_boot_with_another_translation() {
+fn a_guest_may_boot_with_other_switches() {
     let options =
         Options::parse("spica.translation=naive spica.boot-translation=all spica.boot-translation-until=@bench");
-    assert_eq!((options.translation, options.boot_translation), (Translation::naive(), Some(Translation::all())));
+    assert_eq!((options.switches, options.boot_switches), (Switches::naive(), Some(Switches::all())));
     assert_eq!((options.boot_until.as_str(), options.unknown.len()), ("@bench", 0));
 }
 

@@ -1,12 +1,12 @@
 //! When a translation takes over.
 
-use spica_dbt::Options;
 use spica_hypervisor_host_tests::vm::later::Later;
+use spica_switches::Switches;
 
 /// After how many of `bytes` it is due.
 fn due_after(until: &str, bytes: &str) -> Option<usize> {
-    let mut later = Later::new(Options::naive(), until);
-    assert_eq!(later.options(), Options::naive());
+    let mut later = Later::new(Switches::naive(), until);
+    assert_eq!(later.switches(), Switches::naive());
     if later.is_due() {
         return Some(0);
     }
@@ -31,7 +31,7 @@ fn nothing_has_been_printed_at_once() {
 
 #[test]
 fn it_stays_due() {
-    let mut later = Later::new(Options::all(), "ab");
+    let mut later = Later::new(Switches::all(), "ab");
     "abcd".bytes().for_each(|byte| later.printed(byte));
     assert!(later.is_due());
 }

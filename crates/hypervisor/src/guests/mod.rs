@@ -94,8 +94,12 @@ fn check_tables(options: &Options) -> Result<(), Problem> {
 
 /// Techniques to spill registers other than the vCPU page are not in every image, and for one guest only.
 fn check_spilling(options: &Options, guests: usize) -> Result<(), Problem> {
-    let translations = [Some(options.translation), options.boot_translation];
-    let Some(spill) = translations.into_iter().flatten().map(|t| t.spill).find(|&spill| spill != Spill::VcpuPage)
+    let switches = [Some(options.switches), options.boot_switches];
+    let Some(spill) = switches
+        .into_iter()
+        .flatten()
+        .map(|switches| switches.translation.spill)
+        .find(|&spill| spill != Spill::VcpuPage)
     else {
         return Ok(());
     };
@@ -157,11 +161,11 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
         let devices = Devices::new(spec, at, host, overlay).map_err(|error| problem(spec, &error))?;
         host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
         host.terminals.extend(devices.console().map(|slot| (at, slot)));
-        let translation = options.boot_translation.unwrap_or(options.translation);
+        let switches = options.boot_switches.unwrap_or(options.switches);
         let (mut vm, image) =
-            Vm::create(spec, ram, translation, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
+            Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
         vm.parts.shadow.set_tracking(options.tracking);
-        vm.parts.later = options.boot_translation.map(|_| Later::new(options.translation, &options.boot_until));
+        vm.parts.later = options.boot_switches.map(|_| Later::new(options.switches, &options.boot_until));
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);

@@ -1,4 +1,4 @@
-//! A translator that takes over later: when the guest's console has printed a text.
+//! Other switches, which hold from later on: when the guest's console has printed a text.
 //!
 //! A naive translation is measured, not booted: a boot takes it hundreds of times the instructions. So a guest may boot with
 //! another one, until its console prints what the command line says. That is a point of the guest's own life: the same one
@@ -7,12 +7,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_dbt::Options;
+use spica_switches::Switches;
 
-/// What the translator does from some point on.
+/// The switches from some point on.
 #[derive(Clone, Debug)]
 pub struct Later {
-    options: Options,
+    switches: Switches,
     until: String,
     /// As many of the last bytes as the text has, at most.
     last: Vec<u8>,
@@ -20,14 +20,14 @@ pub struct Later {
 }
 
 impl Later {
-    /// `options` hold from when `until` has been printed. Nothing has been, so an empty text has.
-    pub fn new(options: Options, until: &str) -> Later {
-        Later { options, until: until.into(), last: Vec::new(), due: until.is_empty() }
+    /// `switches` hold from when `until` has been printed. Nothing has been, so an empty text has.
+    pub fn new(switches: Switches, until: &str) -> Later {
+        Later { switches, until: until.into(), last: Vec::new(), due: until.is_empty() }
     }
 
-    /// What the translator does then.
-    pub fn options(&self) -> Options {
-        self.options
+    /// What holds then.
+    pub fn switches(&self) -> Switches {
+        self.switches
     }
 
     /// The guest's console prints a byte.

@@ -10,6 +10,7 @@ use spica_dbt::{Capacity, Options, Translator};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 use spica_mmu::{Chunk, Config, Regime, Shadow};
+use spica_switches::Switches;
 use spica_vcpu::cp15::has_thumbee;
 use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
@@ -170,7 +171,7 @@ impl Vm {
     pub fn create(
         spec: &GuestSpec<'static>,
         ram: Ram,
-        options: Options,
+        switches: Switches,
         sizes: Sizes,
         mut share: Share,
         devices: Devices,
@@ -180,7 +181,7 @@ impl Vm {
         let code = CodePages::new(&mut share, sizes.code_pages, sizes.capacity.mirror_pages, page.pa())
             .ok_or(CreateError::Pool)?;
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
-        let options = Options { thumbee: has_thumbee(&cpu_id()), ..options };
+        let options = Options { thumbee: has_thumbee(&cpu_id()), ..switches.translation };
         let translator = Translator::new(code.layout(), options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
@@ -198,9 +199,9 @@ impl Vm {
             max_spaces: sizes.spaces.into(),
             // Processes use few of the neighbours before they are gone: see docs/memory.md for the figures.
             fault_around: false,
-            share_kernel: options.share_kernel,
-            watch_pages: options.watch_pages,
-            keep_tables: options.keep_tables,
+            share_kernel: switches.share_kernel,
+            watch_pages: switches.watch_pages,
+            keep_tables: switches.keep_tables,
             piece: PIECE,
             separation: SEPARATION,
         })
@@ -221,6 +222,7 @@ impl Vm {
             shadow,
             tables,
             core_state: CoreState::new(),
+            switches,
             spaces,
             counters: Counters::default(),
             active: Regime::default(),

@@ -83,7 +83,7 @@ impl Parts {
 
     /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
     pub fn note_device(&mut self, pc: CachePc, va: GuestVa, write: bool, regime: &Regime) {
-        if !self.translator.options().quick_mmio || !regime.mmu_on() {
+        if !self.switches.quick_mmio || !regime.mmu_on() {
             return;
         }
         let Ok(mapping) = lookup(&self.ram, regime, va) else { return };

@@ -34,6 +34,7 @@ use spica_addr::{CachePc, GuestVa};
 use spica_dbt::{ExitId, Translator};
 use spica_machine::Machine;
 use spica_mmu::{Regime, Shadow};
+use spica_switches::Switches;
 
 use crate::arch::cache;
 use crate::host::Host;
@@ -145,6 +146,8 @@ pub struct Parts {
     pub tables: Tables,
     /// What the real core has on the guest's behalf.
     pub core_state: CoreState,
+    /// Which optimisations it runs with.
+    pub switches: Switches,
     /// Its address spaces that assembly may switch to.
     pub spaces: KnownSpaces,
     /// Figures for the report.
@@ -163,7 +166,7 @@ pub struct Parts {
     nested: u32,
     /// The tables and the vector in [`Context`] are those of the active space. To be cleared when those change.
     pub sides_known: bool,
-    /// What the translator does later, if that is something else than now.
+    /// What it runs with later, if that is something else.
     pub later: Option<Later>,
     /// The [`Translator::generation`] that the entries of the guest's shadow stack are of, once there are any.
     returns_of: Option<u64>,

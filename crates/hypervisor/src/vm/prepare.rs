@@ -20,8 +20,7 @@ impl Vm {
             && world == World::User
             && let Some(later) = self.parts.later.take()
         {
-            self.parts.translator.set_options(later.options(), &mut self.parts.code);
-            self.parts.unprotect_code();
+            self.parts.set_switches(later.switches());
             changing = false;
         }
         let Vm { context, parts, .. } = self;
@@ -55,8 +54,7 @@ impl Vm {
         }
         context.cpu.page.fpexc_real = if parts.core_state.vfp_on() { FPEXC_EN } else { 0 };
         let both = vfp_allowed(&context.cpu, World::Kernel) && vfp_allowed(&context.cpu, World::User);
-        context.vfp_ready =
-            u32::from(both && parts.core_state.holds_vfp() && parts.translator.options().quick_vfp && !changing);
+        context.vfp_ready = u32::from(both && parts.core_state.holds_vfp() && parts.switches.quick_vfp && !changing);
         let side = context.side(world);
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
         let side = *side;
@@ -102,10 +100,10 @@ impl Vm {
         context.set_spill(parts.translator.options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.
-        parts.plain = parts.translator.options().fast_switches
+        parts.plain = parts.switches.fast_switches
             && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
             && parts.vfp[0] == parts.vfp[1];
-        parts.plain_tables = parts.translator.options().quick_faults && quick::is_plain(&parts.active);
+        parts.plain_tables = parts.switches.quick_faults && quick::is_plain(&parts.active);
         parts.core_state.set_sctlr(sctlr);
         context.tlb_asid = parts.shadow.sole_asid().map_or(NO_ASID, u32::from);
         context.note_space();

@@ -105,7 +105,7 @@ impl Vm {
     fn enter(&mut self, host: &mut Host, mut world: World) -> Left {
         loop {
             self.parts.spaces.catch_up(&mut self.parts.shadow);
-            self.context.set_entries(world, &mut self.parts.translator);
+            self.context.set_entries(world, &mut self.parts.translator, &self.parts.switches);
             self.forget_returns();
             let (trap, left) = self.context.enter(world);
             self.arrived(left);

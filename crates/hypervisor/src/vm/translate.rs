@@ -6,6 +6,7 @@ use super::tables::RealTlb;
 use crate::world::space;
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
+use spica_switches::Switches;
 
 impl Parts {
     /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
@@ -78,6 +79,14 @@ impl Parts {
             space::go_home();
             self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
         }
+    }
+
+    /// Other switches from now on, between two blocks.
+    pub fn set_switches(&mut self, switches: Switches) {
+        self.switches = switches;
+        self.translator.set_options(switches.translation, &mut self.code);
+        self.unprotect_code();
+        self.sides_known = false;
     }
 
     /// No translated code is left: the pages that it came from may be written. What rests on their protection is forgotten.

@@ -18,6 +18,7 @@ use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{Entry, JumpCache};
 use spica_mmu::{PAGEWISE_FROM, Separation, View};
+use spica_switches::Switches;
 use spica_vcpu::psr::Mode;
 
 use spica_vcpu::{Vcpu, psr};
@@ -327,7 +328,7 @@ impl Context {
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
     /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
-    pub fn set_entries(&mut self, world: World, translator: &mut Translator) {
+    pub fn set_entries(&mut self, world: World, translator: &mut Translator, switches: &Switches) {
         if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
             self.entries = Entries::default();
             self.entries_version = 0;
@@ -341,7 +342,7 @@ impl Context {
             }
             let at = |pc| translator.jump_cache.get(pc);
             let vector = |offset| at(self.vectors.wrapping_add(offset));
-            let undefined = vector(0x04).filter(|_| translator.options().quick_vfp);
+            let undefined = vector(0x04).filter(|_| switches.quick_vfp);
             self.entries = Entries {
                 undefined: undefined.unwrap_or(0),
                 data_abort: vector(0x10).unwrap_or(0),

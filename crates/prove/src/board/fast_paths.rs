@@ -4,7 +4,7 @@
 //! A case is a boot with some sessions. Of one that fails, the session is tried alone, and steps of it are left out
 //! for as long as it fails still.
 
-use spica_dbt::Options;
+use spica_switches::Switches;
 use spica_tests::Machine;
 use spica_tests::exact::MACHINES;
 use spica_tests::fast_paths::{self, ANSWERED, Cases, Verdict};
@@ -39,9 +39,9 @@ fn any_switches(random: &mut Random) -> String {
         "masks",
         "tlb-range",
     ];
-    let mut all = Options::all();
+    let mut all = Switches::all();
     let list = RELEVANT.iter().fold(String::from("all"), |list, name| {
-        // A name that the translator does not know any more is left out, which `repeat` would refuse.
+        // A name that is no switch any more is left out, which `repeat` would refuse.
         if all.switch(name).is_some() && random.one_in(5) { format!("{list},-{name}") } else { list }
     });
     if random.one_in(4) { format!("{list},+inline-cache") } else { list }
@@ -66,7 +66,7 @@ fn parse(case: &str) -> Option<(Machine, Cases)> {
     let machine = machine(pieces.next()?)?;
     let (first, count) = pieces.next()?.split_once('+')?;
     let (switches, tracking) = (pieces.next()?, pieces.next()?);
-    Options::parse(switches).ok()?;
+    Switches::parse(switches).ok()?;
     if !["maintenance", "writes"].contains(&tracking) {
         return None;
     }
@@ -183,6 +183,6 @@ mod tests {
     fn switches_are_known() {
         let mut random = Random::new(1);
         let lists: Vec<String> = (0..100).map(|_| any_switches(&mut random)).collect();
-        assert!(lists.iter().all(|list| Options::parse(list).is_ok()), "{lists:?}");
+        assert!(lists.iter().all(|list| Switches::parse(list).is_ok()), "{lists:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! The same guests under sets of the translator's switches: none, then any. Debian boots in between, under all but a few.
+//! The same guests under sets of switches: none, then any. Debian boots in between, under all but a few.
 //!
 //! The parts that know the translator alone draw switches for each case, too. Here is what they lack: the hypervisor around it, whose
 //! short ways depend on switches as well, and long runs.
 
-use spica_dbt::Options;
+use spica_switches::Switches as Set;
 use spica_tests::exact::{self, GUESTS, MACHINES};
 use spica_tests::{Machine, debian_boots};
 
@@ -24,14 +24,14 @@ pub struct Switches;
 
 /// Any switches: as a list for `spica.translation`.
 fn any(random: &mut Random) -> String {
-    let on = |_: &&&str| random.one_in(2);
-    Options::NAMES.iter().filter(on).fold("naive".into(), |list, name| format!("{list},+{name}"))
+    let on = |_: &&str| random.one_in(2);
+    Set::names().filter(on).fold("naive".into(), |list, name| format!("{list},+{name}"))
 }
 
 /// All switches but a few, and some of those that are off by default.
 fn nearly_all(random: &mut Random) -> String {
-    let mut all = Options::all();
-    Options::NAMES.iter().filter(|name| !BOOT_NEEDS.contains(name)).fold("all".into(), |list, name| {
+    let mut all = Set::all();
+    Set::names().filter(|name| !BOOT_NEEDS.contains(name)).fold("all".into(), |list, name| {
         let on = all.switch(name).is_some_and(|on| *on);
         match (on, random.one_in(if on { 6 } else { 2 })) {
             (true, true) => format!("{list},-{name}"),
@@ -46,7 +46,7 @@ fn pieces(case: &str) -> Option<(Machine, &str, u32, &str)> {
     let mut pieces = case.split('/');
     let found = (machine(pieces.next()?)?, pieces.next()?, pieces.next()?.parse().ok()?, pieces.next()?);
     let known = GUESTS.contains(&found.1) || found.1 == DEBIAN && found.0 == Machine::Cubieboard;
-    (known && pieces.next().is_none() && Options::parse(found.3).is_ok()).then_some(found)
+    (known && pieces.next().is_none() && Set::parse(found.3).is_ok()).then_some(found)
 }
 
 fn run(machine: Machine, name: &str, seed: u32, switches: &str) {
@@ -130,14 +130,14 @@ mod tests {
         let mut random = Random::new(1);
         let lists: Vec<String> = (0..50).flat_map(|_| [any(&mut random), nearly_all(&mut random)]).collect();
         for list in &lists {
-            assert!(Options::parse(list).is_ok(), "{list}");
+            assert!(Set::parse(list).is_ok(), "{list}");
         }
         let mut different = lists.clone();
         different.sort();
         different.dedup();
         assert!(different.len() > 80);
-        for name in Options::NAMES {
-            assert!(lists.iter().any(|list| list.split(',').any(|word| word[1..] == **name)), "{name}");
+        for name in Set::names() {
+            assert!(lists.iter().any(|list| list.split(',').any(|word| &word[1..] == name)), "{name}");
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Disturb, End, Lockstep, Memory};
 use crate::random::Random;
 use spica_dbt::{Options, Spill};
 use spica_isa::decode;
+use spica_switches::Switches;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -169,7 +170,7 @@ impl FromStr for Case {
                 "seed" => case.seed = number(value)?,
                 "options" => {
                     let Options { max_block, vfp, thumbee, .. } = case.options;
-                    let options = Options::parse(value).map_err(|error| error.to_string())?;
+                    let options = Switches::parse(value).map_err(|error| error.to_string())?.translation;
                     case.options = Options { max_block, vfp, thumbee, ..options };
                 }
                 "block" => case.options.max_block = number(value)?,

@@ -168,9 +168,9 @@ pub fn run(platform: &Platform) -> ! {
         let Some(share) = shares.next() else { panic!("as many shares as guests") };
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
-        let options = platform.options.translation;
-        let (mut vm, image) =
-            Vm::create(&spec, ram, options, SIZES, share, devices, &mut host).unwrap_or_else(|error| panic!("{error}"));
+        let switches = platform.options.switches;
+        let (mut vm, image) = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
+            .unwrap_or_else(|error| panic!("{error}"));
         vm.parts.shadow.set_tracking(platform.options.tracking);
         let way = if name == "rust" { Way::Rust } else { Way::Assembly };
         if way == Way::Rust {
@@ -369,7 +369,7 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
                 return Ok(End::Endless);
             }
             vm.parts.spaces.catch_up(&mut vm.parts.shadow);
-            vm.context.set_entries(world, &mut vm.parts.translator);
+            vm.context.set_entries(world, &mut vm.parts.translator, &vm.parts.switches);
             vm.forget_returns();
             let (trap, left) = vm.context.enter(world);
             vm.arrived(left);
