@@ -17,7 +17,7 @@ use crate::separation::Separation;
 use crate::shadow::{NoTable, Shadow};
 use crate::space::{Key, Origin, View, ViewTables};
 use crate::table::{HostTlb, Table, TableMemory};
-use crate::walk::{GuestMemory, Mapping, PageSize, Permission, neighbours, translate};
+use crate::walk::{GuestMemory, Mapping, PageSize, Permission, translate};
 use spica_addr::{GuestPa, GuestVa, HostPa};
 
 /// What became of an access that faulted on the host.
@@ -42,9 +42,6 @@ pub enum Fill {
     OutOfTables,
 }
 
-/// The number of small pages, aligned, that fault-around considers.
-const AROUND: usize = 8;
-
 /// Where a mapping goes, and for which view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -59,10 +56,6 @@ impl Place {
         match self {
             Self::Own(view) | Self::Common(view) => view,
         }
-    }
-
-    const fn is_common(self) -> bool {
-        matches!(self, Self::Common(_))
     }
 }
 
@@ -138,7 +131,7 @@ impl Shadow {
             self.fill_section(place, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;
         }
-        self.fill_pages(mem, regime, place, va, &mapping, &wanted, tables, tlb)
+        self.fill_page(place, va, &mapping, &wanted, tables, tlb)
     }
 
     /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.
@@ -246,11 +239,8 @@ impl Shadow {
         Ok(table)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's answer to it, and the two seams")]
-    fn fill_pages(
+    fn fill_page(
         &mut self,
-        mem: &impl GuestMemory,
-        regime: &Regime,
         place: Place,
         va: GuestVa,
         mapping: &Mapping,
@@ -271,9 +261,7 @@ impl Shadow {
         let word = host::page(wanted.host, wanted.writable, wanted.xn);
         let present = tables.read(&table, index);
         let known = self.note_page(place, va, mapping, wanted);
-        if let Some(known) = known
-            && !self.fault_around
-        {
+        if let Some(known) = known {
             self.narrow(mapping.pa, va.0 >> 12, known, tables, tlb);
         }
         if present == word {
@@ -292,50 +280,8 @@ impl Shadow {
         }
         self.spaces[active].fills += 1;
         self.stats.page_fills += 1;
-        if !self.fault_around {
-            tables.write(&table, index, word);
-            return Fill::Mapped;
-        }
-        let first = index & !(AROUND - 1);
-        let mut entries = [0; AROUND];
-        for (offset, entry) in entries.iter_mut().enumerate() {
-            let neighbour = first + offset;
-            *entry = if neighbour == index { word } else { tables.read(&table, neighbour) };
-        }
-        let start = GuestVa((mb as u32) << 20 | (first as u32) << 12);
-        for (offset, mapping) in neighbours(mem, regime, start, AROUND) {
-            if entries[offset] == 0 {
-                let va = start.wrapping_add(4096 * offset as u32);
-                entries[offset] = self.neighbour(regime, place, va, &mapping, wanted.domain).unwrap_or(0);
-            }
-        }
-        // Valid entries in between are stored again as they are, which changes nothing.
-        let valid = |entry: &u32| *entry != 0;
-        let start = entries.iter().position(valid).unwrap_or(0);
-        let end = entries.iter().rposition(valid).map_or(0, |last| last + 1);
-        tables.write_run(&table, first + start, &entries[start..end]);
+        tables.write(&table, index, word);
         Fill::Mapped
-    }
-
-    /// The entry for a page next to one that faulted, if the guest has one that a TLB could hold and the host may map.
-    fn neighbour(&mut self, regime: &Regime, place: Place, va: GuestVa, mapping: &Mapping, domain: u8) -> Option<u32> {
-        // Entries whose access flag is clear are never held in a TLB.
-        if !mapping.accessed {
-            return None;
-        }
-        let wanted = self.wanted(regime, place.view(), mapping)?;
-        // All pages of a megabyte share the first-level entry, and with it the domain; but nothing makes the guest's
-        // memory stand still between two walks.
-        if wanted.domain != domain || place.is_common() && !mapping.global {
-            return None;
-        }
-        if !mapping.global && !self.holds_private() {
-            self.first_private();
-        }
-        // Of what is known of neighbours nothing is forgotten here: some may be noted already and not mapped yet.
-        let _ = self.note_page(place, va, mapping, &wanted);
-        self.stats.around_fills += 1;
-        Some(host::page(wanted.host, wanted.writable, wanted.xn))
     }
 
     /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.

@@ -41,12 +41,6 @@ const SMALL: u32 = 1 << 1;
 const NOT_GLOBAL: u32 = 1 << 11;
 
 impl Shadow {
-    /// Whether a fill may also map the neighbours of the page: [`Config::fault_around`](crate::Config::fault_around).
-    #[must_use]
-    pub const fn fills_around(&self) -> bool {
-        self.fault_around
-    }
-
     /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
     /// to 0xF_FFFF, only at this page number of the virtual address space; with 0x10_0000 added, only there, and at the page's place
     /// among the hints plus the word before the first hint; with 0x4000_0000 added to a number less than
@@ -88,7 +82,7 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) -> Quick {
         let mb = (va.0 >> 20) as usize;
-        if self.fault_around || self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
+        if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
             return Quick::Other;
         }
         let Some(l1) = mem.read_word(GuestPa(ttbr0 & !0x3fff | (mb as u32) << 2)) else { return Quick::Other };

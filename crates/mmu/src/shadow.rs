@@ -53,8 +53,6 @@ pub struct Config<'a> {
     pub asids: RangeInclusive<u8>,
     /// How many spaces to keep at most.
     pub max_spaces: usize,
-    /// Whether a fill may also map the neighbours of the page that faulted.
-    pub fault_around: bool,
     /// Whether all spaces have the kernel's global mappings in common.
     pub share_kernel: bool,
     /// Whether it is known page by page where in the kernel's range TLB maintenance has something to do; else it always may.
@@ -130,7 +128,6 @@ pub struct Shadow {
     hole_first_mb: usize,
     hole_kernel: Vec<u32>,
     hole_user: Vec<u32>,
-    pub(crate) fault_around: bool,
     pub(crate) share_kernel: bool,
     keep_tables: bool,
     pub(crate) separation: Separation,
@@ -194,7 +191,6 @@ impl Shadow {
             hole_first_mb: config.hole_first_mb,
             hole_kernel: hole_kernel.ok_or(ConfigError::Hole)?,
             hole_user: config.hole_user.to_vec(),
-            fault_around: config.fault_around,
             share_kernel: config.share_kernel,
             keep_tables: config.keep_tables,
             separation,

@@ -19,10 +19,8 @@ pub struct Stats {
     pub active_emptied: u64,
     /// Sections filled.
     pub section_fills: u64,
-    /// Small pages filled because they faulted.
+    /// Small pages filled.
     pub page_fills: u64,
-    /// Small pages filled because a neighbour faulted.
-    pub around_fills: u64,
     /// Fills that found the entry in place already: the fault came from elsewhere, such as a lazily opened domain.
     pub idle_fills: u64,
     /// Faults that turned out to be the guest's own.

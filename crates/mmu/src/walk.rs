@@ -353,28 +353,6 @@ fn lookup_page(mem: &impl GuestMemory, r: &Regime, va: u32, l1: u32) -> Result<M
     decode_page(r, va, l1, l2).ok_or(second(FaultKind::Translation))
 }
 
-/// The mappings of the `count` pages from `va` on, which are all in one megabyte: those that exist, with their numbers.
-pub(crate) fn neighbours<'a>(
-    mem: &'a impl GuestMemory,
-    r: &'a Regime,
-    va: GuestVa,
-    count: usize,
-) -> impl Iterator<Item = (usize, Mapping)> + 'a {
-    let l1 = first_level_descriptor(mem, r, va).filter(|l1| r.mmu_on() && l1 & 0b11 == 0b01);
-    // The second level at once, if it can be had.
-    let words = l1.and_then(|l1| mem.words(GuestPa(l1 & 0xffff_fc00 | field(va.0, 12, 8) << 2), count));
-    (0..count).filter_map(move |n| {
-        let va = va.0 + (n as u32) * 4096;
-        let mapping = match (l1, words) {
-            (Some(l1), Some(words)) => {
-                decode_page(r, va, l1, if r.sctlr & SCTLR_EE != 0 { words[n].swap_bytes() } else { words[n] })
-            }
-            _ => lookup(mem, r, GuestVa(va)).ok(),
-        };
-        mapping.map(|mapping| (n, mapping))
-    })
-}
-
 /// The mapping of a valid second-level descriptor.
 fn decode_page(r: &Regime, va: u32, l1: u32, l2: u32) -> Option<Mapping> {
     let domain = field(l1, 5, 4) as u8;

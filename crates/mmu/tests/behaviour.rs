@@ -6,7 +6,7 @@ use spica_mmu::{
     TableMemory, View,
 };
 use spica_prove::mmu::model::Memory;
-use spica_prove::mmu::sim::{Tables, Tlb, host_walk};
+use spica_prove::mmu::sim::{Tables, Tlb};
 
 const RAM: u32 = 0x4000_0000;
 const HOST: u32 = 0x6000_0000;
@@ -37,7 +37,6 @@ fn config(hole: &'static [u32]) -> Config<'static> {
         hole_user: hole,
         asids: 1..=16,
         max_spaces: 8,
-        fault_around: true,
         share_kernel: true,
         watch_pages: true,
         keep_tables: true,
@@ -318,20 +317,6 @@ fn nothing_maps_a_page_that_was_given_away() {
 }
 
 #[test]
-fn fault_around_fills_eight_pages() {
-    let mut guest = Guest::new();
-    guest.memory.write(USER_PAGES[0] + 0x12 * 4, 0);
-    guest.touch(View::User, 0x0001_5000, AccessKind::Read);
-    let stats = guest.shadow.stats();
-    assert_eq!((stats.page_fills, stats.around_fills), (1, 6));
-    let root = guest.shadow.root(View::User);
-    for page in 0..256 {
-        let mapped = host_walk(&guest.tables, root.ttbr0, page << 12).is_some();
-        assert_eq!(mapped, (0x10..0x18).contains(&page) && page != 0x12, "page {page:#x}");
-    }
-}
-
-#[test]
 fn protecting_text_takes_one_look_per_space_and_spares_its_neighbours() {
     let mut guest = Guest::new();
     let text = LOWMEM + (3 << 20);
@@ -414,7 +399,7 @@ fn a_page_in_the_linear_map_and_elsewhere_is_found_at_both() {
 fn what_was_mapped_elsewhere_is_forgotten_when_it_is_gone_and_not_before() {
     const OTHER: u32 = 0x0002_0000;
     let pa = RAM + (3 << 20) + 0x7000;
-    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     for va in [USER, OTHER] {
         guest.memory.write(USER_PAGES[0] + (va >> 12) * 4, pa | PRIVATE_PAGE);
         guest.touch(View::User, va, AccessKind::Write);
@@ -439,7 +424,7 @@ fn a_page_in_the_linear_map_is_known_there_when_another_address_is_forgotten() {
     const OTHER: u32 = 0x0002_0000;
     let pa = RAM + (3 << 20) + 0x7000;
     let linear = LOWMEM + (3 << 20) + 0x7000;
-    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     // So that the linear map of this megabyte is by pages.
     guest.shadow.protect_code_page(GuestPa(pa + 0x1000), &mut guest.tables, &mut guest.tlb);
     for va in [USER, OTHER] {
@@ -461,7 +446,7 @@ fn a_page_in_the_linear_map_is_known_there_when_another_address_is_forgotten() {
 fn what_another_process_has_elsewhere_is_no_reason_to_know_several_addresses() {
     const OTHER: u32 = 0x0002_0000;
     let pa = RAM + (3 << 20) + 0x7000;
-    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     for (process, va) in [(1, USER), (0, OTHER)] {
         guest.memory.write(USER_PAGES[process] + (va >> 12) * 4, pa | PRIVATE_PAGE);
         guest.switch_process(process);
@@ -628,7 +613,7 @@ fn below_the_kernel_megabytes_are_watched_where_anything_is_but_small_pages_of_a
 fn a_table_made_on_the_short_way_is_maintained() {
     const FAR: u32 = 0x2000_0000;
     const MORE_PAGES: u32 = KERNEL_PAGES + 0x400;
-    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     guest.memory.write(PROCESS[0] + (FAR >> 20) * 4, MORE_PAGES | 1 << 5 | 0b01);
     guest.memory.write(MORE_PAGES, (RAM + (6 << 20)) | PRIVATE_PAGE);
     guest.memory.write(KERNEL_PAGES, (RAM + (8 << 20)) | PRIVATE_PAGE);
@@ -691,7 +676,7 @@ fn of_the_kernel_pages_are_watched_until_nothing_is_there() {
 
 #[test]
 fn pages_in_a_row_go_as_one_by_one() {
-    let mut guest = Guest::with(&Config { fault_around: false, ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     // Of the kernel's and of the process's the first, the last, and the one behind.
     const COUNT: u32 = 5;
     for (view, base) in [(View::Kernel, VMALLOC), (View::User, USER)] {

@@ -197,8 +197,6 @@ impl Vm {
             hole_user: &hole,
             asids,
             max_spaces: sizes.spaces.into(),
-            // Processes use few of the neighbours before they are gone: see docs/memory.md for the figures.
-            fault_around: false,
             share_kernel: switches.share_kernel,
             watch_pages: switches.watch_pages,
             keep_tables: switches.keep_tables,

@@ -113,7 +113,7 @@ impl Vm {
         let call = parts.call_target(&context.cpu);
         context.set_vectors(context.cpu.vector_base(), call);
         // What was given away may be somebody else's: tables there are not to be read.
-        context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0 && !parts.shadow.fills_around());
+        context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0);
         context.private = parts.shadow.private_megabytes().as_ptr();
         context.hints = parts.shadow.page_hints();
         context.aliases = parts.shadow.aliases();

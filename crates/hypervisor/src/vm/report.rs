@@ -160,13 +160,12 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     let m = parts.shadow.stats();
     let (used, total) = parts.tables.usage();
     say!(
-        "  shadow tables: {} spaces, {} KiB of {} KiB; {} section fills, {} page fills, {} around; maintenance {} all, {} page, {} ASID",
+        "  shadow tables: {} spaces, {} KiB of {} KiB; {} section fills, {} page fills; maintenance {} all, {} page, {} ASID",
         m.spaces_live,
         used >> 10,
         total >> 10,
         m.section_fills,
         m.page_fills + u64::from(context.user_fills),
-        m.around_fills,
         m.invalidate_all,
         m.invalidate_page,
         m.invalidate_asid
@@ -184,7 +183,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = parts.shadow.stats();
     let (blocks, exits, pages) = parts.translator.in_use();
     let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
-    let rows: [(&str, u64); 49] = [
+    let rows: [(&str, u64); 48] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
@@ -220,7 +219,6 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),
         ("mmu.page-fills", m.page_fills + u64::from(vm.context.user_fills)),
-        ("mmu.around-fills", m.around_fills),
         ("mmu.invalidate-all", m.invalidate_all),
         ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.context.tlb_pages)),
         ("trap.fast.tlb-page", vm.context.tlb_pages.into()),

@@ -18,7 +18,6 @@ fn kind(seed: u64) -> Kind {
         seed,
         pool_bytes: 64 * 16 * 1024,
         max_spaces: 3 + random.below(6) as usize,
-        fault_around: random.one_in(2),
         separation: if random.one_in(3) { Separation::Domains } else { Separation::Tables },
         tracking: if random.one_in(4) { Tracking::Writes } else { Tracking::Maintenance },
         plain: false,

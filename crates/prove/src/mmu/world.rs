@@ -65,7 +65,6 @@ pub struct Kind {
     pub seed: u64,
     pub pool_bytes: usize,
     pub max_spaces: usize,
-    pub fault_around: bool,
     pub share_kernel: bool,
     pub watch_pages: bool,
     pub keep_tables: bool,
@@ -134,7 +133,7 @@ struct Known {
 
 impl World {
     pub fn new(kind: &Kind) -> Self {
-        let Kind { seed, pool_bytes, max_spaces, fault_around, plain, ee, .. } = *kind;
+        let Kind { seed, pool_bytes, max_spaces, plain, ee, .. } = *kind;
         let config = Config {
             ram: &CHUNKS,
             hole_first_mb: HOLE_FIRST_MB as usize,
@@ -142,7 +141,6 @@ impl World {
             hole_user: &HOLE_USER,
             asids: 17..=16 + 2 * max_spaces as u8,
             max_spaces,
-            fault_around,
             share_kernel: kind.share_kernel,
             watch_pages: kind.watch_pages,
             keep_tables: kind.keep_tables,
@@ -727,7 +725,6 @@ impl World {
             ("switches to spaces that were known", self.switched),
             ("sections filled", stats.section_fills),
             ("pages filled", stats.page_fills),
-            ("pages filled around others", stats.around_fills),
             ("fills that changed nothing", stats.idle_fills),
             ("writes to tables", stats.table_writes),
             ("tables released", stats.tables_released),
