@@ -349,12 +349,14 @@ struct How {
 fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<End, String> {
     let mut resume = Resume::Guest(at);
     let mut traps = 0;
+    let mut course = Course::default();
     loop {
         // Nobody else is here to be let in between.
         while !match vm.work_off(host) {
             Ok(done) => done,
             Err(stop) => return Ok(End::Stop(stop)),
         } {}
+        course.note(resume);
         let mut world = match vm.resume(resume) {
             Ok(world) => world,
             Err(stop) => return Ok(End::Stop(stop)),
@@ -366,7 +368,7 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
         resume = loop {
             traps += 1;
             if traps > MOST_TRAPS {
-                return Ok(End::Endless);
+                return Ok(if course.is_straight() { End::Loop } else { End::Endless });
             }
             vm.parts.spaces.catch_up(&mut vm.parts.shadow);
             vm.context.set_entries(world, &mut vm.parts.translator, &vm.parts.switches);
@@ -397,6 +399,30 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
                 Answer::None => break trap::handle(vm, host, left, trap),
             }
         };
+    }
+}
+
+/// Where a step's kernel code goes. A word of data that a store has made a branch leads behind all code, and from there
+/// through memory that is all 0, which does nothing: each block is a trap, and there is no end, but nothing is stuck.
+#[derive(Default)]
+struct Course {
+    last: u32,
+    /// So many times in a row, farther on than before.
+    ahead: u32,
+}
+
+impl Course {
+    fn note(&mut self, resume: Resume) {
+        let (Resume::Guest(at) | Resume::Link(at, _) | Resume::Guess(at, _) | Resume::Land(at)) = resume else {
+            return;
+        };
+        self.ahead = if at.0 > self.last { self.ahead + 1 } else { 0 };
+        self.last = at.0;
+    }
+
+    /// Whether most of a step's traps were of a kernel that ran straight on.
+    fn is_straight(&self) -> bool {
+        self.ahead > MOST_TRAPS / 2
     }
 }
 
