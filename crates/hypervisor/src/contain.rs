@@ -21,7 +21,6 @@ use crate::arch::barrier::clear_exclusive;
 use crate::arch::interrupts::{self, IrqCell};
 use crate::memory::stacks;
 use crate::vectors;
-use crate::world::space;
 
 global_asm!(include_str!("contain.s"), options(raw));
 
@@ -53,7 +52,8 @@ pub fn set_names(names: Vec<String>) {
 }
 
 /// Does something on behalf of guest `guest`, on its stack. False if Spica failed there: nothing must be done for that guest ever
-/// again, and what it has is not to be looked at, for it may be half changed. Spica is at home then.
+/// again, and what it has is not to be looked at, for it may be half changed; and nobody knows which
+/// tables are in force ([`HostCpu::return_home`](crate::host_cpu::HostCpu::return_home)).
 ///
 /// `others`: there is another guest that can go on. Without one, a failure halts the board.
 ///
@@ -100,7 +100,6 @@ pub fn with_name(show: impl FnOnce(&str)) {
 /// [`is_contained`], and nothing that is on the current stack is used again.
 pub unsafe fn abandon() -> ! {
     vectors::install();
-    space::return_home();
     // A store-exclusive of whoever is next must not succeed on a reservation from here (A3.4).
     clear_exclusive();
     // SAFETY: passed on to the caller; `contain_call` has kept its stack pointer, and has not returned.

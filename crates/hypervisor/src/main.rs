@@ -18,6 +18,7 @@ pub mod entropy;
 pub mod fault;
 pub mod guests;
 pub mod host;
+pub mod host_cpu;
 pub mod layout;
 pub mod log;
 pub mod memory;

@@ -9,14 +9,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::{fixup, interrupts};
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::pool::Share;
 use crate::memory::{device, home, phys, ram};
 use crate::platform::{BOARD, Platform, with_board};
+use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
 use crate::vm::load::Sizes;
 use crate::vm::{Pause, Stop, Vm};
-use crate::world::space;
 use crate::{console, println, vectors};
 
 use spica_addr::HostPa;
@@ -105,7 +106,7 @@ fn two_guests(platform: &Platform) {
         table_bytes: MEGABYTE / 4,
         spaces: 4,
     };
-    space::start_at(home::table(platform.image));
+    let mut core = HostCpu::new(home::table(platform.image));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let marks = [0x1111_1111, 0x2222_2222];
@@ -118,14 +119,16 @@ fn two_guests(platform: &Platform) {
         let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
-        let (vm, _) = Vm::create(&spec, ram, Switches::all(), SIZES, share, devices, &mut host)
+        let image = Image::new(core.go_home(), &spec, GUEST).unwrap_or_else(|error| panic!("{error}"));
+        let mut vm = Vm::create(&spec, ram, Switches::all(), SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
+        vm.load(&image, true);
         vm
     });
     for vm in &mut guests {
         vm.arrive();
-        assert_eq!(vm.run(&mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
-        vm.depart();
+        assert_eq!(vm.run(&mut core, &mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
+        vm.depart(&mut core);
     }
     for (vm, mark) in guests.iter().zip(marks) {
         let regs = &vm.context.cpu.regs;

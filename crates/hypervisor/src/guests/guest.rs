@@ -10,6 +10,7 @@ use spica_sched::{Latency, Turn};
 
 use crate::console;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::vm::boot::Image;
 use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};
@@ -224,10 +225,10 @@ impl Guest {
     ///
     /// # Errors
     /// If pages of its RAM are not to be had. It is off then.
-    pub fn restart(&mut self, host: &mut Host) -> Result<bool, String> {
+    pub fn restart(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, String> {
         self.cut_report();
         self.state = State::Off(Until::Command);
-        match self.vm.parts.take_back(&mut self.back) {
+        match self.vm.parts.take_back(core.go_home(), &mut self.back) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(pages) => {
@@ -239,7 +240,7 @@ impl Guest {
                 ));
             }
         }
-        self.vm.reboot(&self.image, self.cold, host);
+        self.vm.reboot(&self.image, self.cold, core, host);
         self.cold = false;
         self.started = host.now();
         self.state = State::Ready;

@@ -18,9 +18,11 @@ use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
 use crate::cmdline::Options;
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::memory::{device, home, lending, phys, stacks};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
+use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
 use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::later::Later;
@@ -32,14 +34,13 @@ use news::News;
 use scheduler::Scheduler;
 use uplink::Uplink;
 
-use crate::world::{SEPARATION, space};
+use crate::world::SEPARATION;
 use crate::{arch, console, contain, fault, panic, print, println};
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
     // Interrupts are taken by polling from here on, and while a guest runs: hypervisor code is never interrupted.
     arch::interrupts::mask();
-    space::start_at(home::table(platform.image));
     // From here on the hole is copied into the guests' tables: no device may be added to it.
     device::seal();
     match boot(platform) {
@@ -69,10 +70,12 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     if platform.options.faults {
         fault::allow();
     }
-    let mut guests = make(&bundle, &platform.options, &mut host)?;
+    let mut core = HostCpu::new(home::table(platform.image));
+    let home = core.go_home();
+    let mut guests = make(home, &bundle, &platform.options, &mut host)?;
     // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.
-    guests.iter_mut().for_each(|guest| guest.vm.clear());
-    let mut scheduler = Scheduler::new(guests, host, platform.options.stats);
+    guests.iter_mut().for_each(|guest| guest.vm.clear(home));
+    let mut scheduler = Scheduler::new(guests, core, host, platform.options.stats);
     console::start_buffer();
     scheduler.run();
     console::finish(&mut scheduler.host.consoles);
@@ -120,7 +123,7 @@ const SHARE_MOST: u32 = 18 << 20;
 
 /// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then comes the
 /// memory of all guests, which must be in one piece each, and then what can be written to their disks.
-fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
+fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
     let specs = bundle.guests();
     let sizes = Sizes::linux(specs.len());
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
@@ -162,14 +165,16 @@ fn make(bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<
         host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
         host.terminals.extend(devices.console().map(|slot| (at, slot)));
         let switches = options.boot_switches.unwrap_or(options.switches);
-        let (mut vm, image) =
+        let image = Image::new(home, spec, spec.memory_bytes).map_err(|error| problem(spec, &error))?;
+        let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
+        vm.load(&image, true);
         vm.parts.shadow.set_tracking(options.tracking);
         vm.parts.later = options.boot_switches.map(|_| Later::new(options.switches, &options.boot_until));
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
-            vm.kernel_digest(&image).iter().for_each(|byte| print!("{byte:02x}"));
+            vm.kernel_digest(home, &image).iter().for_each(|byte| print!("{byte:02x}"));
             println!();
         }
         guests.push(Guest::new(vm, image, &spec.options, host));

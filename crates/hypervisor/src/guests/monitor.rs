@@ -13,7 +13,7 @@ use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use spica_console::consoles::View;
 use spica_console::plain;
 
-use super::guest::{Guest, State};
+use super::guest::State;
 use super::scheduler::Scheduler;
 use crate::host::Host;
 use crate::layout::MEGABYTE;
@@ -174,7 +174,7 @@ impl Answering {
             }
             Answering::Registers(mut guests, all) => {
                 let Some(at) = guests.next() else { return Ok(None) };
-                let done = scheduler.ask_for(at, |guest, _| {
+                let done = scheduler.ask_for(at, |guest, _, _| {
                     report::write(&guest.vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
                 });
                 if !all {
@@ -184,7 +184,7 @@ impl Answering {
             }
             Answering::Stats(mut guests, all) => {
                 if let Some(at) = guests.next() {
-                    let done = scheduler.ask_for(at, |guest, _| {
+                    let done = scheduler.ask_for(at, |guest, _, _| {
                         for (name, value) in report::counters(&guest.vm).chain(guest.scheduling()) {
                             answer.line(&format!("stat {} {name} {value}", guest.name()));
                         }
@@ -262,7 +262,7 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Pause(who) => {
             let at = find(scheduler, who)?;
-            scheduler.ask_for(at, Guest::pause)??;
+            scheduler.ask_for(at, |guest, _, host| guest.pause(host))??;
             done(answer, scheduler, at);
         }
         Command::Resume(who) => {
@@ -272,17 +272,17 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         }
         Command::Shutdown(who) => {
             let at = find(scheduler, who)?;
-            scheduler.ask_for(at, |guest, _| guest.press_power_key())??;
+            scheduler.ask_for(at, |guest, _, _| guest.press_power_key())??;
             done(answer, scheduler, at);
         }
         Command::Stop(who) => {
             let at = find(scheduler, who)?;
-            scheduler.ask_for(at, |guest, _| guest.stop())??;
+            scheduler.ask_for(at, |guest, _, _| guest.stop())??;
             done(answer, scheduler, at);
         }
         Command::Balloon(who, megabytes) => {
             let at = find(scheduler, who)?;
-            scheduler.ask_for(at, |guest, _| guest.set_balloon(megabytes.saturating_mul(MEGABYTE)))??;
+            scheduler.ask_for(at, |guest, _, _| guest.set_balloon(megabytes.saturating_mul(MEGABYTE)))??;
         }
         Command::Reset(who) => {
             let at = find(scheduler, who)?;

@@ -13,6 +13,7 @@ use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
 use crate::contain::shared;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
 use crate::world::core_state::CoreState;
@@ -38,6 +39,8 @@ const ENTRY: u32 = 5;
 pub struct Scheduler {
     /// The guests, in the manifest's order.
     pub guests: Vec<Guest>,
+    /// The processor that they run on.
+    core: HostCpu,
     /// The host.
     pub host: Host,
     /// Whose the core is.
@@ -77,7 +80,7 @@ struct Ticks {
 
 impl Scheduler {
     /// A scheduler for `guests`, which are all loaded.
-    pub fn new(guests: Vec<Guest>, mut host: Host, stats: bool) -> Scheduler {
+    pub fn new(guests: Vec<Guest>, core: HostCpu, mut host: Host, stats: bool) -> Scheduler {
         let began = host.now();
         let ticks = Ticks {
             second: host.ticks(1_000_000),
@@ -91,6 +94,7 @@ impl Scheduler {
         let slices = Slices::new(host.ticks(SLICE));
         Scheduler {
             guests,
+            core,
             host,
             current: None,
             last: None,
@@ -157,7 +161,7 @@ impl Scheduler {
             let news = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.news.is_for(at);
             if due.is_some() || news {
                 self.host.speak_for(at);
-                let caught_up = self.on_behalf(at, |guest, host| guest.vm.parts.catch_up(host));
+                let caught_up = self.on_behalf(at, |guest, core, host| guest.vm.parts.catch_up(core, host));
                 if caught_up.is_none() {
                     continue;
                 }
@@ -236,7 +240,7 @@ impl Scheduler {
             return;
         };
         if console::room() >= report::PIECE_BYTES {
-            self.on_behalf(at, |guest, _| guest.report());
+            self.on_behalf(at, |guest, _, _| guest.report());
             self.settle(at);
         }
         self.reporting = (at, Some(now + self.ticks.pieces));
@@ -256,12 +260,13 @@ impl Scheduler {
     }
 
     /// Does something on behalf of guest `at`. `None` if Spica failed: the guest is off for good.
-    fn on_behalf<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut Host) -> R) -> Option<R> {
+    fn on_behalf<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut HostCpu, &mut Host) -> R) -> Option<R> {
         let others = self.guests.iter().enumerate().any(|(other, guest)| other != at && !guest.is_over());
-        let (guest, host) = (&mut self.guests[at], &mut self.host);
+        let (guest, core, host) = (&mut self.guests[at], &mut self.core, &mut self.host);
         let (mut act, mut result) = (Some(act), None);
-        let done = contain::on_behalf(at, others, &mut || result = act.take().map(|act| act(guest, host)));
+        let done = contain::on_behalf(at, others, &mut || result = act.take().map(|act| act(guest, core, host)));
         if !done {
+            self.core.return_home();
             self.failed(at);
             return None;
         }
@@ -283,7 +288,11 @@ impl Scheduler {
     ///
     /// # Errors
     /// If Spica fails, or has failed before: what that means for the guest.
-    pub fn ask_for<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut Host) -> R) -> Result<R, String> {
+    pub fn ask_for<R>(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Guest, &mut HostCpu, &mut Host) -> R,
+    ) -> Result<R, String> {
         let done = if self.guests[at].state == State::Failed { None } else { self.on_behalf(at, act) };
         done.ok_or_else(|| self.guests[at].failure())
     }
@@ -291,7 +300,7 @@ impl Scheduler {
     /// Leaves nothing of the guest that ran last in the core.
     fn leave(&mut self) {
         if let Some(last) = self.current.take() {
-            self.guests[last].vm.depart();
+            self.guests[last].vm.depart(&mut self.core);
         }
     }
 
@@ -301,7 +310,7 @@ impl Scheduler {
     /// If it is not paused.
     pub fn resume(&mut self, at: usize) -> Result<(), String> {
         let floor = self.floor();
-        self.ask_for(at, Guest::resume)??;
+        self.ask_for(at, |guest, _, host| guest.resume(host))??;
         self.guests[at].turn.wake(floor, 0);
         Ok(())
     }
@@ -353,7 +362,7 @@ impl Scheduler {
             self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
         self.host.begin_turn();
-        let pause = self.on_behalf(at, |guest, host| guest.vm.run(host));
+        let pause = self.on_behalf(at, |guest, core, host| guest.vm.run(core, host));
         let entered = self.host.entered().unwrap_or(start);
         self.charge(payer, entered);
         let end = match (self.host.limit_seen(), limit) {
@@ -372,7 +381,7 @@ impl Scheduler {
     fn stopped(&mut self, at: usize, stop: Stop) {
         self.leave();
         // What it has sent and its UART still has goes out, too.
-        self.on_behalf(at, |guest, host| {
+        self.on_behalf(at, |guest, _, host| {
             guest.vm.parts.machine.take_output(usize::MAX, |byte| shared(|| host.consoles.put(at, byte)));
             shared(|| crate::console::send_last(&mut host.consoles, at));
         });
@@ -381,7 +390,7 @@ impl Scheduler {
                 self.guests[at].say_restarts(times);
             }
             let stats = self.stats;
-            self.on_behalf(at, |guest, host| guest.over(stop, stats, host));
+            self.on_behalf(at, |guest, _, host| guest.over(stop, stats, host));
             return;
         }
         self.guests[at].restarts.happens();

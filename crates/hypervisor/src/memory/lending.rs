@@ -9,7 +9,7 @@ use super::lent::{Lent, Return, Ticket};
 use super::{phys, ram};
 use crate::arch::interrupts::IrqCell;
 use crate::contain::shared;
-use crate::world::space;
+use crate::host_cpu::Home;
 
 const PAGE: u32 = 4096;
 
@@ -29,10 +29,8 @@ fn with<R: Default>(act: impl FnOnce(&mut Lent) -> R) -> R {
 }
 
 /// The bytes of a page that its guest has given.
-fn page_bytes(page: u32) -> &'static mut [u8] {
-    space::go_home();
-    // SAFETY: its guest cannot reach it (`Parts::exchange`), nobody else has its ticket, and it is mapped at home, where we are until
-    // whoever asked is done with it.
+fn page_bytes<'a>(_: Home<'a>, page: u32) -> &'a mut [u8] {
+    // SAFETY: its guest cannot reach it (`Parts::exchange`), nobody else has its ticket, and it is mapped at home, where we are.
     unsafe { phys::slice_mut(HostPa(page * PAGE), PAGE) }
 }
 
@@ -58,13 +56,13 @@ pub fn give(pa: HostPa) {
 }
 
 /// A guest wants the page at `pa` back. What that took; it has the page unless that is in use.
-pub fn take_back(pa: HostPa) -> Return {
+pub fn take_back(home: Home<'_>, pa: HostPa) -> Return {
     let page = pa.0 / PAGE;
     shared(|| {
         let done = with(|lent| Some(lent.take_back(page))).unwrap_or(Return::Idle);
         if let Return::Moved(to) = done {
-            page_bytes(to).copy_from_slice(page_bytes(page));
-            page_bytes(page).fill(0);
+            page_bytes(home, to).copy_from_slice(page_bytes(home, page));
+            page_bytes(home, page).fill(0);
         }
         done
     })
@@ -76,15 +74,15 @@ pub fn borrow() -> Option<Ticket> {
 }
 
 /// The bytes of a borrowed page, which must not be kept: it may be elsewhere the next time.
-pub fn bytes(ticket: Ticket) -> &'static mut [u8] {
+pub fn bytes<'a>(home: Home<'a>, ticket: Ticket) -> &'a mut [u8] {
     match with(|lent| lent.page(ticket)) {
-        Some(page) => page_bytes(page),
+        Some(page) => page_bytes(home, page),
         None => &mut [],
     }
 }
 
 /// A borrowed page is not needed any more.
-pub fn release(ticket: Ticket) {
-    bytes(ticket).fill(0);
+pub fn release(home: Home<'_>, ticket: Ticket) {
+    bytes(home, ticket).fill(0);
     with(|lent| lent.release(ticket));
 }

@@ -12,10 +12,11 @@ use spica_vcpu::{Effect, Exception};
 use super::{emulate, indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::vm::env::TrapEnv;
 use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Stop, Vm, regime};
-use crate::world::{World, space};
+use crate::world::World;
 
 /// Fault status, bits 10 and 3:0 of an FSR in the short-descriptor format (table B3-23).
 fn status(fsr: u32) -> u32 {
@@ -40,15 +41,14 @@ fn is_domain_fault(status: u32) -> bool {
 const ALIGNMENT: u32 = 0b00001;
 const DEBUG_EVENT: u32 = 0b00010;
 
-fn fill(vm: &mut Vm, view: View, va: GuestVa, kind: AccessKind) -> Fill {
-    space::go_home();
+fn fill(vm: &mut Vm, home: Home<'_>, view: View, va: GuestVa, kind: AccessKind) -> Fill {
     let regime = regime(&vm.context.cpu);
     let parts = &mut vm.parts;
-    parts.shadow.fill(&parts.ram, &regime, view, va, kind, &mut parts.tables, &mut RealTlb)
+    parts.shadow.fill(&parts.ram.at(home), &regime, view, va, kind, &mut parts.tables, &mut RealTlb)
 }
 
 /// A data abort.
-pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
+pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
     let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
     let write = fsr >> 11 & 1 != 0;
     let pc = vm.context.cpu.pc;
@@ -57,17 +57,17 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         World::User => Resume::Guest(GuestVa(pc)),
     };
     match status(fsr) {
-        ALIGNMENT if world == World::Kernel && stands_for_another_at(vm, CachePc(pc)) => {
-            interpret(vm, host, CachePc(pc))
+        ALIGNMENT if world == World::Kernel && stands_for_another_at(vm, core.go_home(), CachePc(pc)) => {
+            interpret(vm, core, host, CachePc(pc))
         }
-        ALIGNMENT => deliver(vm, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
+        ALIGNMENT => deliver(vm, core, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => {
             let lazy = world == World::Kernel && vm.context.cpu.page.dacr_real != vm.context.cpu.cp15.dacr;
             let view = if world == World::Kernel { View::Kernel } else { View::User };
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
-            match fill(vm, view, GuestVa(far), kind) {
+            match fill(vm, core.go_home(), view, GuestVa(far), kind) {
                 Fill::Mapped => {
                     vm.parts.counters.hidden_faults += 1;
                     if lazy && is_domain_fault(status(fsr)) {
@@ -78,23 +78,23 @@ pub fn data(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
                     }
                     again
                 }
-                _ if world == World::Kernel && stands_for_another_at(vm, CachePc(pc)) => {
-                    interpret(vm, host, CachePc(pc))
+                _ if world == World::Kernel && stands_for_another_at(vm, core.go_home(), CachePc(pc)) => {
+                    interpret(vm, core, host, CachePc(pc))
                 }
-                Fill::GuestFault(fault) => deliver(vm, world, fault, write, far),
+                Fill::GuestFault(fault) => deliver(vm, core, world, fault, write, far),
                 Fill::CodePageWrite(pa) if vm.parts.shadow.is_code_page(pa) => {
-                    write_to_code(vm, host, world, pa, again)
+                    write_to_code(vm, core, host, world, pa, again)
                 }
-                Fill::CodePageWrite(pa) => write_to_table(vm, host, world, pa, far, again),
+                Fill::CodePageWrite(pa) => write_to_table(vm, core, host, world, pa, far, again),
                 Fill::Device(_) if world == World::Kernel => {
-                    vm.parts.note_device(CachePc(pc), GuestVa(far), write, &regime(&vm.context.cpu));
-                    emulate_access(vm, host, CachePc(pc), far, write, None)
+                    vm.parts.note_device(core.go_home(), CachePc(pc), GuestVa(far), write, &regime(&vm.context.cpu));
+                    emulate_access(vm, core, host, CachePc(pc), far, write, None)
                 }
-                Fill::Device(_) => match emulate_user_access(vm, host, pc) {
+                Fill::Device(_) => match emulate_user_access(vm, core, host, pc) {
                     Some(resume) => resume,
-                    None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
+                    None => deliver(vm, core, world, Fault::without_descriptor(FaultKind::External), write, far),
                 },
-                Fill::Hole(pa) => in_hole(vm, host, world, pa, far, write),
+                Fill::Hole(pa) => in_hole(vm, core, host, world, pa, far, write),
                 Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
@@ -113,15 +113,17 @@ pub fn stands_for_another(instruction: &Decoded) -> bool {
 }
 
 /// The same, of the word at code-cache address `pc`.
-fn stands_for_another_at(vm: &Vm, pc: CachePc) -> bool {
-    locate::find(vm, pc).is_some_and(|(_, instruction)| stands_for_another(&instruction))
+fn stands_for_another_at(vm: &Vm, home: Home<'_>, pc: CachePc) -> bool {
+    locate::find(vm, home, pc).is_some_and(|(_, instruction)| stands_for_another(&instruction))
 }
 
 /// Interprets the guest's instruction that the word at `pc` belongs to, and goes on behind it.
-fn interpret(vm: &mut Vm, host: &mut Host, pc: CachePc) -> Resume {
-    let Some((location, instruction)) = locate::find(vm, pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> Resume {
+    let Some((location, instruction)) = locate::find(vm, core.go_home(), pc) else {
+        return Resume::Stop(Stop::WildJump(pc.0));
+    };
     let guest = locate::restore(vm, &location);
-    match emulate::instruction(vm, host, &instruction, guest, pc) {
+    match emulate::instruction(vm, core, host, &instruction, guest, pc) {
         Resume::Cache(_) | Resume::Back(_) => Resume::Guest(guest.wrapping_add(4)),
         other => other,
     }
@@ -129,23 +131,23 @@ fn interpret(vm: &mut Vm, host: &mut Host, pc: CachePc) -> Resume {
 
 /// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done with
 /// the kernel's rights; if not, or if it is no plain access to RAM, it is interpreted.
-pub fn unprivileged(vm: &mut Vm, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
+pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
     let va = vm.context.cpu.page.target;
     // Not across the end of a page.
-    if va & 0xfff <= 0xff0 && fill(vm, View::User, GuestVa(va), kind) == Fill::Mapped {
+    if va & 0xfff <= 0xff0 && fill(vm, core.go_home(), View::User, GuestVa(va), kind) == Fill::Mapped {
         return Resume::Back(svc.wrapping_add(4));
     }
-    interpret(vm, host, svc)
+    interpret(vm, core, host, svc)
 }
 
 /// The guest takes the abort.
 #[inline(never)]
-fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Resume {
+fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: bool, far: u32) -> Resume {
     vm.parts.counters.guest_aborts += 1;
     let pc = vm.context.cpu.pc;
     let pc = match world {
         World::User => GuestVa(pc),
-        World::Kernel => match locate::guest_pc(vm, CachePc(pc)) {
+        World::Kernel => match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
             Some(guest) => guest,
             None => return Resume::Stop(Stop::WildJump(pc)),
         },
@@ -158,6 +160,7 @@ fn deliver(vm: &mut Vm, world: World, fault: Fault, write: bool, far: u32) -> Re
 #[inline(never)]
 pub fn emulate_access(
     vm: &mut Vm,
+    core: &mut HostCpu,
     host: &mut Host,
     pc: CachePc,
     far: u32,
@@ -168,16 +171,16 @@ pub fn emulate_access(
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
-        return deliver(vm, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
+        return deliver(vm, core, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
-    let mut env = TrapEnv { known, ..TrapEnv::new(&mut vm.parts, host) };
+    let mut env = TrapEnv { known, ..TrapEnv::new(&mut vm.parts, core, host) };
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
         Step::Next(Effect::None) => {
             // What the guest did to the device may have raised an interrupt.
             interrupt::leave_soon(vm, pc);
             Resume::Cache(pc.wrapping_add(4))
         }
-        Step::Abort(abort) => match locate::guest_pc(vm, pc) {
+        Step::Abort(abort) => match locate::guest_pc(vm, core.go_home(), pc) {
             Some(guest) => {
                 vm.parts.counters.guest_aborts += 1;
                 vm.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
@@ -190,35 +193,43 @@ pub fn emulate_access(
 
 /// A load or store to where Spica lives, which the guest's tables allow: what they map there is reached by emulation,
 /// however slow, or not at all.
-fn in_hole(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, write: bool) -> Resume {
+fn in_hole(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    world: World,
+    pa: GuestPa,
+    far: u32,
+    write: bool,
+) -> Resume {
     let pc = vm.context.cpu.pc;
     if write && vm.parts.shadow.is_code_page(pa) {
         let again = if world == World::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
-        return write_to_code(vm, host, world, pa, again);
+        return write_to_code(vm, core, host, world, pa, again);
     }
     let resume = match world {
-        World::User => emulate_user_access(vm, host, pc),
+        World::User => emulate_user_access(vm, core, host, pc),
         World::Kernel => vm
             .parts
             .code
             .word(CachePc(pc))
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
-            .then(|| emulate_access(vm, host, CachePc(pc), far, write, None)),
+            .then(|| emulate_access(vm, core, host, CachePc(pc), far, write, None)),
     };
     match resume {
         Some(resume) => resume,
         None if vm.parts.ram.contains(pa) || vm.parts.machine.has_device(pa) => {
             Resume::Stop(Stop::HoleMapped(GuestVa(far)))
         }
-        None => deliver(vm, world, Fault::without_descriptor(FaultKind::External), write, far),
+        None => deliver(vm, core, world, Fault::without_descriptor(FaultKind::External), write, far),
     }
 }
 
 /// A load or store of user code that reached a device or a tracked table. `None` if it is not one of A32's: for a device, an
 /// external abort is then what a bus gives for an access that it does not support.
 #[inline(never)]
-fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
-    let (decoded, bytes) = undefined::fetch(vm, pc)?;
+fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32) -> Option<Resume> {
+    let (decoded, bytes) = undefined::fetch(vm, core.go_home(), pc)?;
     let allowed = match decoded.op {
         Op::Mem(_) => true,
         Op::MemMultiple(mem) => !mem.user,
@@ -227,7 +238,7 @@ fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> 
     if !allowed {
         return None;
     }
-    let mut env = TrapEnv::new(&mut vm.parts, host);
+    let mut env = TrapEnv::new(&mut vm.parts, core, host);
     match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc) {
         Step::Next(_) => Some(Resume::Guest(GuestVa(pc.wrapping_add(bytes)))),
         Step::Branch(target) => Some(vm.branch(target)),
@@ -242,7 +253,7 @@ fn emulate_user_access(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> 
 /// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
 /// its own page is left for good: the store is interpreted, and a new block begins behind it.
 #[inline(never)]
-fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
+fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let own = world == World::Kernel
         && vm
@@ -254,14 +265,15 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
         vm.parts.code_changes(pa);
         return again;
     }
-    let Some(guest) = locate::guest_pc(vm, pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let Some(guest) = locate::guest_pc(vm, core.go_home(), pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
     let (_, code_pa) = match vm.parts.translator.block_at(pc) {
         Some(block) => vm.parts.translator.source(block),
         None => return Resume::Stop(Stop::WildJump(pc.0)),
     };
-    let word = vm.parts.ram.load(GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
+    let home = core.go_home();
+    let word = vm.parts.ram.load(home, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
     let decoded = spica_isa::decode(word);
-    let mut env = TrapEnv::new(&mut vm.parts, host);
+    let mut env = TrapEnv::new(&mut vm.parts, core, host);
     let step = match decoded.op {
         Op::Mem(_) | Op::MemMultiple(_) => interp::execute(&mut vm.context.cpu, &mut env, &decoded, guest.0),
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
@@ -286,24 +298,32 @@ fn write_to_code(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, again:
 /// released. User code's stores are emulated, too: the page may hold the tables that the store's own page, or its
 /// instruction's, is mapped by. Released, it would be tracked and protected again by the fetch, without end.
 #[inline(never)]
-fn write_to_table(vm: &mut Vm, host: &mut Host, world: World, pa: GuestPa, far: u32, again: Resume) -> Resume {
+fn write_to_table(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    world: World,
+    pa: GuestPa,
+    far: u32,
+    again: Resume,
+) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
     if world == World::Kernel && vm.parts.code.word(pc).is_some_and(plain) {
-        return emulate_access(vm, host, pc, far, true, None);
+        return emulate_access(vm, core, host, pc, far, true, None);
     }
     if world == World::User
-        && let Some(resume) = emulate_user_access(vm, host, pc.0)
+        && let Some(resume) = emulate_user_access(vm, core, host, pc.0)
     {
         return resume;
     }
-    space::go_home();
+    core.go_home();
     vm.parts.shadow.release_table(pa, &mut vm.parts.tables, &mut RealTlb);
     again
 }
 
 /// A prefetch abort.
-pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
+pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
     let pc = vm.context.cpu.pc;
     if world == World::Kernel {
@@ -317,7 +337,7 @@ pub fn prefetch(vm: &mut Vm, world: World) -> Resume {
         // A branch of A32 code to an odd half-word, UNPREDICTABLE (A2.3.1), aborts on some cores.
         ALIGNMENT => deliver_fetch(vm, ALIGNMENT, far),
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
-        _ => match fill(vm, View::User, GuestVa(far), AccessKind::Fetch) {
+        _ => match fill(vm, core.go_home(), View::User, GuestVa(far), AccessKind::Fetch) {
             Fill::Mapped => {
                 vm.parts.counters.hidden_faults += 1;
                 Resume::Guest(GuestVa(pc))

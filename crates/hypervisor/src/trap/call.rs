@@ -7,6 +7,7 @@ use spica_vcpu::{Exception, psr};
 
 use super::{abort, emulate, indirect};
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::vm::counters::Class;
 use crate::vm::{Resume, Stop, Vm};
 
@@ -20,7 +21,7 @@ pub fn from_user(vm: &mut Vm) -> Resume {
 
 /// SVC from translated code. What is read here may be forged by a guest that jumps into the middle of a code page: see
 /// [`spica_dbt::trap`].
-pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
+pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     let behind = CachePc(vm.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
     let code = &mut vm.parts.code;
@@ -60,14 +61,14 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
             cpu.set_cpsr(spsr);
             Resume::Guest(GuestVa(target & if spsr & psr::T != 0 { !1 } else { !3 }))
         }
-        trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, host, svc, AccessKind::Read),
-        trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, host, svc, AccessKind::Write),
-        trap::TLB_PAGE => emulate::invalidate_pages(vm, 1, behind),
+        trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, core, host, svc, AccessKind::Read),
+        trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, core, host, svc, AccessKind::Write),
+        trap::TLB_PAGE => emulate::invalidate_pages(vm, core, 1, behind),
         trap::TLB_RANGE => {
             let rounds = emulate::do_rounds(&mut vm.context.cpu, word);
-            emulate::invalidate_pages(vm, rounds, behind)
+            emulate::invalidate_pages(vm, core, rounds, behind)
         }
-        trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, word & 0xff == trap::TTBR0, behind),
+        trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, core, word & 0xff == trap::TTBR0, behind),
         trap::COUNTER => {
             vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
             let now = host.guest_now(vm.parts.start);
@@ -79,7 +80,8 @@ pub fn from_kernel(vm: &mut Vm, host: &mut Host) -> Resume {
         trap::EMULATE => {
             let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
             let instruction = spica_isa::decode(word);
-            emulate::instruction(vm, host, &instruction, GuestVa(pc), behind.wrapping_add(4 * trap::EMULATE_LITERALS))
+            let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
+            emulate::instruction(vm, core, host, &instruction, GuestVa(pc), next)
         }
         _ => wild,
     }

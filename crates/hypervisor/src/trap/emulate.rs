@@ -13,28 +13,35 @@ use spica_vcpu::{Effect, Exception, Vcpu, psr};
 use crate::arch::cache;
 use crate::fault;
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::layout::MEGABYTE;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Stop, Vm, regime};
-use crate::world::space;
 
 /// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
 const ANNOUNCED_LINE: u32 = 4096;
 
 /// Emulates the instruction at guest address `pc`; the block goes on at `next`.
-pub fn instruction(vm: &mut Vm, host: &mut Host, decoded: &Decoded, pc: GuestVa, next: CachePc) -> Resume {
+pub fn instruction(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    decoded: &Decoded,
+    pc: GuestVa,
+    next: CachePc,
+) -> Resume {
     vm.parts.counters.emulated[Class::of(decoded) as usize] += 1;
     let version = vm.parts.translator.version();
-    let mut env = TrapEnv::new(&mut vm.parts, host);
+    let mut env = TrapEnv::new(&mut vm.parts, core, host);
     let step = interp::execute(&mut vm.context.cpu, &mut env, decoded, pc.0);
     let behind = pc.wrapping_add(4);
     if step == Step::Next(Effect::None) && reads_only(decoded) {
         return Resume::Back(next);
     }
     match step {
-        Step::Next(effect) => match apply(vm, effect) {
+        Step::Next(effect) => match apply(vm, core, effect) {
             Ok(Stay::Yes) if vm.parts.translator.version() == version && !vm.interrupt_deliverable() => {
                 Resume::Cache(next)
             }
@@ -108,7 +115,7 @@ enum After {
 }
 
 /// Carries out what a CP15 write asks for.
-fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
+fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After> {
     let cpu = &mut vm.context.cpu;
     let parts = &mut vm.parts;
     match effect {
@@ -122,25 +129,27 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
             }
         }
         Effect::Regime => {
-            vm.regime_changed().map_err(After::Stop)?;
+            vm.regime_changed(core).map_err(After::Stop)?;
             return Ok(Stay::No);
         }
-        Effect::Dacr { old } => domains_changed(vm, old),
-        Effect::Tlb(op) => invalidate_tlb(vm, op, 1),
+        Effect::Dacr { old } => domains_changed(vm, core, old),
+        Effect::Tlb(op) => invalidate_tlb(vm, core, op, 1),
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
         Effect::DataCache(op, va) => {
-            match spica_mmu::lookup(&parts.ram, &regime(cpu), GuestVa(va)) {
-                Ok(mapping) => clean(vm, op, mapping.pa),
+            let home = core.go_home();
+            match spica_mmu::lookup(&parts.ram.at(home), &regime(cpu), GuestVa(va)) {
+                Ok(mapping) => clean(vm, home, op, mapping.pa),
                 // An operation by address takes translation faults, which are reported as writes (B3.12.3).
                 Err(fault) => return Err(After::Abort { fsr: fault.fsr(true), far: va }),
             }
         }
         Effect::Translate { va, privileged, write } => {
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
+            let memory = parts.ram.at(core.go_home());
             // PAR in the short-descriptor format (B4.1.112): PA with SS for supersections, or the fault status and F.
-            cpu.cp15.par = match translate(&parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
+            cpu.cp15.par = match translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
                 Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
                 Ok(mapping) => mapping.pa.0 & 0xffff_f000,
                 // The only fault that is taken instead of being put into PAR (B3.13.1).
@@ -160,13 +169,13 @@ fn apply(vm: &mut Vm, effect: Effect) -> Result<Stay, After> {
 }
 
 /// A write to TTBR0, or else to CONTEXTIDR, of a value that is in the vCPU page; the block goes on at `next`.
-pub fn switch_space(vm: &mut Vm, ttbr0: bool, next: CachePc) -> Resume {
+pub fn switch_space(vm: &mut Vm, core: &mut HostCpu, ttbr0: bool, next: CachePc) -> Resume {
     vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
     let cpu = &mut vm.context.cpu;
     let (value, cp15) = (cpu.page.target, &mut cpu.cp15);
     *(if ttbr0 { &mut cp15.ttbr0 } else { &mut cp15.contextidr }) = value;
     cpu.show();
-    match vm.regime_changed() {
+    match vm.regime_changed(core) {
         Ok(()) => {
             super::leave_soon(vm, next);
             Resume::Cache(next)
@@ -176,12 +185,12 @@ pub fn switch_space(vm: &mut Vm, ttbr0: bool, next: CachePc) -> Resume {
 }
 
 /// DACR changed from `old`. The real one follows at the next entry.
-pub fn domains_changed(vm: &mut Vm, old: u32) {
+pub fn domains_changed(vm: &mut Vm, core: &mut HostCpu, old: u32) {
     let (cpu, parts) = (&vm.context.cpu, &mut vm.parts);
     let new = cpu.cp15.dacr;
     // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its own.
     if regime(cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
-        space::go_home();
+        core.go_home();
         parts.shadow.set_dacr(new, &mut parts.tables, &mut RealTlb);
         // What the handlers in assembly know of User mode's was right for the entries that are gone.
         vm.context.user.guest_dacr = !new;
@@ -208,15 +217,15 @@ pub fn do_rounds(cpu: &mut Vcpu, word: u32) -> u32 {
 }
 
 /// TLBIMVA, with the operand in the vCPU page, and of `count - 1` pages behind that in its megabyte; the block goes on at `next`.
-pub fn invalidate_pages(vm: &mut Vm, count: u32, next: CachePc) -> Resume {
+pub fn invalidate_pages(vm: &mut Vm, core: &mut HostCpu, count: u32, next: CachePc) -> Resume {
     vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
     let value = vm.context.cpu.page.target;
-    invalidate_tlb(vm, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count);
+    invalidate_tlb(vm, core, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count);
     Resume::Back(next)
 }
 
 /// TLB maintenance (B4.2.2); of a page, `count` times, of pages in a row in one megabyte.
-fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) {
+fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
     let parts = &mut vm.parts;
     if !matches!(op, TlbOp::Asid(_)) {
         parts.sites.clear();
@@ -229,7 +238,7 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) {
         TlbOp::Page { va, .. } if tracks => parts.shadow.in_hole(GuestVa(va)),
         TlbOp::Asid(_) if tracks => false,
         TlbOp::All => {
-            space::go_home();
+            core.go_home();
             parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);
             true
         }
@@ -239,12 +248,12 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) {
             parts.shadow.in_hole(GuestVa(va))
         }
         TlbOp::Asid(asid) => {
-            space::go_home();
+            core.go_home();
             parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb);
             false
         }
     };
-    revalidate(vm, op, count);
+    revalidate(vm, core, op, count);
     if concerns_cache {
         vm.parts.backlog.look_through_cache();
     }
@@ -252,7 +261,7 @@ fn invalidate_tlb(vm: &mut Vm, op: TlbOp, count: u32) {
 
 /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page and
 /// `count - 1` behind it.
-fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
+fn revalidate(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
     let parts = &mut vm.parts;
     match op {
         TlbOp::All => {
@@ -265,12 +274,12 @@ fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
             if !parts.code_map.may_have_code(va) {
                 return;
             }
-            let regime = regime(&vm.context.cpu);
+            let (home, regime) = (core.go_home(), regime(&vm.context.cpu));
             let end = (va >> 24 << 4) + 16;
             let mut from = end - 16;
             while let Some(megabyte) = parts.code_map.next(from, end) {
                 let start = GuestVa(megabyte * MEGABYTE);
-                let now = spica_mmu::first_level_descriptor(&parts.ram, &regime, start).unwrap_or(0);
+                let now = spica_mmu::first_level_descriptor(&parts.ram.at(home), &regime, start).unwrap_or(0);
                 if parts.code_map.renew(megabyte, now) {
                     parts.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
                     parts.backlog.revalidate_megabyte(megabyte);
@@ -278,7 +287,7 @@ fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
                 from = megabyte + 1;
             }
             let last = va + ((count - 1) << 12);
-            parts.revalidate_few(&regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
+            parts.revalidate_few(home, &regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
         }
         // Only global pages are linked to from others.
         TlbOp::Asid(_) => {}
@@ -286,9 +295,9 @@ fn revalidate(vm: &mut Vm, op: TlbOp, count: u32) {
 }
 
 /// Cleans (and invalidates, but never without cleaning) the announced line of guest RAM at `pa`.
-fn clean(vm: &mut Vm, op: LineOp, pa: GuestPa) {
+fn clean(vm: &mut Vm, home: Home<'_>, op: LineOp, pa: GuestPa) {
     let start = GuestPa(pa.0 & !(ANNOUNCED_LINE - 1));
-    let Some(bytes) = vm.parts.ram.bytes(start, ANNOUNCED_LINE) else { return };
+    let Some(bytes) = vm.parts.ram.bytes(home, start, ANNOUNCED_LINE) else { return };
     let va = bytes.as_ptr() as u32;
     match op {
         LineOp::CleanToPou => cache::clean_to_pou(va, ANNOUNCED_LINE),

@@ -4,15 +4,16 @@ use spica_addr::{CachePc, GuestVa};
 
 use super::indirect;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Vm, regime};
 use crate::world::World;
 
 /// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
 /// in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
-pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
     vm.parts.counters.host_interrupts += 1;
-    serve(vm, host);
-    if let Err(stop) = vm.parts.glance_at_cache(&regime(&vm.context.cpu)) {
+    serve(vm, core, host);
+    if let Err(stop) = vm.parts.glance_at_cache(core.go_home(), &regime(&vm.context.cpu)) {
         return Resume::Stop(stop);
     }
     let pc = vm.context.cpu.pc;
@@ -39,9 +40,9 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
 }
 
 /// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
-fn serve(vm: &mut Vm, host: &mut Host) {
+fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) {
     host.serve_interrupts();
-    vm.parts.catch_up(host);
+    vm.parts.catch_up(core, host);
     // The host's clock makes less than a turn from one of its timer's interrupts to the next.
     vm.context.clock = host.clock(vm.parts.start);
     host.arm_timer(vm.parts.start, vm.parts.machine.next_deadline());

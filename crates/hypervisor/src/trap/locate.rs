@@ -8,15 +8,16 @@ use spica_isa::Decoded;
 
 #[cfg(feature = "spill-techniques")]
 use crate::arch::cp15::{Pmccntr, SysRegRead, Tpidrurw};
+use crate::host_cpu::Home;
 use crate::vm::Vm;
 
 /// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
 /// a wild jump gets there.
-pub fn find(vm: &Vm, pc: CachePc) -> Option<(Location, Decoded)> {
+pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
     let translator = &vm.parts.translator;
     let block = translator.block_at(pc).filter(|&block| translator.is_live(block))?;
     let (_, pa) = translator.source(block);
-    let words = vm.parts.source_words(pa)?;
+    let words = vm.parts.source_words(home, pa)?;
     let location = translator.locate(block, pc, words)?;
     Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
 }
@@ -35,8 +36,8 @@ pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
 }
 
 /// Both of these.
-pub fn guest_pc(vm: &mut Vm, pc: CachePc) -> Option<GuestVa> {
-    let (location, _) = find(vm, pc)?;
+pub fn guest_pc(vm: &mut Vm, home: Home<'_>, pc: CachePc) -> Option<GuestVa> {
+    let (location, _) = find(vm, home, pc)?;
     Some(restore(vm, &location))
 }
 

@@ -20,18 +20,19 @@ pub mod quick;
 mod undefined;
 
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Stop, Vm};
 use crate::world::{Trap, World};
 
 pub use interrupt::leave_soon;
 
 /// Takes over what translated code has changed of the virtual CPU by itself.
-fn settle(vm: &mut Vm) {
+fn settle(vm: &mut Vm, core: &mut HostCpu) {
     if vm.context.cpu.take_vfp() {
         vm.note_vfp();
     }
     if let Some(old) = vm.context.cpu.take_dacr() {
-        emulate::domains_changed(vm, old);
+        emulate::domains_changed(vm, core, old);
     }
 }
 
@@ -39,22 +40,22 @@ fn settle(vm: &mut Vm) {
 ///
 /// # Errors
 /// Why the guest cannot go on, since assembly has switched to another space.
-pub fn catch_up(vm: &mut Vm) -> Result<(), Stop> {
-    settle(vm);
-    if vm.context.take_space_switch() { vm.regime_changed() } else { Ok(()) }
+pub fn catch_up(vm: &mut Vm, core: &mut HostCpu) -> Result<(), Stop> {
+    settle(vm, core);
+    if vm.context.take_space_switch() { vm.regime_changed(core) } else { Ok(()) }
 }
 
 /// Handles a trap, and says where the guest goes on.
-pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Resume {
-    if let Err(stop) = catch_up(vm) {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, trap: Trap) -> Resume {
+    if let Err(stop) = catch_up(vm, core) {
         return Resume::Stop(stop);
     }
     match (trap, world) {
-        (Trap::SupervisorCall, World::Kernel) => call::from_kernel(vm, host),
+        (Trap::SupervisorCall, World::Kernel) => call::from_kernel(vm, core, host),
         (Trap::SupervisorCall, World::User) => call::from_user(vm),
-        (Trap::Undefined, _) => undefined::handle(vm, host, world),
-        (Trap::DataAbort, _) => abort::data(vm, host, world),
-        (Trap::PrefetchAbort, _) => abort::prefetch(vm, world),
-        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, host, world),
+        (Trap::Undefined, _) => undefined::handle(vm, core, host, world),
+        (Trap::DataAbort, _) => abort::data(vm, core, host, world),
+        (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, world),
+        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, core, host, world),
     }
 }

@@ -9,7 +9,7 @@
 //! [`handle`]: super::handle
 //! [`Vm::resume`]: crate::vm::Vm
 
-use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{AccessKind, Fault, Quick, View};
 use spica_vcpu::{Exception, Vcpu};
 
@@ -17,9 +17,10 @@ use super::{abort, locate};
 use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Vm};
-use crate::world::{Trap, World, space};
+use crate::world::{Trap, World};
 
 /// What became of a trap.
 pub enum Answer {
@@ -32,7 +33,7 @@ pub enum Answer {
 }
 
 /// Answers an abort, if it is an ordinary one.
-pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, trap: Trap) -> Answer {
     let (status, far, kind) = match (trap, world) {
         (Trap::DataAbort, _) => {
             let fsr = Dfsr::read_raw();
@@ -50,7 +51,7 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
     if world == World::Kernel
         && let Some(page) = parts.known_device(CachePc(context.cpu.pc), GuestVa(far), write, context.cpu.page.dacr)
     {
-        return device(vm, host, far, write, page);
+        return device(vm, core, host, far, write, page);
     }
     if !parts.plain_tables {
         return Answer::None;
@@ -61,7 +62,8 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
     let ordinary = context.long_way == 0 && context.leave == 0;
     let handler = if ordinary { parts.translator.jump_cache.get(vector) } else { None };
-    let quick = parts.shadow.quick_fill(&parts.ram, guest, view, GuestVa(far), kind, &mut parts.tables, &mut RealTlb);
+    let memory = parts.ram.at(core.go_home());
+    let quick = parts.shadow.quick_fill(&memory, guest, view, GuestVa(far), kind, &mut parts.tables, &mut RealTlb);
     let world = match (quick, handler, world) {
         (Quick::Mapped, ..) => {
             parts.counters.hidden_faults += 1;
@@ -77,7 +79,8 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
         }
         (Quick::GuestFault(fault), Some(entry), World::Kernel) => {
             // A kernel copies from and to pages that its user code has not touched yet. What DACR really is may stay.
-            let Some((location, instruction)) = locate::find(vm, CachePc(vm.context.cpu.pc)) else {
+            let pc = CachePc(vm.context.cpu.pc);
+            let Some((location, instruction)) = locate::find(vm, core.go_home(), pc) else {
                 return Answer::None;
             };
             if abort::stands_for_another(&instruction) {
@@ -91,19 +94,18 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World, trap: Trap) -> Answer 
         }
         _ => return Answer::None,
     };
-    let side = vm.context.side(world);
-    space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+    core.go_to(vm.context.side(world));
     Answer::Enter(world)
 }
 
 /// A load or store of translated code that is known to reach the device whose page is at `page`.
-fn device(vm: &mut Vm, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
+fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
     // The access may go on into another page, which DACR decides about.
-    super::settle(vm);
+    super::settle(vm, core);
     let pc = CachePc(vm.context.cpu.pc);
     let known = Some((GuestVa(far).page(), page));
-    match abort::emulate_access(vm, host, pc, far, write, known) {
-        Resume::Cache(behind) if vm.goes_on_behind_device(host, behind) => Answer::Enter(World::Kernel),
+    match abort::emulate_access(vm, core, host, pc, far, write, known) {
+        Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(World::Kernel),
         resume => Answer::Resume(resume),
     }
 }

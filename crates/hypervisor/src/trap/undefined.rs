@@ -8,6 +8,7 @@ use spica_vcpu::{Exception, psr};
 
 use super::{indirect, locate};
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::vm::{Resume, Stop, Vm, regime, vfp_enabled};
 use crate::world::World;
 
@@ -17,7 +18,7 @@ const PL0PCTEN: u64 = 1;
 const PL0VCTEN: u64 = 2;
 
 /// See the module's text.
-pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
     let cpu = &vm.context.cpu;
     let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
     // The guest has VFP on and the core has it off: turn it on, and try again. Should the instruction be another one,
@@ -30,7 +31,7 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         };
     }
     if world == World::User {
-        if let Some(resume) = read_counter(vm, host, pc) {
+        if let Some(resume) = read_counter(vm, core.go_home(), host, pc) {
             return resume;
         }
         vm.parts.counters.undefined += 1;
@@ -41,15 +42,15 @@ pub fn handle(vm: &mut Vm, host: &mut Host, world: World) -> Resume {
         return indirect::reflected(vm, pc);
     }
     vm.parts.counters.undefined += 1;
-    match locate::guest_pc(vm, CachePc(pc)) {
+    match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
         Some(guest) => vm.take(Exception::Undefined { pc: guest.0 }),
         None => Resume::Stop(Stop::WildJump(pc)),
     }
 }
 
 /// User code that reads a counter of the generic timer, as far as the guest permits it: the host has none.
-fn read_counter(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
-    let (decoded, bytes) = fetch(vm, pc)?;
+fn read_counter(vm: &mut Vm, home: Home<'_>, host: &mut Host, pc: u32) -> Option<Resume> {
+    let (decoded, bytes) = fetch(vm, home, pc)?;
     let now = host.guest_now(vm.parts.start);
     let machine = &mut vm.parts.machine;
     let permitted = machine.timer_read(TimerReg::Cntkctl, now);
@@ -89,12 +90,12 @@ fn read_counter(vm: &mut Vm, host: &mut Host, pc: u32) -> Option<Resume> {
 
 /// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18) and in
 /// A32 with the condition `AL`; other T32 instructions are not decoded.
-pub fn fetch(vm: &Vm, pc: u32) -> Option<(Decoded, u32)> {
+pub fn fetch(vm: &Vm, home: Home<'_>, pc: u32) -> Option<(Decoded, u32)> {
     let cpu = &vm.context.cpu;
     let half = |va: u32| {
         let access = Access { kind: AccessKind::Fetch, privileged: false };
-        let mapping = translate(&vm.parts.ram, &regime(cpu), GuestVa(va), access).ok()?;
-        vm.parts.ram.load(mapping.pa, 2)
+        let mapping = translate(&vm.parts.ram.at(home), &regime(cpu), GuestVa(va), access).ok()?;
+        vm.parts.ram.load(home, mapping.pa, 2)
     };
     let (first, second) = (half(pc)?, half(pc.wrapping_add(2))?);
     if cpu.psr & psr::T == 0 {

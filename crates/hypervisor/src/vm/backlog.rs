@@ -13,8 +13,8 @@ use super::code_map::Megabytes;
 use super::tables::RealTlb;
 use super::{Parts, Stop, Vm, regime};
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
-use crate::world::space;
 
 /// Megabytes of the address space.
 const MEGABYTES: u32 = 4096;
@@ -74,10 +74,10 @@ impl Vm {
     ///
     /// # Errors
     /// If the VM must stop for what was found.
-    pub(super) fn work_off(&mut self, host: &mut Host) -> Result<bool, Stop> {
+    pub(super) fn work_off(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, Stop> {
         while !self.parts.is_settled() {
             let regime = regime(&self.context.cpu);
-            self.parts.work_off_piece(&regime)?;
+            self.parts.work_off_piece(core, &regime)?;
             if !host.may_go_on() {
                 return Ok(false);
             }
@@ -92,9 +92,9 @@ impl Parts {
         self.backlog.is_empty() && self.translator.is_settled() && self.shadow.is_settled()
     }
 
-    fn work_off_piece(&mut self, regime: &Regime) -> Result<(), Stop> {
+    fn work_off_piece(&mut self, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
         if !self.shadow.is_settled() {
-            space::go_home();
+            core.go_home();
             self.shadow.settle(&mut self.tables, &mut RealTlb);
             return Ok(());
         }
@@ -102,31 +102,31 @@ impl Parts {
             return Ok(());
         }
         if let Some(from) = self.backlog.megabytes {
-            self.backlog.megabytes = self.look_at_megabytes(regime, from);
+            self.backlog.megabytes = self.look_at_megabytes(core.go_home(), regime, from);
             if self.backlog.megabytes.is_none() {
                 self.backlog.pages = Some(0);
             }
         } else if let Some(from) = self.backlog.pages {
-            self.backlog.pages = self.look_up_pages(regime, from);
+            self.backlog.pages = self.look_up_pages(core.go_home(), regime, from);
             if self.backlog.pages.is_none() {
                 self.backlog.stale.clear();
             }
         } else if let Some(from) = self.backlog.cache {
             self.backlog.cache = Some(from + 1).filter(|&next| next < CACHE_MEGABYTES);
-            return self.look_through_cache(regime, from, 1);
+            return self.look_through_cache(core.go_home(), regime, from, 1);
         }
         Ok(())
     }
 
     /// After maintenance of everything: finds out from megabyte `from` on whose pages are to be looked up again. Where to go on.
-    fn look_at_megabytes(&mut self, regime: &Regime, from: u32) -> Option<u32> {
+    fn look_at_megabytes(&mut self, home: Home<'_>, regime: &Regime, from: u32) -> Option<u32> {
         if !regime.mmu_on() {
             return None;
         }
         let mut from = from;
         for _ in 0..PIECE {
             let at = self.code_map.next(from, MEGABYTES)?;
-            let descriptor = first_level_descriptor(&self.ram, regime, GuestVa(at * MEGABYTE)).unwrap_or(0);
+            let descriptor = first_level_descriptor(&self.ram.at(home), regime, GuestVa(at * MEGABYTE)).unwrap_or(0);
             if self.code_map.renew(at, descriptor) || !is_open_section(regime, descriptor) {
                 self.backlog.stale.insert(at);
             }
@@ -137,13 +137,13 @@ impl Parts {
 
     /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are not to be
     /// branched to without looking. Where to go on.
-    fn look_up_pages(&mut self, regime: &Regime, from: usize) -> Option<usize> {
+    fn look_up_pages(&mut self, home: Home<'_>, regime: &Regime, from: usize) -> Option<usize> {
         let mut from = from;
         let mut done = 0;
         while done < PIECE * RECORDS {
             let (number, va, pa) = self.translator.next_page(from)?;
             if self.backlog.stale.contains(va.0 / MEGABYTE) {
-                done += RECORDS * self.look_up_page(regime, va, pa);
+                done += RECORDS * self.look_up_page(home, regime, va, pa);
             }
             done += 1;
             from = number + 1;
@@ -152,9 +152,9 @@ impl Parts {
     }
 
     /// Looks up the page at `va`, from which there is code as of `pa`. How much work it was.
-    fn look_up_page(&mut self, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
+    fn look_up_page(&mut self, home: Home<'_>, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
-        match translate(&self.ram, regime, va, access) {
+        match translate(&self.ram.at(home), regime, va, access) {
             Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => {
                 self.watch_code(va, now.size);
                 1
@@ -164,13 +164,13 @@ impl Parts {
     }
 
     /// After maintenance of the pages in `range`, which are few.
-    pub fn revalidate_few(&mut self, regime: &Regime, range: &RangeInclusive<GuestVa>) {
+    pub fn revalidate_few(&mut self, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
         self.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {
             let mut next = self.translator.next_page_at(va, None);
             while let Some((number, pa)) = next {
-                self.look_up_page(regime, va, pa);
+                self.look_up_page(home, regime, va, pa);
                 next = self.translator.next_page_at(va, Some(number));
             }
             let Some(behind) = va.0.checked_add(0x1000) else { break };
@@ -186,13 +186,13 @@ impl Parts {
     /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the whole address
     /// space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on. Translated code could reach the
     /// cache there instead of what the guest means. The rest of the hole faults by itself.
-    fn look_through_cache(&self, regime: &Regime, first: u32, count: u32) -> Result<(), Stop> {
+    fn look_through_cache(&self, home: Home<'_>, regime: &Regime, first: u32, count: u32) -> Result<(), Stop> {
         if !regime.mmu_on() {
             return Ok(());
         }
         let start = GuestVa(CODE_CACHE_START + first * MEGABYTE);
         let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
-        find_mapped(&self.ram, regime, start, count, counts).map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
+        find_mapped(&self.ram.at(home), regime, start, count, counts).map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
     }
 
     /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt: at all
@@ -200,14 +200,14 @@ impl Parts {
     ///
     /// # Errors
     /// If there is one.
-    pub fn glance_at_cache(&mut self, regime: &Regime) -> Result<(), Stop> {
+    pub fn glance_at_cache(&mut self, home: Home<'_>, regime: &Regime) -> Result<(), Stop> {
         if !regime.mmu_on()
-            || spica_mmu::has_no_descriptors(&self.ram, regime, GuestVa(CODE_CACHE_START), CACHE_MEGABYTES)
+            || spica_mmu::has_no_descriptors(&self.ram.at(home), regime, GuestVa(CODE_CACHE_START), CACHE_MEGABYTES)
         {
             return Ok(());
         }
         self.backlog.glance = (self.backlog.glance + 1) % CACHE_MEGABYTES;
-        self.look_through_cache(regime, self.backlog.glance, 1)
+        self.look_through_cache(home, regime, self.backlog.glance, 1)
     }
 }
 

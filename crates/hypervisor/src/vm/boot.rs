@@ -22,7 +22,8 @@ use super::tables::RealTlb;
 use super::{Resume, Vm, regime};
 use crate::arch::identity;
 use crate::host::Host;
-use crate::world::{core_state::CoreState, space};
+use crate::host_cpu::{Home, HostCpu};
+use crate::world::core_state::CoreState;
 
 /// Bytes that are copied or cleared before anybody else is asked: some 40 µs of a Cortex-A8.
 const PIECE: u32 = 64 * 1024;
@@ -36,13 +37,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// What `spec` names, for a guest with `ram_size` bytes of RAM.
+    /// What `spec` names, for a guest with `ram_size` bytes of RAM. What the bundle holds is host memory, mapped at home.
     ///
     /// # Errors
     /// If its device tree is not usable, or there is no place for its files.
-    pub fn new(spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
-        // What the bundle holds is host memory, mapped at home.
-        space::go_home();
+    pub fn new(_: Home<'_>, spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
         let initrd = spec.initrd.unwrap_or(&[]);
         let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
             let wanted = FdtSpec {
@@ -80,17 +79,17 @@ impl Loading {
     }
 
     /// Clears or copies a piece. False if there is none left.
-    fn step(&mut self, ram: &mut Ram) -> bool {
+    fn step(&mut self, home: Home<'_>, ram: &mut Ram) -> bool {
         if self.unclear != 0 {
             let piece = self.unclear.min(PIECE);
-            ram.clear(RAM_BASE.wrapping_add(ram.size() - self.unclear), piece);
+            ram.clear(home, RAM_BASE.wrapping_add(ram.size() - self.unclear), piece);
             self.unclear -= piece;
             return true;
         }
         let Some((at, bytes)) = self.files.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
         let (piece, rest) = bytes.split_at(bytes.len().min(PIECE as usize));
         // Where it lies in RAM was planned.
-        if let Some(to) = ram.bytes_mut(*at, piece.len() as u32) {
+        if let Some(to) = ram.bytes_mut(home, *at, piece.len() as u32) {
             to.copy_from_slice(piece);
         }
         (*at, *bytes) = (at.wrapping_add(piece.len() as u32), rest);
@@ -120,7 +119,7 @@ impl Vm {
     /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the Linux
     /// ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode,
     /// everything masked. `cold`: all of RAM is cleared before.
-    pub(super) fn load(&mut self, image: &Image, cold: bool) {
+    pub fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
         // What was to be cleared and is not yet is still to be.
         let unclear = if cold { self.parts.ram.size() } else { self.loading.unclear };
@@ -143,15 +142,16 @@ impl Vm {
     }
 
     /// Clears what is to be cleared, all of it: while no guest runs yet, nobody waits for the end of that.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, home: Home<'_>) {
         while self.loading.unclear != 0 {
-            self.loading.step(&mut self.parts.ram);
+            self.loading.step(home, &mut self.parts.ram);
         }
     }
 
     /// Goes on with that. False if the host has something else to see to first.
-    pub(super) fn load_on(&mut self, host: &mut Host) -> bool {
-        while self.loading.step(&mut self.parts.ram) {
+    pub(super) fn load_on(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
+        while !self.loading.is_done() {
+            self.loading.step(core.go_home(), &mut self.parts.ram);
             if !host.may_go_on() {
                 return false;
             }
@@ -165,18 +165,19 @@ impl Vm {
     }
 
     /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
-    pub fn kernel_digest(&mut self, image: &Image) -> [u8; 32] {
-        while self.loading.step(&mut self.parts.ram) {}
+    pub fn kernel_digest(&mut self, home: Home<'_>, image: &Image) -> [u8; 32] {
+        while self.loading.step(home, &mut self.parts.ram) {}
         let (at, len) = self.kernel(image);
-        Sha256::digest(self.parts.ram.bytes(at, len).unwrap_or_default()).into()
+        Sha256::digest(self.parts.ram.bytes(home, at, len).unwrap_or_default()).into()
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
     /// It has all of its RAM ([`Parts::take_back`](super::Parts::take_back)).
-    pub fn reboot(&mut self, image: &Image, cold: bool, host: &mut Host) {
+    pub fn reboot(&mut self, image: &Image, cold: bool, core: &mut HostCpu, host: &mut Host) {
         let parts = &mut self.parts;
         parts.counters.resets += 1;
-        space::go_home();
+        // Tables that are in force are not to be freed.
+        core.go_home();
         parts.shadow.release(&mut parts.tables, &mut RealTlb);
         parts.forget_code();
         let virtio = parts.devices.plugs();

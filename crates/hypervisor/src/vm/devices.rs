@@ -22,9 +22,9 @@ use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
+use crate::host_cpu::{Home, HostCpu};
 use crate::memory::lending;
 use crate::memory::lent::Return;
-use crate::world::space;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
 const BUDGET: u32 = 256 * 1024;
@@ -38,9 +38,8 @@ enum AnyDisk {
 }
 
 impl AnyDisk {
-    /// The disk; what the bundle holds of it is mapped at home only.
-    fn at_home(&mut self) -> &mut dyn Disk {
-        space::go_home();
+    /// The disk; what the bundle and the guests' RAM hold of it is mapped at home only.
+    fn at(&mut self, _: Home<'_>) -> &mut dyn Disk {
         match self {
             AnyDisk::Image(disk) => disk,
             AnyDisk::Overlay(disk) => disk,
@@ -181,6 +180,7 @@ fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
 
 /// Guest memory for devices.
 struct GuestMemory<'a> {
+    home: Home<'a>,
     ram: &'a mut Ram,
     shadow: &'a mut Shadow,
     translator: &'a mut Translator,
@@ -191,13 +191,15 @@ struct GuestMemory<'a> {
 
 impl Dma for GuestMemory<'_> {
     fn read(&self, pa: GuestPa, into: &mut [u8]) -> Result<(), OutsideRam> {
-        into.copy_from_slice(self.ram.bytes(pa, into.len() as u32).ok_or(OutsideRam)?);
+        into.copy_from_slice(self.ram.bytes(self.home, pa, into.len() as u32).ok_or(OutsideRam)?);
         Ok(())
     }
 
     fn write(&mut self, pa: GuestPa, from: &[u8]) -> Result<(), OutsideRam> {
         let len = from.len() as u32;
-        self.ram.bytes(pa, len).ok_or(OutsideRam)?;
+        if !self.ram.has(pa, len) {
+            return Err(OutsideRam);
+        }
         let mut page = pa.page();
         while page.0 - pa.page().0 < (pa.0 & 0xfff) + len {
             if self.shadow.is_code_page(page) {
@@ -206,22 +208,22 @@ impl Dma for GuestMemory<'_> {
                 self.shadow.unprotect_code_page(page);
             }
             if self.shadow.is_table_page(page) {
-                space::go_home();
                 self.shadow.release_table(page, self.tables, &mut RealTlb);
             }
             page = page.wrapping_add(4096);
         }
-        self.ram.bytes_mut(pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
+        self.ram.bytes_mut(self.home, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }
 
     fn is_ram(&self, pa: GuestPa, len: u32) -> bool {
-        self.ram.bytes(pa, len).is_some()
+        self.ram.has(pa, len)
     }
 }
 
 /// The other ends of a guest's devices.
 struct Ends<'a> {
+    home: Home<'a>,
     devices: &'a mut Devices,
     host: &'a mut Host,
     /// Where the guest's RAM lies.
@@ -233,7 +235,7 @@ struct Ends<'a> {
 impl Backends for Ends<'_> {
     fn disk(&mut self, disk: usize) -> &mut dyn Disk {
         match self.devices.disks.get_mut(disk) {
-            Some(disk) => disk.at_home(),
+            Some(disk) => disk.at(self.home),
             None => &mut self.devices.no_disk,
         }
     }
@@ -283,7 +285,8 @@ impl Pages for Ends<'_> {
     }
 
     fn take(&mut self, page: GuestPa) -> bool {
-        let free = lending::take_back(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) != Return::InUse;
+        let free =
+            lending::take_back(self.home, self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) != Return::InUse;
         if free {
             self.moved.push((page, false));
         }
@@ -293,7 +296,7 @@ impl Pages for Ends<'_> {
 
 impl Parts {
     /// Lets the guest's virtio devices do what they have to do, as far as a budget goes. True if there was anything.
-    pub fn serve(&mut self, host: &mut Host) -> bool {
+    pub fn serve(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
         let mut news = host.take_news();
         while news != 0 {
             self.machine.with_slot(news.trailing_zeros() as usize, spica_virtio::Slot::poke);
@@ -304,12 +307,13 @@ impl Parts {
         }
         let Parts { machine, ram, shadow, translator, code, tables, counters, devices, .. } = self;
         let at = ram.host();
-        let mut memory = GuestMemory { ram, shadow, translator, code, tables, counters };
-        let mut ends = Ends { devices, host, ram: at, moved: Vec::new() };
+        let home = core.go_home();
+        let mut memory = GuestMemory { home, ram, shadow, translator, code, tables, counters };
+        let mut ends = Ends { home, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;
         if !moved.is_empty() {
-            self.exchange(&moved);
+            self.exchange(home, &moved);
         }
         if lending::take_news() {
             host.tell_balloons();
@@ -319,7 +323,7 @@ impl Parts {
     }
 
     /// Pages are the guest's no more, or are its again. When this returns, it cannot reach those that are not.
-    fn exchange(&mut self, moved: &[(GuestPa, bool)]) {
+    fn exchange(&mut self, _: Home<'_>, moved: &[(GuestPa, bool)]) {
         for &(page, given) in moved {
             if given && self.shadow.is_code_page(page) {
                 self.code_changes(page);
@@ -331,7 +335,6 @@ impl Parts {
         // Assembly reads guest tables only where nothing is given away.
         self.sides_known = false;
         if moved.iter().any(|&(_, given)| given) {
-            space::go_home();
             self.shadow.forget_all(&mut self.tables, &mut RealTlb);
         }
     }
@@ -341,14 +344,14 @@ impl Parts {
     ///
     /// # Errors
     /// How many are in use, so that they cannot be had: behind the last.
-    pub fn take_back(&mut self, back: &mut TakeBack) -> Result<bool, u32> {
+    pub fn take_back(&mut self, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
         let mut budget = TAKEN_BACK_AT_ONCE;
         while let Some((index, page)) = self.ram.next_absent(back.from) {
             if budget == 0 {
                 return Ok(false);
             }
             back.from = index + 1;
-            let done = lending::take_back(self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+            let done = lending::take_back(home, self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
             budget = budget.saturating_sub(if matches!(done, Return::Moved(_)) { MOVE } else { 1 });
             if done == Return::InUse {
                 back.kept += 1;

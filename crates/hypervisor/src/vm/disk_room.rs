@@ -6,8 +6,8 @@ use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_virtio::backend::SECTOR;
 use spica_virtio::disk::{CLUSTER, Clusters, Image, Slab};
 
+use crate::host_cpu::Home;
 use crate::memory::{lending, phys, ram as host_ram};
-use crate::world::space;
 
 /// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the heap.
 const OVERLAY_MOST: u32 = 128 << 20;
@@ -20,6 +20,13 @@ const PLACES: u32 = 2 * 48;
 /// And for a page that is borrowed.
 const TICKET: u32 = 64;
 
+/// The models of disks know nothing of tables; but whoever calls one has come by `AnyDisk::at`, and so is at home until
+/// that call ends.
+fn home<'a>() -> Home<'a> {
+    // SAFETY: see above; and what is lent of it here does not outlive that call, since it borrows from the disk.
+    unsafe { Home::assume() }
+}
+
 /// RAM of the host that belongs to a disk.
 struct DiskMemory {
     pa: HostPa,
@@ -28,15 +35,13 @@ struct DiskMemory {
 
 impl AsRef<[u8]> for DiskMemory {
     fn as_ref(&self) -> &[u8] {
-        space::go_home();
-        // SAFETY: taken for this disk alone, and mapped at home, where we are until the disk's method returns.
+        // SAFETY: taken for this disk alone, and mapped at home (`home`).
         unsafe { phys::slice(self.pa, self.len) }
     }
 }
 
 impl AsMut<[u8]> for DiskMemory {
     fn as_mut(&mut self) -> &mut [u8] {
-        space::go_home();
         // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { phys::slice_mut(self.pa, self.len) }
     }
@@ -76,7 +81,7 @@ impl Clusters for DiskRoom {
     fn free(&mut self, slot: usize) {
         match slot.checked_sub(BORROWED) {
             Some(ticket) => {
-                lending::release(ticket as u32);
+                lending::release(home(), ticket as u32);
                 self.borrowed -= 1;
             }
             None => self.own.free(slot),
@@ -85,7 +90,7 @@ impl Clusters for DiskRoom {
 
     fn bytes(&mut self, slot: usize) -> &mut [u8] {
         match slot.checked_sub(BORROWED) {
-            Some(ticket) => lending::bytes(ticket as u32),
+            Some(ticket) => lending::bytes(home(), ticket as u32),
             None => self.own.bytes(slot),
         }
     }

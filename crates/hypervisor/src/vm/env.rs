@@ -9,11 +9,14 @@ use spica_vcpu::{Vcpu, psr};
 use super::{Parts, regime};
 use crate::arch::tlb;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 
 /// The guest's memory and timer during one trap.
 pub struct TrapEnv<'a> {
     /// The VM.
     pub parts: &'a mut Parts,
+    /// The processor, to go home for the guest's RAM.
+    pub core: &'a mut HostCpu,
     /// The host, for the time.
     pub host: &'a mut Host,
     /// A page of which it is known that the access may be made, and where that is.
@@ -22,20 +25,21 @@ pub struct TrapEnv<'a> {
 
 impl<'a> TrapEnv<'a> {
     /// For a trap of which nothing is known.
-    pub fn new(parts: &'a mut Parts, host: &'a mut Host) -> Self {
-        Self { parts, host, known: None }
+    pub fn new(parts: &'a mut Parts, core: &'a mut HostCpu, host: &'a mut Host) -> Self {
+        Self { parts, core, host, known: None }
     }
 }
 
 impl TrapEnv<'_> {
-    fn locate(&self, cpu: &Vcpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
+    fn locate(&mut self, cpu: &Vcpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
         if let Some((page, pa)) = self.known
             && page == GuestVa(va).page()
         {
             return Ok(GuestPa(pa.0 | va & 0xfff));
         }
         let write = kind == AccessKind::Write;
-        let mapping = translate(&self.parts.ram, &regime(cpu), GuestVa(va), Access { kind, privileged });
+        let memory = self.parts.ram.at(self.core.go_home());
+        let mapping = translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged });
         mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })
     }
 
@@ -89,7 +93,7 @@ impl Env for TrapEnv<'_> {
         let mut value = 0;
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Read, privileged)?;
-            let part = match self.parts.ram.load(pa, bytes) {
+            let part = match self.parts.ram.load(self.core.go_home(), pa, bytes) {
                 Some(part) => part,
                 None => {
                     self.parts.counters.mmio += 1;
@@ -117,8 +121,9 @@ impl Env for TrapEnv<'_> {
                 if self.parts.shadow.is_code_page(pa) {
                     self.parts.code_changes(pa);
                 }
-                self.parts.ram.store(pa, bytes, value >> shift).ok_or(external(va, true))?;
-                self.parts.table_changes(pa, bytes);
+                let home = self.core.go_home();
+                self.parts.ram.store(home, pa, bytes, value >> shift).ok_or(external(va, true))?;
+                self.parts.table_changes(home, pa, bytes);
                 return Ok(());
             }
             self.parts.counters.mmio += 1;

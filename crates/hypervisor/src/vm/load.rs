@@ -14,7 +14,7 @@ use spica_switches::Switches;
 use spica_vcpu::cp15::has_thumbee;
 use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
-use super::boot::{Image, LoadError, Loading};
+use super::boot::Loading;
 use super::code::{self, CodePages};
 use super::counters::Counters;
 use super::devices::Devices;
@@ -26,7 +26,7 @@ use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::spans::Span;
-use crate::memory::{home, ram as host_ram};
+use crate::memory::{home::hole_entries, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, SEPARATION, core_state::CoreState};
 
@@ -121,8 +121,6 @@ pub enum CreateError {
         /// Bytes of all memory that can be used, free or not.
         all: u64,
     },
-    /// Its files do not fit together.
-    Load(LoadError),
     /// The hypervisor's own memory is exhausted.
     Pool,
 }
@@ -141,7 +139,6 @@ impl fmt::Display for CreateError {
                 all.saturating_sub(*free).div_ceil(MEGABYTE.into()),
                 free.saturating_sub(*largest) >> 20,
             ),
-            CreateError::Load(error) => write!(f, "{error}"),
             CreateError::Pool => write!(f, "the hypervisor's own memory does not suffice for one more guest"),
         }
     }
@@ -164,7 +161,7 @@ impl Vm {
         Ok(unsafe { Ram::new(RAM_BASE, host_pa, wanted) })
     }
 
-    /// A VM as its description asks for, with this memory, ready to run.
+    /// A VM as its description asks for, with this memory. It waits for an [`Image`](super::boot::Image) to be loaded.
     ///
     /// # Errors
     /// What is missing, and what would be right.
@@ -176,7 +173,7 @@ impl Vm {
         mut share: Share,
         devices: Devices,
         host: &mut Host,
-    ) -> Result<(Vm, Image), CreateError> {
+    ) -> Result<Vm, CreateError> {
         let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
         let code = CodePages::new(&mut share, sizes.code_pages, sizes.capacity.mirror_pages, page.pa())
             .ok_or(CreateError::Pool)?;
@@ -185,7 +182,7 @@ impl Vm {
         let translator = Translator::new(code.layout(), options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
-        let hole = home::hole_entries();
+        let hole = hole_entries();
         let mut kernel_hole = hole;
         for (va, entry) in code.first_level() {
             kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
@@ -240,10 +237,7 @@ impl Vm {
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),
         };
-        let mut vm = Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() };
-        let image = Image::new(spec, vm.parts.ram.size()).map_err(CreateError::Load)?;
-        vm.load(&image, true);
-        Ok((vm, image))
+        Ok(Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() })
     }
 }
 

@@ -11,6 +11,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{DomainAccess, PageSize, Regime, lookup};
 
 use super::Parts;
+use crate::host_cpu::Home;
 
 /// Places that can be known: pairs, by the low bits of their address.
 const SITES: usize = 64;
@@ -82,11 +83,11 @@ impl Parts {
     }
 
     /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
-    pub fn note_device(&mut self, pc: CachePc, va: GuestVa, write: bool, regime: &Regime) {
+    pub fn note_device(&mut self, home: Home<'_>, pc: CachePc, va: GuestVa, write: bool, regime: &Regime) {
         if !self.switches.quick_mmio || !regime.mmu_on() {
             return;
         }
-        let Ok(mapping) = lookup(&self.ram, regime, va) else { return };
+        let Ok(mapping) = lookup(&self.ram.at(home), regime, va) else { return };
         if mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
             self.sites.note(pc, self.translator.generation(), va, write, (mapping.pa, mapping.domain));
             self.shadow.watch(va, mapping.size);

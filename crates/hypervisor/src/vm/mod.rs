@@ -38,8 +38,9 @@ use spica_switches::Switches;
 
 use crate::arch::cache;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, core_state::CoreState, space};
+use crate::world::{Context, core_state::CoreState};
 use backlog::Backlog;
 use boot::Loading;
 use call_vector::CallVector;
@@ -200,21 +201,21 @@ impl Vm {
     }
 
     /// Leaves nothing of this guest in the core.
-    pub fn depart(&mut self) {
-        space::go_home();
+    pub fn depart(&mut self, core: &mut HostCpu) {
+        core.go_home();
         self.parts.core_state.depart();
     }
 }
 
 impl Parts {
     /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to do.
-    pub fn catch_up(&mut self, host: &mut Host) -> bool {
+    pub fn catch_up(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
         match self.devices.listening_console() {
             Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),
             Some(_) => {}
             None => host.feed_console(&mut self.machine),
         }
-        let worked = self.serve(host);
+        let worked = self.serve(core, host);
         let now = host.guest_now(self.start);
         self.machine.update(now);
         self.pass_output(host);

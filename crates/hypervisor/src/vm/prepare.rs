@@ -5,15 +5,16 @@ use super::tables::RealTlb;
 use super::{Parts, Stop, Vm};
 use crate::arch::cache;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
-use crate::world::{Context, NO_ASID, SEPARATION, World, space};
-use spica_addr::{CachePc, HostPa};
+use crate::world::{Context, NO_ASID, SEPARATION, World};
+use spica_addr::CachePc;
 use spica_mmu::{Regime, View, quick};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 
 impl Vm {
     /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
-    pub(super) fn prepare(&mut self, world: World) {
+    pub(super) fn prepare(&mut self, core: &mut HostCpu, world: World) {
         let mut changing = self.parts.later.as_ref().is_some_and(Later::is_due);
         // Between two blocks, which is where user code begins at the latest: that is entered from here then.
         if changing
@@ -43,7 +44,7 @@ impl Vm {
         let view = if world == World::Kernel { View::Kernel } else { View::User };
         let dacr = if mmu_on { SEPARATION.host_dacr(guest_dacr, view) } else { SEPARATION.flat_dacr(view) };
         if !core::mem::replace(&mut parts.sides_known, true) {
-            Self::learn_sides(context, parts);
+            Self::learn_sides(core, context, parts);
         } else if parts.plain && parts.spaces.is_behind(&parts.shadow) {
             Self::learn_space(context, parts);
         }
@@ -57,11 +58,10 @@ impl Vm {
         context.vfp_ready = u32::from(both && parts.core_state.holds_vfp() && parts.switches.quick_vfp && !changing);
         let side = context.side(world);
         (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
-        let side = *side;
+        core.go_to(side);
         if mmu_on {
             context.note_dacr(guest_dacr);
         }
-        space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
     }
 
     /// What translated code and assembly need to know of the virtual interrupts that wait. `changing`: the translator is to be
@@ -75,7 +75,7 @@ impl Vm {
 
     /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`, unless there is
     /// something for others to see to.
-    pub fn goes_on_behind_device(&mut self, host: &mut Host, pc: CachePc) -> bool {
+    pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> bool {
         let Vm { context, parts, .. } = self;
         if !parts.sides_known || parts.machine.wants_service() || host.wants_attention() {
             return false;
@@ -83,13 +83,12 @@ impl Vm {
         context.cpu.pc = pc.0;
         Self::note_interrupts(context, parts, parts.later.as_ref().is_some_and(Later::is_due));
         parts.code.publish_all();
-        let side = context.kernel;
-        space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+        core.go_to(&context.kernel);
         true
     }
 
     /// What [`Self::prepare`] needs to know of system registers, after a change of any.
-    fn learn_sides(context: &mut Context, parts: &mut Parts) {
+    fn learn_sides(core: &mut HostCpu, context: &mut Context, parts: &mut Parts) {
         for (world, view) in [(World::Kernel, View::Kernel), (World::User, View::User)] {
             let root = parts.shadow.root(view);
             let side = context.side(world);
@@ -110,14 +109,14 @@ impl Vm {
         context.watched = parts.shadow.watched_megabytes().as_ptr();
         context.watched_pages = Context::watched_pages(parts.shadow.watched_pages());
         context.table_offset = parts.tables.va_offset();
-        let call = parts.call_target(&context.cpu);
+        let call = parts.call_target(core, &context.cpu);
         context.set_vectors(context.cpu.vector_base(), call);
         // What was given away may be somebody else's: tables there are not to be read.
         context.quick = u32::from(parts.plain_tables && parts.ram.absent_count() == 0);
         context.private = parts.shadow.private_megabytes().as_ptr();
         context.hints = parts.shadow.page_hints();
         context.aliases = parts.shadow.aliases();
-        context.home = space::home().0 | TTBR_WALK;
+        context.home = core.home_ttbr0();
         context.ram = parts.ram.place();
         if parts.plain {
             Self::learn_space(context, parts);
@@ -143,8 +142,8 @@ impl Vm {
     }
 
     /// Activates the shadow tables for the guest's translation registers, after a change.
-    pub fn regime_changed(&mut self) -> Result<(), Stop> {
-        space::go_home();
+    pub fn regime_changed(&mut self, core: &mut HostCpu) -> Result<(), Stop> {
+        core.go_home();
         let parts = &mut self.parts;
         let new = regime(&self.context.cpu);
         let old = core::mem::replace(&mut parts.active, new);

@@ -1,4 +1,4 @@
-//! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, through the home table.
+//! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, with its own tables in force.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,8 +7,9 @@ use spica_addr::{GuestPa, HostPa};
 use spica_mmu::GuestMemory;
 
 use crate::arch::cache;
+use crate::host_cpu::Home;
 use crate::memory::phys;
-use crate::world::{GuestRam, space};
+use crate::world::GuestRam;
 
 const PAGE: u32 = 4096;
 
@@ -79,7 +80,7 @@ impl Ram {
         GuestRam { base: self.base.0, size: self.size, host: self.start as u32 }
     }
 
-    /// Pointer to `len` bytes at `pa`, if they are all RAM that the guest has; home is where it may be used.
+    /// Pointer to `len` bytes at `pa`, if they are all RAM that the guest has.
     fn pointer(&self, pa: GuestPa, len: u32) -> Option<*mut u8> {
         let offset = pa.0.wrapping_sub(self.base.0);
         if offset >= self.size || len > self.size - offset {
@@ -89,7 +90,6 @@ impl Ram {
         if self.absent_count != 0 && pages.any(|index| self.is_absent(index)) {
             return None;
         }
-        space::go_home();
         Some(self.start.wrapping_add(offset as usize))
     }
 
@@ -98,57 +98,70 @@ impl Ram {
         pa.0.wrapping_sub(self.base.0) < self.size
     }
 
+    /// The same for those who know no more of memory than that.
+    pub fn at<'a>(&'a self, home: Home<'a>) -> AtHome<'a> {
+        AtHome(self, home)
+    }
+
+    /// Whether `len` bytes at `pa` are all RAM that the guest has.
+    pub fn has(&self, pa: GuestPa, len: u32) -> bool {
+        self.pointer(pa, len).is_some()
+    }
+
     /// `len` bytes at `pa`.
-    pub fn bytes(&self, pa: GuestPa, len: u32) -> Option<&[u8]> {
+    pub fn bytes<'a>(&'a self, _: Home<'a>, pa: GuestPa, len: u32) -> Option<&'a [u8]> {
         let start = self.pointer(pa, len)?;
         // SAFETY: the range is this guest's RAM (`new`), mapped at home, where we are; the guest does not run.
         Some(unsafe { core::slice::from_raw_parts(start, len as usize) })
     }
 
     /// `len` bytes at `pa`, to be written. Whoever writes sees to the translated code made from them.
-    pub fn bytes_mut(&mut self, pa: GuestPa, len: u32) -> Option<&mut [u8]> {
+    pub fn bytes_mut<'a>(&'a mut self, _: Home<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
         let start = self.pointer(pa, len)?;
         // SAFETY: as above, and `self` is borrowed mutably.
         Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
     }
 
     /// Clears `len` bytes at `pa`. Both are multiples of 4, and all of it is RAM that the guest has.
-    pub fn clear(&mut self, pa: GuestPa, len: u32) {
+    pub fn clear(&mut self, _: Home<'_>, pa: GuestPa, len: u32) {
         let Some(start) = self.pointer(pa, len) else { return };
         // SAFETY: as above; guest RAM starts at a megabyte, so that `start` is aligned for words.
         cache::clear(unsafe { core::slice::from_raw_parts_mut(start.cast(), len as usize / 4) });
     }
 
     /// The words of the page at `pa`.
-    pub fn page(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
+    pub fn page<'a>(&'a self, _: Home<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
         let start = self.pointer(pa.page(), 4096)?;
         // SAFETY: as above; guest RAM starts at a megabyte, so a page of it is aligned for words.
         Some(unsafe { &*start.cast() })
     }
 
     /// Reads 1, 2 or 4 bytes, little-endian, at any alignment.
-    pub fn load(&self, pa: GuestPa, bytes: u32) -> Option<u32> {
-        let slice = self.bytes(pa, bytes)?;
+    pub fn load(&self, home: Home<'_>, pa: GuestPa, bytes: u32) -> Option<u32> {
+        let slice = self.bytes(home, pa, bytes)?;
         Some(slice.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)))
     }
 
     /// Writes the low 1, 2 or 4 bytes of `value`, little-endian.
-    pub fn store(&mut self, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
-        let slice = self.bytes_mut(pa, bytes)?;
+    pub fn store(&mut self, home: Home<'_>, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
+        let slice = self.bytes_mut(home, pa, bytes)?;
         slice.copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
         Some(())
     }
 }
 
-impl GuestMemory for Ram {
+/// A guest's RAM with Spica's own tables in force: what a walk of the guest's tables reads.
+pub struct AtHome<'a>(&'a Ram, Home<'a>);
+
+impl GuestMemory for AtHome<'_> {
     fn read_word(&self, pa: GuestPa) -> Option<u32> {
-        let start = self.pointer(GuestPa(pa.0 & !3), 4)?;
+        let start = self.0.pointer(GuestPa(pa.0 & !3), 4)?;
         // SAFETY: as above; aligned.
         Some(unsafe { start.cast::<u32>().read() })
     }
 
     fn words(&self, pa: GuestPa, count: usize) -> Option<&[u32]> {
-        let start = self.pointer(GuestPa(pa.0 & !3), 4 * count as u32)?;
+        let start = self.0.pointer(GuestPa(pa.0 & !3), 4 * count as u32)?;
         // SAFETY: as above; aligned.
         Some(unsafe { core::slice::from_raw_parts(start.cast(), count) })
     }

@@ -1,9 +1,10 @@
 //! Where a guest goes on: interrupts that wait, exceptions that it takes, and the block for its next instruction.
 
 use super::{Resume, Stop, Vm, regime};
+use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
-use crate::world::{World, space};
-use spica_addr::{CachePc, GuestVa, HostPa};
+use crate::world::World;
+use spica_addr::{CachePc, GuestVa};
 use spica_dbt::ExitId;
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::psr::Mode;
@@ -23,13 +24,13 @@ const MAX_NESTED: u32 = 16;
 
 impl Vm {
     /// Puts everything in place for the guest to go on.
-    pub(super) fn resume(&mut self, mut resume: Resume) -> Result<World, Stop> {
+    pub(super) fn resume(&mut self, core: &mut HostCpu, mut resume: Resume) -> Result<World, Stop> {
         loop {
             let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
                 Resume::Cache(pc) => {
                     self.context.cpu.pc = pc.0;
-                    self.prepare(World::Kernel);
+                    self.prepare(core, World::Kernel);
                     return Ok(World::Kernel);
                 }
                 // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
@@ -40,8 +41,7 @@ impl Vm {
                 Resume::Back(pc) => {
                     self.context.cpu.pc = pc.0;
                     self.parts.code.publish_all();
-                    let side = self.context.kernel;
-                    space::go_to_guest(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+                    core.go_to(&self.context.kernel);
                     return Ok(World::Kernel);
                 }
                 // Whoever waits has waited.
@@ -59,7 +59,7 @@ impl Vm {
                 self.parts.nested = 0;
                 self.context.cpu.pc = pc.0;
                 self.context.leave = 0;
-                self.prepare(World::User);
+                self.prepare(core, World::User);
                 return Ok(World::User);
             }
             if self.context.cpu.psr & psr::T != 0 {
@@ -68,7 +68,7 @@ impl Vm {
             if self.context.cpu.psr & psr::E != 0 {
                 return Err(Stop::BigEndianKernel);
             }
-            match self.find_block(pc, from) {
+            match self.find_block(core, pc, from) {
                 Ok(entry) => resume = Resume::Cache(entry),
                 Err(fault) => {
                     self.parts.counters.guest_aborts += 1;
@@ -79,7 +79,7 @@ impl Vm {
     }
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
-    fn find_block(&mut self, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
+    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
         let parts = &mut self.parts;
         let pc = GuestVa(pc.0 & !3);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
@@ -94,9 +94,10 @@ impl Vm {
         }
         let regime = regime(&self.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
-        let mapping = translate(&parts.ram, &regime, pc, access)?;
+        let home = core.go_home();
+        let mapping = translate(&parts.ram.at(home), &regime, pc, access)?;
         if fiq || parts.volatile.contains(mapping.pa) {
-            let block = parts.translate_once(pc, &mapping)?;
+            let block = parts.translate_once(home, pc, &mapping)?;
             parts.nested = 0;
             return Ok(parts.translator.entry(block));
         }
@@ -110,7 +111,7 @@ impl Vm {
             }
             None => {
                 let version = parts.translator.version();
-                let block = parts.translate(pc, &mapping, regime.mmu_on())?;
+                let block = parts.translate(home, pc, &mapping, regime.mmu_on())?;
                 if parts.translator.version() != version {
                     // Everything was flushed, the exit is gone with it.
                     parts.translator.remember(block);
@@ -122,7 +123,7 @@ impl Vm {
         };
         let megabyte = pc.0 / MEGABYTE;
         if regime.mmu_on() && (made || !parts.code_map.has(megabyte)) {
-            let descriptor = spica_mmu::first_level_descriptor(&parts.ram, &regime, pc);
+            let descriptor = spica_mmu::first_level_descriptor(&parts.ram.at(home), &regime, pc);
             parts.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
         match from {

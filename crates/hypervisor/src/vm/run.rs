@@ -2,9 +2,10 @@
 
 use super::{Pause, Resume, Vm};
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::trap::{self, quick::Answer};
-use crate::world::{Trap, World, space};
-use spica_addr::{CachePc, GuestVa, HostPa};
+use crate::world::{Trap, World};
+use spica_addr::{CachePc, GuestVa};
 use spica_dbt::shadow_stack;
 
 /// Why the guest was left.
@@ -17,15 +18,15 @@ enum Left {
 
 impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
-    pub fn run(&mut self, host: &mut Host) -> Pause {
+    pub fn run(&mut self, core: &mut HostCpu, host: &mut Host) -> Pause {
         let mut resume = self.next;
         let begun = host.now();
-        if self.parts.catch_up(host) || !self.loading.is_done() || !self.parts.is_settled() {
+        if self.parts.catch_up(core, host) || !self.loading.is_done() || !self.parts.is_settled() {
             host.note_entry(begun);
         }
         self.context.clock = host.clock(self.parts.start);
         host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
-        if !self.load_on(host) {
+        if !self.load_on(core, host) {
             return Pause::Yield;
         }
         if let Resume::Cache(pc) = resume {
@@ -34,7 +35,7 @@ impl Vm {
         let translated = self.parts.translator.stats().translated;
         let mut first = true;
         loop {
-            match self.work_off(host) {
+            match self.work_off(core, host) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.next = at_leisure(resume);
@@ -43,14 +44,14 @@ impl Vm {
                 Err(stop) => return Pause::Stop(stop),
             }
             if let Resume::Wait(pc) = resume {
-                self.parts.catch_up(host);
+                self.parts.catch_up(core, host);
                 if !self.parts.interrupted() {
                     self.next = resume;
                     return Pause::Wait;
                 }
                 resume = Resume::Guest(pc);
             }
-            let world = match self.resume(resume) {
+            let world = match self.resume(core, resume) {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
@@ -64,12 +65,12 @@ impl Vm {
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
-            resume = match self.enter(host, world) {
-                Left::Trap(trap, world) => trap::handle(self, host, world, trap),
+            resume = match self.enter(core, host, world) {
+                Left::Trap(trap, world) => trap::handle(self, core, host, world, trap),
                 Left::Answered(resume) => resume,
             };
             if self.parts.machine.wants_service() {
-                resume = self.serve(host, resume);
+                resume = self.serve(core, host, resume);
             }
             if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
                 self.next = at_leisure(resume);
@@ -80,8 +81,8 @@ impl Vm {
 
     /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
     /// scheduler decides who is next.
-    fn serve(&mut self, host: &mut Host, resume: Resume) -> Resume {
-        self.parts.serve(host);
+    fn serve(&mut self, core: &mut HostCpu, host: &mut Host, resume: Resume) -> Resume {
+        self.parts.serve(core, host);
         if self.parts.machine.wants_service() {
             host.want_attention();
         }
@@ -102,14 +103,14 @@ impl Vm {
     }
 
     /// Runs the guest in `world` until a trap that is not answered quickly.
-    fn enter(&mut self, host: &mut Host, mut world: World) -> Left {
+    fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut world: World) -> Left {
         loop {
             self.parts.spaces.catch_up(&mut self.parts.shadow);
             self.context.set_entries(world, &mut self.parts.translator, &self.parts.switches);
             self.forget_returns();
             let (trap, left) = self.context.enter(world);
-            self.arrived(left);
-            match trap::quick::handle(self, host, left, trap) {
+            self.arrived(core, left);
+            match trap::quick::handle(self, core, host, left, trap) {
                 Answer::Enter(next) if self.parts.is_settled() => world = next,
                 Answer::Enter(next) => return Left::Answered(self.unresumed(next)),
                 Answer::Resume(resume) => return Left::Answered(resume),
@@ -128,9 +129,9 @@ impl Vm {
     }
 
     /// The guest was left in `world`, which may not be the one that was entered.
-    pub(super) fn arrived(&mut self, world: World) {
-        let side = *self.context.side(world);
-        space::found(HostPa(side.ttbr0 & !0x3fff), side.contextidr as u8);
+    pub(super) fn arrived(&mut self, core: &mut HostCpu, world: World) {
+        let side = self.context.side(world);
+        core.found(side);
         self.parts.core_state.found_dacr(side.dacr);
         self.parts.core_state.found_vfp();
     }

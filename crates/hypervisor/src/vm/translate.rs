@@ -3,7 +3,7 @@
 use super::Parts;
 use super::call_vector::CallVector;
 use super::tables::RealTlb;
-use crate::world::space;
+use crate::host_cpu::Home;
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
 use spica_switches::Switches;
@@ -12,6 +12,7 @@ impl Parts {
     /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
     pub(super) fn translate(
         &mut self,
+        home: Home<'_>,
         pc: GuestVa,
         mapping: &Mapping,
         mmu_on: bool,
@@ -19,9 +20,8 @@ impl Parts {
         if !self.ram.contains(mapping.pa) {
             return Err(Fault::without_descriptor(FaultKind::External));
         }
-        space::go_home();
         self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
-        let words = self.ram.page(mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
+        let words = self.ram.page(home, mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
         let global = !mmu_on || mapping.global;
         let flushes = self.translator.stats().flushes;
         let block = self.translator.translate(pc, mapping.pa, global, words, &mut self.code);
@@ -35,17 +35,21 @@ impl Parts {
 
     /// Translates the block at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
     /// any time, or it is not for other modes. So it is never found again, nor linked to.
-    pub(super) fn translate_once(&mut self, pc: GuestVa, mapping: &Mapping) -> Result<spica_dbt::BlockId, Fault> {
+    pub(super) fn translate_once(
+        &mut self,
+        home: Home<'_>,
+        pc: GuestVa,
+        mapping: &Mapping,
+    ) -> Result<spica_dbt::BlockId, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
         if self.volatile.contains(mapping.pa) {
             self.translator.drop_page(mapping.pa, &mut self.code);
-            let words = self.ram.page(mapping.pa).ok_or(external)?;
+            let words = self.ram.page(home, mapping.pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
         } else {
-            space::go_home();
             self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
         }
-        let words = self.ram.page(mapping.pa).ok_or(external)?;
+        let words = self.ram.page(home, mapping.pa).ok_or(external)?;
         Ok(self.translator.translate_once(pc, mapping.pa, words, &mut self.code))
     }
 
@@ -57,8 +61,8 @@ impl Parts {
     }
 
     /// The words that live blocks from the page at `pa` were made from.
-    pub fn source_words(&self, pa: GuestPa) -> Option<&[u32; 1024]> {
-        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(pa) }
+    pub fn source_words<'a>(&'a self, home: Home<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
+        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(home, pa) }
     }
 
     /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
@@ -74,9 +78,8 @@ impl Parts {
     }
 
     /// What the guest wrote at `pa` may be in its tables, where these are tracked.
-    pub fn table_changes(&mut self, pa: GuestPa, bytes: u32) {
+    pub fn table_changes(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
         if self.shadow.is_table_page(pa) {
-            space::go_home();
             self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
         }
     }

@@ -6,7 +6,6 @@
 
 mod assembly;
 pub mod core_state;
-pub mod space;
 pub mod spaces;
 #[cfg(feature = "spill-techniques")]
 mod spilling;
@@ -14,7 +13,7 @@ pub mod vfp;
 
 use core::ffi::c_void;
 
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{Entry, JumpCache};
 use spica_mmu::{PAGEWISE_FROM, Separation, View};
@@ -95,6 +94,13 @@ pub struct Side {
     pub vbar: u32,
     /// The guest's DACR that `dacr` was made of.
     pub guest_dacr: u32,
+}
+
+impl Side {
+    /// TTBR0's table, and its ASID.
+    pub fn tables(&self) -> (HostPa, u32) {
+        (HostPa(self.ttbr0 & !0x3fff), self.contextidr)
+    }
 }
 
 /// How a guest's counter follows from a register of the host's clock: the counter was `count` and `fraction` / 2^64 when the

@@ -39,13 +39,14 @@ use super::{Resume, Vm, regime};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::{device, home};
 use crate::panic;
 use crate::platform::{BOARD, Platform};
 use crate::println;
 use crate::trap::{self, quick, quick::Answer};
-use crate::world::{Trap, World, space};
+use crate::world::{Trap, World};
 
 /// Steps of a session.
 const STEPS: u32 = 48;
@@ -156,7 +157,7 @@ pub fn run(platform: &Platform) -> ! {
     let Some(sessions) = Sessions::asked_for(&platform.options.unknown) else {
         panic!("this image compares handlers, and wants spica.sessions=FIRST+COUNT")
     };
-    space::start_at(home::table(platform.image));
+    let mut core = HostCpu::new(home::table(platform.image));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let names = ["assembly", "rust"];
@@ -169,8 +170,10 @@ pub fn run(platform: &Platform) -> ! {
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
         let switches = platform.options.switches;
-        let (mut vm, image) = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
+        let image = Image::new(core.go_home(), &spec, memory::RAM_BYTES).unwrap_or_else(|error| panic!("{error}"));
+        let mut vm = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
+        vm.load(&image, true);
         vm.parts.shadow.set_tracking(platform.options.tracking);
         let way = if name == "rust" { Way::Rust } else { Way::Assembly };
         if way == Way::Rust {
@@ -185,7 +188,7 @@ pub fn run(platform: &Platform) -> ! {
         let plan = Plan { told: most.map(|most| most.saturating_sub(1)), ..Plan::new(number) };
         let most = most.unwrap_or(STEPS);
         let chosen: Vec<u32> = (0..most).filter(|step| !without.contains(step)).collect();
-        match session(&mut machines, &mut host, &plan, &chosen) {
+        match session(&mut machines, &mut core, &mut host, &plan, &chosen) {
             Ok(done) => steps += done,
             Err(problem) => {
                 println!("check: FAILED in session {number}: {problem}\ncheck: done");
@@ -214,17 +217,23 @@ pub fn run(platform: &Platform) -> ! {
 }
 
 /// A session with both machines; how many steps it had.
-fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u32]) -> Result<u32, String> {
+fn session(
+    machines: &mut [Machine; 2],
+    core: &mut HostCpu,
+    host: &mut Host,
+    plan: &Plan,
+    steps: &[u32],
+) -> Result<u32, String> {
     let mut noted: Vec<Seen> = vec![];
     for machine in machines {
-        set_up(machine, host, plan);
+        set_up(machine, core, host, plan);
         let way = machine.way;
         let vm = &mut machine.vm;
         let mut steps = steps.iter();
         let mut at = 0;
         let outcome = loop {
             let Some(&step) = steps.next() else { break Ok(()) };
-            let (end, program) = match self::step(vm, host, plan, step, way) {
+            let (end, program) = match self::step(vm, core, host, plan, step, way) {
                 Ok(done) => done,
                 Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
             };
@@ -233,9 +242,9 @@ fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u
                 break Ok(());
             }
             if way == Way::Assembly {
-                noted.push(state::seen(vm, end));
+                noted.push(state::seen(vm, core.go_home(), end));
             } else if !plan.kind.hostile
-                && let Err(problem) = state::compare(vm, end, &noted[at])
+                && let Err(problem) = state::compare(vm, core.go_home(), end, &noted[at])
             {
                 break Err(described(plan, step, way, &problem, &program));
             }
@@ -244,7 +253,7 @@ fn session(machines: &mut [Machine; 2], host: &mut Host, plan: &Plan, steps: &[u
                 break Ok(());
             }
         };
-        machine.vm.depart();
+        machine.vm.depart(core);
         outcome?;
     }
     Ok(noted.len() as u32)
@@ -266,11 +275,11 @@ fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program)
 }
 
 /// The machine as a session begins.
-fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
+fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Plan) {
     let Machine { vm, image, .. } = machine;
-    vm.reboot(image, false, host);
-    while !vm.load_on(host) {}
-    memory::lay_out(&mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
+    vm.reboot(image, false, core, host);
+    while !vm.load_on(core, host) {}
+    memory::lay_out(core.go_home(), &mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
     let cp15 = &mut vm.context.cpu.cp15;
     let switch = |on: bool, bit: u32| if on { bit } else { 0 };
     cp15.sctlr |= SCTLR_M | switch(plan.layout.high_vectors, SCTLR_V) | switch(plan.alignment, SCTLR_A);
@@ -289,22 +298,22 @@ fn set_up(machine: &mut Machine, host: &mut Host, plan: &Plan) {
     }
     vm.arrive();
     vm.context.clock = host.clock(vm.parts.start);
-    vm.regime_changed().unwrap_or_else(|stop| panic!("{stop}"));
+    vm.regime_changed(core).unwrap_or_else(|stop| panic!("{stop}"));
 }
 
 type Step = Result<(End, Program), (String, Program)>;
 
 /// One step.
-fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step {
+fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step {
     let mut random = Random::new(plan.number, 2 + step);
     let slot = random.below(PROGRAMS);
     let mut own = Random::new(plan.number, 1 << 16 | slot);
     let mode = state::any_mode(&mut own);
     let program = program::write(&mut own, slot, plan.kind, mode);
-    space::go_home();
+    let home = core.go_home();
     for (pa, words) in [(program.pa, &program.words), (program.user_pa, &program.user)] {
-        if !memory::holds(&vm.parts, pa, words) {
-            memory::write(&mut vm.parts, pa, words);
+        if !memory::holds(home, &vm.parts, pa, words) {
+            memory::write(home, &mut vm.parts, pa, words);
         }
     }
     state::begin(vm, &mut random, mode);
@@ -318,9 +327,8 @@ fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step 
     let late = host.now() + host.ticks(LONGEST);
     host.set_limit(Some(late));
     host.arm_timer(vm.parts.start, None);
-    let done = go(vm, host, GuestVa(program.va), late, how);
+    let done = go(vm, core, host, GuestVa(program.va), late, how);
     host.set_limit(None);
-    space::go_home();
     state::take_interrupt(vm, host);
     let end = match done {
         Ok(end @ End::At(_)) => end,
@@ -330,7 +338,9 @@ fn step(vm: &mut Vm, host: &mut Host, plan: &Plan, step: u32, way: Way) -> Step 
     };
     let hostile = plan.kind.hostile;
     let counted = if hostile { Ok(()) } else { state::check_counter(vm, host, begun) };
-    let checked = counted.and_then(|()| tables::check_sides(vm, hostile)).and_then(|()| tables::check(vm, hostile));
+    let checked = counted
+        .and_then(|()| tables::check_sides(vm, hostile))
+        .and_then(|()| tables::check(vm, core.go_home(), hostile));
     match checked {
         Ok(()) => Ok((end, program)),
         Err(problem) => Err((problem, program)),
@@ -346,18 +356,18 @@ struct How {
 }
 
 /// Lets the guest go on from `at` until it comes to an SMC, up to host time `late` or a bit more: what `Vm::run` does, with a look at the core at each trap.
-fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<End, String> {
+fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<End, String> {
     let mut resume = Resume::Guest(at);
     let mut traps = 0;
     let mut course = Course::default();
     loop {
         // Nobody else is here to be let in between.
-        while !match vm.work_off(host) {
+        while !match vm.work_off(core, host) {
             Ok(done) => done,
             Err(stop) => return Ok(End::Stop(stop)),
         } {}
         course.note(resume);
-        let mut world = match vm.resume(resume) {
+        let mut world = match vm.resume(core, resume) {
             Ok(world) => world,
             Err(stop) => return Ok(End::Stop(stop)),
         };
@@ -374,7 +384,7 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
             vm.context.set_entries(world, &mut vm.parts.translator, &vm.parts.switches);
             vm.forget_returns();
             let (trap, left) = vm.context.enter(world);
-            vm.arrived(left);
+            vm.arrived(core, left);
             if how.told && traps < TOLD {
                 let (pc, status) =
                     (vm.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);
@@ -385,18 +395,18 @@ fn go(vm: &mut Vm, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<
                 host.serve_interrupts();
                 return Ok(End::Loop);
             }
-            if (trap, left) == (Trap::Undefined, World::User) && reads_counter(vm) {
+            if (trap, left) == (Trap::Undefined, World::User) && reads_counter(vm, core) {
                 return Ok(End::Clock);
             }
             if let Some(pc) = end(vm, left, trap) {
-                return Ok(trap::catch_up(vm).map_or_else(End::Stop, |()| End::At(pc)));
+                return Ok(trap::catch_up(vm, core).map_or_else(End::Stop, |()| End::At(pc)));
             }
-            let answer = if how.quick { quick::handle(vm, host, left, trap) } else { Answer::None };
+            let answer = if how.quick { quick::handle(vm, core, host, left, trap) } else { Answer::None };
             match answer {
                 Answer::Enter(next) if vm.parts.is_settled() => world = next,
                 Answer::Enter(next) => break vm.unresumed(next),
                 Answer::Resume(resume) => break resume,
-                Answer::None => break trap::handle(vm, host, left, trap),
+                Answer::None => break trap::handle(vm, core, host, left, trap),
             }
         };
     }
@@ -428,15 +438,15 @@ impl Course {
 
 /// Whether the instruction of user code that is undefined reads the generic timer's counter: MRRC of CNTPCT or CNTVCT
 /// (B4.1.30, B4.1.34), which has the same bits in both instruction sets (A6.3.18).
-fn reads_counter(vm: &mut Vm) -> bool {
+fn reads_counter(vm: &mut Vm, core: &mut HostCpu) -> bool {
     let cpu = &vm.context.cpu;
     let thumb = cpu.psr & psr::T != 0;
     let pc = GuestVa(cpu.pc.wrapping_sub(if thumb { 2 } else { 4 }));
     let regime = regime(cpu);
-    space::go_home();
+    let home = core.go_home();
     let half = |at: GuestVa| {
-        let mapping = spica_mmu::lookup(&vm.parts.ram, &regime, at).ok()?;
-        vm.parts.ram.load(mapping.pa, 2)
+        let mapping = spica_mmu::lookup(&vm.parts.ram.at(home), &regime, at).ok()?;
+        vm.parts.ram.load(home, mapping.pa, 2)
     };
     let (Some(first), Some(second)) = (half(pc), half(pc.wrapping_add(2))) else { return false };
     let word = if thumb { first << 16 | second } else { second << 16 | first };

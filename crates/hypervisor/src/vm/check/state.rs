@@ -13,6 +13,7 @@ use spica_vcpu::psr::Mode;
 use super::memory;
 use super::random::Random;
 use crate::host::Host;
+use crate::host_cpu::Home;
 use crate::vm::{Stop, Vm};
 
 /// How a step ended.
@@ -173,14 +174,14 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
 }
 
 /// What the guest can see now.
-pub fn seen(vm: &Vm, end: End) -> Seen {
+pub fn seen(vm: &Vm, home: Home<'_>, end: End) -> Seen {
     let words = fields(vm).into_iter().map(|(_, word)| word).collect();
-    Seen { end, words, pages: memory::sums(&vm.parts) }
+    Seen { end, words, pages: memory::sums(home, &vm.parts) }
 }
 
 /// What differs, if anything does: `answered` is what assembly made, `vm` what Rust did.
-pub fn compare(vm: &Vm, end: End, answered: &Seen) -> Result<(), String> {
-    let reference = seen(vm, end);
+pub fn compare(vm: &Vm, home: Home<'_>, end: End, answered: &Seen) -> Result<(), String> {
+    let reference = seen(vm, home, end);
     if reference == *answered {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{MAX_ALIASED, Mapping, Permission, Regime, View, lookup};
 
 use crate::arch::cp15::{Contextidr, Dacr, SysRegRead, Ttbr0};
+use crate::host_cpu::Home;
 use crate::layout::{HOLE_SIZE, HOLE_START, MEGABYTE};
 use crate::vm::{Vm, regime};
 use crate::world::{SEPARATION, World};
@@ -80,7 +81,7 @@ pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
 }
 
 /// The active space's shadow tables. If `hostile`, they need not be what the guest's are, but are of its RAM.
-pub fn check(vm: &mut Vm, hostile: bool) -> Result<(), String> {
+pub fn check(vm: &mut Vm, home: Home<'_>, hostile: bool) -> Result<(), String> {
     let views: &[View] = if SEPARATION == Separation::Tables { &[View::Kernel, View::User] } else { &[View::Kernel] };
     for &view in views {
         let root = vm.parts.shadow.root(view).ttbr0;
@@ -93,13 +94,13 @@ pub fn check(vm: &mut Vm, hostile: bool) -> Result<(), String> {
             let domain = entry >> 5 & 0xf;
             match entry & 0b11 {
                 0 => {}
-                1 => check_table(vm, view, va, entry, hostile)?,
+                1 => check_table(vm, home, view, va, entry, hostile)?,
                 _ => {
                     let bits = entry & !(0xfff0_0000 | 0xf << 5 | SECTION_WRITABLE | SECTION_XN);
                     let (writable, xn) = (entry & SECTION_WRITABLE != 0, entry & SECTION_XN != 0);
                     let host = entry & 0xfff0_0000;
                     let shadowed = Shadowed { va, view, host, writable, xn, domain, section: true };
-                    require(vm, &shadowed, entry, bits == SECTION, hostile)?;
+                    require(vm, home, &shadowed, entry, bits == SECTION, hostile)?;
                 }
             }
         }
@@ -107,7 +108,7 @@ pub fn check(vm: &mut Vm, hostile: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn check_table(vm: &mut Vm, view: View, va: u32, entry: u32, hostile: bool) -> Result<(), String> {
+fn check_table(vm: &mut Vm, home: Home<'_>, view: View, va: u32, entry: u32, hostile: bool) -> Result<(), String> {
     for index in 0..256 {
         let page = vm.parts.tables.word(HostPa((entry & !0x3ff) + 4 * index));
         if page == 0 {
@@ -117,13 +118,13 @@ fn check_table(vm: &mut Vm, view: View, va: u32, entry: u32, hostile: bool) -> R
         let (writable, xn) = (page & PAGE_WRITABLE != 0, page & PAGE_XN != 0);
         let (va, host, domain) = (va | index << 12, page & 0xffff_f000, entry >> 5 & 0xf);
         let shadowed = Shadowed { va, view, host, writable, xn, domain, section: false };
-        require(vm, &shadowed, page, bits == PAGE, hostile)?;
+        require(vm, home, &shadowed, page, bits == PAGE, hostile)?;
     }
     Ok(())
 }
 
 /// One entry.
-fn require(vm: &mut Vm, entry: &Shadowed, word: u32, plain: bool, hostile: bool) -> Result<(), String> {
+fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool, hostile: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{:?} view at {:#010x}: {word:#010x} {what}", entry.view, entry.va));
     let place = vm.parts.ram.place();
     let size = if entry.section { MEGABYTE } else { 4096 };
@@ -148,7 +149,7 @@ fn require(vm: &mut Vm, entry: &Shadowed, word: u32, plain: bool, hostile: bool)
         return Ok(());
     }
     let regime = with_closed_domains_open(&regime(&vm.context.cpu));
-    let Ok(mapping) = lookup(&vm.parts.ram, &regime, GuestVa(entry.va)) else {
+    let Ok(mapping) = lookup(&vm.parts.ram.at(home), &regime, GuestVa(entry.va)) else {
         return wrong("is there, and the guest has nothing");
     };
     if mapping.pa != pa || entry.section && !mapping.size.is_first_level() {
