@@ -44,7 +44,7 @@ pub use pool::Pool;
 pub use quick::Quick;
 pub use ram::{Chunk, MAX_ALIASED, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
-pub use separation::Separation;
+pub use separation::{HostDacr, Separation};
 pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;

@@ -43,6 +43,27 @@ pub(crate) const fn client(domain: u8) -> u32 {
     0b01 << (2 * domain)
 }
 
+/// A value for the host's DACR that is safe there: no domain is manager, so that the shadow's permissions hold, and the
+/// hypervisor's own is client, so that it goes on. [`Separation`] makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct HostDacr(u32);
+
+impl HostDacr {
+    /// As the register has it.
+    #[must_use]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for HostDacr {
+    /// Nothing but the hypervisor's own domain.
+    fn default() -> Self {
+        HostDacr(client(OWN_DOMAIN))
+    }
+}
+
 impl Separation {
     /// The part of a guest's DACR that fills bake into entries: which domains are manager (their entries are filled
     /// without the guest's permissions), and all of those that have no counterpart on the host.
@@ -59,29 +80,29 @@ impl Separation {
     /// The most that the host's DACR may hold in `view` while the guest's is `guest_dacr`: client where the guest says client or
     /// manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is fine.
     #[must_use]
-    pub const fn host_dacr(self, guest_dacr: u32, view: View) -> u32 {
+    pub const fn host_dacr(self, guest_dacr: u32, view: View) -> HostDacr {
         // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.
         let open = guest_dacr & 0x5555_5555;
-        match (self, view) {
+        HostDacr(match (self, view) {
             (Self::Tables, _) => open & !client(OWN_DOMAIN) | client(OWN_DOMAIN),
-            (Self::Domains, View::User) => open & Self::SHARED | self.flat_dacr(view),
+            (Self::Domains, View::User) => open & Self::SHARED | self.flat_dacr(view).0,
             (Self::Domains, View::Kernel) => {
                 let shared = open & Self::SHARED;
-                shared | shared << (2 * PRIVILEGED_ALONE) | self.flat_dacr(view)
+                shared | shared << (2 * PRIVILEGED_ALONE) | self.flat_dacr(view).0
             }
-        }
+        })
     }
 
     pub(crate) const SHARED: u32 = (1 << (2 * FIRST_RESOLVED)) - 1;
 
     /// The host's DACR in `view` while the guest's MMU is off.
     #[must_use]
-    pub const fn flat_dacr(self, view: View) -> u32 {
-        match (self, view) {
+    pub const fn flat_dacr(self, view: View) -> HostDacr {
+        HostDacr(match (self, view) {
             (Self::Tables, _) => client(OWN_DOMAIN),
             (Self::Domains, View::User) => client(BOTH) | client(OWN_DOMAIN),
             (Self::Domains, View::Kernel) => client(BOTH) | client(PRIVILEGED) | client(OWN_DOMAIN),
-        }
+        })
     }
 
     /// The host's domain for an entry that comes from the guest's `domain`, or `None` for one of the flat map.

@@ -478,13 +478,13 @@ fn the_hosts_dacr_is_never_manager_and_never_lets_go_of_domain_15() {
         (0x0000_0051, 0x4000_0051),
         (0xc000_000c, 0x4000_0004),
     ] {
-        assert_eq!(guest.shadow.separation().host_dacr(dacr, View::Kernel), expected, "{dacr:#010x}");
+        assert_eq!(guest.shadow.separation().host_dacr(dacr, View::Kernel).raw(), expected, "{dacr:#010x}");
     }
 }
 
 #[test]
 fn by_domains_what_is_the_kernels_alone_is_closed_to_user_code() {
-    let dacr = |guest, view| Separation::Domains.host_dacr(guest, view);
+    let dacr = |guest, view| Separation::Domains.host_dacr(guest, view).raw();
     // Domains 0 to 5 twice; 7 and 15 always, 14 for the kernel.
     assert_eq!(dacr(0, View::User), 0x4000_4000);
     assert_eq!(dacr(0, View::Kernel), 0x5000_4000);

@@ -265,7 +265,7 @@ assemble! {
     BY_DOMAINS = SEPARATION as u32;
     DACR_CLIENTS = mmu::CLIENTS;
     DACR_SHARED = mmu::SHARED_CLIENTS;
-    DACR_ALWAYS = SEPARATION.host_dacr(0, View::Kernel);
+    DACR_ALWAYS = SEPARATION.host_dacr(0, View::Kernel).raw();
     DACR_PRIVILEGED_ALONE = 2 * mmu::PRIVILEGED_ALONE;
     DOMAIN_PRIVILEGED_ALONE = mmu::PRIVILEGED_ALONE << 5;
     BAKED_FROM = SEPARATION.baked_dacr(0x5555_5555).trailing_zeros();

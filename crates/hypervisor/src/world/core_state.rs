@@ -5,6 +5,7 @@
 use crate::arch::barrier::{self, isb};
 use crate::arch::cp15::{Cpacr, Dacr, Sctlr, SysRegRead, SysRegWrite, Tpidruro, Tpidrurw};
 use crate::world::vfp::{self, Bank};
+use spica_mmu::HostDacr;
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_A, SCTLR_SW};
 
 /// What the real core has on behalf of one guest, and what the guest has of it while another runs.
@@ -61,19 +62,19 @@ impl CoreState {
         }
     }
 
-    /// Sets DACR to a value that leaves Spica's own domain a client.
-    pub fn set_dacr(&mut self, value: u32) {
-        if self.dacr != value {
-            // SAFETY: the caller takes the value from `Shadow::host_dacr`, which never opens domain 15.
-            unsafe { Dacr::write_raw(value) }
+    /// Sets DACR.
+    pub fn set_dacr(&mut self, value: HostDacr) {
+        if self.dacr != value.raw() {
+            // SAFETY: by its type, a value that leaves Spica its own domain and its tables their permissions.
+            unsafe { Dacr::write_raw(value.raw()) }
             isb();
-            self.dacr = value;
+            self.dacr = value.raw();
         }
     }
 
     /// The guest's trap handlers in assembly may have changed DACR: it is `value` now.
-    pub fn found_dacr(&mut self, value: u32) {
-        self.dacr = value;
+    pub fn found_dacr(&mut self, value: HostDacr) {
+        self.dacr = value.raw();
     }
 
     /// Lets alignment checking and SWP follow the guest's SCTLR (B4.1.130). Spica itself makes no unaligned access and

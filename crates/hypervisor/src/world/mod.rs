@@ -16,7 +16,7 @@ use core::ffi::c_void;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::Translator;
 use spica_dbt::jump_cache::{Entry, JumpCache};
-use spica_mmu::{PAGEWISE_FROM, Separation, View};
+use spica_mmu::{HostDacr, PAGEWISE_FROM, Separation, View};
 use spica_switches::Switches;
 use spica_vcpu::psr::Mode;
 
@@ -89,7 +89,7 @@ pub struct Side {
     /// CONTEXTIDR: the host ASID.
     pub contextidr: u32,
     /// DACR.
-    pub dacr: u32,
+    pub dacr: HostDacr,
     /// VBAR.
     pub vbar: u32,
     /// The guest's DACR that `dacr` was made of.
@@ -264,7 +264,7 @@ impl Context {
             user_aborts: 0,
             forget_megabyte: NO_MEGABYTE,
             forget_tables: [0; 2],
-            dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel)]; 2],
+            dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             guest_space: [0; 2],
             space_switched: 0,
             space_switches: 0,
@@ -363,7 +363,7 @@ impl Context {
     /// entries do not depend on.
     pub fn note_dacr(&mut self, guest: u32) {
         if SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
-            self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel)]; 2];
+            self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel).raw()]; 2];
         }
     }
 

@@ -535,7 +535,7 @@ impl World {
         } else {
             separation.flat_dacr(view)
         };
-        let dacr = open & !self.lazily_closed;
+        let dacr = open.raw() & !self.lazily_closed;
         assert_eq!(dacr >> 30, 0b01);
         let Some(entry) = self.tlb.get(&self.tables, root, va) else { return false };
         if !allowed(&entry, dacr, kind) {

@@ -38,10 +38,12 @@ struct Shadowed {
 pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String> {
     let side = *vm.context.side(world);
     let (ttbr0, contextidr, dacr) = (Ttbr0::read_raw(), Contextidr::read_raw(), Dacr::read_raw());
-    if (ttbr0, contextidr, dacr) != (side.ttbr0, side.contextidr, side.dacr) {
+    if (ttbr0, contextidr, dacr) != (side.ttbr0, side.contextidr, side.dacr.raw()) {
         return Err(format!(
             "in the core TTBR0 {ttbr0:#x}, ASID {contextidr:#x}, DACR {dacr:#x}, but {:#x}, {:#x}, {:#x} was noted",
-            side.ttbr0, side.contextidr, side.dacr
+            side.ttbr0,
+            side.contextidr,
+            side.dacr.raw()
         ));
     }
     if dacr & 0xaaaa_aaaa != 0 || dacr >> 30 != 1 {
@@ -58,7 +60,7 @@ pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String
 
 /// Closed may be what the guest has opened and not used yet.
 fn check_dacr(real: u32, guest: u32, view: View) -> Result<(), String> {
-    if real & !SEPARATION.host_dacr(guest, view) == 0 {
+    if real & !SEPARATION.host_dacr(guest, view).raw() == 0 {
         Ok(())
     } else {
         Err(format!("{view:?} view: the real DACR is {real:#x}, the guest's {guest:#x}"))
@@ -69,7 +71,7 @@ fn check_dacr(real: u32, guest: u32, view: View) -> Result<(), String> {
 /// space, and what the guest has closed is closed.
 pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
     if !hostile {
-        check_dacr(vm.context.kernel.dacr, vm.context.cpu.page.dacr, View::Kernel)?;
+        check_dacr(vm.context.kernel.dacr.raw(), vm.context.cpu.page.dacr, View::Kernel)?;
     }
     for (view, side) in [(View::Kernel, &vm.context.kernel), (View::User, &vm.context.user)] {
         let root = vm.parts.shadow.root(view);
