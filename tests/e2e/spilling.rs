@@ -1,5 +1,5 @@
 //! Debian under translations that are there to be compared with what Spica uses (docs/translator.md): techniques to spill registers,
-//! in the board image that has them, inline caches, and a shadow stack.
+//! in the board image that has them, and a shadow stack.
 
 use std::time::Duration;
 
@@ -29,13 +29,7 @@ fn pmccntr() {
     debian_boots("spica.translation=all,spill=pmccntr");
 }
 
-/// Not a way to spill, but a way that is there to be compared, too: indirect branches without the return mirror.
-#[test]
-#[ignore = "a boot of its own for a switch that is off by default"]
-fn inline_caches() {
-    debian_boots("spica.translation=all,-return-mirror,+inline-cache");
-}
-
+/// Not a way to spill, but a way that is there to be compared, too: returns without the return mirror.
 #[test]
 #[ignore = "a boot of its own for a switch that is off by default"]
 fn shadow_stack() {

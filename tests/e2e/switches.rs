@@ -9,7 +9,7 @@ const NAIVE: &str = "spica.translation=naive";
 /// Half of the switches, and the other half.
 const SOME: &str = "spica.translation=naive,+link,+indirect,+shadow-stack,+lazy-dacr,+cache-maintenance,+tlb-page,\
                     +space-switch,+exception-return,+quick-faults,+masks";
-const OTHERS: &str = "spica.translation=naive,+side-exits,+indirect,+inline-cache,+plain-registers,+free-registers,+fpexc,\
+const OTHERS: &str = "spica.translation=naive,+side-exits,+indirect,+plain-registers,+free-registers,+fpexc,\
                       +unprivileged,+counter,+user-bank,+fast-switches,+literals";
 
 #[test]

@@ -100,7 +100,7 @@ pub enum Series {
     Optimisation,
     /// Ways to spill one register (STAR's Figure 6).
     SpillOne,
-    /// Ways to spill two registers (STAR's Figure 7).
+    /// Ways to spill two registers (STAR's Figure 7). Only in old files: no configuration spills two any more.
     SpillTwo,
     /// Ways of indirect branches and returns.
     Indirect,

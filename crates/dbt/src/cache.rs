@@ -63,8 +63,6 @@ const DROPPED_AT_ONCE: usize = 400;
 const PAGES_AT_ONCE: usize = 4096;
 /// Blocks with exits that are left, as far as they are known one by one.
 const LEFT: usize = 32;
-/// An inline cache that was wrong so often does not guess anew.
-const GUESSES: u32 = 4;
 
 /// Figures for the report.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -508,32 +506,9 @@ impl Translator {
     /// Makes `exit` branch straight to block `to`, if that holds for as long as the block does: the target is in the
     /// same guest page, or its page is mapped in all address spaces.
     pub fn link(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
-        self.options.link && self.connect(exit, to, memory)
-    }
-
-    /// Makes the inline cache that `exit` belongs to guess `target`, whose block is `to`, where [`Self::link`] would link. A site
-    /// that was wrong too often keeps what it guesses, and its misses are looked up in the trap handler from then on.
-    pub fn guess(&mut self, exit: ExitId, target: GuestVa, to: BlockId, memory: &mut impl CodeMemory) -> bool {
-        let Exit { stub, source, linked, .. } = self.exits[exit.0 as usize];
-        let Some(guess) = self.exits[exit.0 as usize].guess() else { return false };
-        let page = u32::from(self.blocks[usize::from(source)].code_page);
-        if memory.page(page)[guess] != target.0 {
-            let record = &mut self.exits[exit.0 as usize];
-            let wrong = record.wrong();
-            record.count_wrong();
-            if wrong >= GUESSES {
-                patch(page, stub.into(), asm::svc(Cond::Al, crate::trap::INDIRECT), memory);
-                return false;
-            }
-        }
-        if linked != NO_BLOCK && !self.remove_incoming(exit.0, memory) {
+        if !self.options.link {
             return false;
         }
-        patch(page, guess, target.0, memory);
-        self.connect(exit, to, memory)
-    }
-
-    fn connect(&mut self, exit: ExitId, to: BlockId, memory: &mut impl CodeMemory) -> bool {
         let from = self.exits[exit.0 as usize];
         let (source, target) = (&self.blocks[usize::from(from.source)], &self.blocks[usize::from(to.0)]);
         let same_page = source.va.page() == target.va.page() && source.pa().page() == target.pa().page();

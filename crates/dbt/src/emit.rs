@@ -17,17 +17,8 @@ pub struct PendingExit {
     pub site: usize,
     /// The `SVC` of the exit; the same as `site` where the exit is unconditional.
     pub stub: usize,
-    /// The word with the target that is guessed, if that is an inline cache.
-    pub guess: Option<usize>,
     /// It may be come to from another block, in another address space: the way back from a call.
     pub way_back: bool,
-}
-
-/// An inline cache that is being emitted: the literal, what a miss executes, and its trap.
-pub struct Guess {
-    literal: usize,
-    miss: usize,
-    stub: usize,
 }
 
 /// At most this many exits in a block; a block ends where it would get more.
@@ -87,7 +78,7 @@ impl<'a> Emitter<'a> {
         (spill, shared_slot): (Spill, u32),
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
-        let none = PendingExit { site: 0, stub: 0, guess: None, way_back: false };
+        let none = PendingExit { site: 0, stub: 0, way_back: false };
         Emitter {
             page,
             base,
@@ -411,7 +402,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn new_exit(&mut self, site: usize, stub: usize) {
-        self.exits[self.exit_count] = PendingExit { site, stub, guess: None, way_back: false };
+        self.exits[self.exit_count] = PendingExit { site, stub, way_back: false };
         self.exit_count += 1;
     }
 
@@ -434,32 +425,6 @@ impl<'a> Emitter<'a> {
         self.new_exit(self.hot, stub);
         let offset = Self::relative(self.hot, stub);
         self.emit(asm::b(cond, offset).unwrap_or(asm::NOP));
-    }
-
-    /// Begins an inline cache: its literal, and the way to its trap, which gets `spilled` back.
-    pub fn begin_guess(&mut self, spilled: Reg) -> Guess {
-        let slow = self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::GUESS)]);
-        Guess { literal: self.emit_cold(&[0]), miss: slow.first, stub: slow.back }
-    }
-
-    /// `rd` = the target that is guessed.
-    pub fn load_guess(&mut self, rd: Reg, guess: &Guess) {
-        let offset = Self::relative(self.hot, guess.literal);
-        self.emit(asm::ldr_str(true, Cond::Al, rd, Reg::PC, offset).unwrap_or(asm::NOP));
-    }
-
-    /// Ends it: `rs`, which is spilled, is 0 where the guess is right. No flag is touched.
-    pub fn end_guess(&mut self, rs: Reg, guess: &Guess) {
-        // 1 if it is 0, else 0: over the branch, or onto it. The word between is never reached.
-        self.emit(asm::clz(Cond::Al, rs, rs));
-        self.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
-        self.emit(asm::add_pc(rs));
-        self.emit(asm::NOP);
-        self.branch_to(guess.miss);
-        self.reload(Cond::Al, rs);
-        self.new_exit(self.hot, guess.stub);
-        self.exits[self.exit_count - 1].guess = Some(guess.literal);
-        self.branch_to(guess.stub);
     }
 
     /// A trap to the interpreter for `word`, the instruction that is being translated.

@@ -89,9 +89,6 @@ options! {
     /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
     /// change of mode, leaves the cache.
     masks: "masks" = true,
-    /// Indirect branches that do not go through the return mirror compare their target with the last one, and branch straight to
-    /// its block where it is the same: an inline cache for each site, to be compared with the mirror. Needs `indirect`.
-    inline_cache: "inline-cache" = false,
     /// Calls note where they are returned to, and returns that do not go through the return mirror go there if it is right: a
     /// shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`.
     shadow_stack: "shadow-stack" = false,
@@ -107,7 +104,6 @@ impl Options {
             user_bank: false,
             return_mirror: false,
             space_switch: false,
-            inline_cache: false,
             shadow_stack: false,
             ..self
         }

@@ -4,7 +4,6 @@
 use spica_addr::{GuestPa, GuestVa};
 
 use crate::emit::PendingExit;
-use crate::layout::PAGE_WORDS;
 
 /// No block, where a block's number is expected.
 pub(crate) const NO_BLOCK: u16 = u16::MAX;
@@ -97,28 +96,23 @@ pub(crate) struct Exit {
     pub(crate) source: u16,
     /// The block that it is linked to, in whose list of such exits it is then.
     pub(crate) linked: u16,
-    /// From bit 0: the next exit that is linked to the same block; the word with the target that an inline cache guesses, or 0;
-    /// how often that was wrong; [`PendingExit::way_back`]; and [`Exit::is_closed`].
+    /// From bit 0: the next exit that is linked to the same block; at the top, [`PendingExit::way_back`] and
+    /// [`Exit::is_closed`].
     rest: u32,
 }
 
-const GUESS: u32 = NUMBER_BITS;
-const GUESS_MASK: u32 = PAGE_WORDS as u32 - 1;
-const WRONG: u32 = 27;
-const WRONG_MASK: u32 = 7;
 const WAY_BACK: u32 = 1 << 30;
 const CLOSED: u32 = 1 << 31;
 
 impl Exit {
     /// An exit of block `source`, linked to nothing.
     pub(crate) fn new(exit: &PendingExit, source: u16) -> Exit {
-        let guess = exit.guess.unwrap_or(0) as u32;
         Exit {
             site: exit.site as u16,
             stub: exit.stub as u16,
             source,
             linked: NO_BLOCK,
-            rest: NO_EXIT | guess << GUESS | if exit.way_back { WAY_BACK } else { 0 },
+            rest: NO_EXIT | if exit.way_back { WAY_BACK } else { 0 },
         }
     }
 
@@ -128,24 +122,6 @@ impl Exit {
 
     pub(crate) fn set_next_incoming(&mut self, next: u32) {
         self.rest = self.rest & !NO_EXIT | next & NO_EXIT;
-    }
-
-    /// The word with the target that is guessed, for an inline cache.
-    pub(crate) fn guess(&self) -> Option<usize> {
-        // Code begins behind the first words of a page.
-        Some((self.rest >> GUESS & GUESS_MASK) as usize).filter(|&word| word != 0)
-    }
-
-    /// Times that the guess was wrong; more are not counted.
-    pub(crate) fn wrong(&self) -> u32 {
-        self.rest >> WRONG & WRONG_MASK
-    }
-
-    /// Counts one more.
-    pub(crate) fn count_wrong(&mut self) {
-        if self.wrong() < WRONG_MASK {
-            self.rest += 1 << WRONG;
-        }
     }
 
     /// Whether it traps although it is linked, because the block was to be left at its end.

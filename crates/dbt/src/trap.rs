@@ -31,9 +31,6 @@ pub const COUNTER: u32 = 10;
 pub const TTBR0: u32 = 11;
 /// The same for CONTEXTIDR.
 pub const CONTEXTIDR: u32 = 12;
-/// `SVC` number of an indirect branch whose target is not the one that its site guesses. The target is in the vCPU
-/// page.
-pub const GUESS: u32 = 13;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR holds the
 /// target.
 pub const CLOSED_RETURN: u32 = 14;

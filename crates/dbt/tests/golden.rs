@@ -104,15 +104,13 @@ fn check(name: &str, words: &[u32]) {
     let indirect = if name == "indirect" { words } else { &[] };
     let once = if matches!(name, "indirect" | "memory" | "user_bank") { words } else { &[] };
     let dacr = if name == "coproc" { &[0xee03_0f10, 0xee03_2f10, 0x0e03_1f10][..] } else { &[] };
-    let guessing = Options { return_mirror: false, inline_cache: true, ..all };
     let stacking = Options { return_mirror: false, shadow_stack: true, ..all };
     let calls = if name == "branch" { words } else { indirect };
-    let parts: [(&str, Options, bool, u32, &[u32]); 10] = [
+    let parts: [(&str, Options, bool, u32, &[u32]); 9] = [
         ("all()", all, false, 0x8000_8010, words),
         ("naive()", Options::naive(), false, 0x8000_8010, words),
         ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
         ("all(), high exception vectors", all, false, 0xffff_0ff0, &indirect[..indirect.len().min(6)]),
-        ("all(), inline cache instead of the return mirror", guessing, false, 0xc000_8010, indirect),
         ("all(), shadow stack instead of the return mirror", stacking, false, 0xc000_8010, calls),
         ("all(), for one execution", all, true, 0xc000_8010, once),
         // Addresses that MOVW alone can make, and just not.

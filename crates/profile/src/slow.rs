@@ -81,7 +81,6 @@ pub fn name(kind: usize) -> String {
         trap::COUNTER => "the timer's counter",
         trap::TTBR0 => "TTBR0",
         trap::CONTEXTIDR => "CONTEXTIDR",
-        trap::GUESS => "wrong guess of an inline cache",
         trap::CLOSED => "branch that was closed for an interrupt",
         _ => "trap without a name",
     }

@@ -34,7 +34,7 @@ impl Figure {
 
 /// All figures of a board.
 pub fn all(results: &Results, board: Board) -> Vec<Figure> {
-    vec![
+    let mut figures = vec![
         group_ratios(results, board, Group::Kernel, "Kernel operations (lmbench)"),
         traps(results, board, catalogue::NAIVE, "Traps by class, naive translator (after STAR’s Figure 4)"),
         traps(results, board, catalogue::LINKED, "Traps by class, direct branches linked"),
@@ -42,7 +42,12 @@ pub fn all(results: &Results, board: Board) -> Vec<Figure> {
         optimisations(results, board),
         without_each(results, board),
         spilling(results, board, Series::SpillOne, "Spilling one register (after STAR’s Figure 6)"),
-        spilling(results, board, Series::SpillTwo, "Spilling two registers (after STAR’s Figure 7)"),
+    ];
+    if results.series(Series::SpillTwo).next().is_some() {
+        let title = "Spilling two registers (after STAR’s Figure 7)";
+        figures.push(spilling(results, board, Series::SpillTwo, title));
+    }
+    figures.extend([
         spilling(results, board, Series::Indirect, "Indirect branches and returns"),
         memory_modes(results, board),
         applications(results, board),
@@ -50,7 +55,8 @@ pub fn all(results: &Results, board: Board) -> Vec<Figure> {
         group_ratios(results, board, Group::Machine, "Machine operations, one by one"),
         modelled(results, board),
         overhead_parts(results, board),
-    ]
+    ]);
+    figures
 }
 
 /// A ratio, for people.

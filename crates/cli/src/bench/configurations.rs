@@ -1,13 +1,13 @@
 //! The configurations of Spica that are measured: one table, to be edited here and nowhere else.
 //!
-//! A configuration is a name and the words that it puts on Spica's command line. Five series stand in the table, after
+//! A configuration is a name and the words that it puts on Spica's command line. Four series stand in the table, after
 //! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in the
-//! order of Figure 8; the ways to spill a register of §4, and two; ways of indirect branches; and the memory modes of §3. What Spica
-//! cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason. Words with `spill=` or
-//! `tables=` are for board images of their own ([`crate::image::Image`]), which is built when such a configuration is measured.
-//! Where a step is missing, those after it go without.
+//! order of Figure 8; the ways to spill a register of §4; ways of indirect branches; and the memory modes of §3. What
+//! Spica cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason. Words
+//! with `spill=` or `tables=` are for board images of their own ([`crate::image::Image`]), which is built when such a
+//! configuration is measured. Where a step is missing, those after it go without.
 //!
-//! A sixth series needs no table: for each switch of the translator's, everything but that one.
+//! A fifth series needs no table: for each switch of the translator's, everything but that one.
 //!
 //! Nothing is faked by a mistake in this table, either: a word that Spica does not know is in its log, and a run with such
 //! a word counts as not implemented (see [`crate::bench::record`]).
@@ -208,54 +208,9 @@ const TABLE: &[Configuration] = &[
         patience: 1,
     },
     Configuration {
-        name: "two-page",
-        description: "inline caches, and spilling to the vCPU page, in the image that has the other techniques",
-        words: "spica.translation=all,-return-mirror,+inline-cache,spill=vcpu-page",
-        series: &[Series::SpillTwo],
-        lacks: None,
-        quick_boot: "",
-        patience: 1,
-    },
-    Configuration {
-        name: "two-private",
-        description: "inline caches, the first register by lightweight trap to a slot in the block (STAR §4.1)",
-        words: "spica.translation=all,-return-mirror,+inline-cache,spill=trap-private",
-        series: &[Series::SpillTwo],
-        lacks: None,
-        quick_boot: "",
-        patience: 1,
-    },
-    Configuration {
-        name: "two-tpidrurw",
-        description: "inline caches, the first register in TPIDRURW (STAR §4.2)",
-        words: "spica.translation=all,-return-mirror,+inline-cache,spill=tpidrurw",
-        series: &[Series::SpillTwo],
-        lacks: None,
-        quick_boot: "",
-        patience: 1,
-    },
-    Configuration {
-        name: "two-pmccntr",
-        description: "inline caches, the first register in PMCCNTR (STAR §4.2)",
-        words: "spica.translation=all,-return-mirror,+inline-cache,spill=pmccntr",
-        series: &[Series::SpillTwo],
-        lacks: None,
-        quick_boot: "",
-        patience: 1,
-    },
-    Configuration {
         name: "jump-cache",
         description: "indirect branches and returns by a trap and the jump cache, without the return mirror",
         words: "spica.translation=all,-return-mirror",
-        series: &[Series::Indirect],
-        lacks: None,
-        quick_boot: "",
-        patience: 1,
-    },
-    Configuration {
-        name: "inline-cache",
-        description: "indirect branches and returns by an inline cache at each, without the return mirror",
-        words: "spica.translation=all,-return-mirror,+inline-cache",
         series: &[Series::Indirect],
         lacks: None,
         quick_boot: "",
@@ -384,7 +339,7 @@ mod tests {
         assert_eq!(names(&["without-link", "naive*ink"]).unwrap(), (vec!["naive+link", "without-link"], false));
         assert_eq!(names(&["without-*"]).unwrap().0.len(), all().len() - TABLE.len());
         assert_eq!(names(&["*"]).unwrap().0.len(), all().len());
-        assert!(names(&["without-inline-cache"]).is_err(), "it is off anyway");
+        assert!(names(&["without-shadow-stack"]).is_err(), "it is off anyway");
         let error = names(&["native", "fast"]).unwrap_err();
         assert_eq!(error.status, crate::error::USAGE);
         assert!(error.message.starts_with("unknown configuration \"fast\"; the configurations are native, naive, "));

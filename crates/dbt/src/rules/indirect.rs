@@ -50,21 +50,10 @@ fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
 }
 
 /// The same where the target is in `rs`, which is spilled.
-fn leave_spilled(e: &mut Emitter<'_>, options: &Options, rs: Reg, skip: Option<usize>) -> Flow {
+fn leave_spilled(e: &mut Emitter<'_>, rs: Reg, skip: Option<usize>) -> Flow {
     e.page_field(false, Cond::Al, rs, field::TARGET);
-    if !options.inline_cache {
-        restore(e, Cond::Al, rs);
-        return leave(e, skip);
-    }
-    // The second register has a slot of the vCPU page, whatever the technique for the first.
-    let second = scratch(bit(rs));
-    let guess = e.begin_guess(rs);
-    e.page_field(false, Cond::Al, second, field::spill(1));
-    e.load_guess(second, &guess);
-    e.emit(asm::eor_reg(Cond::Al, rs, rs, second));
-    e.page_field(true, Cond::Al, second, field::spill(1));
-    e.end_guess(rs, &guess);
-    left(e, skip)
+    restore(e, Cond::Al, rs);
+    leave(e, skip)
 }
 
 fn left(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
@@ -118,16 +107,7 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
     if link {
         set_link(e, options, pc);
     }
-    if !options.inline_cache || link && rm == Reg::LR {
-        return leave(e, skip);
-    }
-    let rs = scratch(bit(rm));
-    spill(e, Cond::Al, rs);
-    let guess = e.begin_guess(rs);
-    e.load_guess(rs, &guess);
-    e.emit(asm::eor_reg(Cond::Al, rs, rs, rm));
-    e.end_guess(rs, &guess);
-    left(e, skip)
+    leave(e, skip)
 }
 
 /// Data processing into the PC without `S`.
@@ -168,7 +148,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
     }
     let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, rs).op else { return emulate(e, d, true) };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::DataProcessing { op, s, rd: rs, rn, op2 }, ..*d }));
-    leave_spilled(e, options, rs, skip)
+    leave_spilled(e, rs, skip)
 }
 
 /// `LDR PC, …`.
@@ -204,7 +184,7 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
         mem.rn = rs;
     }
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(mem), ..*d }));
-    leave_spilled(e, options, rs, skip)
+    leave_spilled(e, rs, skip)
 }
 
 /// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
@@ -231,5 +211,5 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
     spill(e, Cond::Al, rs);
     let mem = MemMultiple { regs: regs | 1 << rs.n(), ..mem };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(mem), ..*d }));
-    leave_spilled(e, options, rs, skip)
+    leave_spilled(e, rs, skip)
 }

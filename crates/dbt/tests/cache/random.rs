@@ -46,8 +46,8 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = Random::new(seed);
         let options = Options { max_block: random.pick(&[2, 8, 32]), ..generate::options(&mut random) };
-        // Exits of inline caches and ways back from calls are not followed here: lockstep does that.
-        let options = Options { link: true, inline_cache: false, shadow_stack: false, ..options };
+        // Ways back from calls are not followed here: lockstep does that.
+        let options = Options { link: true, shadow_stack: false, ..options };
         let capacity = random.pick(&[
             Capacity { blocks: 25, exits: 1000, mirror_pages: 0 },
             Capacity { blocks: 1000, exits: 100, mirror_pages: 0 },

@@ -47,13 +47,6 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
             let target = vm.context.cpu.page.target;
             vm.branch(target)
         }
-        trap::GUESS => {
-            let Some(exit) = vm.parts.translator.exit(svc) else { return wild };
-            vm.parts.counters.indirect += 1;
-            let target = vm.context.cpu.page.target;
-            let other = target & 3 != 0 || vm.interrupt_deliverable();
-            if other { vm.branch(target) } else { Resume::Guess(GuestVa(target), exit) }
-        }
         trap::EXCEPTION_RETURN => {
             vm.parts.counters.emulated[Class::ExceptionReturn as usize] += 1;
             let cpu = &mut vm.context.cpu;

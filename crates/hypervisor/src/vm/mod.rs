@@ -66,8 +66,6 @@ pub enum Resume {
     Guest(GuestVa),
     /// At this guest address; if it is linkable, the exit is linked to its block.
     Link(GuestVa, ExitId),
-    /// At this guest address; if it is linkable, the inline cache of the exit guesses it from now on.
-    Guess(GuestVa, ExitId),
     /// At this guest address; if it is linkable, the return mirror leads to its block from now on.
     Land(GuestVa),
     /// At this guest address, once there is an interrupt for the guest, masked or not (B1.8.13).

@@ -15,7 +15,6 @@ use spica_vcpu::{Exception, psr};
 enum From {
     Spica,
     Exit(ExitId),
-    Guess(ExitId),
     Mirror,
 }
 
@@ -47,7 +46,6 @@ impl Vm {
                 // Whoever waits has waited.
                 Resume::Guest(pc) | Resume::Wait(pc) => (pc, From::Spica),
                 Resume::Link(pc, exit) => (pc, From::Exit(exit)),
-                Resume::Guess(pc, exit) => (pc, From::Guess(exit)),
                 Resume::Land(pc) => (pc, From::Mirror),
             };
             if let Some(exception) = self.deliverable(pc) {
@@ -129,9 +127,6 @@ impl Vm {
         match from {
             From::Exit(exit) => {
                 parts.translator.link(exit, block, &mut parts.code);
-            }
-            From::Guess(exit) => {
-                parts.translator.guess(exit, pc, block, &mut parts.code);
             }
             From::Mirror => parts.translator.land(block, &mut parts.code),
             From::Spica => {}

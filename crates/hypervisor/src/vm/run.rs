@@ -141,7 +141,7 @@ impl Vm {
 fn at_leisure(resume: Resume) -> Resume {
     match resume {
         Resume::Back(pc) => Resume::Cache(pc),
-        Resume::Link(pc, _) | Resume::Guess(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
+        Resume::Link(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
         Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
     }
 }

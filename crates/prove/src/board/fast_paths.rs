@@ -40,11 +40,10 @@ fn any_switches(random: &mut Random) -> String {
         "tlb-range",
     ];
     let mut all = Switches::all();
-    let list = RELEVANT.iter().fold(String::from("all"), |list, name| {
+    RELEVANT.iter().fold(String::from("all"), |list, name| {
         // A name that is no switch any more is left out, which `repeat` would refuse.
         if all.switch(name).is_some() && random.one_in(5) { format!("{list},-{name}") } else { list }
-    });
-    if random.one_in(4) { format!("{list},+inline-cache") } else { list }
+    })
 }
 
 /// A case by its name: `BOARD/FIRST+COUNT/SWITCHES/TRACKING`, and of the last session `/STEPS` and `/WITHOUT,…`.

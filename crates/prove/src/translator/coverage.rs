@@ -142,7 +142,6 @@ fn look(word: u32, made: &Made) -> String {
     look.extend(hot().any(|word| word & 0x0ff0_f000 == 0x0280_f000).then_some("through the mirror"));
     look.extend(made.cold.iter().copied().find_map(trap).map(|number| match number {
         trap::LINK => "a side exit",
-        trap::GUESS => "a guess",
         _ => "a slow path",
     }));
     match look[..] {

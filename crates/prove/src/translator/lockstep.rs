@@ -132,7 +132,6 @@ enum Next {
     Guest(u32),
     Link(u32, ExitId),
     Land(u32),
-    Guess(u32, ExitId),
     Branch(u32),
     End(End),
 }

@@ -29,8 +29,6 @@ const EVENTS: &[&str] = &[
     "a block for once",
     "a fault of cache maintenance",
     "a fault of the User bank",
-    "a guess anew",
-    "a guess that stays",
     "a register is lost",
     "a fault with a register in PMCCNTR",
     "a fault with a register in TPIDRURW",

@@ -423,7 +423,7 @@ struct Course {
 
 impl Course {
     fn note(&mut self, resume: Resume) {
-        let (Resume::Guest(at) | Resume::Link(at, _) | Resume::Guess(at, _) | Resume::Land(at)) = resume else {
+        let (Resume::Guest(at) | Resume::Link(at, _) | Resume::Land(at)) = resume else {
             return;
         };
         self.ahead = if at.0 > self.last { self.ahead + 1 } else { 0 };

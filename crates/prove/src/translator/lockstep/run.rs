@@ -6,7 +6,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event};
 use crate::translator::view::KernelView;
 use crate::translator::{CODE_PAGES, LAYOUT, PAGES};
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::{BlockId, shadow_stack};
 use spica_isa::Op;
@@ -44,10 +44,9 @@ impl Lockstep {
         self.take_over();
         self.prepare();
         let landing = matches!(next, Next::Land(_));
-        let mut guess = if let Next::Guess(_, exit) = next { Some(exit) } else { None };
         let (pc, exit) = match next {
             Next::Link(pc, exit) => (pc, Some(exit)),
-            Next::Guest(pc) | Next::Land(pc) | Next::Guess(pc, _) => (pc, None),
+            Next::Guest(pc) | Next::Land(pc) => (pc, None),
             Next::Branch(target) => {
                 if target & 1 != 0 {
                     self.machine.psr |= model::T;
@@ -65,7 +64,6 @@ impl Lockstep {
             }
             self.strayed += 1;
             (pc, exit, landing) = (self.window.address(&mut self.random), None, false);
-            guess = None;
             self.reference.pc = pc;
             self.reference.psr &= !model::T;
             self.machine.psr &= !model::T;
@@ -78,10 +76,6 @@ impl Lockstep {
         let block = self.find_block(pc);
         if let (Some(exit), true) = (exit, version == self.translator.version()) {
             self.translator.link(exit, block, &mut self.code);
-        }
-        if let (Some(exit), true) = (guess, version == self.translator.version()) {
-            let guessed = self.translator.guess(exit, GuestVa(pc), block, &mut self.code);
-            self.note(if guessed { "a guess anew" } else { "a guess that stays" });
         }
         if landing {
             self.translator.land(block, &mut self.code);

@@ -36,11 +36,6 @@ impl Lockstep {
                 if self.leave.is_some() { Next::Guest(target) } else { Next::Link(target, exit) }
             }
             trap::INDIRECT => Next::Branch(self.cpu.page.target),
-            trap::GUESS => {
-                let Some(exit) = self.translator.exit(svc) else { self.fail("an exit that is not recorded") };
-                let target = self.cpu.page.target;
-                if self.leave.is_some() || target & 3 != 0 { Next::Branch(target) } else { Next::Guess(target, exit) }
-            }
             trap::CLOSED_RETURN => {
                 if !self.translator.reopen_return(svc, &mut self.code) {
                     self.fail("not a closed return");
