@@ -14,6 +14,7 @@ pub mod boot;
 pub mod cmdline;
 pub mod console;
 pub mod contain;
+pub mod engine;
 pub mod entropy;
 pub mod fault;
 pub mod guests;

@@ -78,7 +78,7 @@ const FETCH: &str = "prefetch aborts of user code";
 /// row of `""` has the path's own name.
 const MODULES: &[(&str, Section, &str)] = &[
     ("spica_dbt", Section::Translator, ""),
-    ("spica_hypervisor::vm::code", Section::Translator, ""),
+    ("spica_hypervisor::engine", Section::Translator, ""),
     ("spica_mmu", Section::Mmu, ""),
     ("spica_hypervisor::vm::tables", Section::Mmu, ""),
     ("spica_hypervisor::vm::ram", Section::Mmu, ""),
@@ -94,7 +94,10 @@ const MODULES: &[(&str, Section, &str)] = &[
     ("spica_virtio", Section::Devices, "spica_virtio"),
     ("spica_virtio_driver", Section::Devices, "spica_virtio_driver"),
     ("spica_hypervisor::board", Section::Devices, ""),
+    ("spica_hypervisor::host_cpu", Section::Slow, ""),
     ("spica_hypervisor::host", Section::Devices, ""),
+    ("spica_console", Section::Devices, "spica_console"),
+    ("spica_sched", Section::Scheduler, "spica_sched"),
     ("spica_hypervisor::arch", Section::Other, ""),
     ("spica_hypervisor::guests", Section::Scheduler, ""),
     ("spica_hypervisor::memory", Section::Other, ""),

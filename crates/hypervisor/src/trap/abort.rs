@@ -11,6 +11,7 @@ use spica_vcpu::{Effect, Exception};
 
 use super::{emulate, indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::vm::env::TrapEnv;
@@ -74,7 +75,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
                         // The bet that what the guest opened would not be used was lost.
                         vm.parts.counters.lazy_openings += 1;
                         let site = CachePc(vm.context.cpu.page.dacr_site);
-                        vm.parts.translator.make_dacr_eager(site, &mut vm.parts.code);
+                        vm.parts.engine.make_dacr_eager(site);
                     }
                     again
                 }
@@ -167,7 +168,7 @@ pub fn emulate_access(
     write: bool,
     known: Option<(GuestVa, GuestPa)>,
 ) -> Resume {
-    let Some(word) = vm.parts.code.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let Some(word) = vm.parts.engine.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
@@ -211,7 +212,7 @@ fn in_hole(
         World::User => emulate_user_access(vm, core, host, pc),
         World::Kernel => vm
             .parts
-            .code
+            .engine
             .word(CachePc(pc))
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
             .then(|| emulate_access(vm, core, host, CachePc(pc), far, write, None)),
@@ -256,18 +257,14 @@ fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32
 fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let own = world == World::Kernel
-        && vm
-            .parts
-            .translator
-            .block_at(pc)
-            .is_some_and(|block| vm.parts.translator.source(block).1.page() == pa.page());
+        && vm.parts.engine.code_at(pc).is_some_and(|code| vm.parts.engine.source(code).1.page() == pa.page());
     if !own {
         vm.parts.code_changes(pa);
         return again;
     }
     let Some(guest) = locate::guest_pc(vm, core.go_home(), pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
-    let (_, code_pa) = match vm.parts.translator.block_at(pc) {
-        Some(block) => vm.parts.translator.source(block),
+    let (_, code_pa) = match vm.parts.engine.code_at(pc) {
+        Some(code) => vm.parts.engine.source(code),
         None => return Resume::Stop(Stop::WildJump(pc.0)),
     };
     let home = core.go_home();
@@ -309,7 +306,7 @@ fn write_to_table(
 ) -> Resume {
     let pc = CachePc(vm.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
-    if world == World::Kernel && vm.parts.code.word(pc).is_some_and(plain) {
+    if world == World::Kernel && vm.parts.engine.word(pc).is_some_and(plain) {
         return emulate_access(vm, core, host, pc, far, true, None);
     }
     if world == World::User

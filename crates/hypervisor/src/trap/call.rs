@@ -6,6 +6,8 @@ use spica_mmu::AccessKind;
 use spica_vcpu::{Exception, psr};
 
 use super::{abort, emulate, indirect};
+use crate::engine::Engine;
+use crate::engine::blocks::From;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::vm::counters::Class;
@@ -24,9 +26,9 @@ pub fn from_user(vm: &mut Vm) -> Resume {
 pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     let behind = CachePc(vm.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
-    let code = &mut vm.parts.code;
+    let engine = &mut vm.parts.engine;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
-    let Some(word) = code.word(svc) else { return wild };
+    let Some(word) = engine.word(svc) else { return wild };
     if vm.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
@@ -34,13 +36,13 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
         trap::LINK => {
-            let Some(exit) = vm.parts.translator.exit(svc) else { return wild };
-            let Some(target) = code.word(behind).map(GuestVa) else { return wild };
+            let Some(exit) = engine.exit(svc) else { return wild };
+            let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
             vm.parts.counters.links += 1;
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
             // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
-            let stays = !vm.parts.translator.options().link || vm.interrupt_deliverable();
-            if stays { Resume::Guest(target) } else { Resume::Link(target, exit) }
+            let stays = !vm.parts.engine.links() || vm.interrupt_deliverable();
+            if stays { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
         trap::INDIRECT => {
             vm.parts.counters.indirect += 1;
@@ -71,7 +73,9 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         // The value was taken over before the trap got here: see `super::handle`.
         trap::DACR | trap::VFP => Resume::Cache(behind),
         trap::EMULATE => {
-            let (Some(word), Some(pc)) = (code.word(behind), code.word(behind.wrapping_add(4))) else { return wild };
+            let (Some(word), Some(pc)) = (engine.word(behind), engine.word(behind.wrapping_add(4))) else {
+                return wild;
+            };
             let instruction = spica_isa::decode(word);
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
             emulate::instruction(vm, core, host, &instruction, GuestVa(pc), next)

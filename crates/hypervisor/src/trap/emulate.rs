@@ -11,6 +11,7 @@ use spica_vcpu::psr::Mode;
 use spica_vcpu::{Effect, Exception, Vcpu, psr};
 
 use crate::arch::cache;
+use crate::engine::Engine;
 use crate::fault;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
@@ -33,7 +34,7 @@ pub fn instruction(
     next: CachePc,
 ) -> Resume {
     vm.parts.counters.emulated[Class::of(decoded) as usize] += 1;
-    let version = vm.parts.translator.version();
+    let version = vm.parts.engine.version();
     let mut env = TrapEnv::new(&mut vm.parts, core, host);
     let step = interp::execute(&mut vm.context.cpu, &mut env, decoded, pc.0);
     let behind = pc.wrapping_add(4);
@@ -42,9 +43,7 @@ pub fn instruction(
     }
     match step {
         Step::Next(effect) => match apply(vm, core, effect) {
-            Ok(Stay::Yes) if vm.parts.translator.version() == version && !vm.interrupt_deliverable() => {
-                Resume::Cache(next)
-            }
+            Ok(Stay::Yes) if vm.parts.engine.version() == version && !vm.interrupt_deliverable() => Resume::Cache(next),
             Ok(Stay::Waits) => {
                 vm.parts.counters.waits += 1;
                 Resume::Wait(behind)
@@ -124,7 +123,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         Effect::Mirror | Effect::Vectors => parts.sides_known = false,
         Effect::Vfp => {
             parts.sides_known = false;
-            if parts.translator.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0, &mut parts.code) {
+            if parts.engine.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0) {
                 parts.unprotect_code();
             }
         }

@@ -5,20 +5,21 @@ use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_vcpu::psr;
 
+use crate::engine::blocks::From;
 use crate::vm::{Resume, Stop, Vm};
 
 /// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with the LR
 /// that waits for its landing. In Thumb state if the target was odd, as BX has it.
 pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
-    let Some(target) = vm.parts.translator.mirror().target(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
+    let Some(target) = vm.parts.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
     let cpu = &mut vm.context.cpu;
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
-    if cpu.psr & psr::T != 0 { Resume::Guest(target) } else { Resume::Land(target) }
+    if cpu.psr & psr::T != 0 { Resume::Guest(target) } else { Resume::Led(target, From::Mirror) }
 }
 
 /// The branch through the mirror at `svc` was closed, for the guest to take an interrupt at the end of its block.
 pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
-    let Some(register) = vm.parts.translator.reopen(svc, &mut vm.parts.code) else {
+    let Some(register) = vm.parts.engine.reopen(svc) else {
         return Resume::Stop(Stop::WildJump(svc.0));
     };
     let cpu = &mut vm.context.cpu;
@@ -29,7 +30,7 @@ pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
 
 /// The same for a return by the shadow stack, whose target is in LR.
 pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
-    if !vm.parts.translator.reopen_return(svc, &mut vm.parts.code) {
+    if !vm.parts.engine.reopen_return(svc) {
         return Resume::Stop(Stop::WildJump(svc.0));
     }
     let cpu = &mut vm.context.cpu;

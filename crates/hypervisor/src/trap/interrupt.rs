@@ -3,6 +3,7 @@
 use spica_addr::{CachePc, GuestVa};
 
 use super::indirect;
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Vm, regime};
@@ -20,7 +21,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
     if world == World::User {
         return Resume::Guest(GuestVa(pc));
     }
-    if vm.parts.translator.mirror().holds(pc) {
+    if vm.parts.engine.is_in_mirror(pc) {
         return indirect::reflected(vm, pc);
     }
     let pc = CachePc(pc);
@@ -32,9 +33,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
 /// and the fast path of indirect branches is closed.
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     if vm.interrupt_deliverable() {
-        if let Some(block) = vm.parts.translator.block_at(pc) {
-            vm.parts.translator.close(block, &mut vm.parts.code);
-        }
+        vm.parts.engine.leave_soon(pc);
         vm.context.leave = 1;
     }
 }

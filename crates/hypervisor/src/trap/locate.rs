@@ -8,17 +8,18 @@ use spica_isa::Decoded;
 
 #[cfg(feature = "spill-techniques")]
 use crate::arch::cp15::{Pmccntr, SysRegRead, Tpidrurw};
+use crate::engine::Engine;
 use crate::host_cpu::Home;
 use crate::vm::Vm;
 
 /// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
 /// a wild jump gets there.
 pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
-    let translator = &vm.parts.translator;
-    let block = translator.block_at(pc).filter(|&block| translator.is_live(block))?;
-    let (_, pa) = translator.source(block);
+    let engine = &vm.parts.engine;
+    let code = engine.code_at(pc).filter(|&code| engine.is_live(code))?;
+    let (_, pa) = engine.source(code);
     let words = vm.parts.source_words(home, pa)?;
-    let location = translator.locate(block, pc, words)?;
+    let location = engine.locate(code, pc, words)?;
     Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
 }
 
@@ -46,9 +47,9 @@ fn spilled(vm: &mut Vm, place: Place) -> u32 {
     match place {
         Place::Slot(slot) => vm.context.cpu.page.spill[slot as usize % 4],
         #[cfg(feature = "spill-techniques")]
-        Place::Word(pc) => vm.parts.code.word(pc).unwrap_or_default(),
+        Place::Word(pc) => vm.parts.engine.word(pc).unwrap_or_default(),
         #[cfg(feature = "spill-techniques")]
-        Place::Shared => vm.parts.code.shared_slot(),
+        Place::Shared => vm.parts.engine.shared_slot(),
         #[cfg(feature = "spill-techniques")]
         Place::Tpidrurw => Tpidrurw::read_raw(),
         #[cfg(feature = "spill-techniques")]

@@ -16,6 +16,7 @@ use spica_vcpu::{Exception, Vcpu};
 use super::{abort, locate};
 use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::vm::tables::RealTlb;
@@ -61,7 +62,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
     // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
     let ordinary = context.long_way == 0 && context.leave == 0;
-    let handler = if ordinary { parts.translator.jump_cache.get(vector) } else { None };
+    let handler = if ordinary { parts.engine.known(GuestVa(vector)) } else { None };
     let memory = parts.ram.at(core.go_home());
     let quick = parts.shadow.quick_fill(&memory, guest, view, GuestVa(far), kind, &mut parts.tables, &mut RealTlb);
     let world = match (quick, handler, world) {
@@ -72,7 +73,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
         (Quick::GuestFault(fault), Some(entry), World::User) => {
             parts.counters.guest_aborts += 1;
             deliver(&mut context.cpu, fault, far, kind);
-            context.cpu.pc = entry;
+            context.cpu.pc = entry.0;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
             parts.core_state.set_dacr(context.kernel.dacr);
             World::Kernel
@@ -89,7 +90,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
             vm.parts.counters.guest_aborts += 1;
             vm.context.cpu.pc = locate::restore(vm, &location).0;
             deliver(&mut vm.context.cpu, fault, far, kind);
-            vm.context.cpu.pc = entry;
+            vm.context.cpu.pc = entry.0;
             World::Kernel
         }
         _ => return Answer::None,

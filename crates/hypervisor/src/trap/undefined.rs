@@ -37,7 +37,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
         vm.parts.counters.undefined += 1;
         return vm.take(Exception::Undefined { pc });
     }
-    if vm.parts.translator.mirror().holds(pc) {
+    if vm.parts.engine.is_in_mirror(pc) {
         vm.parts.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
     }

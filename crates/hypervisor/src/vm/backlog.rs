@@ -1,6 +1,6 @@
 //! Work on a guest's behalf that may be too much for one go, because the guest decides how much of it there is: after TLB
 //! maintenance, all pages with translated code are looked up again, and the guest's tables are looked through for mappings of the code
-//! cache; and both the translator ([`spica_dbt::Translator::settle`]) and the shadow tables ([`spica_mmu::Shadow::settle`]) may have
+//! cache; and both the engine ([`Engine::settle`]) and the shadow tables ([`spica_mmu::Shadow::settle`]) may have
 //! something left of what they were asked for. It is done in pieces, in the guest's own turn, and the guest does not go on before the end: so nobody sees that it was
 //! not done at once, and other guests are held up for one piece at most.
 
@@ -12,6 +12,7 @@ use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_lev
 use super::code_map::Megabytes;
 use super::tables::RealTlb;
 use super::{Parts, Stop, Vm, regime};
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
@@ -33,7 +34,7 @@ pub struct Backlog {
     megabytes: Option<u32>,
     /// The megabytes whose pages with code are to be looked up again,
     stale: Megabytes,
-    /// from this record on ([`spica_dbt::Translator::next_page`]).
+    /// from this record on ([`Engine::next_page`]).
     pages: Option<usize>,
     /// Megabytes of the code cache that are still to be looked through for mappings, from this on.
     cache: Option<u32>,
@@ -89,7 +90,7 @@ impl Vm {
 impl Parts {
     /// Whether the guest may go on, as far as this is concerned.
     pub fn is_settled(&self) -> bool {
-        self.backlog.is_empty() && self.translator.is_settled() && self.shadow.is_settled()
+        self.backlog.is_empty() && self.engine.is_settled() && self.shadow.is_settled()
     }
 
     fn work_off_piece(&mut self, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
@@ -98,7 +99,7 @@ impl Parts {
             self.shadow.settle(&mut self.tables, &mut RealTlb);
             return Ok(());
         }
-        if !self.translator.settle(&mut self.code) {
+        if !self.engine.settle() {
             return Ok(());
         }
         if let Some(from) = self.backlog.megabytes {
@@ -141,7 +142,7 @@ impl Parts {
         let mut from = from;
         let mut done = 0;
         while done < PIECE * RECORDS {
-            let (number, va, pa) = self.translator.next_page(from)?;
+            let (number, va, pa) = self.engine.next_page(from)?;
             if self.backlog.stale.contains(va.0 / MEGABYTE) {
                 done += RECORDS * self.look_up_page(home, regime, va, pa);
             }
@@ -159,7 +160,7 @@ impl Parts {
                 self.watch_code(va, now.size);
                 1
             }
-            _ => 1 + self.translator.unmap_page(va, &mut self.code),
+            _ => 1 + self.engine.page_moved(va),
         }
     }
 
@@ -168,10 +169,10 @@ impl Parts {
         self.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {
-            let mut next = self.translator.next_page_at(va, None);
+            let mut next = self.engine.next_page_at(va, None);
             while let Some((number, pa)) = next {
                 self.look_up_page(home, regime, va, pa);
-                next = self.translator.next_page_at(va, Some(number));
+                next = self.engine.next_page_at(va, Some(number));
             }
             let Some(behind) = va.0.checked_add(0x1000) else { break };
             va = GuestVa(behind);

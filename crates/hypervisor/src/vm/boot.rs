@@ -21,6 +21,7 @@ use super::ram::Ram;
 use super::tables::RealTlb;
 use super::{Resume, Vm, regime};
 use crate::arch::identity;
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::world::core_state::CoreState;
@@ -135,7 +136,7 @@ impl Vm {
         parts.core_state = CoreState::new();
         parts.active = regime(cpu);
         parts.sides_known = false;
-        parts.returns_of = None;
+        parts.engine.vcpu_reset();
         parts.spaces.clear();
         // There are two first-level tables' worth of memory at least, so that this cannot fail.
         let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);

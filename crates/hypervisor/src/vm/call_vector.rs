@@ -12,6 +12,7 @@ use spica_mmu::{Access, AccessKind, Mapping, translate};
 use spica_vcpu::Vcpu;
 
 use super::{Parts, regime};
+use crate::engine::Engine;
 use crate::host_cpu::{Home, HostCpu};
 use crate::vm::tables::RealTlb;
 
@@ -75,7 +76,7 @@ impl Parts {
             self.call_vector.known = None;
             // Code is there, or nobody would notice a change of it.
             let quiet = !self.call_vector.held && self.call_vector.writes < MAX_WRITES;
-            if quiet && self.translator.jump_cache.get(vector.0).is_some() {
+            if quiet && self.engine.known(vector).is_some() {
                 self.call_vector.known = self.look_through(core.go_home(), cpu, vector);
             }
         }

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 use spica_addr::{GuestPa, HostPa};
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
-use spica_dbt::Translator;
 use spica_machine::map::RAM as RAM_BASE;
 use spica_mmu::Shadow;
 use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
@@ -15,11 +14,11 @@ use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
 use super::Parts;
-use super::code::CodePages;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
+use crate::engine::{Engine, blocks::Blocks};
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
@@ -183,8 +182,7 @@ struct GuestMemory<'a> {
     home: Home<'a>,
     ram: &'a mut Ram,
     shadow: &'a mut Shadow,
-    translator: &'a mut Translator,
-    code: &'a mut CodePages,
+    engine: &'a mut Blocks,
     tables: &'a mut Tables,
     counters: &'a mut Counters,
 }
@@ -204,7 +202,7 @@ impl Dma for GuestMemory<'_> {
         while page.0 - pa.page().0 < (pa.0 & 0xfff) + len {
             if self.shadow.is_code_page(page) {
                 self.counters.code_page_writes += 1;
-                self.translator.drop_page(page, self.code);
+                self.engine.page_changed(page);
                 self.shadow.unprotect_code_page(page);
             }
             if self.shadow.is_table_page(page) {
@@ -305,10 +303,10 @@ impl Parts {
         if !self.machine.wants_service() {
             return false;
         }
-        let Parts { machine, ram, shadow, translator, code, tables, counters, devices, .. } = self;
+        let Parts { machine, ram, shadow, engine, tables, counters, devices, .. } = self;
         let at = ram.host();
         let home = core.go_home();
-        let mut memory = GuestMemory { home, ram, shadow, translator, code, tables, counters };
+        let mut memory = GuestMemory { home, ram, shadow, engine, tables, counters };
         let mut ends = Ends { home, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;

@@ -6,7 +6,7 @@ use core::fmt;
 
 use spica_addr::GuestVa;
 use spica_bundle::GuestSpec;
-use spica_dbt::{Capacity, Options, Translator};
+use spica_dbt::{Capacity, Options};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 use spica_mmu::{Chunk, Config, Regime, Shadow};
@@ -15,13 +15,14 @@ use spica_vcpu::cp15::has_thumbee;
 use spica_vcpu::{CpuId, Vcpu, VcpuPage};
 
 use super::boot::Loading;
-use super::code::{self, CodePages};
 use super::counters::Counters;
 use super::devices::Devices;
 use super::ram::Ram;
 use super::tables::Tables;
 use super::{Parts, Resume, Vm};
 use crate::arch::identity;
+use crate::engine::blocks::Blocks;
+use crate::engine::code::{self, CodePages};
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
@@ -179,12 +180,12 @@ impl Vm {
             .ok_or(CreateError::Pool)?;
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let options = Options { thumbee: has_thumbee(&cpu_id()), ..switches.translation };
-        let translator = Translator::new(code.layout(), options, sizes.capacity);
+        let engine = Blocks::new(code, options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let hole = hole_entries();
         let mut kernel_hole = hole;
-        for (va, entry) in code.first_level() {
+        for (va, entry) in engine.first_level() {
             kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
         }
         let shadow = Shadow::new(&Config {
@@ -206,14 +207,13 @@ impl Vm {
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
         let cpu = Vcpu::new(vcpu_page, cpu_id());
         let spaces = KnownSpaces::new();
-        let context = Box::new(Context::new(cpu, &translator.jump_cache, &spaces));
+        let context = Box::new(Context::new(cpu, engine.jump_cache(), &spaces));
         let parts = Parts {
             name: spec.name.to_string(),
             ram,
             machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: devices.plugs() }),
             devices,
-            translator,
-            code,
+            engine,
             shadow,
             tables,
             core_state: CoreState::new(),
@@ -227,7 +227,6 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             nested: 0,
             sides_known: false,
-            returns_of: None,
             sites: Default::default(),
             call_vector: Default::default(),
             later: None,

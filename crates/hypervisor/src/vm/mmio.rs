@@ -11,6 +11,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{DomainAccess, PageSize, Regime, lookup};
 
 use super::Parts;
+use crate::engine::Engine;
 use crate::host_cpu::Home;
 
 /// Places that can be known: pairs, by the low bits of their address.
@@ -79,7 +80,7 @@ impl Sites {
 impl Parts {
     /// The page of the device that the word at `pc` is known to reach at `va`.
     pub fn known_device(&self, pc: CachePc, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
-        self.sites.get(pc, self.translator.generation(), va, write, dacr)
+        self.sites.get(pc, self.engine.generation(), va, write, dacr)
     }
 
     /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
@@ -89,7 +90,7 @@ impl Parts {
         }
         let Ok(mapping) = lookup(&self.ram.at(home), regime, va) else { return };
         if mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
-            self.sites.note(pc, self.translator.generation(), va, write, (mapping.pa, mapping.domain));
+            self.sites.note(pc, self.engine.generation(), va, write, (mapping.pa, mapping.domain));
             self.shadow.watch(va, mapping.size);
         }
     }

@@ -9,7 +9,6 @@ pub mod boot;
 pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
 pub mod check;
-pub mod code;
 pub mod code_map;
 pub mod counters;
 pub mod devices;
@@ -31,12 +30,12 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::{ExitId, Translator};
 use spica_machine::Machine;
 use spica_mmu::{Regime, Shadow};
 use spica_switches::Switches;
 
 use crate::arch::cache;
+use crate::engine::blocks::{Blocks, From};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::world::spaces::KnownSpaces;
@@ -44,7 +43,6 @@ use crate::world::{Context, core_state::CoreState};
 use backlog::Backlog;
 use boot::Loading;
 use call_vector::CallVector;
-use code::CodePages;
 use code_map::CodeMap;
 use counters::Counters;
 use devices::Devices;
@@ -64,10 +62,8 @@ pub enum Resume {
     Back(CachePc),
     /// At this guest address, in the mode and state that the CPSR now has. A precise point: interrupts may be taken.
     Guest(GuestVa),
-    /// At this guest address; if it is linkable, the exit is linked to its block.
-    Link(GuestVa, ExitId),
-    /// At this guest address; if it is linkable, the return mirror leads to its block from now on.
-    Land(GuestVa),
+    /// At this guest address; what led there does so by itself from now on, if that is allowed.
+    Led(GuestVa, From),
     /// At this guest address, once there is an interrupt for the guest, masked or not (B1.8.13).
     Wait(GuestVa),
     /// Nowhere: the VM stops.
@@ -135,10 +131,8 @@ pub struct Parts {
     pub machine: Machine,
     /// What stands behind its virtio devices.
     pub devices: Devices,
-    /// Translated code.
-    pub translator: Translator,
-    /// Its memory.
-    pub code: CodePages,
+    /// What runs its kernel's code.
+    pub engine: Blocks,
     /// Shadow tables.
     pub shadow: Shadow,
     /// Their memory.
@@ -167,8 +161,6 @@ pub struct Parts {
     pub sides_known: bool,
     /// What it runs with later, if that is something else.
     pub later: Option<Later>,
-    /// The [`Translator::generation`] that the entries of the guest's shadow stack are of, once there are any.
-    returns_of: Option<u64>,
     /// Places that reach devices.
     pub sites: mmio::Sites,
     /// Where system calls lead.

@@ -4,6 +4,7 @@ use super::later::Later;
 use super::tables::RealTlb;
 use super::{Parts, Stop, Vm};
 use crate::arch::cache;
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
@@ -30,7 +31,7 @@ impl Vm {
         match world {
             World::Kernel => {
                 cpu.page.dacr_real = cpu.cp15.dacr;
-                parts.code.publish_all();
+                parts.engine.publish();
             }
             World::User => {
                 if core::mem::take(&mut cpu.page.stale) != 0 {
@@ -82,7 +83,7 @@ impl Vm {
         }
         context.cpu.pc = pc.0;
         Self::note_interrupts(context, parts, parts.later.as_ref().is_some_and(Later::is_due));
-        parts.code.publish_all();
+        parts.engine.publish();
         core.go_to(&context.kernel);
         true
     }
@@ -96,7 +97,7 @@ impl Vm {
             parts.vfp[world as usize] = vfp_enabled(&context.cpu, world);
         }
         #[cfg(feature = "spill-techniques")]
-        context.set_spill(parts.translator.options().spill);
+        context.set_spill(parts.engine.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.
         parts.plain = parts.switches.fast_switches
@@ -154,7 +155,7 @@ impl Vm {
             parts.sites.clear();
             parts.call_vector.forget();
             parts.spaces.clear();
-            parts.translator.unlink_all(&mut parts.code);
+            parts.engine.all_moved();
         }
         parts.sides_known = false;
         let created = parts.shadow.spaces_created();

@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::counters::Class;
 use super::{Stop, Vm};
+use crate::engine::Engine;
 use crate::layout::{HOLE_SIZE, HOLE_START};
 use crate::println;
 
@@ -88,7 +89,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     let c = &parts.counters;
     say!("guest {}: {why}", parts.name);
     let real = spica_addr::CachePc(cpu.pc);
-    let block = parts.translator.block_at(real).map(|block| parts.translator.source(block).0);
+    let block = parts.engine.code_at(real).map(|code| parts.engine.source(code).0);
     match block {
         Some(va) => {
             say!("  pc in the block of {va} (code cache {real}), cpsr {:#010x}, {:?} mode", cpu.cpsr(), cpu.mode())
@@ -143,8 +144,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         c.vfp_switches + u64::from(context.vfp_turns),
         c.resets
     );
-    let t = parts.translator.stats();
-    let (blocks, exits, pages) = parts.translator.in_use();
+    let t = parts.engine.translator().stats();
+    let (blocks, exits, pages) = parts.engine.translator().in_use();
     say!(
         "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes",
         t.translated,
@@ -154,8 +155,11 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         t.dropped,
         t.flushes
     );
-    say!("  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages", parts.translator.layout().pages);
-    let (mirror_pages, taken) = parts.translator.mirror().usage();
+    say!(
+        "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
+        parts.engine.translator().layout().pages
+    );
+    let (mirror_pages, taken) = parts.engine.translator().mirror().usage();
     say!("  return mirror: {mirror_pages} pages, {taken} taken from another use");
     let m = parts.shadow.stats();
     let (used, total) = parts.tables.usage();
@@ -179,10 +183,10 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let c = &parts.counters;
     let emulated = Class::ALL.into_iter();
     let emulated = emulated.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
-    let t = parts.translator.stats();
+    let t = parts.engine.translator().stats();
     let m = parts.shadow.stats();
-    let (blocks, exits, pages) = parts.translator.in_use();
-    let (mirror_pages, mirror_taken) = parts.translator.mirror().usage();
+    let (blocks, exits, pages) = parts.engine.translator().in_use();
+    let (mirror_pages, mirror_taken) = parts.engine.translator().mirror().usage();
     let rows: [(&str, u64); 48] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
@@ -214,7 +218,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),
-        ("translator.guest-pages-now", parts.translator.guest_pages() as u64),
+        ("translator.guest-pages-now", parts.engine.translator().guest_pages() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),

@@ -1,22 +1,15 @@
 //! Where a guest goes on: interrupts that wait, exceptions that it takes, and the block for its next instruction.
 
 use super::{Resume, Stop, Vm, regime};
+use crate::engine::blocks::From;
+use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::world::World;
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::ExitId;
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
-
-/// From where a block is looked for: what shall lead there at once the next time.
-#[derive(Clone, Copy)]
-enum From {
-    Spica,
-    Exit(ExitId),
-    Mirror,
-}
 
 /// That many exceptions without an instruction in between are an endless loop.
 const MAX_NESTED: u32 = 16;
@@ -39,14 +32,13 @@ impl Vm {
                 }
                 Resume::Back(pc) => {
                     self.context.cpu.pc = pc.0;
-                    self.parts.code.publish_all();
+                    self.parts.engine.publish();
                     core.go_to(&self.context.kernel);
                     return Ok(World::Kernel);
                 }
                 // Whoever waits has waited.
-                Resume::Guest(pc) | Resume::Wait(pc) => (pc, From::Spica),
-                Resume::Link(pc, exit) => (pc, From::Exit(exit)),
-                Resume::Land(pc) => (pc, From::Mirror),
+                Resume::Guest(pc) | Resume::Wait(pc) => (pc, None),
+                Resume::Led(pc, from) => (pc, Some(from)),
             };
             if let Some(exception) = self.deliverable(pc) {
                 self.parts.counters.interrupts += 1;
@@ -77,46 +69,42 @@ impl Vm {
     }
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
-    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: From) -> Result<CachePc, Fault> {
+    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<From>) -> Result<CachePc, Fault> {
         let parts = &mut self.parts;
         let pc = GuestVa(pc.0 & !3);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
         let fiq = self.context.cpu.mode() == Mode::Fiq;
         self.context.leave = fiq.into();
-        if matches!(from, From::Spica)
+        if from.is_none()
             && !fiq
-            && let Some(entry) = parts.translator.jump_cache.get(pc.0)
+            && let Some(entry) = parts.engine.known(pc)
         {
             parts.nested = 0;
-            return Ok(CachePc(entry));
+            return Ok(entry);
         }
         let regime = regime(&self.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let home = core.go_home();
         let mapping = translate(&parts.ram.at(home), &regime, pc, access)?;
         if fiq || parts.volatile.contains(mapping.pa) {
-            let block = parts.translate_once(home, pc, &mapping)?;
+            let entry = parts.translate_once(home, pc, &mapping)?;
             parts.nested = 0;
-            return Ok(parts.translator.entry(block));
+            return Ok(entry);
         }
         parts.watch_code(pc, mapping.size);
-        let known = parts.translator.lookup(pc, mapping.pa);
+        let source = Source { va: pc, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
+        let known = parts.engine.find(source);
         let made = known.is_none();
-        let block = match known {
-            Some(block) => {
-                parts.translator.set_global(block, !regime.mmu_on() || mapping.global);
-                block
-            }
+        let code = match known {
+            Some(code) => code,
             None => {
-                let version = parts.translator.version();
-                let block = parts.translate(home, pc, &mapping, regime.mmu_on())?;
-                if parts.translator.version() != version {
-                    // Everything was flushed, the exit is gone with it.
-                    parts.translator.remember(block);
+                let (code, flushed) = parts.translate(home, source)?;
+                if flushed {
+                    // What led here is gone, too.
                     parts.nested = 0;
-                    return Ok(parts.translator.entry(block));
+                    return Ok(parts.engine.enter(code, None));
                 }
-                block
+                code
             }
         };
         let megabyte = pc.0 / MEGABYTE;
@@ -124,18 +112,11 @@ impl Vm {
             let descriptor = spica_mmu::first_level_descriptor(&parts.ram.at(home), &regime, pc);
             parts.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
-        match from {
-            From::Exit(exit) => {
-                parts.translator.link(exit, block, &mut parts.code);
-            }
-            From::Mirror => parts.translator.land(block, &mut parts.code),
-            From::Spica => {}
-        }
-        parts.translator.remember(block);
+        let entry = parts.engine.enter(code, from);
         // The vector for system calls is looked through once it has a block.
         parts.sides_known &= pc.0 != self.context.cpu.vector_base().wrapping_add(8);
         parts.nested = 0;
-        Ok(parts.translator.entry(block))
+        Ok(entry)
     }
 
     /// Takes an exception on the guest's behalf.

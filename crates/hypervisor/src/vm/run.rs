@@ -1,12 +1,12 @@
 //! The loop that runs a guest: from one trap to the next.
 
 use super::{Pause, Resume, Vm};
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::trap::{self, quick::Answer};
 use crate::world::{Trap, World};
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::shadow_stack;
 
 /// Why the guest was left.
 enum Left {
@@ -32,7 +32,7 @@ impl Vm {
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
         }
-        let translated = self.parts.translator.stats().translated;
+        let translated = self.parts.engine.made();
         let mut first = true;
         loop {
             match self.work_off(core, host) {
@@ -61,7 +61,7 @@ impl Vm {
             }
             if core::mem::take(&mut first) {
                 // Translation is work for this guest, the rest is the way back to it.
-                let only_back = self.parts.translator.stats().translated == translated;
+                let only_back = self.parts.engine.made() == translated;
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
@@ -106,8 +106,8 @@ impl Vm {
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut world: World) -> Left {
         loop {
             self.parts.spaces.catch_up(&mut self.parts.shadow);
-            self.context.set_entries(world, &mut self.parts.translator, &self.parts.switches);
-            self.forget_returns();
+            self.context.set_entries(world, &mut self.parts.engine, &self.parts.switches);
+            self.parts.engine.mend(self.context.cpu.page);
             let (trap, left) = self.context.enter(world);
             self.arrived(core, left);
             match trap::quick::handle(self, core, host, left, trap) {
@@ -116,15 +116,6 @@ impl Vm {
                 Answer::Resume(resume) => return Left::Answered(resume),
                 Answer::None => return Left::Trap(trap, left),
             }
-        }
-    }
-
-    /// Empties the guest's shadow stack if its code cache was flushed.
-    pub(super) fn forget_returns(&mut self) {
-        let translator = &self.parts.translator;
-        if self.parts.returns_of != Some(translator.generation()) {
-            self.parts.returns_of = Some(translator.generation());
-            shadow_stack::clear(self.context.cpu.page, translator.layout());
         }
     }
 
@@ -141,7 +132,7 @@ impl Vm {
 fn at_leisure(resume: Resume) -> Resume {
     match resume {
         Resume::Back(pc) => Resume::Cache(pc),
-        Resume::Link(pc, _) | Resume::Land(pc) => Resume::Guest(pc),
+        Resume::Led(pc, _) => Resume::Guest(pc),
         Resume::Cache(_) | Resume::Guest(_) | Resume::Wait(_) | Resume::Stop(_) => resume,
     }
 }

@@ -3,54 +3,49 @@
 use super::Parts;
 use super::call_vector::CallVector;
 use super::tables::RealTlb;
+use crate::engine::blocks::Blocks;
+use crate::engine::{Engine, Source};
 use crate::host_cpu::Home;
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
 use spica_switches::Switches;
 
+/// A piece of code.
+type Code = <Blocks as Engine>::Code;
+
 impl Parts {
-    /// Translates the block at `pc`. Its page is write-protected first, so that no change of it goes unseen.
-    pub(super) fn translate(
-        &mut self,
-        home: Home<'_>,
-        pc: GuestVa,
-        mapping: &Mapping,
-        mmu_on: bool,
-    ) -> Result<spica_dbt::BlockId, Fault> {
-        if !self.ram.contains(mapping.pa) {
-            return Err(Fault::without_descriptor(FaultKind::External));
+    /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected first, so
+    /// that no change of it goes unseen.
+    pub(super) fn translate(&mut self, home: Home<'_>, source: Source) -> Result<(Code, bool), Fault> {
+        let page = source.pa;
+        let external = Fault::without_descriptor(FaultKind::External);
+        if !self.ram.contains(page) {
+            return Err(external);
         }
-        self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
-        let words = self.ram.page(home, mapping.pa).ok_or(Fault::without_descriptor(FaultKind::External))?;
-        let global = !mmu_on || mapping.global;
-        let flushes = self.translator.stats().flushes;
-        let block = self.translator.translate(pc, mapping.pa, global, words, &mut self.code);
-        if self.translator.stats().flushes != flushes {
-            // No code is left but this block.
+        self.shadow.protect_code_page(page, &mut self.tables, &mut RealTlb);
+        let words = self.ram.page(home, page).ok_or(external)?;
+        let (code, flushed) = self.engine.make(source, words);
+        if flushed {
+            // No code is left but this.
             self.unprotect_code();
-            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+            self.shadow.protect_code_page(page, &mut self.tables, &mut RealTlb);
         }
-        Ok(block)
+        Ok((code, flushed))
     }
 
-    /// Translates the block at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
-    /// any time, or it is not for other modes. So it is never found again, nor linked to.
-    pub(super) fn translate_once(
-        &mut self,
-        home: Home<'_>,
-        pc: GuestVa,
-        mapping: &Mapping,
-    ) -> Result<spica_dbt::BlockId, Fault> {
+    /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change any
+    /// time, or it is not for other modes. So it is never found again, nor linked to.
+    pub(super) fn translate_once(&mut self, home: Home<'_>, pc: GuestVa, mapping: &Mapping) -> Result<CachePc, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
         if self.volatile.contains(mapping.pa) {
-            self.translator.drop_page(mapping.pa, &mut self.code);
+            self.engine.page_changed(mapping.pa);
             let words = self.ram.page(home, mapping.pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
         } else {
             self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
         }
         let words = self.ram.page(home, mapping.pa).ok_or(external)?;
-        Ok(self.translator.translate_once(pc, mapping.pa, words, &mut self.code))
+        Ok(self.engine.make_once(pc, mapping.pa, words))
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
@@ -72,8 +67,8 @@ impl Parts {
         self.sites.clear();
         self.code_map.forget_descriptors();
         self.backlog.clear();
-        self.translator.set_vfp(false, &mut self.code);
-        self.translator.flush(&mut self.code);
+        self.engine.set_vfp(false);
+        self.engine.forget_all();
         self.unprotect_code();
     }
 
@@ -87,7 +82,7 @@ impl Parts {
     /// Other switches from now on, between two blocks.
     pub fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;
-        self.translator.set_options(switches.translation, &mut self.code);
+        self.engine.set_options(switches.translation);
         self.unprotect_code();
         self.sides_known = false;
     }
@@ -103,7 +98,7 @@ impl Parts {
     pub fn code_changes(&mut self, pa: GuestPa) {
         self.counters.code_page_writes += 1;
         self.sides_known &= !self.call_vector.forget_page(pa);
-        self.translator.drop_page(pa, &mut self.code);
+        self.engine.page_changed(pa);
         self.shadow.unprotect_code_page(pa);
     }
 }

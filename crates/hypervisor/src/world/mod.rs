@@ -14,7 +14,6 @@ pub mod vfp;
 use core::ffi::c_void;
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
-use spica_dbt::Translator;
 use spica_dbt::jump_cache::{Entry, JumpCache};
 use spica_mmu::{HostDacr, PAGEWISE_FROM, Separation, View};
 use spica_switches::Switches;
@@ -24,6 +23,7 @@ use spica_vcpu::{Vcpu, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
+use crate::engine::{Engine, Source, blocks::Blocks};
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
 
@@ -334,28 +334,29 @@ impl Context {
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
     /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
-    pub fn set_entries(&mut self, world: World, translator: &mut Translator, switches: &Switches) {
+    pub fn set_entries(&mut self, world: World, engine: &mut Blocks, switches: &Switches) {
         if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
             self.entries = Entries::default();
             self.entries_version = 0;
-        } else if self.entries_version != translator.jump_cache.version() {
+        } else if self.entries_version != engine.known_version() {
             // In the jump cache, because what is dropped or unmapped is removed there.
             let (va, pa) = self.call_target;
-            if translator.jump_cache.get(va.0).is_none()
-                && let Some(block) = translator.lookup(va, pa)
+            // Where system calls are known to lead, the mapping is global (`CallVector`).
+            if engine.known(va).is_none()
+                && let Some(code) = engine.find(Source { va, pa, global: true })
             {
-                translator.remember(block);
+                engine.enter(code, None);
             }
-            let at = |pc| translator.jump_cache.get(pc);
-            let vector = |offset| at(self.vectors.wrapping_add(offset));
+            let at = |pc: GuestVa| engine.known(pc).map(|pc| pc.0);
+            let vector = |offset| at(GuestVa(self.vectors.wrapping_add(offset)));
             let undefined = vector(0x04).filter(|_| switches.quick_vfp);
             self.entries = Entries {
                 undefined: undefined.unwrap_or(0),
                 data_abort: vector(0x10).unwrap_or(0),
                 prefetch_abort: vector(0x0c).unwrap_or(0),
-                call: at(va.0).or(vector(0x08)).unwrap_or(0),
+                call: at(va).or(vector(0x08)).unwrap_or(0),
             };
-            self.entries_version = translator.jump_cache.version();
+            self.entries_version = engine.known_version();
         }
     }
 

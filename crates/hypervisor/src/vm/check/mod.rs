@@ -38,6 +38,7 @@ use super::load::Sizes;
 use super::{Resume, Vm, regime};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -289,7 +290,7 @@ fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Pla
     cp15.dacr = 0x5555_5555;
     cp15.cpacr = switch(plan.vfp, 0xf << 20);
     vm.context.cpu.show();
-    if vm.parts.translator.set_vfp(plan.vfp, &mut vm.parts.code) {
+    if vm.parts.engine.set_vfp(plan.vfp) {
         vm.parts.unprotect_code();
     }
     state::enable_interrupts(vm, host);
@@ -381,8 +382,8 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
                 return Ok(if course.is_straight() { End::Loop } else { End::Endless });
             }
             vm.parts.spaces.catch_up(&mut vm.parts.shadow);
-            vm.context.set_entries(world, &mut vm.parts.translator, &vm.parts.switches);
-            vm.forget_returns();
+            vm.context.set_entries(world, &mut vm.parts.engine, &vm.parts.switches);
+            vm.parts.engine.mend(vm.context.cpu.page);
             let (trap, left) = vm.context.enter(world);
             vm.arrived(core, left);
             if how.told && traps < TOLD {
@@ -423,7 +424,7 @@ struct Course {
 
 impl Course {
     fn note(&mut self, resume: Resume) {
-        let (Resume::Guest(at) | Resume::Link(at, _) | Resume::Land(at)) = resume else {
+        let (Resume::Guest(at) | Resume::Led(at, _)) = resume else {
             return;
         };
         self.ahead = if at.0 > self.last { self.ahead + 1 } else { 0 };
@@ -459,11 +460,11 @@ fn end(vm: &mut Vm, world: World, trap: Trap) -> Option<GuestVa> {
         return None;
     }
     let behind = CachePc(vm.context.cpu.pc);
-    let code = &mut vm.parts.code;
-    let word = code.word(CachePc(behind.0.wrapping_sub(4)))?;
-    let literal = code.word(behind)?;
+    let engine = &mut vm.parts.engine;
+    let word = engine.word(CachePc(behind.0.wrapping_sub(4)))?;
+    let literal = engine.word(behind)?;
     if number::number(word) != number::EMULATE || literal & !0xf != program::smc(0) {
         return None;
     }
-    code.word(behind.wrapping_add(4)).map(GuestVa)
+    engine.word(behind.wrapping_add(4)).map(GuestVa)
 }

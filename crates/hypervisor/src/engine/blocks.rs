@@ -1,0 +1,234 @@
+//! The engine of translated blocks: [`spica_dbt`]'s translator and the memory of its code cache.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::jump_cache::JumpCache;
+use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator, shadow_stack};
+use spica_isa::Reg;
+use spica_vcpu::VcpuPage;
+
+use super::code::CodePages;
+use super::{Engine, Source, Words};
+
+/// What leads to a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// An exit, which is linked to the block.
+    Exit(ExitId),
+    /// The return mirror.
+    Mirror,
+}
+
+/// See the module's text.
+pub struct Blocks {
+    translator: Translator,
+    code: CodePages,
+    /// The generation that the entries of the guest's shadow stack are of, once there are any.
+    returns_of: Option<u64>,
+}
+
+impl Blocks {
+    /// An engine without blocks, in the memory of `code`.
+    pub fn new(code: CodePages, options: Options, capacity: Capacity) -> Blocks {
+        Blocks { translator: Translator::new(code.layout(), options, capacity), code, returns_of: None }
+    }
+
+    /// The translator, for its figures.
+    pub fn translator(&self) -> &Translator {
+        &self.translator
+    }
+
+    /// First-level entries for what translated code needs mapped: VA and entry.
+    pub fn first_level(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.code.first_level()
+    }
+
+    /// Where [`Engine::known`] looks, for assembly.
+    pub fn jump_cache(&self) -> &JumpCache {
+        &self.translator.jump_cache
+    }
+
+    /// Other options from now on. All blocks go.
+    pub fn set_options(&mut self, options: Options) {
+        self.translator.set_options(options, &mut self.code);
+    }
+
+    /// The exit whose trap is at `svc`, if there is one.
+    pub fn exit(&self, svc: CachePc) -> Option<ExitId> {
+        self.translator.exit(svc)
+    }
+
+    /// Whether exits are linked.
+    pub fn links(&self) -> bool {
+        self.translator.options().link
+    }
+
+    /// Whether `pc` lies in the return mirror.
+    pub fn is_in_mirror(&self, pc: u32) -> bool {
+        self.translator.mirror().holds(pc)
+    }
+
+    /// The guest address that `pc` in the return mirror stands for.
+    pub fn mirrored(&self, pc: u32) -> Option<GuestVa> {
+        self.translator.mirror().target(pc)
+    }
+
+    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; the register that has its target.
+    pub fn reopen(&mut self, svc: CachePc) -> Option<Reg> {
+        self.translator.reopen(svc, &mut self.code)
+    }
+
+    /// The same for a return by the shadow stack. Whether there is one.
+    pub fn reopen_return(&mut self, svc: CachePc) -> bool {
+        self.translator.reopen_return(svc, &mut self.code)
+    }
+
+    /// The write of DACR at `site` is done at once from now on.
+    pub fn make_dacr_eager(&mut self, site: CachePc) {
+        self.translator.make_dacr_eager(site, &mut self.code);
+    }
+
+    /// What was last spilled to the shared slot.
+    #[cfg(feature = "spill-techniques")]
+    pub fn shared_slot(&self) -> u32 {
+        self.code.shared_slot()
+    }
+}
+
+impl Engine for Blocks {
+    type Code = BlockId;
+    type From = From;
+
+    #[inline]
+    fn known(&self, pc: GuestVa) -> Option<CachePc> {
+        self.translator.jump_cache.get(pc.0).map(CachePc)
+    }
+
+    fn find(&mut self, source: Source) -> Option<BlockId> {
+        let block = self.translator.lookup(source.va, source.pa)?;
+        self.translator.set_global(block, source.global);
+        Some(block)
+    }
+
+    fn make(&mut self, source: Source, words: &Words) -> (BlockId, bool) {
+        let generation = self.translator.generation();
+        let block = self.translator.translate(source.va, source.pa, source.global, words, &mut self.code);
+        (block, self.translator.generation() != generation)
+    }
+
+    fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc {
+        let block = self.translator.translate_once(va, pa, words, &mut self.code);
+        self.translator.entry(block)
+    }
+
+    fn enter(&mut self, block: BlockId, from: Option<From>) -> CachePc {
+        match from {
+            Some(From::Exit(exit)) => {
+                self.translator.link(exit, block, &mut self.code);
+            }
+            Some(From::Mirror) => self.translator.land(block, &mut self.code),
+            None => {}
+        }
+        self.translator.remember(block);
+        self.translator.entry(block)
+    }
+
+    fn code_at(&self, pc: CachePc) -> Option<BlockId> {
+        self.translator.block_at(pc)
+    }
+
+    fn is_live(&self, block: BlockId) -> bool {
+        self.translator.is_live(block)
+    }
+
+    fn source(&self, block: BlockId) -> (GuestVa, GuestPa) {
+        self.translator.source(block)
+    }
+
+    fn locate(&self, block: BlockId, pc: CachePc, words: &Words) -> Option<Location> {
+        self.translator.locate(block, pc, words)
+    }
+
+    #[inline]
+    fn word(&mut self, pc: CachePc) -> Option<u32> {
+        self.code.word(pc)
+    }
+
+    fn page_changed(&mut self, pa: GuestPa) {
+        self.translator.drop_page(pa, &mut self.code);
+    }
+
+    fn page_moved(&mut self, va: GuestVa) -> u32 {
+        self.translator.unmap_page(va, &mut self.code)
+    }
+
+    fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)> {
+        self.translator.next_page(from)
+    }
+
+    fn next_page_at(&self, va: GuestVa, after: Option<usize>) -> Option<(usize, GuestPa)> {
+        self.translator.next_page_at(va, after)
+    }
+
+    fn all_moved(&mut self) {
+        self.translator.unlink_all(&mut self.code);
+    }
+
+    fn forget_all(&mut self) {
+        self.translator.flush(&mut self.code);
+    }
+
+    fn leave_soon(&mut self, pc: CachePc) {
+        if let Some(block) = self.translator.block_at(pc) {
+            self.translator.close(block, &mut self.code);
+        }
+    }
+
+    fn set_vfp(&mut self, vfp: bool) -> bool {
+        self.translator.set_vfp(vfp, &mut self.code)
+    }
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        self.translator.is_settled()
+    }
+
+    fn settle(&mut self) -> bool {
+        self.translator.settle(&mut self.code)
+    }
+
+    #[inline]
+    fn publish(&mut self) {
+        self.code.publish_all();
+    }
+
+    #[inline]
+    fn mend(&mut self, page: &mut VcpuPage) {
+        if self.returns_of != Some(self.translator.generation()) {
+            self.returns_of = Some(self.translator.generation());
+            shadow_stack::clear(page, self.translator.layout());
+        }
+    }
+
+    fn vcpu_reset(&mut self) {
+        self.returns_of = None;
+    }
+
+    fn version(&self) -> u32 {
+        self.translator.version()
+    }
+
+    #[inline]
+    fn generation(&self) -> u64 {
+        self.translator.generation()
+    }
+
+    #[inline]
+    fn known_version(&self) -> u32 {
+        self.translator.jump_cache.version()
+    }
+
+    #[inline]
+    fn made(&self) -> u64 {
+        self.translator.stats().translated
+    }
+}

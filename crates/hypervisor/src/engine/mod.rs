@@ -1,0 +1,99 @@
+//! What runs a guest's kernel code, in User mode: an engine.
+//!
+//! The rest of the hypervisor knows [`Engine`]: code that is found or made for a guest address, which guest instruction an
+//! address in it stands for, and what becomes of it when a page changes or moves. How code gets to its addresses, and what
+//! its own traps ask for, is between an engine and its part of [`crate::trap`]. There is one engine, [`blocks`].
+
+pub mod blocks;
+pub mod code;
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::Location;
+use spica_vcpu::VcpuPage;
+
+/// A page of the guest's, as words.
+pub type Words = [u32; 1024];
+
+/// Where code comes from.
+#[derive(Clone, Copy)]
+pub struct Source {
+    /// The first instruction's address.
+    pub va: GuestVa,
+    /// Where that lies.
+    pub pa: GuestPa,
+    /// The page is mapped in all address spaces.
+    pub global: bool,
+}
+
+/// See the module's text.
+pub trait Engine {
+    /// Names a piece of code until [`generation`](Self::generation) changes.
+    type Code: Copy;
+    /// What in other code led to a piece of code, and can lead there by itself the next time.
+    type From: Copy;
+
+    /// Where the code for `pc` begins, if that is at hand, as it is for most that is entered. It is good as long as the
+    /// guest's tables are as they were.
+    fn known(&self, pc: GuestVa) -> Option<CachePc>;
+    /// The code for a guest address, if there is any.
+    fn find(&mut self, source: Source) -> Option<Self::Code>;
+    /// Makes the code for a guest address in a page that reads `words`, whose changes are announced from now on; and
+    /// whether all other code had to go for it.
+    fn make(&mut self, source: Source, words: &Words) -> (Self::Code, bool);
+    /// Makes code for one execution, which is never found again. Where it begins.
+    fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
+    /// Code is about to be entered, and at hand from now on. `from` leads there the next time, if that is allowed. Where it
+    /// begins.
+    fn enter(&mut self, code: Self::Code, from: Option<Self::From>) -> CachePc;
+
+    /// The code that `pc` is in, be it that of a page that has changed since.
+    fn code_at(&self, pc: CachePc) -> Option<Self::Code>;
+    /// Whether the page that code came from is as it was.
+    fn is_live(&self, code: Self::Code) -> bool;
+    /// The guest address of the first instruction of code, and where that lies.
+    fn source(&self, code: Self::Code) -> (GuestVa, GuestPa);
+    /// The guest instruction that `pc` in `code` stands for; `words` is what its page read when the code was made. `None` for
+    /// what stands for none: the guest can jump anywhere.
+    fn locate(&self, code: Self::Code, pc: CachePc, words: &Words) -> Option<Location>;
+    /// The word at `pc`.
+    fn word(&mut self, pc: CachePc) -> Option<u32>;
+
+    /// The page at `pa` is about to change: code from it is not found any more.
+    fn page_changed(&mut self, pa: GuestPa);
+    /// The page at `va` is not mapped as it was: nothing leads to code from it without [`find`](Self::find). How much work
+    /// that was, in pieces of code.
+    fn page_moved(&mut self, va: GuestVa) -> u32;
+    /// The first page with code from number `from` on: its number, where the guest has it, and where it lies.
+    fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)>;
+    /// The next page with code that the guest had at `va`, behind number `after`.
+    fn next_page_at(&self, va: GuestVa, after: Option<usize>) -> Option<(usize, GuestPa)>;
+    /// Any page may be mapped otherwise.
+    fn all_moved(&mut self);
+    /// Forgets all code.
+    fn forget_all(&mut self);
+
+    /// The code at `pc`, where the guest is, is left at its next end, for an interrupt.
+    fn leave_soon(&mut self, pc: CachePc);
+
+    /// The guest's VFP is there or not. True if that has made all code wrong, which is gone.
+    fn set_vfp(&mut self, vfp: bool) -> bool;
+    /// Whether nothing is left of what was asked for.
+    fn is_settled(&self) -> bool;
+    /// Does a piece of what is left. True if nothing was.
+    fn settle(&mut self) -> bool;
+    /// Code can be fetched as it was written.
+    fn publish(&mut self);
+    /// Clears what `page` has of addresses of code that are not good any more.
+    fn mend(&mut self, page: &mut VcpuPage);
+    /// The vCPU is reset, and its page with it.
+    fn vcpu_reset(&mut self);
+
+    /// Changes whenever code has gone.
+    fn version(&self) -> u32;
+    /// Changes whenever all code has gone.
+    fn generation(&self) -> u64;
+    /// Changes whenever an answer of [`known`](Self::known) may.
+    fn known_version(&self) -> u32;
+    /// Pieces of code made so far.
+    fn made(&self) -> u64;
+}
