@@ -37,3 +37,10 @@ fn fast_paths_where_user_code_writes_its_table() {
         &Cases::all(1_206_379_778, 1, " spica.translation=all,-return-mirror spica.tracking=writes"),
     );
 }
+
+/// What it found once, too: a store to what is no RAM, first of a domain whose manager may do anything, then of the same as
+/// client of a page that may not be written. That it reaches a device was remembered from the first.
+#[test]
+fn fast_paths_where_a_manager_reaches_a_device() {
+    fast_paths::agree(Machine::Cubieboard, &Cases::all(1_847_502_732, 1, ""));
+}

@@ -89,7 +89,9 @@ impl Parts {
             return;
         }
         let Ok(mapping) = lookup(&self.ram.at(home), regime, va) else { return };
-        if mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
+        // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
+        let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
+        if checked && mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
             self.sites.note(pc, self.engine.generation(), va, write, (mapping.pa, mapping.domain));
             self.shadow.watch(va, mapping.size);
         }
