@@ -36,7 +36,7 @@ use super::boot::Image;
 use super::devices::Devices;
 use super::load::Sizes;
 use super::{Resume, Vm, regime};
-use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::arch::cp15::{Dfar, Dfsr, IdPfr1, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -133,11 +133,19 @@ impl Plan {
                 favourites: memory::favourites(&mut random),
             },
             vfp: !random.one_in(4),
-            alignment: random.one_in(4),
+            // Drawn in any case, so that a number means the same session on each board.
+            alignment: random.one_in(4) && checks_alignment(),
             quick: random.one_in(2),
             told: None,
         }
     }
+}
+
+/// Whether SCTLR.A of this machine is heeded in User mode. QEMU looks at the Non-secure bank's there, so in Secure state
+/// (a core with the Security Extensions, ID_PFR1 bits 7:4) the bit that Spica sets has no effect, and whether a store
+/// of user code is aligned would decide which way it takes.
+fn checks_alignment() -> bool {
+    IdPfr1::read_raw() >> 4 & 0xf == 0
 }
 
 /// A zImage by its header, which is all that is ever looked at.
