@@ -16,6 +16,7 @@ extern crate std;
 
 mod block;
 mod cache;
+pub mod code_map;
 mod emit;
 mod guest_pages;
 pub mod jump_cache;
@@ -28,6 +29,7 @@ mod rules;
 pub mod shadow_stack;
 pub mod spill;
 pub mod trap;
+pub mod volatile;
 
 pub use block::{Location, Undo};
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};

@@ -82,6 +82,29 @@ pub fn enable_rx_interrupt() {
     });
 }
 
+/// What `log`'s macros print to: quiet by default, because the console is the guests'.
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        // The macros have asked for the level.
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        print(format_args!("spica: {}\n", record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+/// Messages up to `level` are printed from now on.
+pub fn start_log(level: log::LevelFilter) {
+    // Only a second call finds a logger there, the same one.
+    let _ = log::set_logger(&Log);
+    log::set_max_level(level);
+}
+
 /// Prints to the console.
 #[macro_export]
 macro_rules! print {

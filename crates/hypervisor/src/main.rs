@@ -11,7 +11,6 @@ extern crate alloc;
 pub mod arch;
 pub mod board;
 pub mod boot;
-pub mod cmdline;
 pub mod console;
 pub mod contain;
 pub mod engine;
@@ -21,7 +20,6 @@ pub mod guests;
 pub mod host;
 pub mod host_cpu;
 pub mod layout;
-pub mod log;
 pub mod memory;
 pub mod panic;
 pub mod platform;
@@ -41,7 +39,7 @@ fn main(handover: boot::Handover) -> ! {
         vm::check::run(&platform);
     }
     for word in &platform.options.unknown {
-        warning!("{word} on the command line means nothing to Spica");
+        log::warn!("{word} on the command line means nothing to Spica");
     }
     if platform.options.selftest {
         selftest::run(&platform);

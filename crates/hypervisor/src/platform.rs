@@ -14,11 +14,11 @@ use crate::board::info::Info;
 use crate::board::tree::Tree;
 use crate::board::{self, Board};
 use crate::boot::Handover;
-use crate::cmdline::Options;
 use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE};
-use crate::memory::spans::{Occupied, Span};
 use crate::memory::{home, pool, ram};
-use crate::{console, log, vectors, warning};
+use crate::{console, vectors};
+use spica_options::Options;
+use spica_ram::spans::{Occupied, Span};
 
 /// The board's devices, for whoever handles interrupts.
 pub static BOARD: IrqCell<Option<Board>> = IrqCell::new(None);
@@ -96,7 +96,7 @@ pub fn bring_up(handover: Handover) -> Platform {
 
     let info = Info::read(tree).unwrap_or_else(|error| panic!("{error}"));
     let options = Options::parse(&info.command_line);
-    log::set_level(options.level);
+    console::start_log(options.level);
     take_stock(&handover, &info);
 
     let board = Board::discover(tree, &serial.node).unwrap_or_else(|error| panic!("{error}"));
@@ -112,7 +112,7 @@ pub fn bring_up(handover: Handover) -> Platform {
     };
     BOARD.with(|slot| *slot = Some(board));
     if fixup::take_pending_abort() {
-        warning!("an access to a device, of the boot loader or of a driver here, has ended in an external abort");
+        log::warn!("an access to a device, of the boot loader or of a driver here, has ended in an external abort");
     }
     platform
 }
@@ -146,7 +146,7 @@ fn take_stock(handover: &Handover, info: &Info) {
     occupied.push(Occupied { span: if shared { image } else { megabyte }, no_map: !shared });
     let lost = ram::init(&info.banks, &occupied);
     if lost > 0 {
-        warning!("{} KiB of RAM cannot be used: beyond what can be mapped at its own address", lost / 1024);
+        log::warn!("{} KiB of RAM cannot be used: beyond what can be mapped at its own address", lost / 1024);
     }
     assert!(
         pool::init(handover.image),

@@ -5,6 +5,10 @@
 //! from world to world) has its switches here, in [`Switches`], and the list of words by which all are asked for.
 #![no_std]
 
+extern crate alloc;
+
+pub mod later;
+
 use core::fmt;
 
 use spica_dbt::{Options, Spill};

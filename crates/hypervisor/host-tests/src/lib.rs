@@ -28,22 +28,6 @@ pub mod board;
 #[path = "../../src/memory"]
 pub mod memory {
     pub use crate::bus::device;
-    pub mod lent;
     #[path = "../../host-tests/src/pool.rs"]
     pub mod pool;
-    pub mod spans;
 }
-
-/// Virtual machines.
-#[path = "../../src/vm"]
-pub mod vm {
-    pub mod code_map;
-    pub mod later;
-    pub mod volatile;
-}
-
-#[path = "../../src/cmdline.rs"]
-pub mod cmdline;
-
-#[path = "../../src/log.rs"]
-pub mod log;

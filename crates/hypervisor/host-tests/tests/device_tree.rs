@@ -6,7 +6,7 @@ use dtoolkit::model::DeviceTreeProperty;
 use spica_hypervisor_host_tests::board::info::Info;
 use spica_hypervisor_host_tests::board::tree::Tree;
 use spica_hypervisor_host_tests::board::tree::interrupt::Interrupt;
-use spica_hypervisor_host_tests::memory::spans::Span;
+use spica_ram::spans::Span;
 use support::{blob, node, text, words};
 
 /// Shaped like the Versatile Express: a nexus that maps interrupts, a bus with chip selects, a bus within a bus.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::error::BoardError;
 use super::tree::Tree;
-use crate::memory::spans::{Occupied, Span};
+use spica_ram::spans::{Occupied, Span};
 
 /// Memory and boot parameters.
 #[derive(Clone, Debug)]

@@ -18,7 +18,6 @@ use crate::arch::barrier::dsb;
 use crate::arch::cache::clean_invalidate;
 use crate::memory::device::Mmio;
 use crate::memory::pool::{Block, Share};
-use crate::warning;
 
 /// A device that no driver has taken over yet.
 pub struct Device {
@@ -64,7 +63,7 @@ pub fn find(tree: Tree<'_>, interrupts: &Found<dyn InterruptController>) -> Resu
         match kind(&registers) {
             Kind::Other => {}
             Kind::Legacy => {
-                warning!(
+                log::warn!(
                     "{} is of virtio before 1.0 and not used; in QEMU, it takes -global virtio-mmio.force-legacy=false",
                     node.path()
                 );

@@ -16,7 +16,6 @@ use spica_console::consoles::Consoles;
 use spica_dbt::Spill;
 use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
-use crate::cmdline::Options;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::memory::{device, home, lending, phys, stacks};
@@ -25,13 +24,14 @@ use crate::vm::Vm;
 use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
 use crate::vm::disk_room::{self, LENT_MOST};
-use crate::vm::later::Later;
 use crate::vm::load::Sizes;
 use disks::Disks;
 use guest::Guest;
 use networks::{CARD_BYTES, Networks};
 use news::News;
 use scheduler::Scheduler;
+use spica_options::Options;
+use spica_switches::later::Later;
 use uplink::Uplink;
 
 use crate::world::SEPARATION;

@@ -1,15 +1,15 @@
-//! The pages that guests have given to their balloons, for others to use: the books ([`super::lent`]), and what is in them.
+//! The pages that guests have given to their balloons, for others to use: the books ([`spica_ram::lent`]), and what is in them.
 //!
 //! A page belongs to its guest, to whoever borrowed it, or to nobody. What its user leaves in it is cleared when it goes, so
 //! that its owner finds nothing of others there; what its owner left, whoever borrows it writes over before it reads.
 
 use spica_addr::HostPa;
 
-use super::lent::{Lent, Return, Ticket};
 use super::{phys, ram};
 use crate::arch::interrupts::IrqCell;
 use crate::contain::shared;
 use crate::host_cpu::Home;
+use spica_ram::lent::{Lent, Return, Ticket};
 
 const PAGE: u32 = 4096;
 

@@ -6,7 +6,7 @@
 use spica_addr::HostPa;
 
 use super::ram;
-use super::spans::Span;
+use spica_ram::spans::Span;
 
 /// Pointer to the `len` bytes of RAM at `pa`.
 ///

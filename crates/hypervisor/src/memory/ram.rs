@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use spica_addr::HostPa;
 
 use super::home;
-use super::spans::{Occupied, Span, most_each, place, subtract};
 use crate::arch::interrupts::IrqCell;
 use crate::layout::{HOLE_START, MEGABYTE};
+use spica_ram::spans::{Occupied, Span, most_each, place, subtract};
 
 struct Ram {
     /// What the home table maps, in ascending order, neighbours joined.

@@ -9,13 +9,13 @@ use core::ops::RangeInclusive;
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_level_descriptor, translate};
 
-use super::code_map::Megabytes;
 use super::tables::RealTlb;
 use super::{Parts, Stop, Vm, regime};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+use spica_dbt::code_map::Megabytes;
 
 /// Megabytes of the address space.
 const MEGABYTES: u32 = 4096;

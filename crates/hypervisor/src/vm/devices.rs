@@ -23,7 +23,7 @@ use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::memory::lending;
-use crate::memory::lent::Return;
+use spica_ram::lent::Return;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
 const BUDGET: u32 = 256 * 1024;

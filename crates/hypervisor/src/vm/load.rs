@@ -26,10 +26,10 @@ use crate::engine::code::{self, CodePages};
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
-use crate::memory::spans::Span;
 use crate::memory::{home::hole_entries, ram as host_ram};
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, SEPARATION, core_state::CoreState};
+use spica_ram::spans::Span;
 
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]

@@ -9,12 +9,10 @@ pub mod boot;
 pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
 pub mod check;
-pub mod code_map;
 pub mod counters;
 pub mod devices;
 pub mod disk_room;
 pub mod env;
-pub mod later;
 pub mod load;
 pub mod mmio;
 mod prepare;
@@ -24,7 +22,6 @@ mod resume;
 mod run;
 pub mod tables;
 mod translate;
-pub mod volatile;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -43,13 +40,13 @@ use crate::world::{Context, core_state::CoreState};
 use backlog::Backlog;
 use boot::Loading;
 use call_vector::CallVector;
-use code_map::CodeMap;
 use counters::Counters;
 use devices::Devices;
-use later::Later;
 use ram::Ram;
+use spica_dbt::code_map::CodeMap;
+use spica_dbt::volatile::VolatilePages;
+use spica_switches::later::Later;
 use tables::Tables;
-use volatile::VolatilePages;
 
 pub use prepare::{regime, vfp_enabled};
 

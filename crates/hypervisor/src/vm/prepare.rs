@@ -1,6 +1,5 @@
 //! What the core and the handlers in assembly need before a guest is entered: tables, DACR, VFP, interrupts that wait.
 
-use super::later::Later;
 use super::tables::RealTlb;
 use super::{Parts, Stop, Vm};
 use crate::arch::cache;
@@ -11,6 +10,7 @@ use crate::layout::TTBR_WALK;
 use crate::world::{Context, NO_ASID, SEPARATION, World};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View, quick};
+use spica_switches::later::Later;
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 
 impl Vm {

@@ -49,7 +49,7 @@ impl Parts {
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
-    /// must come here, to be looked at with [`CodeMap::may_have_code`](super::code_map::CodeMap::may_have_code).
+    /// must come here, to be looked at with [`CodeMap::may_have_code`](spica_dbt::code_map::CodeMap::may_have_code).
     pub fn watch_code(&mut self, va: GuestVa, size: PageSize) {
         self.code_map.watch(va.0);
         self.shadow.watch(va, size);

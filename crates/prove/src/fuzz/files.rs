@@ -7,10 +7,10 @@ use spica_bundle::{Bundle, MANIFEST, Manifest, Place, ZImage};
 use spica_console::command::Lines;
 use spica_hypervisor_host_tests::board::info::Info;
 use spica_hypervisor_host_tests::board::tree::{Node, Tree};
-use spica_hypervisor_host_tests::cmdline::Options;
 use spica_machine::fdt::{FdtSpec, adapt, build};
 use spica_machine::loader::plan;
 use spica_machine::map;
+use spica_options::Options;
 
 /// See [`super::TARGETS`].
 pub fn bundle(data: &[u8]) {

@@ -2,12 +2,12 @@
 //!
 //! A naive translation is measured, not booted: a boot takes it hundreds of times the instructions. So a guest may boot with
 //! another one, until its console prints what the command line says. That is a point of the guest's own life: the same one
-//! in each run, and behind whatever the kernel does before its first process. Pure.
+//! in each run, and behind whatever the kernel does before its first process.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_switches::Switches;
+use crate::Switches;
 
 /// The switches from some point on.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Where in the guest's address space there is code that was translated, as far as TLB maintenance has to know. Pure.
+//! Where in the guest's address space there is code that was translated, as far as TLB maintenance has to know.
 //!
 //! Maintenance is frequent, and most of it concerns no code; what concerns a megabyte that one section maps, as Linux maps its text,
 //! need not be looked at page by page. What is kept has a fixed size, wherever a guest executes code.

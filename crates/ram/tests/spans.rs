@@ -1,6 +1,6 @@
 //! Ranges of memory: what is left, and where something fits.
 
-use spica_hypervisor_host_tests::memory::spans::{Span, most_each, place, subtract};
+use spica_ram::spans::{Span, most_each, place, subtract};
 
 fn span(start: u64, end: u64) -> Span {
     Span { start, end }

@@ -1,5 +1,5 @@
 //! Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with instructions that
-//! cannot be interpreted: *volatile* pages. Their code is translated anew each time that it is entered. Pure.
+//! cannot be interpreted: *volatile* pages. Their code is translated anew each time that it is entered.
 //!
 //! A guest chooses how many such pages it has, so few are remembered. To forget one is no mistake: it is protected again, and counted
 //! anew, from 0.

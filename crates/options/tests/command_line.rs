@@ -1,30 +1,30 @@
 //! Spica's command line.
 
-use spica_hypervisor_host_tests::cmdline::Options;
-use spica_hypervisor_host_tests::log::Level;
+use log::LevelFilter;
 use spica_mmu::{Separation, Tracking};
+use spica_options::Options;
 use spica_switches::Switches;
 
 #[test]
 fn nothing_asks_for_nothing() {
     let options = Options::parse("  ");
-    assert_eq!((options.level, options.selftest, options.unknown.len()), (Level::Warn, false, 0));
+    assert_eq!((options.level, options.selftest, options.unknown.len()), (LevelFilter::Warn, false, 0));
 }
 
 #[test]
 fn our_words_are_obeyed_and_the_last_counts() {
     let options = Options::parse("spica.verbose spica.selftest");
-    assert_eq!((options.level, options.selftest, options.faults), (Level::Info, true, false));
+    assert_eq!((options.level, options.selftest, options.faults), (LevelFilter::Info, true, false));
     assert!(Options::parse("spica.faults").faults);
-    assert_eq!(Options::parse("spica.verbose spica.loglevel=error").level, Level::Error);
-    assert_eq!(Options::parse("spica.loglevel=debug").level, Level::Debug);
+    assert_eq!(Options::parse("spica.verbose spica.loglevel=error").level, LevelFilter::Error);
+    assert_eq!(Options::parse("spica.loglevel=debug").level, LevelFilter::Debug);
 }
 
 #[test]
 fn words_of_others_are_ignored_and_unknown_ones_of_ours_reported() {
     let options = Options::parse("console=ttyS0 spica.loglevel=loud spica.selftest=maybe spica.x");
     assert_eq!(options.unknown, ["spica.loglevel=loud", "spica.selftest=maybe", "spica.x"]);
-    assert_eq!((options.level, options.selftest), (Level::Warn, false));
+    assert_eq!((options.level, options.selftest), (LevelFilter::Warn, false));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! When a translation takes over.
 
-use spica_hypervisor_host_tests::vm::later::Later;
 use spica_switches::Switches;
+use spica_switches::later::Later;
 
 /// After how many of `bytes` it is due.
 fn due_after(until: &str, bytes: &str) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Which pages of the board's RAM guests have given away, and who uses them meanwhile. Pure.
+//! Which pages of the board's RAM guests have given away, and who uses them meanwhile.
 //!
 //! A page that was given lies in the middle of its guest's RAM, and that guest may want it back at any time. So whoever
 //! borrows a page has a *ticket*, not an address: when the page must go back, its contents move to another one. Only

@@ -1,4 +1,4 @@
-//! Ranges of physical addresses, and the arithmetic of taking some away from others. Pure.
+//! Ranges of physical addresses, and the arithmetic of taking some away from others.
 
 use alloc::vec::Vec;
 use core::fmt;

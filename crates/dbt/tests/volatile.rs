@@ -1,7 +1,7 @@
 //! Pages whose code writes to its own page.
 
 use spica_addr::GuestPa;
-use spica_hypervisor_host_tests::vm::volatile::VolatilePages;
+use spica_dbt::volatile::VolatilePages;
 
 fn page(number: u32) -> GuestPa {
     GuestPa(0x4000_0000 + (number << 12))

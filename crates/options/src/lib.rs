@@ -1,9 +1,9 @@
-//! Spica's command line: the words that the boot loader passes in `/chosen/bootargs`. Pure.
+//! Spica's command line: the words that the boot loader passes in `/chosen/bootargs`.
 //!
 //! | word                | meaning                                                       |
 //! |---------------------|---------------------------------------------------------------|
 //! | `spica.verbose`     | say what is going on (the same as `spica.loglevel=info`)      |
-//! | `spica.loglevel=L`  | `error`, `warn` (the default), `info` or `debug`              |
+//! | `spica.loglevel=L`  | `off`, `error`, `warn` (the default), `info`, `debug` or `trace` |
 //! | `spica.time=S`      | seconds since 1970 at boot, for boards without a clock           |
 //! | `spica.digest`        | say the SHA-256 of each guest's kernel as it lies in its RAM      |
 //! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
@@ -17,19 +17,23 @@
 //!
 //! Words that do not begin with `spica.` are not for us; others of ours are reported, not obeyed.
 
+#![no_std]
+
+extern crate alloc;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use spica_mmu::{Separation, Tracking};
 use spica_switches::Switches;
 
-use crate::log::Level;
+use log::LevelFilter;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How much is said.
-    pub level: Level,
+    pub level: LevelFilter,
     /// Test the platform instead of running guests.
     pub selftest: bool,
     /// Say the SHA-256 of each guest's kernel.
@@ -60,7 +64,7 @@ impl Options {
     /// Reads a command line. Of words that contradict each other the last counts.
     pub fn parse(line: &str) -> Self {
         let mut options = Self {
-            level: Level::Warn,
+            level: LevelFilter::Warn,
             selftest: false,
             digest: false,
             switches: Switches::all(),
@@ -77,10 +81,10 @@ impl Options {
         for word in line.split_ascii_whitespace() {
             let Some(ours) = word.strip_prefix("spica.") else { continue };
             match ours.split_once('=').unwrap_or((ours, "")) {
-                ("verbose", "") => options.level = Level::Info,
+                ("verbose", "") => options.level = LevelFilter::Info,
                 ("selftest", "") => options.selftest = true,
-                ("loglevel", name) if Level::named(name).is_some() => {
-                    options.level = Level::named(name).unwrap_or(options.level);
+                ("loglevel", name) if name.parse::<LevelFilter>().is_ok() => {
+                    options.level = name.parse().unwrap_or(options.level);
                 }
                 ("stats", "") => options.stats = true,
                 ("faults", "") => options.faults = true,

@@ -1,6 +1,6 @@
 //! Where there is translated code.
 
-use spica_hypervisor_host_tests::vm::code_map::CodeMap;
+use spica_dbt::code_map::CodeMap;
 
 #[test]
 fn a_megabyte_is_as_it_was_if_its_descriptor_always_was() {

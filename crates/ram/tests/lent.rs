@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spica_hypervisor_host_tests::memory::lent::{Lent, Return, Ticket};
+use spica_ram::lent::{Lent, Return, Ticket};
 
 #[test]
 fn a_page_goes_back_whoever_uses_it_if_there_is_another() {
