@@ -11,7 +11,7 @@ use spica_hypervisor_host_tests::am33xx::{Chip, TIMER2, UART0};
 use spica_hypervisor_host_tests::board::info::Info;
 use spica_hypervisor_host_tests::board::tree::Tree;
 use spica_hypervisor_host_tests::board::{self, Board, Counter, Line};
-use spica_hypervisor_host_tests::memory::spans::Span;
+use spica_ram::spans::Span;
 
 const TREE: &str = "am335x-boneblack.dtb";
 

@@ -126,16 +126,16 @@ fn two_guests(platform: &Platform) {
         vm
     });
     for vm in &mut guests {
-        vm.arrive();
+        vm.vcpu.arrive();
         assert_eq!(vm.run(&mut core, &mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
-        vm.depart(&mut core);
+        vm.vcpu.depart(&mut core);
     }
     for (vm, mark) in guests.iter().zip(marks) {
-        let regs = &vm.context.cpu.regs;
+        let regs = &vm.vcpu.context.cpu.regs;
         assert_eq!(regs[4], mark, "a guest lost its register");
         assert_eq!(regs[5..10], [0; 5], "a guest found something of another's");
         assert_eq!(regs[10], mark, "a guest lost its banked register");
-        assert_eq!(vm.context.cpu.page.tpidruro, mark, "a guest lost its thread ID");
+        assert_eq!(vm.vcpu.context.cpu.page.tpidruro, mark, "a guest lost its thread ID");
     }
     BOARD.with(|slot| *slot = Some(host.into_board()));
     println!("selftest: two guests ok");

@@ -1,8 +1,8 @@
 //! Exceptions that the guest takes: which mode, which vector, which return address (B1.8, B1.9).
 
+use crate::Cpu;
 use crate::page::Bank;
 use crate::psr::{self, Mode};
-use crate::vcpu::Vcpu;
 
 /// An exception for the guest. Addresses are the guest's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ pub enum Exception {
     },
 }
 
-impl Vcpu {
+impl Cpu {
     /// Takes an exception as B1.9.3 to B1.9.12 lay down: banked LR and SPSR, masks, mode, endianness and instruction
     /// set, fault registers.
     ///

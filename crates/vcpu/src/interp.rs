@@ -5,10 +5,10 @@
 //! instruction's own address; the interpreter changes the virtual CPU only when the instruction completes, so that an
 //! abort leaves the state as before it (base restored, B1.9.8).
 
+use crate::Cpu;
 use crate::alu;
 use crate::cp15::{Effect, ReadResult, TimerReg, WriteResult, timer_reg64};
 use crate::psr::{self, Mode};
-use crate::vcpu::Vcpu;
 use spica_isa::{Decoded, Mem, MemMultiple, MemSize, Offset, Op, Reg};
 
 /// A guest access that aborted.
@@ -26,12 +26,12 @@ pub trait Env {
     ///
     /// # Errors
     /// The abort that the guest must see.
-    fn load(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort>;
+    fn load(&mut self, cpu: &mut Cpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort>;
     /// Stores the low `bytes` of `value` at `va`.
     ///
     /// # Errors
     /// The abort that the guest must see.
-    fn store(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort>;
+    fn store(&mut self, cpu: &mut Cpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort>;
     /// Reads a register of the generic timer.
     fn timer_read(&mut self, reg: TimerReg) -> u64;
     /// Writes a register of the generic timer.
@@ -64,7 +64,7 @@ pub enum Step {
 
 /// Executes `d`, which lies at `pc` and whose condition holds, in A32 state. In User mode, of loads and stores only: all
 /// else that traps from there is an exception of the guest's.
-pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step {
+pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step {
     match d.op {
         Op::DataProcessing { op, s, rd, rn, op2 } => {
             let carry = cpu.psr >> 29 & 1 != 0;
@@ -231,7 +231,7 @@ pub fn execute(cpu: &mut Vcpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step
     }
 }
 
-fn read_reg(cpu: &Vcpu, reg: Reg, pc: u32) -> u32 {
+fn read_reg(cpu: &Cpu, reg: Reg, pc: u32) -> u32 {
     if reg.is_pc() { pc.wrapping_add(8) } else { cpu.regs[reg.n() as usize] }
 }
 
@@ -256,12 +256,12 @@ fn block_end(base: u32, words: u32, increment: bool) -> u32 {
 }
 
 /// An exception return (B1.9.2): CPSR from `new_psr`, PC from `target`, aligned for the new instruction set.
-fn exception_return(cpu: &mut Vcpu, target: u32, new_psr: u32) -> Step {
+fn exception_return(cpu: &mut Cpu, target: u32, new_psr: u32) -> Step {
     cpu.set_cpsr(new_psr);
     Step::Return(target & if new_psr & psr::T != 0 { !1 } else { !3 })
 }
 
-fn write_psr(cpu: &mut Vcpu, spsr: bool, mask: u8, value: u32, pc: u32) -> Step {
+fn write_psr(cpu: &mut Cpu, spsr: bool, mask: u8, value: u32, pc: u32) -> Step {
     if spsr {
         let bytes = (0..4).filter(|n| mask >> n & 1 != 0).fold(0, |m, n| m | 0xff << (8 * n));
         cpu.page.spsr = cpu.page.spsr & !bytes | value & bytes;
@@ -273,7 +273,7 @@ fn write_psr(cpu: &mut Vcpu, spsr: bool, mask: u8, value: u32, pc: u32) -> Step 
 
 /// VMRS and VMSR of the registers that unprivileged code cannot reach (B4.1.57, B4.1.58, B9.3.25); FPSCR as well, for
 /// code that traps because VFP is off.
-fn vfp_system(cpu: &mut Vcpu, load: bool, sysreg: u8, rt: Reg) -> Step {
+fn vfp_system(cpu: &mut Cpu, load: bool, sysreg: u8, rt: Reg) -> Step {
     // cp10 access: 0b00 denies, 0b01 allows privileged code (B4.1.40).
     if cpu.cp15.cpacr >> 20 & 3 == 0 {
         return Step::Undefined;
@@ -303,13 +303,7 @@ fn vfp_system(cpu: &mut Vcpu, load: bool, sysreg: u8, rt: Reg) -> Step {
 ///
 /// # Errors
 /// The abort, with nothing changed.
-pub fn transfer(
-    cpu: &mut Vcpu,
-    env: &mut impl Env,
-    mem: &Mem,
-    pc: u32,
-    privileged: bool,
-) -> Result<Option<u32>, Abort> {
+pub fn transfer(cpu: &mut Cpu, env: &mut impl Env, mem: &Mem, pc: u32, privileged: bool) -> Result<Option<u32>, Abort> {
     let base = if mem.rn.is_pc() { pc.wrapping_add(8) & !3 } else { cpu.regs[mem.rn.n() as usize] };
     let carry = cpu.psr >> 29 & 1 != 0;
     let offset = match mem.offset {
@@ -362,14 +356,14 @@ pub fn transfer(
     Ok(branch)
 }
 
-fn set_reg(cpu: &mut Vcpu, reg: Reg, value: u32) {
+fn set_reg(cpu: &mut Cpu, reg: Reg, value: u32) {
     if !reg.is_pc() {
         cpu.regs[reg.n() as usize] = value;
     }
 }
 
 /// LDM and STM in all their forms (A8.8.58 to 61, A8.8.199 to 202, B9.3.5, B9.3.6, B9.3.17).
-pub fn transfer_multiple(cpu: &mut Vcpu, env: &mut impl Env, mem: &MemMultiple, pc: u32) -> Step {
+pub fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, pc: u32) -> Step {
     let privileged = cpu.privileged();
     let words = mem.regs.count_ones();
     let loads_pc = mem.load && mem.regs & 0x8000 != 0;

@@ -5,7 +5,7 @@
 //! banked register or a CP15 register that is plain storage one load.
 //!
 //! **Everything in it is hostile input.** The guest's kernel can write it at will. It holds only what belongs to the
-//! guest anyway; whoever reads it checks the value ([`crate::Vcpu::mode`] is the model) and never indexes with it.
+//! guest anyway; whoever reads it checks the value ([`crate::Cpu::mode`] is the model) and never indexes with it.
 
 use crate::psr::{self, Mode};
 

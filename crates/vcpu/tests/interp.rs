@@ -324,7 +324,7 @@ fn what_is_left_to_others() {
 }
 
 /// Fills the vCPU page with whatever a guest can write there.
-fn poison(cpu: &mut spica_vcpu::Vcpu, random: &mut Random) {
+fn poison(cpu: &mut spica_vcpu::Cpu, random: &mut Random) {
     let mut garbage = || if random.one_in(4) { random.pick(&[0, 1, 0x1f, 0x10, u32::MAX]) } else { random.word() };
     let page = &mut *cpu.page;
     page.target = garbage();

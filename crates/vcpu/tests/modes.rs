@@ -147,7 +147,7 @@ fn returned(value: u32) -> u32 {
 }
 
 /// One random operation on both.
-fn operate(cpu: &mut spica_vcpu::Vcpu, model: &mut Registers, world: &mut World, random: &mut Random) -> String {
+fn operate(cpu: &mut spica_vcpu::Cpu, model: &mut Registers, world: &mut World, random: &mut Random) -> String {
     let mode = model.mode();
     match random.below(12) {
         0..=2 => {

@@ -6,7 +6,7 @@ mod support;
 use spica_isa::CpReg;
 use spica_vcpu::cp15::{FPEXC_EN, ReadResult};
 use spica_vcpu::interp::Step;
-use spica_vcpu::{Bank, CpuId, Effect, Exception, Shown, StackAndLink, Vcpu, VcpuPage, field};
+use spica_vcpu::{Bank, Cpu, CpuId, Effect, Exception, Shown, StackAndLink, VcpuPage, field};
 use std::mem::offset_of;
 use support::{MODES, RAM, Random, Seed, World, cases, execute, vcpu};
 
@@ -22,7 +22,7 @@ fn system(load: bool, (crn, opc1, crm, opc2): (u32, u32, u32, u32)) -> u32 {
 #[test]
 fn offsets_that_assembly_relies_on() {
     assert_eq!((size_of::<VcpuPage>(), align_of::<VcpuPage>()), (4096, 4096));
-    assert_eq!((offset_of!(Vcpu, regs), offset_of!(Vcpu, pc), offset_of!(Vcpu, psr)), (0, 60, 64));
+    assert_eq!((offset_of!(Cpu, regs), offset_of!(Cpu, pc), offset_of!(Cpu, psr)), (0, 60, 64));
     for (name, offset, expected) in [
         ("target", offset_of!(VcpuPage, target), 16),
         ("control", offset_of!(VcpuPage, control), 20),
@@ -87,7 +87,7 @@ fn fields_of_translated_code_are_words_below_256() {
 }
 
 /// All copies are what a read of the register gives.
-fn check(cpu: &Vcpu, what: &str) {
+fn check(cpu: &Cpu, what: &str) {
     let page = &cpu.page;
     let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = page.shown;
     for (value, (crn, crm, opc2)) in [
@@ -111,9 +111,9 @@ fn check(cpu: &Vcpu, what: &str) {
     assert_eq!((page.fpexc, page.teehbr), (cpu.cp15.fpexc, cpu.cp15.teehbr), "after {what}");
 }
 
-fn with_id() -> Vcpu {
+fn with_id() -> Cpu {
     let id = CpuId { ctr: 0x8444_c004, pfr: [0x1031, 0], ..CpuId::default() };
-    Vcpu::new(Box::leak(Box::new(VcpuPage::reset())), id)
+    Cpu::new(Box::leak(Box::new(VcpuPage::reset())), id)
 }
 
 #[test]

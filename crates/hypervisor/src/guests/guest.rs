@@ -101,7 +101,7 @@ impl Guest {
     /// A guest that was just loaded.
     pub fn new(vm: Vm, image: Image, options: &GuestOptions, host: &Host) -> Guest {
         let weight = NonZeroU32::new(options.weight).unwrap_or(NonZeroU32::MIN);
-        let started = vm.parts.start;
+        let started = vm.common.start;
         Guest {
             vm,
             image,
@@ -124,13 +124,13 @@ impl Guest {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.vm.parts.name
+        &self.vm.common.name
     }
 
     /// Host time at which a timer of the guest's comes due while it waits.
     pub fn deadline(&self, host: &Host) -> Option<u64> {
-        let parts = &self.vm.parts;
-        parts.machine.next_deadline().map(|ticks| host.host_time(parts.start, ticks))
+        let common = &self.vm.common;
+        common.machine.next_deadline().map(|ticks| host.host_time(common.start, ticks))
     }
 
     /// Its state in a word.
@@ -185,7 +185,7 @@ impl Guest {
         let State::Paused { since, waiting } = self.state else {
             return Err(format!("{} is {}, not paused", self.name(), self.state_name()));
         };
-        self.vm.parts.start += host.now() - since;
+        self.vm.common.start += host.now() - since;
         self.state = if waiting { State::Waiting } else { State::Ready };
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Guest {
     pub fn press_power_key(&mut self) -> Result<(), String> {
         match self.state {
             State::Ready | State::Waiting => {
-                self.vm.parts.machine.press_power_key();
+                self.vm.common.machine.press_power_key();
                 Ok(())
             }
             State::Paused { .. } | State::Off(_) | State::Failed => {
@@ -228,7 +228,7 @@ impl Guest {
     pub fn restart(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, String> {
         self.cut_report();
         self.state = State::Off(Until::Command);
-        match self.vm.parts.take_back(core.go_home(), &mut self.back) {
+        match self.vm.take_back(core.go_home(), &mut self.back) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(pages) => {
@@ -252,9 +252,9 @@ impl Guest {
     /// # Errors
     /// If it has no balloon.
     pub fn set_balloon(&mut self, bytes: u32) -> Result<(), String> {
-        let slot = self.vm.parts.devices.balloon();
+        let slot = self.vm.common.devices.balloon();
         let slot = slot.ok_or_else(|| format!("{} has no balloon: `balloon = true` in the manifest", self.name()))?;
-        self.vm.parts.machine.with_slot(slot, |slot| slot.set_balloon_target(bytes / 4096));
+        self.vm.common.machine.with_slot(slot, |slot| slot.set_balloon_target(bytes / 4096));
         Ok(())
     }
 

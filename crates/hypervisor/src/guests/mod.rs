@@ -169,8 +169,10 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
         let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
         vm.load(&image, true);
-        vm.parts.shadow.set_tracking(options.tracking);
-        vm.parts.later = options.boot_switches.map(|_| Later::new(options.switches, &options.boot_until));
+        vm.vcpu.mmu.set_tracking(options.tracking);
+        if options.boot_switches.is_some() {
+            vm.common.set_later(Later::new(options.switches, &options.boot_until));
+        }
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);

@@ -161,14 +161,14 @@ impl Scheduler {
             let news = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.news.is_for(at);
             if due.is_some() || news {
                 self.host.speak_for(at);
-                let caught_up = self.on_behalf(at, |guest, core, host| guest.vm.parts.catch_up(core, host));
+                let caught_up = self.on_behalf(at, |guest, core, host| guest.vm.catch_up(core, host));
                 if caught_up.is_none() {
                     continue;
                 }
             }
             // Devices with more to do get their guest's turn for it.
             let guest = &mut self.guests[at];
-            if guest.vm.parts.interrupted() || guest.vm.parts.machine.wants_service() {
+            if guest.vm.common.interrupted() || guest.vm.common.machine.wants_service() {
                 guest.state = State::Ready;
                 guest.woken = due;
                 guest.turn.wake(floor, self.ticks.credit);
@@ -300,7 +300,7 @@ impl Scheduler {
     /// Leaves nothing of the guest that ran last in the core.
     fn leave(&mut self) {
         if let Some(last) = self.current.take() {
-            self.guests[last].vm.depart(&mut self.core);
+            self.guests[last].vm.vcpu.depart(&mut self.core);
         }
     }
 
@@ -337,7 +337,7 @@ impl Scheduler {
         let same = self.current == Some(at);
         if !same {
             self.leave();
-            self.guests[at].vm.arrive();
+            self.guests[at].vm.vcpu.arrive();
             self.guests[at].switches += 1;
             self.current = Some(at);
         }
@@ -382,7 +382,7 @@ impl Scheduler {
         self.leave();
         // What it has sent and its UART still has goes out, too.
         self.on_behalf(at, |guest, _, host| {
-            guest.vm.parts.machine.take_output(usize::MAX, |byte| shared(|| host.consoles.put(at, byte)));
+            guest.vm.common.machine.take_output(usize::MAX, |byte| shared(|| host.consoles.put(at, byte)));
             shared(|| crate::console::send_last(&mut host.consoles, at));
         });
         if stop != Stop::Reset {

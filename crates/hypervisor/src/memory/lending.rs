@@ -30,7 +30,7 @@ fn with<R: Default>(act: impl FnOnce(&mut Lent) -> R) -> R {
 
 /// The bytes of a page that its guest has given.
 fn page_bytes<'a>(_: Home<'a>, page: u32) -> &'a mut [u8] {
-    // SAFETY: its guest cannot reach it (`Parts::exchange`), nobody else has its ticket, and it is mapped at home, where we are.
+    // SAFETY: its guest cannot reach it (`Common::exchange`), nobody else has its ticket, and it is mapped at home, where we are.
     unsafe { phys::slice_mut(HostPa(page * PAGE), PAGE) }
 }
 

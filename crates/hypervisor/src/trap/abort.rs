@@ -15,7 +15,6 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::vm::env::TrapEnv;
-use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::World;
 
@@ -43,16 +42,15 @@ const ALIGNMENT: u32 = 0b00001;
 const DEBUG_EVENT: u32 = 0b00010;
 
 fn fill(vm: &mut Vm, home: Home<'_>, view: View, va: GuestVa, kind: AccessKind) -> Fill {
-    let regime = regime(&vm.context.cpu);
-    let parts = &mut vm.parts;
-    parts.shadow.fill(&parts.ram.at(home), &regime, view, va, kind, &mut parts.tables, &mut RealTlb)
+    let regime = regime(&vm.vcpu.context.cpu);
+    vm.vcpu.mmu.fill(&vm.common.ram.at(home), &regime, view, va, kind)
 }
 
 /// A data abort.
 pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
     let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
     let write = fsr >> 11 & 1 != 0;
-    let pc = vm.context.cpu.pc;
+    let pc = vm.vcpu.context.cpu.pc;
     let again = match world {
         World::Kernel => Resume::Cache(CachePc(pc)),
         World::User => Resume::Guest(GuestVa(pc)),
@@ -65,17 +63,17 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => {
-            let lazy = world == World::Kernel && vm.context.cpu.page.dacr_real != vm.context.cpu.cp15.dacr;
+            let lazy = world == World::Kernel && vm.vcpu.context.cpu.page.dacr_real != vm.vcpu.context.cpu.cp15.dacr;
             let view = if world == World::Kernel { View::Kernel } else { View::User };
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
             match fill(vm, core.go_home(), view, GuestVa(far), kind) {
                 Fill::Mapped => {
-                    vm.parts.counters.hidden_faults += 1;
+                    vm.common.counters.hidden_faults += 1;
                     if lazy && is_domain_fault(status(fsr)) {
                         // The bet that what the guest opened would not be used was lost.
-                        vm.parts.counters.lazy_openings += 1;
-                        let site = CachePc(vm.context.cpu.page.dacr_site);
-                        vm.parts.engine.make_dacr_eager(site);
+                        vm.common.counters.lazy_openings += 1;
+                        let site = CachePc(vm.vcpu.context.cpu.page.dacr_site);
+                        vm.common.engine.make_dacr_eager(site);
                     }
                     again
                 }
@@ -83,12 +81,12 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
                     interpret(vm, core, host, CachePc(pc))
                 }
                 Fill::GuestFault(fault) => deliver(vm, core, world, fault, write, far),
-                Fill::CodePageWrite(pa) if vm.parts.shadow.is_code_page(pa) => {
+                Fill::CodePageWrite(pa) if vm.vcpu.mmu.shadow().is_code_page(pa) => {
                     write_to_code(vm, core, host, world, pa, again)
                 }
                 Fill::CodePageWrite(pa) => write_to_table(vm, core, host, world, pa, far, again),
                 Fill::Device(_) if world == World::Kernel => {
-                    vm.parts.note_device(core.go_home(), CachePc(pc), GuestVa(far), write, &regime(&vm.context.cpu));
+                    note_device(vm, core.go_home(), CachePc(pc), GuestVa(far), write);
                     emulate_access(vm, core, host, CachePc(pc), far, write, None)
                 }
                 Fill::Device(_) => match emulate_user_access(vm, core, host, pc) {
@@ -100,6 +98,15 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
         }
+    }
+}
+
+/// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
+fn note_device(vm: &mut Vm, home: Home<'_>, pc: CachePc, va: GuestVa, write: bool) {
+    let Vm { vcpu, common, .. } = vm;
+    if common.switches.quick_mmio {
+        let site = (pc, common.engine.generation());
+        vcpu.mmu.note_device((home, &common.ram), site, va, write, &regime(&vcpu.context.cpu));
     }
 }
 
@@ -133,7 +140,7 @@ fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> R
 /// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done with
 /// the kernel's rights; if not, or if it is no plain access to RAM, it is interpreted.
 pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
-    let va = vm.context.cpu.page.target;
+    let va = vm.vcpu.context.cpu.page.target;
     // Not across the end of a page.
     if va & 0xfff <= 0xff0 && fill(vm, core.go_home(), View::User, GuestVa(va), kind) == Fill::Mapped {
         return Resume::Back(svc.wrapping_add(4));
@@ -144,8 +151,8 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
 /// The guest takes the abort.
 #[inline(never)]
 fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: bool, far: u32) -> Resume {
-    vm.parts.counters.guest_aborts += 1;
-    let pc = vm.context.cpu.pc;
+    vm.common.counters.guest_aborts += 1;
+    let pc = vm.vcpu.context.cpu.pc;
     let pc = match world {
         World::User => GuestVa(pc),
         World::Kernel => match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
@@ -153,7 +160,7 @@ fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: b
             None => return Resume::Stop(Stop::WildJump(pc)),
         },
     };
-    vm.take(Exception::DataAbort { pc: pc.0, fsr: fault.fsr(write), far })
+    vm.vcpu.take(Exception::DataAbort { pc: pc.0, fsr: fault.fsr(write), far })
 }
 
 /// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
@@ -168,14 +175,15 @@ pub fn emulate_access(
     write: bool,
     known: Option<(GuestVa, GuestPa)>,
 ) -> Resume {
-    let Some(word) = vm.parts.engine.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let Some(word) = vm.common.engine.word(pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
         return deliver(vm, core, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
-    let mut env = TrapEnv { known, ..TrapEnv::new(&mut vm.parts, core, host) };
-    match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc.0) {
+    let (cpu, env) = TrapEnv::new(vm, core, host);
+    let mut env = TrapEnv { known, ..env };
+    match interp::execute(cpu, &mut env, &decoded, pc.0) {
         Step::Next(Effect::None) => {
             // What the guest did to the device may have raised an interrupt.
             interrupt::leave_soon(vm, pc);
@@ -183,8 +191,8 @@ pub fn emulate_access(
         }
         Step::Abort(abort) => match locate::guest_pc(vm, core.go_home(), pc) {
             Some(guest) => {
-                vm.parts.counters.guest_aborts += 1;
-                vm.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
+                vm.common.counters.guest_aborts += 1;
+                vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
             }
             None => Resume::Stop(Stop::WildJump(pc.0)),
         },
@@ -203,15 +211,15 @@ fn in_hole(
     far: u32,
     write: bool,
 ) -> Resume {
-    let pc = vm.context.cpu.pc;
-    if write && vm.parts.shadow.is_code_page(pa) {
+    let pc = vm.vcpu.context.cpu.pc;
+    if write && vm.vcpu.mmu.shadow().is_code_page(pa) {
         let again = if world == World::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
         return write_to_code(vm, core, host, world, pa, again);
     }
     let resume = match world {
         World::User => emulate_user_access(vm, core, host, pc),
         World::Kernel => vm
-            .parts
+            .common
             .engine
             .word(CachePc(pc))
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
@@ -219,7 +227,7 @@ fn in_hole(
     };
     match resume {
         Some(resume) => resume,
-        None if vm.parts.ram.contains(pa) || vm.parts.machine.has_device(pa) => {
+        None if vm.common.ram.contains(pa) || vm.common.machine.has_device(pa) => {
             Resume::Stop(Stop::HoleMapped(GuestVa(far)))
         }
         None => deliver(vm, core, world, Fault::without_descriptor(FaultKind::External), write, far),
@@ -239,13 +247,13 @@ fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32
     if !allowed {
         return None;
     }
-    let mut env = TrapEnv::new(&mut vm.parts, core, host);
-    match interp::execute(&mut vm.context.cpu, &mut env, &decoded, pc) {
+    let (cpu, mut env) = TrapEnv::new(vm, core, host);
+    match interp::execute(cpu, &mut env, &decoded, pc) {
         Step::Next(_) => Some(Resume::Guest(GuestVa(pc.wrapping_add(bytes)))),
-        Step::Branch(target) => Some(vm.branch(target)),
+        Step::Branch(target) => Some(vm.vcpu.branch(target)),
         Step::Abort(abort) => {
-            vm.parts.counters.guest_aborts += 1;
-            Some(vm.take(Exception::DataAbort { pc, fsr: abort.fsr, far: abort.far }))
+            vm.common.counters.guest_aborts += 1;
+            Some(vm.vcpu.take(Exception::DataAbort { pc, fsr: abort.fsr, far: abort.far }))
         }
         _ => None,
     }
@@ -255,37 +263,37 @@ fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32
 /// its own page is left for good: the store is interpreted, and a new block begins behind it.
 #[inline(never)]
 fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
-    let pc = CachePc(vm.context.cpu.pc);
+    let pc = CachePc(vm.vcpu.context.cpu.pc);
     let own = world == World::Kernel
-        && vm.parts.engine.code_at(pc).is_some_and(|code| vm.parts.engine.source(code).1.page() == pa.page());
+        && vm.common.engine.code_at(pc).is_some_and(|code| vm.common.engine.source(code).1.page() == pa.page());
     if !own {
-        vm.parts.code_changes(pa);
+        vm.code_changes(pa);
         return again;
     }
     let Some(guest) = locate::guest_pc(vm, core.go_home(), pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
-    let (_, code_pa) = match vm.parts.engine.code_at(pc) {
-        Some(code) => vm.parts.engine.source(code),
+    let (_, code_pa) = match vm.common.engine.code_at(pc) {
+        Some(code) => vm.common.engine.source(code),
         None => return Resume::Stop(Stop::WildJump(pc.0)),
     };
     let home = core.go_home();
-    let word = vm.parts.ram.load(home, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
+    let word = vm.common.ram.load(home, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
     let decoded = spica_isa::decode(word);
-    let mut env = TrapEnv::new(&mut vm.parts, core, host);
+    let (cpu, mut env) = TrapEnv::new(vm, core, host);
     let step = match decoded.op {
-        Op::Mem(_) | Op::MemMultiple(_) => interp::execute(&mut vm.context.cpu, &mut env, &decoded, guest.0),
+        Op::Mem(_) | Op::MemMultiple(_) => interp::execute(cpu, &mut env, &decoded, guest.0),
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
         _ => {
-            vm.parts.code_changes(pa);
-            vm.parts.volatile.wrote_to_itself(pa, true);
+            vm.code_changes(pa);
+            vm.common.volatile.wrote_to_itself(pa, true);
             return Resume::Guest(guest);
         }
     };
-    vm.parts.volatile.wrote_to_itself(pa, false);
+    vm.common.volatile.wrote_to_itself(pa, false);
     match step {
         Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
         Step::Abort(abort) => {
-            vm.parts.counters.guest_aborts += 1;
-            vm.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
+            vm.common.counters.guest_aborts += 1;
+            vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
         }
         _ => Resume::Stop(Stop::WildJump(pc.0)),
     }
@@ -304,9 +312,9 @@ fn write_to_table(
     far: u32,
     again: Resume,
 ) -> Resume {
-    let pc = CachePc(vm.context.cpu.pc);
+    let pc = CachePc(vm.vcpu.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
-    if world == World::Kernel && vm.parts.engine.word(pc).is_some_and(plain) {
+    if world == World::Kernel && vm.common.engine.word(pc).is_some_and(plain) {
         return emulate_access(vm, core, host, pc, far, true, None);
     }
     if world == World::User
@@ -314,18 +322,17 @@ fn write_to_table(
     {
         return resume;
     }
-    core.go_home();
-    vm.parts.shadow.release_table(pa, &mut vm.parts.tables, &mut RealTlb);
+    vm.vcpu.mmu.release_table(core.go_home(), pa);
     again
 }
 
 /// A prefetch abort.
 pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
-    let pc = vm.context.cpu.pc;
+    let pc = vm.vcpu.context.cpu.pc;
     if world == World::Kernel {
         // Direct branches of translated code lead into the cache, so it was one through the return mirror.
-        vm.parts.counters.mirror_misses += 1;
+        vm.common.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
     }
     match status(fsr) {
@@ -336,13 +343,13 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => match fill(vm, core.go_home(), View::User, GuestVa(far), AccessKind::Fetch) {
             Fill::Mapped => {
-                vm.parts.counters.hidden_faults += 1;
+                vm.common.counters.hidden_faults += 1;
                 Resume::Guest(GuestVa(pc))
             }
             Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
             Fill::Device(_) => deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
             // Nothing is there that could be executed, whoever lives at the address.
-            Fill::Hole(pa) if !vm.parts.ram.contains(pa) => {
+            Fill::Hole(pa) if !vm.common.ram.contains(pa) => {
                 deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
             }
             Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
@@ -355,7 +362,7 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
 /// The guest takes the prefetch abort.
 #[inline(never)]
 fn deliver_fetch(vm: &mut Vm, fsr: u32, far: u32) -> Resume {
-    vm.parts.counters.guest_aborts += 1;
-    let pc = vm.context.cpu.pc;
-    vm.take(Exception::PrefetchAbort { pc, fsr, far })
+    vm.common.counters.guest_aborts += 1;
+    let pc = vm.vcpu.context.cpu.pc;
+    vm.vcpu.take(Exception::PrefetchAbort { pc, fsr, far })
 }

@@ -15,21 +15,21 @@ use crate::vm::{Resume, Stop, Vm};
 
 /// SVC from the guest's user code: its system call.
 pub fn from_user(vm: &mut Vm) -> Resume {
-    vm.parts.counters.user_calls += 1;
-    let cpu = &vm.context.cpu;
+    vm.common.counters.user_calls += 1;
+    let cpu = &vm.vcpu.context.cpu;
     let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
-    vm.take(Exception::SupervisorCall { pc })
+    vm.vcpu.take(Exception::SupervisorCall { pc })
 }
 
 /// SVC from translated code. What is read here may be forged by a guest that jumps into the middle of a code page: see
 /// [`spica_dbt::trap`].
 pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
-    let behind = CachePc(vm.context.cpu.pc);
+    let behind = CachePc(vm.vcpu.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
-    let engine = &mut vm.parts.engine;
+    let engine = &mut vm.common.engine;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
     let Some(word) = engine.word(svc) else { return wild };
-    if vm.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
+    if vm.vcpu.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
     match trap::number(word) {
@@ -38,20 +38,20 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         trap::LINK => {
             let Some(exit) = engine.exit(svc) else { return wild };
             let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
-            vm.parts.counters.links += 1;
+            vm.common.counters.links += 1;
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
             // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
-            let stays = !vm.parts.engine.links() || vm.interrupt_deliverable();
+            let stays = !vm.common.engine.links() || vm.interrupt_deliverable();
             if stays { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
         trap::INDIRECT => {
-            vm.parts.counters.indirect += 1;
-            let target = vm.context.cpu.page.target;
-            vm.branch(target)
+            vm.common.counters.indirect += 1;
+            let target = vm.vcpu.context.cpu.page.target;
+            vm.vcpu.branch(target)
         }
         trap::EXCEPTION_RETURN => {
-            vm.parts.counters.emulated[Class::ExceptionReturn as usize] += 1;
-            let cpu = &mut vm.context.cpu;
+            vm.common.counters.emulated[Class::ExceptionReturn as usize] += 1;
+            let cpu = &mut vm.vcpu.context.cpu;
             let (target, spsr) = (cpu.page.target, cpu.page.spsr);
             cpu.set_cpsr(spsr);
             Resume::Guest(GuestVa(target & if spsr & psr::T != 0 { !1 } else { !3 }))
@@ -60,14 +60,14 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, core, host, svc, AccessKind::Write),
         trap::TLB_PAGE => emulate::invalidate_pages(vm, core, 1, behind),
         trap::TLB_RANGE => {
-            let rounds = emulate::do_rounds(&mut vm.context.cpu, word);
+            let rounds = emulate::do_rounds(&mut vm.vcpu.context.cpu, word);
             emulate::invalidate_pages(vm, core, rounds, behind)
         }
         trap::TTBR0 | trap::CONTEXTIDR => emulate::switch_space(vm, core, word & 0xff == trap::TTBR0, behind),
         trap::COUNTER => {
-            vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
-            let now = host.guest_now(vm.parts.start);
-            vm.context.cpu.page.counter = [now as u32, (now >> 32) as u32];
+            vm.common.counters.emulated[Class::Coprocessor as usize] += 1;
+            let now = host.guest_now(vm.common.start);
+            vm.vcpu.context.cpu.page.counter = [now as u32, (now >> 32) as u32];
             Resume::Back(behind)
         }
         // The value was taken over before the trap got here: see `super::handle`.

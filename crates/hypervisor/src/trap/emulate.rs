@@ -8,7 +8,7 @@ use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, transl
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::psr::Mode;
-use spica_vcpu::{Effect, Exception, Vcpu, psr};
+use spica_vcpu::{Cpu, Effect, Exception, psr};
 
 use crate::arch::cache;
 use crate::engine::Engine;
@@ -18,7 +18,6 @@ use crate::host_cpu::{Home, HostCpu};
 use crate::layout::MEGABYTE;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
-use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Stop, Vm, regime};
 
 /// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
@@ -33,31 +32,33 @@ pub fn instruction(
     pc: GuestVa,
     next: CachePc,
 ) -> Resume {
-    vm.parts.counters.emulated[Class::of(decoded) as usize] += 1;
-    let version = vm.parts.engine.version();
-    let mut env = TrapEnv::new(&mut vm.parts, core, host);
-    let step = interp::execute(&mut vm.context.cpu, &mut env, decoded, pc.0);
+    vm.common.counters.emulated[Class::of(decoded) as usize] += 1;
+    let version = vm.common.engine.version();
+    let (cpu, mut env) = TrapEnv::new(vm, core, host);
+    let step = interp::execute(cpu, &mut env, decoded, pc.0);
     let behind = pc.wrapping_add(4);
     if step == Step::Next(Effect::None) && reads_only(decoded) {
         return Resume::Back(next);
     }
     match step {
         Step::Next(effect) => match apply(vm, core, effect) {
-            Ok(Stay::Yes) if vm.parts.engine.version() == version && !vm.interrupt_deliverable() => Resume::Cache(next),
+            Ok(Stay::Yes) if vm.common.engine.version() == version && !vm.interrupt_deliverable() => {
+                Resume::Cache(next)
+            }
             Ok(Stay::Waits) => {
-                vm.parts.counters.waits += 1;
+                vm.common.counters.waits += 1;
                 Resume::Wait(behind)
             }
             Ok(_) => Resume::Guest(behind),
             Err(After::Abort { fsr, far }) => {
-                vm.parts.counters.guest_aborts += 1;
-                vm.take(Exception::DataAbort { pc: pc.0, fsr, far })
+                vm.common.counters.guest_aborts += 1;
+                vm.vcpu.take(Exception::DataAbort { pc: pc.0, fsr, far })
             }
             Err(After::Stop(stop)) => Resume::Stop(stop),
         },
-        Step::Branch(target) => vm.branch(target),
+        Step::Branch(target) => vm.vcpu.branch(target),
         Step::Return(target) => {
-            let cpu = &vm.context.cpu;
+            let cpu = &vm.vcpu.context.cpu;
             let stays = target == behind.0
                 && cpu.privileged()
                 && cpu.mode() != Mode::Fiq
@@ -67,21 +68,21 @@ pub fn instruction(
             if stays { Resume::Cache(next) } else { Resume::Guest(GuestVa(target)) }
         }
         Step::Undefined => {
-            vm.parts.counters.undefined += 1;
-            vm.take(Exception::Undefined { pc: pc.0 })
+            vm.common.counters.undefined += 1;
+            vm.vcpu.take(Exception::Undefined { pc: pc.0 })
         }
-        Step::SupervisorCall => vm.take(Exception::SupervisorCall { pc: pc.0 }),
+        Step::SupervisorCall => vm.vcpu.take(Exception::SupervisorCall { pc: pc.0 }),
         Step::SecureMonitorCall => firmware(vm, behind),
         Step::Abort(abort) => {
-            vm.parts.counters.guest_aborts += 1;
-            vm.take(Exception::DataAbort { pc: pc.0, fsr: abort.fsr, far: abort.far })
+            vm.common.counters.guest_aborts += 1;
+            vm.vcpu.take(Exception::DataAbort { pc: pc.0, fsr: abort.fsr, far: abort.far })
         }
         Step::Breakpoint => {
             let fault = Fault::without_descriptor(FaultKind::Debug);
-            vm.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
+            vm.vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
         }
         Step::Wait => {
-            vm.parts.counters.waits += 1;
+            vm.common.counters.waits += 1;
             Resume::Wait(behind)
         }
     }
@@ -115,16 +116,16 @@ enum After {
 
 /// Carries out what a CP15 write asks for.
 fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After> {
-    let cpu = &mut vm.context.cpu;
-    let parts = &mut vm.parts;
+    let Vm { vcpu, common, .. } = vm;
+    let cpu = &mut vcpu.context.cpu;
     match effect {
         Effect::None | Effect::ThreadIdReadOnly(_) => {}
         // The real state follows at the next entry (`Vm::prepare`).
-        Effect::Mirror | Effect::Vectors => parts.sides_known = false,
+        Effect::Mirror | Effect::Vectors => vcpu.mmu.make_stale(),
         Effect::Vfp => {
-            parts.sides_known = false;
-            if parts.engine.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0) {
-                parts.unprotect_code();
+            vcpu.mmu.make_stale();
+            if common.engine.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0) {
+                vcpu.mmu.unprotect_all_code_pages();
             }
         }
         Effect::Regime => {
@@ -138,7 +139,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
         Effect::DataCache(op, va) => {
             let home = core.go_home();
-            match spica_mmu::lookup(&parts.ram.at(home), &regime(cpu), GuestVa(va)) {
+            match spica_mmu::lookup(&common.ram.at(home), &regime(cpu), GuestVa(va)) {
                 Ok(mapping) => clean(vm, home, op, mapping.pa),
                 // An operation by address takes translation faults, which are reported as writes (B3.12.3).
                 Err(fault) => return Err(After::Abort { fsr: fault.fsr(true), far: va }),
@@ -146,7 +147,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         }
         Effect::Translate { va, privileged, write } => {
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
-            let memory = parts.ram.at(core.go_home());
+            let memory = common.ram.at(core.go_home());
             // PAR in the short-descriptor format (B4.1.112): PA with SS for supersections, or the fault status and F.
             cpu.cp15.par = match translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
                 Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
@@ -161,7 +162,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
                 }
             };
         }
-        Effect::ThreadIdReadWrite(value) => parts.core_state.set_thread_id_read_write(value),
+        Effect::ThreadIdReadWrite(value) => vcpu.core_state.set_thread_id_read_write(value),
         Effect::WaitForInterrupt => return Ok(Stay::Waits),
     }
     Ok(Stay::Yes)
@@ -169,8 +170,8 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
 
 /// A write to TTBR0, or else to CONTEXTIDR, of a value that is in the vCPU page; the block goes on at `next`.
 pub fn switch_space(vm: &mut Vm, core: &mut HostCpu, ttbr0: bool, next: CachePc) -> Resume {
-    vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
-    let cpu = &mut vm.context.cpu;
+    vm.common.counters.emulated[Class::Coprocessor as usize] += 1;
+    let cpu = &mut vm.vcpu.context.cpu;
     let (value, cp15) = (cpu.page.target, &mut cpu.cp15);
     *(if ttbr0 { &mut cp15.ttbr0 } else { &mut cp15.contextidr }) = value;
     cpu.show();
@@ -185,14 +186,13 @@ pub fn switch_space(vm: &mut Vm, core: &mut HostCpu, ttbr0: bool, next: CachePc)
 
 /// DACR changed from `old`. The real one follows at the next entry.
 pub fn domains_changed(vm: &mut Vm, core: &mut HostCpu, old: u32) {
-    let (cpu, parts) = (&vm.context.cpu, &mut vm.parts);
-    let new = cpu.cp15.dacr;
+    let vcpu = &mut vm.vcpu;
+    let new = vcpu.context.cpu.cp15.dacr;
     // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its own.
-    if regime(cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
-        core.go_home();
-        parts.shadow.set_dacr(new, &mut parts.tables, &mut RealTlb);
+    if regime(&vcpu.context.cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
+        vcpu.mmu.set_dacr(core.go_home(), new);
         // What the handlers in assembly know of User mode's was right for the entries that are gone.
-        vm.context.user.guest_dacr = !new;
+        vcpu.context.user.guest_dacr = !new;
     }
 }
 
@@ -207,7 +207,7 @@ const ROUNDS: u32 = 32;
 
 /// The guest's loop over pages that invalidates the page in the vCPU page, whose registers the trap's `word` names, goes on as
 /// after so many rounds as this answers: see [`spica_dbt::trap::tlb_range`]. All are of one megabyte.
-pub fn do_rounds(cpu: &mut Vcpu, word: u32) -> u32 {
+pub fn do_rounds(cpu: &mut Cpu, word: u32) -> u32 {
     let (page, end) = tlb_range_registers(word);
     let first = cpu.page.target;
     let rounds = tlb_range_rounds(first, cpu.regs[end]).min(ROUNDS);
@@ -217,76 +217,74 @@ pub fn do_rounds(cpu: &mut Vcpu, word: u32) -> u32 {
 
 /// TLBIMVA, with the operand in the vCPU page, and of `count - 1` pages behind that in its megabyte; the block goes on at `next`.
 pub fn invalidate_pages(vm: &mut Vm, core: &mut HostCpu, count: u32, next: CachePc) -> Resume {
-    vm.parts.counters.emulated[Class::Coprocessor as usize] += 1;
-    let value = vm.context.cpu.page.target;
+    vm.common.counters.emulated[Class::Coprocessor as usize] += 1;
+    let value = vm.vcpu.context.cpu.page.target;
     invalidate_tlb(vm, core, TlbOp::Page { va: value & !0xfff, asid: Some(value as u8) }, count);
     Resume::Back(next)
 }
 
 /// TLB maintenance (B4.2.2); of a page, `count` times, of pages in a row in one megabyte.
 fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
-    let parts = &mut vm.parts;
+    let mmu = &mut vm.vcpu.mmu;
     if !matches!(op, TlbOp::Asid(_)) {
-        parts.sites.clear();
+        mmu.forget_devices();
     }
-    let tracks = parts.shadow.tracking() == Tracking::Writes;
+    let tracks = mmu.shadow().tracking() == Tracking::Writes;
     // Only an operation on the cache's own addresses, or on all, announces a mapping there.
     let concerns_cache = match op {
         // The shadow knows already.
         TlbOp::All if tracks => true,
-        TlbOp::Page { va, .. } if tracks => parts.shadow.in_hole(GuestVa(va)),
+        TlbOp::Page { va, .. } if tracks => mmu.shadow().in_hole(GuestVa(va)),
         TlbOp::Asid(_) if tracks => false,
         TlbOp::All => {
-            core.go_home();
-            parts.shadow.invalidate_all(&mut parts.tables, &mut RealTlb);
+            mmu.invalidate_all(core.go_home());
             true
         }
         // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
         TlbOp::Page { va, asid } => {
-            parts.shadow.invalidate_pages(GuestVa(va), count, asid, &mut parts.tables, &mut RealTlb);
-            parts.shadow.in_hole(GuestVa(va))
+            mmu.invalidate_pages(GuestVa(va), count, asid);
+            mmu.shadow().in_hole(GuestVa(va))
         }
         TlbOp::Asid(asid) => {
-            core.go_home();
-            parts.shadow.invalidate_asid(asid, &mut parts.tables, &mut RealTlb);
+            mmu.invalidate_asid(core.go_home(), asid);
             false
         }
     };
     revalidate(vm, core, op, count);
     if concerns_cache {
-        vm.parts.backlog.look_through_cache();
+        vm.common.backlog.look_through_cache();
     }
 }
 
 /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page and
 /// `count - 1` behind it.
 fn revalidate(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
-    let parts = &mut vm.parts;
+    let Vm { vcpu, common, .. } = vm;
     match op {
         TlbOp::All => {
-            parts.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
-            parts.backlog.revalidate_all();
+            vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
+            common.backlog.revalidate_all();
         }
         TlbOp::Page { va, .. } => {
             // One operation removes the entry of a page of 4 or 64 KiB, or of a section of up to 16 MiB. The latter changed
             // only if a first-level descriptor did.
-            if !parts.code_map.may_have_code(va) {
+            if !common.code_map.may_have_code(va) {
                 return;
             }
-            let (home, regime) = (core.go_home(), regime(&vm.context.cpu));
+            let (home, regime) = (core.go_home(), regime(&vcpu.context.cpu));
             let end = (va >> 24 << 4) + 16;
             let mut from = end - 16;
-            while let Some(megabyte) = parts.code_map.next(from, end) {
+            while let Some(megabyte) = common.code_map.next(from, end) {
                 let start = GuestVa(megabyte * MEGABYTE);
-                let now = spica_mmu::first_level_descriptor(&parts.ram.at(home), &regime, start).unwrap_or(0);
-                if parts.code_map.renew(megabyte, now) {
-                    parts.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
-                    parts.backlog.revalidate_megabyte(megabyte);
+                let now = spica_mmu::first_level_descriptor(&common.ram.at(home), &regime, start).unwrap_or(0);
+                if common.code_map.renew(megabyte, now) {
+                    vcpu.mmu.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
+                    common.backlog.revalidate_megabyte(megabyte);
                 }
                 from = megabyte + 1;
             }
             let last = va + ((count - 1) << 12);
-            parts.revalidate_few(home, &regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
+            common.revalidate_few(&mut vcpu.mmu, home, &regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
         }
         // Only global pages are linked to from others.
         TlbOp::Asid(_) => {}
@@ -296,7 +294,7 @@ fn revalidate(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
 /// Cleans (and invalidates, but never without cleaning) the announced line of guest RAM at `pa`.
 fn clean(vm: &mut Vm, home: Home<'_>, op: LineOp, pa: GuestPa) {
     let start = GuestPa(pa.0 & !(ANNOUNCED_LINE - 1));
-    let Some(bytes) = vm.parts.ram.bytes(home, start, ANNOUNCED_LINE) else { return };
+    let Some(bytes) = vm.common.ram.bytes(home, start, ANNOUNCED_LINE) else { return };
     let va = bytes.as_ptr() as u32;
     match op {
         LineOp::CleanToPou => cache::clean_to_pou(va, ANNOUNCED_LINE),
@@ -308,18 +306,18 @@ fn clean(vm: &mut Vm, home: Home<'_>, op: LineOp, pa: GuestPa) {
 
 /// The guest's firmware: PSCI.
 fn firmware(vm: &mut Vm, behind: GuestVa) -> Resume {
-    let regs = &vm.context.cpu.regs;
+    let regs = &vm.vcpu.context.cpu.regs;
     if fault::asked_for(regs[0], regs[1]) {
         return Resume::Guest(behind);
     }
     match psci::call(regs[0], [regs[1], regs[2], regs[3]]) {
         PsciResult::Value(value) => {
-            vm.context.cpu.regs[0] = value;
+            vm.vcpu.context.cpu.regs[0] = value;
             Resume::Guest(behind)
         }
         PsciResult::Suspend => {
-            vm.parts.counters.waits += 1;
-            vm.context.cpu.regs[0] = 0;
+            vm.common.counters.waits += 1;
+            vm.vcpu.context.cpu.regs[0] = 0;
             Resume::Wait(behind)
         }
         PsciResult::PowerOff => Resume::Stop(Stop::PowerOff),

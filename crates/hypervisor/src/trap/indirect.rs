@@ -11,30 +11,30 @@ use crate::vm::{Resume, Stop, Vm};
 /// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with the LR
 /// that waits for its landing. In Thumb state if the target was odd, as BX has it.
 pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
-    let Some(target) = vm.parts.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
-    let cpu = &mut vm.context.cpu;
+    let Some(target) = vm.common.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
+    let cpu = &mut vm.vcpu.context.cpu;
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
     if cpu.psr & psr::T != 0 { Resume::Guest(target) } else { Resume::Led(target, From::Mirror) }
 }
 
 /// The branch through the mirror at `svc` was closed, for the guest to take an interrupt at the end of its block.
 pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
-    let Some(register) = vm.parts.engine.reopen(svc) else {
+    let Some(register) = vm.common.engine.reopen(svc) else {
         return Resume::Stop(Stop::WildJump(svc.0));
     };
-    let cpu = &mut vm.context.cpu;
+    let cpu = &mut vm.vcpu.context.cpu;
     let target = cpu.regs[register.n() as usize % 15];
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
-    vm.branch(target)
+    vm.vcpu.branch(target)
 }
 
 /// The same for a return by the shadow stack, whose target is in LR.
 pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
-    if !vm.parts.engine.reopen_return(svc) {
+    if !vm.common.engine.reopen_return(svc) {
         return Resume::Stop(Stop::WildJump(svc.0));
     }
-    let cpu = &mut vm.context.cpu;
+    let cpu = &mut vm.vcpu.context.cpu;
     let target = cpu.regs[14];
     (cpu.regs[0], cpu.regs[14]) = (cpu.page.spill[0], cpu.page.spill[LINK_SLOT as usize]);
-    vm.branch(target)
+    vm.vcpu.branch(target)
 }

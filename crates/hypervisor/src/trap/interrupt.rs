@@ -12,16 +12,16 @@ use crate::world::World;
 /// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
 /// in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
-    vm.parts.counters.host_interrupts += 1;
+    vm.common.counters.host_interrupts += 1;
     serve(vm, core, host);
-    if let Err(stop) = vm.parts.glance_at_cache(core.go_home(), &regime(&vm.context.cpu)) {
+    if let Err(stop) = vm.common.glance_at_cache(core.go_home(), &regime(&vm.vcpu.context.cpu)) {
         return Resume::Stop(stop);
     }
-    let pc = vm.context.cpu.pc;
+    let pc = vm.vcpu.context.cpu.pc;
     if world == World::User {
         return Resume::Guest(GuestVa(pc));
     }
-    if vm.parts.engine.is_in_mirror(pc) {
+    if vm.common.engine.is_in_mirror(pc) {
         return indirect::reflected(vm, pc);
     }
     let pc = CachePc(pc);
@@ -33,16 +33,16 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
 /// and the fast path of indirect branches is closed.
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     if vm.interrupt_deliverable() {
-        vm.parts.engine.leave_soon(pc);
-        vm.context.leave = 1;
+        vm.common.engine.leave_soon(pc);
+        vm.vcpu.context.leave = 1;
     }
 }
 
 /// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
 fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) {
     host.serve_interrupts();
-    vm.parts.catch_up(core, host);
+    vm.catch_up(core, host);
     // The host's clock makes less than a turn from one of its timer's interrupts to the next.
-    vm.context.clock = host.clock(vm.parts.start);
-    host.arm_timer(vm.parts.start, vm.parts.machine.next_deadline());
+    vm.vcpu.context.clock = host.clock(vm.common.start);
+    host.arm_timer(vm.common.start, vm.common.machine.next_deadline());
 }

@@ -15,10 +15,10 @@ use crate::vm::Vm;
 /// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
 /// a wild jump gets there.
 pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
-    let engine = &vm.parts.engine;
+    let engine = &vm.common.engine;
     let code = engine.code_at(pc).filter(|&code| engine.is_live(code))?;
     let (_, pa) = engine.source(code);
-    let words = vm.parts.source_words(home, pa)?;
+    let words = vm.common.source_words(home, pa)?;
     let location = engine.locate(code, pc, words)?;
     Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
 }
@@ -26,9 +26,9 @@ pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)>
 /// Puts the guest's registers right for an exception at `location`, and returns the guest's own PC.
 pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
     if let Some((reg, place)) = location.undo.spilled {
-        vm.context.cpu.regs[reg.n() as usize % 15] = spilled(vm, place);
+        vm.vcpu.context.cpu.regs[reg.n() as usize % 15] = spilled(vm, place);
     }
-    let cpu = &mut vm.context.cpu;
+    let cpu = &mut vm.vcpu.context.cpu;
     if let Some((reg, by)) = location.undo.adjust {
         let reg = &mut cpu.regs[reg.n() as usize % 15];
         *reg = reg.wrapping_add(by);
@@ -45,11 +45,11 @@ pub fn guest_pc(vm: &mut Vm, home: Home<'_>, pc: CachePc) -> Option<GuestVa> {
 /// The value of a register that is not in its place.
 fn spilled(vm: &mut Vm, place: Place) -> u32 {
     match place {
-        Place::Slot(slot) => vm.context.cpu.page.spill[slot as usize % 4],
+        Place::Slot(slot) => vm.vcpu.context.cpu.page.spill[slot as usize % 4],
         #[cfg(feature = "spill-techniques")]
-        Place::Word(pc) => vm.parts.engine.word(pc).unwrap_or_default(),
+        Place::Word(pc) => vm.common.engine.word(pc).unwrap_or_default(),
         #[cfg(feature = "spill-techniques")]
-        Place::Shared => vm.parts.engine.shared_slot(),
+        Place::Shared => vm.common.engine.shared_slot(),
         #[cfg(feature = "spill-techniques")]
         Place::Tpidrurw => Tpidrurw::read_raw(),
         #[cfg(feature = "spill-techniques")]

@@ -28,10 +28,10 @@ pub use interrupt::leave_soon;
 
 /// Takes over what translated code has changed of the virtual CPU by itself.
 fn settle(vm: &mut Vm, core: &mut HostCpu) {
-    if vm.context.cpu.take_vfp() {
-        vm.note_vfp();
+    if vm.vcpu.context.cpu.take_vfp() {
+        vm.vcpu.note_vfp();
     }
-    if let Some(old) = vm.context.cpu.take_dacr() {
+    if let Some(old) = vm.vcpu.context.cpu.take_dacr() {
         emulate::domains_changed(vm, core, old);
     }
 }
@@ -42,7 +42,7 @@ fn settle(vm: &mut Vm, core: &mut HostCpu) {
 /// Why the guest cannot go on, since assembly has switched to another space.
 pub fn catch_up(vm: &mut Vm, core: &mut HostCpu) -> Result<(), Stop> {
     settle(vm, core);
-    if vm.context.take_space_switch() { vm.regime_changed(core) } else { Ok(()) }
+    if vm.vcpu.context.take_space_switch() { vm.regime_changed(core) } else { Ok(()) }
 }
 
 /// Handles a trap, and says where the guest goes on.

@@ -11,7 +11,7 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{AccessKind, Fault, Quick, View};
-use spica_vcpu::{Exception, Vcpu};
+use spica_vcpu::{Cpu, Exception};
 
 use super::{abort, locate};
 use crate::arch::barrier;
@@ -19,7 +19,6 @@ use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
-use crate::vm::tables::RealTlb;
 use crate::vm::{Resume, Vm};
 use crate::world::{Trap, World};
 
@@ -43,18 +42,25 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
         (Trap::PrefetchAbort, World::User) => (Ifsr::read_raw(), Ifar::read_raw(), AccessKind::Fetch),
         _ => return Answer::None,
     };
-    let Vm { context, parts, .. } = vm;
+    let Vm { vcpu, common, .. } = vm;
+    let context = &mut vcpu.context;
     // A domain fault may be that of a bet on DACR; an alignment fault is the guest's, whatever its tables say.
     if !abort::is_for_tables(status) || context.space_switched() {
         return Answer::None;
     }
     let write = kind == AccessKind::Write;
     if world == World::Kernel
-        && let Some(page) = parts.known_device(CachePc(context.cpu.pc), GuestVa(far), write, context.cpu.page.dacr)
+        && let Some(page) = vcpu.mmu.known_device(
+            CachePc(context.cpu.pc),
+            common.engine.generation(),
+            GuestVa(far),
+            write,
+            context.cpu.page.dacr,
+        )
     {
         return device(vm, core, host, far, write, page);
     }
-    if !parts.plain_tables {
+    if !vcpu.mmu.has_plain_tables() {
         return Answer::None;
     }
     let view = if world == World::Kernel { View::Kernel } else { View::User };
@@ -62,40 +68,40 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
     // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
     let ordinary = context.long_way == 0 && context.leave == 0;
-    let handler = if ordinary { parts.engine.known(GuestVa(vector)) } else { None };
-    let memory = parts.ram.at(core.go_home());
-    let quick = parts.shadow.quick_fill(&memory, guest, view, GuestVa(far), kind, &mut parts.tables, &mut RealTlb);
+    let handler = if ordinary { common.engine.known(GuestVa(vector)) } else { None };
+    let memory = common.ram.at(core.go_home());
+    let quick = vcpu.mmu.quick_fill(&memory, guest, view, GuestVa(far), kind);
     let world = match (quick, handler, world) {
         (Quick::Mapped, ..) => {
-            parts.counters.hidden_faults += 1;
+            common.counters.hidden_faults += 1;
             world
         }
         (Quick::GuestFault(fault), Some(entry), World::User) => {
-            parts.counters.guest_aborts += 1;
+            common.counters.guest_aborts += 1;
             deliver(&mut context.cpu, fault, far, kind);
             context.cpu.pc = entry.0;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
-            parts.core_state.set_dacr(context.kernel.dacr);
+            vcpu.core_state.set_dacr(context.kernel.dacr);
             World::Kernel
         }
         (Quick::GuestFault(fault), Some(entry), World::Kernel) => {
             // A kernel copies from and to pages that its user code has not touched yet. What DACR really is may stay.
-            let pc = CachePc(vm.context.cpu.pc);
+            let pc = CachePc(vm.vcpu.context.cpu.pc);
             let Some((location, instruction)) = locate::find(vm, core.go_home(), pc) else {
                 return Answer::None;
             };
             if abort::stands_for_another(&instruction) {
                 return Answer::None;
             }
-            vm.parts.counters.guest_aborts += 1;
-            vm.context.cpu.pc = locate::restore(vm, &location).0;
-            deliver(&mut vm.context.cpu, fault, far, kind);
-            vm.context.cpu.pc = entry.0;
+            vm.common.counters.guest_aborts += 1;
+            vm.vcpu.context.cpu.pc = locate::restore(vm, &location).0;
+            deliver(&mut vm.vcpu.context.cpu, fault, far, kind);
+            vm.vcpu.context.cpu.pc = entry.0;
             World::Kernel
         }
         _ => return Answer::None,
     };
-    core.go_to(vm.context.side(world));
+    core.go_to(vm.vcpu.context.side(world));
     Answer::Enter(world)
 }
 
@@ -103,7 +109,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
 fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
     // The access may go on into another page, which DACR decides about.
     super::settle(vm, core);
-    let pc = CachePc(vm.context.cpu.pc);
+    let pc = CachePc(vm.vcpu.context.cpu.pc);
     let known = Some((GuestVa(far).page(), page));
     match abort::emulate_access(vm, core, host, pc, far, write, known) {
         Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(World::Kernel),
@@ -113,7 +119,7 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
 
 /// The guest takes the abort of the instruction at its PC.
 #[inline(never)]
-fn deliver(cpu: &mut Vcpu, fault: Fault, far: u32, kind: AccessKind) {
+fn deliver(cpu: &mut Cpu, fault: Fault, far: u32, kind: AccessKind) {
     barrier::clear_exclusive();
     let pc = cpu.pc;
     cpu.take_exception(match kind {

@@ -19,12 +19,12 @@ const PL0VCTEN: u64 = 2;
 
 /// See the module's text.
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
-    let cpu = &vm.context.cpu;
+    let cpu = &vm.vcpu.context.cpu;
     let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
     // The guest has VFP on and the core has it off: turn it on, and try again. Should the instruction be another one,
     // it comes back here with VFP on.
-    if vfp_enabled(cpu, world) && vm.parts.core_state.enable_vfp() {
-        vm.parts.counters.vfp_switches += 1;
+    if vfp_enabled(cpu, world) && vm.vcpu.core_state.enable_vfp() {
+        vm.common.counters.vfp_switches += 1;
         return match world {
             World::Kernel => Resume::Cache(CachePc(pc)),
             World::User => Resume::Guest(GuestVa(pc)),
@@ -34,16 +34,16 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
         if let Some(resume) = read_counter(vm, core.go_home(), host, pc) {
             return resume;
         }
-        vm.parts.counters.undefined += 1;
-        return vm.take(Exception::Undefined { pc });
+        vm.common.counters.undefined += 1;
+        return vm.vcpu.take(Exception::Undefined { pc });
     }
-    if vm.parts.engine.is_in_mirror(pc) {
-        vm.parts.counters.mirror_misses += 1;
+    if vm.common.engine.is_in_mirror(pc) {
+        vm.common.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
     }
-    vm.parts.counters.undefined += 1;
+    vm.common.counters.undefined += 1;
     match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
-        Some(guest) => vm.take(Exception::Undefined { pc: guest.0 }),
+        Some(guest) => vm.vcpu.take(Exception::Undefined { pc: guest.0 }),
         None => Resume::Stop(Stop::WildJump(pc)),
     }
 }
@@ -51,10 +51,10 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
 /// User code that reads a counter of the generic timer, as far as the guest permits it: the host has none.
 fn read_counter(vm: &mut Vm, home: Home<'_>, host: &mut Host, pc: u32) -> Option<Resume> {
     let (decoded, bytes) = fetch(vm, home, pc)?;
-    let now = host.guest_now(vm.parts.start);
-    let machine = &mut vm.parts.machine;
+    let now = host.guest_now(vm.common.start);
+    let machine = &mut vm.common.machine;
     let permitted = machine.timer_read(TimerReg::Cntkctl, now);
-    let cpu = &mut vm.context.cpu;
+    let cpu = &mut vm.vcpu.context.cpu;
     // In an IT block the condition is in the PSR (A8.3.2).
     let it = cpu.psr >> 8 & 0xfc | cpu.psr >> 25 & 3;
     let cond = if cpu.psr & psr::T != 0 && it & 0xf != 0 { Cond::ALL[(it >> 4) as usize % 15] } else { decoded.cond };
@@ -91,11 +91,11 @@ fn read_counter(vm: &mut Vm, home: Home<'_>, host: &mut Host, pc: u32) -> Option
 /// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18) and in
 /// A32 with the condition `AL`; other T32 instructions are not decoded.
 pub fn fetch(vm: &Vm, home: Home<'_>, pc: u32) -> Option<(Decoded, u32)> {
-    let cpu = &vm.context.cpu;
+    let cpu = &vm.vcpu.context.cpu;
     let half = |va: u32| {
         let access = Access { kind: AccessKind::Fetch, privileged: false };
-        let mapping = translate(&vm.parts.ram.at(home), &regime(cpu), GuestVa(va), access).ok()?;
-        vm.parts.ram.load(home, mapping.pa, 2)
+        let mapping = translate(&vm.common.ram.at(home), &regime(cpu), GuestVa(va), access).ok()?;
+        vm.common.ram.load(home, mapping.pa, 2)
     };
     let (first, second) = (half(pc)?, half(pc.wrapping_add(2))?);
     if cpu.psr & psr::T == 0 {

@@ -9,8 +9,8 @@ use core::ops::RangeInclusive;
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_level_descriptor, translate};
 
-use super::tables::RealTlb;
-use super::{Parts, Stop, Vm, regime};
+use super::mmu::Mmu;
+use super::{Common, Stop, Vm, regime};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
@@ -76,39 +76,44 @@ impl Vm {
     /// # Errors
     /// If the VM must stop for what was found.
     pub(super) fn work_off(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, Stop> {
-        while !self.parts.is_settled() {
-            let regime = regime(&self.context.cpu);
-            self.parts.work_off_piece(core, &regime)?;
+        while !self.is_settled() {
+            let regime = regime(&self.vcpu.context.cpu);
+            self.work_off_piece(core, &regime)?;
             if !host.may_go_on() {
                 return Ok(false);
             }
         }
         Ok(true)
     }
-}
 
-impl Parts {
     /// Whether the guest may go on, as far as this is concerned.
     pub fn is_settled(&self) -> bool {
-        self.backlog.is_empty() && self.engine.is_settled() && self.shadow.is_settled()
+        self.common.backlog.is_empty() && self.common.engine.is_settled() && self.vcpu.mmu.shadow().is_settled()
     }
 
     fn work_off_piece(&mut self, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
-        if !self.shadow.is_settled() {
-            core.go_home();
-            self.shadow.settle(&mut self.tables, &mut RealTlb);
+        let mmu = &mut self.vcpu.mmu;
+        if !mmu.shadow().is_settled() {
+            mmu.settle(core.go_home());
             return Ok(());
         }
-        if !self.engine.settle() {
+        if !self.common.engine.settle() {
             return Ok(());
         }
+        self.common.look_piece(mmu, core, regime)
+    }
+}
+
+impl Common {
+    /// Looks at a piece of the guest's tables, for code and for the code cache.
+    fn look_piece(&mut self, mmu: &mut Mmu, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
         if let Some(from) = self.backlog.megabytes {
             self.backlog.megabytes = self.look_at_megabytes(core.go_home(), regime, from);
             if self.backlog.megabytes.is_none() {
                 self.backlog.pages = Some(0);
             }
         } else if let Some(from) = self.backlog.pages {
-            self.backlog.pages = self.look_up_pages(core.go_home(), regime, from);
+            self.backlog.pages = self.look_up_pages(mmu, core.go_home(), regime, from);
             if self.backlog.pages.is_none() {
                 self.backlog.stale.clear();
             }
@@ -138,13 +143,13 @@ impl Parts {
 
     /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are not to be
     /// branched to without looking. Where to go on.
-    fn look_up_pages(&mut self, home: Home<'_>, regime: &Regime, from: usize) -> Option<usize> {
+    fn look_up_pages(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, from: usize) -> Option<usize> {
         let mut from = from;
         let mut done = 0;
         while done < PIECE * RECORDS {
             let (number, va, pa) = self.engine.next_page(from)?;
             if self.backlog.stale.contains(va.0 / MEGABYTE) {
-                done += RECORDS * self.look_up_page(home, regime, va, pa);
+                done += RECORDS * self.look_up_page(mmu, home, regime, va, pa);
             }
             done += 1;
             from = number + 1;
@@ -153,11 +158,11 @@ impl Parts {
     }
 
     /// Looks up the page at `va`, from which there is code as of `pa`. How much work it was.
-    fn look_up_page(&mut self, home: Home<'_>, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
+    fn look_up_page(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         match translate(&self.ram.at(home), regime, va, access) {
             Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => {
-                self.watch_code(va, now.size);
+                self.watch_code(mmu, va, now.size);
                 1
             }
             _ => 1 + self.engine.page_moved(va),
@@ -165,23 +170,18 @@ impl Parts {
     }
 
     /// After maintenance of the pages in `range`, which are few.
-    pub fn revalidate_few(&mut self, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
-        self.forget_call_vector(range);
+    pub fn revalidate_few(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
+        mmu.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {
             let mut next = self.engine.next_page_at(va, None);
             while let Some((number, pa)) = next {
-                self.look_up_page(home, regime, va, pa);
+                self.look_up_page(mmu, home, regime, va, pa);
                 next = self.engine.next_page_at(va, Some(number));
             }
             let Some(behind) = va.0.checked_add(0x1000) else { break };
             va = GuestVa(behind);
         }
-    }
-
-    /// Mappings in `range` may have changed.
-    pub fn forget_call_vector(&mut self, range: &RangeInclusive<GuestVa>) {
-        self.sides_known &= !self.call_vector.forget_range(range);
     }
 
     /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the whole address

@@ -18,7 +18,6 @@ use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
 
 use super::ram::Ram;
-use super::tables::RealTlb;
 use super::{Resume, Vm, regime};
 use crate::arch::identity;
 use crate::engine::Engine;
@@ -123,36 +122,32 @@ impl Vm {
     pub fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
         // What was to be cleared and is not yet is still to be.
-        let unclear = if cold { self.parts.ram.size() } else { self.loading.unclear };
+        let unclear = if cold { self.common.ram.size() } else { self.loading.unclear };
         let files = [(place.dtb, image.tree), (place.kernel, image.kernel), (place.initrd, image.initrd)];
         self.loading = Loading { unclear, files };
-        let cpu = &mut self.context.cpu;
+        let cpu = &mut self.vcpu.context.cpu;
         cpu.reset();
         cpu.regs[1] = u32::MAX;
         cpu.regs[2] = place.dtb.0;
         cpu.pc = place.kernel.0;
-        self.next = Resume::Guest(GuestVa(place.kernel.0));
-        let parts = &mut self.parts;
-        parts.core_state = CoreState::new();
-        parts.active = regime(cpu);
-        parts.sides_known = false;
-        parts.engine.vcpu_reset();
-        parts.spaces.clear();
-        // There are two first-level tables' worth of memory at least, so that this cannot fail.
-        let _ = parts.shadow.activate(&parts.active, &mut parts.tables, &mut RealTlb);
+        self.vcpu.next = Resume::Guest(GuestVa(place.kernel.0));
+        let regime = regime(cpu);
+        self.vcpu.core_state = CoreState::new();
+        self.vcpu.mmu.reset(&regime);
+        self.common.engine.vcpu_reset();
     }
 
     /// Clears what is to be cleared, all of it: while no guest runs yet, nobody waits for the end of that.
     pub fn clear(&mut self, home: Home<'_>) {
         while self.loading.unclear != 0 {
-            self.loading.step(home, &mut self.parts.ram);
+            self.loading.step(home, &mut self.common.ram);
         }
     }
 
     /// Goes on with that. False if the host has something else to see to first.
     pub(super) fn load_on(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
         while !self.loading.is_done() {
-            self.loading.step(core.go_home(), &mut self.parts.ram);
+            self.loading.step(core.go_home(), &mut self.common.ram);
             if !host.may_go_on() {
                 return false;
             }
@@ -162,31 +157,30 @@ impl Vm {
 
     /// Where the kernel lies before it first runs, and how long it is.
     pub fn kernel(&self, image: &Image) -> (GuestPa, u32) {
-        (GuestPa(self.context.cpu.pc), image.kernel.len() as u32)
+        (GuestPa(self.vcpu.context.cpu.pc), image.kernel.len() as u32)
     }
 
     /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
     pub fn kernel_digest(&mut self, home: Home<'_>, image: &Image) -> [u8; 32] {
-        while self.loading.step(home, &mut self.parts.ram) {}
+        while self.loading.step(home, &mut self.common.ram) {}
         let (at, len) = self.kernel(image);
-        Sha256::digest(self.parts.ram.bytes(home, at, len).unwrap_or_default()).into()
+        Sha256::digest(self.common.ram.bytes(home, at, len).unwrap_or_default()).into()
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
-    /// It has all of its RAM ([`Parts::take_back`](super::Parts::take_back)).
+    /// It has all of its RAM ([`Common::take_back`](super::Common::take_back)).
     pub fn reboot(&mut self, image: &Image, cold: bool, core: &mut HostCpu, host: &mut Host) {
-        let parts = &mut self.parts;
-        parts.counters.resets += 1;
+        let Vm { vcpu, common, .. } = self;
+        common.counters.resets += 1;
         // Tables that are in force are not to be freed.
-        core.go_home();
-        parts.shadow.release(&mut parts.tables, &mut RealTlb);
-        parts.forget_code();
-        let virtio = parts.devices.plugs();
-        parts.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
-        parts.devices.reset();
-        parts.start = host.now();
-        parts.nested = 0;
-        host.arm_timer(parts.start, None);
+        vcpu.mmu.release(core.go_home());
+        common.forget_code(&mut vcpu.mmu);
+        let virtio = common.devices.plugs();
+        common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
+        common.devices.reset();
+        common.start = host.now();
+        vcpu.nested = 0;
+        host.arm_timer(common.start, None);
         self.load(image, cold);
     }
 }

@@ -9,12 +9,12 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, Mapping, translate};
-use spica_vcpu::Vcpu;
+use spica_vcpu::Cpu;
 
-use super::{Parts, regime};
+use super::mmu::Mmu;
+use super::{Common, regime};
 use crate::engine::Engine;
 use crate::host_cpu::{Home, HostCpu};
-use crate::vm::tables::RealTlb;
 
 /// That many writes to the literal's page, and it is left alone.
 const MAX_WRITES: u32 = 16;
@@ -67,31 +67,31 @@ impl CallVector {
     }
 }
 
-impl Parts {
+impl Common {
     /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that is sure;
     /// otherwise the vector itself, with no physical address.
-    pub fn call_target(&mut self, core: &mut HostCpu, cpu: &Vcpu) -> (GuestVa, GuestPa) {
+    pub fn call_target(&mut self, mmu: &mut Mmu, core: &mut HostCpu, cpu: &Cpu) -> (GuestVa, GuestPa) {
         let vector = GuestVa(cpu.vector_base().wrapping_add(8));
-        if self.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
-            self.call_vector.known = None;
+        if mmu.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
+            mmu.call_vector.known = None;
             // Code is there, or nobody would notice a change of it.
-            let quiet = !self.call_vector.held && self.call_vector.writes < MAX_WRITES;
+            let quiet = !mmu.call_vector.held && mmu.call_vector.writes < MAX_WRITES;
             if quiet && self.engine.known(vector).is_some() {
-                self.call_vector.known = self.look_through(core.go_home(), cpu, vector);
+                mmu.call_vector.known = self.look_through(mmu, core.go_home(), cpu, vector);
             }
         }
-        self.call_vector.known.as_ref().map_or((vector, GuestPa(0)), |known| known.places[2])
+        mmu.call_vector.known.as_ref().map_or((vector, GuestPa(0)), |known| known.places[2])
     }
 
-    fn look_through(&mut self, home: Home<'_>, cpu: &Vcpu, vector: GuestVa) -> Option<Known> {
+    fn look_through(&mut self, mmu: &mut Mmu, home: Home<'_>, cpu: &Cpu, vector: GuestVa) -> Option<Known> {
         let regime = regime(cpu);
-        let global = |parts: &Parts, va, kind| -> Option<Mapping> {
-            let mapping = translate(&parts.ram.at(home), &regime, va, Access { kind, privileged: true }).ok()?;
+        let global = |common: &Common, va, kind| -> Option<Mapping> {
+            let mapping = translate(&common.ram.at(home), &regime, va, Access { kind, privileged: true }).ok()?;
             mapping.global.then_some(mapping)
         };
         let of_vector = global(self, vector, AccessKind::Fetch)?;
         let code = of_vector.pa;
-        if !self.shadow.is_code_page(code) || self.volatile.contains(code) {
+        if !mmu.shadow().is_code_page(code) || self.volatile.contains(code) {
             return None;
         }
         let literal = literal_of_branch(vector, self.ram.load(home, code, 4)?)?;
@@ -100,9 +100,9 @@ impl Parts {
         let target = GuestVa(self.ram.load(home, data, 4).filter(|target| target & 3 == 0)?);
         let of_target = global(self, target, AccessKind::Fetch)?;
         for (va, size) in [(vector, of_vector.size), (literal, of_literal.size), (target, of_target.size)] {
-            self.watch_code(va, size);
+            self.watch_code(mmu, va, size);
         }
-        self.shadow.protect_code_page(data, &mut self.tables, &mut RealTlb);
+        mmu.protect_code_page(data);
         Some(Known { vector, places: [(vector, code), (literal, data), (target, of_target.pa)] })
     }
 }

@@ -1,6 +1,6 @@
 //! What stands behind a guest's virtio devices, and how those reach its memory.
 //!
-//! The models are in `crates/virtio`; a kick is only noted. [`Parts::serve`] lets them work when the guest does not run, within a
+//! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not run, within a
 //! budget, so that what a guest asks for is done in its own share of time.
 
 use alloc::vec::Vec;
@@ -8,16 +8,15 @@ use alloc::vec::Vec;
 use spica_addr::{GuestPa, HostPa};
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_machine::map::RAM as RAM_BASE;
-use spica_mmu::Shadow;
 use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
 use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
-use super::Parts;
+use super::Common;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
+use super::mmu::Mmu;
 use super::ram::Ram;
-use super::tables::{RealTlb, Tables};
 use crate::engine::{Engine, blocks::Blocks};
 use crate::guests::disks::{DiskProblem, HostDisk};
 use crate::host::Host;
@@ -181,9 +180,8 @@ fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
 struct GuestMemory<'a> {
     home: Home<'a>,
     ram: &'a mut Ram,
-    shadow: &'a mut Shadow,
+    mmu: &'a mut Mmu,
     engine: &'a mut Blocks,
-    tables: &'a mut Tables,
     counters: &'a mut Counters,
 }
 
@@ -200,13 +198,13 @@ impl Dma for GuestMemory<'_> {
         }
         let mut page = pa.page();
         while page.0 - pa.page().0 < (pa.0 & 0xfff) + len {
-            if self.shadow.is_code_page(page) {
+            if self.mmu.shadow().is_code_page(page) {
                 self.counters.code_page_writes += 1;
                 self.engine.page_changed(page);
-                self.shadow.unprotect_code_page(page);
+                self.mmu.code_page_changes(page);
             }
-            if self.shadow.is_table_page(page) {
-                self.shadow.release_table(page, self.tables, &mut RealTlb);
+            if self.mmu.shadow().is_table_page(page) {
+                self.mmu.release_table(self.home, page);
             }
             page = page.wrapping_add(4096);
         }
@@ -292,9 +290,9 @@ impl Pages for Ends<'_> {
     }
 }
 
-impl Parts {
+impl Common {
     /// Lets the guest's virtio devices do what they have to do, as far as a budget goes. True if there was anything.
-    pub fn serve(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
+    pub fn serve(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         let mut news = host.take_news();
         while news != 0 {
             self.machine.with_slot(news.trailing_zeros() as usize, spica_virtio::Slot::poke);
@@ -303,15 +301,15 @@ impl Parts {
         if !self.machine.wants_service() {
             return false;
         }
-        let Parts { machine, ram, shadow, engine, tables, counters, devices, .. } = self;
+        let Common { machine, ram, engine, counters, devices, .. } = self;
         let at = ram.host();
         let home = core.go_home();
-        let mut memory = GuestMemory { home, ram, shadow, engine, tables, counters };
+        let mut memory = GuestMemory { home, ram, mmu, engine, counters };
         let mut ends = Ends { home, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;
         if !moved.is_empty() {
-            self.exchange(home, &moved);
+            self.exchange(mmu, home, &moved);
         }
         if lending::take_news() {
             host.tell_balloons();
@@ -321,19 +319,19 @@ impl Parts {
     }
 
     /// Pages are the guest's no more, or are its again. When this returns, it cannot reach those that are not.
-    fn exchange(&mut self, _: Home<'_>, moved: &[(GuestPa, bool)]) {
+    fn exchange(&mut self, mmu: &mut Mmu, home: Home<'_>, moved: &[(GuestPa, bool)]) {
         for &(page, given) in moved {
-            if given && self.shadow.is_code_page(page) {
-                self.code_changes(page);
+            if given && mmu.shadow().is_code_page(page) {
+                self.code_changes(mmu, page);
             }
-            self.shadow.release_table(page, &mut self.tables, &mut RealTlb);
+            mmu.release_table(home, page);
             self.ram.set_absent(page, given);
-            self.shadow.set_absent(page, given);
+            mmu.set_absent(page, given);
         }
         // Assembly reads guest tables only where nothing is given away.
-        self.sides_known = false;
+        mmu.make_stale();
         if moved.iter().any(|&(_, given)| given) {
-            self.shadow.forget_all(&mut self.tables, &mut RealTlb);
+            mmu.forget_all(home);
         }
     }
 
@@ -342,7 +340,7 @@ impl Parts {
     ///
     /// # Errors
     /// How many are in use, so that they cannot be had: behind the last.
-    pub fn take_back(&mut self, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
+    pub fn take_back(&mut self, mmu: &mut Mmu, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
         let mut budget = TAKEN_BACK_AT_ONCE;
         while let Some((index, page)) = self.ram.next_absent(back.from) {
             if budget == 0 {
@@ -355,7 +353,7 @@ impl Parts {
                 back.kept += 1;
             } else {
                 self.ram.set_absent(page, false);
-                self.shadow.set_absent(page, false);
+                mmu.set_absent(page, false);
             }
         }
         match core::mem::take(back).kept {

@@ -4,17 +4,20 @@ use spica_addr::{GuestPa, GuestVa};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, translate};
 use spica_vcpu::cp15::{SCTLR_A, TimerReg};
 use spica_vcpu::interp::{Abort, Env};
-use spica_vcpu::{Vcpu, psr};
+use spica_vcpu::{Cpu, psr};
 
-use super::{Parts, regime};
+use super::mmu::Mmu;
+use super::{Common, Vm, regime};
 use crate::arch::tlb;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 
 /// The guest's memory and timer during one trap.
 pub struct TrapEnv<'a> {
-    /// The VM.
-    pub parts: &'a mut Parts,
+    /// What the VM has beside the virtual CPU.
+    pub common: &'a mut Common,
+    /// The virtual CPU's MMU.
+    pub mmu: &'a mut Mmu,
     /// The processor, to go home for the guest's RAM.
     pub core: &'a mut HostCpu,
     /// The host, for the time.
@@ -24,21 +27,22 @@ pub struct TrapEnv<'a> {
 }
 
 impl<'a> TrapEnv<'a> {
-    /// For a trap of which nothing is known.
-    pub fn new(parts: &'a mut Parts, core: &'a mut HostCpu, host: &'a mut Host) -> Self {
-        Self { parts, core, host, known: None }
+    /// For a trap of which nothing is known; and the registers of the virtual CPU.
+    pub fn new(vm: &'a mut Vm, core: &'a mut HostCpu, host: &'a mut Host) -> (&'a mut Cpu, Self) {
+        let Vm { vcpu, common, .. } = vm;
+        (&mut vcpu.context.cpu, Self { common, mmu: &mut vcpu.mmu, core, host, known: None })
     }
 }
 
 impl TrapEnv<'_> {
-    fn locate(&mut self, cpu: &Vcpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
+    fn locate(&mut self, cpu: &Cpu, va: u32, kind: AccessKind, privileged: bool) -> Result<GuestPa, Abort> {
         if let Some((page, pa)) = self.known
             && page == GuestVa(va).page()
         {
             return Ok(GuestPa(pa.0 | va & 0xfff));
         }
         let write = kind == AccessKind::Write;
-        let memory = self.parts.ram.at(self.core.go_home());
+        let memory = self.common.ram.at(self.core.go_home());
         let mapping = translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged });
         mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })
     }
@@ -47,7 +51,7 @@ impl TrapEnv<'_> {
     /// is no reason to go home then. At home, where User mode may read nothing, there is none.
     fn at_hand(&self, va: u32) -> Option<u32> {
         // What kernel code could read in the hole is not the guest's; address 0 is no pointer.
-        if va == 0 || va & 3 != 0 || self.parts.shadow.in_hole(GuestVa(va)) || !tlb::user_reads(va) {
+        if va == 0 || va & 3 != 0 || self.mmu.shadow().in_hole(GuestVa(va)) || !tlb::user_reads(va) {
             return None;
         }
         // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does not run.
@@ -64,12 +68,12 @@ impl TrapEnv<'_> {
 }
 
 /// The bytes of a value the other way round, if CPSR.E says so: only user code can have it set.
-fn endian(cpu: &Vcpu, value: u32, bytes: u32) -> u32 {
+fn endian(cpu: &Cpu, value: u32, bytes: u32) -> u32 {
     if cpu.psr & psr::E == 0 { value } else { value.swap_bytes() >> (32 - 8 * bytes) }
 }
 
 /// Alignment goes before everything else (B3.12.4).
-fn check_alignment(cpu: &Vcpu, va: u32, bytes: u32, write: bool) -> Result<(), Abort> {
+fn check_alignment(cpu: &Cpu, va: u32, bytes: u32, write: bool) -> Result<(), Abort> {
     if va & (bytes - 1) != 0 && cpu.cp15.sctlr & SCTLR_A != 0 {
         return Err(Abort { fsr: Fault::without_descriptor(FaultKind::Alignment).fsr(write), far: va });
     }
@@ -81,7 +85,7 @@ fn external(va: u32, write: bool) -> Abort {
 }
 
 impl Env for TrapEnv<'_> {
-    fn load(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+    fn load(&mut self, cpu: &mut Cpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
         check_alignment(cpu, va, bytes, false)?;
         // Only kernel code makes accesses with its own rights, so its view is in force, if not home.
         if privileged
@@ -93,12 +97,12 @@ impl Env for TrapEnv<'_> {
         let mut value = 0;
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Read, privileged)?;
-            let part = match self.parts.ram.load(self.core.go_home(), pa, bytes) {
+            let part = match self.common.ram.load(self.core.go_home(), pa, bytes) {
                 Some(part) => part,
                 None => {
-                    self.parts.counters.mmio += 1;
-                    let now = self.host.guest_now(self.parts.start);
-                    self.parts.machine.mmio_read(pa, bytes, now).ok_or(external(va, false))?
+                    self.common.counters.mmio += 1;
+                    let now = self.host.guest_now(self.common.start);
+                    self.common.machine.mmio_read(pa, bytes, now).ok_or(external(va, false))?
                 }
             };
             value |= part << shift;
@@ -107,7 +111,7 @@ impl Env for TrapEnv<'_> {
         Ok(endian(cpu, value, bytes))
     }
 
-    fn store(&mut self, cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+    fn store(&mut self, cpu: &mut Cpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
         let value = endian(cpu, value, bytes);
         check_alignment(cpu, va, bytes, true)?;
         // The second page of an access that crosses may fault: nothing may have been written then.
@@ -117,32 +121,32 @@ impl Env for TrapEnv<'_> {
         }
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Write, privileged)?;
-            if self.parts.ram.contains(pa) {
-                if self.parts.shadow.is_code_page(pa) {
-                    self.parts.code_changes(pa);
+            if self.common.ram.contains(pa) {
+                if self.mmu.shadow().is_code_page(pa) {
+                    self.common.code_changes(self.mmu, pa);
                 }
                 let home = self.core.go_home();
-                self.parts.ram.store(home, pa, bytes, value >> shift).ok_or(external(va, true))?;
-                self.parts.table_changes(home, pa, bytes);
+                self.common.ram.store(home, pa, bytes, value >> shift).ok_or(external(va, true))?;
+                self.mmu.table_written(home, pa, bytes);
                 return Ok(());
             }
-            self.parts.counters.mmio += 1;
-            let now = self.host.guest_now(self.parts.start);
-            self.parts.machine.mmio_write(pa, bytes, value >> shift, now).ok_or(external(va, true))?;
-            self.parts.pass_output(self.host);
-            self.host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+            self.common.counters.mmio += 1;
+            let now = self.host.guest_now(self.common.start);
+            self.common.machine.mmio_write(pa, bytes, value >> shift, now).ok_or(external(va, true))?;
+            self.common.pass_output(self.host);
+            self.host.arm_timer(self.common.start, self.common.machine.next_deadline());
             Ok(())
         })
     }
 
     fn timer_read(&mut self, reg: TimerReg) -> u64 {
-        let now = self.host.guest_now(self.parts.start);
-        self.parts.machine.timer_read(reg, now)
+        let now = self.host.guest_now(self.common.start);
+        self.common.machine.timer_read(reg, now)
     }
 
     fn timer_write(&mut self, reg: TimerReg, value: u64) {
-        let now = self.host.guest_now(self.parts.start);
-        self.parts.machine.timer_write(reg, value, now);
-        self.host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+        let now = self.host.guest_now(self.common.start);
+        self.common.machine.timer_write(reg, value, now);
+        self.host.arm_timer(self.common.start, self.common.machine.next_deadline());
     }
 }

@@ -4,22 +4,22 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use core::fmt;
 
-use spica_addr::GuestVa;
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options};
 use spica_machine::map::RAM as RAM_BASE;
 use spica_machine::{Machine, MachineConfig};
-use spica_mmu::{Chunk, Config, Regime, Shadow};
+use spica_mmu::{Chunk, Config, Shadow};
 use spica_switches::Switches;
 use spica_vcpu::cp15::has_thumbee;
-use spica_vcpu::{CpuId, Vcpu, VcpuPage};
+use spica_vcpu::{Cpu, CpuId, VcpuPage};
 
 use super::boot::Loading;
 use super::counters::Counters;
 use super::devices::Devices;
+use super::mmu::Mmu;
 use super::ram::Ram;
 use super::tables::Tables;
-use super::{Parts, Resume, Vm};
+use super::{Common, Vcpu, Vm};
 use crate::arch::identity;
 use crate::engine::blocks::Blocks;
 use crate::engine::code::{self, CodePages};
@@ -27,8 +27,7 @@ use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home::hole_entries, ram as host_ram};
-use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, SEPARATION, core_state::CoreState};
+use crate::world::{Context, SEPARATION};
 use spica_ram::spans::Span;
 
 /// How much of the hypervisor's memory a VM gets.
@@ -205,38 +204,26 @@ impl Vm {
 
         // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
-        let cpu = Vcpu::new(vcpu_page, cpu_id());
-        let spaces = KnownSpaces::new();
-        let context = Box::new(Context::new(cpu, engine.jump_cache(), &spaces));
-        let parts = Parts {
+        let cpu = Cpu::new(vcpu_page, cpu_id());
+        let mmu = Mmu::new(shadow, tables);
+        let context = Box::new(Context::new(cpu, engine.jump_cache(), mmu.spaces()));
+        let common = Common {
             name: spec.name.to_string(),
             ram,
             machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: devices.plugs() }),
             devices,
             engine,
-            shadow,
-            tables,
-            core_state: CoreState::new(),
             switches,
-            spaces,
             counters: Counters::default(),
-            active: Regime::default(),
             code_map: Box::default(),
             backlog: Default::default(),
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
-            nested: 0,
-            sides_known: false,
-            sites: Default::default(),
-            call_vector: Default::default(),
             later: None,
-            plain_tables: false,
-            plain: false,
-            vfp: [false; 2],
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),
         };
-        Ok(Vm { context, parts, next: Resume::Wait(GuestVa(0)), loading: Loading::default() })
+        Ok(Vm { vcpu: Vcpu::new(context, mmu), common, loading: Loading::default() })
     }
 }
 

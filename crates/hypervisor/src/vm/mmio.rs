@@ -8,11 +8,7 @@
 //! Rust. The guest's DACR is looked at each time.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_mmu::{DomainAccess, PageSize, Regime, lookup};
-
-use super::Parts;
-use crate::engine::Engine;
-use crate::host_cpu::Home;
+use spica_mmu::DomainAccess;
 
 /// Places that can be known: pairs, by the low bits of their address.
 const SITES: usize = 64;
@@ -73,27 +69,6 @@ impl Sites {
     pub fn clear(&mut self) {
         if core::mem::take(&mut self.used) {
             self.sites.fill(None);
-        }
-    }
-}
-
-impl Parts {
-    /// The page of the device that the word at `pc` is known to reach at `va`.
-    pub fn known_device(&self, pc: CachePc, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
-        self.sites.get(pc, self.engine.generation(), va, write, dacr)
-    }
-
-    /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
-    pub fn note_device(&mut self, home: Home<'_>, pc: CachePc, va: GuestVa, write: bool, regime: &Regime) {
-        if !self.switches.quick_mmio || !regime.mmu_on() {
-            return;
-        }
-        let Ok(mapping) = lookup(&self.ram.at(home), regime, va) else { return };
-        // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
-        let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
-        if checked && mapping.global && mapping.size == PageSize::Small4K && !self.ram.contains(mapping.pa) {
-            self.sites.note(pc, self.engine.generation(), va, write, (mapping.pa, mapping.domain));
-            self.shadow.watch(va, mapping.size);
         }
     }
 }

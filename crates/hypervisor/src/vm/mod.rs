@@ -15,6 +15,7 @@ pub mod disk_room;
 pub mod env;
 pub mod load;
 pub mod mmio;
+pub mod mmu;
 mod prepare;
 pub mod ram;
 pub mod report;
@@ -22,33 +23,30 @@ mod resume;
 mod run;
 pub mod tables;
 mod translate;
+pub mod vcpu;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestVa};
 use spica_machine::Machine;
-use spica_mmu::{Regime, Shadow};
 use spica_switches::Switches;
 
-use crate::arch::cache;
 use crate::engine::blocks::{Blocks, From};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
-use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, core_state::CoreState};
 use backlog::Backlog;
 use boot::Loading;
-use call_vector::CallVector;
 use counters::Counters;
 use devices::Devices;
+use mmu::Mmu;
 use ram::Ram;
 use spica_dbt::code_map::CodeMap;
 use spica_dbt::volatile::VolatilePages;
 use spica_switches::later::Later;
-use tables::Tables;
 
 pub use prepare::{regime, vfp_enabled};
+pub use vcpu::Vcpu;
 
 /// Where the guest goes on after a trap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,20 +104,18 @@ pub enum Stop {
     },
 }
 
-/// A virtual machine.
+/// A virtual machine: its virtual CPU, and what all of its virtual CPUs would have in common. There is one so far.
 pub struct Vm {
     /// The virtual CPU.
-    pub context: Box<Context>,
+    pub vcpu: Vcpu,
     /// All else.
-    pub parts: Parts,
-    /// Where the guest goes on when it runs again.
-    next: Resume,
-    /// What is to be put in place before.
+    pub common: Common,
+    /// What is to be put in place before it runs.
     loading: Loading,
 }
 
-/// What a VM has beside its virtual CPU.
-pub struct Parts {
+/// What a VM has beside its virtual CPUs.
+pub struct Common {
     /// Its name, from the manifest.
     pub name: String,
     /// Memory.
@@ -130,20 +126,10 @@ pub struct Parts {
     pub devices: Devices,
     /// What runs its kernel's code.
     pub engine: Blocks,
-    /// Shadow tables.
-    pub shadow: Shadow,
-    /// Their memory.
-    pub tables: Tables,
-    /// What the real core has on the guest's behalf.
-    pub core_state: CoreState,
     /// Which optimisations it runs with.
     pub switches: Switches,
-    /// Its address spaces that assembly may switch to.
-    pub spaces: KnownSpaces,
     /// Figures for the report.
     pub counters: Counters,
-    /// The regime that the shadow tables were last activated for, DACR apart.
-    pub active: Regime,
     /// Where code was translated from.
     pub code_map: Box<CodeMap>,
     /// What is to be done before the guest goes on.
@@ -151,58 +137,24 @@ pub struct Parts {
     /// Pages whose code is translated anew each time that it is entered.
     pub volatile: Box<VolatilePages>,
     /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
-    pub snapshot: Box<[u32; 1024]>,
-    /// Exceptions taken since guest code last ran.
-    nested: u32,
-    /// The tables and the vector in [`Context`] are those of the active space. To be cleared when those change.
-    pub sides_known: bool,
+    snapshot: Box<[u32; 1024]>,
     /// What it runs with later, if that is something else.
-    pub later: Option<Later>,
-    /// Places that reach devices.
-    pub sites: mmio::Sites,
-    /// Where system calls lead.
-    pub call_vector: CallVector,
-    /// The guest's tables are such as [`Shadow::quick_fill`] can read.
-    ///
-    /// [`Shadow::quick_fill`]: spica_mmu::Shadow::quick_fill
-    pub plain_tables: bool,
-    /// Nothing but interrupts keeps `fast.s` from changing worlds.
-    plain: bool,
-    /// Whether VFP is on for the kernel, and for user code.
-    vfp: [bool; 2],
+    later: Option<Later>,
     /// Host time at which the guest's counter was 0.
     pub start: u64,
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
     pub overhead: u32,
 }
 
-impl Vm {
-    /// Makes the core this guest's. To be called before [`Self::run`] whenever another one's it was, or nobody's.
-    pub fn arrive(&mut self) {
-        // Predictions are hints, but what one guest taught the predictor is no business of the next one's.
-        cache::invalidate_branch_predictor();
-        self.context.install();
-        self.parts.core_state.arrive();
-        // SCTLR is the last guest's still.
-        self.parts.sides_known = false;
-    }
-
-    /// Leaves nothing of this guest in the core.
-    pub fn depart(&mut self, core: &mut HostCpu) {
-        core.go_home();
-        self.parts.core_state.depart();
-    }
-}
-
-impl Parts {
+impl Common {
     /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to do.
-    pub fn catch_up(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
+    pub fn catch_up(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         match self.devices.listening_console() {
             Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),
             Some(_) => {}
             None => host.feed_console(&mut self.machine),
         }
-        let worked = self.serve(core, host);
+        let worked = self.serve(mmu, core, host);
         let now = host.guest_now(self.start);
         self.machine.update(now);
         self.pass_output(host);

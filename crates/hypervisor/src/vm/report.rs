@@ -83,13 +83,13 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     macro_rules! say {
         ($($argument:tt)*) => { out(format_args!($($argument)*)) };
     }
-    let context = &vm.context;
+    let context = &vm.vcpu.context;
     let cpu = &context.cpu;
-    let parts = &vm.parts;
-    let c = &parts.counters;
-    say!("guest {}: {why}", parts.name);
+    let common = &vm.common;
+    let c = &common.counters;
+    say!("guest {}: {why}", common.name);
     let real = spica_addr::CachePc(cpu.pc);
-    let block = parts.engine.code_at(real).map(|code| parts.engine.source(code).0);
+    let block = common.engine.code_at(real).map(|code| common.engine.source(code).0);
     match block {
         Some(va) => {
             say!("  pc in the block of {va} (code cache {real}), cpsr {:#010x}, {:?} mode", cpu.cpsr(), cpu.mode())
@@ -110,7 +110,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         s.contextidr
     );
     say!("  dfsr {:x} dfar {:08x} ifsr {:x} ifar {:08x} spsr {:08x}", s.dfsr, s.dfar, s.ifsr, s.ifar, cpu.page.spsr);
-    for line in format!("{}", parts.machine).lines() {
+    for line in format!("{}", common.machine).lines() {
         say!("  {}", line.trim_end());
     }
     say!("  traps, emulated instructions:");
@@ -144,8 +144,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         c.vfp_switches + u64::from(context.vfp_turns),
         c.resets
     );
-    let t = parts.engine.translator().stats();
-    let (blocks, exits, pages) = parts.engine.translator().in_use();
+    let t = common.engine.translator().stats();
+    let (blocks, exits, pages) = common.engine.translator().in_use();
     say!(
         "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes",
         t.translated,
@@ -157,12 +157,12 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     );
     say!(
         "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
-        parts.engine.translator().layout().pages
+        common.engine.translator().layout().pages
     );
-    let (mirror_pages, taken) = parts.engine.translator().mirror().usage();
+    let (mirror_pages, taken) = common.engine.translator().mirror().usage();
     say!("  return mirror: {mirror_pages} pages, {taken} taken from another use");
-    let m = parts.shadow.stats();
-    let (used, total) = parts.tables.usage();
+    let m = vm.vcpu.mmu.shadow().stats();
+    let (used, total) = vm.vcpu.mmu.tables().usage();
     say!(
         "  shadow tables: {} spaces, {} KiB of {} KiB; {} section fills, {} page fills; maintenance {} all, {} page, {} ASID",
         m.spaces_live,
@@ -174,40 +174,40 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         m.invalidate_page,
         m.invalidate_asid
     );
-    say!("  memory beyond the guest's RAM: {} KiB", parts.overhead >> 10);
+    say!("  memory beyond the guest's RAM: {} KiB", common.overhead >> 10);
 }
 
 /// Every counter, by a name that programs know.
 pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
-    let parts = &vm.parts;
-    let c = &parts.counters;
+    let common = &vm.common;
+    let c = &common.counters;
     let emulated = Class::ALL.into_iter();
     let emulated = emulated.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
-    let t = parts.engine.translator().stats();
-    let m = parts.shadow.stats();
-    let (blocks, exits, pages) = parts.engine.translator().in_use();
-    let (mirror_pages, mirror_taken) = parts.engine.translator().mirror().usage();
+    let t = common.engine.translator().stats();
+    let m = vm.vcpu.mmu.shadow().stats();
+    let (blocks, exits, pages) = common.engine.translator().in_use();
+    let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
     let rows: [(&str, u64); 48] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
-        ("trap.branch.indirect-hit", vm.context.jump_hits.into()),
+        ("trap.branch.indirect-hit", vm.vcpu.context.jump_hits.into()),
         ("trap.branch.mirror-miss", c.mirror_misses),
-        ("trap.system-call", c.user_calls + u64::from(vm.context.user_calls)),
-        ("trap.fast.user-call", vm.context.user_calls.into()),
-        ("trap.fast.kernel-return", vm.context.kernel_returns.into()),
-        ("trap.undefined", c.undefined + u64::from(vm.context.user_undefined)),
-        ("trap.fast.user-undefined", vm.context.user_undefined.into()),
-        ("trap.hidden-fault", c.hidden_faults + u64::from(vm.context.user_fills)),
-        ("trap.fast.user-fill", vm.context.user_fills.into()),
+        ("trap.system-call", c.user_calls + u64::from(vm.vcpu.context.user_calls)),
+        ("trap.fast.user-call", vm.vcpu.context.user_calls.into()),
+        ("trap.fast.kernel-return", vm.vcpu.context.kernel_returns.into()),
+        ("trap.undefined", c.undefined + u64::from(vm.vcpu.context.user_undefined)),
+        ("trap.fast.user-undefined", vm.vcpu.context.user_undefined.into()),
+        ("trap.hidden-fault", c.hidden_faults + u64::from(vm.vcpu.context.user_fills)),
+        ("trap.fast.user-fill", vm.vcpu.context.user_fills.into()),
         ("trap.lazy-opening", c.lazy_openings),
-        ("trap.guest-abort", c.guest_aborts + u64::from(vm.context.user_aborts)),
-        ("trap.fast.user-abort", vm.context.user_aborts.into()),
+        ("trap.guest-abort", c.guest_aborts + u64::from(vm.vcpu.context.user_aborts)),
+        ("trap.fast.user-abort", vm.vcpu.context.user_aborts.into()),
         ("trap.mmio", c.mmio),
         ("trap.code-page-write", c.code_page_writes),
         ("trap.host-interrupt", c.host_interrupts),
         ("guest.interrupts", c.interrupts),
         ("guest.waits", c.waits),
-        ("guest.vfp-switches", c.vfp_switches + u64::from(vm.context.vfp_turns)),
+        ("guest.vfp-switches", c.vfp_switches + u64::from(vm.vcpu.context.vfp_turns)),
         ("guest.resets", c.resets),
         ("translator.blocks", t.translated),
         ("translator.instructions", t.instructions),
@@ -218,24 +218,24 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),
-        ("translator.guest-pages-now", parts.engine.translator().guest_pages() as u64),
+        ("translator.guest-pages-now", common.engine.translator().guest_pages() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),
-        ("mmu.page-fills", m.page_fills + u64::from(vm.context.user_fills)),
+        ("mmu.page-fills", m.page_fills + u64::from(vm.vcpu.context.user_fills)),
         ("mmu.invalidate-all", m.invalidate_all),
-        ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.context.tlb_pages)),
-        ("trap.fast.tlb-page", vm.context.tlb_pages.into()),
-        ("trap.fast.space-switch", vm.context.space_switches.into()),
-        ("trap.fast.counter", vm.context.counter_reads.into()),
+        ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.vcpu.context.tlb_pages)),
+        ("trap.fast.tlb-page", vm.vcpu.context.tlb_pages.into()),
+        ("trap.fast.space-switch", vm.vcpu.context.space_switches.into()),
+        ("trap.fast.counter", vm.vcpu.context.counter_reads.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),
         ("mmu.spaces-created", m.spaces_created),
         ("mmu.spaces-evicted", m.spaces_evicted),
-        ("memory.given-bytes", u64::from(parts.ram.absent_count()) * 4096),
-        ("memory.disk-bytes", parts.devices.overlay_usage().0 as u64),
-        ("memory.disk-room-bytes", parts.devices.overlay_usage().1 as u64),
-        ("memory.table-bytes", parts.tables.usage().0 as u64),
-        ("memory.overhead-bytes", parts.overhead.into()),
+        ("memory.given-bytes", u64::from(common.ram.absent_count()) * 4096),
+        ("memory.disk-bytes", common.devices.overlay_usage().0 as u64),
+        ("memory.disk-room-bytes", common.devices.overlay_usage().1 as u64),
+        ("memory.table-bytes", vm.vcpu.mmu.tables().usage().0 as u64),
+        ("memory.overhead-bytes", common.overhead.into()),
     ];
     emulated.chain(rows.into_iter().map(|(name, value)| (name.to_string(), value)))
 }

@@ -11,9 +11,6 @@ use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
 
-/// That many exceptions without an instruction in between are an endless loop.
-const MAX_NESTED: u32 = 16;
-
 impl Vm {
     /// Puts everything in place for the guest to go on.
     pub(super) fn resume(&mut self, core: &mut HostCpu, mut resume: Resume) -> Result<World, Stop> {
@@ -21,19 +18,19 @@ impl Vm {
             let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
                 Resume::Cache(pc) => {
-                    self.context.cpu.pc = pc.0;
+                    self.vcpu.context.cpu.pc = pc.0;
                     self.prepare(core, World::Kernel);
                     return Ok(World::Kernel);
                 }
                 // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
-                Resume::Back(pc) if !self.parts.sides_known => {
+                Resume::Back(pc) if self.vcpu.mmu.is_stale() => {
                     resume = Resume::Cache(pc);
                     continue;
                 }
                 Resume::Back(pc) => {
-                    self.context.cpu.pc = pc.0;
-                    self.parts.engine.publish();
-                    core.go_to(&self.context.kernel);
+                    self.vcpu.context.cpu.pc = pc.0;
+                    self.common.engine.publish();
+                    core.go_to(&self.vcpu.context.kernel);
                     return Ok(World::Kernel);
                 }
                 // Whoever waits has waited.
@@ -41,28 +38,28 @@ impl Vm {
                 Resume::Led(pc, from) => (pc, Some(from)),
             };
             if let Some(exception) = self.deliverable(pc) {
-                self.parts.counters.interrupts += 1;
-                resume = self.take(exception);
+                self.common.counters.interrupts += 1;
+                resume = self.vcpu.take(exception);
                 continue;
             }
-            if !self.context.cpu.privileged() {
-                self.parts.nested = 0;
-                self.context.cpu.pc = pc.0;
-                self.context.leave = 0;
+            if !self.vcpu.context.cpu.privileged() {
+                self.vcpu.nested = 0;
+                self.vcpu.context.cpu.pc = pc.0;
+                self.vcpu.context.leave = 0;
                 self.prepare(core, World::User);
                 return Ok(World::User);
             }
-            if self.context.cpu.psr & psr::T != 0 {
+            if self.vcpu.context.cpu.psr & psr::T != 0 {
                 return Err(Stop::ThumbKernel);
             }
-            if self.context.cpu.psr & psr::E != 0 {
+            if self.vcpu.context.cpu.psr & psr::E != 0 {
                 return Err(Stop::BigEndianKernel);
             }
             match self.find_block(core, pc, from) {
                 Ok(entry) => resume = Resume::Cache(entry),
                 Err(fault) => {
-                    self.parts.counters.guest_aborts += 1;
-                    resume = self.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
+                    self.common.counters.guest_aborts += 1;
+                    resume = self.vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
                 }
             }
         }
@@ -70,82 +67,60 @@ impl Vm {
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
     fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<From>) -> Result<CachePc, Fault> {
-        let parts = &mut self.parts;
+        let Vm { vcpu, common, .. } = self;
         let pc = GuestVa(pc.0 & !3);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
-        let fiq = self.context.cpu.mode() == Mode::Fiq;
-        self.context.leave = fiq.into();
+        let fiq = vcpu.context.cpu.mode() == Mode::Fiq;
+        vcpu.context.leave = fiq.into();
         if from.is_none()
             && !fiq
-            && let Some(entry) = parts.engine.known(pc)
+            && let Some(entry) = common.engine.known(pc)
         {
-            parts.nested = 0;
+            vcpu.nested = 0;
             return Ok(entry);
         }
-        let regime = regime(&self.context.cpu);
+        let regime = regime(&vcpu.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let home = core.go_home();
-        let mapping = translate(&parts.ram.at(home), &regime, pc, access)?;
-        if fiq || parts.volatile.contains(mapping.pa) {
-            let entry = parts.translate_once(home, pc, &mapping)?;
-            parts.nested = 0;
+        let mapping = translate(&common.ram.at(home), &regime, pc, access)?;
+        if fiq || common.volatile.contains(mapping.pa) {
+            let entry = common.translate_once(&mut vcpu.mmu, home, pc, &mapping)?;
+            vcpu.nested = 0;
             return Ok(entry);
         }
-        parts.watch_code(pc, mapping.size);
+        common.watch_code(&mut vcpu.mmu, pc, mapping.size);
         let source = Source { va: pc, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
-        let known = parts.engine.find(source);
+        let known = common.engine.find(source);
         let made = known.is_none();
         let code = match known {
             Some(code) => code,
             None => {
-                let (code, flushed) = parts.translate(home, source)?;
+                let (code, flushed) = common.translate(&mut vcpu.mmu, home, source)?;
                 if flushed {
                     // What led here is gone, too.
-                    parts.nested = 0;
-                    return Ok(parts.engine.enter(code, None));
+                    vcpu.nested = 0;
+                    return Ok(common.engine.enter(code, None));
                 }
                 code
             }
         };
         let megabyte = pc.0 / MEGABYTE;
-        if regime.mmu_on() && (made || !parts.code_map.has(megabyte)) {
-            let descriptor = spica_mmu::first_level_descriptor(&parts.ram.at(home), &regime, pc);
-            parts.code_map.note(megabyte, descriptor.unwrap_or(0));
+        if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
+            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(home), &regime, pc);
+            common.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
-        let entry = parts.engine.enter(code, from);
+        let entry = common.engine.enter(code, from);
         // The vector for system calls is looked through once it has a block.
-        parts.sides_known &= pc.0 != self.context.cpu.vector_base().wrapping_add(8);
-        parts.nested = 0;
+        if pc.0 == vcpu.context.cpu.vector_base().wrapping_add(8) {
+            vcpu.mmu.make_stale();
+        }
+        vcpu.nested = 0;
         Ok(entry)
-    }
-
-    /// Takes an exception on the guest's behalf.
-    pub fn take(&mut self, exception: Exception) -> Resume {
-        self.parts.nested += 1;
-        if self.parts.nested > MAX_NESTED {
-            return Resume::Stop(Stop::ExceptionLoop);
-        }
-        // A virtual exception clears the local monitor (B1.8.3, note on exclusives: software must not rely on it, and
-        // a guest must not inherit another context's reservation).
-        crate::arch::barrier::clear_exclusive();
-        let vector = self.context.cpu.take_exception(exception);
-        self.branch(vector)
-    }
-
-    /// A branch to `target`, bit 0 of which selects the instruction set.
-    pub fn branch(&mut self, target: u32) -> Resume {
-        if target & 1 != 0 {
-            self.context.cpu.psr |= psr::T;
-            Resume::Guest(GuestVa(target & !1))
-        } else {
-            self.context.cpu.psr &= !psr::T;
-            Resume::Guest(GuestVa(target & !3))
-        }
     }
 
     /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).
     fn deliverable(&self, pc: GuestVa) -> Option<Exception> {
-        let (machine, cpu) = (&self.parts.machine, &self.context.cpu);
+        let (machine, cpu) = (&self.common.machine, &self.vcpu.context.cpu);
         if machine.fiq_asserted() && !cpu.fiq_masked() {
             Some(Exception::Fiq { pc: pc.0 })
         } else if machine.irq_asserted() && !cpu.irq_masked() {

@@ -1,12 +1,13 @@
 //! The loop that runs a guest: from one trap to the next.
 
+use super::devices::TakeBack;
 use super::{Pause, Resume, Vm};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::HostCpu;
+use crate::host_cpu::{Home, HostCpu};
 use crate::trap::{self, quick::Answer};
 use crate::world::{Trap, World};
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::GuestPa;
 
 /// Why the guest was left.
 enum Left {
@@ -19,34 +20,34 @@ enum Left {
 impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
     pub fn run(&mut self, core: &mut HostCpu, host: &mut Host) -> Pause {
-        let mut resume = self.next;
+        let mut resume = self.vcpu.next;
         let begun = host.now();
-        if self.parts.catch_up(core, host) || !self.loading.is_done() || !self.parts.is_settled() {
+        if self.catch_up(core, host) || !self.loading.is_done() || !self.is_settled() {
             host.note_entry(begun);
         }
-        self.context.clock = host.clock(self.parts.start);
-        host.arm_timer(self.parts.start, self.parts.machine.next_deadline());
+        self.vcpu.context.clock = host.clock(self.common.start);
+        host.arm_timer(self.common.start, self.common.machine.next_deadline());
         if !self.load_on(core, host) {
             return Pause::Yield;
         }
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
         }
-        let translated = self.parts.engine.made();
+        let translated = self.common.engine.made();
         let mut first = true;
         loop {
             match self.work_off(core, host) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.next = at_leisure(resume);
+                    self.vcpu.next = at_leisure(resume);
                     return Pause::Yield;
                 }
                 Err(stop) => return Pause::Stop(stop),
             }
             if let Resume::Wait(pc) = resume {
-                self.parts.catch_up(core, host);
-                if !self.parts.interrupted() {
-                    self.next = resume;
+                self.catch_up(core, host);
+                if !self.common.interrupted() {
+                    self.vcpu.next = resume;
                     return Pause::Wait;
                 }
                 resume = Resume::Guest(pc);
@@ -55,13 +56,13 @@ impl Vm {
                 Ok(world) => world,
                 Err(stop) => return Pause::Stop(stop),
             };
-            if !self.parts.is_settled() {
-                resume = self.unresumed(world);
+            if !self.is_settled() {
+                resume = self.vcpu.unresumed(world);
                 continue;
             }
             if core::mem::take(&mut first) {
                 // Translation is work for this guest, the rest is the way back to it.
-                let only_back = self.parts.engine.made() == translated;
+                let only_back = self.common.engine.made() == translated;
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
@@ -69,11 +70,11 @@ impl Vm {
                 Left::Trap(trap, world) => trap::handle(self, core, host, world, trap),
                 Left::Answered(resume) => resume,
             };
-            if self.parts.machine.wants_service() {
+            if self.common.machine.wants_service() {
                 resume = self.serve(core, host, resume);
             }
             if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
-                self.next = at_leisure(resume);
+                self.vcpu.next = at_leisure(resume);
                 return Pause::Yield;
             }
         }
@@ -82,8 +83,8 @@ impl Vm {
     /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
     /// scheduler decides who is next.
     fn serve(&mut self, core: &mut HostCpu, host: &mut Host, resume: Resume) -> Resume {
-        self.parts.serve(core, host);
-        if self.parts.machine.wants_service() {
+        self.common.serve(&mut self.vcpu.mmu, core, host);
+        if self.common.machine.wants_service() {
             host.want_attention();
         }
         let resume = at_leisure(resume);
@@ -93,38 +94,36 @@ impl Vm {
         resume
     }
 
-    /// Where the guest goes on that was about to be entered in `world`.
-    pub(super) fn unresumed(&self, world: World) -> Resume {
-        let pc = self.context.cpu.pc;
-        match world {
-            World::Kernel => Resume::Cache(CachePc(pc)),
-            World::User => Resume::Guest(GuestVa(pc)),
-        }
-    }
-
     /// Runs the guest in `world` until a trap that is not answered quickly.
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut world: World) -> Left {
         loop {
-            self.parts.spaces.catch_up(&mut self.parts.shadow);
-            self.context.set_entries(world, &mut self.parts.engine, &self.parts.switches);
-            self.parts.engine.mend(self.context.cpu.page);
-            let (trap, left) = self.context.enter(world);
-            self.arrived(core, left);
+            self.vcpu.mmu.catch_up_spaces();
+            self.vcpu.context.set_entries(world, &mut self.common.engine, &self.common.switches);
+            self.common.engine.mend(self.vcpu.context.cpu.page);
+            let (trap, left) = self.vcpu.context.enter(world);
+            self.vcpu.arrived(core, left);
             match trap::quick::handle(self, core, host, left, trap) {
-                Answer::Enter(next) if self.parts.is_settled() => world = next,
-                Answer::Enter(next) => return Left::Answered(self.unresumed(next)),
+                Answer::Enter(next) if self.is_settled() => world = next,
+                Answer::Enter(next) => return Left::Answered(self.vcpu.unresumed(next)),
                 Answer::Resume(resume) => return Left::Answered(resume),
                 Answer::None => return Left::Trap(trap, left),
             }
         }
     }
 
-    /// The guest was left in `world`, which may not be the one that was entered.
-    pub(super) fn arrived(&mut self, core: &mut HostCpu, world: World) {
-        let side = self.context.side(world);
-        core.found(side);
-        self.parts.core_state.found_dacr(side.dacr);
-        self.parts.core_state.found_vfp();
+    /// Brings the devices up to date, see [`Common::catch_up`](super::Common::catch_up).
+    pub fn catch_up(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
+        self.common.catch_up(&mut self.vcpu.mmu, core, host)
+    }
+
+    /// The page at `pa` is about to be written, see [`Common::code_changes`](super::Common::code_changes).
+    pub fn code_changes(&mut self, pa: GuestPa) {
+        self.common.code_changes(&mut self.vcpu.mmu, pa);
+    }
+
+    /// Takes back pages that the guest has given, see [`Common::take_back`](super::Common::take_back).
+    pub fn take_back(&mut self, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
+        self.common.take_back(&mut self.vcpu.mmu, home, back)
     }
 }
 

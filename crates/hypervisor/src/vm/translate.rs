@@ -1,48 +1,54 @@
 //! Blocks: made from pages that are protected first, and dropped when these change.
 
-use super::Parts;
-use super::call_vector::CallVector;
-use super::tables::RealTlb;
+use super::Common;
+use super::mmu::Mmu;
 use crate::engine::blocks::Blocks;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::Home;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
 use spica_switches::Switches;
+use spica_switches::later::Later;
 
 /// A piece of code.
 type Code = <Blocks as Engine>::Code;
 
-impl Parts {
+impl Common {
     /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected first, so
     /// that no change of it goes unseen.
-    pub(super) fn translate(&mut self, home: Home<'_>, source: Source) -> Result<(Code, bool), Fault> {
+    pub(super) fn translate(&mut self, mmu: &mut Mmu, home: Home<'_>, source: Source) -> Result<(Code, bool), Fault> {
         let page = source.pa;
         let external = Fault::without_descriptor(FaultKind::External);
         if !self.ram.contains(page) {
             return Err(external);
         }
-        self.shadow.protect_code_page(page, &mut self.tables, &mut RealTlb);
+        mmu.protect_code_page(page);
         let words = self.ram.page(home, page).ok_or(external)?;
         let (code, flushed) = self.engine.make(source, words);
         if flushed {
             // No code is left but this.
-            self.unprotect_code();
-            self.shadow.protect_code_page(page, &mut self.tables, &mut RealTlb);
+            mmu.unprotect_all_code_pages();
+            mmu.protect_code_page(page);
         }
         Ok((code, flushed))
     }
 
     /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change any
     /// time, or it is not for other modes. So it is never found again, nor linked to.
-    pub(super) fn translate_once(&mut self, home: Home<'_>, pc: GuestVa, mapping: &Mapping) -> Result<CachePc, Fault> {
+    pub(super) fn translate_once(
+        &mut self,
+        mmu: &mut Mmu,
+        home: Home<'_>,
+        pc: GuestVa,
+        mapping: &Mapping,
+    ) -> Result<CachePc, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
         if self.volatile.contains(mapping.pa) {
             self.engine.page_changed(mapping.pa);
             let words = self.ram.page(home, mapping.pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
         } else {
-            self.shadow.protect_code_page(mapping.pa, &mut self.tables, &mut RealTlb);
+            mmu.protect_code_page(mapping.pa);
         }
         let words = self.ram.page(home, mapping.pa).ok_or(external)?;
         Ok(self.engine.make_once(pc, mapping.pa, words))
@@ -50,9 +56,9 @@ impl Parts {
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
     /// must come here, to be looked at with [`CodeMap::may_have_code`](spica_dbt::code_map::CodeMap::may_have_code).
-    pub fn watch_code(&mut self, va: GuestVa, size: PageSize) {
+    pub fn watch_code(&mut self, mmu: &mut Mmu, va: GuestVa, size: PageSize) {
         self.code_map.watch(va.0);
-        self.shadow.watch(va, size);
+        mmu.watch(va, size);
     }
 
     /// The words that live blocks from the page at `pa` were made from.
@@ -61,44 +67,32 @@ impl Parts {
     }
 
     /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
-    pub fn forget_code(&mut self) {
+    pub fn forget_code(&mut self, mmu: &mut Mmu) {
         self.volatile.clear();
-        self.call_vector = CallVector::default();
-        self.sites.clear();
+        mmu.forget_derived();
         self.code_map.forget_descriptors();
         self.backlog.clear();
         self.engine.set_vfp(false);
         self.engine.forget_all();
-        self.unprotect_code();
-    }
-
-    /// What the guest wrote at `pa` may be in its tables, where these are tracked.
-    pub fn table_changes(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
-        if self.shadow.is_table_page(pa) {
-            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
-        }
+        mmu.unprotect_all_code_pages();
     }
 
     /// Other switches from now on, between two blocks.
-    pub fn set_switches(&mut self, switches: Switches) {
+    pub fn set_switches(&mut self, mmu: &mut Mmu, switches: Switches) {
         self.switches = switches;
         self.engine.set_options(switches.translation);
-        self.unprotect_code();
-        self.sides_known = false;
+        mmu.unprotect_all_code_pages();
     }
 
-    /// No translated code is left: the pages that it came from may be written. What rests on their protection is forgotten.
-    pub fn unprotect_code(&mut self) {
-        self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
-        self.call_vector.forget();
-        self.sides_known = false;
+    /// Other switches from some point on.
+    pub fn set_later(&mut self, later: Later) {
+        self.later = Some(later);
     }
 
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
-    pub fn code_changes(&mut self, pa: GuestPa) {
+    pub fn code_changes(&mut self, mmu: &mut Mmu, pa: GuestPa) {
         self.counters.code_page_writes += 1;
-        self.sides_known &= !self.call_vector.forget_page(pa);
         self.engine.page_changed(pa);
-        self.shadow.unprotect_code_page(pa);
+        mmu.code_page_changes(pa);
     }
 }

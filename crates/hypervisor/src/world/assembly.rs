@@ -10,7 +10,7 @@ use spica_dbt::trap;
 use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::psr::{self, Mode};
-use spica_vcpu::{Bank, StackAndLink, Vcpu, VcpuPage};
+use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{Clock, Context, FROM_USER, NO_MEGABYTE, SEPARATION, Side, Trap, world_panic};
@@ -60,7 +60,7 @@ macro_rules! assemble {
     };
 }
 
-/// Where a field of [`Context`] is, from the [`Vcpu`], whose address is at hand.
+/// Where a field of [`Context`] is, from the [`Cpu`], whose address is at hand.
 const fn before_cpu(offset: usize) -> isize {
     offset as isize - offset_of!(Context, cpu) as isize
 }
@@ -105,13 +105,13 @@ const SPILL: (isize, u32, u32) = (0, 0, 0);
 
 assemble! {
     // The virtual CPU, and what is before it.
-    CPU_PC = offset_of!(Vcpu, pc);
-    CPU_PSR = offset_of!(Vcpu, psr);
-    CPU_PAGE = offset_of!(Vcpu, page);
-    CPU_DFSR = offset_of!(Vcpu, cp15.dfsr);
-    CPU_IFSR = offset_of!(Vcpu, cp15.ifsr);
-    CPU_DFAR = offset_of!(Vcpu, cp15.dfar);
-    CPU_IFAR = offset_of!(Vcpu, cp15.ifar);
+    CPU_PC = offset_of!(Cpu, pc);
+    CPU_PSR = offset_of!(Cpu, psr);
+    CPU_PAGE = offset_of!(Cpu, page);
+    CPU_DFSR = offset_of!(Cpu, cp15.dfsr);
+    CPU_IFSR = offset_of!(Cpu, cp15.ifsr);
+    CPU_DFAR = offset_of!(Cpu, cp15.dfar);
+    CPU_IFAR = offset_of!(Cpu, cp15.ifar);
     CTX_ALIASES = context!(aliases);
     CTX_VFP_READY = context!(vfp_ready);
     CTX_VFP_TURNS = context!(vfp_turns);

@@ -5,7 +5,7 @@
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
 @ the real PSR, tables, DACR and vectors come from privileged memory or are masked here.
 @
-@ In each, the SP of the mode is the Vcpu, and R0 to R7 are saved at its start. A handler leaves in one of two ways:
+@ In each, the SP of the mode is the Cpu, and R0 to R7 are saved at its start. A handler leaves in one of two ways:
 @ to the guest, with R0 to R7 from there (LDM, MOVS PC, LR), LR = where it goes on and SPSR = its PSR; or to long_way
 @ (user code: 1f and the like), with LR and SPSR as the exception left them and nothing of the guest's changed. R8 to
 @ R14 are the guest's all along. Flags are free. Names in capitals come from the Rust types: assembly.rs.
@@ -13,7 +13,7 @@
 .section .text.world, "ax"
 .arm
 
-@ To the world whose struct Side is \offset before the Vcpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns
+@ To the world whose struct Side is \offset before the Cpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns
 @ no entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6.
 @ Uses R0, R1, R3, R5. Where both worlds have one table (SEPARATION), that is there already, unless \away says that we
 @ are at home.

@@ -6,7 +6,7 @@
 @ with nothing changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables,
 @ and TTBR0, are checked against its RAM before they are followed, and what they lead to again.
 @
-@ Conditions that hold for long are in one word, Context::quick: see Vm::learn_sides. Numbers of the shadow's
+@ Conditions that hold for long are in one word, Context::quick: see Vcpu::learn_sides. Numbers of the shadow's
 @ descriptors are those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
 .equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
@@ -30,7 +30,7 @@
 .endm
 
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
-@ In: SP = the Vcpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
+@ In: SP = the Cpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
 @ kernel world; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
 .macro USER_ABORT kind, adjust, data, fault_status, fault_address, entry
 answer_\kind:

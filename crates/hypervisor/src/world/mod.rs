@@ -1,7 +1,7 @@
 //! The world switch: Spica to guest and back.
 //!
 //! [`Context::enter`] runs the guest until its next trap and says which one it was. Everything that the guest can change
-//! is in the [`Vcpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`, and in
+//! is in the [`Cpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`, and in
 //! `fast.s` what frequent traps do without coming here; what it knows of the types here is in `assembly.rs`.
 
 mod assembly;
@@ -19,7 +19,7 @@ use spica_mmu::{HostDacr, PAGEWISE_FROM, Separation, View};
 use spica_switches::Switches;
 use spica_vcpu::psr::Mode;
 
-use spica_vcpu::{Vcpu, psr};
+use spica_vcpu::{Cpu, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
@@ -234,7 +234,7 @@ pub struct Context {
     host_sp: u32,
     scratch: [u32; 2],
     /// The virtual CPU.
-    pub cpu: Vcpu,
+    pub cpu: Cpu,
 }
 
 impl Context {
@@ -244,7 +244,7 @@ impl Context {
     }
 
     /// A context for `cpu`.
-    pub fn new(cpu: Vcpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
+    pub fn new(cpu: Cpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
             #[cfg(feature = "spill-techniques")]

@@ -1,6 +1,6 @@
 @ The world switch: into the guest, and back at its next trap.
 @
-@ While a guest runs, the SP of every exception mode holds the address of its Vcpu (regs, pc, psr: see Context in
+@ While a guest runs, the SP of every exception mode holds the address of its Cpu (regs, pc, psr: see Context in
 @ mod.rs), so that a trap is saved with one store-multiple of the User bank, with no scratch register and no branch
 @ (the way of seL4). The guest runs in User mode; an exception from any other mode is a fault of Spica itself.
 @
@@ -9,7 +9,7 @@
 .section .text.world, "ax"
 .arm
 
-@ u32 world_enter(cpu: *mut Vcpu) -> trap, and which world was left In: R0 = the Vcpu, Supervisor mode, IRQs masked,
+@ u32 world_enter(cpu: *mut Cpu) -> trap, and which world was left In: R0 = the Cpu, Supervisor mode, IRQs masked,
 @ the world's tables, DACR and VBAR in force. Returns by world_leave, by the calling convention.
 .global world_enter
 world_enter:
@@ -24,7 +24,7 @@ world_enter:
     nop                             @ no banked register right behind LDM ^ (B9.3.5)
     movs pc, lr
 
-@ void world_install(cpu: *mut Vcpu): parks the stack pointers of the exception modes at the Vcpu
+@ void world_install(cpu: *mut Cpu): parks the stack pointers of the exception modes at the Cpu
 @ In: R0, Supervisor mode. Changes nothing but those.
 .global world_install
 world_install:
@@ -39,7 +39,7 @@ world_install:
     cps #MODE_SVC
     bx lr
 
-@ Saves the guest and leaves to Rust; the exception came from User mode or it is our own fault. In: SP = the Vcpu, LR
+@ Saves the guest and leaves to Rust; the exception came from User mode or it is our own fault. In: SP = the Cpu, LR
 @ and SPSR as the exception left them, all other registers the guest's. To world_leave with R0 = trap.
 .macro SAVE_AND_LEAVE trap, adjust
     str r0, [sp, #CTX_SCRATCH]
@@ -74,7 +74,7 @@ world_install:
     TRAPS kernel, 0
     TRAPS user, FROM_USER
 
-@ In: R0 = trap, SP of this mode = the Vcpu, which holds the guest. Out: what world_enter returns, R4 to R11 and SP as
+@ In: R0 = trap, SP of this mode = the Cpu, which holds the guest. Out: what world_enter returns, R4 to R11 and SP as
 @ it found them, Supervisor mode.
 world_leave:
     cpsid aif, #MODE_SVC

@@ -5,7 +5,7 @@ use spica_isa::decode;
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::interp::{self, Abort, Env, Step};
 use spica_vcpu::psr::{self, Mode};
-use spica_vcpu::{CpuId, Exception, Vcpu, VcpuPage};
+use spica_vcpu::{Cpu, CpuId, Exception, VcpuPage};
 use std::cell::RefCell;
 
 /// Memory in which some addresses fault and all others are the same.
@@ -21,13 +21,13 @@ impl World {
 }
 
 impl Env for World {
-    fn load(&mut self, _: &mut Vcpu, va: u32, bytes: u32, _: bool) -> Result<u32, Abort> {
+    fn load(&mut self, _: &mut Cpu, va: u32, bytes: u32, _: bool) -> Result<u32, Abort> {
         assert!(matches!(bytes, 1 | 2 | 4), "an access of {bytes} bytes");
         World::check(va, false)?;
         Ok(self.0 & u32::MAX >> (32 - 8 * bytes))
     }
 
-    fn store(&mut self, _: &mut Vcpu, va: u32, bytes: u32, value: u32, _: bool) -> Result<(), Abort> {
+    fn store(&mut self, _: &mut Cpu, va: u32, bytes: u32, value: u32, _: bool) -> Result<(), Abort> {
         assert!(matches!(bytes, 1 | 2 | 4), "an access of {bytes} bytes");
         World::check(va, true)?;
         self.0 = value;
@@ -43,7 +43,7 @@ impl Env for World {
 
 thread_local! {
     /// A virtual CPU keeps its page for ever: there is one for all inputs.
-    static CPU: RefCell<Vcpu> = RefCell::new(Vcpu::new(Box::leak(Box::new(VcpuPage::reset())), CpuId::default()));
+    static CPU: RefCell<Cpu> = RefCell::new(Cpu::new(Box::leak(Box::new(VcpuPage::reset())), CpuId::default()));
 }
 
 /// A word that the interpreter may meet: of CP15 most of the time.
@@ -57,7 +57,7 @@ fn word(bytes: &mut Bytes<'_>) -> u32 {
     }
 }
 
-fn run(cpu: &mut Vcpu, bytes: &mut Bytes<'_>) {
+fn run(cpu: &mut Cpu, bytes: &mut Bytes<'_>) {
     cpu.reset();
     let mut world = World(bytes.word());
     for _ in 0..100 {

@@ -6,7 +6,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Fault};
 use spica_addr::GuestPa;
 use spica_dbt::Translator;
-use spica_vcpu::Vcpu;
+use spica_vcpu::Cpu;
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::interp::{Abort, Env};
 
@@ -35,12 +35,12 @@ fn fsr(fault: Fault) -> u32 {
 }
 
 impl Env for TrapEnv<'_> {
-    fn load(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+    fn load(&mut self, _cpu: &mut Cpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
         self.memory.check_as(privileged, va, bytes, false)?;
         Ok(self.memory.get(va, bytes))
     }
 
-    fn store(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+    fn store(&mut self, _cpu: &mut Cpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
         self.memory.check_as(privileged, va, bytes, true)?;
         for va in [va, va.wrapping_add(bytes - 1)] {
             if self.memory.protected[Memory::page(va).expect("checked")] {

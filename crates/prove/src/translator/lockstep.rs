@@ -22,7 +22,7 @@ use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR, VFP_
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
-use spica_vcpu::{Bank, CpuId, StackAndLink, Vcpu, VcpuPage, psr};
+use spica_vcpu::{Bank, Cpu, CpuId, StackAndLink, VcpuPage, psr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Why a run ended.
@@ -58,7 +58,7 @@ pub struct Lockstep {
     /// The real core while it runs translated code.
     pub machine: Machine,
     pub memory: Memory,
-    pub cpu: Vcpu,
+    pub cpu: Cpu,
     pub translator: Translator,
     pub code: Code,
     places: HashMap<u32, Place>,
@@ -172,7 +172,7 @@ impl Lockstep {
                 supervisor: None,
             },
             memory: Memory::new(),
-            cpu: Vcpu::new(page, id()),
+            cpu: Cpu::new(page, id()),
             translator: Translator::new(LAYOUT, options, CAPACITY),
             code: Code::new(&LAYOUT),
             places: HashMap::new(),

@@ -5,7 +5,7 @@
 
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::interp::{self, Abort, Env, Step};
-use spica_vcpu::{Bank, CpuId, Vcpu, VcpuPage};
+use spica_vcpu::{Bank, Cpu, CpuId, VcpuPage};
 use std::collections::HashMap;
 
 /// Deterministic pseudo-random numbers (xorshift64*).
@@ -115,12 +115,12 @@ impl World {
 }
 
 impl Env for World {
-    fn load(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
+    fn load(&mut self, _cpu: &mut Cpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
         self.access(Access { va, bytes, write: false, privileged })?;
         Ok(self.word(va) & u32::MAX >> (32 - 8 * bytes))
     }
 
-    fn store(&mut self, _cpu: &mut Vcpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
+    fn store(&mut self, _cpu: &mut Cpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
         self.access(Access { va, bytes, write: true, privileged })?;
         for n in 0..bytes {
             self.bytes.insert(va + n, (value >> (8 * n)) as u8);
@@ -138,17 +138,17 @@ impl Env for World {
 }
 
 /// A virtual CPU in the reset state.
-pub fn vcpu() -> Vcpu {
-    Vcpu::new(Box::leak(Box::new(VcpuPage::reset())), CpuId::default())
+pub fn vcpu() -> Cpu {
+    Cpu::new(Box::leak(Box::new(VcpuPage::reset())), CpuId::default())
 }
 
 /// Interprets one instruction word.
-pub fn execute(cpu: &mut Vcpu, world: &mut World, word: u32, pc: u32) -> Step {
+pub fn execute(cpu: &mut Cpu, world: &mut World, word: u32, pc: u32) -> Step {
     interp::execute(cpu, world, &spica_isa::decode(word), pc)
 }
 
 /// Everything that a guest could see of its CPU, in one list.
-pub fn snapshot(cpu: &Vcpu) -> (Vec<u32>, String) {
+pub fn snapshot(cpu: &Cpu) -> (Vec<u32>, String) {
     let page = &cpu.page;
     let mut words = cpu.regs.to_vec();
     words.extend([cpu.cpsr(), page.spsr, page.tpidrprw, page.tpidruro]);
@@ -225,7 +225,7 @@ impl Registers {
     }
 
     /// Whether the virtual CPU holds just this.
-    pub fn check(&self, cpu: &Vcpu, what: &str) {
+    pub fn check(&self, cpu: &Cpu, what: &str) {
         let mode = self.mode();
         assert_eq!(cpu.cpsr(), self.cpsr, "CPSR after {what}");
         for n in 0..15 {

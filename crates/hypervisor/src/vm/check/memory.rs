@@ -12,7 +12,7 @@ use super::random::Random;
 use crate::arch::cache;
 use crate::host_cpu::Home;
 use crate::layout::MEGABYTE;
-use crate::vm::Parts;
+use crate::vm::Vm;
 
 /// Bytes of the guest's RAM.
 pub const RAM_BYTES: u32 = 16 * MEGABYTE;
@@ -264,44 +264,44 @@ pub fn address(random: &mut Random, favourites: [u32; 2]) -> u32 {
 
 /// Writes `words` at `pa`, as a device would: what was translated from there goes, and so do copies of its
 /// instructions.
-pub fn write(home: Home<'_>, parts: &mut Parts, pa: u32, words: &[u32]) {
+pub fn write(home: Home<'_>, vm: &mut Vm, pa: u32, words: &[u32]) {
     let at = GuestPa(pa);
-    if parts.shadow.is_code_page(at) {
-        parts.code_changes(at);
+    if vm.vcpu.mmu.shadow().is_code_page(at) {
+        vm.code_changes(at);
     }
     let bytes = 4 * words.len() as u32;
-    if let Some(to) = parts.ram.bytes_mut(home, at, bytes) {
+    if let Some(to) = vm.common.ram.bytes_mut(home, at, bytes) {
         to.iter_mut().zip(words.iter().flat_map(|word| word.to_le_bytes())).for_each(|(to, byte)| *to = byte);
         cache::sync_code(to.as_ptr() as u32, bytes);
     }
-    parts.table_changes(home, at, bytes);
+    vm.vcpu.mmu.table_written(home, at, bytes);
 }
 
 /// Whether these words are there already.
-pub fn holds(home: Home<'_>, parts: &Parts, pa: u32, words: &[u32]) -> bool {
-    (0u32..).zip(words).all(|(at, &word)| parts.ram.load(home, GuestPa(pa + 4 * at), 4) == Some(word))
+pub fn holds(home: Home<'_>, vm: &Vm, pa: u32, words: &[u32]) -> bool {
+    (0u32..).zip(words).all(|(at, &word)| vm.common.ram.load(home, GuestPa(pa + 4 * at), 4) == Some(word))
 }
 
 /// Lays out the area for a session.
-pub fn lay_out(home: Home<'_>, parts: &mut Parts, random: &mut Random, vectors: &[u32]) {
+pub fn lay_out(home: Home<'_>, vm: &mut Vm, random: &mut Random, vectors: &[u32]) {
     for page in 0..AREA_PAGES {
         // Each page of data tells which it is.
         let word = if page >= 0x40 || page == 0x31 { harmless(page.wrapping_mul(0x0101_0101)) } else { 0 };
-        write(home, parts, AREA.0 + page * 4096, &[word; 1024]);
+        write(home, vm, AREA.0 + page * 4096, &[word; 1024]);
     }
-    write(home, parts, VECTORS, vectors);
+    write(home, vm, VECTORS, vectors);
     for root in 0..ROOTS {
         let at = |megabyte: u32| AREA.0 + root * 0x4000 + megabyte * 4;
         // Privileged code alone may read and write it, in domain 0.
         let ram = |at: u32| (RAM.0 + at * MEGABYTE) | (0b001 << 12) | 0b01 << 10 | 0b11 << 2 | 0b10;
         for mb in 0..RAM_BYTES / MEGABYTE {
-            write(home, parts, at((LINEAR >> 20) + mb), &[ram(mb)]);
-            write(home, parts, at((FAR_LINEAR >> 20) + mb), &[ram(mb)]);
+            write(home, vm, at((LINEAR >> 20) + mb), &[ram(mb)]);
+            write(home, vm, at((FAR_LINEAR >> 20) + mb), &[ram(mb)]);
         }
         for (place, megabyte) in (0u32..).zip(COMMON) {
             // The vectors are there.
             let domain = if place == 3 { 0 } else { place };
-            write(home, parts, at(megabyte), &[common_table(place) | domain << 5 | 1]);
+            write(home, vm, at(megabyte), &[common_table(place) | domain << 5 | 1]);
         }
         if root == 0 {
             continue;
@@ -309,38 +309,38 @@ pub fn lay_out(home: Home<'_>, parts: &mut Parts, random: &mut Random, vectors: 
         for (place, megabyte) in (0u32..).zip(OWN) {
             let own = own_table(root, place);
             let descriptor = if place == PROGRAMS_OWN { own | 1 << 5 | 1 } else { table(random, own) };
-            write(home, parts, at(megabyte), &[descriptor]);
-            fill(home, parts, random, own, false, place == LARGE_PLACE);
+            write(home, vm, at(megabyte), &[descriptor]);
+            fill(home, vm, random, own, false, place == LARGE_PLACE);
         }
         let user_code = USER_CODE | 0b001 << 6 | 0b11 << 2 | 0b11 << 4 | 1 << 11 | 0b10;
-        write(home, parts, own_table(root, PROGRAMS_OWN), &[user_code]);
+        write(home, vm, own_table(root, PROGRAMS_OWN), &[user_code]);
         for megabyte in SECTIONS {
             let descriptor = section(random);
-            write(home, parts, at(megabyte), &[descriptor]);
+            write(home, vm, at(megabyte), &[descriptor]);
         }
         let supersection = RAM.0 | 1 << 18 | 1 << 17 | 0b001 << 12 | 0b11 << 10 | 0b11 << 2 | 0b10;
-        write(home, parts, at(SUPERSECTION), &[supersection; 16]);
+        write(home, vm, at(SUPERSECTION), &[supersection; 16]);
     }
     for place in 0..COMMON.len() as u32 {
-        fill(home, parts, random, common_table(place), true, place == 0);
+        fill(home, vm, random, common_table(place), true, place == 0);
     }
     let vectors_page = VECTORS | 0b001 << 6 | 0b11 << 2 | 0b01 << 4 | 0b10;
-    write(home, parts, common_table(3) + 0xf0 * 4, &[vectors_page]);
+    write(home, vm, common_table(3) + 0xf0 * 4, &[vectors_page]);
 }
 
 /// Random entries, and perhaps a large page.
-fn fill(home: Home<'_>, parts: &mut Parts, random: &mut Random, table: u32, common: bool, large: bool) {
+fn fill(home: Home<'_>, vm: &mut Vm, random: &mut Random, table: u32, common: bool, large: bool) {
     for index in ENTRIES {
         let global = common && !random.one_in(3);
         let descriptor = page(random, global);
-        write(home, parts, table + index * 4, &[descriptor]);
+        write(home, vm, table + index * 4, &[descriptor]);
     }
     if !large {
         return;
     }
     let global = common && !random.one_in(3);
     let descriptor = self::large(random, global);
-    write(home, parts, table + LARGE * 4, &[descriptor; 16]);
+    write(home, vm, table + LARGE * 4, &[descriptor; 16]);
 }
 
 /// Where the vectors are: the registers that say so.
@@ -349,9 +349,9 @@ pub fn vector_base(layout: Layout) -> u32 {
 }
 
 /// A sum over each page of the area.
-pub fn sums(home: Home<'_>, parts: &Parts) -> alloc::vec::Vec<u32> {
+pub fn sums(home: Home<'_>, vm: &Vm) -> alloc::vec::Vec<u32> {
     let page = |page: u32| {
-        let words = parts.ram.page(home, GuestPa(AREA.0 + page * 4096));
+        let words = vm.common.ram.page(home, GuestPa(AREA.0 + page * 4096));
         words.map_or(0, |words| {
             words.iter().fold(0, |sum: u32, &word| sum.rotate_left(5).wrapping_mul(0x0100_0193) ^ word)
         })

@@ -183,10 +183,10 @@ pub fn run(platform: &Platform) -> ! {
         let mut vm = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm.load(&image, true);
-        vm.parts.shadow.set_tracking(platform.options.tracking);
+        vm.vcpu.mmu.set_tracking(platform.options.tracking);
         let way = if name == "rust" { Way::Rust } else { Way::Assembly };
         if way == Way::Rust {
-            vm.context.leave_to_rust();
+            vm.vcpu.context.leave_to_rust();
         }
         Machine { vm, image, way }
     });
@@ -205,7 +205,7 @@ pub fn run(platform: &Platform) -> ! {
             }
         }
     }
-    let context = &machines[0].vm.context;
+    let context = &machines[0].vm.vcpu.context;
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, counters {}, spaces {}",
@@ -262,7 +262,7 @@ fn session(
                 break Ok(());
             }
         };
-        machine.vm.depart(core);
+        machine.vm.vcpu.depart(core);
         outcome?;
     }
     Ok(noted.len() as u32)
@@ -288,8 +288,8 @@ fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Pla
     let Machine { vm, image, .. } = machine;
     vm.reboot(image, false, core, host);
     while !vm.load_on(core, host) {}
-    memory::lay_out(core.go_home(), &mut vm.parts, &mut Random::new(plan.number, 1), &program::vectors());
-    let cp15 = &mut vm.context.cpu.cp15;
+    memory::lay_out(core.go_home(), vm, &mut Random::new(plan.number, 1), &program::vectors());
+    let cp15 = &mut vm.vcpu.context.cpu.cp15;
     let switch = |on: bool, bit: u32| if on { bit } else { 0 };
     cp15.sctlr |= SCTLR_M | switch(plan.layout.high_vectors, SCTLR_V) | switch(plan.alignment, SCTLR_A);
     cp15.vbar = memory::vector_base(plan.layout);
@@ -297,16 +297,16 @@ fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Pla
     cp15.contextidr = memory::asids(0)[0];
     cp15.dacr = 0x5555_5555;
     cp15.cpacr = switch(plan.vfp, 0xf << 20);
-    vm.context.cpu.show();
-    if vm.parts.engine.set_vfp(plan.vfp) {
-        vm.parts.unprotect_code();
+    vm.vcpu.context.cpu.show();
+    if vm.common.engine.set_vfp(plan.vfp) {
+        vm.vcpu.mmu.unprotect_all_code_pages();
     }
     state::enable_interrupts(vm, host);
     if plan.kind.frequency {
         state::permit_counters(vm, host);
     }
-    vm.arrive();
-    vm.context.clock = host.clock(vm.parts.start);
+    vm.vcpu.arrive();
+    vm.vcpu.context.clock = host.clock(vm.common.start);
     vm.regime_changed(core).unwrap_or_else(|stop| panic!("{stop}"));
 }
 
@@ -321,8 +321,8 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
     let program = program::write(&mut own, slot, plan.kind, mode);
     let home = core.go_home();
     for (pa, words) in [(program.pa, &program.words), (program.user_pa, &program.user)] {
-        if !memory::holds(home, &vm.parts, pa, words) {
-            memory::write(home, &mut vm.parts, pa, words);
+        if !memory::holds(home, vm, pa, words) {
+            memory::write(home, vm, pa, words);
         }
     }
     state::begin(vm, &mut random, mode);
@@ -331,11 +331,11 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
         state::interrupt(vm, host);
     }
     let quick = way == Way::Assembly || plan.quick;
-    let begun = host.guest_now(vm.parts.start);
+    let begun = host.guest_now(vm.common.start);
     let how = How { quick, hostile: plan.kind.hostile, told: plan.told == Some(step) };
     let late = host.now() + host.ticks(LONGEST);
     host.set_limit(Some(late));
-    host.arm_timer(vm.parts.start, None);
+    host.arm_timer(vm.common.start, None);
     let done = go(vm, core, host, GuestVa(program.va), late, how);
     host.set_limit(None);
     state::take_interrupt(vm, host);
@@ -380,8 +380,8 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             Ok(world) => world,
             Err(stop) => return Ok(End::Stop(stop)),
         };
-        if !vm.parts.is_settled() {
-            resume = vm.unresumed(world);
+        if !vm.is_settled() {
+            resume = vm.vcpu.unresumed(world);
             continue;
         }
         resume = loop {
@@ -389,14 +389,14 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             if traps > MOST_TRAPS {
                 return Ok(if course.is_straight() { End::Loop } else { End::Endless });
             }
-            vm.parts.spaces.catch_up(&mut vm.parts.shadow);
-            vm.context.set_entries(world, &mut vm.parts.engine, &vm.parts.switches);
-            vm.parts.engine.mend(vm.context.cpu.page);
-            let (trap, left) = vm.context.enter(world);
-            vm.arrived(core, left);
+            vm.vcpu.mmu.catch_up_spaces();
+            vm.vcpu.context.set_entries(world, &mut vm.common.engine, &vm.common.switches);
+            vm.common.engine.mend(vm.vcpu.context.cpu.page);
+            let (trap, left) = vm.vcpu.context.enter(world);
+            vm.vcpu.arrived(core, left);
             if how.told && traps < TOLD {
                 let (pc, status) =
-                    (vm.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);
+                    (vm.vcpu.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);
                 println!("check: {trap:?} from {left:?} at {pc:#x}, DFSR, DFAR, IFSR, IFAR {status:x?}");
             }
             tables::check_core(vm, left, how.hostile)?;
@@ -412,8 +412,8 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             }
             let answer = if how.quick { quick::handle(vm, core, host, left, trap) } else { Answer::None };
             match answer {
-                Answer::Enter(next) if vm.parts.is_settled() => world = next,
-                Answer::Enter(next) => break vm.unresumed(next),
+                Answer::Enter(next) if vm.is_settled() => world = next,
+                Answer::Enter(next) => break vm.vcpu.unresumed(next),
                 Answer::Resume(resume) => break resume,
                 Answer::None => break trap::handle(vm, core, host, left, trap),
             }
@@ -448,14 +448,14 @@ impl Course {
 /// Whether the instruction of user code that is undefined reads the generic timer's counter: MRRC of CNTPCT or CNTVCT
 /// (B4.1.30, B4.1.34), which has the same bits in both instruction sets (A6.3.18).
 fn reads_counter(vm: &mut Vm, core: &mut HostCpu) -> bool {
-    let cpu = &vm.context.cpu;
+    let cpu = &vm.vcpu.context.cpu;
     let thumb = cpu.psr & psr::T != 0;
     let pc = GuestVa(cpu.pc.wrapping_sub(if thumb { 2 } else { 4 }));
     let regime = regime(cpu);
     let home = core.go_home();
     let half = |at: GuestVa| {
-        let mapping = spica_mmu::lookup(&vm.parts.ram.at(home), &regime, at).ok()?;
-        vm.parts.ram.load(home, mapping.pa, 2)
+        let mapping = spica_mmu::lookup(&vm.common.ram.at(home), &regime, at).ok()?;
+        vm.common.ram.load(home, mapping.pa, 2)
     };
     let (Some(first), Some(second)) = (half(pc), half(pc.wrapping_add(2))) else { return false };
     let word = if thumb { first << 16 | second } else { second << 16 | first };
@@ -467,8 +467,8 @@ fn end(vm: &mut Vm, world: World, trap: Trap) -> Option<GuestVa> {
     if (trap, world) != (Trap::SupervisorCall, World::Kernel) {
         return None;
     }
-    let behind = CachePc(vm.context.cpu.pc);
-    let engine = &mut vm.parts.engine;
+    let behind = CachePc(vm.vcpu.context.cpu.pc);
+    let engine = &mut vm.common.engine;
     let word = engine.word(CachePc(behind.0.wrapping_sub(4)))?;
     let literal = engine.word(behind)?;
     if number::number(word) != number::EMULATE || literal & !0xf != program::smc(0) {

@@ -42,7 +42,7 @@ pub struct Seen {
 
 /// Puts random values where the guest may have any.
 pub fn begin(vm: &mut Vm, random: &mut Random, mode: Mode) {
-    let cpu = &mut vm.context.cpu;
+    let cpu = &mut vm.vcpu.context.cpu;
     let flags = random.word() & 0xf80f_0000;
     let masks = if random.one_in(3) { random.word() & 0x1c0 } else { 0xc0 };
     cpu.set_cpsr(flags | masks | mode as u32);
@@ -73,8 +73,8 @@ pub fn begin(vm: &mut Vm, random: &mut Random, mode: Mode) {
 
 /// Has the interrupt controller deliver what comes.
 pub fn enable_interrupts(vm: &mut Vm, host: &mut Host) {
-    let now = host.guest_now(vm.parts.start);
-    let machine = &mut vm.parts.machine;
+    let now = host.guest_now(vm.common.start);
+    let machine = &mut vm.common.machine;
     // GICD_CTLR, GICC_PMR, GICC_CTLR.
     for (at, value) in [(GICD, 1), (GICC.wrapping_add(4), 0xff), (GICC, 1)] {
         let _ = machine.mmio_write(at, 4, value, now);
@@ -83,21 +83,21 @@ pub fn enable_interrupts(vm: &mut Vm, host: &mut Host) {
 
 /// User code may read what the generic timer has (B4.1.26: PL0PCTEN, PL0VCTEN).
 pub fn permit_counters(vm: &mut Vm, host: &mut Host) {
-    let now = host.guest_now(vm.parts.start);
-    vm.parts.machine.timer_write(TimerReg::Cntkctl, 3, now);
+    let now = host.guest_now(vm.common.start);
+    vm.common.machine.timer_write(TimerReg::Cntkctl, 3, now);
 }
 
 /// A virtual interrupt waits from now on: one that software sends to itself.
 pub fn interrupt(vm: &mut Vm, host: &mut Host) {
-    let now = host.guest_now(vm.parts.start);
+    let now = host.guest_now(vm.common.start);
     // GICD_SGIR.
-    let _ = vm.parts.machine.mmio_write(GICD.wrapping_add(0xf00), 4, 0x0200_0000, now);
+    let _ = vm.common.machine.mmio_write(GICD.wrapping_add(0xf00), 4, 0x0200_0000, now);
 }
 
 /// If the guest has read its counter, that was between the time `begun` and now.
 pub fn check_counter(vm: &mut Vm, host: &mut Host, begun: u64) -> Result<(), String> {
-    let [low, high] = vm.context.cpu.page.counter;
-    let (read, now) = (u64::from(high) << 32 | u64::from(low), host.guest_now(vm.parts.start));
+    let [low, high] = vm.vcpu.context.cpu.page.counter;
+    let (read, now) = (u64::from(high) << 32 | u64::from(low), host.guest_now(vm.common.start));
     if read == 0 || (begun..=now).contains(&read) {
         Ok(())
     } else {
@@ -107,8 +107,8 @@ pub fn check_counter(vm: &mut Vm, host: &mut Host, begun: u64) -> Result<(), Str
 
 /// No interrupt waits any more.
 pub fn take_interrupt(vm: &mut Vm, host: &mut Host) {
-    let now = host.guest_now(vm.parts.start);
-    let machine = &mut vm.parts.machine;
+    let now = host.guest_now(vm.common.start);
+    let machine = &mut vm.common.machine;
     // GICC_IAR, GICC_EOIR.
     if let Some(id) = machine.mmio_read(GICC.wrapping_add(0xc), 4, now) {
         let _ = machine.mmio_write(GICC.wrapping_add(0x10), 4, id, now);
@@ -116,7 +116,7 @@ pub fn take_interrupt(vm: &mut Vm, host: &mut Host) {
 }
 
 fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
-    let cpu = &vm.context.cpu;
+    let cpu = &vm.vcpu.context.cpu;
     let (page, cp15) = (&*cpu.page, &cpu.cp15);
     const REGS: [&str; 15] =
         ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr"];
@@ -176,7 +176,7 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
 /// What the guest can see now.
 pub fn seen(vm: &Vm, home: Home<'_>, end: End) -> Seen {
     let words = fields(vm).into_iter().map(|(_, word)| word).collect();
-    Seen { end, words, pages: memory::sums(home, &vm.parts) }
+    Seen { end, words, pages: memory::sums(home, vm) }
 }
 
 /// What differs, if anything does: `answered` is what assembly made, `vm` what Rust did.

@@ -36,7 +36,7 @@ struct Shadowed {
 
 /// The real registers as the world that was left needs them.
 pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String> {
-    let side = *vm.context.side(world);
+    let side = *vm.vcpu.context.side(world);
     let (ttbr0, contextidr, dacr) = (Ttbr0::read_raw(), Contextidr::read_raw(), Dacr::read_raw());
     if (ttbr0, contextidr, dacr) != (side.ttbr0, side.contextidr, side.dacr.raw()) {
         return Err(format!(
@@ -49,7 +49,7 @@ pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String
     if dacr & 0xaaaa_aaaa != 0 || dacr >> 30 != 1 {
         return Err(format!("the real DACR is {dacr:#x}"));
     }
-    let page = &vm.context.cpu.page;
+    let page = &vm.vcpu.context.cpu.page;
     // The kernel's write of DACR may be what it was left for.
     let (view, guest) = match world {
         World::Kernel => (View::Kernel, page.dacr_real),
@@ -71,11 +71,11 @@ fn check_dacr(real: u32, guest: u32, view: View) -> Result<(), String> {
 /// space, and what the guest has closed is closed.
 pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
     if !hostile {
-        check_dacr(vm.context.kernel.dacr.raw(), vm.context.cpu.page.dacr, View::Kernel)?;
+        check_dacr(vm.vcpu.context.kernel.dacr.raw(), vm.vcpu.context.cpu.page.dacr, View::Kernel)?;
     }
-    for (view, side) in [(View::Kernel, &vm.context.kernel), (View::User, &vm.context.user)] {
-        let root = vm.parts.shadow.root(view);
-        if vm.parts.sides_known && (side.ttbr0 & !0x3fff, side.contextidr) != (root.ttbr0.0, root.asid.into()) {
+    for (view, side) in [(View::Kernel, &vm.vcpu.context.kernel), (View::User, &vm.vcpu.context.user)] {
+        let root = vm.vcpu.mmu.shadow().root(view);
+        if !vm.vcpu.mmu.is_stale() && (side.ttbr0 & !0x3fff, side.contextidr) != (root.ttbr0.0, root.asid.into()) {
             return Err(format!("{view:?} tables at {:#x}, but the space's are at {:#x}", side.ttbr0, root.ttbr0.0));
         }
     }
@@ -86,13 +86,13 @@ pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
 pub fn check(vm: &mut Vm, home: Home<'_>, hostile: bool) -> Result<(), String> {
     let views: &[View] = if SEPARATION == Separation::Tables { &[View::Kernel, View::User] } else { &[View::Kernel] };
     for &view in views {
-        let root = vm.parts.shadow.root(view).ttbr0;
+        let root = vm.vcpu.mmu.shadow().root(view).ttbr0;
         for megabyte in 0..4096 {
             let va = megabyte * MEGABYTE;
             if (HOLE_START..HOLE_START + HOLE_SIZE).contains(&va) {
                 continue;
             }
-            let entry = vm.parts.tables.word(HostPa(root.0 + 4 * megabyte));
+            let entry = vm.vcpu.mmu.tables().word(HostPa(root.0 + 4 * megabyte));
             let domain = entry >> 5 & 0xf;
             match entry & 0b11 {
                 0 => {}
@@ -112,7 +112,7 @@ pub fn check(vm: &mut Vm, home: Home<'_>, hostile: bool) -> Result<(), String> {
 
 fn check_table(vm: &mut Vm, home: Home<'_>, view: View, va: u32, entry: u32, hostile: bool) -> Result<(), String> {
     for index in 0..256 {
-        let page = vm.parts.tables.word(HostPa((entry & !0x3ff) + 4 * index));
+        let page = vm.vcpu.mmu.tables().word(HostPa((entry & !0x3ff) + 4 * index));
         if page == 0 {
             continue;
         }
@@ -128,7 +128,7 @@ fn check_table(vm: &mut Vm, home: Home<'_>, view: View, va: u32, entry: u32, hos
 /// One entry.
 fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool, hostile: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{:?} view at {:#010x}: {word:#010x} {what}", entry.view, entry.va));
-    let place = vm.parts.ram.place();
+    let place = vm.common.ram.place();
     let size = if entry.section { MEGABYTE } else { 4096 };
     let offset = entry.host.wrapping_sub(place.host);
     if offset >= place.size || place.size - offset < size {
@@ -141,7 +141,7 @@ fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool
         return wrong("can be executed by translated code");
     }
     let pa = GuestPa(place.base + offset);
-    if entry.writable && !entry.section && vm.parts.shadow.is_code_page(pa) {
+    if entry.writable && !entry.section && vm.vcpu.mmu.shadow().is_code_page(pa) {
         return wrong("lets a page of code be written");
     }
     if entry.writable && !entry.section && !is_hinted(vm, offset / 4096, entry.va >> 12) {
@@ -150,8 +150,8 @@ fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool
     if hostile {
         return Ok(());
     }
-    let regime = with_closed_domains_open(&regime(&vm.context.cpu));
-    let Ok(mapping) = lookup(&vm.parts.ram.at(home), &regime, GuestVa(entry.va)) else {
+    let regime = with_closed_domains_open(&regime(&vm.vcpu.context.cpu));
+    let Ok(mapping) = lookup(&vm.common.ram.at(home), &regime, GuestVa(entry.va)) else {
         return wrong("is there, and the guest has nothing");
     };
     if mapping.pa != pa || entry.section && !mapping.size.is_first_level() {
@@ -209,7 +209,7 @@ fn is_hinted(vm: &mut Vm, index: u32, number: u32) -> bool {
     const AND_LINEAR: u32 = 0x10_0000;
     const SEVERAL: u32 = 0x4000_0000;
     const ANYWHERE: u32 = u32::MAX - 1;
-    let (hints, aliases) = (vm.parts.shadow.page_hints(), vm.parts.shadow.aliases());
+    let (hints, aliases) = (vm.vcpu.context.hints, vm.vcpu.context.aliases);
     // SAFETY: the hints have a word for each page of RAM, of which `index` is one, and one before the first.
     let (hint, linear) = unsafe { (hints.add(index as usize).read(), hints.sub(1).read().wrapping_add(index)) };
     let several = hint ^ SEVERAL;

@@ -44,7 +44,7 @@ impl Lockstep {
         block
     }
 
-    /// As `Parts::translate_once`, for a page that is volatile, or as in FIQ mode.
+    /// As `Common::translate_once`, for a page that is volatile, or as in FIQ mode.
     pub(super) fn block_for_once(&mut self, pc: u32) -> BlockId {
         let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
         let page = Memory::page(pc).expect("code");

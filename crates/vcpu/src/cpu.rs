@@ -8,7 +8,7 @@ use crate::psr::{self, Mode};
 ///
 /// `regs`, `pc` and `psr` are what the world switch saves and restores, in that order; the rest is reached by name.
 #[repr(C)]
-pub struct Vcpu {
+pub struct Cpu {
     /// R0 to R14 of the current mode.
     pub regs: [u32; 15],
     /// Where the real core was or will be: an address in the code cache while the guest's kernel runs, the guest's own
@@ -24,11 +24,11 @@ pub struct Vcpu {
     pub id: CpuId,
 }
 
-impl Vcpu {
+impl Cpu {
     /// A virtual CPU in the reset state (B1.9.1) with the given page.
     #[must_use]
-    pub fn new(page: &'static mut VcpuPage, id: CpuId) -> Vcpu {
-        let mut cpu = Vcpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id };
+    pub fn new(page: &'static mut VcpuPage, id: CpuId) -> Cpu {
+        let mut cpu = Cpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id };
         cpu.reset();
         cpu
     }

@@ -1,0 +1,298 @@
+//! The MMU of a virtual CPU: its shadow tables, with the memory that they are in, and what else was derived from the guest's
+//! tables and is good as long as the guest's registers and its TLB maintenance say so.
+
+use core::ops::RangeInclusive;
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_mmu::{
+    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, Tracking, View, lookup,
+    quick,
+};
+
+use super::call_vector::CallVector;
+use super::mmio::Sites;
+use super::ram::Ram;
+use super::tables::{RealTlb, Tables};
+use crate::host_cpu::Home;
+use crate::world::spaces::KnownSpaces;
+use crate::world::{Context, NO_ASID};
+
+/// See the module's text.
+pub struct Mmu {
+    shadow: Shadow,
+    tables: Tables,
+    /// The regime that the shadow tables were last activated for, DACR apart.
+    active: Regime,
+    /// Its address spaces that assembly may switch to.
+    spaces: KnownSpaces,
+    /// Where system calls lead.
+    pub(super) call_vector: CallVector,
+    /// Places that reach devices.
+    pub(super) sites: Sites,
+    /// The tables and the vector in [`Context`] are not those of the active space, or may not be.
+    stale: bool,
+    /// The guest's tables are such as [`Shadow::quick_fill`] can read, and it may.
+    plain_tables: bool,
+}
+
+impl Mmu {
+    /// The MMU with these shadow tables, in this memory.
+    pub fn new(shadow: Shadow, tables: Tables) -> Mmu {
+        Mmu {
+            shadow,
+            tables,
+            active: Regime::default(),
+            spaces: KnownSpaces::new(),
+            call_vector: CallVector::default(),
+            sites: Sites::default(),
+            stale: true,
+            plain_tables: false,
+        }
+    }
+
+    /// The shadow tables, to ask them.
+    pub fn shadow(&self) -> &Shadow {
+        &self.shadow
+    }
+
+    /// Their memory, to ask how much of it is in use.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The spaces that assembly may switch to.
+    pub fn spaces(&self) -> &KnownSpaces {
+        &self.spaces
+    }
+
+    /// What assembly knows of tables and of the vector for system calls is to be learnt anew before the guest goes on.
+    pub fn make_stale(&mut self) {
+        self.stale = true;
+    }
+
+    /// Whether that is so.
+    pub fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// The same, which is seen to from now on.
+    pub(super) fn take_stale(&mut self) -> bool {
+        core::mem::take(&mut self.stale)
+    }
+
+    /// Whether [`Self::quick_fill`] can read the guest's tables, and is to.
+    pub fn has_plain_tables(&self) -> bool {
+        self.plain_tables
+    }
+
+    /// See [`Shadow::fill`].
+    pub fn fill(
+        &mut self,
+        memory: &impl GuestMemory,
+        regime: &Regime,
+        view: View,
+        va: GuestVa,
+        kind: AccessKind,
+    ) -> Fill {
+        self.shadow.fill(memory, regime, view, va, kind, &mut self.tables, &mut RealTlb)
+    }
+
+    /// See [`Shadow::quick_fill`].
+    #[inline]
+    pub fn quick_fill(
+        &mut self,
+        memory: &impl GuestMemory,
+        guest: (u32, u32),
+        view: View,
+        va: GuestVa,
+        kind: AccessKind,
+    ) -> Quick {
+        self.shadow.quick_fill(memory, guest, view, va, kind, &mut self.tables, &mut RealTlb)
+    }
+
+    /// The page at `pa` is write-protected from now on: code was made of it.
+    pub fn protect_code_page(&mut self, pa: GuestPa) {
+        self.shadow.protect_code_page(pa, &mut self.tables, &mut RealTlb);
+    }
+
+    /// The page at `pa` is about to be written, and may be: no code of it is left.
+    pub fn code_page_changes(&mut self, pa: GuestPa) {
+        self.stale |= self.call_vector.forget_page(pa);
+        self.shadow.unprotect_code_page(pa);
+    }
+
+    /// All pages may be written: no code is left. What rests on their protection is forgotten.
+    pub fn unprotect_all_code_pages(&mut self) {
+        self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
+        self.call_vector.forget();
+        self.stale = true;
+    }
+
+    /// What the guest wrote at `pa` may be in its tables, where these are tracked.
+    pub fn table_written(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
+        if self.shadow.is_table_page(pa) {
+            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
+        }
+    }
+
+    /// See [`Shadow::release_table`].
+    pub fn release_table(&mut self, _: Home<'_>, pa: GuestPa) {
+        self.shadow.release_table(pa, &mut self.tables, &mut RealTlb);
+    }
+
+    /// How changed mappings are learnt of.
+    pub fn set_tracking(&mut self, tracking: Tracking) {
+        self.shadow.set_tracking(tracking);
+    }
+
+    /// The page at `pa` is the guest's no more, or is again.
+    pub fn set_absent(&mut self, pa: GuestPa, absent: bool) {
+        self.shadow.set_absent(pa, absent);
+    }
+
+    /// Drops all entries.
+    pub fn forget_all(&mut self, _: Home<'_>) {
+        self.shadow.forget_all(&mut self.tables, &mut RealTlb);
+    }
+
+    /// Gives back all tables.
+    pub fn release(&mut self, _: Home<'_>) {
+        self.shadow.release(&mut self.tables, &mut RealTlb);
+    }
+
+    /// TLBIALL.
+    pub fn invalidate_all(&mut self, _: Home<'_>) {
+        self.shadow.invalidate_all(&mut self.tables, &mut RealTlb);
+    }
+
+    /// TLBIMVA or TLBIMVAA, of `count` pages in a row. No table is changed that may be in force.
+    pub fn invalidate_pages(&mut self, va: GuestVa, count: u32, asid: Option<u8>) {
+        self.shadow.invalidate_pages(va, count, asid, &mut self.tables, &mut RealTlb);
+    }
+
+    /// TLBIASID.
+    pub fn invalidate_asid(&mut self, _: Home<'_>, asid: u8) {
+        self.shadow.invalidate_asid(asid, &mut self.tables, &mut RealTlb);
+    }
+
+    /// The guest's DACR changes more than entries stand.
+    pub fn set_dacr(&mut self, _: Home<'_>, dacr: u32) {
+        self.shadow.set_dacr(dacr, &mut self.tables, &mut RealTlb);
+    }
+
+    /// Does a piece of what is left of maintenance.
+    pub fn settle(&mut self, _: Home<'_>) {
+        self.shadow.settle(&mut self.tables, &mut RealTlb);
+    }
+
+    /// What is at `va` is of interest: TLB maintenance there must come to Rust.
+    pub fn watch(&mut self, va: GuestVa, size: PageSize) {
+        self.shadow.watch(va, size);
+    }
+
+    /// The tables for `regime` are those to be entered. What was derived from others is forgotten, if more has changed than
+    /// a process switch does. Whether it has, or the space is new.
+    ///
+    /// # Errors
+    /// If there is no memory for the least that it takes.
+    pub(super) fn activate(&mut self, _: Home<'_>, regime: &Regime) -> Result<Activated, OutOfTables> {
+        let old = core::mem::replace(&mut self.active, *regime);
+        // A process switch changes TTBR0 and the ASID. Anything more changes what global mappings mean, too.
+        let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..*regime } == old;
+        if !process_switch {
+            self.sites.clear();
+            self.call_vector.forget();
+            self.spaces.clear();
+        }
+        self.stale = true;
+        let created = self.shadow.spaces_created();
+        self.shadow.activate(regime, &mut self.tables, &mut RealTlb)?;
+        Ok(Activated { process_switch, new: self.shadow.spaces_created() != created })
+    }
+
+    /// The same after a reset, when nothing that was derived from tables is left.
+    pub(super) fn reset(&mut self, regime: &Regime) {
+        self.active = *regime;
+        self.stale = true;
+        self.spaces.clear();
+        // There are two first-level tables' worth of memory at least, so that this cannot fail.
+        let _ = self.shadow.activate(regime, &mut self.tables, &mut RealTlb);
+    }
+
+    /// Forgets what was derived from the tables of a machine that is reset.
+    pub(super) fn forget_derived(&mut self) {
+        self.call_vector = CallVector::default();
+        self.sites.clear();
+    }
+
+    /// Mappings in `range` may have changed.
+    pub fn forget_call_vector(&mut self, range: &RangeInclusive<GuestVa>) {
+        self.stale |= self.call_vector.forget_range(range);
+    }
+
+    /// Forgets the spaces that are not what they were.
+    #[inline]
+    pub(super) fn catch_up_spaces(&mut self) {
+        self.spaces.catch_up(&mut self.shadow);
+    }
+
+    /// Tells assembly where this MMU's books are.
+    pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
+        self.plain_tables = quick_faults && quick::is_plain(&self.active);
+        context.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
+        context.watched = self.shadow.watched_megabytes().as_ptr();
+        context.watched_pages = Context::watched_pages(self.shadow.watched_pages());
+        context.table_offset = self.tables.va_offset();
+        context.private = self.shadow.private_megabytes().as_ptr();
+        context.hints = self.shadow.page_hints();
+        context.aliases = self.shadow.aliases();
+    }
+
+    /// Notes the active space as one that assembly may switch to.
+    pub(super) fn learn_space(&mut self, context: &Context) {
+        // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
+        let asid = self.shadow.holds_private().then(|| context.cpu.cp15.asid());
+        let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
+        self.spaces.catch_up(&mut self.shadow);
+        self.spaces.enter(context, self.shadow.active_space(), asid, tlb_asid);
+    }
+
+    /// Forgets which places reach devices.
+    pub fn forget_devices(&mut self) {
+        self.sites.clear();
+    }
+
+    /// The page of the device that the word at `pc` is known to reach at `va`.
+    pub fn known_device(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
+        self.sites.get(pc, generation, va, write, dacr)
+    }
+
+    /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
+    pub fn note_device(
+        &mut self,
+        (home, ram): (Home<'_>, &Ram),
+        (pc, generation): (CachePc, u64),
+        va: GuestVa,
+        write: bool,
+        regime: &Regime,
+    ) {
+        if !regime.mmu_on() {
+            return;
+        }
+        let Ok(mapping) = lookup(&ram.at(home), regime, va) else { return };
+        // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
+        let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
+        if checked && mapping.global && mapping.size == PageSize::Small4K && !ram.contains(mapping.pa) {
+            self.sites.note(pc, generation, va, write, (mapping.pa, mapping.domain));
+            self.watch(va, mapping.size);
+        }
+    }
+}
+
+/// What [`Mmu::activate`] did.
+pub(super) struct Activated {
+    /// Nothing has changed but TTBR0 and the ASID.
+    pub process_switch: bool,
+    /// The space was not known.
+    pub new: bool,
+}

@@ -1,0 +1,118 @@
+//! A virtual CPU: its registers and what the handlers in assembly need beside them, its MMU, what the real core has on its
+//! behalf, and where the guest goes on when it runs again.
+
+use alloc::boxed::Box;
+
+use spica_addr::{CachePc, GuestVa};
+use spica_vcpu::{Exception, psr};
+
+use super::mmu::Mmu;
+use super::{Resume, Stop, prepare};
+use crate::arch::{barrier, cache};
+use crate::host_cpu::HostCpu;
+use crate::world::core_state::CoreState;
+use crate::world::{Context, World};
+
+/// That many exceptions without an instruction in between are an endless loop.
+const MAX_NESTED: u32 = 16;
+
+/// See the module's text.
+pub struct Vcpu {
+    /// The registers, with what assembly needs beside them.
+    pub context: Box<Context>,
+    /// The MMU.
+    pub mmu: Mmu,
+    /// What the real core has on its behalf.
+    pub core_state: CoreState,
+    /// Where it goes on when it runs again.
+    pub(super) next: Resume,
+    /// Exceptions taken since guest code last ran.
+    pub(super) nested: u32,
+    /// Nothing but interrupts keeps `fast.s` from changing worlds.
+    pub(super) plain: bool,
+    /// Whether VFP is on for the kernel, and for user code.
+    pub(super) vfp: [bool; 2],
+}
+
+impl Vcpu {
+    /// A virtual CPU that waits for [`Vm::load`](super::Vm::load).
+    pub fn new(context: Box<Context>, mmu: Mmu) -> Vcpu {
+        Vcpu {
+            context,
+            mmu,
+            core_state: CoreState::new(),
+            next: Resume::Wait(GuestVa(0)),
+            nested: 0,
+            plain: false,
+            vfp: [false; 2],
+        }
+    }
+
+    /// Makes the core this one's. To be called before it runs whenever another one's it was, or nobody's.
+    pub fn arrive(&mut self) {
+        // Predictions are hints, but what one guest taught the predictor is no business of the next one's.
+        cache::invalidate_branch_predictor();
+        self.context.install();
+        self.core_state.arrive();
+        // SCTLR is the last guest's still.
+        self.mmu.make_stale();
+    }
+
+    /// Leaves nothing of it in the core.
+    pub fn depart(&mut self, core: &mut HostCpu) {
+        core.go_home();
+        self.core_state.depart();
+    }
+
+    /// It was left in `world`, which may not be the one that was entered.
+    pub(super) fn arrived(&mut self, core: &mut HostCpu, world: World) {
+        let side = self.context.side(world);
+        core.found(side);
+        self.core_state.found_dacr(side.dacr);
+        self.core_state.found_vfp();
+    }
+
+    /// Where it goes on, which was about to be entered in `world`.
+    pub(super) fn unresumed(&self, world: World) -> Resume {
+        let pc = self.context.cpu.pc;
+        match world {
+            World::Kernel => Resume::Cache(CachePc(pc)),
+            World::User => Resume::Guest(GuestVa(pc)),
+        }
+    }
+
+    /// It takes an exception.
+    pub fn take(&mut self, exception: Exception) -> Resume {
+        self.nested += 1;
+        if self.nested > MAX_NESTED {
+            return Resume::Stop(Stop::ExceptionLoop);
+        }
+        // A virtual exception clears the local monitor (B1.8.3, note on exclusives: software must not rely on it, and
+        // a guest must not inherit another context's reservation).
+        barrier::clear_exclusive();
+        let vector = self.context.cpu.take_exception(exception);
+        self.branch(vector)
+    }
+
+    /// It branches to `target`, bit 0 of which selects the instruction set.
+    pub fn branch(&mut self, target: u32) -> Resume {
+        let cpu = &mut self.context.cpu;
+        if target & 1 != 0 {
+            cpu.psr |= psr::T;
+            Resume::Guest(GuestVa(target & !1))
+        } else {
+            cpu.psr &= !psr::T;
+            Resume::Guest(GuestVa(target & !3))
+        }
+    }
+
+    /// The guest has turned VFP on or off, by FPEXC alone.
+    pub fn note_vfp(&mut self) {
+        let alike = self.vfp[0] == self.vfp[1];
+        self.vfp = [World::Kernel, World::User].map(|world| prepare::vfp_enabled(&self.context.cpu, world));
+        // Of what is learnt of system registers, nothing but this depends on it.
+        if (self.vfp[0] == self.vfp[1]) != alike {
+            self.mmu.make_stale();
+        }
+    }
+}
