@@ -284,11 +284,11 @@ fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World,
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
         _ => {
             vm.code_changes(pa);
-            vm.common.volatile.wrote_to_itself(pa, true);
+            vm.common.wrote_to_itself(pa, true);
             return Resume::Guest(guest);
         }
     };
-    vm.common.volatile.wrote_to_itself(pa, false);
+    vm.common.wrote_to_itself(pa, false);
     match step {
         Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
         Step::Abort(abort) => {

@@ -15,7 +15,6 @@ use crate::engine::Engine;
 use crate::fault;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
-use crate::layout::MEGABYTE;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
@@ -250,44 +249,9 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
             false
         }
     };
-    revalidate(vm, core, op, count);
+    vm.revalidate(core, op, count);
     if concerns_cache {
-        vm.common.backlog.look_through_cache();
-    }
-}
-
-/// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page and
-/// `count - 1` behind it.
-fn revalidate(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
-    let Vm { vcpu, common, .. } = vm;
-    match op {
-        TlbOp::All => {
-            vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
-            common.backlog.revalidate_all();
-        }
-        TlbOp::Page { va, .. } => {
-            // One operation removes the entry of a page of 4 or 64 KiB, or of a section of up to 16 MiB. The latter changed
-            // only if a first-level descriptor did.
-            if !common.code_map.may_have_code(va) {
-                return;
-            }
-            let (home, regime) = (core.go_home(), regime(&vcpu.context.cpu));
-            let end = (va >> 24 << 4) + 16;
-            let mut from = end - 16;
-            while let Some(megabyte) = common.code_map.next(from, end) {
-                let start = GuestVa(megabyte * MEGABYTE);
-                let now = spica_mmu::first_level_descriptor(&common.ram.at(home), &regime, start).unwrap_or(0);
-                if common.code_map.renew(megabyte, now) {
-                    vcpu.mmu.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
-                    common.backlog.revalidate_megabyte(megabyte);
-                }
-                from = megabyte + 1;
-            }
-            let last = va + ((count - 1) << 12);
-            common.revalidate_few(&mut vcpu.mmu, home, &regime, &(GuestVa(va & !0xffff)..=GuestVa(last | 0xffff)));
-        }
-        // Only global pages are linked to from others.
-        TlbOp::Asid(_) => {}
+        vm.look_through_cache();
     }
 }
 

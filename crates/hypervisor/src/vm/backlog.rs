@@ -16,6 +16,7 @@ use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
 use spica_dbt::code_map::Megabytes;
+use spica_vcpu::cp15::TlbOp;
 
 /// Megabytes of the address space.
 const MEGABYTES: u32 = 4096;
@@ -48,12 +49,12 @@ impl Backlog {
     }
 
     /// The guest has invalidated the whole TLB.
-    pub fn revalidate_all(&mut self) {
+    fn revalidate_all(&mut self) {
         self.megabytes = Some(0);
     }
 
     /// The first-level descriptor of megabyte `at` has changed, and the guest has maintained that.
-    pub fn revalidate_megabyte(&mut self, at: u32) {
+    fn revalidate_megabyte(&mut self, at: u32) {
         self.stale.insert(at);
         self.pages = Some(0);
     }
@@ -89,6 +90,47 @@ impl Vm {
     /// Whether the guest may go on, as far as this is concerned.
     pub fn is_settled(&self) -> bool {
         self.common.backlog.is_empty() && self.common.engine.is_settled() && self.vcpu.mmu.shadow().is_settled()
+    }
+
+    /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page
+    /// and `count - 1` behind it.
+    pub fn revalidate(&mut self, core: &mut HostCpu, op: TlbOp, count: u32) {
+        let Vm { vcpu, common, .. } = self;
+        match op {
+            TlbOp::All => {
+                vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
+                common.backlog.revalidate_all();
+            }
+            TlbOp::Page { va, .. } => {
+                // One operation removes the entry of a page of 4 or 64 KiB, or of a section of up to 16 MiB. The latter
+                // changed only if a first-level descriptor did.
+                if !common.code_map.may_have_code(va) {
+                    return;
+                }
+                let (home, regime) = (core.go_home(), regime(&vcpu.context.cpu));
+                let end = (va >> 24 << 4) + 16;
+                let mut from = end - 16;
+                while let Some(megabyte) = common.code_map.next(from, end) {
+                    let start = GuestVa(megabyte * MEGABYTE);
+                    let now = first_level_descriptor(&common.ram.at(home), &regime, start).unwrap_or(0);
+                    if common.code_map.renew(megabyte, now) {
+                        vcpu.mmu.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
+                        common.backlog.revalidate_megabyte(megabyte);
+                    }
+                    from = megabyte + 1;
+                }
+                let last = va + ((count - 1) << 12);
+                let range = GuestVa(va & !0xffff)..=GuestVa(last | 0xffff);
+                common.revalidate_few(&mut vcpu.mmu, home, &regime, &range);
+            }
+            // Only global pages are linked to from others.
+            TlbOp::Asid(_) => {}
+        }
+    }
+
+    /// The guest may have mapped something where the code cache is.
+    pub fn look_through_cache(&mut self) {
+        self.common.backlog.look_through_cache();
     }
 
     fn work_off_piece(&mut self, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
@@ -170,7 +212,7 @@ impl Common {
     }
 
     /// After maintenance of the pages in `range`, which are few.
-    pub fn revalidate_few(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
+    fn revalidate_few(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
         mmu.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {

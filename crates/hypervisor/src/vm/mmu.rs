@@ -239,20 +239,20 @@ impl Mmu {
     /// Tells assembly where this MMU's books are.
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
         self.plain_tables = quick_faults && quick::is_plain(&self.active);
-        context.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
-        context.watched = self.shadow.watched_megabytes().as_ptr();
-        context.watched_pages = Context::watched_pages(self.shadow.watched_pages());
-        context.table_offset = self.tables.va_offset();
-        context.private = self.shadow.private_megabytes().as_ptr();
-        context.hints = self.shadow.page_hints();
-        context.aliases = self.shadow.aliases();
+        context.tables.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
+        context.tables.watched = self.shadow.watched_megabytes().as_ptr();
+        context.tables.watched_pages = Context::watched_pages(self.shadow.watched_pages());
+        context.tables.table_offset = self.tables.va_offset();
+        context.tables.private = self.shadow.private_megabytes().as_ptr();
+        context.tables.hints = self.shadow.page_hints();
+        context.tables.aliases = self.shadow.aliases();
     }
 
     /// Notes the active space as one that assembly may switch to.
     pub(super) fn learn_space(&mut self, context: &Context) {
         // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
         let asid = self.shadow.holds_private().then(|| context.cpu.cp15.asid());
-        let tlb_asid = asid.map_or(NO_ASID, |_| context.tlb_asid);
+        let tlb_asid = asid.map_or(NO_ASID, |_| context.tables.tlb_asid);
         self.spaces.catch_up(&mut self.shadow);
         self.spaces.enter(context, self.shadow.active_space(), asid, tlb_asid);
     }

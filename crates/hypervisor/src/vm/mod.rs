@@ -131,11 +131,11 @@ pub struct Common {
     /// Figures for the report.
     pub counters: Counters,
     /// Where code was translated from.
-    pub code_map: Box<CodeMap>,
+    code_map: Box<CodeMap>,
     /// What is to be done before the guest goes on.
-    pub backlog: Box<Backlog>,
+    backlog: Box<Backlog>,
     /// Pages whose code is translated anew each time that it is entered.
-    pub volatile: Box<VolatilePages>,
+    volatile: Box<VolatilePages>,
     /// The page of the last block from a volatile page, as it was when the block was made: the block may change it.
     snapshot: Box<[u32; 1024]>,
     /// What it runs with later, if that is something else.
@@ -143,7 +143,7 @@ pub struct Common {
     /// Host time at which the guest's counter was 0.
     pub start: u64,
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
-    pub overhead: u32,
+    overhead: u32,
 }
 
 impl Common {

@@ -89,6 +89,13 @@ impl Common {
         self.later = Some(later);
     }
 
+    /// Code in the page at `pa` wrote to its own page, see [`VolatilePages::wrote_to_itself`].
+    ///
+    /// [`VolatilePages::wrote_to_itself`]: spica_dbt::volatile::VolatilePages::wrote_to_itself
+    pub fn wrote_to_itself(&mut self, pa: GuestPa, at_once: bool) {
+        self.volatile.wrote_to_itself(pa, at_once);
+    }
+
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.
     pub fn code_changes(&mut self, mmu: &mut Mmu, pa: GuestPa) {
         self.counters.code_page_writes += 1;

@@ -148,41 +148,89 @@ struct Entries {
     call: u32,
 }
 
+/// What the handlers in assembly have done that nobody in Rust has seen.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Counts {
+    /// How often it was turned on there.
+    pub vfp_turns: u32,
+    /// Undefined Instruction exceptions of user code that went straight to the guest's vector.
+    pub user_undefined: u32,
+    /// Pages mapped for user code in assembly.
+    pub user_fills: u32,
+    /// Aborts of user code that went straight to the guest's vector.
+    pub user_aborts: u32,
+    /// Changes of spaces that did not leave assembly.
+    pub space_switches: u32,
+    /// Reads of the counter in assembly.
+    pub counter_reads: u32,
+    /// Pages that were there and were forgotten in assembly.
+    pub tlb_pages: u32,
+    /// Indirect branches that the jump cache answered.
+    pub jump_hits: u32,
+    /// System calls that went straight to the guest's vector.
+    pub user_calls: u32,
+    /// Exception returns within the kernel that did not leave assembly. (Those to user code are not counted: there are
+    /// 200 instructions between two of them.)
+    pub kernel_returns: u32,
+}
+
+/// Where the handlers in assembly find what [`Mmu`](crate::vm::mmu::Mmu) knows of the active space, which writes all of it.
+#[repr(C)]
+pub struct TableRecords {
+    /// [`spica_mmu::Shadow::aliases`].
+    pub aliases: *mut u32,
+    /// [`spica_mmu::Shadow::watched_pages`], as if there were bits for all of the address space.
+    pub watched_pages: *const u32,
+    /// [`spica_mmu::Shadow::private_megabytes`].
+    pub private: *const u32,
+    /// [`spica_mmu::Shadow::page_hints`].
+    pub hints: *mut u32,
+    /// [`spica_mmu::Shadow::watched_megabytes`].
+    pub watched: *const u32,
+    /// What makes the address of a shadow table of its host PA.
+    pub table_offset: u32,
+    /// The guest's ASID, if its single pages can be forgotten in assembly; else a number that is none.
+    pub tlb_asid: u32,
+}
+
+impl Default for TableRecords {
+    fn default() -> Self {
+        TableRecords {
+            aliases: core::ptr::null_mut(),
+            watched_pages: core::ptr::null(),
+            private: core::ptr::null(),
+            hints: core::ptr::null_mut(),
+            watched: core::ptr::null(),
+            table_offset: 0,
+            tlb_asid: NO_ASID,
+        }
+    }
+}
+
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// What it did without Rust.
+    pub counts: Counts,
+    /// Where the shadow tables' records are.
+    pub tables: TableRecords,
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
     #[cfg(feature = "spill-techniques")]
     spill: spilling::CoreRegister,
-    /// [`spica_mmu::Shadow::aliases`].
-    pub aliases: *mut u32,
     /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be turned on and
     /// off in assembly (`undefined.s`).
     pub vfp_ready: u32,
-    /// How often it was turned on there.
-    pub vfp_turns: u32,
-    /// Undefined Instruction exceptions of user code that went straight to the guest's vector.
-    pub user_undefined: u32,
-    /// [`spica_mmu::Shadow::watched_pages`], as if there were bits for all of the address space.
-    pub watched_pages: *const u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub quick: u32,
-    /// [`spica_mmu::Shadow::private_megabytes`].
-    pub private: *const u32,
-    /// [`spica_mmu::Shadow::page_hints`].
-    pub hints: *mut u32,
     /// The home table's TTBR0.
     pub home: u32,
     /// Where the guest's RAM is.
     pub ram: GuestRam,
     /// Code-cache addresses of the blocks at the guest's vectors, where fast ways lead to them; 0 for the way through Rust.
     entries: Entries,
-    /// Pages mapped for user code in assembly.
-    pub user_fills: u32,
-    /// Aborts of user code that went straight to the guest's vector.
-    pub user_aborts: u32,
     /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_MEGABYTE`].
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
@@ -194,26 +242,12 @@ pub struct Context {
     guest_space: [u32; 2],
     /// Assembly has switched to another space since Rust last looked.
     space_switched: u32,
-    /// Changes of spaces that did not leave assembly.
-    pub space_switches: u32,
     spaces: *const SpaceSlot,
     /// The clock for the guest's counter.
     pub clock: Clock,
-    /// Reads of the counter in assembly.
-    pub counter_reads: u32,
-    /// The guest's ASID, if its single pages can be forgotten in assembly; else a number that is none.
-    pub tlb_asid: u32,
-    /// [`spica_mmu::Shadow::watched_megabytes`].
-    pub watched: *const u32,
-    /// What makes the address of a shadow table of its host PA.
-    pub table_offset: u32,
-    /// Pages that were there and were forgotten in assembly.
-    pub tlb_pages: u32,
     jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
     pub leave: u32,
-    /// Indirect branches that the jump cache answered.
-    pub jump_hits: u32,
     /// Where the guest's exception vectors are.
     vectors: u32,
     /// [`JumpCache::version`] when `entries` were looked up.
@@ -226,11 +260,6 @@ pub struct Context {
     pub user: Side,
     /// Non-zero: changes of worlds and modes go through Rust.
     pub long_way: u32,
-    /// System calls that went straight to the guest's vector.
-    pub user_calls: u32,
-    /// Exception returns within the kernel that did not leave assembly. (Those to user code are not counted: there are
-    /// 200 instructions between two of them.)
-    pub kernel_returns: u32,
     host_sp: u32,
     scratch: [u32; 2],
     /// The virtual CPU.
@@ -249,43 +278,28 @@ impl Context {
         Context {
             #[cfg(feature = "spill-techniques")]
             spill: spilling::CoreRegister::None,
-            aliases: core::ptr::null_mut(),
+            counts: Counts::default(),
+            tables: TableRecords::default(),
             vfp_ready: 0,
-            vfp_turns: 0,
-            user_undefined: 0,
-            watched_pages: core::ptr::null(),
             quick: 0,
-            private: core::ptr::null(),
-            hints: core::ptr::null_mut(),
             home: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
-            user_fills: 0,
-            user_aborts: 0,
             forget_megabyte: NO_MEGABYTE,
             forget_tables: [0; 2],
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             guest_space: [0; 2],
             space_switched: 0,
-            space_switches: 0,
             spaces: spaces.slots(),
             clock: Clock::default(),
-            counter_reads: 0,
-            tlb_asid: NO_ASID,
-            watched: core::ptr::null(),
-            table_offset: 0,
-            tlb_pages: 0,
             jump_cache: jump_cache.as_ptr(),
             leave: 0,
-            jump_hits: 0,
             vectors: 0,
             call_target: (GuestVa(0), GuestPa(0)),
             entries_version: 0,
             kernel: side(&raw const world_kernel_vectors),
             user: side(&raw const world_user_vectors),
             long_way: 1,
-            user_calls: 0,
-            kernel_returns: 0,
             host_sp: 0,
             scratch: [0; 2],
             cpu,

@@ -131,8 +131,17 @@ impl KnownSpaces {
         let tables = |side: &Side| [side.ttbr0, side.contextidr];
         let ttbr0 = context.cpu.cp15.ttbr0;
         let (kernel, user) = (tables(&context.kernel), tables(&context.user));
-        let entered =
-            SpaceSlot { ttbr0, mask, asid, kernel, user, tlb_asid, private: context.private, index, _padding: [0; 6] };
+        let entered = SpaceSlot {
+            ttbr0,
+            mask,
+            asid,
+            kernel,
+            user,
+            tlb_asid,
+            private: context.tables.private,
+            index,
+            _padding: [0; 6],
+        };
         // The newest is the first of its set, where it is found soonest; the older of the others goes, or what this one was.
         let set = first_slot(ttbr0);
         let (newest, older) = (self.slots[set], set + 1);

@@ -210,16 +210,16 @@ pub fn run(platform: &Platform) -> ! {
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, counters {}, spaces {}",
         sessions.count,
-        context.jump_hits,
-        context.user_calls,
-        context.kernel_returns,
-        context.user_aborts,
-        context.user_fills,
-        context.user_undefined,
-        context.vfp_turns,
-        context.tlb_pages,
-        context.counter_reads,
-        context.space_switches
+        context.counts.jump_hits,
+        context.counts.user_calls,
+        context.counts.kernel_returns,
+        context.counts.user_aborts,
+        context.counts.user_fills,
+        context.counts.user_undefined,
+        context.counts.vfp_turns,
+        context.counts.tlb_pages,
+        context.counts.counter_reads,
+        context.counts.space_switches
     );
     println!("check: done");
     panic::halt()

@@ -209,7 +209,7 @@ fn is_hinted(vm: &mut Vm, index: u32, number: u32) -> bool {
     const AND_LINEAR: u32 = 0x10_0000;
     const SEVERAL: u32 = 0x4000_0000;
     const ANYWHERE: u32 = u32::MAX - 1;
-    let (hints, aliases) = (vm.vcpu.context.hints, vm.vcpu.context.aliases);
+    let (hints, aliases) = (vm.vcpu.context.tables.hints, vm.vcpu.context.tables.aliases);
     // SAFETY: the hints have a word for each page of RAM, of which `index` is one, and one before the first.
     let (hint, linear) = unsafe { (hints.add(index as usize).read(), hints.sub(1).read().wrapping_add(index)) };
     let several = hint ^ SEVERAL;
