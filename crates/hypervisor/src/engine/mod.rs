@@ -2,7 +2,7 @@
 //!
 //! The rest of the hypervisor knows [`Engine`]: code that is found or made for a guest address, which guest instruction an
 //! address in it stands for, and what becomes of it when a page changes or moves. How code gets to its addresses, and what
-//! its own traps ask for, is between an engine and its part of [`crate::trap`]. There is one engine, [`blocks`].
+//! its own traps ask for, is between an engine and its part of [`crate::vm::trap`]. There is one engine, [`blocks`].
 
 pub mod blocks;
 pub mod code;

@@ -1,12 +1,8 @@
 //! From the bundle to running guests: the hypervisor's main job, once the platform is up.
 
-pub mod disks;
 pub mod guest;
 pub mod monitor;
-pub mod networks;
-pub mod news;
 pub mod scheduler;
-pub mod uplink;
 
 use alloc::vec::Vec;
 use core::fmt::Display;
@@ -17,6 +13,10 @@ use spica_dbt::Spill;
 use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
 use crate::host::Host;
+use crate::host::disks::Disks;
+use crate::host::networks::{CARD_BYTES, Networks};
+use crate::host::news::News;
+use crate::host::uplink::Uplink;
 use crate::host_cpu::{Home, HostCpu};
 use crate::memory::{device, home, lending, phys, stacks};
 use crate::platform::{BOARD, Platform};
@@ -25,14 +25,10 @@ use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
 use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::load::Sizes;
-use disks::Disks;
 use guest::Guest;
-use networks::{CARD_BYTES, Networks};
-use news::News;
 use scheduler::Scheduler;
 use spica_options::Options;
 use spica_switches::later::Later;
-use uplink::Uplink;
 
 use crate::world::SEPARATION;
 use crate::{arch, console, contain, fault, panic, print, println};

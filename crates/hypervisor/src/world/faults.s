@@ -1,7 +1,7 @@
 @ Aborts of guest user code that are answered without leaving assembly: the guest's own, which it takes at its vector,
 @ and pages that its tables have and the shadow has not yet.
 @
-@ This is trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not
+@ This is vm/trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not
 @ global, of a client domain, in a megabyte where the user view has such pages already. All else takes the long way,
 @ with nothing changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables,
 @ and TTBR0, are checked against its RAM before they are followed, and what they lead to again.

@@ -46,7 +46,7 @@ use crate::memory::{device, home};
 use crate::panic;
 use crate::platform::{BOARD, Platform};
 use crate::println;
-use crate::trap::{self, quick, quick::Answer};
+use crate::vm::trap::{self, quick, quick::Answer};
 use crate::world::{Trap, World};
 
 /// Steps of a session.

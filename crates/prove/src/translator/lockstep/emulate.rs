@@ -14,7 +14,7 @@ use spica_vcpu::{Effect, psr};
 const UDF: u32 = 0xe7f0_00f0;
 
 impl Lockstep {
-    /// As `trap/emulate.rs`. The reference executes the instruction at the same time.
+    /// As `vm/trap/emulate.rs`. The reference executes the instruction at the same time.
     pub(super) fn emulate(&mut self, word: u32, pc: u32, next: u32, place: Place) -> Next {
         self.leave = None;
         let guest = self.reference_memory.word(pc);

@@ -12,7 +12,7 @@ use spica_vcpu::Bank;
 use spica_vcpu::interp::{self, Step};
 
 impl Lockstep {
-    /// As `trap/abort.rs` and `trap/locate.rs`.
+    /// As `vm/trap/abort.rs` and `vm/trap/locate.rs`.
     pub(super) fn faulted(&mut self, fault: Fault, pc: CachePc, place: Place) -> Next {
         self.take_over();
         if let (Some(page), false) = (Memory::page(fault.address), fault.alignment)

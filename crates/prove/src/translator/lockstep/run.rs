@@ -232,7 +232,7 @@ impl Lockstep {
         }
     }
 
-    /// As `trap/indirect.rs`: the host is where a branch through the return mirror led.
+    /// As `vm/trap/indirect.rs`: the host is where a branch through the return mirror led.
     fn reflected(&mut self) -> Next {
         let pc = self.machine.pc;
         if self.leave.is_some() {

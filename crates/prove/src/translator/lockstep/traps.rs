@@ -1,4 +1,4 @@
-//! Supervisor calls of translated code, as `trap/call.rs` answers them, and `world/fast.s` in front of it.
+//! Supervisor calls of translated code, as `vm/trap/call.rs` answers them, and `world/fast.s` in front of it.
 
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{Lockstep, Next};
@@ -12,7 +12,7 @@ use spica_vcpu::cp15::TlbOp;
 use spica_vcpu::psr;
 
 impl Lockstep {
-    /// As `trap/call.rs`, and `world/fast.s` in front of it.
+    /// As `vm/trap/call.rs`, and `world/fast.s` in front of it.
     pub(super) fn trapped(&mut self, number: u32, svc: CachePc, place: Place) -> Next {
         let (number, behind) = (trap::number(number), svc.0.wrapping_add(4));
         let fast = self.random.one_in(2);
@@ -119,7 +119,7 @@ impl Lockstep {
         Next::Cache(behind)
     }
 
-    /// As `trap/call.rs`: the registers are as the guest's, the target is in the vCPU page.
+    /// As `vm/trap/call.rs`: the registers are as the guest's, the target is in the vCPU page.
     fn exception_return(&mut self, fast: bool) -> Next {
         let pc = self.reference.pc;
         if !std::mem::take(&mut self.under_way) {

@@ -1,5 +1,11 @@
 //! The host as virtual machines see it: the time, one timer, the console, interrupts.
 
+pub mod disks;
+mod entropy;
+pub mod networks;
+pub mod news;
+pub mod uplink;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -12,13 +18,12 @@ use crate::arch::barrier;
 use crate::board::{Board, Line};
 use crate::console;
 use crate::contain::shared;
-use crate::entropy::Entropy;
-use crate::guests::disks::Disks;
-use crate::guests::networks::Networks;
-use crate::guests::news::News;
-use crate::guests::uplink;
 use crate::layout::HOME_ASID;
 use crate::world::Clock;
+use disks::Disks;
+use entropy::Entropy;
+use networks::Networks;
+use news::News;
 
 /// Bytes that can be typed before anybody looks.
 const TYPED_BYTES: usize = 4096;
