@@ -19,6 +19,7 @@ pub mod guests;
 pub mod host;
 pub mod host_cpu;
 pub mod layout;
+pub mod machine;
 pub mod memory;
 pub mod panic;
 pub mod platform;

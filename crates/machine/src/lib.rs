@@ -1,7 +1,8 @@
 //! The guest machine: QEMU's ARM `virt` board with one CPU.
 //!
 //! * [`map`]: what lies where, for every other module here.
-//! * [`Machine`]: the devices behind that map, and the only place that knows how their interrupts are wired.
+//! * [`GuestMachine`]: what the hypervisor knows of a guest's machine.
+//! * [`Virt`]: the devices behind that map, and the only place that knows how their interrupts are wired.
 //! * [`psci`]: the firmware that the guest calls by `smc`.
 //! * [`fdt`]: the device tree that describes all this to the guest's kernel.
 //! * [`loader`]: where kernel, initial RAM disk and device tree go in the guest's memory.
@@ -15,11 +16,13 @@ extern crate alloc;
 extern crate std;
 
 pub mod fdt;
+mod guest_machine;
 pub mod loader;
-mod machine;
 pub mod map;
 pub mod psci;
+mod virt;
 
-pub use machine::{Machine, MachineConfig};
+pub use guest_machine::{GuestMachine, MachineConfig};
 pub use spica_devices::TimerReg;
 pub use spica_virtio as virtio;
+pub use virt::Virt;

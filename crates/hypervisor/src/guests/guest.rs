@@ -11,6 +11,7 @@ use spica_sched::{Latency, Turn};
 use crate::console;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
 use crate::vm::boot::Image;
 use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};

@@ -14,6 +14,7 @@ use super::monitor::Monitor;
 use crate::contain::shared;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
 use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
 use crate::world::core_state::CoreState;

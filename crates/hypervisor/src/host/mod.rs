@@ -11,14 +11,13 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use spica_console::consoles::Consoles;
-use spica_machine::Machine;
-use spica_machine::map::COUNTER_HZ;
 
 use crate::arch::barrier;
 use crate::board::{Board, Line};
 use crate::console;
 use crate::contain::shared;
 use crate::layout::HOME_ASID;
+use crate::machine::{GuestMachine, Machine};
 use crate::world::Clock;
 use disks::Disks;
 use entropy::Entropy;
@@ -103,7 +102,7 @@ impl Host {
     /// The host on `board`, whose devices are ours from now on; it is `time` seconds since 1970.
     pub fn new(mut board: Board, time: u64, consoles: Consoles) -> Host {
         let frequency = board.timer.driver.frequency();
-        let common = gcd(COUNTER_HZ, frequency);
+        let common = gcd(Machine::COUNTER_HZ, frequency);
         console::enable_rx_interrupt();
         if let Some(line) = board.console_line {
             board.interrupts.driver.enable(line);
@@ -132,8 +131,8 @@ impl Host {
             entered: None,
             // 0 owns nothing, 1 is home's.
             asids: HOME_ASID as u8 + 1..=u8::MAX,
-            ratio: whole_and_fraction(COUNTER_HZ / common, frequency / common),
-            inverse: whole_and_fraction(frequency / common, COUNTER_HZ / common),
+            ratio: whole_and_fraction(Machine::COUNTER_HZ / common, frequency / common),
+            inverse: whole_and_fraction(frequency / common, Machine::COUNTER_HZ / common),
             boot_time: time,
             boot_ticks,
             armed: None,

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+use crate::machine::GuestMachine;
 use spica_dbt::code_map::Megabytes;
 use spica_vcpu::cp15::TlbOp;
 

@@ -12,10 +12,8 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 use spica_addr::{GuestPa, GuestVa};
 use spica_bundle::GuestSpec;
-use spica_machine::fdt::{self, AdaptError, FdtSpec};
-use spica_machine::loader::{self, LoadError as PlaceError, Placement};
-use spica_machine::map::RAM as RAM_BASE;
-use spica_machine::{Machine, MachineConfig};
+use spica_machine::fdt::{AdaptError, FdtSpec};
+use spica_machine::loader::{LoadError as PlaceError, Placement};
 
 use super::ram::Ram;
 use super::{Resume, Vm, regime};
@@ -23,6 +21,7 @@ use crate::arch::identity;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
+use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::world::core_state::CoreState;
 
 /// Bytes that are copied or cleared before anybody else is asked: some 40 µs of a Cortex-A8.
@@ -50,13 +49,10 @@ impl Image {
                 initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
                 cpu_compatible: identity::compatible(),
             };
-            match spec.dtb {
-                Some(blob) => fdt::adapt(blob, &wanted).map_err(LoadError::DeviceTree),
-                None => Ok(fdt::build(&wanted)),
-            }
+            Machine::tree(spec.dtb, &wanted).map_err(LoadError::DeviceTree)
         };
-        let size = tree(spec.initrd.map(|_| RAM_BASE))?.len() as u32;
-        let place = loader::plan(spec.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
+        let size = tree(spec.initrd.map(|_| Machine::RAM))?.len() as u32;
+        let place = Machine::plan(spec.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
         let tree = tree(spec.initrd.map(|_| place.initrd))?;
         // Kept for the resets, which there may be as long as the board is on.
         Ok(Image { kernel: spec.kernel, initrd, tree: tree.leak(), place })
@@ -82,7 +78,7 @@ impl Loading {
     fn step(&mut self, home: Home<'_>, ram: &mut Ram) -> bool {
         if self.unclear != 0 {
             let piece = self.unclear.min(PIECE);
-            ram.clear(home, RAM_BASE.wrapping_add(ram.size() - self.unclear), piece);
+            ram.clear(home, Machine::RAM.wrapping_add(ram.size() - self.unclear), piece);
             self.unclear -= piece;
             return true;
         }

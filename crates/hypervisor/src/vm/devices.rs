@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 use spica_addr::{GuestPa, HostPa};
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
-use spica_machine::map::RAM as RAM_BASE;
 use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
 use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
@@ -21,6 +20,7 @@ use crate::engine::{Engine, blocks::Blocks};
 use crate::host::Host;
 use crate::host::disks::{DiskProblem, HostDisk};
 use crate::host_cpu::{Home, HostCpu};
+use crate::machine::{GuestMachine, Machine};
 use crate::memory::lending;
 use spica_ram::lent::Return;
 
@@ -132,7 +132,7 @@ impl Devices {
             plugs.push(Plug::Rng);
         }
         if spec.options.balloon {
-            plugs.push(Plug::Balloon { pages: spec.memory_bytes / 4096, base: RAM_BASE });
+            plugs.push(Plug::Balloon { pages: spec.memory_bytes / 4096, base: Machine::RAM });
         }
         Ok(Devices { disks, plugs, console_listens: false, no_disk: Image(&[]) })
     }
@@ -276,13 +276,13 @@ impl Terminal for Ends<'_> {
 
 impl Pages for Ends<'_> {
     fn give(&mut self, page: GuestPa) {
-        lending::give(self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+        lending::give(self.ram.wrapping_add(page.0.wrapping_sub(Machine::RAM.0)));
         self.moved.push((page, true));
     }
 
     fn take(&mut self, page: GuestPa) -> bool {
         let free =
-            lending::take_back(self.home, self.ram.wrapping_add(page.0.wrapping_sub(RAM_BASE.0))) != Return::InUse;
+            lending::take_back(self.home, self.ram.wrapping_add(page.0.wrapping_sub(Machine::RAM.0))) != Return::InUse;
         if free {
             self.moved.push((page, false));
         }
@@ -347,7 +347,7 @@ impl Common {
                 return Ok(false);
             }
             back.from = index + 1;
-            let done = lending::take_back(home, self.ram.host().wrapping_add(page.0.wrapping_sub(RAM_BASE.0)));
+            let done = lending::take_back(home, self.ram.host().wrapping_add(page.0.wrapping_sub(Machine::RAM.0)));
             budget = budget.saturating_sub(if matches!(done, Return::Moved(_)) { MOVE } else { 1 });
             if done == Return::InUse {
                 back.kept += 1;

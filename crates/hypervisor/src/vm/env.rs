@@ -11,6 +11,7 @@ use super::{Common, Vm, regime};
 use crate::arch::tlb;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
 
 /// The guest's memory and timer during one trap.
 pub struct TrapEnv<'a> {

@@ -6,8 +6,6 @@ use core::fmt;
 
 use spica_bundle::GuestSpec;
 use spica_dbt::{Capacity, Options};
-use spica_machine::map::RAM as RAM_BASE;
-use spica_machine::{Machine, MachineConfig};
 use spica_mmu::{Chunk, Config, Shadow};
 use spica_switches::Switches;
 use spica_vcpu::cp15::has_thumbee;
@@ -25,6 +23,7 @@ use crate::engine::blocks::Blocks;
 use crate::engine::code::{self, CodePages};
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
+use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home::hole_entries, ram as host_ram};
 use crate::world::{Context, SEPARATION};
@@ -158,7 +157,7 @@ impl Vm {
             all: host_ram::banks().iter().map(Span::len).sum(),
         })?;
         // SAFETY: just taken, for this guest.
-        Ok(unsafe { Ram::new(RAM_BASE, host_pa, wanted) })
+        Ok(unsafe { Ram::new(Machine::RAM, host_pa, wanted) })
     }
 
     /// A VM as its description asks for, with this memory. It waits for an [`Image`](super::boot::Image) to be loaded.
@@ -188,7 +187,7 @@ impl Vm {
             kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
         }
         let shadow = Shadow::new(&Config {
-            ram: &[Chunk { guest: RAM_BASE, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
+            ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             hole_first_mb: (HOLE_START / MEGABYTE) as usize,
             hole_kernel: &kernel_hole,
             hole_user: &hole,

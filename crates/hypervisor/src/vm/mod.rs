@@ -30,12 +30,12 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use spica_addr::{CachePc, GuestVa};
-use spica_machine::Machine;
 use spica_switches::Switches;
 
 use crate::engine::blocks::{Blocks, From};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::{GuestMachine, Machine};
 use backlog::Backlog;
 use boot::Loading;
 use counters::Counters;

@@ -5,6 +5,7 @@ use crate::engine::blocks::From;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
+use crate::machine::GuestMachine;
 use crate::world::World;
 use spica_addr::{CachePc, GuestVa};
 use spica_mmu::{Access, AccessKind, Fault, translate};

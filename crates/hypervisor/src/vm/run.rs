@@ -5,6 +5,7 @@ use super::{Pause, Resume, Vm};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
+use crate::machine::GuestMachine;
 use crate::vm::trap::{self, quick::Answer};
 use crate::world::{Trap, World};
 use spica_addr::GuestPa;

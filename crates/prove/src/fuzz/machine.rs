@@ -3,7 +3,7 @@
 use super::bytes::Bytes;
 use spica_addr::GuestPa;
 use spica_devices::Width;
-use spica_machine::{Machine, MachineConfig, TimerReg, map};
+use spica_machine::{GuestMachine, MachineConfig, TimerReg, Virt, map};
 use spica_virtio::testing::hostile::{self, Act};
 use spica_virtio::testing::{BUFFERS, Buffer, RAM, Rig};
 use spica_virtio::{Plug, Work};
@@ -45,7 +45,7 @@ fn address(bytes: &mut Bytes<'_>) -> GuestPa {
 /// See [`super::TARGETS`].
 pub fn devices(data: &[u8]) {
     let bytes = &mut Bytes::new(data);
-    let mut machine = Machine::new(&MachineConfig { rtc_base_seconds: bytes.double(), virtio: plugs().into() });
+    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: bytes.double(), virtio: plugs().into() });
     // RAM and the other ends of the virtio devices.
     let mut rig = Rig::new(&Plug::Rng);
     let mut now = 0u64;

@@ -14,6 +14,7 @@ use super::memory;
 use super::random::Random;
 use crate::host::Host;
 use crate::host_cpu::Home;
+use crate::machine::GuestMachine;
 use crate::vm::{Stop, Vm};
 
 /// How a step ended.

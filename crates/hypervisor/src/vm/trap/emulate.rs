@@ -3,7 +3,7 @@
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::trap::{tlb_range_registers, tlb_range_rounds};
 use spica_isa::Decoded;
-use spica_machine::psci::{self, PsciResult};
+use spica_machine::psci::PsciResult;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::fault;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
+use crate::machine::GuestMachine;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
@@ -274,7 +275,7 @@ fn firmware(vm: &mut Vm, behind: GuestVa) -> Resume {
     if fault::asked_for(regs[0], regs[1]) {
         return Resume::Guest(behind);
     }
-    match psci::call(regs[0], [regs[1], regs[2], regs[3]]) {
+    match vm.common.machine.firmware(regs[0], [regs[1], regs[2], regs[3]]) {
         PsciResult::Value(value) => {
             vm.vcpu.context.cpu.regs[0] = value;
             Resume::Guest(behind)

@@ -6,6 +6,7 @@ use super::indirect;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
 use crate::vm::{Resume, Vm, regime};
 use crate::world::World;
 

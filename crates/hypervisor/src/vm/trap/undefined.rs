@@ -9,6 +9,7 @@ use spica_vcpu::{Exception, psr};
 use super::{indirect, locate};
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
+use crate::machine::GuestMachine;
 use crate::vm::{Resume, Stop, Vm, regime, vfp_enabled};
 use crate::world::World;
 

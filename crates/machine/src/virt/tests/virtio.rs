@@ -1,6 +1,7 @@
 //! Virtio devices in the machine: where they are, how their interrupts come, and who is served when.
 
 use super::*;
+use crate::virtio::Plug;
 use spica_virtio::testing::driver::WRITE;
 use spica_virtio::testing::{Ends, Ram, Rings};
 
@@ -8,8 +9,8 @@ const RAM: u32 = map::RAM.0;
 
 /// A machine with two entropy devices in slots 0 and 1, whose drivers are ready with one queue each. SPI 16 and 17 are
 /// enabled, as edge-triggered: ICFGR has two bits for each.
-fn with_devices() -> (Machine, Ram, [Rings; 2]) {
-    let mut machine = Machine::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng, Plug::Rng] });
+fn with_devices() -> (Virt, Ram, [Rings; 2]) {
+    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng, Plug::Rng] });
     let mut ram = Ram::new(RAM, 0x1_0000);
     write(&mut machine, 0x0800_0000, 1, 0);
     write(&mut machine, 0x0800_0c0c, 0b1010, 0);
@@ -42,7 +43,7 @@ fn with_devices() -> (Machine, Ram, [Rings; 2]) {
 }
 
 /// Puts a buffer of 8 bytes into a queue, and kicks.
-fn ask(machine: &mut Machine, ram: &mut Ram, rings: &mut Rings, slot: u32) {
+fn ask(machine: &mut Virt, ram: &mut Ram, rings: &mut Rings, slot: u32) {
     rings.descriptor(ram, 0, (u64::from(RAM) + 0xf000, 8), WRITE, 0);
     rings.offer(ram, 0);
     write(machine, 0x0a00_0050 + slot * 0x200, 0, 0);
@@ -56,7 +57,7 @@ fn slots_are_filled_from_the_first() {
     assert!(
         report.ends_with("\nvirtio 0: device 4, status 0xf, line false\nvirtio 1: device 4, status 0xf, line false")
     );
-    let mut many = Machine::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng; 40] });
+    let mut many = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng; 40] });
     assert_eq!(read(&mut many, 0x0a00_3e08, 0), 4);
     assert_eq!(many.mmio_read(GuestPa(0x0a00_4008), 4, 0), None);
 }
@@ -123,7 +124,7 @@ fn devices_take_turns_when_work_is_short() {
 #[test]
 fn a_cause_that_was_overlooked_interrupts_again() {
     let mut machine =
-        Machine::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Net { port: 0, mac: [0; 6] }] });
+        Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Net { port: 0, mac: [0; 6] }] });
     write(&mut machine, 0x0800_0000, 1, 0);
     write(&mut machine, 0x0800_0c0c, 0b10, 0);
     write(&mut machine, 0x0800_0104, 1 << 16, 0);
@@ -152,7 +153,7 @@ fn no_access_to_a_device_panics() {
         Plug::Net { port: 0, mac: [2, 0, 0, 0, 0, 1] },
         Plug::Balloon { pages: 16, base: map::RAM },
     ];
-    let mut machine = Machine::new(&MachineConfig { rtc_base_seconds: 0, virtio: plugs });
+    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: plugs });
     let (mut ram, mut ends) = (Ram::new(RAM, 0x1_0000), Ends::new(64));
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut random = || {

@@ -8,20 +8,20 @@ use alloc::vec::Vec;
 
 const HZ: u64 = map::COUNTER_HZ as u64;
 
-fn machine() -> Machine {
-    Machine::new(&MachineConfig { rtc_base_seconds: 1_700_000_000, virtio: Vec::new() })
+fn machine() -> Virt {
+    Virt::new(&MachineConfig { rtc_base_seconds: 1_700_000_000, virtio: Vec::new() })
 }
 
-fn write(machine: &mut Machine, pa: u32, value: u32, now: u64) {
+fn write(machine: &mut Virt, pa: u32, value: u32, now: u64) {
     machine.mmio_write(GuestPa(pa), 4, value, now).unwrap();
 }
 
-fn read(machine: &mut Machine, pa: u32, now: u64) -> u32 {
+fn read(machine: &mut Virt, pa: u32, now: u64) -> u32 {
     machine.mmio_read(GuestPa(pa), 4, now).unwrap()
 }
 
 /// Brings up the interrupt controller as Linux does, with these interrupts enabled.
-fn with_interrupts(intids: &[u32]) -> Machine {
+fn with_interrupts(intids: &[u32]) -> Virt {
     let mut machine = machine();
     write(&mut machine, 0x0800_0000, 1, 0);
     for intid in intids {
@@ -33,7 +33,7 @@ fn with_interrupts(intids: &[u32]) -> Machine {
     machine
 }
 
-fn acknowledge(machine: &mut Machine, now: u64) -> u32 {
+fn acknowledge(machine: &mut Virt, now: u64) -> u32 {
     read(machine, 0x0801_000c, now)
 }
 

@@ -1,0 +1,115 @@
+//! What a guest finds around its processor, for whoever runs one: devices and their interrupts, firmware, and what it is
+//! booted with. The hypervisor knows no more of a machine than this; [`Virt`](crate::Virt) is the one that there is.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use spica_addr::GuestPa;
+use spica_devices::TimerReg;
+use spica_virtio::{Backends, Dma, Plug, Slot, Work};
+
+use crate::fdt::{AdaptError, FdtSpec};
+use crate::loader::{LoadError, Placement};
+use crate::psci::PsciResult;
+
+/// What distinguishes one machine from another.
+#[derive(Clone, Debug, Default)]
+pub struct MachineConfig {
+    /// The wall-clock time at the machine's start, in seconds since 1970.
+    pub rtc_base_seconds: u64,
+    /// The virtio devices, from slot 0 on. There are [`crate::map::VIRTIO_SLOTS`] slots; what is beyond is not plugged.
+    pub virtio: Vec<Plug>,
+}
+
+/// See the module's text. It prints its state for a report about a silent guest.
+pub trait GuestMachine: fmt::Display + Sized {
+    /// Where RAM begins.
+    const RAM: GuestPa;
+    /// Ticks of the guest's counter in a second.
+    const COUNTER_HZ: u32;
+
+    /// A machine at power-on.
+    #[must_use]
+    fn new(config: &MachineConfig) -> Self;
+
+    /// A load of 1, 2 or 4 bytes from a guest physical address at time `now`; `None` if nothing answers there, which
+    /// the CPU reports as an external abort.
+    fn mmio_read(&mut self, pa: GuestPa, bytes: u32, now: u64) -> Option<u32>;
+
+    /// Whether a device answers in the page at `pa`.
+    #[must_use]
+    fn has_device(&self, pa: GuestPa) -> bool;
+
+    /// A store of 1, 2 or 4 bytes to a guest physical address at time `now`; `None` if nothing answers there.
+    fn mmio_write(&mut self, pa: GuestPa, bytes: u32, value: u32, now: u64) -> Option<()>;
+
+    /// Reads a register of the generic timer at time `now`; 32-bit registers are zero-extended.
+    #[must_use]
+    fn timer_read(&mut self, reg: TimerReg, now: u64) -> u64;
+
+    /// Writes a register of the generic timer at time `now`.
+    fn timer_write(&mut self, reg: TimerReg, value: u64, now: u64);
+
+    /// Lets time pass until `now`: timers and alarms that have become due raise their lines.
+    fn update(&mut self, now: u64);
+
+    /// Whether the CPU's IRQ input is asserted.
+    #[must_use]
+    fn irq_asserted(&self) -> bool;
+
+    /// Whether the CPU's FIQ input is asserted.
+    #[must_use]
+    fn fiq_asserted(&self) -> bool;
+
+    /// The time, in counter ticks, at which a timer or alarm will next raise a line by itself: always later than the
+    /// last [`update`](Self::update). `None`: nothing will happen however long one waits.
+    #[must_use]
+    fn next_deadline(&self) -> Option<u64>;
+
+    /// A character from the host's console. False if the guest has no room for it now: keep it, and offer it again
+    /// once the guest has read.
+    #[must_use]
+    fn console_input(&mut self, byte: u8) -> bool;
+
+    /// Whether the guest has written to its console what nobody has taken.
+    #[must_use]
+    fn has_output(&self) -> bool;
+
+    /// Hands what the guest has written to its console to `f`, in order, at most so many characters.
+    fn take_output(&mut self, most: usize, f: impl FnMut(u8));
+
+    /// Whether a virtio device has something to do, as far as the machine knows: its driver has told it so, its work
+    /// did not suffice, or its slot was poked.
+    #[must_use]
+    fn wants_service(&self) -> bool;
+
+    /// Lets the virtio devices do what they have to do, as far as `work` goes. What is left over
+    /// [is wanted](Self::wants_service) afterwards, and the next call begins with another device.
+    fn serve(&mut self, dma: &mut dyn Dma, backends: &mut dyn Backends, work: &mut Work);
+
+    /// What the host wants of the device in a slot, such as [`Slot::poke`] or [`Slot::set_link`]. An empty slot does not
+    /// mind.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    fn with_slot<R>(&mut self, index: usize, act: impl FnOnce(&mut Slot) -> R) -> R;
+
+    /// Presses the power key: the guest's `gpio-keys` driver asks for an orderly power-off. The key stays
+    /// down, for the driver debounces it.
+    fn press_power_key(&mut self);
+
+    /// The guest calls its firmware.
+    fn firmware(&mut self, function: u32, arguments: [u32; 3]) -> PsciResult;
+
+    /// Where kernel, RAM disk and device tree go in `ram_size` bytes of RAM.
+    ///
+    /// # Errors
+    /// If the kernel is none, or they do not fit.
+    fn plan(kernel: &[u8], initrd_len: u32, tree_len: u32, ram_size: u32) -> Result<Placement, LoadError>;
+
+    /// The device tree that a guest gets: its own, adapted, or the machine's.
+    ///
+    /// # Errors
+    /// If its own is not usable.
+    fn tree(own: Option<&[u8]>, spec: &FdtSpec<'_>) -> Result<Vec<u8>, AdaptError>;
+}
