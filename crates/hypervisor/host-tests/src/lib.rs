@@ -1,8 +1,8 @@
 //! The hypervisor's pure modules, compiled for the development machine so that they can be tested there.
 //!
-//! The board image itself has no test harness. What it holds that is pure (the device-tree reader, the arithmetic of memory ranges,
-//! pages that are lent, the 64-bit clock, the command line, when a translation takes over) is included here from its own files. So are the drivers of the host's devices, on a [`bus`] with models
-//! of devices. Run from the top of the repository, where the image's cargo configuration does not apply:
+//! The board image itself has no test harness. What it holds that is pure (the arithmetic of memory ranges, pages that are
+//! lent, the command line, when a translation takes over) is included here from its own files. Run from the top of the
+//! repository, where the image's cargo configuration does not apply:
 //!
 //! ```text
 //! cargo test --manifest-path crates/hypervisor/host-tests/Cargo.toml
@@ -16,21 +16,10 @@ macro_rules! println {
     ($($argument:tt)*) => { ::std::println!($($argument)*) };
 }
 
-pub mod am33xx;
-pub mod arch;
-pub mod bus;
-pub mod uarts;
-
-#[path = "../../src/board/mod.rs"]
-pub mod board;
-
-/// Memory, and what stands for it here.
+/// Memory.
 #[path = "../../src/memory"]
 pub mod memory {
-    pub use crate::bus::device;
     pub mod lent;
-    #[path = "../../host-tests/src/pool.rs"]
-    pub mod pool;
     pub mod spans;
 }
 
