@@ -3,15 +3,16 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::slice;
 
 use spica_cli::guests::Source;
 use spica_cli::project::{Project, read, read_text, remove_dir};
 use spica_cli::{guest, pack};
-use spica_hypervisor_host_tests::am33xx::{Chip, TIMER2, UART0};
-use spica_hypervisor_host_tests::board::info::Info;
-use spica_hypervisor_host_tests::board::tree::Tree;
-use spica_hypervisor_host_tests::board::{self, Board, Counter, Line};
-use spica_ram::spans::Span;
+use spica_drivers::info::Info;
+use spica_drivers::models::am33xx::{Chip, TIMER2, UART0};
+use spica_drivers::models::bus::Bus;
+use spica_drivers::tree::Tree;
+use spica_drivers::{Board, Counter, Line, find_serial};
 
 const TREE: &str = "am335x-boneblack.dtb";
 
@@ -29,14 +30,14 @@ fn the_drivers_find_their_devices() {
 
     let info = Info::read(tree).expect("memory");
     assert_eq!(info.model, "TI AM335x BeagleBone Black (ti,am33xx)");
-    assert_eq!(info.banks, [Span::new(0x8000_0000, 512 << 20)]);
+    assert_eq!(info.banks, slice::from_ref(&(0x8000_0000..0xa000_0000)));
 
-    let mut serial = board::find_serial(tree).expect("the UART");
+    let mut serial = find_serial::<Bus>(tree).expect("the UART");
     assert_eq!(serial.node, "/ocp/interconnect@44c00000/segment@200000/target-module@9000/serial@0");
     serial.driver.put(b'!');
     assert_eq!(chip.uart.borrow().sent, b"!");
 
-    let mut board = Board::discover(tree, &serial.node).expect("interrupt controller and timers");
+    let mut board = Board::<Bus>::discover(tree, &serial.node).expect("interrupt controller and timers");
     let found = [&board.interrupts.node, &board.timer.node];
     let timer = "/ocp/interconnect@48000000/segment@0/target-module@40000/timer@0";
     assert_eq!(found, ["/ocp/interrupt-controller@48200000", timer]);

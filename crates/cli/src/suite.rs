@@ -10,20 +10,13 @@ use crate::project::Project;
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "spica-tests";
 
-/// The tests of the board image's parts that need no board.
-const BOARD_IMAGE: &str = "crates/hypervisor/host-tests/Cargo.toml";
-
 /// Runs the tests whose names contain `filter`; with `quick`, only those that need no board.
 ///
 /// # Errors
 /// If a test fails or does not compile.
 pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
     let start = Instant::now();
-    let mut parts = vec![
-        ("on this machine", vec!["--workspace", "--exclude", END_TO_END]),
-        // A workspace of its own, between the board image's and this one.
-        ("of the board image's pure parts", vec!["--manifest-path", BOARD_IMAGE]),
-    ];
+    let mut parts = vec![("on this machine", vec!["--workspace", "--exclude", END_TO_END])];
     if !quick {
         parts.push(("on emulated boards", vec!["--package", END_TO_END]));
     }

@@ -73,7 +73,7 @@ pub fn read() -> Option<u8> {
     CONSOLE.with(|console| console.port.as_deref_mut().and_then(|port| port.get()))
 }
 
-/// Makes the port raise its interrupt ([`crate::board::Board::console_line`]) when there is something to [`read`].
+/// Makes the port raise its interrupt ([`spica_drivers::Board::console_line`]) when there is something to [`read`].
 pub fn enable_rx_interrupt() {
     CONSOLE.with(|console| {
         if let Some(port) = &mut console.port {

@@ -4,15 +4,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use spica_addr::HostPa;
+use spica_drivers::find_serial;
+use spica_drivers::info::Info;
+use spica_drivers::tree::Tree;
 
 use crate::arch::cpu::{self, CpuId};
 use crate::arch::fixup;
 use crate::arch::interrupts::IrqCell;
-use crate::board::info::Info;
-use crate::board::tree::Tree;
-use crate::board::{self, Board};
+use crate::board::{BareMachine, Board};
 use crate::boot::Handover;
 use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE};
 use crate::memory::{home, pool, ram};
@@ -36,8 +38,12 @@ pub fn with_board<R>(body: impl FnOnce(&mut Board) -> R) -> R {
 
 /// What was found; prints as the one line that Spica says about itself.
 pub struct Platform {
-    /// What the device tree says.
-    pub info: Info,
+    /// The board's name.
+    pub model: String,
+    /// Banks of RAM.
+    pub banks: Vec<Span>,
+    /// The initial RAM disk.
+    pub initrd: Option<Span>,
     /// What the command line asks for.
     pub options: Options,
     /// The core.
@@ -57,7 +63,6 @@ pub struct Platform {
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let banks: Vec<String> = self
-            .info
             .banks
             .iter()
             .map(|bank| format!("{} MiB at {:#010x}", bank.len() / u64::from(MEGABYTE), bank.start))
@@ -65,7 +70,7 @@ impl fmt::Display for Platform {
         write!(
             f,
             "spica: {}, {}, {}, uart {}, interrupts {}, timer {} ",
-            self.info.model,
+            self.model,
             self.cpu,
             banks.join(" and "),
             self.serial,
@@ -91,15 +96,22 @@ pub fn bring_up(handover: Handover) -> Platform {
     let blob =
         unsafe { core::slice::from_raw_parts(handover.device_tree.0 as *const u8, handover.device_tree_size as usize) };
     let tree = Tree::new(blob).unwrap_or_else(|error| panic!("{error}"));
-    let serial = board::find_serial(tree).unwrap_or_else(|error| panic!("{error}"));
+    let serial = find_serial::<BareMachine>(tree).unwrap_or_else(|error| panic!("{error}"));
     console::set_port(serial.driver);
 
     let info = Info::read(tree).unwrap_or_else(|error| panic!("{error}"));
     let options = Options::parse(&info.command_line);
     console::start_log(options.level);
-    take_stock(&handover, &info);
+    let banks: Vec<Span> = info.banks.into_iter().map(span).collect();
+    let initrd = info.initrd.map(span);
+    let reserved = info.reserved.into_iter();
+    let reserved = reserved.map(|reserved| Occupied { span: span(reserved.range), no_map: reserved.no_map });
+    take_stock(&handover, &banks, reserved.collect(), initrd);
 
     let board = Board::discover(tree, &serial.node).unwrap_or_else(|error| panic!("{error}"));
+    for words in &board.warnings {
+        log::warn!("{words}");
+    }
     let platform = Platform {
         cpu: CpuId::current(),
         image: handover.image,
@@ -107,7 +119,9 @@ pub fn bring_up(handover: Handover) -> Platform {
         interrupts: board.interrupts.compatible,
         timer: board.timer.compatible,
         timer_frequency: board.timer.driver.frequency(),
-        info,
+        model: info.model,
+        banks,
+        initrd,
         options,
     };
     BOARD.with(|slot| *slot = Some(board));
@@ -117,34 +131,38 @@ pub fn bring_up(handover: Handover) -> Platform {
     platform
 }
 
+/// As the arithmetic of memory has it.
+fn span(range: Range<u64>) -> Span {
+    Span { start: range.start, end: range.end }
+}
+
 /// Finds out which RAM is free, and takes the pool from it.
-fn take_stock(handover: &Handover, info: &Info) {
+fn take_stock(handover: &Handover, banks: &[Span], mut occupied: Vec<Occupied>, initrd: Option<Span>) {
     let image = Span::new(handover.image.0.into(), home::image_size().into());
     let tree = Span::new(handover.device_tree.0.into(), handover.device_tree_size.into());
-    for (what, span) in [("the image", Some(image)), ("the device tree", Some(tree)), ("the initrd", info.initrd)] {
+    for (what, span) in [("the image", Some(image)), ("the device tree", Some(tree)), ("the initrd", initrd)] {
         if let Some(span) = span {
             assert!(
-                info.banks.iter().any(|bank| bank.contains(&span)),
+                banks.iter().any(|bank| bank.contains(&span)),
                 "{what} at {span} is not in RAM, of which the device tree says {:x?}",
-                info.banks
+                banks
             );
         }
     }
-    if let Some(initrd) = info.initrd {
+    if let Some(initrd) = initrd {
         assert!(
             !initrd.overlaps(&image),
             "the initrd at {initrd} is overwritten by the image at {image}: load it further away"
         );
     }
-    let mut occupied = info.reserved.clone();
-    let others = [Some(tree), info.initrd];
+    let others = [Some(tree), initrd];
     occupied.extend(others.into_iter().flatten().map(|span| Occupied { span, no_map: false }));
     // The image's whole megabyte stays out of the map of all RAM: there, its text and constants would be writable. Where a loader
     // put something else into that megabyte, reaching it comes first.
     let megabyte = image.grown_to(MEGABYTE.into());
     let shared = others.into_iter().flatten().any(|span| span.overlaps(&megabyte));
     occupied.push(Occupied { span: if shared { image } else { megabyte }, no_map: !shared });
-    let lost = ram::init(&info.banks, &occupied);
+    let lost = ram::init(banks, &occupied);
     if lost > 0 {
         log::warn!("{} KiB of RAM cannot be used: beyond what can be mapped at its own address", lost / 1024);
     }

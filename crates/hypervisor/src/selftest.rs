@@ -168,7 +168,7 @@ fn memory(platform: &Platform) {
         "selftest: memory ok: a share of the pool at {}, a guest's RAM at {guest}, {mapped} MiB of the hole mapped",
         block.pa()
     );
-    if let Some(initrd) = platform.info.initrd {
+    if let Some(initrd) = platform.initrd {
         // SAFETY: the initrd is kept from being handed out.
         let bytes = unsafe { phys::slice(HostPa(initrd.start as u32), initrd.len() as u32) };
         println!("selftest: initrd {} bytes, checksum {:08x}", bytes.len(), crc32(bytes));

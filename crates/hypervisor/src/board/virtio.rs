@@ -1,83 +1,21 @@
-//! The board's own virtio devices behind virtio-mmio: finding them, and what their drivers (`spica-virtio-driver`) stand on.
-//!
-//! Found are disks and network cards; the drivers take them over when a guest needs them, and not before.
+//! What the drivers of the board's own virtio devices (`spica-virtio-driver`) stand on.
 //!
 //! The memory that driver and device share is the hypervisor's own: write-back and not shareable, as all of it. A bus that is
 //! coherent (`dma-coherent`) keeps caches coherent for shareable memory only; so each access cleans and invalidates the lines
 //! that it touches, whatever the bus promises. That is right on every bus, and cheap beside the request.
 
-use alloc::string::String;
-use alloc::vec::Vec;
+use spica_virtio_driver::Memory;
 
-use spica_virtio_driver::{Kind, Memory, Registers, kind};
-
-use super::error::BoardError;
-use super::tree::{Node, Tree};
-use super::{Found, InterruptController, Line, map, resolve};
 use crate::arch::barrier::dsb;
 use crate::arch::cache::clean_invalidate;
 use crate::memory::device::Mmio;
 use crate::memory::pool::{Block, Share};
 
 /// A device that no driver has taken over yet.
-pub struct Device {
-    /// Its registers.
-    pub registers: Window,
-    /// Its interrupt.
-    pub line: Line,
-    /// What it is.
-    pub kind: Kind,
-    /// Path of its node.
-    pub node: String,
-}
+pub type Device = spica_drivers::virtio::Device<Mmio>;
 
 /// A device's registers.
-#[derive(Clone, Copy, Debug)]
-pub struct Window(Mmio);
-
-impl Registers for Window {
-    fn read(&self, offset: u32) -> u32 {
-        self.0.read(offset)
-    }
-
-    fn write(&mut self, offset: u32, value: u32) {
-        self.0.write(offset, value);
-    }
-}
-
-/// The disks and network cards that the device tree tells of, in the order of their addresses.
-///
-/// # Errors
-/// If a description does not make sense.
-pub fn find(tree: Tree<'_>, interrupts: &Found<dyn InterruptController>) -> Result<Vec<Device>, BoardError> {
-    let mut nodes: Vec<Node<'_>> = Vec::new();
-    tree.find(|node| {
-        if node.is("virtio,mmio") && node.is_enabled() {
-            nodes.push(node.clone());
-        }
-        false
-    });
-    let mut devices: Vec<(u32, Device)> = Vec::new();
-    for node in nodes {
-        let registers = Window(map(&node, 0)?);
-        match kind(&registers) {
-            Kind::Other => {}
-            Kind::Legacy => {
-                log::warn!(
-                    "{} is of virtio before 1.0 and not used; in QEMU, it takes -global virtio-mmio.force-legacy=false",
-                    node.path()
-                );
-            }
-            kind => {
-                let line = resolve(tree, interrupts, &node, 0)?;
-                let pa = node.reg(0)?.0.0;
-                let place = devices.partition_point(|(before, _)| *before < pa);
-                devices.insert(place, (pa, Device { registers, line, kind, node: node.path() }));
-            }
-        }
-    }
-    Ok(devices.into_iter().map(|(_, device)| device).collect())
-}
+pub type Window = spica_drivers::virtio::Window<Mmio>;
 
 /// Memory that a driver shares with its device.
 #[derive(Debug)]

@@ -51,7 +51,7 @@ pub fn run(platform: &Platform) -> ! {
 type Problem = alloc::string::String;
 
 fn boot(platform: &Platform) -> Result<(), Problem> {
-    let initrd = platform.info.initrd.filter(|span| !span.is_empty()).ok_or_else(|| {
+    let initrd = platform.initrd.filter(|span| !span.is_empty()).ok_or_else(|| {
         Problem::from("no guest at all: the board's initrd must hold a bundle, as `spica run` makes it")
     })?;
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.

@@ -6,8 +6,10 @@
 use core::fmt;
 
 use spica_addr::HostPa;
+use spica_drivers::hardware::Registers;
 
 use super::home;
+use crate::arch::fixup;
 use crate::arch::interrupts::IrqCell;
 use crate::layout::{DEVICE_WINDOWS, DEVICES_START, MEGABYTE};
 
@@ -73,22 +75,15 @@ pub fn seal() {
 }
 
 /// The registers of one device.
-///
-/// Accesses are in program order among themselves (device memory). Where a device's register and normal memory, or two devices,
-/// must be seen in a certain order, the driver adds the barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct Mmio {
     base: u32,
     len: u32,
 }
 
-impl Mmio {
-    /// Virtual address of a register, valid in all tables: for assembly that must not call anything.
-    ///
-    /// # Panics
-    /// If the `size` bytes at `offset` are not all registers of this device, or not aligned.
+impl Registers for Mmio {
     #[inline]
-    pub fn address(&self, offset: u32, size: u32) -> u32 {
+    fn address(&self, offset: u32, size: u32) -> u32 {
         assert!(
             offset.is_multiple_of(size) && offset.checked_add(size).is_some_and(|end| end <= self.len),
             "no register {offset:#x}"
@@ -96,31 +91,33 @@ impl Mmio {
         self.base + offset
     }
 
-    /// Reads a 32-bit register.
     #[inline]
-    pub fn read(&self, offset: u32) -> u32 {
+    fn read(&self, offset: u32) -> u32 {
         // SAFETY: a register within the mapped window, aligned.
         unsafe { (self.address(offset, 4) as *const u32).read_volatile() }
     }
 
-    /// Writes a 32-bit register.
     #[inline]
-    pub fn write(&self, offset: u32, value: u32) {
+    fn write(&self, offset: u32, value: u32) {
         // SAFETY: a register within the mapped window, aligned; drivers write what their device's manual allows.
         unsafe { (self.address(offset, 4) as *mut u32).write_volatile(value) }
     }
 
-    /// Reads an 8-bit register.
     #[inline]
-    pub fn read_byte(&self, offset: u32) -> u8 {
+    fn read_byte(&self, offset: u32) -> u8 {
         // SAFETY: as for `read`.
         unsafe { (self.address(offset, 1) as *const u8).read_volatile() }
     }
 
-    /// Writes an 8-bit register.
     #[inline]
-    pub fn write_byte(&self, offset: u32, value: u8) {
+    fn write_byte(&self, offset: u32, value: u8) {
         // SAFETY: as for `write`.
         unsafe { (self.address(offset, 1) as *mut u8).write_volatile(value) }
+    }
+
+    #[inline]
+    fn try_read(&self, offset: u32) -> Option<u32> {
+        // SAFETY: as for `read`; what reading does to the device is as much the driver's business as there.
+        unsafe { fixup::read_word(self.address(offset, 4)) }
     }
 }

@@ -1,0 +1,100 @@
+//! The SP804 dual timer (Arm Dual-Timer Module SP804 TRM, DDI 0271): two 32-bit down-counters.
+//!
+//! Timer 2 runs freely and is the clock, timer 1 is the one-shot. On Versatile Express their clocks come through the SP810 system
+//! controller, which after reset passes on 32 kHz: it is told to pass on TIMCLK, 1 MHz (SP810 TRM, DDI 0254, SCCTRL).
+
+use alloc::boxed::Box;
+
+use super::error::BoardError;
+use super::hardware::{Hardware, Registers};
+use super::tree::{Node, Tree};
+use super::wrap::{Extended, ticks_until};
+use super::{Counter, HostTimer, map};
+
+/// Registers of timer 1; those of timer 2 are 0x20 further on.
+const LOAD: u32 = 0x00;
+const VALUE: u32 = 0x04;
+const CONTROL: u32 = 0x08;
+const INTERRUPT_CLEAR: u32 = 0x0c;
+const CLOCK: u32 = 0x20;
+
+const ENABLE: u32 = 1 << 7;
+const INTERRUPT_ENABLE: u32 = 1 << 5;
+const WIDE: u32 = 1 << 1;
+const ONE_SHOT: u32 = 1 << 0;
+
+/// SP810: bits 15, 17, 19 and 21 of SCCTRL select TIMCLK for timers 0 to 3.
+const SYSTEM_CONTROL: u32 = 0x00;
+const SELECT_TIMCLK: u32 = 1 << 15 | 1 << 17 | 1 << 19 | 1 << 21;
+
+struct Timer<R> {
+    registers: R,
+    frequency: u32,
+    clock: Extended,
+}
+
+/// Takes over the timers of `node`.
+pub fn probe<H: Hardware>(tree: Tree<'_>, node: &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError> {
+    let frequency = select_clock::<H>(tree, node)?;
+    let registers = map::<H>(node, 0)?;
+    registers.write(CONTROL, 0);
+    registers.write(INTERRUPT_CLEAR, 0);
+    registers.write(CLOCK + CONTROL, 0);
+    registers.write(CLOCK + LOAD, u32::MAX);
+    registers.write(CLOCK + CONTROL, ENABLE | WIDE);
+    Ok(Box::new(Timer { registers, frequency, clock: Extended::new() }))
+}
+
+/// The frequency of the timers' clock, from the first entry of `clocks`: a fixed clock, or the SP810 behind which there is one.
+fn select_clock<H: Hardware>(tree: Tree<'_>, node: &Node<'_>) -> Result<u32, BoardError> {
+    let unknown =
+        || node.error("clocks", "the first clock is neither a fixed-clock nor an arm,sp810 with a fixed timclk");
+    let first = node.words("clocks").and_then(|clocks| clocks.first().copied()).ok_or_else(unknown)?;
+    let source = tree.phandle(first).ok_or_else(unknown)?;
+    if let Some(frequency) = source.word("clock-frequency") {
+        return Ok(frequency);
+    }
+    if !source.is("arm,sp810") {
+        return Err(unknown());
+    }
+    let names = source.property("clock-names").unwrap_or_default();
+    let index = names.split(|&byte| byte == 0).position(|name| name == b"timclk").ok_or_else(unknown)?;
+    // The inputs of an SP810 are fixed clocks, which have no argument cells.
+    let phandle = source.words("clocks").and_then(|clocks| clocks.get(index).copied()).ok_or_else(unknown)?;
+    let frequency = tree.phandle(phandle).and_then(|clock| clock.word("clock-frequency")).ok_or_else(unknown)?;
+    let registers = map::<H>(&source, 0)?;
+    // An emulated board may lack the SP810, and clocks its timers with TIMCLK anyhow.
+    if let Some(control) = registers.try_read(SYSTEM_CONTROL)
+        && control & SELECT_TIMCLK != SELECT_TIMCLK
+    {
+        registers.write(SYSTEM_CONTROL, control | SELECT_TIMCLK);
+    }
+    Ok(frequency)
+}
+
+impl<R: Registers> HostTimer for Timer<R> {
+    fn frequency(&self) -> u32 {
+        self.frequency
+    }
+
+    fn now(&mut self) -> u64 {
+        let count = !self.registers.read(CLOCK + VALUE);
+        self.clock.at(count)
+    }
+
+    fn set_deadline(&mut self, deadline: Option<u64>) {
+        self.registers.write(CONTROL, 0);
+        let now = self.now();
+        self.registers.write(LOAD, ticks_until(deadline, now));
+        self.registers.write(CONTROL, ENABLE | INTERRUPT_ENABLE | WIDE | ONE_SHOT);
+    }
+
+    fn acknowledge(&mut self) {
+        self.registers.write(INTERRUPT_CLEAR, 0);
+        self.now();
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter { address: self.registers.address(CLOCK + VALUE, 4), down: true })
+    }
+}

@@ -1,0 +1,80 @@
+//! The timers of the Allwinner A10 (A10 user manual, timer controller): six 32-bit down-counters at 24 MHz.
+//!
+//! Timer 1 runs freely and is the clock, timer 0 is the one-shot.
+
+use alloc::boxed::Box;
+
+use super::error::BoardError;
+use super::hardware::{Hardware, Registers};
+use super::tree::Node;
+use super::wrap::{Extended, ticks_until};
+use super::{Counter, HostTimer, map};
+
+const INTERRUPT_ENABLE: u32 = 0x00;
+const INTERRUPT_STATUS: u32 = 0x04;
+/// Control, interval and current value of timer 0; timer 1's are 0x10 further on.
+const CONTROL: u32 = 0x10;
+const INTERVAL: u32 = 0x14;
+const CURRENT: u32 = 0x18;
+const CLOCK: u32 = 0x10;
+
+const ENABLE: u32 = 1 << 0;
+/// Take over the interval now; reads as 1 until it has been.
+const RELOAD: u32 = 1 << 1;
+const SOURCE_24_MHZ: u32 = 1 << 2;
+const ONE_SHOT: u32 = 1 << 7;
+
+const FREQUENCY: u32 = 24_000_000;
+
+struct Timer<R> {
+    registers: R,
+    clock: Extended,
+}
+
+/// Takes over the timers of `node`. Their interrupt is the first of the node.
+pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError> {
+    let registers = map::<H>(node, 0)?;
+    registers.write(INTERRUPT_ENABLE, 0);
+    registers.write(CONTROL, 0);
+    registers.write(CLOCK + INTERVAL, u32::MAX);
+    registers.write(CLOCK + CONTROL, ENABLE | RELOAD | SOURCE_24_MHZ);
+    registers.write(INTERRUPT_STATUS, u32::MAX);
+    registers.write(INTERRUPT_ENABLE, 1);
+    Ok(Box::new(Timer { registers, clock: Extended::new() }))
+}
+
+impl<R: Registers> Timer<R> {
+    fn count(&self) -> u32 {
+        !self.registers.read(CLOCK + CURRENT)
+    }
+}
+
+impl<R: Registers> HostTimer for Timer<R> {
+    fn frequency(&self) -> u32 {
+        FREQUENCY
+    }
+
+    fn now(&mut self) -> u64 {
+        let count = self.count();
+        self.clock.at(count)
+    }
+
+    fn set_deadline(&mut self, deadline: Option<u64>) {
+        self.registers.write(CONTROL, 0);
+        // The counter runs on a clock of its own and needs up to three of its ticks to notice that it was stopped.
+        let stopped = self.count();
+        while self.count().wrapping_sub(stopped) < 3 {}
+        let now = self.now();
+        self.registers.write(INTERVAL, ticks_until(deadline, now));
+        self.registers.write(CONTROL, ENABLE | RELOAD | SOURCE_24_MHZ | ONE_SHOT);
+    }
+
+    fn acknowledge(&mut self) {
+        self.registers.write(INTERRUPT_STATUS, 1);
+        self.now();
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        Some(Counter { address: self.registers.address(CLOCK + CURRENT, 4), down: true })
+    }
+}
