@@ -5,7 +5,8 @@
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
 //! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
 //! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
-//! whole is a [`regular`] file, and each run has a [`scratch`] directory.
+//! whole is a [`regular`] file, and each run has a [`scratch`] directory. What goes on meanwhile, a [`progress::Listener`]
+//! hears.
 
 pub mod apt;
 pub mod attacks;
@@ -38,4 +39,5 @@ pub mod scratch;
 pub mod spica;
 pub mod suite;
 pub mod system;
+pub mod terminal;
 pub mod uimage;

@@ -13,7 +13,8 @@ use commands::prove::ProveArgs;
 use commands::run::RunArgs;
 use spica_cli::error::{Result, USAGE};
 use spica_cli::project::Project;
-use spica_cli::{prepare, suite};
+use spica_cli::terminal::StandardError;
+use spica_cli::{prepare, progress, suite};
 
 /// Spica runs unmodified guest operating systems on ARMv7-A boards without virtualisation extensions.
 #[derive(Parser)]
@@ -72,6 +73,7 @@ enum Command {
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {
+    progress::listen(StandardError);
     let project = Project::find()?;
     match cli.command {
         Command::Run(args) => return commands::run::run(&project, *args, cli.verbose),

@@ -63,6 +63,26 @@ struct Context<'a> {
     chosen: Vec<Chosen>,
 }
 
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The profile of each workload.
+    pub profiles: Vec<Profile>,
+    /// The files with all of them: tables, and JSON.
+    pub files: [PathBuf; 2],
+}
+
+impl Profiled {
+    /// Whether each profile adds up.
+    ///
+    /// # Errors
+    /// Those that do not.
+    pub fn check(&self) -> Result<()> {
+        let wrong: Vec<_> = self.profiles.iter().filter_map(|profile| profile.check().err()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(Error::failed(wrong.join("; "))) }
+    }
+}
+
 /// The file for programs.
 #[derive(Serialize)]
 struct File<'a> {
@@ -71,11 +91,11 @@ struct File<'a> {
     profiles: &'a [Profile],
 }
 
-/// Profiles, prints the tables, and writes them.
+/// Profiles, and writes the tables. Whether they add up, [`Profiled::check`] says.
 ///
 /// # Errors
-/// If the command line asks for what does not exist, if a guest does not get to its end, or if a profile does not add up.
-pub fn run(project: &Project, options: &Options) -> Result<()> {
+/// If the command line asks for what does not exist, or if a guest does not get to its end.
+pub fn run(project: &Project, options: &Options) -> Result<Profiled> {
     let board = find(&options.board)?;
     let chosen = workloads::choose(&options.workloads)?;
     board::look_for_plugins()?;
@@ -112,13 +132,7 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
     let json =
         serde_json::to_string_pretty(&file).map_err(|e| Error::failed(format!("cannot write a profile: {e}")))?;
     write(&name("json"), json.as_bytes())?;
-    for profile in &profiles {
-        println!("{}", text::terminal(profile));
-    }
-    println!("{}", name("md").display());
-    println!("{}", name("json").display());
-    let wrong: Vec<_> = profiles.iter().filter_map(|profile| profile.check().err()).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Error::failed(wrong.join("; "))) }
+    Ok(Profiled { profiles, files: [name("md"), name("json")] })
 }
 
 fn of_reading(reading: &Reading, without: Option<&Reading>, pieces: &[Symbol]) -> Profile {

@@ -1,58 +1,56 @@
-//! Progress: silence for what is quick, a line for what is not.
+//! Progress: what the library says while it works, to whoever listens.
 //!
-//! A [`Step`] that takes less than two seconds says nothing. A longer one says what it does as soon as the two seconds
-//! are over, and how long it took when it ends. All of it goes to standard error.
+//! The library prints nothing. A program that shows what is done gives a [`Listener`] to [`listen`], once, as it would
+//! give a logger; without one, all of this is silence.
 
-use std::io::{IsTerminal, Write};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::any::Any;
+use std::fmt::Display;
+use std::sync::OnceLock;
 
-const QUICK: Duration = Duration::from_secs(2);
+/// Hears what is done.
+pub trait Listener: Send + Sync {
+    /// Something that people want to know: a line, without its end.
+    fn say(&self, line: &str);
+
+    /// Work that may take long begins, and reads as `what`: "building the hypervisor". It ends when what this gives is
+    /// dropped.
+    fn begin(&self, what: &str) -> Box<dyn Any + Send>;
+
+    /// Output of a guest that nobody asked for, but a run that shows everything shows.
+    fn pass(&self, output: &[u8]);
+}
+
+static LISTENER: OnceLock<Box<dyn Listener>> = OnceLock::new();
+
+/// Has `listener` hear what this process does from now on. The first one stays.
+pub fn listen(listener: impl Listener + 'static) {
+    // There is one program in a process, which calls this once.
+    let _ = LISTENER.set(Box::new(listener));
+}
+
+/// Says a line.
+pub fn say(line: impl Display) {
+    if let Some(listener) = LISTENER.get() {
+        listener.say(&line.to_string());
+    }
+}
+
+/// Passes a guest's output on.
+pub fn pass(output: &[u8]) {
+    if let Some(listener) = LISTENER.get() {
+        listener.pass(output);
+    }
+}
 
 /// A piece of work that is under way; it ends when this is dropped.
 pub struct Step {
-    end: Option<Sender<()>>,
-    reporter: Option<JoinHandle<()>>,
+    _under_way: Option<Box<dyn Any + Send>>,
 }
 
 impl Step {
     /// Begins work that reads as `what`: "building the hypervisor".
     #[must_use]
-    pub fn begin(what: impl Into<String>) -> Self {
-        let what = what.into();
-        let (end, ended) = channel();
-        let reporter = std::thread::spawn(move || {
-            let start = Instant::now();
-            if ended.recv_timeout(QUICK) != Err(RecvTimeoutError::Timeout) {
-                return;
-            }
-            let mut err = std::io::stderr();
-            // Failures to write are of no interest: nobody reads.
-            if !err.is_terminal() {
-                let _ = writeln!(err, "spica: {what} …");
-                let _ = ended.recv();
-                let _ = writeln!(err, "spica: {what}: {} s", start.elapsed().as_secs());
-                return;
-            }
-            loop {
-                let _ = write!(err, "\rspica: {what} … {} s", start.elapsed().as_secs());
-                let _ = err.flush();
-                if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
-                    break;
-                }
-            }
-            let _ = writeln!(err, "\rspica: {what}: {} s  ", start.elapsed().as_secs());
-        });
-        Self { end: Some(end), reporter: Some(reporter) }
-    }
-}
-
-impl Drop for Step {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(reporter) = self.reporter.take() {
-            let _ = reporter.join();
-        }
+    pub fn begin(what: impl AsRef<str>) -> Self {
+        Self { _under_way: LISTENER.get().map(|listener| listener.begin(what.as_ref())) }
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::initramfs::Overlay;
 use crate::prepare::{self, Request};
 use crate::process;
+use crate::progress;
 use crate::project::{Project, read};
 
 /// What the guest's lines begin with that are for us.
@@ -199,7 +200,8 @@ struct Progress {
 impl Progress {
     fn tell(&mut self, what: &str, executed: u64) {
         let seconds = self.begun.elapsed().as_secs();
-        eprintln!("spica: {}: {what}: {} M instructions, {seconds} s", self.title, executed / 1_000_000);
+        let (title, millions) = (&self.title, executed / 1_000_000);
+        progress::say(format_args!("{title}: {what}: {millions} M instructions, {seconds} s"));
     }
 }
 
