@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use spica_cli::guests::Source;
-use spica_cli::project::{Project, read, read_text, remove_dir};
-use spica_cli::{guest, pack};
 use spica_hypervisor_host_tests::am33xx::{Chip, TIMER2, UART0};
 use spica_hypervisor_host_tests::board::info::Info;
 use spica_hypervisor_host_tests::board::tree::Tree;
 use spica_hypervisor_host_tests::board::{self, Board, Counter, Line};
 use spica_hypervisor_host_tests::memory::spans::Span;
+use spica_runner::guests::Source;
+use spica_runner::project::{Project, read, read_text, remove_dir};
+use spica_runner::{guest, pack};
 
 const TREE: &str = "am335x-boneblack.dtb";
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use spica_bench::compare::compare;
 use spica_bench::results::{Board, Group, Results, Status};
-use spica_cli::bench::{self, Options};
-use spica_cli::error::{Error, FAILED, USAGE};
-use spica_cli::project::Project;
+use spica_runner::bench::{self, Options};
+use spica_runner::error::{Error, FAILED, USAGE};
+use spica_runner::project::Project;
 
 /// A guest that says nothing for so long has failed; a busy machine may be slow.
 const STALL: Duration = Duration::from_secs(300);

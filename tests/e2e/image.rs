@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::exec::{Script, exec};
-use spica_cli::image::Image;
-use spica_cli::prepare::{self, Request, prepare};
-use spica_cli::project::Project;
-use spica_cli::qemu::{Boot, Event, Session};
+use spica_runner::board;
+use spica_runner::exec::{Script, exec};
+use spica_runner::image::Image;
+use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::project::Project;
+use spica_runner::qemu::{Boot, Event, Session};
 
 /// The steps of the self-test (crates/hypervisor/src/selftest.rs).
 const STEPS: [&str; 6] =

@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use spica_cli::error::USAGE;
-use spica_cli::profile::{Options, run};
-use spica_cli::project::Project;
+use spica_runner::error::USAGE;
+use spica_runner::profile::{Options, run};
+use spica_runner::project::Project;
 
 /// A guest that does not get to its next stop in so long has failed; a busy machine may be slow.
 const STALL: Duration = Duration::from_secs(300);

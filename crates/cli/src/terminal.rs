@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::progress::Listener;
+use spica_runner::progress::Listener;
 
 const QUICK: Duration = Duration::from_secs(2);
 

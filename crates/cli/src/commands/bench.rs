@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_cli::bench;
-use spica_cli::error::Result;
-use spica_cli::project::Project;
+use spica_runner::bench;
+use spica_runner::error::Result;
+use spica_runner::project::Project;
 
 use super::seconds;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_cli::error::Result;
-use spica_cli::profile;
-use spica_cli::project::Project;
 use spica_profile::text;
+use spica_runner::error::Result;
+use spica_runner::profile;
+use spica_runner::project::Project;
 
 use super::seconds;
 

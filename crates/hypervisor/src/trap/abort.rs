@@ -1,7 +1,7 @@
 //! Aborts: entries that the shadow tables lack, devices, writes to code, and the guest's own faults.
 //!
 //! Functions that are never inlined mark what an abort turned out to be: `spica bench --events` counts their calls, see
-//! `crates/cli/src/bench/counter.rs`.
+//! `crates/runner/src/bench/counter.rs`.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Decoded, Op};
