@@ -9,14 +9,14 @@
 @ stack's pointer kept at `place`. 0 where the function returned, 1 where `contain_abandon` did in its place.
     .globl contain_call
 contain_call:
-    push    {r3-r11, lr}
+    push    {{r3-r11, lr}}
     str     sp, [r3]
     mov     r4, r3
     mov     sp, r2
     blx     r1
     ldr     sp, [r4]
     mov     r0, #0
-    pop     {r3-r11, pc}
+    pop     {{r3-r11, pc}}
 
 @ void contain_abandon(kept): returns from the call whose stack pointer is `kept`, in whatever mode this one is in, with interrupts
 @ and asynchronous aborts masked, as they are wherever Spica runs.
@@ -25,4 +25,4 @@ contain_abandon:
     cpsid   aif, #0x13
     mov     sp, r0
     mov     r0, #1
-    pop     {r3-r11, pc}
+    pop     {{r3-r11, pc}}

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod arch;
+mod assemble;
 pub mod board;
 pub mod boot;
 pub mod cmdline;

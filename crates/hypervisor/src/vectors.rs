@@ -8,15 +8,18 @@
 //! Abort, Undefined and FIQ mode have a stack of their own, so that even an overflow of the Supervisor stack, which ends in its
 //! guard page, is reported.
 
-use core::arch::global_asm;
 use core::fmt;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead, SysRegWrite, Vbar};
 use crate::arch::fixup;
+use crate::assemble::assemble;
 
-global_asm!(include_str!("vectors.s"), options(raw));
+assemble! {
+    files: [include_str!("vectors.s")];
+    functions: [hypervisor_exception, hypervisor_irq];
+}
 
 /// The registers at an exception, as `vectors.s` stores them.
 #[repr(C)]
@@ -84,7 +87,6 @@ pub fn set_irq_handler(handler: fn()) {
     IRQ_HANDLER.store(handler as *mut (), Ordering::Release);
 }
 
-#[unsafe(no_mangle)]
 extern "C" fn hypervisor_irq() {
     let handler = IRQ_HANDLER.load(Ordering::Acquire);
     assert!(!handler.is_null(), "an interrupt came before anybody asked for one");
@@ -93,7 +95,6 @@ extern "C" fn hypervisor_irq() {
     handler();
 }
 
-#[unsafe(no_mangle)]
 extern "C" fn hypervisor_exception(frame: &mut Frame, exception: Exception) {
     if matches!(exception, Exception::Undefined | Exception::DataAbort)
         && let Some(landing) = fixup::landing(frame.pc)

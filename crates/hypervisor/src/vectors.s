@@ -35,7 +35,7 @@ hypervisor_vectors:
     ldr     sp, =__exception_stack_top
     .endif
     srsdb   sp!, #\mode             @ pc, psr
-    stmdb   sp!, {r0-r12}
+    stmdb   sp!, {{r0-r12}}
     mov     r1, #\kind
     mov     r2, #\mode
     b       exception_common
@@ -61,18 +61,18 @@ exception_common:
     mov     r7, sp
     mov     r8, lr
     msr     cpsr_c, r2
-    stmdb   sp!, {r7, r8}
+    stmdb   sp!, {{r7, r8}}
     sub     sp, sp, #4              @ 8-byte alignment: 18 words in all, on an aligned stack
     mov     r9, sp
     bic     sp, sp, #7
     add     r0, r9, #4
     clrex
-    bl      hypervisor_exception
+    bl      {hypervisor_exception}
     add     sp, r9, #12
     ldr     lr, [sp, #52]
     ldr     r0, [sp, #56]
     msr     spsr_fsxc, r0
-    ldmia   sp, {r0-r12}
+    ldmia   sp, {{r0-r12}}
     mrc     p15, 0, sp, c13, c0, 4
     movs    pc, lr
     .pool
@@ -82,13 +82,13 @@ hypervisor_interrupt:
     sub     lr, lr, #4
     srsdb   sp!, #0x13
     cps     #0x13
-    push    {r0-r3, r12, lr}
+    push    {{r0-r3, r12, lr}}
     and     r1, sp, #4
     sub     sp, sp, r1
-    push    {r1, r2}
+    push    {{r1, r2}}
     clrex
-    bl      hypervisor_irq
-    pop     {r1, r2}
+    bl      {hypervisor_irq}
+    pop     {{r1, r2}}
     add     sp, sp, r1
-    pop     {r0-r3, r12, lr}
+    pop     {{r0-r3, r12, lr}}
     rfeia   sp!

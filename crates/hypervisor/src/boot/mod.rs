@@ -4,11 +4,14 @@
 //! goes on from there: its own vectors, the home table with the image write-xor-execute, the UART (so that from here on anything
 //! that goes wrong can be said), memory, the pool and the heap, the other devices, and then `main`.
 
-use core::arch::global_asm;
-
 use spica_addr::HostPa;
 
-global_asm!(include_str!("start.s"), options(raw));
+use crate::assemble::assemble;
+
+assemble! {
+    files: [include_str!("start.s")];
+    functions: [rust_start];
+}
 
 /// What the loader told us.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +25,6 @@ pub struct Handover {
 }
 
 /// The start code's way into Rust: Supervisor mode, MMU on with the boot table, .bss cleared, interrupts masked.
-#[unsafe(no_mangle)]
 extern "C" fn rust_start(device_tree: u32, device_tree_size: u32, image: u32) -> ! {
     crate::main(Handover { image: HostPa(image), device_tree: HostPa(device_tree), device_tree_size })
 }

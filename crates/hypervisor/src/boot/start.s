@@ -113,8 +113,8 @@ supervisor:
     sub     r8, r8, r0
     add     r8, r8, r4              @ r8 = end of the old place
     add     r9, r8, r6              @ r9 = end of the new place
-4:  ldmdb   r8!, {r0-r3}
-    stmdb   r9!, {r0-r3}
+4:  ldmdb   r8!, {{r0-r3}}
+    stmdb   r9!, {{r0-r3}}
     cmp     r8, r4
     bhi     4b
     add     r4, r4, r6
@@ -260,12 +260,12 @@ mapped:
     mov     r5, #0
     mov     r6, #0
 9:  cmp     r0, r1
-    stmlo   r0!, {r2, r3, r5, r6}
+    stmlo   r0!, {{r2, r3, r5, r6}}
     blo     9b
 
     mov     r0, r10
     mov     r1, r11
     mov     r2, r4
-    bl      rust_start
+    bl      {rust_start}
     udf     #0
     .pool

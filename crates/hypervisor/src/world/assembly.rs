@@ -2,7 +2,6 @@
 //! is made here, of the type or the constant that it belongs to. What is the architecture's alone (bits of a guest's
 //! descriptors, coprocessor registers) stands in the files as the manual has it.
 
-use core::arch::global_asm;
 use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry};
@@ -14,6 +13,7 @@ use spica_vcpu::{Bank, StackAndLink, Vcpu, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{Clock, Context, FROM_USER, NO_MEGABYTE, SEPARATION, Side, Trap, world_panic};
+use crate::assemble::assemble;
 use crate::layout::{HOLE_MIN, HOME_ASID};
 
 #[cfg(feature = "spill-techniques")]
@@ -39,24 +39,6 @@ macro_rules! all_to_rust {
 macro_rules! all_to_rust {
     () => {
         ""
-    };
-}
-
-/// Assembles the files, behind a definition for each name.
-macro_rules! assemble {
-    ($($name:ident = $value:expr;)*) => {
-        global_asm!(
-            $(concat!(".equ ", stringify!($name), ", {", stringify!($name), "}"),)*
-            include_str!("macros.s"),
-            include_str!("switch.s"),
-            spilling!(),
-            include_str!("fast.s"),
-            include_str!("faults.s"),
-            include_str!("undefined.s"),
-            all_to_rust!(),
-            world_panic = sym world_panic,
-            $($name = const $value,)*
-        );
     };
 }
 
@@ -104,6 +86,17 @@ const SPILL: (isize, u32, u32) =
 const SPILL: (isize, u32, u32) = (0, 0, 0);
 
 assemble! {
+    files: [
+        include_str!("macros.s"),
+        include_str!("switch.s"),
+        spilling!(),
+        include_str!("fast.s"),
+        include_str!("faults.s"),
+        include_str!("undefined.s"),
+        all_to_rust!(),
+    ];
+    functions: [world_panic];
+
     // The virtual CPU, and what is before it.
     CPU_PC = offset_of!(Vcpu, pc);
     CPU_PSR = offset_of!(Vcpu, psr);
