@@ -1,6 +1,6 @@
 //! Assembly, and what it knows of Rust: constants and functions, by their names there.
 
-/// Assembles files, behind a definition for each name:
+/// Assembles files, behind `parts.s` and a definition for each name:
 ///
 /// ```text
 /// assemble! {
@@ -19,6 +19,7 @@ macro_rules! assemble {
     ) => {
         core::arch::global_asm!(
             $(concat!(".equ ", stringify!($name), ", {", stringify!($name), "}"),)*
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/parts.s")),
             $($file,)*
             $($function = sym $function,)*
             $($name = const $value,)*

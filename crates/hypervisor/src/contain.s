@@ -7,6 +7,7 @@
 
 @ u32 contain_call(data, function, stack, place): calls function(data) on the stack whose top is `stack`, aligned to 8, with this
 @ stack's pointer kept at `place`. 0 where the function returned, 1 where `contain_abandon` did in its place.
+    PART other, "contain"
     .globl contain_call
 contain_call:
     push    {{r3-r11, lr}}

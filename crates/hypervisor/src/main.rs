@@ -25,12 +25,38 @@ pub mod layout;
 pub mod log;
 pub mod memory;
 pub mod panic;
+mod parts;
 pub mod platform;
 pub mod selftest;
 pub mod trap;
 pub mod vectors;
 pub mod vm;
 pub mod world;
+
+// What their code is for: see parts.rs.
+parts::part!(arch: other);
+parts::part!(board: devices);
+parts::part!(boot: other, "start: bundle, device tree, boot");
+parts::part!(cmdline: other, "start: bundle, device tree, boot");
+parts::part!(console: other);
+parts::part!(contain: other);
+parts::part!(engine: translator);
+parts::part!(entropy: other);
+parts::part!(fault: other);
+parts::part!(guests: scheduler);
+parts::part!(host: devices);
+parts::part!(host_cpu: slow);
+parts::part!(layout: other);
+parts::part!(log: other);
+parts::part!(main: other, "start: bundle, device tree, boot");
+parts::part!(memory: other);
+parts::part!(panic: other);
+parts::part!(platform: other, "start: bundle, device tree, boot");
+parts::part!(selftest: other, "start: bundle, device tree, boot");
+parts::part!(trap: slow);
+parts::part!(vectors: other);
+parts::part!(vm: slow);
+parts::part!(world: slow);
 
 /// The whole life of the hypervisor.
 fn main(handover: boot::Handover) -> ! {

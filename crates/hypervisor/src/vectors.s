@@ -7,16 +7,22 @@
 
     .section .vectors, "ax", %progbits
     .balign 32
+    .macro  vector handler
+    COUNTS  exception-entry
+    b       \handler
+    .endm
+
     .globl hypervisor_vectors
+    PART other, "vectors"
 hypervisor_vectors:
     b       hypervisor_reset
-    b       hypervisor_undefined
-    b       hypervisor_supervisor_call
-    b       hypervisor_prefetch_abort
-    b       hypervisor_data_abort
+    vector  hypervisor_undefined
+    vector  hypervisor_supervisor_call
+    vector  hypervisor_prefetch_abort
+    vector  hypervisor_data_abort
     b       hypervisor_hyp_trap
-    b       hypervisor_interrupt
-    b       hypervisor_fast_interrupt
+    vector  hypervisor_interrupt
+    vector  hypervisor_fast_interrupt
 
 @ Saves everything as a `Frame` (src/vectors.rs) on a stack for exceptions, lets `hypervisor_exception` decide, and goes on
 @ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the

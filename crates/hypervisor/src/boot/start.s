@@ -14,6 +14,7 @@
 
     .section .head, "ax", %progbits
     .globl _start
+    PART other, "start: bundle, device tree, boot"
 _start:
     .rept 8
     mov     r0, r0

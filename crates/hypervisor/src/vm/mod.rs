@@ -26,6 +26,11 @@ pub mod tables;
 mod translate;
 pub mod volatile;
 
+crate::parts::part!(devices: devices);
+crate::parts::part!(disk_room: devices);
+crate::parts::part!(ram: mmu);
+crate::parts::part!(tables: mmu);
+
 use alloc::boxed::Box;
 use alloc::string::String;
 

@@ -32,7 +32,8 @@
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
 @ In: SP = the Vcpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
 @ kernel world; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
-.macro USER_ABORT kind, adjust, data, fault_status, fault_address, entry
+.macro USER_ABORT kind, aborts, adjust, data, fault_status, fault_address, entry
+    HANDLER fast, "\aborts of user code"
 answer_\kind:
     stmia sp, {{r0-r10}}
     mrs r0, spsr
@@ -267,6 +268,8 @@ answer_\kind:
     cmp r4, #0
     beq \kind\()_home
 .global world_deliver_\kind
+    HANDLER fast, "\aborts that the guest takes"
+    COUNTS "trap.guest-abort"
 world_deliver_\kind:
     str r3, [r9, #PAGE_\fault_status]
     str r0, [r9, #PAGE_\fault_address]
@@ -296,6 +299,6 @@ world_deliver_\kind:
     movs pc, lr
 .endm
 
-    USER_ABORT data_abort, 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY
-    USER_ABORT prefetch_abort, 4, 0, IFSR, IFAR, CTX_PREFETCH_ABORT_ENTRY
+    USER_ABORT data_abort, "data aborts", 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY
+    USER_ABORT prefetch_abort, "prefetch aborts", 4, 0, IFSR, IFAR, CTX_PREFETCH_ABORT_ENTRY
     .ltorg
