@@ -16,6 +16,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use spica_vcpu::psr::Mode;
+
 use crate::arch::barrier::clear_exclusive;
 use crate::arch::interrupts::{self, IrqCell};
 use crate::assemble::assemble;
@@ -25,6 +27,8 @@ use crate::vectors;
 assemble! {
     files: [include_str!("contain.s")];
     functions: [];
+
+    MODE_SVC = Mode::Svc as u32;
 }
 
 unsafe extern "C" {

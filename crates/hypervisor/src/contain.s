@@ -23,7 +23,7 @@ contain_call:
 @ and asynchronous aborts masked, as they are wherever Spica runs.
     .globl contain_abandon
 contain_abandon:
-    cpsid   aif, #0x13
+    cpsid   aif, #MODE_SVC
     mov     sp, r0
     mov     r0, #1
     pop     {{r3-r11, pc}}

@@ -36,7 +36,7 @@ hypervisor_vectors:
     .if \adjust
     sub     lr, lr, #\adjust
     .endif
-    .if \mode != 0x13
+    .if \mode != MODE_SVC
     mcr     p15, 0, sp, c13, c0, 4
     ldr     sp, =__exception_stack_top
     .endif
@@ -47,22 +47,22 @@ hypervisor_vectors:
     b       exception_common
     .endm
 
-    exception hypervisor_reset,           0x13, 0, 0
-    exception hypervisor_undefined,       0x1b, 4, 1
-    exception hypervisor_supervisor_call, 0x13, 4, 2
-    exception hypervisor_prefetch_abort,  0x17, 4, 3
-    exception hypervisor_data_abort,      0x17, 8, 4
-    exception hypervisor_hyp_trap,        0x13, 0, 5
-    exception hypervisor_fast_interrupt,  0x11, 4, 6
+    exception hypervisor_reset,           MODE_SVC, 0, RESET
+    exception hypervisor_undefined,       MODE_UND, 4, UNDEFINED
+    exception hypervisor_supervisor_call, MODE_SVC, 4, SUPERVISOR_CALL
+    exception hypervisor_prefetch_abort,  MODE_ABT, 4, PREFETCH_ABORT
+    exception hypervisor_data_abort,      MODE_ABT, 8, DATA_ABORT
+    exception hypervisor_hyp_trap,        MODE_SVC, 0, HYP_TRAP
+    exception hypervisor_fast_interrupt,  MODE_FIQ, 4, FAST_INTERRUPT
 
 exception_common:
     @ SP and LR of the interrupted mode (r4 = its CPSR): System mode shares those of user mode.
-    ldr     r4, [sp, #56]           @ the frame's psr
-    and     r5, r4, #0x1f
-    cmp     r5, #0x10
-    moveq   r5, #0x1f
-    orr     r5, r5, #0xc0
-    orr     r2, r2, #0xc0
+    ldr     r4, [sp, #FRAME_PSR - FRAME_R]
+    and     r5, r4, #PSR_MODE
+    cmp     r5, #MODE_USR
+    moveq   r5, #MODE_SYS
+    orr     r5, r5, #PSR_IF
+    orr     r2, r2, #PSR_IF
     msr     cpsr_c, r5
     mov     r7, sp
     mov     r8, lr
@@ -74,9 +74,9 @@ exception_common:
     add     r0, r9, #4
     clrex
     bl      {hypervisor_exception}
-    add     sp, r9, #12
-    ldr     lr, [sp, #52]
-    ldr     r0, [sp, #56]
+    add     sp, r9, #4 + FRAME_R
+    ldr     lr, [sp, #FRAME_PC - FRAME_R]
+    ldr     r0, [sp, #FRAME_PSR - FRAME_R]
     msr     spsr_fsxc, r0
     ldmia   sp, {{r0-r12}}
     mrc     p15, 0, sp, c13, c0, 4
@@ -86,8 +86,8 @@ exception_common:
 @ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use.
 hypervisor_interrupt:
     sub     lr, lr, #4
-    srsdb   sp!, #0x13
-    cps     #0x13
+    srsdb   sp!, #MODE_SVC
+    cps     #MODE_SVC
     push    {{r0-r3, r12, lr}}
     and     r1, sp, #4
     sub     sp, sp, r1

@@ -6,7 +6,7 @@ use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry};
 use spica_dbt::trap;
-use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
+use spica_mmu::{Fault, FaultKind, MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, StackAndLink, Vcpu, VcpuPage};
@@ -60,6 +60,11 @@ const fn bank(bank: Bank) -> usize {
 /// The PSR, but for its mode, when the guest takes an exception of `mode` (B1.9).
 const fn entry(mode: Mode, masks: u32) -> u32 {
     mode as u32 | psr::I | masks
+}
+
+/// The status of a fault that an entry of the first or the second level has.
+const fn status(kind: FaultKind, section_level: bool) -> u32 {
+    Fault { kind, section_level, domain: 0 }.status()
 }
 
 /// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`] where
@@ -203,6 +208,8 @@ assemble! {
     MODE_SVC = Mode::Svc as u32;
     MODE_ABT = Mode::Abt as u32;
     MODE_UND = Mode::Und as u32;
+    PSR_MODE = psr::MODE;
+    NOT_USR = psr::MODE & !(Mode::Usr as u32);
     PSR_T = psr::T;
     PSR_ET = psr::E | psr::T;
     PSR_IT = psr::IT;
@@ -213,6 +220,11 @@ assemble! {
     ENTRY_ABT = entry(Mode::Abt, psr::A);
     ENTRY_UND = entry(Mode::Und, 0);
     FPEXC_EN = FPEXC_EN;
+
+    // Fault statuses
+    FS_TRANSLATION_SECTION = status(FaultKind::Translation, true);
+    FS_TRANSLATION_PAGE = status(FaultKind::Translation, false);
+    FS_PERMISSION_PAGE = status(FaultKind::Permission, false);
 
     // Traps, as Context::enter and spica_dbt::trap have them
     TRAP_UNDEFINED = Trap::Undefined as u32;

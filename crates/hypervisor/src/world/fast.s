@@ -49,7 +49,7 @@ user_supervisor_call:
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
     cmp r4, #1                      @ none, if it is 0
-    tsths r0, #0xf                  @ User mode
+    tsths r0, #NOT_USR              @ User mode
     bne 1f
     add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmdb r6, {{sp, lr}}^
@@ -86,7 +86,7 @@ kernel_supervisor_call:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     ldreq r1, [lr, #-4]
     bne long_way
     and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
@@ -282,8 +282,8 @@ exception_return:
     ldr r3, [r2, #PAGE_SPSR]
     ldr r1, [r2, #PAGE_CONTROL]
     ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
-    and r0, r3, #0x1f
-    and r1, r1, #0x1f
+    and r0, r3, #PSR_MODE
+    and r1, r1, #PSR_MODE
     cmp r0, #MODE_USR
     bne return_to_kernel
     cmp r1, #MODE_SVC

@@ -10,9 +10,6 @@
 @ descriptors are those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
 .equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
-.equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
-.equ FS_TRANSLATION_PAGE, 0x7
-.equ FS_PERMISSION_PAGE, 0xf
 
 .section .text.world, "ax"
 .arm
@@ -38,7 +35,7 @@ answer_\kind:
     stmia sp, {{r0-r10}}
     mrs r0, spsr
     ldr r7, [sp, #CTX_QUICK]
-    tst r0, #0xf                    @ User mode
+    tst r0, #NOT_USR                @ User mode
     bne world_own_fault
     .if \data
     mrc p15, 0, r1, c5, c0, 0       @ DFSR

@@ -44,7 +44,7 @@
 spill_undefined:
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     ldreq r0, [lr, #-4]
     cmneq r0, #-SPILL_TRAP
     ldr r0, [sp, #CTX_SCRATCH]

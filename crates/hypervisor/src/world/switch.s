@@ -46,7 +46,7 @@ world_install:
 .macro SAVE_AND_LEAVE trap, adjust
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr
-    tst r0, #0xf                    @ User mode is 0b10000
+    tst r0, #NOT_USR                @ User mode is 0b10000
     ldr r0, [sp, #CTX_SCRATCH]
     bne world_own_fault
     stmia sp, {{r0-r14}}^

@@ -53,7 +53,7 @@ answer_kernel_undefined:
     stmia sp, {{r0-r3}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     bne 2f
     TURN_VFP_ON 2f, #4, r0-r3
 2:  ldmia sp, {{r0-r3}}
@@ -69,7 +69,7 @@ answer_user_undefined:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0xf                    @ User mode
+    tst r0, #NOT_USR                @ User mode
     bne 3f
     tst r0, #PSR_T
     mov r4, #4
