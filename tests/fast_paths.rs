@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::error::{Error, Result};
-use spica_cli::image::Image;
-use spica_cli::prepare;
-use spica_cli::project::Project;
-use spica_cli::qemu::{Boot, Event, Session};
+use spica_runner::board;
+use spica_runner::error::{Error, Result};
+use spica_runner::image::Image;
+use spica_runner::prepare;
+use spica_runner::project::Project;
+use spica_runner::qemu::{Boot, Event, Session};
 
 use crate::Machine;
 

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-pub use spica_cli::attacks::{ATTACKS, Attack};
-use spica_cli::bare::{PULSE, woken};
+pub use spica_runner::attacks::{ATTACKS, Attack};
+use spica_runner::bare::{PULSE, woken};
 
 use crate::bare::Guest;
 use crate::several::{Board, Part, value};

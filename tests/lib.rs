@@ -23,12 +23,12 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::error::{Error, Result};
-use spica_cli::exec::{Script, exec};
-use spica_cli::prepare::{self, Request, prepare};
-use spica_cli::project::{Project, create_dir, read, read_text};
-use spica_cli::{process, spica};
+use spica_runner::board;
+use spica_runner::error::{Error, Result};
+use spica_runner::exec::{Script, exec};
+use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::project::{Project, create_dir, read, read_text};
+use spica_runner::{process, spica};
 
 /// A guest machine under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@
 use object::read::elf::{ElfFile32, FileHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection};
 
-use spica_cli::error::{Error, Result};
+use spica_runner::error::{Error, Result};
 
 /// What the kernel's build appends to a signed module, at its very end.
 const SIGNATURE: &[u8] = b"~Module signature appended~\n";

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use spica_cli::bare;
-pub use spica_cli::bare::{BLANK, Part};
-use spica_cli::bench::ICOUNT_SHIFT;
-use spica_cli::control::answers::{Answer, Filter, PROGRAM, random_id};
-use spica_cli::error::Result;
-use spica_cli::guests::Source;
-use spica_cli::prepare::{Request, Run, prepare};
-use spica_cli::project::{Project, write};
-use spica_cli::qemu::{Event, Session};
-use spica_cli::spica::HALTED;
-use spica_cli::{board, process};
+use spica_runner::bare;
+pub use spica_runner::bare::{BLANK, Part};
+use spica_runner::bench::ICOUNT_SHIFT;
+use spica_runner::control::answers::{Answer, Filter, PROGRAM, random_id};
+use spica_runner::error::Result;
+use spica_runner::guests::Source;
+use spica_runner::prepare::{Request, Run, prepare};
+use spica_runner::project::{Project, write};
+use spica_runner::qemu::{Event, Session};
+use spica_runner::spica::HALTED;
+use spica_runner::{board, process};
 
 use crate::Machine;
 

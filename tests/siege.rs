@@ -1,7 +1,7 @@
 //! Attacks on what Spica does in one go (`bare/siege.S`), beside a witness and a guest that sleeps (`bare/pulse.S`):
 //! nobody is woken late. Each makes some of Spica's books as long as they get, and then has it go through them.
 
-pub use spica_cli::attacks::{SIEGES, Siege};
+pub use spica_runner::attacks::{SIEGES, Siege};
 
 use crate::Machine;
 use crate::hostile::{Got, beside, computing, fair};

@@ -1,5 +1,5 @@
 # Runs the workloads of /bench/order in the guest, one after the other, and prints what came of each: lines that begin with
-# "@bench", see crates/cli/src/bench/workloads/reading.rs. Started by the guest's init, in busybox's shell.
+# "@bench", see crates/runner/src/bench/workloads/reading.rs. Started by the guest's init, in busybox's shell.
 #
 # /bench/parameters has the fixed parameters, /bench/expected what is known of outputs beforehand.
 

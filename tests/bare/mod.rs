@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Machine;
-pub use spica_cli::bare::{Guest, build, value};
-use spica_cli::error::Result;
-use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::{Project, create_dir, write};
-use spica_cli::qemu::{Event, Session};
-use spica_cli::{board, process, spica};
+pub use spica_runner::bare::{Guest, build, value};
+use spica_runner::error::Result;
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::{Project, create_dir, write};
+use spica_runner::qemu::{Event, Session};
+use spica_runner::{board, process, spica};
 
 /// The guest's memory: all that its code expects.
 const MEMORY: &str = "16M";

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::slice;
 
-use spica_cli::guests::Source;
-use spica_cli::project::{Project, read, read_text, remove_dir};
-use spica_cli::{guest, pack};
 use spica_drivers::info::Info;
 use spica_drivers::models::am33xx::{Chip, TIMER2, UART0};
 use spica_drivers::models::bus::Bus;
 use spica_drivers::tree::Tree;
 use spica_drivers::{Board, Counter, Line, find_serial};
+use spica_runner::guests::Source;
+use spica_runner::project::{Project, read, read_text, remove_dir};
+use spica_runner::{guest, pack};
 
 const TREE: &str = "am335x-boneblack.dtb";
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use spica_bench::compare::compare;
 use spica_bench::results::{Board, Group, Results, Status};
-use spica_cli::bench::{self, INCOMPLETE, Options};
-use spica_cli::error::{Error, FAILED, USAGE};
-use spica_cli::project::Project;
+use spica_runner::bench::{self, Options};
+use spica_runner::error::{Error, FAILED, USAGE};
+use spica_runner::project::Project;
 
 /// A guest that says nothing for so long has failed; a busy machine may be slow.
 const STALL: Duration = Duration::from_secs(300);
@@ -50,16 +50,17 @@ fn options(board: &str, workload: &str) -> Options {
     }
 }
 
-/// Runs; gives the exit status, and the result file, the only one in the directory.
-fn run(options: Options) -> (u8, PathBuf) {
+/// Runs; says whether all was measured, and gives the result file, the only one in the directory.
+fn run(options: Options) -> (bool, PathBuf) {
     let scratch = Scratch::new();
     let dir = scratch.0.clone();
-    let status = bench::run(&project(), &Options { output: Some(dir.clone()), ..options }).expect("a run");
+    let measured = bench::run(&project(), &Options { output: Some(dir.clone()), ..options }).expect("a run");
     std::mem::forget(scratch);
     let files = fs::read_dir(&dir).expect("results").flatten().map(|e| e.path());
     let mut files: Vec<_> = files.filter(|f| f.extension().is_some_and(|e| e == "json")).collect();
     assert_eq!(files.len(), 1, "{files:?}");
-    (status, files.remove(0))
+    assert_eq!(files[0], measured.file);
+    (measured.complete, files.remove(0))
 }
 
 /// Removes what [`run`] left.
@@ -73,12 +74,12 @@ fn load(file: &Path) -> Results {
 
 /// Two runs, each with machine operations natively and under Spica.
 fn equal_runs(board: &str) {
-    let (first_status, first_file) = run(options(board, "machine/*"));
-    let (second_status, second_file) = run(options(board, "machine/*"));
+    let (first_complete, first_file) = run(options(board, "machine/*"));
+    let (second_complete, second_file) = run(options(board, "machine/*"));
     let (first, second) = (load(&first_file), load(&second_file));
     let comparison = compare("first", &first, "second", &second);
     assert!(comparison.is_identical(), "{}", comparison.text());
-    assert_eq!((first_status, first.measurements.len()), (second_status, second.measurements.len()));
+    assert_eq!((first_complete, first.measurements.len()), (second_complete, second.measurements.len()));
     let measured = first.measurements.iter().filter_map(|m| m.figures());
     let (mut count, mut dearer) = (0, 0);
     for figures in measured {
@@ -155,9 +156,9 @@ fn a_quick_run_is_complete_and_its_traps_add_up() {
 
 #[test]
 fn a_resumed_run_measures_what_is_missing_and_finds_the_same() {
-    let (status, file) = run(options("cubieboard", "boot/*"));
+    let (complete, file) = run(options("cubieboard", "boot/*"));
     let whole = load(&file);
-    assert_eq!(status, 0, "{:?}", whole.measurements);
+    assert!(complete, "{:?}", whole.measurements);
     let of = |name: &str| whole.find(Board::Cubieboard, "default", Group::Boot, name).and_then(|m| m.figures());
     let (init, shell) = (of("init").expect("a figure").clone(), of("shell").expect("a figure").clone());
     assert!(init.native < shell.native && init.virtualised < shell.virtualised, "the shell comes behind init");
@@ -172,16 +173,16 @@ fn a_resumed_run_measures_what_is_missing_and_finds_the_same() {
     fs::write(&file, part.to_json()).expect("a file");
     let resume = Options { boards: Vec::new(), workloads: Vec::new(), ..options("", "") };
     let resume = Options { resume: Some(file.clone()), quick: false, ..resume };
-    assert_eq!(bench::run(&project(), &resume).expect("a run"), 0);
+    assert!(bench::run(&project(), &resume).expect("a run").complete);
     assert_eq!(load(&file).measurements, whole.measurements);
     remove(&file);
 }
 
 #[test]
 fn several_guests_are_measured_without_a_bare_board() {
-    let (status, file) = run(options("cubieboard", "several/idle-*"));
+    let (complete, file) = run(options("cubieboard", "several/idle-*"));
     let results = load(&file);
-    assert_eq!((status, results.measurements.len()), (0, 1), "{:?}", results.measurements);
+    assert_eq!((complete, results.measurements.len()), (true, 1), "{:?}", results.measurements);
     let idle = results.measurements[0].finding().expect("a figure");
     assert_eq!(idle.meets_goal(), Some(true), "{idle:?}");
     assert!(idle.parts["rounds/ms alone"] > 100.0, "{idle:?}");
@@ -195,8 +196,8 @@ fn several_guests_are_measured_without_a_bare_board() {
 
 #[test]
 fn a_guest_that_gets_nowhere_is_missing() {
-    let (status, file) = run(Options { stall: Duration::from_millis(1), ..options("vexpress-a9", "boot/*") });
-    assert_eq!(status, INCOMPLETE);
+    let (complete, file) = run(Options { stall: Duration::from_millis(1), ..options("vexpress-a9", "boot/*") });
+    assert!(!complete);
     let results = load(&file);
     assert_eq!(results.measurements.len(), 2);
     for measurement in &results.measurements {
@@ -241,5 +242,5 @@ fn result_files_that_are_none() {
     fs::write(&file, "{\"schema\": 1}").expect("a file");
     let broken = error(&resume);
     assert!(broken.message.starts_with(&format!("{}: ", file.display())), "{broken}");
-    assert!(bench::show_report(&file).is_err() && bench::show_changes(&file, &file).is_err());
+    assert!(bench::report_again(&file).is_err() && bench::changes(&file, &file).is_err());
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use spica_bundle::archive::Writer;
-use spica_cli::board;
-use spica_cli::console::PREFIX;
-use spica_cli::image::Image;
-use spica_cli::prepare;
-use spica_cli::project::{Project, create_dir};
-use spica_cli::qemu::{Boot, Event, Session};
-use spica_cli::spica::HALTED;
+use spica_runner::board;
+use spica_runner::console::PREFIX;
+use spica_runner::image::Image;
+use spica_runner::prepare;
+use spica_runner::project::{Project, create_dir};
+use spica_runner::qemu::{Boot, Event, Session};
+use spica_runner::spica::HALTED;
 
 const MANIFEST: &str = "[[guest]]\nname = \"one\"\nkernel = \"kernel\"\nmemory = \"256M\"\n";
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use spica_cli::board;
-use spica_cli::error::{Error, FAILED, USAGE};
-use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::Project;
+use spica_runner::board;
+use spica_runner::error::{Error, FAILED, USAGE};
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::Project;
 
 fn error(change: impl FnOnce(&mut Request)) -> Error {
     let mut request = Request { native: true, ..Request::new(board::find("cubieboard").expect("a board")) };

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::error::{FAILED, Result, TIMEOUT};
-use spica_cli::exec::{Outcome, Script, exec};
-use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::Project;
-use spica_cli::qemu::{Event, Session};
-use spica_cli::spica::{HALTED, is_power_off};
+use spica_runner::board;
+use spica_runner::error::{FAILED, Result, TIMEOUT};
+use spica_runner::exec::{Outcome, Script, exec};
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::Project;
+use spica_runner::qemu::{Event, Session};
+use spica_runner::spica::{HALTED, is_power_off};
 
 const LIMIT: Duration = Duration::from_secs(300);
 

@@ -1,10 +1,10 @@
-//! Endurance: see `spica_cli::endurance`.
+//! Endurance: see `spica_runner::endurance`.
 
 use std::time::Duration;
 
-use spica_cli::board;
-use spica_cli::endurance::{self, Options, Record};
-use spica_cli::project::{Project, create_dir};
+use spica_runner::board;
+use spica_runner::endurance::{self, Options, Record};
+use spica_runner::project::{Project, create_dir};
 
 /// For a slice: three short rounds, which take some minutes.
 const SLICE: Duration = Duration::from_secs(1800);

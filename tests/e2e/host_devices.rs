@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::exec::{Script, exec};
-use spica_cli::guests::Source;
-use spica_cli::plugged::Plugged;
-use spica_cli::prepare::{Request, Run, prepare};
-use spica_cli::project::{Project, create_dir};
-use spica_cli::qemu::{Boot, Event, Session};
+use spica_runner::board;
+use spica_runner::exec::{Script, exec};
+use spica_runner::guests::Source;
+use spica_runner::plugged::Plugged;
+use spica_runner::prepare::{Request, Run, prepare};
+use spica_runner::project::{Project, create_dir};
+use spica_runner::qemu::{Boot, Event, Session};
 
 /// Boots may be slow, on a machine that is busy.
 const TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,14 +1,17 @@
-//! The board image itself: its self-test passes on each board, and what it loads is the package's kernel, byte for byte.
+//! The board image itself: its self-test passes on each board, what it loads is the package's kernel, byte for byte, and it
+//! says of all of its code what that is for.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::exec::{Script, exec};
-use spica_cli::image::Image;
-use spica_cli::prepare::{self, Request, prepare};
-use spica_cli::project::Project;
-use spica_cli::qemu::{Boot, Event, Session};
+use spica_bench::events;
+use spica_runner::bench::counter;
+use spica_runner::board;
+use spica_runner::exec::{Script, exec};
+use spica_runner::image::Image;
+use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::project::Project;
+use spica_runner::qemu::{Boot, Event, Session};
 
 /// The steps of the self-test (crates/hypervisor/src/selftest.rs).
 const STEPS: [&str; 6] =
@@ -83,4 +86,20 @@ fn the_kernel_is_the_packages_on_cubieboard() {
 #[test]
 fn the_kernel_is_the_packages_on_vexpress_a9() {
     kernel("vexpress-a9");
+}
+
+/// What profiles and counters go by: crates/hypervisor/src/parts.rs.
+#[test]
+fn all_code_belongs_to_a_part_of_a_profile() {
+    let project = Project::find().expect("the project");
+    prepare::board_image(&project, Image::Shipped).expect("the board image");
+    let notes = counter::notes(&project, Image::Shipped).expect("notes");
+    assert_eq!(notes.unknown, Vec::<String>::new(), "no note says what this code is for");
+    for (address, event) in &notes.counts {
+        assert!(events::place_of(event).is_some(), "{address:#010x} counts {event}, which is no event");
+        assert!(notes.pieces.iter().any(|p| p.range.contains(address)), "{event} at {address:#010x}, where no code is");
+    }
+    // Three tables of six vectors, the classes of two of them, and what aborts turn out to be.
+    let of = |class: &str| notes.counts.iter().filter(|(_, event)| event == class).count();
+    assert_eq!((of("exception-entry"), of("trap.interrupt"), of("trap.guest-abort")), (18, 4, 5));
 }

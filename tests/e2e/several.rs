@@ -7,7 +7,7 @@ mod floods;
 mod slow;
 
 use floods::{all_floods, flooded, floods};
-use spica_cli::bare::{self, Slept};
+use spica_runner::bare::{self, Slept};
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 

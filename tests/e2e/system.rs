@@ -7,12 +7,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use spica_cli::board;
-use spica_cli::guests::Source;
-use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::{Project, create_dir, read_text, write};
-use spica_cli::qemu::{Event, Session};
-use spica_cli::spica::{HALTED, failure};
+use spica_runner::board;
+use spica_runner::guests::Source;
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::{Project, create_dir, read_text, write};
+use spica_runner::qemu::{Event, Session};
+use spica_runner::spica::{HALTED, failure};
 
 /// The longest that any step may take, on a machine that is slow and busy.
 const LIMIT: Duration = Duration::from_secs(900);

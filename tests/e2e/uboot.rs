@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use spica_cli::apt::Apt;
-use spica_cli::error::Result;
-use spica_cli::guests::Source;
-use spica_cli::project::{Project, create_dir, remove_dir};
-use spica_cli::qemu::{Event, Session};
-use spica_cli::spica::{HALTED, failure};
-use spica_cli::{pack, process};
+use spica_runner::apt::Apt;
+use spica_runner::error::Result;
+use spica_runner::guests::Source;
+use spica_runner::project::{Project, create_dir, remove_dir};
+use spica_runner::qemu::{Event, Session};
+use spica_runner::spica::{HALTED, failure};
+use spica_runner::{pack, process};
 
 /// A kernel that prints `A` and a line feed on the guest machine's UART, then turns its machine off (PSCI's SYSTEM_OFF).
 fn kernel() -> Vec<u8> {

@@ -1,21 +1,23 @@
-//! The guest's console on this terminal.
+//! A guest's console on this terminal: of a run that begins here, or of one that another process began.
 //!
 //! All keys go to the guest, but for one: Ctrl-A is a command to us (`x` leaves, Ctrl-A again is a Ctrl-A for the guest).
 //! Ctrl-] goes to the board like any other key; there, Spica takes it and opens its monitor.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use crate::console::Ending;
-use crate::error::{Context, Error, Result};
-use crate::initramfs::Overlay;
-use crate::prepare::Run;
-use crate::qemu::Event;
-use crate::spica::{HALTED, failure, is_power_off};
+use spica_runner::console::Ending;
+use spica_runner::control::client::Board;
+use spica_runner::error::{Context, Error, Result};
+use spica_runner::initramfs::Overlay;
+use spica_runner::prepare::Run;
+use spica_runner::qemu::Event;
+use spica_runner::spica::{HALTED, failure, is_power_off};
 
 const CTRL_A: u8 = 0x01;
 
@@ -56,8 +58,7 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
         match session.next(input, deadline)? {
             Event::Guest(bytes) => {
                 show |= bytes.iter().any(|b| !b.is_ascii_whitespace());
-                let mut out = std::io::stdout();
-                out.write_all(&bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")?;
+                print(&bytes)?;
             }
             Event::Spica(line) => {
                 // Where a guest stood that switched itself off is of no interest; the report's lines are indented.
@@ -123,6 +124,59 @@ impl Keys {
         }
         Some(out)
     }
+}
+
+/// Makes this terminal one of a running board's, on which `guest` is shown, until the user or the board leaves.
+///
+/// # Errors
+/// If there is no such guest, or another terminal is one already.
+pub fn attach(board: Board, guest: &str) -> Result<()> {
+    let (log, mut board) = board.attach(guest)?;
+    let stdin = std::io::stdin();
+    let raw = RawMode::of_terminal()?;
+    eprint!("spica: the console of {guest}; Ctrl-A x leaves{}", RawMode::end_of_line(raw.as_ref()));
+    print(log.join(RawMode::end_of_line(raw.as_ref())).as_bytes())?;
+
+    let mut keys = Keys::default();
+    let mut input = Some(stdin.as_fd());
+    let mut buffer = [0; 4096];
+    loop {
+        let bytes = board.buffer();
+        if !bytes.is_empty() {
+            print(bytes)?;
+            let count = bytes.len();
+            board.consume(count);
+        }
+        let mut fds = vec![PollFd::new(board.get_ref(), PollFlags::IN)];
+        fds.extend(input.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            result => drop(result.context(|| "cannot wait for the board")?),
+        }
+        let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready[0] && !board.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
+            drop(raw);
+            eprintln!("\nspica: the board was switched off");
+            return Ok(());
+        }
+        if let Some(fd) = input.filter(|_| ready[1]) {
+            let count = rustix::io::read(fd, &mut buffer).unwrap_or(0);
+            if count == 0 {
+                input = None;
+            }
+            let Some(bytes) = keys.translate(&buffer[..count]) else { break };
+            // If the board has gone, the next read says so.
+            let _ = board.get_mut().write_all(&bytes);
+        }
+    }
+    drop(raw);
+    eprintln!();
+    Ok(())
+}
+
+fn print(bytes: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout();
+    out.write_all(bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")
 }
 
 /// The terminal passes every key on, until this is dropped.

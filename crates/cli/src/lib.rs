@@ -1,41 +1,7 @@
-//! The `spica` command as a library: everything that its subcommands and the end-to-end tests share.
+//! The `spica` command's side of this terminal: a guest's console on it, progress, and the summary of the tests.
 //!
-//! The way of a run: [`prepare`] turns a [`prepare::Request`] into a [`prepare::Run`], for which it fetches the guest
-//! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
-//! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
-//! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
-//! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
-//! whole is a [`regular`] file, and each run has a [`scratch`] directory.
+//! What boots boards and measures on them is the crate `spica-runner`, which knows no terminal.
 
-pub mod apt;
-pub mod attacks;
-pub mod bare;
-pub mod bench;
-pub mod board;
-pub mod console;
-pub mod control;
-pub mod endurance;
-pub mod error;
-pub mod exec;
-pub mod files;
-pub mod fit;
-pub mod guest;
-pub mod guests;
-pub mod image;
-pub mod initramfs;
 pub mod interactive;
-pub mod modules;
-pub mod pack;
-pub mod plugged;
-pub mod prepare;
-pub mod process;
-pub mod profile;
-pub mod progress;
-pub mod project;
-pub mod qemu;
-pub mod regular;
-pub mod scratch;
-pub mod spica;
 pub mod suite;
-pub mod system;
-pub mod uimage;
+pub mod terminal;

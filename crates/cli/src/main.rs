@@ -11,9 +11,11 @@ use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
-use spica_cli::error::{Result, USAGE};
-use spica_cli::project::Project;
-use spica_cli::{prepare, suite};
+use spica_cli::suite;
+use spica_cli::terminal::StandardError;
+use spica_runner::error::{Result, USAGE};
+use spica_runner::project::Project;
+use spica_runner::{prepare, progress};
 
 /// Spica runs unmodified guest operating systems on ARMv7-A boards without virtualisation extensions.
 #[derive(Parser)]
@@ -72,6 +74,7 @@ enum Command {
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {
+    progress::listen(StandardError);
     let project = Project::find()?;
     match cli.command {
         Command::Run(args) => return commands::run::run(&project, *args, cli.verbose),

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::error::{Context, Error, Result};
-use crate::project::Project;
+use spica_runner::error::{Context, Error, Result};
+use spica_runner::project::Project;
 
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "spica-tests";

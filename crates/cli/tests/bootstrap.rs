@@ -2,7 +2,7 @@
 //!
 //! A copy of the script runs in a project of its own, and programs that would change this machine are others.
 
-#[path = "mirror/mod.rs"]
+#[path = "../../runner/tests/mirror/mod.rs"]
 mod mirror;
 
 use std::fs;

@@ -9,7 +9,6 @@
 //! That holds only as long as it was not changing what belongs to all. Whatever does so is done within [`shared`], and a panic there
 //! halts the board, as does one outside of [`on_behalf`] and one where no other guest is left that could go on.
 
-use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,12 +16,20 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use spica_vcpu::psr::Mode;
+
 use crate::arch::barrier::clear_exclusive;
 use crate::arch::interrupts::{self, IrqCell};
+use crate::assemble::assemble;
 use crate::memory::stacks;
 use crate::vectors;
 
-global_asm!(include_str!("contain.s"), options(raw));
+assemble! {
+    files: [include_str!("contain.s")];
+    functions: [];
+
+    MODE_SVC = Mode::Svc as u32;
+}
 
 unsafe extern "C" {
     fn contain_call(data: *mut c_void, function: unsafe extern "C" fn(*mut c_void), stack: u32, place: *mut u32)

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod arch;
+mod assemble;
 pub mod board;
 pub mod boot;
 pub mod console;
@@ -22,11 +23,33 @@ pub mod layout;
 pub mod machine;
 pub mod memory;
 pub mod panic;
+mod parts;
 pub mod platform;
 pub mod selftest;
 pub mod vectors;
 pub mod vm;
 pub mod world;
+
+// What their code is for: see parts.rs.
+parts::part!(arch: other);
+parts::part!(board: devices);
+parts::part!(boot: other, "start: bundle, device tree, boot");
+parts::part!(console: other);
+parts::part!(contain: other);
+parts::part!(engine: translator);
+parts::part!(fault: other);
+parts::part!(guests: scheduler);
+parts::part!(host: devices);
+parts::part!(host_cpu: slow);
+parts::part!(layout: other);
+parts::part!(main: other, "start: bundle, device tree, boot");
+parts::part!(memory: other);
+parts::part!(panic: other);
+parts::part!(platform: other, "start: bundle, device tree, boot");
+parts::part!(selftest: other, "start: bundle, device tree, boot");
+parts::part!(vectors: other);
+parts::part!(vm: slow);
+parts::part!(world: slow);
 
 /// The whole life of the hypervisor.
 fn main(handover: boot::Handover) -> ! {

@@ -8,15 +8,42 @@
 //! Abort, Undefined and FIQ mode have a stack of their own, so that even an overflow of the Supervisor stack, which ends in its
 //! guard page, is reported.
 
-use core::arch::global_asm;
 use core::fmt;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering};
+
+use spica_vcpu::psr::{self, Mode};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead, SysRegWrite, Vbar};
 use crate::arch::fixup;
+use crate::assemble::assemble;
 
-global_asm!(include_str!("vectors.s"), options(raw));
+assemble! {
+    files: [include_str!("vectors.s")];
+    functions: [hypervisor_exception, hypervisor_irq];
+
+    MODE_USR = Mode::Usr as u32;
+    MODE_FIQ = Mode::Fiq as u32;
+    MODE_SVC = Mode::Svc as u32;
+    MODE_ABT = Mode::Abt as u32;
+    MODE_UND = Mode::Und as u32;
+    MODE_SYS = Mode::Sys as u32;
+    PSR_MODE = psr::MODE;
+    PSR_IF = psr::I | psr::F;
+
+    FRAME_R = offset_of!(Frame, r);
+    FRAME_PC = offset_of!(Frame, pc);
+    FRAME_PSR = offset_of!(Frame, psr);
+
+    RESET = Exception::Reset as u32;
+    UNDEFINED = Exception::Undefined as u32;
+    SUPERVISOR_CALL = Exception::SupervisorCall as u32;
+    PREFETCH_ABORT = Exception::PrefetchAbort as u32;
+    DATA_ABORT = Exception::DataAbort as u32;
+    HYP_TRAP = Exception::HypTrap as u32;
+    FAST_INTERRUPT = Exception::FastInterrupt as u32;
+}
 
 /// The registers at an exception, as `vectors.s` stores them.
 #[repr(C)]
@@ -43,7 +70,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// Which vector an exception was taken through; the numbers are those in `vectors.s`.
+/// Which vector an exception was taken through; `vectors.s` gives the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Exception {
@@ -84,7 +111,6 @@ pub fn set_irq_handler(handler: fn()) {
     IRQ_HANDLER.store(handler as *mut (), Ordering::Release);
 }
 
-#[unsafe(no_mangle)]
 extern "C" fn hypervisor_irq() {
     let handler = IRQ_HANDLER.load(Ordering::Acquire);
     assert!(!handler.is_null(), "an interrupt came before anybody asked for one");
@@ -93,7 +119,6 @@ extern "C" fn hypervisor_irq() {
     handler();
 }
 
-#[unsafe(no_mangle)]
 extern "C" fn hypervisor_exception(frame: &mut Frame, exception: Exception) {
     if matches!(exception, Exception::Undefined | Exception::DataAbort)
         && let Some(landing) = fixup::landing(frame.pc)

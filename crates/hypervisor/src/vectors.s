@@ -7,16 +7,22 @@
 
     .section .vectors, "ax", %progbits
     .balign 32
+    .macro  vector handler
+    COUNTS  exception-entry
+    b       \handler
+    .endm
+
     .globl hypervisor_vectors
+    PART other, "vectors"
 hypervisor_vectors:
     b       hypervisor_reset
-    b       hypervisor_undefined
-    b       hypervisor_supervisor_call
-    b       hypervisor_prefetch_abort
-    b       hypervisor_data_abort
+    vector  hypervisor_undefined
+    vector  hypervisor_supervisor_call
+    vector  hypervisor_prefetch_abort
+    vector  hypervisor_data_abort
     b       hypervisor_hyp_trap
-    b       hypervisor_interrupt
-    b       hypervisor_fast_interrupt
+    vector  hypervisor_interrupt
+    vector  hypervisor_fast_interrupt
 
 @ Saves everything as a `Frame` (src/vectors.rs) on a stack for exceptions, lets `hypervisor_exception` decide, and goes on
 @ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the
@@ -30,49 +36,49 @@ hypervisor_vectors:
     .if \adjust
     sub     lr, lr, #\adjust
     .endif
-    .if \mode != 0x13
+    .if \mode != MODE_SVC
     mcr     p15, 0, sp, c13, c0, 4
     ldr     sp, =__exception_stack_top
     .endif
     srsdb   sp!, #\mode             @ pc, psr
-    stmdb   sp!, {r0-r12}
+    stmdb   sp!, {{r0-r12}}
     mov     r1, #\kind
     mov     r2, #\mode
     b       exception_common
     .endm
 
-    exception hypervisor_reset,           0x13, 0, 0
-    exception hypervisor_undefined,       0x1b, 4, 1
-    exception hypervisor_supervisor_call, 0x13, 4, 2
-    exception hypervisor_prefetch_abort,  0x17, 4, 3
-    exception hypervisor_data_abort,      0x17, 8, 4
-    exception hypervisor_hyp_trap,        0x13, 0, 5
-    exception hypervisor_fast_interrupt,  0x11, 4, 6
+    exception hypervisor_reset,           MODE_SVC, 0, RESET
+    exception hypervisor_undefined,       MODE_UND, 4, UNDEFINED
+    exception hypervisor_supervisor_call, MODE_SVC, 4, SUPERVISOR_CALL
+    exception hypervisor_prefetch_abort,  MODE_ABT, 4, PREFETCH_ABORT
+    exception hypervisor_data_abort,      MODE_ABT, 8, DATA_ABORT
+    exception hypervisor_hyp_trap,        MODE_SVC, 0, HYP_TRAP
+    exception hypervisor_fast_interrupt,  MODE_FIQ, 4, FAST_INTERRUPT
 
 exception_common:
     @ SP and LR of the interrupted mode (r4 = its CPSR): System mode shares those of user mode.
-    ldr     r4, [sp, #56]           @ the frame's psr
-    and     r5, r4, #0x1f
-    cmp     r5, #0x10
-    moveq   r5, #0x1f
-    orr     r5, r5, #0xc0
-    orr     r2, r2, #0xc0
+    ldr     r4, [sp, #FRAME_PSR - FRAME_R]
+    and     r5, r4, #PSR_MODE
+    cmp     r5, #MODE_USR
+    moveq   r5, #MODE_SYS
+    orr     r5, r5, #PSR_IF
+    orr     r2, r2, #PSR_IF
     msr     cpsr_c, r5
     mov     r7, sp
     mov     r8, lr
     msr     cpsr_c, r2
-    stmdb   sp!, {r7, r8}
+    stmdb   sp!, {{r7, r8}}
     sub     sp, sp, #4              @ 8-byte alignment: 18 words in all, on an aligned stack
     mov     r9, sp
     bic     sp, sp, #7
     add     r0, r9, #4
     clrex
-    bl      hypervisor_exception
-    add     sp, r9, #12
-    ldr     lr, [sp, #52]
-    ldr     r0, [sp, #56]
+    bl      {hypervisor_exception}
+    add     sp, r9, #4 + FRAME_R
+    ldr     lr, [sp, #FRAME_PC - FRAME_R]
+    ldr     r0, [sp, #FRAME_PSR - FRAME_R]
     msr     spsr_fsxc, r0
-    ldmia   sp, {r0-r12}
+    ldmia   sp, {{r0-r12}}
     mrc     p15, 0, sp, c13, c0, 4
     movs    pc, lr
     .pool
@@ -80,15 +86,15 @@ exception_common:
 @ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use.
 hypervisor_interrupt:
     sub     lr, lr, #4
-    srsdb   sp!, #0x13
-    cps     #0x13
-    push    {r0-r3, r12, lr}
+    srsdb   sp!, #MODE_SVC
+    cps     #MODE_SVC
+    push    {{r0-r3, r12, lr}}
     and     r1, sp, #4
     sub     sp, sp, r1
-    push    {r1, r2}
+    push    {{r1, r2}}
     clrex
-    bl      hypervisor_irq
-    pop     {r1, r2}
+    bl      {hypervisor_irq}
+    pop     {{r1, r2}}
     add     sp, sp, r1
-    pop     {r0-r3, r12, lr}
+    pop     {{r0-r3, r12, lr}}
     rfeia   sp!

@@ -78,7 +78,7 @@ pub fn image_listing(window: &Window<'_>, operations: u64, pieces: &[Symbol]) ->
 mod tests {
     use super::*;
     use crate::area::{BYTES, Counted, IMAGE, copy_of_page, counter};
-    use crate::image::pieces;
+    use crate::profile::Section;
 
     #[test]
     fn a_listing_of_the_image_has_functions() {
@@ -87,8 +87,13 @@ mod tests {
             bytes[8 * counter(IMAGE.start + at)..][..8].copy_from_slice(&count.to_ne_bytes());
         }
         let (none, all) = (Counted::nothing(), Counted::from_bytes(0, &bytes).unwrap());
-        let symbols = [(IMAGE.start, "first"), (IMAGE.start + 12, "idle"), (IMAGE.start + 16, "last")];
-        let pieces = pieces(symbols.into_iter(), IMAGE.start + 32);
+        let pieces = [(0, 12, "first"), (12, 16, "idle"), (16, 32, "last")].map(|(start, end, name)| Symbol {
+            range: IMAGE.start + start..IMAGE.start + end,
+            name: name.into(),
+            section: Section::Fast,
+            row: name.into(),
+            counted: false,
+        });
         let text = image_listing(&Window::between(&none, &all), 4000, &pieces);
         let start = IMAGE.start;
         let words = [(start + 4, "1.500"), (start + 16, "0.500")].map(|(at, each)| format!("{at:08x} {each:>12}"));

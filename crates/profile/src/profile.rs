@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::area::{REFLECTED, USER, Window, of_kind};
 use crate::code::Rule;
 use crate::executed::{Executed, executed};
-use crate::image::Symbol;
+use crate::image::{Image, Symbol};
 use crate::slow::{self, KINDS};
 
 /// How far the sum of a profile may be from what QEMU says was executed, of that.
@@ -57,6 +57,22 @@ impl Section {
         Section::Scheduler,
         Section::Other,
     ];
+
+    /// For programs, and in the notes of the image.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Section::Guest => "guest",
+            Section::Translation => "translation",
+            Section::Fast => "fast",
+            Section::Slow => "slow",
+            Section::Translator => "translator",
+            Section::Mmu => "mmu",
+            Section::Devices => "devices",
+            Section::Scheduler => "scheduler",
+            Section::Other => "other",
+        }
+    }
 
     /// For people.
     #[must_use]
@@ -165,9 +181,9 @@ pub struct Workload<'a> {
     pub before_mmu: i64,
 }
 
-/// The profile of what was counted in a window, with Spica's image in `pieces`.
+/// The profile of what was counted in a window, with Spica's `image`.
 #[must_use]
-pub fn profile(workload: &Workload<'_>, window: &Window<'_>, pieces: &[Symbol]) -> Profile {
+pub fn profile(workload: &Workload<'_>, window: &Window<'_>, image: &Image) -> Profile {
     let mut sums = Sums::default();
     sums.add(Section::Guest, "user code", window.counter(USER) - workload.before_mmu, None);
     if workload.before_mmu != 0 {
@@ -176,7 +192,7 @@ pub fn profile(workload: &Workload<'_>, window: &Window<'_>, pieces: &[Symbol]) 
     code_cache(&mut sums, window);
     sums.add(Section::Translation, "the return mirror's branches", window.counter(REFLECTED), None);
     let mut symbols = Vec::new();
-    for piece in pieces {
+    for piece in &image.pieces {
         let instructions: i64 = piece.range.clone().step_by(4).map(|at| window.at(at)).sum();
         let times = piece.counted.then(|| window.at(piece.range.start));
         sums.add(piece.section, &piece.row, instructions, times);
@@ -194,7 +210,7 @@ pub fn profile(workload: &Workload<'_>, window: &Window<'_>, pieces: &[Symbol]) 
     parts.iter_mut().for_each(|part| part.rows.sort_by(by_size));
     let slow = (0..KINDS).map(|kind| {
         let [instructions, times] = of_kind(kind).map(|counter| each(window.counter(counter)));
-        Row { name: slow::name(kind), instructions, times: Some(times) }
+        Row { name: slow::name(kind, image), instructions, times: Some(times) }
     });
     let mut slow: Vec<_> = slow.filter(|row| row.instructions != 0.0).collect();
     slow.sort_by(by_size);
@@ -288,9 +304,10 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
     use crate::area::{BYTES, CACHE, Counted, IMAGE, copy_of_page, counter};
-    use crate::image::pieces;
 
     /// Counters at addresses, and words of the code cache's second page.
     fn counted(executed: u64, counts: &[(u32, u64)], code: &[u32]) -> Counted {
@@ -311,8 +328,16 @@ mod tests {
     fn rows_add_up() {
         // Landing, mov, bl: literal load, exit, its number.
         let code = [0xe59f_eeef & !0xfff | 0xf04, 0xe1a0_0000, 0xe59f_eeec, 0xef00_0001, 7];
-        let symbols = [(IMAGE.start, "indirect"), (IMAGE.start + 8, "_RNvNtCs1_9spica_dbt5block9translate")];
-        let pieces = pieces(symbols.into_iter(), IMAGE.start + 0x100);
+        let piece = |range, name: &str, section, row: &str, counted| {
+            let at = |offset| IMAGE.start + offset;
+            let Range { start, end } = range;
+            Symbol { range: at(start)..at(end), name: name.into(), section, row: row.into(), counted }
+        };
+        let pieces = vec![
+            piece(0..8, "indirect", Section::Fast, "indirect branches", true),
+            piece(8..0x100, "spica_dbt::block::translate", Section::Translator, "spica_dbt::block", false),
+        ];
+        let image = Image { pieces, ..Image::default() };
         let counts = [
             (0x1_0000, 40),
             (CODE + 0x100, 2),
@@ -325,7 +350,7 @@ mod tests {
         ];
         let (none, all) = (Counted::nothing(), counted(100, &counts, &code));
         let workload = Workload { name: "w", operation: "o", operations: 2, before_mmu: 4 };
-        let profile = profile(&workload, &Window::between(&none, &all), &pieces);
+        let profile = profile(&workload, &Window::between(&none, &all), &image);
         let row = |section: Section, name: &str| {
             let part = profile.parts.iter().find(|p| p.section == section).unwrap();
             let row = part.rows.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("{name}: {part:?}"));
@@ -336,7 +361,7 @@ mod tests {
         assert_eq!(row(Section::Guest, "kernel code"), (10.0, None));
         assert_eq!(row(Section::Translation, Rule::Branch.name()), (5.0, Some(5.0)));
         assert_eq!(row(Section::Translation, Rule::Indirect.name()), (1.0, Some(0.0)));
-        assert_eq!(row(Section::Fast, "indirect branches by the jump cache"), (6.0, Some(3.0)));
+        assert_eq!(row(Section::Fast, "indirect branches"), (6.0, Some(3.0)));
         assert_eq!(row(Section::Translator, "spica_dbt::block"), (8.0, None));
         assert_eq!((profile.sum(), profile.executed, profile.check()), (50.0, 50.0, Ok(())));
         assert_eq!(profile.symbols[0].name, "spica_dbt::block::translate");

@@ -11,7 +11,7 @@ pub use fast_paths::FastPaths;
 pub use switches::Switches;
 pub use wild::Wild;
 
-use spica_cli::board;
+use spica_runner::board;
 use spica_tests::Machine;
 use spica_tests::exact::{self, GUESTS, MACHINES, RANDOM};
 use spica_tests::hostile::{self, ATTACKS, Attack};

@@ -1,9 +1,11 @@
 //! `spica prove`: its arguments. The `spica` command builds this program with optimisations, and hands its arguments over.
 
 use clap::Parser;
+use spica_cli::terminal::StandardError;
 use spica_prove::part::Part;
 use spica_prove::run::{self, Plan};
 use spica_prove::work::Limit;
+use spica_runner::progress;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -82,6 +84,7 @@ fn select(names: &[String], no_board: bool) -> Result<Vec<Box<dyn Part>>, String
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    progress::listen(StandardError);
     let parts = match select(&args.parts, args.no_board) {
         Ok(parts) => parts,
         Err(error) => {

@@ -8,8 +8,8 @@
 
 use crate::part::{Failure, Part};
 use crate::work::Work;
-use spica_cli::process::{output, tail};
-use spica_cli::project::Project;
+use spica_runner::process::{output, tail};
+use spica_runner::project::Project;
 use std::process::{Command, Stdio};
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -35,7 +35,7 @@ pub struct Sanitize;
 impl Sanitize {
     /// Runs the tests of one package, or of all; gives how many passed.
     fn test(package: &str) -> Result<u64, Failure> {
-        let trouble = |e: spica_cli::error::Error| Failure::trouble(e.to_string());
+        let trouble = |e: spica_runner::error::Error| Failure::trouble(e.to_string());
         let project = Project::find().map_err(trouble)?;
         let mut compiler = Command::new("cc");
         let library =

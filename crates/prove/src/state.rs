@@ -4,7 +4,7 @@
 //! counts for nothing when those have changed.
 
 use crate::part::Failure;
-use spica_cli::project::{self, Project};
+use spica_runner::project::{self, Project};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use spica_cli::bare::{self, Slept};
-use spica_cli::bench::ICOUNT_SHIFT;
-use spica_cli::board;
-use spica_cli::guests::Source;
-use spica_cli::prepare::{Request, prepare};
-use spica_cli::project::Project;
+use spica_runner::bare::{self, Slept};
+use spica_runner::bench::ICOUNT_SHIFT;
+use spica_runner::board;
+use spica_runner::guests::Source;
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::Project;
 use spica_tests::several::Part;
 
 use super::SLEEPS;

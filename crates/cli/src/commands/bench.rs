@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_cli::bench;
-use spica_cli::error::Result;
-use spica_cli::project::Project;
+use spica_runner::bench;
+use spica_runner::error::Result;
+use spica_runner::project::Project;
 
 use super::seconds;
 
@@ -68,16 +68,25 @@ pub struct BenchArgs {
     report: Option<PathBuf>,
 }
 
+/// The status when something could not be measured, or when a comparison found something worse.
+const INCOMPLETE: u8 = 1;
+
 /// Does what the arguments say; gives the exit status.
 pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
     if args.list {
-        return bench::list(project).map(|()| 0);
+        print!("{}", bench::list(project)?);
+        return Ok(0);
     }
     if let Some([a, b]) = args.compare.as_deref() {
-        return bench::show_changes(a, b);
+        let changes = bench::changes(a, b)?;
+        print!("{}", changes.text());
+        return Ok(if changes.is_worse() { INCOMPLETE } else { 0 });
     }
     if let Some(file) = args.report {
-        return bench::show_report(&file).map(|()| 0);
+        for file in bench::report_again(&file)? {
+            println!("{}", file.display());
+        }
+        return Ok(0);
     }
     let options = bench::Options {
         boards: args.board,
@@ -91,5 +100,8 @@ pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
         stall: Duration::from_secs(args.stall),
         verbose,
     };
-    bench::run(project, &options)
+    let measured = bench::run(project, &options)?;
+    print!("{}", measured.summary);
+    println!("{}", measured.file.display());
+    Ok(if measured.complete { 0 } else { INCOMPLETE })
 }

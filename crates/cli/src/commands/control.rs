@@ -1,10 +1,11 @@
 //! `spica list`, `spica stats`, `spica console` and the others that speak to a board that runs.
 
 use clap::{Args, Subcommand};
-use spica_cli::control::client::Board;
-use spica_cli::control::reply;
-use spica_cli::error::Result;
-use spica_cli::project::Project;
+use spica_cli::interactive;
+use spica_runner::control::client::Board;
+use spica_runner::control::reply;
+use spica_runner::error::Result;
+use spica_runner::project::Project;
 
 const LIST_HELP: &str = "\
 Columns:
@@ -115,7 +116,7 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
             println!("{} is to do without {mib} MiB, and does without {given} MiB so far", choice.guest);
             return Ok(());
         }
-        Control::Console(choice) => return find(&choice.run)?.attach(&choice.guest),
+        Control::Console(choice) => return interactive::attach(find(&choice.run)?, &choice.guest),
         Control::Log(choice) => return print_lines(&mut find(&choice.run)?, "log", &choice.guest),
         Control::Regs(choice) => return print_lines(&mut find(&choice.run)?, "regs", &choice.guest),
         Control::Pause(choice) => ("pause", choice),

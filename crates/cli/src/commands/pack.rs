@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use spica_cli::error::{Error, Result};
-use spica_cli::guests::Source;
-use spica_cli::pack;
-use spica_cli::project::Project;
+use spica_runner::error::{Error, Result};
+use spica_runner::guests::Source;
+use spica_runner::pack;
+use spica_runner::project::Project;
 
 #[derive(Args)]
 #[command(after_help = "\

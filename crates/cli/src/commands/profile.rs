@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_cli::error::Result;
-use spica_cli::profile;
-use spica_cli::project::Project;
+use spica_profile::text;
+use spica_runner::error::Result;
+use spica_runner::profile;
+use spica_runner::project::Project;
 
 use super::seconds;
 
@@ -65,7 +66,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
         }
         return Ok(());
     }
-    profile::run(
+    let profiled = profile::run(
         project,
         &profile::Options {
             board: args.board,
@@ -76,5 +77,12 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
             stall: Duration::from_secs(args.stall),
             verbose,
         },
-    )
+    )?;
+    for profile in &profiled.profiles {
+        println!("{}", text::terminal(profile));
+    }
+    for file in &profiled.files {
+        println!("{}", file.display());
+    }
+    profiled.check()
 }

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::Args;
-use spica_cli::error::{Error, Result};
-use spica_cli::project::Project;
+use spica_runner::error::{Error, Result};
+use spica_runner::project::Project;
 
 #[derive(Args)]
 #[command(disable_help_flag = true)]

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_cli::bench::ICOUNT_SHIFT;
-use spica_cli::board::{self, BOARDS};
-use spica_cli::error::{Error, Result};
-use spica_cli::exec::{self, Script};
-use spica_cli::guests::Source;
 use spica_cli::interactive;
-use spica_cli::plugged::Plugged;
-use spica_cli::prepare::{self, Request};
-use spica_cli::project::Project;
+use spica_runner::bench::ICOUNT_SHIFT;
+use spica_runner::board::{self, BOARDS};
+use spica_runner::error::{Error, Result};
+use spica_runner::exec::{self, Script};
+use spica_runner::guests::Source;
+use spica_runner::plugged::Plugged;
+use spica_runner::prepare::{self, Request};
+use spica_runner::project::Project;
 
 use super::seconds;
 

@@ -4,11 +4,35 @@
 //! goes on from there: its own vectors, the home table with the image write-xor-execute, the UART (so that from here on anything
 //! that goes wrong can be said), memory, the pool and the heap, the other devices, and then `main`.
 
-use core::arch::global_asm;
-
 use spica_addr::HostPa;
+use spica_vcpu::psr::{self, Mode};
 
-global_asm!(include_str!("start.s"), options(raw));
+use crate::assemble::assemble;
+use crate::layout::{HOST_DACR, MEGABYTE, TTBR_WALK};
+use crate::memory::home::{SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN};
+
+assemble! {
+    files: [include_str!("start.s")];
+    functions: [rust_start];
+
+    PSR_MODE = psr::MODE;
+    PSR_IF = psr::I | psr::F;
+    PSR_A = psr::A;
+    MODE_SVC = Mode::Svc as u32;
+    MODE_HYP = MODE_HYP;
+
+    MEGABYTE = MEGABYTE;
+    MEGABYTE_BITS = MEGABYTE.trailing_zeros();
+    // Executable, not global: under ASID 0, until the home table is there.
+    BOOT_SECTION = SECTION & !SECTION_XN | SECTION_NORMAL | SECTION_NOT_GLOBAL;
+    SECTION_XN = SECTION_XN;
+    TTBR_WALK = TTBR_WALK;
+    // The host's domain, and domain 0.
+    BOOT_DACR = HOST_DACR | 1;
+}
+
+/// Hyp mode in a PSR (B1.3.1), which nothing but the start code has to do with.
+const MODE_HYP: u32 = 0x1a;
 
 /// What the loader told us.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +46,6 @@ pub struct Handover {
 }
 
 /// The start code's way into Rust: Supervisor mode, MMU on with the boot table, .bss cleared, interrupts masked.
-#[unsafe(no_mangle)]
 extern "C" fn rust_start(device_tree: u32, device_tree_size: u32, image: u32) -> ! {
     crate::main(Handover { image: HostPa(image), device_tree: HostPa(device_tree), device_tree_size })
 }

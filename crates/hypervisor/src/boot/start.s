@@ -14,6 +14,7 @@
 
     .section .head, "ax", %progbits
     .globl _start
+    PART other, "start: bundle, device tree, boot"
 _start:
     .rept 8
     mov     r0, r0
@@ -30,8 +31,8 @@ entry:
     @ A core with the virtualisation extensions may be entered in Hyp mode. Spica is built for cores without them and has
     @ no use for it: open what Hyp mode could trap, and drop to Supervisor mode (ARM ARM B4.1, B8.1).
     mrs     r0, cpsr
-    and     r1, r0, #0x1f
-    cmp     r1, #0x1a
+    and     r1, r0, #PSR_MODE
+    cmp     r1, #MODE_HYP
     bne     supervisor
     mov     r1, #0
     mcr     p15, 4, r1, c1, c1, 0   @ HCR: trap nothing, no second stage
@@ -52,16 +53,16 @@ entry:
     mcr     p15, 4, r1, c14, c1, 0  @ CNTHCTL: physical counter and timer belong to PL1 too
     mov     r1, #0
     mcrr    p15, 4, r1, r1, c14     @ CNTVOFF = 0
-1:  bic     r0, r0, #0x1f
-    orr     r0, r0, #0xd3           @ Supervisor mode, I and F masked
-    orr     r0, r0, #0x100          @ A masked
+1:  bic     r0, r0, #PSR_MODE
+    orr     r0, r0, #MODE_SVC | PSR_IF
+    orr     r0, r0, #PSR_A
     msr     spsr_cxsf, r0           @ (of Hyp mode: this one)
     adr     r1, supervisor
     msr     elr_hyp, r1
     eret
 
 supervisor:
-    cpsid   aif, #0x13
+    cpsid   aif, #MODE_SVC
 
     @ The size of the device tree, if r2 points at one: an aligned address and the magic word, both big-endian.
     mov     r11, #0
@@ -85,11 +86,11 @@ supervisor:
     movw    r0, #:lower16:__image_start
     movt    r0, #:upper16:__image_start
     sub     r6, r0, r4
-    ubfx    r6, r6, #0, #20
+    ubfx    r6, r6, #0, #MEGABYTE_BITS
     cmp     r6, #0
     beq     1f
     cmp     r6, #4096
-    addlo   r6, r6, #0x100000
+    addlo   r6, r6, #MEGABYTE
 1:  movw    r7, #:lower16:__image_end
     movt    r7, #:upper16:__image_end
     sub     r7, r7, r0              @ r7 = bytes of memory in use
@@ -102,7 +103,7 @@ supervisor:
     add     r1, r10, r11
     cmp     r1, r8
     bls     3f
-    add     r6, r6, #0x100000
+    add     r6, r6, #MEGABYTE
     b       2b
 3:  cmp     r6, #0
     beq     placed
@@ -113,8 +114,8 @@ supervisor:
     sub     r8, r8, r0
     add     r8, r8, r4              @ r8 = end of the old place
     add     r9, r8, r6              @ r9 = end of the new place
-4:  ldmdb   r8!, {r0-r3}
-    stmdb   r9!, {r0-r3}
+4:  ldmdb   r8!, {{r0-r3}}
+    stmdb   r9!, {{r0-r3}}
     cmp     r8, r4
     bhi     4b
     add     r4, r4, r6
@@ -202,24 +203,24 @@ placed:
     cmp     r2, r5
     bhi     6b
 
-    movw    r1, #0x15ee             @ section, domain 15, privileged read/write, inner and outer write-back
-    movt    r1, #0x0002             @ write-allocate, executable, not global
+    movw    r1, #BOOT_SECTION & 0xffff
+    movt    r1, #BOOT_SECTION >> 16
     cmp     r11, #0
     beq     7f
-    lsr     r2, r10, #20
+    lsr     r2, r10, #MEGABYTE_BITS
     add     r3, r10, r11
     sub     r3, r3, #1
-    lsr     r3, r3, #20
-    orr     r6, r1, #0x10           @ XN
-8:  orr     r8, r6, r2, lsl #20
+    lsr     r3, r3, #MEGABYTE_BITS
+    orr     r6, r1, #SECTION_XN
+8:  orr     r8, r6, r2, lsl #MEGABYTE_BITS
     str     r8, [r5, r2, lsl #2]
     add     r2, r2, #1
     cmp     r2, r3
     bls     8b
-7:  lsr     r2, r4, #20
-    orr     r8, r1, r2, lsl #20
+7:  lsr     r2, r4, #MEGABYTE_BITS
+    orr     r8, r1, r2, lsl #MEGABYTE_BITS
     str     r8, [r5, r2, lsl #2]
-    lsr     r2, r0, #20
+    lsr     r2, r0, #MEGABYTE_BITS
     str     r8, [r5, r2, lsl #2]
     dsb
 
@@ -230,11 +231,11 @@ placed:
     mcr     p15, 0, r0, c8, c7, 0   @ TLBIALL
     mcr     p15, 0, r0, c2, c0, 2   @ TTBCR = 0: TTBR0 alone, short descriptors
     mcr     p15, 0, r0, c13, c0, 1  @ CONTEXTIDR: ASID 0
-    orr     r1, r5, #0x59           @ walks inner and outer write-back (src/layout.rs: TTBR_WALK)
+    orr     r1, r5, #TTBR_WALK
     mcr     p15, 0, r1, c2, c0, 0   @ TTBR0
-    movw    r1, #:lower16:0x40000001
-    movt    r1, #:upper16:0x40000001
-    mcr     p15, 0, r1, c3, c0, 0   @ DACR: domains 15 and 0 client
+    movw    r1, #BOOT_DACR & 0xffff
+    movt    r1, #BOOT_DACR >> 16
+    mcr     p15, 0, r1, c3, c0, 0   @ DACR
     dsb
     isb
 
@@ -260,12 +261,12 @@ mapped:
     mov     r5, #0
     mov     r6, #0
 9:  cmp     r0, r1
-    stmlo   r0!, {r2, r3, r5, r6}
+    stmlo   r0!, {{r2, r3, r5, r6}}
     blo     9b
 
     mov     r0, r10
     mov     r1, r11
     mov     r2, r4
-    bl      rust_start
+    bl      {rust_start}
     udf     #0
     .pool

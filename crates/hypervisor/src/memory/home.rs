@@ -19,14 +19,16 @@ use crate::boot::Handover;
 use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, STACKS_START};
 
 /// First-level section: privileged read/write, XN, in the host's domain.
-const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | 1 << 4;
+pub const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | SECTION_XN;
+/// Never executable.
+pub const SECTION_XN: u32 = 1 << 4;
 /// Normal memory, inner and outer write-back write-allocate (TEX = 001, C, B), not shared.
-const SECTION_NORMAL: u32 = 1 << 12 | 1 << 3 | 1 << 2;
+pub const SECTION_NORMAL: u32 = 1 << 12 | 1 << 3 | 1 << 2;
 /// Device memory, not shareable (TEX = 010; ARM ARM table B3-10): on a Cortex-A8, accesses to shareable device memory may complete
 /// out of order (erratum 709718). One core sees no other difference, and with LPAE there is none (A3.5.5).
 const SECTION_DEVICE: u32 = 1 << 13;
 /// Not global: the entry belongs to an address space.
-const SECTION_NOT_GLOBAL: u32 = 1 << 17;
+pub const SECTION_NOT_GLOBAL: u32 = 1 << 17;
 
 /// Second-level small page, normal memory as above.
 const PAGE: u32 = 0b10 | 1 << 6 | 1 << 3 | 1 << 2;

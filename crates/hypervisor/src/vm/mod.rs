@@ -26,6 +26,12 @@ mod translate;
 pub mod trap;
 pub mod vcpu;
 
+crate::parts::part!(devices: devices);
+crate::parts::part!(disk_room: devices);
+crate::parts::part!(mmu: mmu);
+crate::parts::part!(ram: mmu);
+crate::parts::part!(tables: mmu);
+
 use alloc::boxed::Box;
 use alloc::string::String;
 

@@ -2,18 +2,18 @@
 //! is made here, of the type or the constant that it belongs to. What is the architecture's alone (bits of a guest's
 //! descriptors, coprocessor registers) stands in the files as the manual has it.
 
-use core::arch::global_asm;
 use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry};
 use spica_dbt::trap;
-use spica_mmu::{MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
+use spica_mmu::{Fault, FaultKind, MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{Clock, Context, FROM_USER, NO_MEGABYTE, SEPARATION, Side, Trap, world_panic};
+use crate::assemble::assemble;
 use crate::layout::{HOLE_MIN, HOME_ASID};
 
 #[cfg(feature = "spill-techniques")]
@@ -42,24 +42,6 @@ macro_rules! all_to_rust {
     };
 }
 
-/// Assembles the files, behind a definition for each name.
-macro_rules! assemble {
-    ($($name:ident = $value:expr;)*) => {
-        global_asm!(
-            $(concat!(".equ ", stringify!($name), ", {", stringify!($name), "}"),)*
-            include_str!("macros.s"),
-            include_str!("switch.s"),
-            spilling!(),
-            include_str!("fast.s"),
-            include_str!("faults.s"),
-            include_str!("undefined.s"),
-            all_to_rust!(),
-            world_panic = sym world_panic,
-            $($name = const $value,)*
-        );
-    };
-}
-
 /// Where a field of [`Context`] is, from the [`Cpu`], whose address is at hand.
 const fn before_cpu(offset: usize) -> isize {
     offset as isize - offset_of!(Context, cpu) as isize
@@ -78,6 +60,11 @@ const fn bank(bank: Bank) -> usize {
 /// The PSR, but for its mode, when the guest takes an exception of `mode` (B1.9).
 const fn entry(mode: Mode, masks: u32) -> u32 {
     mode as u32 | psr::I | masks
+}
+
+/// The status of a fault that an entry of the first or the second level has.
+const fn status(kind: FaultKind, section_level: bool) -> u32 {
+    Fault { kind, section_level, domain: 0 }.status()
 }
 
 /// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`] where
@@ -104,6 +91,17 @@ const SPILL: (isize, u32, u32) =
 const SPILL: (isize, u32, u32) = (0, 0, 0);
 
 assemble! {
+    files: [
+        include_str!("macros.s"),
+        include_str!("switch.s"),
+        spilling!(),
+        include_str!("fast.s"),
+        include_str!("faults.s"),
+        include_str!("undefined.s"),
+        all_to_rust!(),
+    ];
+    functions: [world_panic];
+
     // The virtual CPU, and what is before it.
     CPU_PC = offset_of!(Cpu, pc);
     CPU_PSR = offset_of!(Cpu, psr);
@@ -210,6 +208,8 @@ assemble! {
     MODE_SVC = Mode::Svc as u32;
     MODE_ABT = Mode::Abt as u32;
     MODE_UND = Mode::Und as u32;
+    PSR_MODE = psr::MODE;
+    NOT_USR = psr::MODE & !(Mode::Usr as u32);
     PSR_T = psr::T;
     PSR_ET = psr::E | psr::T;
     PSR_IT = psr::IT;
@@ -220,6 +220,11 @@ assemble! {
     ENTRY_ABT = entry(Mode::Abt, psr::A);
     ENTRY_UND = entry(Mode::Und, 0);
     FPEXC_EN = FPEXC_EN;
+
+    // Fault statuses
+    FS_TRANSLATION_SECTION = status(FaultKind::Translation, true);
+    FS_TRANSLATION_PAGE = status(FaultKind::Translation, false);
+    FS_PERMISSION_PAGE = status(FaultKind::Permission, false);
 
     // Traps, as Context::enter and spica_dbt::trap have them
     TRAP_UNDEFINED = Trap::Undefined as u32;

@@ -42,13 +42,14 @@
 
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
 @ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY in the kernel world, or user_call. Uses R0 to R7.
+    HANDLER fast, "system calls of user code"
 user_supervisor_call:
     stmia sp, {{r0-r7}}
     ldr r4, [sp, #CTX_CALL_ENTRY]
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
     cmp r4, #1                      @ none, if it is 0
-    tsths r0, #0xf                  @ User mode
+    tsths r0, #NOT_USR              @ User mode
     bne 1f
     add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmdb r6, {{sp, lr}}^
@@ -80,11 +81,12 @@ user_supervisor_call:
 @
 @ In: LR = behind the SVC, SPSR. To a handler by its number, with R0 = SPSR, R1 = the number, R2 = the vCPU page; R3
 @ to R7 are free there, and R0 to R2 as well.
+    HANDLER fast, "dispatch of traps of kernel code"
 kernel_supervisor_call:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     ldreq r1, [lr, #-4]
     bne long_way
     and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
@@ -125,6 +127,7 @@ long_way:
     b kernel_call
 
 @ An indirect branch whose target is in the jump cache. In: R2, SPSR stays. Out: its block. Uses R0 to R3, R5.
+    HANDLER fast, "indirect branches by the jump cache"
 indirect:
     ldr r3, [sp, #CTX_LEAVE]
     ldr r1, [sp, #CTX_JUMP_CACHE]
@@ -144,6 +147,7 @@ indirect:
 @ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15
 @ are for Rust (see Shadow::set_dacr; the functions here are those of Separation). In: R2, LR = where the block goes
 @ on. Uses R3 to R7.
+    HANDLER fast, "DACR"
 domain_access:
     ldr r3, [r2, #PAGE_DACR]
     ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
@@ -186,10 +190,12 @@ domain_access:
 
 @ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are
 @ changed by B3.10.4, through ASID 0. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
+    HANDLER fast, "switches of address spaces"
 context_id:
     ldr r1, [r2, #PAGE_TARGET]
     ldr r0, [sp, #CTX_GUEST_TTBR0]
     b 1f
+    HANDLER fast, "switches of address spaces"
 table_base:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_GUEST_CONTEXTIDR]
@@ -241,6 +247,7 @@ table_base:
 @ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct
 @ Clock. The same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back. In: LR = where
 @ the block goes on. Uses R0 to R7.
+    HANDLER fast, "the timer's counter"
 counter:
     WORDS CLOCK_ADDRESS, CLOCK_COMPLEMENT, CLOCK_BASE, CLOCK_WHOLE, CLOCK_PART, CLOCK_PART + 4, CLOCK_FRACTION
     WORDS CLOCK_FRACTION + 4, CLOCK_COUNT
@@ -267,6 +274,7 @@ counter:
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code in
 @ the user world; or by return_to_kernel. Uses R0 to R7.
+    HANDLER fast, "exception returns"
 exception_return:
     WORDS CTX_USER + SIDE_GUEST_DACR, CTX_LONG_WAY
     WORDS PAGE_STALE, PAGE_DACR
@@ -274,8 +282,8 @@ exception_return:
     ldr r3, [r2, #PAGE_SPSR]
     ldr r1, [r2, #PAGE_CONTROL]
     ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
-    and r0, r3, #0x1f
-    and r1, r1, #0x1f
+    and r0, r3, #PSR_MODE
+    and r1, r1, #PSR_MODE
     cmp r0, #MODE_USR
     bne return_to_kernel
     cmp r1, #MODE_SVC
@@ -308,6 +316,7 @@ refreshed:                          @ R0 = MODE_USR, R7 = 0
 @ active space: see Shadow::is_watched. A guest goes through whole ranges, so the second-level tables of the last
 @ megabyte are kept at hand until Rust runs, which may change them, or the space is another. In: R2, LR = where the
 @ block goes on. Uses R0, R1, R3 to R7.
+    HANDLER fast, "maintenance of a TLB entry"
 forget_page:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_FORGET_MEGABYTE]
@@ -341,6 +350,7 @@ in_kernel_range:                    @ where no space has anything that is not wa
 @ megabyte; then the guest's register is what it is after the last of them, and the guest goes on behind that round's
 @ TLBIMVA (trap::tlb_range). Megabytes that are not at hand, and the first page that is there, take the way of a
 @ single one. In: R2, LR = behind the SVC, which names the registers. Uses R0, R1, R3 to R7.
+    HANDLER fast, "maintenance of a TLB entry"
 forget_range:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r7, [lr, #-4]
@@ -501,14 +511,17 @@ no_entries:
     movs pc, lr
 .endm
 
+    HANDLER fast, "unprivileged accesses"
 unprivileged_load:
     UNPRIVILEGED 2, 0
+    HANDLER fast, "unprivileged accesses"
 unprivileged_store:
     UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
 @ not_at_once`, R1 = the present mode, R3 = the new PSR, R4 = PAGE_STALE, R5 = PAGE_DACR, R6 = its DACR in force, R7 =
 @ CTX_LONG_WAY.
+    PART fast, "exception returns"
 not_at_once:
     cmp r1, #MODE_SVC
     cmpeq r5, r6

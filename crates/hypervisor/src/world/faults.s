@@ -10,9 +10,6 @@
 @ descriptors are those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
 .equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
-.equ FS_TRANSLATION_SECTION, 0x5    @ ARM ARM table B3-23
-.equ FS_TRANSLATION_PAGE, 0x7
-.equ FS_PERMISSION_PAGE, 0xf
 
 .section .text.world, "ax"
 .arm
@@ -32,12 +29,13 @@
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
 @ In: SP = the Cpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
 @ kernel world; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
-.macro USER_ABORT kind, adjust, data, fault_status, fault_address, entry
+.macro USER_ABORT kind, aborts, adjust, data, fault_status, fault_address, entry
+    HANDLER fast, "\aborts of user code"
 answer_\kind:
     stmia sp, {{r0-r10}}
     mrs r0, spsr
     ldr r7, [sp, #CTX_QUICK]
-    tst r0, #0xf                    @ User mode
+    tst r0, #NOT_USR                @ User mode
     bne world_own_fault
     .if \data
     mrc p15, 0, r1, c5, c0, 0       @ DFSR
@@ -267,6 +265,8 @@ answer_\kind:
     cmp r4, #0
     beq \kind\()_home
 .global world_deliver_\kind
+    HANDLER fast, "\aborts that the guest takes"
+    COUNTS "trap.guest-abort"
 world_deliver_\kind:
     str r3, [r9, #PAGE_\fault_status]
     str r0, [r9, #PAGE_\fault_address]
@@ -296,6 +296,6 @@ world_deliver_\kind:
     movs pc, lr
 .endm
 
-    USER_ABORT data_abort, 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY
-    USER_ABORT prefetch_abort, 4, 0, IFSR, IFAR, CTX_PREFETCH_ABORT_ENTRY
+    USER_ABORT data_abort, "data aborts", 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY
+    USER_ABORT prefetch_abort, "prefetch aborts", 4, 0, IFSR, IFAR, CTX_PREFETCH_ABORT_ENTRY
     .ltorg

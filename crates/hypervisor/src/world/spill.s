@@ -40,10 +40,11 @@
 @
 @ It was executed in A32 state and User mode, so it is at LR - 4, in a code page or in the return mirror; and the word
 @ there is that of a trap, which the translator writes nowhere else (spica_dbt::spill).
+    HANDLER fast, "lightweight traps"
 spill_undefined:
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     ldreq r0, [lr, #-4]
     cmneq r0, #-SPILL_TRAP
     ldr r0, [sp, #CTX_SCRATCH]

@@ -12,6 +12,8 @@
 @ u32 world_enter(cpu: *mut Cpu) -> trap, and which world was left In: R0 = the Cpu, Supervisor mode, IRQs masked,
 @ the world's tables, DACR and VBAR in force. Returns by world_leave, by the calling convention.
 .global world_enter
+    HANDLER slow, "to Rust and back"
+    GUEST_ENTRY
 world_enter:
     push {{r4-r12, lr}}
     str sp, [r0, #CTX_HOST_SP]
@@ -44,7 +46,7 @@ world_install:
 .macro SAVE_AND_LEAVE trap, adjust
     str r0, [sp, #CTX_SCRATCH]
     mrs r0, spsr
-    tst r0, #0xf                    @ User mode is 0b10000
+    tst r0, #NOT_USR                @ User mode is 0b10000
     ldr r0, [sp, #CTX_SCRATCH]
     bne world_own_fault
     stmia sp, {{r0-r14}}^
@@ -56,26 +58,47 @@ world_install:
     b world_leave
 .endm
 
-.macro TRAPS world, from
-\world\()_undefined:
-    SAVE_AND_LEAVE TRAP_UNDEFINED + \from, 0       @ Rust subtracts 2 or 4, by the instruction set
-\world\()_call:
-    SAVE_AND_LEAVE TRAP_SUPERVISOR_CALL + \from, 0
-\world\()_prefetch_abort:
-    SAVE_AND_LEAVE TRAP_PREFETCH_ABORT + \from, 4
-\world\()_data_abort:
-    SAVE_AND_LEAVE TRAP_DATA_ABORT + \from, 8
-\world\()_irq:
-    SAVE_AND_LEAVE TRAP_IRQ + \from, 4
-\world\()_fiq:
-    SAVE_AND_LEAVE TRAP_FIQ + \from, 4
-.endm
+    RUST_ENTRY "a place in the return mirror without a block; undefined instruction"
+kernel_undefined:
+    SAVE_AND_LEAVE TRAP_UNDEFINED, 0            @ Rust subtracts 2 or 4, by the instruction set
+    RUST_ENTRY_OF_TRAPS "trap of kernel code"
+kernel_call:
+    SAVE_AND_LEAVE TRAP_SUPERVISOR_CALL, 0
+    RUST_ENTRY "a place in the return mirror without a page"
+kernel_prefetch_abort:
+    SAVE_AND_LEAVE TRAP_PREFETCH_ABORT, 4
+    RUST_ENTRY "data abort of kernel code"
+kernel_data_abort:
+    SAVE_AND_LEAVE TRAP_DATA_ABORT, 8
+    RUST_ENTRY "interrupt of kernel code"
+kernel_irq:
+    SAVE_AND_LEAVE TRAP_IRQ, 4
+    RUST_ENTRY "fast interrupt of kernel code"
+kernel_fiq:
+    SAVE_AND_LEAVE TRAP_FIQ, 4
 
-    TRAPS kernel, 0
-    TRAPS user, FROM_USER
+    RUST_ENTRY "undefined instruction of user code"
+user_undefined:
+    SAVE_AND_LEAVE TRAP_UNDEFINED + FROM_USER, 0
+    RUST_ENTRY "system call of user code"
+user_call:
+    SAVE_AND_LEAVE TRAP_SUPERVISOR_CALL + FROM_USER, 0
+    RUST_ENTRY "prefetch abort of user code"
+user_prefetch_abort:
+    SAVE_AND_LEAVE TRAP_PREFETCH_ABORT + FROM_USER, 4
+    RUST_ENTRY "data abort of user code"
+user_data_abort:
+    SAVE_AND_LEAVE TRAP_DATA_ABORT + FROM_USER, 8
+    RUST_ENTRY "interrupt of user code"
+user_irq:
+    SAVE_AND_LEAVE TRAP_IRQ + FROM_USER, 4
+    RUST_ENTRY "fast interrupt of user code"
+user_fiq:
+    SAVE_AND_LEAVE TRAP_FIQ + FROM_USER, 4
 
 @ In: R0 = trap, SP of this mode = the Cpu, which holds the guest. Out: what world_enter returns, R4 to R11 and SP as
 @ it found them, Supervisor mode.
+    PART slow, "to Rust and back"
 world_leave:
     cpsid aif, #MODE_SVC
     mov r1, sp
@@ -86,32 +109,41 @@ world_leave:
 world_own_fault:
     b world_fault
 
-@ Vectors while translated guest kernel code runs
+@ A vector, by which a trap of this class is taken (crates/bench/src/events.rs), if it is not found to be another one.
+.macro VECTOR target, trap
+    COUNTS exception-entry
+    COUNTS "trap.\trap"
+    b \target
+.endm
+
+@ Vectors while translated guest kernel code runs. An SVC says itself what it is for, unless it has a condition: that is in
+@ place of a coprocessor instruction. Nothing but a branch through the return mirror leads to where nothing is.
 .section .vectors, "ax"
 .balign 32
 .global world_kernel_vectors
+    PART fast, "vectors"
 world_kernel_vectors:
     b world_own_fault
-    b kernel_undefined_vector        @ answer_kernel_undefined, or what spill.s puts before it
-    b kernel_supervisor_call
-    b kernel_prefetch_abort
-    b kernel_data_abort
+    VECTOR kernel_undefined_vector, undefined   @ answer_kernel_undefined, or what spill.s puts before it
+    VECTOR kernel_supervisor_call, coprocessor
+    VECTOR kernel_prefetch_abort, indirect-branch
+    VECTOR kernel_data_abort, hidden-fault
     b world_own_fault
-    b kernel_irq
-    b kernel_fiq
+    VECTOR kernel_irq, interrupt
+    VECTOR kernel_fiq, interrupt
 
 @ Vectors while guest user code runs
 .balign 32
 .global world_user_vectors
 world_user_vectors:
     b world_own_fault
-    b answer_user_undefined
-    b user_supervisor_call
-    b answer_prefetch_abort
-    b answer_data_abort
+    VECTOR answer_user_undefined, undefined
+    VECTOR user_supervisor_call, user-call
+    VECTOR answer_prefetch_abort, hidden-fault
+    VECTOR answer_data_abort, hidden-fault
     b world_own_fault
-    b user_irq
-    b user_fiq
+    VECTOR user_irq, interrupt
+    VECTOR user_fiq, interrupt
 
 @ A fault of Spica's own while a guest's vectors are installed: report it on a stack that is known to be good.
 .section .text.world, "ax"

@@ -12,6 +12,7 @@
 
 @ trap::VFP: the guest has turned off what is really on. Its registers stay in the core. In: R2, LR = where the block
 @ goes on, as from kernel_supervisor_call. Uses R0, R3.
+    HANDLER fast, "VFP turned on and off"
 turn_vfp_off:
     ldr r0, [sp, #CTX_VFP_READY]
     mov r3, #0
@@ -52,7 +53,7 @@ answer_kernel_undefined:
     stmia sp, {{r0-r3}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0x2f                   @ SPSR.T, and User mode
+    tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     bne 2f
     TURN_VFP_ON 2f, #4, r0-r3
 2:  ldmia sp, {{r0-r3}}
@@ -63,11 +64,12 @@ answer_kernel_undefined:
 @ it is fetched from may be unreadable, or be at the end of a page, so the MMU is asked first (B4.2.4), and nothing
 @ here faults. In: LR = behind it, SPSR. Out: the same instruction, the block at CTX_UNDEFINED_ENTRY in the kernel
 @ world, or user_undefined. Saves R0 to R7 and uses them.
+    HANDLER fast, "VFP turned on and off"
 answer_user_undefined:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    tst r0, #0xf                    @ User mode
+    tst r0, #NOT_USR                @ User mode
     bne 3f
     tst r0, #PSR_T
     mov r4, #4

@@ -1,8 +1,8 @@
-//! A guest that works for as long as there is time: see `spica_cli::endurance`.
+//! A guest that works for as long as there is time: see `spica_runner::endurance`.
 
-use spica_cli::board;
-use spica_cli::endurance::{self, Options};
-use spica_cli::project::{Project, create_dir};
+use spica_runner::board;
+use spica_runner::endurance::{self, Options};
+use spica_runner::project::{Project, create_dir};
 use std::time::Duration;
 
 use crate::part::{Failure, Part};
@@ -60,7 +60,7 @@ impl Part for Endurance {
 }
 
 fn run(work: &Work, seconds: u32) -> Result<(), Failure> {
-    let trouble = |error: spica_cli::error::Error| {
+    let trouble = |error: spica_runner::error::Error| {
         Failure::trouble(format!("{error}\n{}", error.details.as_deref().unwrap_or_default()))
     };
     let project = Project::find().map_err(trouble)?;

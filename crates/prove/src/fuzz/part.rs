@@ -4,7 +4,7 @@ use super::{TARGETS, Target};
 use crate::part::{Failure, Part};
 use crate::random::Random;
 use crate::work::{Limit, Work, attempt, verdict};
-use spica_cli::project::{self, Project};
+use spica_runner::project::{self, Project};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,12 +36,12 @@ pub fn parts() -> Vec<Box<dyn Part>> {
 
 /// The fuzzer's program, built if need be.
 fn program(project: &Project) -> Result<PathBuf, Failure> {
-    let trouble = |e: spica_cli::error::Error| Failure::trouble(e.to_string());
+    let trouble = |e: spica_runner::error::Error| Failure::trouble(e.to_string());
     let directory = project.build("prove/fuzz");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--locked", "--release", "--target", TRIPLE, "--target-dir"]).arg(&directory);
     cargo.current_dir(project.source("fuzz")).env("RUSTFLAGS", FLAGS).env("RUSTC_BOOTSTRAP", "1");
-    spica_cli::process::output(&mut cargo, "cannot build the fuzzer").map_err(trouble)?;
+    spica_runner::process::output(&mut cargo, "cannot build the fuzzer").map_err(trouble)?;
     Ok(directory.join(TRIPLE).join("release/fuzz"))
 }
 
@@ -113,7 +113,7 @@ impl Fuzz {
 
     /// Lets libFuzzer look until the time is over.
     fn guided(&self, work: &Work) -> Result<(), Failure> {
-        let trouble = |e: spica_cli::error::Error| Failure::trouble(e.to_string());
+        let trouble = |e: spica_runner::error::Error| Failure::trouble(e.to_string());
         let project = Project::find().map_err(trouble)?;
         work.say("building the fuzzer");
         let program = program(&project)?;
@@ -142,7 +142,7 @@ impl Fuzz {
         if output.status.success() {
             return Ok(());
         }
-        let tail = spica_cli::process::tail(&said, 30);
+        let tail = spica_runner::process::tail(&said, 30);
         match std::fs::read_dir(&found).into_iter().flatten().find_map(|entry| std::fs::read(entry.ok()?.path()).ok()) {
             // One that is too slow, or that takes the whole process with it, is not tried in this one.
             Some(data) if said.contains("panicked at") => Err(self.failure(work, &data, &tail)),

@@ -3,8 +3,8 @@
 
 use super::record::{Record, WORDS};
 use crate::translator::{CODE_PAGES, Memory};
-use spica_cli::project::{self, Project};
 use spica_dbt::layout::PAGE;
+use spica_runner::project::{self, Project};
 use spica_tests::bare::{Guest, build};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};

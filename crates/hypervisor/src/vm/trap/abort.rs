@@ -1,7 +1,7 @@
 //! Aborts: entries that the shadow tables lack, devices, writes to code, and the guest's own faults.
 //!
-//! Functions that are never inlined mark what an abort turned out to be: `spica bench --events` counts their calls, see
-//! `crates/cli/src/bench/counter.rs`.
+//! Functions that are never inlined mark what an abort turned out to be: `spica bench --events` counts their calls
+//! (`parts::count!`).
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Decoded, Op};
@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::machine::GuestMachine;
+use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::World;
@@ -149,6 +150,7 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
     interpret(vm, core, host, svc)
 }
 
+parts::count!(deliver, "trap.guest-abort");
 /// The guest takes the abort.
 #[inline(never)]
 fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: bool, far: u32) -> Resume {
@@ -164,6 +166,7 @@ fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: b
     vm.vcpu.take(Exception::DataAbort { pc: pc.0, fsr: fault.fsr(write), far })
 }
 
+parts::count!(emulate_access, "trap.mmio");
 /// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
 /// has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
 #[inline(never)]
@@ -235,6 +238,7 @@ fn in_hole(
     }
 }
 
+parts::count!(emulate_user_access, "trap.mmio");
 /// A load or store of user code that reached a device or a tracked table. `None` if it is not one of A32's: for a device, an
 /// external abort is then what a bus gives for an access that it does not support.
 #[inline(never)]
@@ -260,6 +264,7 @@ fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32
     }
 }
 
+parts::count!(write_to_code, "trap.protected-write");
 /// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
 /// its own page is left for good: the store is interpreted, and a new block begins behind it.
 #[inline(never)]
@@ -360,6 +365,7 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
     }
 }
 
+parts::count!(deliver_fetch, "trap.guest-abort");
 /// The guest takes the prefetch abort.
 #[inline(never)]
 fn deliver_fetch(vm: &mut Vm, fsr: u32, far: u32) -> Resume {

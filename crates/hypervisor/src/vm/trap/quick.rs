@@ -117,6 +117,7 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
     }
 }
 
+crate::parts::count!(deliver, "trap.guest-abort");
 /// The guest takes the abort of the instruction at its PC.
 #[inline(never)]
 fn deliver(cpu: &mut Cpu, fault: Fault, far: u32, kind: AccessKind) {

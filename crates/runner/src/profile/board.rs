@@ -10,15 +10,17 @@ use object::{Object, ObjectSymbol};
 use spica_profile::area::{BYTES, Counted, USER, Window};
 
 use super::workloads::{Chosen, Kind};
-use super::{Context, Labels};
+use super::{Context, entries};
 use crate::bench::debugger::Debugger;
 use crate::bench::marker::{BEFORE, BEHIND, INIT, Marker, SHELL};
-use crate::bench::{ICOUNT_SHIFT, MEMORY, workloads};
+use crate::bench::{ICOUNT_SHIFT, MEMORY, counter, workloads};
 use crate::board::Board;
 use crate::error::{Context as _, Error, Result};
+use crate::image::Image;
 use crate::initramfs::Overlay;
 use crate::prepare::{self, Request};
 use crate::process;
+use crate::progress;
 use crate::project::{Project, read};
 
 /// What the guest's lines begin with that are for us.
@@ -135,7 +137,7 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     let counters = Counters::new(log.with_extension("counters"))?;
     let path = |path: &Path| path.display().to_string().replace(',', ",,");
     // The image is built by now.
-    let entries = if native { String::new() } else { Labels::of_image(context.project)?.entries()? };
+    let entries = if native { String::new() } else { entries(&counter::notes(context.project, Image::Shipped)?) };
     let argument = format!("file={},profile={}{entries}", path(&context.plugin), path(&counters.0));
     let mut debugger = Debugger::start(&run, Some(&argument), Some(&log), context.options.verbose)?;
     let markers = [INIT, SHELL, BEFORE, BEHIND].map(Marker::address);
@@ -199,7 +201,8 @@ struct Progress {
 impl Progress {
     fn tell(&mut self, what: &str, executed: u64) {
         let seconds = self.begun.elapsed().as_secs();
-        eprintln!("spica: {}: {what}: {} M instructions, {seconds} s", self.title, executed / 1_000_000);
+        let (title, millions) = (&self.title, executed / 1_000_000);
+        progress::say(format_args!("{title}: {what}: {millions} M instructions, {seconds} s"));
     }
 }
 

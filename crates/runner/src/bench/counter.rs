@@ -3,14 +3,15 @@
 //! What an instruction counts as, the plugin knows by itself. Exceptions it recognises by where they are taken to, so it is
 //! told the addresses of the vectors: those of Linux on the bare board, those of Spica's image otherwise. Why a guest was
 //! interrupted by an abort, no instruction tells; Spica has a function for each reason, and the plugin counts their calls.
+//! The image says itself where its vectors and these functions are ([`spica_profile::image`]).
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use object::{Object, ObjectSymbol};
 use spica_bench::events::{COUNTERS, Event, Trap};
+use spica_profile::image::Image as Notes;
 
 use super::Side;
 use crate::error::{Error, Result};
@@ -22,49 +23,8 @@ use crate::project::{Project, read, write};
 /// Where Linux has its vectors (SCTLR.V is set).
 const LINUX_VECTORS: u32 = 0xffff_0000;
 
-/// The vectors (B1.8.1) that a guest's exceptions go to, and what a trap from there is. `SVC`s of translated code say
-/// themselves what they are, but for those with a condition: these stand for coprocessor instructions.
-const UNDEFINED: u32 = 0x04;
-const SUPERVISOR_CALL: u32 = 0x08;
-const PREFETCH_ABORT: u32 = 0x0c;
-const DATA_ABORT: u32 = 0x10;
-const IRQ: u32 = 0x18;
-const FIQ: u32 = 0x1c;
-const VECTORS: [u32; 6] = [UNDEFINED, SUPERVISOR_CALL, PREFETCH_ABORT, DATA_ABORT, IRQ, FIQ];
-
-/// Traps by the vectors of translated kernel code.
-const KERNEL: &[(u32, Trap)] = &[
-    (UNDEFINED, Trap::Undefined),
-    (SUPERVISOR_CALL, Trap::Coprocessor),
-    // Nothing but a branch through the return mirror leads to where nothing is.
-    (PREFETCH_ABORT, Trap::IndirectBranch),
-    (DATA_ABORT, Trap::HiddenFault),
-    (IRQ, Trap::Interrupt),
-    (FIQ, Trap::Interrupt),
-];
-/// The same for user code.
-const USER: &[(u32, Trap)] = &[
-    (UNDEFINED, Trap::Undefined),
-    (SUPERVISOR_CALL, Trap::UserCall),
-    (PREFETCH_ABORT, Trap::HiddenFault),
-    (DATA_ABORT, Trap::HiddenFault),
-    (IRQ, Trap::Interrupt),
-    (FIQ, Trap::Interrupt),
-];
-
-/// Functions of modules of `crates/hypervisor/src/trap`, each called once for an abort of the class. All other aborts are
-/// hidden faults.
-const REASONS: &[(&str, &str, Trap)] = &[
-    ("abort", "emulate_access", Trap::Mmio),
-    ("abort", "emulate_user_access", Trap::Mmio),
-    ("abort", "deliver", Trap::GuestAbort),
-    ("abort", "deliver_fetch", Trap::GuestAbort),
-    ("quick", "deliver", Trap::GuestAbort),
-    ("abort", "write_to_code", Trap::ProtectedWrite),
-];
-
-/// Places in assembly (`world/faults.s`), each passed once for an abort that the guest takes.
-const DELIVERED: [&str; 2] = ["world_deliver_data_abort", "world_deliver_prefetch_abort"];
+/// The vectors (B1.8.1) that exceptions are taken through: undefined instruction, supervisor call, aborts, interrupts.
+const VECTORS: [u32; 6] = [0x04, 0x08, 0x0c, 0x10, 0x18, 0x1c];
 
 /// Builds the plugin, if anything changed; gives its file.
 ///
@@ -104,24 +64,11 @@ impl Counter {
         let mut at = |address: u32, name: &str| {
             let _ = write!(argument, ",at={address:#x}:{name}");
         };
-        let entry = Event::ExceptionEntry.key();
         if side == Side::Native {
-            VECTORS.iter().for_each(|vector| at(LINUX_VECTORS + vector, entry));
+            VECTORS.iter().for_each(|vector| at(LINUX_VECTORS + vector, Event::ExceptionEntry.key()));
         } else {
-            let elf = read(&Image::for_words(side.words()).elf(project))?;
-            let symbols = Symbols::of(&elf)?;
-            for (name, traps) in
-                [("world_kernel_vectors", KERNEL), ("world_user_vectors", USER), ("hypervisor_vectors", &[])]
-            {
-                let table = symbols.named(name)?;
-                VECTORS.iter().for_each(|vector| at(table + vector, entry));
-                traps.iter().for_each(|(vector, trap)| at(table + vector, &format!("trap.{}", trap.key())));
-            }
-            for (module, function, trap) in REASONS {
-                at(symbols.of_traps(module, function)?, &format!("trap.{}", trap.key()));
-            }
-            for name in DELIVERED {
-                at(symbols.named(name)?, &format!("trap.{}", Trap::GuestAbort.key()));
+            for (address, event) in notes(project, Image::for_words(side.words()))?.counts {
+                at(address, &event);
             }
             argument.push_str(",traps=on");
         }
@@ -193,51 +140,17 @@ impl Counts {
     }
 }
 
-/// The symbols of Spica's image.
-struct Symbols<'a>(Vec<(&'a str, u32)>);
-
-impl<'a> Symbols<'a> {
-    fn of(elf: &'a [u8]) -> Result<Self> {
-        let file = object::File::parse(elf).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
-        // Bit 0 of an address would mean Thumb code, of which there is none.
-        let symbols = file.symbols().filter_map(|s| Some((s.name().ok()?, s.address() as u32)));
-        Ok(Self(symbols.collect()))
-    }
-
-    fn named(&self, name: &str) -> Result<u32> {
-        let found = self.0.iter().find(|(n, _)| *n == name);
-        found.map(|(_, address)| *address).ok_or_else(|| Error::failed(format!("Spica's image has no {name}")))
-    }
-
-    /// A function of a module of `trap`. In a mangled name, each part stands behind its length.
-    fn of_traps(&self, module: &str, function: &str) -> Result<u32> {
-        let end = format!("4trap{}{module}{}{function}", module.len(), function.len());
-        let found = self.0.iter().find(|(name, _)| name.ends_with(&end));
-        found.map(|(_, address)| *address).ok_or_else(|| {
-            Error::failed(format!(
-                "Spica's image has no function trap::{module}::{function}, by whose calls traps are counted"
-            ))
-        })
-    }
+/// What Spica's image, which is built, says of its code.
+///
+/// # Errors
+/// If it cannot be read, or says nothing that makes sense.
+pub fn notes(project: &Project, image: Image) -> Result<Notes> {
+    Notes::parse(&read(&image.elf(project))?).map_err(Error::failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn functions_are_found_by_their_mangled_names() {
-        let symbols = Symbols(vec![
-            ("_RNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort19emulate_user_access", 2),
-            ("_RNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort14emulate_access", 1),
-            ("_RNCNvNtNtCs1M442ZtNv6Y_16spica_hypervisor4trap5abort7deliver0B7_", 3),
-            ("world_user_vectors", 4),
-        ]);
-        assert_eq!(symbols.of_traps("abort", "emulate_access").unwrap(), 1);
-        assert_eq!(symbols.named("world_user_vectors").unwrap(), 4);
-        let error = symbols.of_traps("abort", "deliver").unwrap_err();
-        assert!(error.message.contains("no function trap::abort::deliver"), "{error}");
-    }
 
     #[test]
     fn traps_beyond_those_of_another_time_are_exceptions() {

@@ -15,19 +15,17 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use object::{Object, ObjectSymbol};
 use serde::Serialize;
-use spica_profile::area::IMAGE;
 use spica_profile::executed::{image_listing, listing};
-use spica_profile::image::{self, Symbol};
+use spica_profile::image::{Entry, Image as Notes};
 use spica_profile::profile::{Profile, profile};
-use spica_profile::{slow, text};
+use spica_profile::text;
 
 use crate::bench::{counter, instructions};
 use crate::board::find;
 use crate::error::{Error, Result};
 use crate::image::Image;
-use crate::project::{Project, create_dir, read, write};
+use crate::project::{Project, create_dir, write};
 use board::Reading;
 use workloads::Chosen;
 pub use workloads::list;
@@ -63,6 +61,26 @@ struct Context<'a> {
     chosen: Vec<Chosen>,
 }
 
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The profile of each workload.
+    pub profiles: Vec<Profile>,
+    /// The files with all of them: tables, and JSON.
+    pub files: [PathBuf; 2],
+}
+
+impl Profiled {
+    /// Whether each profile adds up.
+    ///
+    /// # Errors
+    /// Those that do not.
+    pub fn check(&self) -> Result<()> {
+        let wrong: Vec<_> = self.profiles.iter().filter_map(|profile| profile.check().err()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(Error::failed(wrong.join("; "))) }
+    }
+}
+
 /// The file for programs.
 #[derive(Serialize)]
 struct File<'a> {
@@ -71,11 +89,11 @@ struct File<'a> {
     profiles: &'a [Profile],
 }
 
-/// Profiles, prints the tables, and writes them.
+/// Profiles, and writes the tables. Whether they add up, [`Profiled::check`] says.
 ///
 /// # Errors
-/// If the command line asks for what does not exist, if a guest does not get to its end, or if a profile does not add up.
-pub fn run(project: &Project, options: &Options) -> Result<()> {
+/// If the command line asks for what does not exist, or if a guest does not get to its end.
+pub fn run(project: &Project, options: &Options) -> Result<Profiled> {
     let board = find(&options.board)?;
     let chosen = workloads::choose(&options.workloads)?;
     board::look_for_plugins()?;
@@ -85,13 +103,17 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
     let context = Context { project, options, dir, plugin, chosen };
     let natives = if options.native { Some(board::run(&context, board, true)?) } else { None };
     let readings = board::run(&context, board, false)?;
-    let pieces = Labels::of_image(project)?.pieces()?;
+    let image = counter::notes(project, Image::Shipped)?;
+    if !image.unknown.is_empty() {
+        let names = image.unknown.join(", ");
+        return Err(Error::failed(format!("no note in Spica's image says what this code is for: {names}")));
+    }
     let profiles: Vec<_> = readings
         .iter()
         .enumerate()
         .map(|(at, reading)| {
             let native = natives.as_ref().and_then(|natives| natives.get(at));
-            of_reading(reading, native, &pieces)
+            of_reading(reading, native, &image)
         })
         .collect();
 
@@ -100,7 +122,7 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
             let (window, operations) = (reading.window(), reading.operations());
             let file = |extension| context.dir.join(format!("{}-{}.{extension}", board.name, reading.workload.name));
             write(&file("code"), listing(&window, operations).as_bytes())?;
-            write(&file("image"), image_listing(&window, operations, &pieces).as_bytes())?;
+            write(&file("image"), image_listing(&window, operations, &image.pieces).as_bytes())?;
         }
     }
     let commit = workloads::commit(project)?;
@@ -112,16 +134,10 @@ pub fn run(project: &Project, options: &Options) -> Result<()> {
     let json =
         serde_json::to_string_pretty(&file).map_err(|e| Error::failed(format!("cannot write a profile: {e}")))?;
     write(&name("json"), json.as_bytes())?;
-    for profile in &profiles {
-        println!("{}", text::terminal(profile));
-    }
-    println!("{}", name("md").display());
-    println!("{}", name("json").display());
-    let wrong: Vec<_> = profiles.iter().filter_map(|profile| profile.check().err()).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Error::failed(wrong.join("; "))) }
+    Ok(Profiled { profiles, files: [name("md"), name("json")] })
 }
 
-fn of_reading(reading: &Reading, without: Option<&Reading>, pieces: &[Symbol]) -> Profile {
+fn of_reading(reading: &Reading, without: Option<&Reading>, image: &Notes) -> Profile {
     let work = spica_profile::profile::Workload {
         name: &reading.workload.name,
         operation: reading.workload.operation,
@@ -133,41 +149,15 @@ fn of_reading(reading: &Reading, without: Option<&Reading>, pieces: &[Symbol]) -
     Profile {
         reported: reading.nanoseconds.map(instructions),
         native: without.map(native),
-        ..profile(&work, &reading.window(), pieces)
+        ..profile(&work, &reading.window(), image)
     }
 }
 
-/// The names of what is in Spica's image, and where.
-struct Labels(Vec<(u32, String)>);
-
-impl Labels {
-    /// # Errors
-    /// If the image is none, or does not lie where its instructions are counted.
-    fn of_image(project: &Project) -> Result<Self> {
-        let elf = read(&Image::Shipped.elf(project))?;
-        let file =
-            object::File::parse(&elf[..]).map_err(|e| Error::failed(format!("Spica's image is no ELF file: {e}")))?;
-        let symbols =
-            file.symbols().filter_map(|s| Some((u32::try_from(s.address()).ok()?, s.name().ok()?.to_string())));
-        Ok(Self(symbols.filter(|(at, _)| IMAGE.contains(at)).collect()))
+/// What the plugin is told about slow traps.
+fn entries(image: &Notes) -> String {
+    let mut text = format!(",leave={:#x}", image.guest);
+    for Entry { at, kind, .. } in &image.entries {
+        let _ = write!(text, ",enter={at:#x}:{kind}");
     }
-
-    fn at(&self, label: &str) -> Result<u32> {
-        let found = self.0.iter().find(|(_, name)| name == label).map(|(at, _)| *at);
-        found.ok_or_else(|| Error::failed(format!("Spica's image has no {label} where its instructions are counted")))
-    }
-
-    /// Its code, in pieces.
-    fn pieces(&self) -> Result<Vec<Symbol>> {
-        Ok(image::pieces(self.0.iter().map(|(at, name)| (*at, name.as_str())), self.at("__text_end")?))
-    }
-
-    /// What the plugin is told about slow traps.
-    fn entries(&self) -> Result<String> {
-        let mut text = format!(",leave={:#x}", self.at(slow::LEFT)?);
-        for (label, kind) in slow::entries() {
-            let _ = write!(text, ",enter={:#x}:{kind}", self.at(label)?);
-        }
-        Ok(text)
-    }
+    text
 }

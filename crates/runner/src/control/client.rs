@@ -1,17 +1,13 @@
 //! The other end of the control socket: finds the run that is meant, and asks it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use super::server::Who;
 use super::socket;
 use crate::error::{Context, Error, Result};
-use crate::interactive::{Keys, RawMode};
 use crate::project::Project;
 
 /// How long a run may take to say who it is. It need not ask its board for that.
@@ -103,64 +99,22 @@ impl Board {
         }
     }
 
-    /// Makes this terminal one of the board's, on which `guest` is shown, until the user or the board leaves.
+    /// Makes this connection a terminal of the board's, on which `guest` is shown. Gives the lines that the guest printed
+    /// last, and the connection: what is written there is typed, and what the board prints is read there.
     ///
     /// # Errors
     /// If there is no such guest, or another terminal is one already.
-    pub fn attach(mut self, guest: &str) -> Result<()> {
+    pub fn attach(mut self, guest: &str) -> Result<(Vec<String>, BufReader<UnixStream>)> {
         // The log of all would be a riddle.
         let log = if guest == "all" { Vec::new() } else { self.ask(&format!("log {guest}"))? };
         self.ask(&format!("attach {guest}"))?;
-        let stdin = std::io::stdin();
-        let raw = RawMode::of_terminal()?;
-        eprint!("spica: the console of {guest}; Ctrl-A x leaves{}", RawMode::end_of_line(raw.as_ref()));
-        let log: Vec<_> = log.iter().map(|line| line.strip_prefix("log ").unwrap_or("")).collect();
-        self.pass(log.join(RawMode::end_of_line(raw.as_ref())).as_bytes())?;
-
-        let mut keys = Keys::default();
-        let mut input = Some(stdin.as_fd());
-        let mut buffer = [0; 4096];
-        loop {
-            let board = self.stream.buffer().to_vec();
-            if !board.is_empty() {
-                self.pass(&board)?;
-                self.stream.consume(board.len());
-            }
-            let mut fds = vec![PollFd::new(self.stream.get_ref(), PollFlags::IN)];
-            fds.extend(input.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => continue,
-                result => drop(result.context(|| "cannot wait for the board")?),
-            }
-            let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            if ready[0] && !self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
-                drop(raw);
-                eprintln!("\nspica: the board was switched off");
-                return Ok(());
-            }
-            if let Some(fd) = input.filter(|_| ready[1]) {
-                let count = rustix::io::read(fd, &mut buffer).unwrap_or(0);
-                if count == 0 {
-                    input = None;
-                }
-                let Some(bytes) = keys.translate(&buffer[..count]) else { break };
-                // If the board has gone, the next read says so.
-                let _ = self.stream.get_mut().write_all(&bytes);
-            }
-        }
-        drop(raw);
-        eprintln!();
-        Ok(())
+        let log = log.iter().map(|line| line.strip_prefix("log ").unwrap_or("").to_string()).collect();
+        Ok((log, self.stream))
     }
 
     /// The connection itself, once it is a terminal.
     #[cfg(test)]
     pub(super) fn terminal(&mut self) -> &mut UnixStream {
         self.stream.get_mut()
-    }
-
-    fn pass(&self, bytes: &[u8]) -> Result<()> {
-        let mut out = std::io::stdout();
-        out.write_all(bytes).and_then(|()| out.flush()).context(|| "cannot write to the terminal")
     }
 }

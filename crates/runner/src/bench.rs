@@ -31,21 +31,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use spica_bench::compare::compare;
+use spica_bench::compare::{Comparison, compare};
 use spica_bench::report;
 use spica_bench::results::{Finding, Group, Results};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
 use crate::prepare::Request;
+use crate::progress;
 use crate::project::{Project, create_dir, read_text, write};
 use configurations::{Configuration, NATIVE};
 use plan::{Item, Wanted};
 pub use say::list;
 use workloads::Prepared;
-
-/// The status of `spica bench` when something could not be measured, or when a comparison found something worse.
-pub const INCOMPLETE: u8 = 1;
 
 /// QEMU's `-icount shift`: an instruction takes 2^shift nanoseconds of guest time.
 pub const ICOUNT_SHIFT: u8 = 1;
@@ -76,6 +74,17 @@ pub struct Options {
     pub stall: Duration,
     /// Show what is done.
     pub verbose: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The result file.
+    pub file: PathBuf,
+    /// The figures that were wanted, a line each.
+    pub summary: String,
+    /// Whether all that was wanted and can be measured was measured.
+    pub complete: bool,
 }
 
 /// With or without Spica.
@@ -192,12 +201,12 @@ fn items(project: &Project) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Measures. Gives the exit status.
+/// Measures.
 ///
 /// # Errors
 /// If the command line asks for what does not exist, or nothing can be measured at all. A guest that dies is not an error:
 /// it is said, and stands in the results.
-pub fn run(project: &Project, options: &Options) -> Result<u8> {
+pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     // Mistakes first, before anything is fetched or built.
     let boards = plan::select_boards(&options.boards)?;
     let (configurations, native_only) = configurations::select(&options.configurations)?;
@@ -234,7 +243,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         }
     }
     for warning in suites.values().flat_map(|s| &s.warnings) {
-        eprintln!("spica: warning: {warning}");
+        progress::say(format_args!("warning: {warning}"));
     }
     let run = software::describe(project, &suites, &boards, native_only, plugin.is_some())?;
     let (file, mut results) = match (old, &options.resume) {
@@ -275,15 +284,16 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         (false, true) => Wanted::Events,
     };
     let jobs = plan::jobs(&results, &boards, &configurations, &possible, wanted);
-    eprintln!("spica: {} boots of a board to measure; results go to {}", jobs.len(), file.display());
+    let count = jobs.len();
+    progress::say(format_args!("{count} boots of a board to measure; results go to {}", file.display()));
     session::measure(&context, jobs, workers, &mut |job, outcome| {
         record::record(&mut results, job, outcome, &configurations);
         save(&results, &file)
     })?;
     write_reports(&results, &file)?;
-    print!("{}", say::summary(&results, &boards, &configurations, &chosen, native_only));
-    println!("{}", file.display());
-    Ok(if complete(&results, &boards, &configurations, &chosen, wanted) { 0 } else { INCOMPLETE })
+    let summary = say::summary(&results, &boards, &configurations, &chosen, native_only);
+    let complete = complete(&results, &boards, &configurations, &chosen, wanted);
+    Ok(Measured { file, summary, complete })
 }
 
 /// Whether all that was wanted and can be measured was measured.
@@ -330,24 +340,19 @@ pub fn write_reports(results: &Results, file: &Path) -> Result<()> {
     write(&file.with_extension("html"), report::html(results).as_bytes())
 }
 
-/// Prints what changed between two result files, worst first. Gives the exit status.
+/// What changed between two result files.
 ///
 /// # Errors
 /// If one of them cannot be read.
-pub fn show_changes(a: &Path, b: &Path) -> Result<u8> {
-    let comparison = compare(&a.display().to_string(), &load(a)?, &b.display().to_string(), &load(b)?);
-    print!("{}", comparison.text());
-    Ok(if comparison.is_worse() { INCOMPLETE } else { 0 })
+pub fn changes(a: &Path, b: &Path) -> Result<Comparison> {
+    Ok(compare(&a.display().to_string(), &load(a)?, &b.display().to_string(), &load(b)?))
 }
 
-/// Writes the reports of an existing result file.
+/// Writes the reports of an existing result file; gives their files.
 ///
 /// # Errors
 /// If it cannot be read, or they not be written.
-pub fn show_report(file: &Path) -> Result<()> {
+pub fn report_again(file: &Path) -> Result<[PathBuf; 2]> {
     write_reports(&load(file)?, file)?;
-    for extension in ["md", "html"] {
-        println!("{}", file.with_extension(extension).display());
-    }
-    Ok(())
+    Ok(["md", "html"].map(|extension| file.with_extension(extension)))
 }

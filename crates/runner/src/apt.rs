@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
 use crate::process;
-use crate::progress::Step;
+use crate::progress::{self, Step};
 use crate::project::{create_dir, read_text, remove_dir, write};
 
 /// How many seconds to wait before fetching the lists once more, while a mirror is being updated: its files fit its
@@ -71,7 +71,7 @@ impl Apt {
 
         let apt = Self { config };
         apt.fetch_lists(|message, pause| {
-            eprintln!("spica: {message}");
+            progress::say(message);
             std::thread::sleep(pause);
         });
         Ok(apt)

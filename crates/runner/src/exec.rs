@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use crate::console::Ending;
 use crate::error::{Context, Error, Result};
 use crate::initramfs::Overlay;
 use crate::prepare::Run;
+use crate::progress;
 use crate::qemu::{Event, Session};
 use crate::spica::{HALTED, REPORT, REPORT_END, failure, report_line};
 
@@ -87,8 +88,7 @@ pub fn exec(
                     session.send(&answer);
                 }
                 if verbose {
-                    // Nobody to tell if this fails.
-                    let _ = std::io::stderr().write_all(&other);
+                    progress::pass(&other);
                 }
                 if let Some(status) = frame.status
                     && !matches!(last, Some((_, End::Command(_))))
@@ -101,7 +101,7 @@ pub fn exec(
             }
             Event::Spica(line) => {
                 if verbose {
-                    eprintln!("spica: {line}");
+                    progress::say(&line);
                 }
                 let halted = line == HALTED;
                 spica.push(line);

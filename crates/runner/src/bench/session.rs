@@ -18,6 +18,7 @@ use super::say::{figure, first_line};
 use super::{Context, Options, Said, Side, boot, configurations, counts, linux, machine, several};
 use crate::board::{self, Board};
 use crate::error::Result;
+use crate::progress::say;
 
 /// How often a run that says nothing else says that it goes on.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -87,11 +88,11 @@ pub fn measure(
         loop {
             match receiver.recv_timeout(HEARTBEAT) {
                 Ok(Message::Begun(at)) => {
-                    eprintln!("spica: [{}/{count}] {}: begins", at + 1, titles[at]);
+                    say(format_args!("[{}/{count}] {}: begins", at + 1, titles[at]));
                     running.insert(at, (Instant::now(), String::new()));
                 }
                 Ok(Message::Found(at, name, text)) => {
-                    eprintln!("spica: [{}/{count}] {}: {name}: {text}", at + 1, titles[at]);
+                    say(format_args!("[{}/{count}] {}: {name}: {text}", at + 1, titles[at]));
                     if let Some((_, last)) = running.get_mut(&at) {
                         *last = name;
                     }
@@ -102,7 +103,7 @@ pub fn measure(
                         Some(why) => format!("failed after {seconds} s: {why}"),
                         None => format!("{seconds} s"),
                     };
-                    eprintln!("spica: [{}/{count}] {}: {end}", at + 1, titles[at]);
+                    say(format_args!("[{}/{count}] {}: {end}", at + 1, titles[at]));
                     if let Err(error) = record(&job, &outcome) {
                         // The boots that run end with their threads; no new ones begin.
                         lock(&jobs).waiting.clear();
@@ -113,7 +114,7 @@ pub fn measure(
                     for (at, (begun, last)) in &running {
                         let behind = if last.is_empty() { String::new() } else { format!(", behind {last}") };
                         let seconds = begun.elapsed().as_secs();
-                        eprintln!("spica: [{}/{count}] {}: {seconds} s{behind} …", at + 1, titles[*at]);
+                        say(format_args!("[{}/{count}] {}: {seconds} s{behind} …", at + 1, titles[*at]));
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),

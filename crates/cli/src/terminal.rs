@@ -1,26 +1,44 @@
-//! Progress: silence for what is quick, a line for what is not.
+//! Progress on standard error: silence for what is quick, a line for what is not.
 //!
-//! A [`Step`] that takes less than two seconds says nothing. A longer one says what it does as soon as the two seconds
-//! are over, and how long it took when it ends. All of it goes to standard error.
+//! A piece of work that takes less than two seconds says nothing. A longer one says what it does as soon as the two seconds
+//! are over, and how long it took when it ends.
 
+use std::any::Any;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use spica_runner::progress::Listener;
+
 const QUICK: Duration = Duration::from_secs(2);
 
+/// What shows progress on standard error.
+pub struct StandardError;
+
+impl Listener for StandardError {
+    fn say(&self, line: &str) {
+        eprintln!("spica: {line}");
+    }
+
+    fn begin(&self, what: &str) -> Box<dyn Any + Send> {
+        Box::new(Step::begin(what.into()))
+    }
+
+    fn pass(&self, output: &[u8]) {
+        // Nobody to tell if this fails.
+        let _ = std::io::stderr().write_all(output);
+    }
+}
+
 /// A piece of work that is under way; it ends when this is dropped.
-pub struct Step {
+struct Step {
     end: Option<Sender<()>>,
     reporter: Option<JoinHandle<()>>,
 }
 
 impl Step {
-    /// Begins work that reads as `what`: "building the hypervisor".
-    #[must_use]
-    pub fn begin(what: impl Into<String>) -> Self {
-        let what = what.into();
+    fn begin(what: String) -> Self {
         let (end, ended) = channel();
         let reporter = std::thread::spawn(move || {
             let start = Instant::now();

@@ -21,6 +21,7 @@ use crate::console::{Ending, Lines, Piece, Splitter, Tail};
 use crate::control::answers::{Filter, PROGRAM};
 use crate::control::server::{Action, Server};
 use crate::error::{Context, Error, Result};
+use crate::progress;
 
 mod launch;
 
@@ -79,7 +80,7 @@ impl Session {
     /// As [`Session::start`].
     pub fn launch(command: Command, debug: Option<Channels<'_>>, log: Option<&Path>, verbose: bool) -> Result<Self> {
         if verbose {
-            eprintln!("spica: {command:?}");
+            progress::say(format_args!("{command:?}"));
         }
         let log = log.map(log_file).transpose()?;
         let mut child = launch::spawn(command, debug)?;

@@ -1,4 +1,4 @@
-//! What `spica bench` prints: what can be measured, and what was.
+//! For people: what can be measured, and what was.
 
 use std::fmt::Write as _;
 
@@ -59,11 +59,11 @@ pub fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Prints what can be measured.
+/// What can be measured.
 ///
 /// # Errors
 /// If the workloads cannot be made ready.
-pub fn list(project: &Project) -> Result<()> {
+pub fn list(project: &Project) -> Result<String> {
     let mut text = String::from("Boards:\n");
     for board in plan::boards() {
         let _ = writeln!(text, "  {:<20} {}", board.name, board.cpu);
@@ -92,6 +92,5 @@ pub fn list(project: &Project) -> Result<()> {
             let _ = writeln!(text, "{quick} {:<28} {unit:<16} {}", item.name, item.source);
         }
     }
-    print!("{text}");
-    Ok(())
+    Ok(text)
 }
