@@ -241,5 +241,5 @@ fn result_files_that_are_none() {
     fs::write(&file, "{\"schema\": 1}").expect("a file");
     let broken = error(&resume);
     assert!(broken.message.starts_with(&format!("{}: ", file.display())), "{broken}");
-    assert!(bench::show_report(&file).is_err() && bench::show_changes(&file, &file).is_err());
+    assert!(bench::show_report(&file, None).is_err() && bench::show_changes(&file, &file).is_err());
 }

@@ -280,7 +280,7 @@ pub fn run(project: &Project, options: &Options) -> Result<u8> {
         record::record(&mut results, job, outcome, &configurations);
         save(&results, &file)
     })?;
-    write_reports(&results, &file)?;
+    write_reports(&results, &file.with_extension(""))?;
     print!("{}", say::summary(&results, &boards, &configurations, &chosen, native_only));
     println!("{}", file.display());
     Ok(if complete(&results, &boards, &configurations, &chosen, wanted) { 0 } else { INCOMPLETE })
@@ -321,13 +321,12 @@ fn save(results: &Results, file: &Path) -> Result<()> {
     write(file, results.to_json().as_bytes())
 }
 
-/// Writes the tables and the page that belong to a result file, beside it.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn write_reports(results: &Results, file: &Path) -> Result<()> {
-    write(&file.with_extension("md"), report::markdown(results).as_bytes())?;
-    write(&file.with_extension("html"), report::html(results).as_bytes())
+/// Writes the tables of a run as `place.md`, and its page as `place.html`; gives both names.
+fn write_reports(results: &Results, place: &Path) -> Result<[PathBuf; 2]> {
+    let (tables, page) = (place.with_added_extension("md"), place.with_added_extension("html"));
+    write(&tables, report::markdown(results).as_bytes())?;
+    write(&page, report::html(results).as_bytes())?;
+    Ok([tables, page])
 }
 
 /// Prints what changed between two result files, worst first. Gives the exit status.
@@ -340,14 +339,56 @@ pub fn show_changes(a: &Path, b: &Path) -> Result<u8> {
     Ok(if comparison.is_worse() { INCOMPLETE } else { 0 })
 }
 
-/// Writes the reports of an existing result file.
+/// Writes the reports of an existing result file to `directory`, or beside it, under its name, and prints theirs.
 ///
 /// # Errors
-/// If it cannot be read, or they not be written.
-pub fn show_report(file: &Path) -> Result<()> {
-    write_reports(&load(file)?, file)?;
-    for extension in ["md", "html"] {
-        println!("{}", file.with_extension(extension).display());
+/// If the file cannot be read or is none of results, if `directory` is a file, or if the reports cannot be written.
+pub fn show_report(file: &Path, directory: Option<&Path>) -> Result<()> {
+    // Said first, whatever the file is.
+    if let Some(path) = directory.filter(|path| path.exists() && !path.is_dir()) {
+        return Err(Error::usage(format!("--output: {} is a file; expected a directory", path.display())));
+    }
+    let results = load(file)?;
+    let beside = file.with_extension("");
+    let place = match (directory, beside.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => beside,
+    };
+    for report in write_reports(&results, &place)? {
+        println!("{}", report.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A result file of the repository.
+    const STORED: &str = "2026-11-23-021526-2ddfb666f237";
+
+    #[test]
+    fn reports_are_made_from_the_result_file_alone() {
+        let dir = std::env::temp_dir().join(format!("spica-report-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../bench/results/{STORED}.json"));
+
+        let far = dir.join("made/here");
+        show_report(&stored, Some(&far)).unwrap();
+        assert!(!stored.with_extension("md").exists(), "the place is the user's choice");
+        let tables = fs::read_to_string(far.join(format!("{STORED}.md"))).unwrap();
+        assert!(tables.starts_with("# Spica against the bare board\n"), "{tables}");
+        let page = fs::read_to_string(far.join(format!("{STORED}.html"))).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>\n"), "{page}");
+
+        // By default they are beside the file.
+        let file = dir.join("a.b.json");
+        fs::copy(&stored, &file).unwrap();
+        show_report(&file, None).unwrap();
+        assert_eq!(fs::read_to_string(dir.join("a.b.md")).unwrap(), tables);
+        assert_eq!(fs::read_to_string(dir.join("a.b.html")).unwrap(), page);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -155,6 +155,15 @@ mod tests {
     }
 
     #[test]
+    fn a_report_goes_where_one_likes_and_measures_nothing() {
+        assert!(Cli::try_parse_from("spica bench --report r.json --output d".split(' ')).is_ok());
+        for choice in ["--board b", "--config c", "--workload w", "--quick", "--events", "--jobs 1", "--stall 9"] {
+            let error = mistake(&format!("spica bench --report r.json {choice}"));
+            assert!(error.contains("cannot be used with"), "{choice}: {error}");
+        }
+    }
+
+    #[test]
     fn packing_needs_guests_and_a_place() {
         assert!(mistake("spica pack --output d").contains("--guests <FILE>"));
         assert!(mistake("spica pack --count 1").contains("--output <DIR>"));
