@@ -32,7 +32,7 @@ impl Drop for Scratch {
 }
 
 fn project() -> Project {
-    Project::find().expect("the project")
+    Project::find(None).expect("the project")
 }
 
 fn options(board: &str, workload: &str) -> Options {

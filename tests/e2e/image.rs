@@ -15,7 +15,7 @@ const STEPS: [&str; 6] =
     ["heap ok", "memory ok", "faults ok", "timer ok", "two guests ok", "console input echoes, by interrupt"];
 
 fn selftest(name: &str) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let image = prepare::board_image(&project, Image::Shipped).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let board = board::find(name).expect("a board");
@@ -48,7 +48,7 @@ fn selftest(name: &str) {
 }
 
 fn kernel(name: &str) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let guest = prepare::fetch(&project, false).expect("the guest");
     let sum = Command::new("sha256sum").arg(&guest.kernel).output().expect("sha256sum").stdout;
     let expected = String::from_utf8_lossy(&sum);

@@ -5,7 +5,8 @@
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees
 //! ([`interactive`]) or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
 //! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
-//! whole is a [`regular`] file, and each run has a [`scratch`] directory.
+//! whole is a [`regular`] file, and each run has a [`scratch`] directory. [`project`] says where all that is, for the
+//! sources and for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
 
 pub mod apt;
 pub mod attacks;
@@ -23,8 +24,10 @@ pub mod guest;
 pub mod guests;
 pub mod image;
 pub mod initramfs;
+pub mod install;
 pub mod interactive;
 pub mod modules;
+pub mod needed;
 pub mod pack;
 pub mod plugged;
 pub mod prepare;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
+use crate::needed;
 use crate::project::Project;
 
 /// The package of the end-to-end tests.
@@ -27,6 +28,8 @@ const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 /// # Errors
 /// If a test fails or does not compile.
 pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
+    project.needs_sources("spica test")?;
+    needed::check(&["cargo", "rustc", "cc"])?;
     let start = Instant::now();
     let mut parts = vec![
         ("on this machine", vec!["--workspace", "--exclude", END_TO_END]),

@@ -74,14 +74,15 @@ const MEASURING: [&str; 8] = ["board", "config", "workload", "quick", "events", 
 
 /// Does what the arguments say; gives the exit status.
 pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
-    if args.list {
-        return bench::list(project).map(|()| 0);
-    }
     if let Some([a, b]) = args.compare.as_deref() {
         return bench::show_changes(a, b);
     }
     if let Some(file) = args.report {
         return bench::show_report(&file, args.output.as_deref()).map(|()| 0);
+    }
+    project.needs_sources("spica bench")?;
+    if args.list {
+        return bench::list(project).map(|()| 0);
     }
     let options = bench::Options {
         boards: args.board,

@@ -65,6 +65,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
         }
         return Ok(());
     }
+    project.needs_sources("spica profile")?;
     profile::run(
         project,
         &profile::Options {
