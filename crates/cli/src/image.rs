@@ -1,8 +1,10 @@
 //! The board image: the hypervisor as the boot loader starts it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
 use crate::needed;
@@ -75,8 +77,9 @@ impl Image {
 
 /// Builds the image, if anything changed, and gives its file. Without the sources, it is the one that was installed.
 ///
-/// Cargo decides what changed. The image is built for another target than this program, with its own standard library:
-/// `crates/hypervisor` is a workspace of its own with its own options.
+/// Cargo decides what changed, once in a process: sources that change while it runs are for the next one. So all boots of
+/// a test suite are of one image, and none but the first waits for cargo. The image is built for another target than this
+/// program, with its own standard library: `crates/hypervisor` is a workspace of its own with its own options.
 ///
 /// # Errors
 /// If there are no sources, or if it does not compile; with the end of the compiler's output.
@@ -85,6 +88,13 @@ pub fn build(project: &Project, which: Image) -> Result<PathBuf> {
         return Ok(image);
     }
     project.needs_sources("a board image that is not installed")?;
+    static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let image = project.build(&format!("{}.bin", which.name()));
+    // Held while it is built: others need the same.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if built.contains(&image) && image.is_file() {
+        return Ok(image);
+    }
     let _step = Step::begin("building the hypervisor");
     let target = project.build("hypervisor");
     let mut cargo = Command::new("cargo");
@@ -98,7 +108,6 @@ pub fn build(project: &Project, which: Image) -> Result<PathBuf> {
     process::output(&mut cargo, "cannot build the hypervisor").map_err(explained)?;
 
     let elf = target.join("armv7a-none-eabi/release/spica-hypervisor");
-    let image = project.build(&format!("{}.bin", which.name()));
     // Cargo has one place for all of them, and the sources may be others than those of last time.
     let copy = which.elf(project);
     if !image.is_file() || !same(&elf, &copy)? {
@@ -109,6 +118,7 @@ pub fn build(project: &Project, which: Image) -> Result<PathBuf> {
         // Last: what is the same as this has an image.
         fs::copy(&elf, &copy).context(|| format!("cannot copy {}", elf.display()))?;
     }
+    built.insert(image.clone());
     Ok(image)
 }
 
