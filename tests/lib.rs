@@ -13,6 +13,7 @@ pub mod fast_paths;
 #[path = "bare/garbage.rs"]
 pub mod garbage;
 pub mod hostile;
+pub mod known;
 mod module;
 pub mod several;
 pub mod siege;
