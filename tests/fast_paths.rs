@@ -92,7 +92,7 @@ pub enum Verdict {
 /// # Errors
 /// If it cannot be built or booted, or does not come to an end.
 pub fn run(machine: Machine, cases: &Cases) -> Result<Verdict> {
-    let project = Project::find()?;
+    let project = Project::find(None)?;
     let image = prepare::board_image(&project, Image::CheckFastPaths)?;
     let trees = prepare::fetch(&project, false)?.device_trees;
     let board = board::find(machine.board())?;

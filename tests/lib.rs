@@ -13,6 +13,7 @@ pub mod fast_paths;
 #[path = "bare/garbage.rs"]
 pub mod garbage;
 pub mod hostile;
+pub mod known;
 mod module;
 pub mod several;
 pub mod siege;
@@ -171,7 +172,7 @@ pub fn debian_boots(words: &'static str) {
 }
 
 fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
-    let project = Project::find()?;
+    let project = Project::find(None)?;
     let command = read_text(&project.source(&format!("tests/guest/{script}")))?;
     let board = board::find(machine.board())?;
     let mut request = Request { native: machine.native(), spica_append: words.into(), ..Request::new(board) };
@@ -212,7 +213,7 @@ fn any_module(project: &Project) -> Result<PathBuf> {
 /// Builds the test programs.
 fn probe() -> Result<PathBuf> {
     static BUILT: OnceLock<()> = OnceLock::new();
-    let project = Project::find()?;
+    let project = Project::find(None)?;
     let target = project.build("guest-programs");
     if BUILT.get().is_none() {
         let mut cargo = Command::new("cargo");

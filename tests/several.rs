@@ -120,7 +120,7 @@ impl Board {
 
     fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str, remains: &Remains) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let project = Project::find()?;
+        let project = Project::find(None)?;
         let scratch =
             project.build(&format!("several/{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
         let scratch = Scratch(scratch);

@@ -70,7 +70,7 @@ pub fn run(machine: Machine, guest: &Guest<'_>, timeout: Duration) -> Result<Out
 /// As [`run`].
 pub fn run_with(machine: Machine, guest: &Guest<'_>, timeout: Duration, words: &str) -> Result<Outcome> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let project = Project::find()?;
+    let project = Project::find(None)?;
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let scratch = project.build(&format!("bare/{}-{number}", std::process::id()));
     create_dir(&scratch)?;

@@ -22,7 +22,7 @@ fn device_tree(project: &Project) -> PathBuf {
 
 #[test]
 fn the_drivers_find_their_devices() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let bytes = read(&device_tree(&project)).expect("the device tree");
     let tree = Tree::new(&bytes).expect("a device tree");
     // The models answer at the addresses of the manual's memory map, and nowhere else.
@@ -64,7 +64,7 @@ fn commands(text: &str) -> Vec<&str> {
 
 #[test]
 fn a_card_has_what_the_page_says() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let page = read_text(&project.source("docs/booting.md")).expect("the page");
     let (_, part) = page.split_once("\n## A BeagleBone Black's card\n").expect("the part about the board");
     let part = part.split("\n## ").next().unwrap_or(part);

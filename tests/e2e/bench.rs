@@ -32,7 +32,7 @@ impl Drop for Scratch {
 }
 
 fn project() -> Project {
-    Project::find().expect("the project")
+    Project::find(None).expect("the project")
 }
 
 fn options(board: &str, workload: &str) -> Options {
@@ -242,5 +242,5 @@ fn result_files_that_are_none() {
     fs::write(&file, "{\"schema\": 1}").expect("a file");
     let broken = error(&resume);
     assert!(broken.message.starts_with(&format!("{}: ", file.display())), "{broken}");
-    assert!(bench::report_again(&file).is_err() && bench::changes(&file, &file).is_err());
+    assert!(bench::report_again(&file, None).is_err() && bench::changes(&file, &file).is_err());
 }

@@ -39,7 +39,7 @@ fn refused(name: &str, initrd: Option<&[u8]>, expected: &str) {
 /// The same on some boards.
 #[track_caller]
 fn refused_on(boards: &[&str], name: &str, initrd: Option<&[u8]>, expected: &str) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let image = prepare::board_image(&project, Image::Shipped).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let dir = project.build("bundles");

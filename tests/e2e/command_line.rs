@@ -11,11 +11,11 @@ use spica_runner::project::Project;
 fn error(change: impl FnOnce(&mut Request)) -> Error {
     let mut request = Request { native: true, ..Request::new(board::find("cubieboard").expect("a board")) };
     change(&mut request);
-    prepare(&Project::find().expect("the project"), &request).expect_err("the request makes no sense")
+    prepare(&Project::find(None).expect("the project"), &request).expect_err("the request makes no sense")
 }
 
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let path = project.build(&format!("test-{}-{name}", std::process::id()));
     fs::create_dir_all(project.build("")).expect("build/");
     fs::write(&path, bytes).expect("a file");

@@ -13,7 +13,7 @@ use spica_runner::spica::{HALTED, is_power_off};
 const LIMIT: Duration = Duration::from_secs(300);
 
 fn run(board: &str, native: bool, command: &str, limit: Duration) -> (Vec<u8>, Result<Outcome>) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let mut request = Request { native, ..Request::new(board::find(board).expect("a board")) };
     let script = Script::new(command, &mut request.overlay).expect("a script");
     let run = prepare(&project, &request).expect("a run");
@@ -28,7 +28,7 @@ fn run(board: &str, native: bool, command: &str, limit: Duration) -> (Vec<u8>, R
 
 #[test]
 fn output_and_status_are_the_commands() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let busybox = std::fs::read(project.build("guests/debian/tree/bin/busybox")).expect("busybox");
     for native in [true, false] {
         let (output, outcome) = run("cubieboard", native, "head -c 100000 /bin/busybox; exit 42", LIMIT);
@@ -72,7 +72,7 @@ fn a_timeout_comes_with_a_report() {
 
 #[test]
 fn a_restart_boots_again() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let board = board::find("cubieboard").expect("a board");
     let mut request = Request { append: "quiet".into(), ..Request::new(board) };
     Script::new("echo now; reboot -f", &mut request.overlay).expect("a script");

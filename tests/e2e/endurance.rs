@@ -10,7 +10,7 @@ use spica_runner::project::{Project, create_dir};
 const SLICE: Duration = Duration::from_secs(1800);
 
 fn run(name: &str, options: Options) -> Record {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     create_dir(&project.build("logs")).expect("a directory for the log");
     let options = Options { log: Some(project.build(&format!("logs/endurance-{name}.log"))), ..options };
     let record = endurance::run(&project, &options, &mut |line| println!("{line}"));

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const MIB: usize = 1 << 20;
 
 fn scratch(name: &str) -> PathBuf {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let dir = project.build(&format!("host-devices/{name}-{}", std::process::id()));
     create_dir(&dir).expect("a directory");
     dir
@@ -37,7 +37,7 @@ fn request() -> Request {
 
 fn ready(request: &mut Request, command: &str) -> (Run, Script) {
     let script = Script::new(command, &mut request.overlay).expect("a script");
-    (prepare(&Project::find().expect("the project"), request).expect("a run"), script)
+    (prepare(&Project::find(None).expect("the project"), request).expect("a run"), script)
 }
 
 /// Runs a command in the only guest of a board; gives what it printed.

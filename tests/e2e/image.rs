@@ -18,7 +18,7 @@ const STEPS: [&str; 6] =
     ["heap ok", "memory ok", "faults ok", "timer ok", "two guests ok", "console input echoes, by interrupt"];
 
 fn selftest(name: &str) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let image = prepare::board_image(&project, Image::Shipped).expect("the board image");
     let trees = prepare::fetch(&project, false).expect("the guest").device_trees;
     let board = board::find(name).expect("a board");
@@ -51,7 +51,7 @@ fn selftest(name: &str) {
 }
 
 fn kernel(name: &str) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let guest = prepare::fetch(&project, false).expect("the guest");
     let sum = Command::new("sha256sum").arg(&guest.kernel).output().expect("sha256sum").stdout;
     let expected = String::from_utf8_lossy(&sum);
@@ -91,7 +91,7 @@ fn the_kernel_is_the_packages_on_vexpress_a9() {
 /// What profiles and counters go by: crates/hypervisor/src/parts.rs.
 #[test]
 fn all_code_belongs_to_a_part_of_a_profile() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     prepare::board_image(&project, Image::Shipped).expect("the board image");
     let notes = counter::notes(&project, Image::Shipped).expect("notes");
     assert_eq!(notes.unknown, Vec::<String>::new(), "no note says what this code is for");

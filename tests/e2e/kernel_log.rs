@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use spica_tests::known::Known;
 use spica_tests::{Machine, transcript};
 
 /// Messages that only a guest of Spica's prints, each with its reason: none is unexplained.
@@ -13,12 +14,25 @@ const ALLOWED: &[(&str, &str)] = &[];
 /// The most important level that is not looked at: `KERN_NOTICE`.
 const NOTICE: u32 = 5;
 
+/// The place for the log of a board without Spica.
+fn place(machine: Machine) -> Known {
+    Known::of(&format!("log-{machine:?}")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The kernel's log. Without Spica, it may be one of an earlier run.
+fn log(machine: Machine) -> Vec<String> {
+    match Some(machine).filter(|m| m.native()).and_then(|m| place(m).text()) {
+        Some(text) => text.lines().map(str::to_string).collect(),
+        None => transcript(machine, "kernel_log.sh").passed("log").lines.clone(),
+    }
+}
+
 /// Messages that matter, with numbers made equal: times, addresses and sizes differ from run to run.
 fn complaints(machine: Machine) -> BTreeSet<String> {
     let (mut found, mut levels) = (BTreeSet::new(), 0);
-    let lines = &transcript(machine, "kernel_log.sh").passed("log").lines;
+    let lines = log(machine);
     assert!(lines.iter().any(|l| l.contains("Linux version")), "the log has no beginning: {} lines", lines.len());
-    for line in lines {
+    for line in &lines {
         let Some((level, text)) = line.strip_prefix('<').and_then(|l| l.split_once('>')) else { continue };
         let Ok(level) = level.parse::<u32>() else { continue };
         levels += 1;
@@ -47,6 +61,9 @@ fn compare(machine: Machine, same_board: Machine) {
     let new: Vec<_> = complaints(machine).into_iter().filter(|c| !known.contains(c)).collect();
     let new: Vec<_> = new.iter().filter(|c| !ALLOWED.iter().any(|(text, _)| c.starts_with(text))).collect();
     assert!(new.is_empty(), "only under Spica, the kernel prints: {new:#?}");
+    for native in [same_board, Machine::VirtNative] {
+        place(native).keep(&log(native).join("\n")).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod guest;
 mod host_devices;
 mod hostile;
 mod image;
+mod install;
 mod kernel_log;
 mod life_cycle;
 mod memory_modes;

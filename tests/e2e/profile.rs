@@ -25,7 +25,7 @@ fn options(workload: &str) -> Options {
 #[test]
 #[ignore = "a boot with all instructions counted: half a minute"]
 fn a_null_system_call() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let dir = project.build(&format!("test-profile-{}", std::process::id()));
     let result = run(&project, &Options { output: Some(dir.clone()), ..options("null") });
     let text = fs::read_to_string(dir.join("cubieboard.md")).unwrap_or_default();
@@ -42,7 +42,7 @@ fn a_null_system_call() {
 
 #[test]
 fn mistakes_are_said_first() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let error = run(&project, &options("nul")).unwrap_err();
     assert_eq!(error.status, USAGE, "{error}");
     let error = run(&project, &Options { board: "cubie".into(), ..options("null") }).unwrap_err();

@@ -105,7 +105,7 @@ fn two_debians_on_a_switch() {
 }
 
 fn talk(plan: &Plan) {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let pair = read_text(&project.source("guests/debian-pair.toml")).expect("the pair");
     let pair = pair.replace("system = \"debian\"", &format!("system = \"{}\"", plan.system));
     let manifest = project.build(&format!("test-system-{}.toml", std::process::id()));

@@ -124,7 +124,7 @@ fn boots(qemu: Command) {
 
 #[test]
 fn on_a_disk_of_virt() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let firmware = u_boot(&project, "u-boot-qemu").expect("U-Boot").join("qemu_arm/u-boot.bin");
     let files = Files::new(&project, "virt");
     // QEMU shows a directory as a disk with a FAT file system.
@@ -136,7 +136,7 @@ fn on_a_disk_of_virt() {
 
 #[test]
 fn on_a_card_of_a_cubieboard() {
-    let project = Project::find().expect("the project");
+    let project = Project::find(None).expect("the project");
     let package = u_boot(&project, "u-boot-sunxi").expect("U-Boot");
     let files = Files::new(&project, "cubieboard");
     // What the board's own loader reads from the card: 32 KiB that set up the memory, which QEMU does not need, a header of

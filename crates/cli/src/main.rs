@@ -2,11 +2,13 @@
 
 mod commands;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::bench::BenchArgs;
 use commands::control::Control;
+use commands::install::InstallArgs;
 use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
@@ -41,6 +43,9 @@ struct Cli {
     /// Show what is done, Spica's own log, and with --exec the guest's boot, on standard error
     #[arg(long, short, global = true)]
     verbose: bool,
+    /// Use the sources, or the installed data, in DIR; docs/installing.md says which are used otherwise
+    #[arg(long, global = true, value_name = "DIR")]
+    home: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -71,12 +76,21 @@ enum Command {
     Bench(Box<BenchArgs>),
     /// Show where the instructions of an operation go: the guest, translation, each kind of trap
     Profile(ProfileArgs),
+    /// Install this command, its manual pages, and what it needs to run and pack guests
+    Install(InstallArgs),
+    /// Write the manual pages of this command and its subcommands
+    Man {
+        /// The directory for them; it is made if it is not there
+        dir: PathBuf,
+    },
 }
 
 fn dispatch(cli: Cli) -> Result<u8> {
     progress::listen(StandardError);
-    let project = Project::find()?;
+    let project = Project::find(cli.home.as_deref())?;
     match cli.command {
+        Command::Man { dir } => commands::man::pages(&dir, Cli::command())?,
+        Command::Install(args) => commands::install::run(&project, args, Cli::command())?,
         Command::Run(args) => return commands::run::run(&project, *args, cli.verbose),
         Command::Fetch { update } => {
             for package in prepare::fetch(&project, update)?.packages {
@@ -154,6 +168,15 @@ mod tests {
         }
         for verb in ["console", "log", "regs", "pause", "resume", "shutdown", "reset", "stop", "start"] {
             assert!(mistake(&format!("spica {verb}")).contains("<GUEST>"), "{verb}");
+        }
+    }
+
+    #[test]
+    fn a_report_goes_where_one_likes_and_measures_nothing() {
+        assert!(Cli::try_parse_from("spica bench --report r.json --output d".split(' ')).is_ok());
+        for choice in ["--board b", "--config c", "--workload w", "--quick", "--events", "--jobs 1", "--stall 9"] {
+            let error = mistake(&format!("spica bench --report r.json {choice}"));
+            assert!(error.contains("cannot be used with"), "{choice}: {error}");
         }
     }
 

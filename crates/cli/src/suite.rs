@@ -1,34 +1,53 @@
-//! `spica test`: all tests, and a plain summary of them.
+//! `spica test`: all tests, a plain summary of them, and which of them took longest.
+//!
+//! How long a test took is known to libtest alone. It says so on request, behind the test's result, in a form that is not
+//! stable: so a line that is not understood has no time, and is passed on as it is.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use spica_runner::error::{Context, Error, Result};
+use spica_runner::needed;
 use spica_runner::project::Project;
 
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "spica-tests";
+
+/// How many of the slowest tests the summary names.
+const SLOWEST: usize = 10;
+
+/// What libtest is told, to say how long each test took.
+const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 
 /// Runs the tests whose names contain `filter`; with `quick`, only those that need no board.
 ///
 /// # Errors
 /// If a test fails or does not compile.
 pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
+    project.needs_sources("spica test")?;
+    needed::check(&["cargo", "rustc", "cc"])?;
     let start = Instant::now();
     let mut parts = vec![("on this machine", vec!["--workspace", "--exclude", END_TO_END])];
     if !quick {
         parts.push(("on emulated boards", vec!["--package", END_TO_END]));
     }
     let mut summary = Vec::new();
+    let mut slowest = Slowest::default();
     let mut failed = false;
     for (place, packages) in parts {
         let start = Instant::now();
-        let counts = cargo_test(project, &packages, filter)?;
+        let counts = cargo_test(project, &packages, filter, &mut slowest)?;
         failed |= !counts.success;
         summary.push(format!("{place}: {counts}, {} s", start.elapsed().as_secs()));
     }
     println!();
+    if !slowest.tests.is_empty() {
+        println!("spica test: what took longest, waiting for boots and other tests included:");
+    }
+    for (time, test) in &slowest.tests {
+        println!("spica test: {:8.1} s  {test}", time.as_secs_f64());
+    }
     for line in &summary {
         println!("spica test: {line}");
     }
@@ -81,19 +100,61 @@ impl Counts {
     }
 }
 
-/// Runs `cargo test`, passing its output on.
-fn cargo_test(project: &Project, packages: &[&str], filter: Option<&str>) -> Result<Counts> {
+/// The slowest tests, slowest first.
+#[derive(Debug, Default)]
+struct Slowest {
+    tests: Vec<(Duration, String)>,
+}
+
+impl Slowest {
+    fn add(&mut self, time: Duration, test: &str) {
+        // Behind those that took as long: what came first stays first.
+        let place = self.tests.partition_point(|(known, _)| *known >= time);
+        self.tests.insert(place, (time, test.to_string()));
+        self.tests.truncate(SLOWEST);
+    }
+}
+
+/// A line of a test program's output.
+#[derive(Debug, PartialEq)]
+struct Line<'a> {
+    /// As it is without times.
+    plain: &'a str,
+    /// The test that it is about, and how long that took.
+    took: Option<(&'a str, Duration)>,
+}
+
+impl<'a> Line<'a> {
+    /// Takes the time out of `test NAME ... ok <1.234s>`.
+    fn parse(line: &'a str) -> Self {
+        let timed = || {
+            let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+            let (_, time) = result.strip_suffix("s>")?.rsplit_once(" <")?;
+            let took = Duration::try_from_secs_f64(time.parse().ok()?).ok()?;
+            Some(Self { plain: &line[..line.len() - " <s>".len() - time.len()], took: Some((name, took)) })
+        };
+        timed().unwrap_or(Self { plain: line, took: None })
+    }
+}
+
+/// Runs `cargo test`, passing its output on without the times, which are added to `slowest`.
+fn cargo_test(project: &Project, packages: &[&str], filter: Option<&str>, slowest: &mut Slowest) -> Result<Counts> {
     let mut command = Command::new("cargo");
     command.current_dir(project.root()).args(["test", "--locked", "--no-fail-fast"]).args(packages);
-    command.args(filter).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().context(|| "cannot start cargo")?;
+    // libtest takes options that are not stable from whom the compiler takes them, too.
+    command.args(filter).arg("--").args(REPORT_TIME).env("RUSTC_BOOTSTRAP", "1");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(|| "cannot start cargo")?;
     let mut counts = Counts::default();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
             let line = line.context(|| "cannot read from cargo")?;
             let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            counts.add(&line);
+            let line = Line::parse(&line);
+            println!("{}", line.plain);
+            counts.add(line.plain);
+            if let Some((test, time)) = line.took {
+                slowest.add(time, test);
+            }
         }
     }
     counts.success = child.wait().context(|| "cannot wait for cargo")?.success();
@@ -111,5 +172,42 @@ mod tests {
         counts.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         counts.add("test x ... ok");
         assert_eq!(counts, Counts { passed: 7, failed: 2, ignored: 1, success: false });
+    }
+
+    #[test]
+    fn times_are_taken_out_of_lines() {
+        let of = |line| {
+            let line = Line::parse(line);
+            (line.plain.to_string(), line.took.map(|(name, time)| (name, time.as_millis())))
+        };
+        assert_eq!(of("test a::b ... ok <12.345s>"), ("test a::b ... ok".to_string(), Some(("a::b", 12345))));
+        assert_eq!(of("test a - should panic ... FAILED <0.001s>").0, "test a - should panic ... FAILED");
+        assert_eq!(of("test a ... FAILED (note <1s>) <0.001s>").0, "test a ... FAILED (note <1s>)");
+        let doctest = of("test src/lib.rs - f (line 7) ... ok <0.250s>");
+        assert_eq!(doctest.1, Some(("src/lib.rs - f (line 7)", 250)));
+        for line in [
+            "test a ... ok",
+            "test a ... ignored, takes 2 h",
+            "test a ... ok <fast>",
+            "test a ... ok <-1.0s>",
+            "test a ... ok <1e99s>",
+            "test result: ok. 3 passed; 0 failed; finished in 0.00s",
+            "a <b> <1.000s>",
+            "",
+        ] {
+            assert_eq!(of(line), (line.to_string(), None));
+        }
+    }
+
+    #[test]
+    fn the_slowest_come_first() {
+        let mut slowest = Slowest::default();
+        for (number, time) in [5, 1, 9, 9, 3, 7, 2, 8, 4, 6, 0, 11].into_iter().enumerate() {
+            slowest.add(Duration::from_secs(time), &number.to_string());
+        }
+        let tests: Vec<_> = slowest.tests.iter().map(|(time, test)| (time.as_secs(), test.as_str())).collect();
+        let expected =
+            [(11, "11"), (9, "2"), (9, "3"), (8, "7"), (7, "5"), (6, "9"), (5, "0"), (4, "8"), (3, "4"), (2, "6")];
+        assert_eq!(tests, expected);
     }
 }

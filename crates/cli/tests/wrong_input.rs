@@ -148,6 +148,14 @@ fn files_that_are_not_what_they_should_be() {
         &["bench", "--report", "empty"],
         "empty: EOF while parsing a value at line 1 column 0; expected a result file, as `spica bench` writes it",
     );
+    fs::write(place.0.join("later.json"), "{\"schema\": 2}").unwrap();
+    place.fails(
+        &["bench", "--report", "later.json"],
+        "later.json: schema: the file has version 2; this spica reads version 1; expected a result file, as `spica bench` \
+         writes it",
+    );
+    let (said, status) = place.spica(&["bench", "--report", "later.json", "--output", "empty"]);
+    assert_eq!((said.as_str(), status), ("spica: --output: empty is a file; expected a directory\n", 2));
     place.fails(&["run", "--guests", "bytes"], "cannot read bytes: it is no text; expected UTF-8");
     place.fails(&["run", "--guests", "empty"], "empty: there is no guest to run; expected at least one [[guest]]");
 }

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let root = std::env::var_os("SPICA_ROOT").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let root = std::env::var_os("SPICA_HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let plan = Plan {
         limit: args.cases.map_or(Limit::Time(args.time), Limit::Cases),
         seed: args.seed.unwrap_or(now.as_secs()),

@@ -36,7 +36,7 @@ impl Sanitize {
     /// Runs the tests of one package, or of all; gives how many passed.
     fn test(package: &str) -> Result<u64, Failure> {
         let trouble = |e: spica_runner::error::Error| Failure::trouble(e.to_string());
-        let project = Project::find().map_err(trouble)?;
+        let project = Project::find(None).map_err(trouble)?;
         let mut compiler = Command::new("cc");
         let library =
             output(compiler.arg("-print-file-name=libasan.so"), "cannot find gcc's libasan").map_err(trouble)?;

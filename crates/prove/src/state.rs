@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// If they cannot be read.
 pub fn fingerprint(directories: &[&str]) -> Result<String, Failure> {
     let trouble = |error: String| Failure::trouble(error);
-    let project = Project::find().map_err(|e| trouble(e.to_string()))?;
+    let project = Project::find(None).map_err(|e| trouble(e.to_string()))?;
     let mut files = Vec::new();
     let mut todo: Vec<PathBuf> = directories.iter().map(|directory| project.source(directory)).collect();
     while let Some(directory) = todo.pop() {

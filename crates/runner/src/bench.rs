@@ -290,7 +290,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         record::record(&mut results, job, outcome, &configurations);
         save(&results, &file)
     })?;
-    write_reports(&results, &file)?;
+    write_reports(&results, &file.with_extension(""))?;
     let summary = say::summary(&results, &boards, &configurations, &chosen, native_only);
     let complete = complete(&results, &boards, &configurations, &chosen, wanted);
     Ok(Measured { file, summary, complete })
@@ -331,13 +331,12 @@ fn save(results: &Results, file: &Path) -> Result<()> {
     write(file, results.to_json().as_bytes())
 }
 
-/// Writes the tables and the page that belong to a result file, beside it.
-///
-/// # Errors
-/// If they cannot be written.
-pub fn write_reports(results: &Results, file: &Path) -> Result<()> {
-    write(&file.with_extension("md"), report::markdown(results).as_bytes())?;
-    write(&file.with_extension("html"), report::html(results).as_bytes())
+/// Writes the tables of a run as `place.md`, and its page as `place.html`; gives both names.
+fn write_reports(results: &Results, place: &Path) -> Result<[PathBuf; 2]> {
+    let (tables, page) = (place.with_added_extension("md"), place.with_added_extension("html"));
+    write(&tables, report::markdown(results).as_bytes())?;
+    write(&page, report::html(results).as_bytes())?;
+    Ok([tables, page])
 }
 
 /// What changed between two result files.
@@ -348,11 +347,53 @@ pub fn changes(a: &Path, b: &Path) -> Result<Comparison> {
     Ok(compare(&a.display().to_string(), &load(a)?, &b.display().to_string(), &load(b)?))
 }
 
-/// Writes the reports of an existing result file; gives their files.
+/// Writes the reports of an existing result file to `directory`, or beside it, under its name; gives their files.
 ///
 /// # Errors
-/// If it cannot be read, or they not be written.
-pub fn report_again(file: &Path) -> Result<[PathBuf; 2]> {
-    write_reports(&load(file)?, file)?;
-    Ok(["md", "html"].map(|extension| file.with_extension(extension)))
+/// If the file cannot be read or is none of results, if `directory` is a file, or if the reports cannot be written.
+pub fn report_again(file: &Path, directory: Option<&Path>) -> Result<[PathBuf; 2]> {
+    // Said first, whatever the file is.
+    if let Some(path) = directory.filter(|path| path.exists() && !path.is_dir()) {
+        return Err(Error::usage(format!("--output: {} is a file; expected a directory", path.display())));
+    }
+    let results = load(file)?;
+    let beside = file.with_extension("");
+    let place = match (directory, beside.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => beside,
+    };
+    write_reports(&results, &place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A result file of the repository.
+    const STORED: &str = "2026-11-23-021526-2ddfb666f237";
+
+    #[test]
+    fn reports_are_made_from_the_result_file_alone() {
+        let dir = std::env::temp_dir().join(format!("spica-report-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../bench/results/{STORED}.json"));
+
+        let far = dir.join("made/here");
+        report_again(&stored, Some(&far)).unwrap();
+        assert!(!stored.with_extension("md").exists(), "the place is the user's choice");
+        let tables = fs::read_to_string(far.join(format!("{STORED}.md"))).unwrap();
+        assert!(tables.starts_with("# Spica against the bare board\n"), "{tables}");
+        let page = fs::read_to_string(far.join(format!("{STORED}.html"))).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>\n"), "{page}");
+
+        // By default they are beside the file.
+        let file = dir.join("a.b.json");
+        fs::copy(&stored, &file).unwrap();
+        report_again(&file, None).unwrap();
+        assert_eq!(fs::read_to_string(dir.join("a.b.md")).unwrap(), tables);
+        assert_eq!(fs::read_to_string(dir.join("a.b.html")).unwrap(), page);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -8,7 +8,8 @@
 //! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees or a
 //! command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
 //! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
-//! whole is a [`regular`] file, and each run has a [`scratch`] directory.
+//! whole is a [`regular`] file, and each run has a [`scratch`] directory. [`project`] says where all that is, for the
+//! sources and for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
 //!
 //! [`bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is counted.
 //! What the figures mean is the business of the crates `spica-bench` and `spica-profile`.
@@ -29,7 +30,9 @@ pub mod guest;
 pub mod guests;
 pub mod image;
 pub mod initramfs;
+pub mod install;
 pub mod modules;
+pub mod needed;
 pub mod pack;
 pub mod plugged;
 pub mod prepare;

@@ -15,6 +15,7 @@ use crate::guest::{self, Guest};
 use crate::guests::{Draft, Packed, Source};
 use crate::image::{self, Image};
 use crate::initramfs::Overlay;
+use crate::needed;
 use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
 use crate::qemu::{Boot, Session};
@@ -163,6 +164,11 @@ impl Run {
 /// The first thing that is missing or does not fit.
 pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     request.plugged.check(request.board)?;
+    let mut programs = vec![needed::QEMU];
+    if !request.native {
+        programs.extend(Image::for_words(&request.spica_append).tools(project));
+    }
+    needed::check(&programs)?;
     if let Some(source) = &request.guests {
         return prepare_several(project, request, source);
     }
@@ -265,6 +271,7 @@ pub fn pack(
 ) -> Result<(PathBuf, Guest, Packed)> {
     let draft = Draft::read(source, room)?;
     fit::board_memory(room, &draft.wishes())?;
+    needed::check(Image::Shipped.tools(project))?;
     let (debian, systems, image) = locked(project, || {
         let debian = guest::prepare(project, false)?;
         let make = |name| Ok((name, system::prepare(project, &debian, name, false)?));

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
+use crate::needed;
 
 /// How much of a failed program's output an error shows.
 const TAIL_LINES: usize = 30;
@@ -17,13 +18,19 @@ pub fn output(command: &mut Command, purpose: &str) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| Error::failed(format!("{purpose}: {program} cannot be started: {e}")))?;
+        .map_err(|e| Error::failed(format!("{purpose}: {program} cannot be started: {e}{}", whose(&program))))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(stdout);
     }
     let said = format!("{stdout}{}", String::from_utf8_lossy(&output.stderr));
     Err(Error::failed(format!("{purpose}: {program} failed ({})", output.status)).with_details(tail(&said, TAIL_LINES)))
+}
+
+/// Where one gets `program`, to follow the error of one that cannot be started.
+#[must_use]
+pub fn whose(program: &str) -> String {
+    needed::package(program).map_or(String::new(), |package| format!("; it is in Debian's package {package}"))
 }
 
 /// The last `count` lines of `text`.

@@ -39,7 +39,7 @@ impl Drop for Ends {
 
 /// What a sleeper hears of its timer beside flood `kind`, and all that came out of the port until it said so.
 fn beside(kind: u32, key: &str) -> (Slept, String) {
-    let project = Project::find().unwrap();
+    let project = Project::find(None).unwrap();
     let scratch = project.build(&format!("several/slow-{}-{kind}", std::process::id()));
     let flood = [kind, 0];
     let parts = [

@@ -28,7 +28,8 @@ Examples:
   spica bench --workload null --workload 'fork-*' --config naive --config default
   spica bench --config all                        every configuration: hours
   spica bench --resume build/bench/FILE.json      what that run had not measured yet
-  spica bench --compare before.json after.json    what changed, worst first")]
+  spica bench --compare before.json after.json    what changed, worst first
+  spica bench --report FILE.json --output DIR     tables and page of a run that was stored as JSON alone")]
 pub struct BenchArgs {
     /// Only this board; may be given more than once [default: all]
     #[arg(long, value_name = "NAME")]
@@ -48,7 +49,7 @@ pub struct BenchArgs {
     /// Print what can be measured
     #[arg(long, exclusive = true)]
     list: bool,
-    /// Where results go [default: build/bench]
+    /// Where results go, or with --report the tables and the page [default: build/bench; with --report, beside FILE]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     output: Option<PathBuf>,
     /// Go on with the run that left FILE; without other choices, with all that it lacks
@@ -63,29 +64,33 @@ pub struct BenchArgs {
     /// Print what changed from one result file to another
     #[arg(long, value_names = ["A", "B"], num_args = 2, exclusive = true)]
     compare: Option<Vec<PathBuf>>,
-    /// Write the tables and the page of a result file anew
-    #[arg(long, value_name = "FILE", exclusive = true)]
+    /// Make the tables and the page of a result file, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = MEASURING)]
     report: Option<PathBuf>,
 }
+
+/// What says what is to be measured, and how.
+const MEASURING: [&str; 8] = ["board", "config", "workload", "quick", "events", "resume", "jobs", "stall"];
 
 /// The status when something could not be measured, or when a comparison found something worse.
 const INCOMPLETE: u8 = 1;
 
 /// Does what the arguments say; gives the exit status.
 pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
-    if args.list {
-        print!("{}", bench::list(project)?);
-        return Ok(0);
-    }
     if let Some([a, b]) = args.compare.as_deref() {
         let changes = bench::changes(a, b)?;
         print!("{}", changes.text());
         return Ok(if changes.is_worse() { INCOMPLETE } else { 0 });
     }
     if let Some(file) = args.report {
-        for file in bench::report_again(&file)? {
-            println!("{}", file.display());
+        for report in bench::report_again(&file, args.output.as_deref())? {
+            println!("{}", report.display());
         }
+        return Ok(0);
+    }
+    project.needs_sources("spica bench")?;
+    if args.list {
+        print!("{}", bench::list(project)?);
         return Ok(0);
     }
     let options = bench::Options {

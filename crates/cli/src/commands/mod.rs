@@ -2,6 +2,8 @@
 
 pub mod bench;
 pub mod control;
+pub mod install;
+pub mod man;
 pub mod pack;
 pub mod profile;
 pub mod prove;

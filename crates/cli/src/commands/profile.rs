@@ -66,6 +66,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
         }
         return Ok(());
     }
+    project.needs_sources("spica profile")?;
     let profiled = profile::run(
         project,
         &profile::Options {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 use spica_runner::error::{Error, Result};
+use spica_runner::needed;
 use spica_runner::project::Project;
 
 #[derive(Args)]
@@ -18,8 +19,10 @@ pub struct ProveArgs {
 
 /// Builds the program, and becomes it.
 pub fn run(project: &Project, args: ProveArgs) -> Result<()> {
+    project.needs_sources("spica prove")?;
+    needed::check(&["cargo", "rustc", "cc"])?;
     let mut cargo = Command::new("cargo");
     cargo.args(["run", "--locked", "--quiet", "--profile", "prove", "--package", "spica-prove", "--"]);
-    let error = cargo.current_dir(project.root()).env("SPICA_ROOT", project.root()).args(args.arguments).exec();
+    let error = cargo.current_dir(project.root()).env("SPICA_HOME", project.root()).args(args.arguments).exec();
     Err(Error::failed(format!("cannot start cargo: {error}")))
 }

@@ -63,7 +63,7 @@ fn run(work: &Work, seconds: u32) -> Result<(), Failure> {
     let trouble = |error: spica_runner::error::Error| {
         Failure::trouble(format!("{error}\n{}", error.details.as_deref().unwrap_or_default()))
     };
-    let project = Project::find().map_err(trouble)?;
+    let project = Project::find(None).map_err(trouble)?;
     let board = board::find(BOARD).map_err(trouble)?;
     create_dir(&work.state).map_err(trouble)?;
     let log = Some(work.state.join("console.log"));

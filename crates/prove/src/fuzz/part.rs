@@ -114,7 +114,7 @@ impl Fuzz {
     /// Lets libFuzzer look until the time is over.
     fn guided(&self, work: &Work) -> Result<(), Failure> {
         let trouble = |e: spica_runner::error::Error| Failure::trouble(e.to_string());
-        let project = Project::find().map_err(trouble)?;
+        let project = Project::find(None).map_err(trouble)?;
         work.say("building the fuzzer");
         let program = program(&project)?;
         let (corpus, found) = (work.state.join("corpus"), work.state.join("found"));

@@ -74,7 +74,7 @@ impl Stepper {
     /// If that does not work.
     pub fn start() -> Result<Stepper, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let project = Project::find().map_err(|e| e.to_string())?;
+        let project = Project::find(None).map_err(|e| e.to_string())?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let scratch = project.build(&format!("bare/stepper-{}-{number}", std::process::id()));
         project::create_dir(&scratch).map_err(|e| e.to_string())?;

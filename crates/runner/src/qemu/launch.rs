@@ -9,6 +9,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
+use crate::needed::QEMU;
+use crate::process::whose;
 
 /// What a board boots.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,7 @@ pub struct Channels<'a> {
 impl Boot<'_> {
     /// The command that starts `board` with this, its UART being standard input and output.
     pub(super) fn command(&self, board: &Board) -> Command {
-        let mut command = Command::new("qemu-system-arm");
+        let mut command = Command::new(QEMU);
         let memory = self.memory_mib.unwrap_or(board.memory_mib);
         command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{memory}M")]);
         command.args(["-display", "none", "-monitor", "none", "-no-reboot"]);
@@ -103,7 +105,5 @@ pub(super) fn spawn(mut command: Command, debug: Option<Channels<'_>>) -> Result
     };
     // SAFETY: between fork and exec the closure makes system calls only, and touches no memory that is shared.
     unsafe { command.pre_exec(in_child) };
-    command.spawn().map_err(|e| {
-        Error::failed(format!("qemu-system-arm cannot be started: {e}; it is in Debian's package qemu-system-arm"))
-    })
+    command.spawn().map_err(|e| Error::failed(format!("{QEMU} cannot be started: {e}{}", whose(QEMU))))
 }
