@@ -24,6 +24,8 @@ pub mod layout;
 pub mod log;
 pub mod memory;
 pub mod panic;
+#[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
+pub mod papers;
 pub mod platform;
 pub mod selftest;
 pub mod trap;

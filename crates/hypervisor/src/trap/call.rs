@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::blocks::From;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::{Resume, Stop, Vm};
 
@@ -34,7 +35,7 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     }
     match trap::number(word) {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
-        trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
+        trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
             let Some(exit) = engine.exit(svc) else { return wild };
             let Some(target) = engine.word(behind).map(GuestVa) else { return wild };

@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::memory::lending;
 use crate::memory::lent::Return;
+use crate::papers;
 
 /// What devices may do before the guest, or another one, runs on: bytes moved, see [`Work`].
 const BUDGET: u32 = 256 * 1024;
@@ -205,9 +206,7 @@ impl Dma for GuestMemory<'_> {
                 self.engine.page_changed(page);
                 self.shadow.unprotect_code_page(page);
             }
-            if self.shadow.is_table_page(page) {
-                self.shadow.release_table(page, self.tables, &mut RealTlb);
-            }
+            papers::release_table(self.shadow, page, self.tables);
             page = page.wrapping_add(4096);
         }
         self.ram.bytes_mut(self.home, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
@@ -326,7 +325,7 @@ impl Parts {
             if given && self.shadow.is_code_page(page) {
                 self.code_changes(page);
             }
-            self.shadow.release_table(page, &mut self.tables, &mut RealTlb);
+            papers::release_table(&mut self.shadow, page, &mut self.tables);
             self.ram.set_absent(page, given);
             self.shadow.set_absent(page, given);
         }

@@ -28,8 +28,9 @@ use crate::layout::{HOLE_START, MEGABYTE};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::spans::Span;
 use crate::memory::{home::hole_entries, ram as host_ram};
+use crate::papers::SEPARATION;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, SEPARATION, core_state::CoreState};
+use crate::world::{Context, core_state::CoreState};
 
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]

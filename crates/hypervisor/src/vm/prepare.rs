@@ -8,7 +8,8 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
-use crate::world::{Context, NO_ASID, SEPARATION, World};
+use crate::papers::SEPARATION;
+use crate::world::{Context, NO_ASID, World};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View, quick};
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
@@ -96,7 +97,6 @@ impl Vm {
             (side.ttbr0, side.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
             parts.vfp[world as usize] = vfp_enabled(&context.cpu, world);
         }
-        #[cfg(feature = "spill-techniques")]
         context.set_spill(parts.engine.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.

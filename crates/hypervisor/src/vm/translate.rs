@@ -72,13 +72,6 @@ impl Parts {
         self.unprotect_code();
     }
 
-    /// What the guest wrote at `pa` may be in its tables, where these are tracked.
-    pub fn table_changes(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
-        if self.shadow.is_table_page(pa) {
-            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
-        }
-    }
-
     /// Other switches from now on, between two blocks.
     pub fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;

@@ -44,6 +44,7 @@ use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::{device, home};
 use crate::panic;
+use crate::papers;
 use crate::platform::{BOARD, Platform};
 use crate::println;
 use crate::trap::{self, quick, quick::Answer};
@@ -175,7 +176,7 @@ pub fn run(platform: &Platform) -> ! {
         let mut vm = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm.load(&image, true);
-        vm.parts.shadow.set_tracking(platform.options.tracking);
+        papers::set_tracking(&mut vm.parts.shadow, &platform.options);
         let way = if name == "rust" { Way::Rust } else { Way::Assembly };
         if way == Way::Rust {
             vm.context.leave_to_rust();
