@@ -37,13 +37,14 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
-            let Some(exit) = engine.exit(svc) else { return wild };
             let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
+            if !engine.links() {
+                return vm.leave_unlinked(target);
+            }
+            let Some(exit) = engine.exit(svc) else { return wild };
             vm.parts.counters.links += 1;
-            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
-            // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
-            let stays = !vm.parts.engine.links() || vm.interrupt_deliverable();
-            if stays { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
+            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
+            if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
         trap::INDIRECT => {
             vm.parts.counters.indirect += 1;
