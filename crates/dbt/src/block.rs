@@ -6,8 +6,8 @@
 
 use crate::emit::Emitter;
 use crate::options::Options;
+use crate::papers::spill::Place;
 use crate::rules::{self, Flow};
-use crate::spill::Place;
 use spica_addr::GuestVa;
 use spica_isa::Reg;
 

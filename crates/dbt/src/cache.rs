@@ -15,10 +15,10 @@ use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
 use crate::options::Options;
+use crate::papers::{self, Spilling, shadow_stack};
 use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT};
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
-use crate::shadow_stack;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -131,8 +131,7 @@ pub struct Translator {
     /// Where indirect branches look first.
     pub jump_cache: JumpCache,
     mirror: ReturnMirror,
-    /// Code pages may have lightweight traps in them.
-    trapping: bool,
+    pages: papers::Pages,
     located: Located,
     version: u32,
     generation: u64,
@@ -171,7 +170,7 @@ fn site_cond(page: u32, site: u16, memory: &mut impl CodeMemory) -> Cond {
     Cond::ALL[(memory.page(page)[usize::from(site)] >> 28) as usize % 15]
 }
 
-fn patch(page: u32, at: usize, word: u32, memory: &mut impl CodeMemory) {
+pub(crate) fn patch(page: u32, at: usize, word: u32, memory: &mut impl CodeMemory) {
     memory.page(page)[at] = word;
     memory.publish(page, at, 1);
 }
@@ -206,7 +205,7 @@ impl Translator {
                 layout.mirror.filter(|_| options.indirect && options.return_mirror),
                 capacity.mirror_pages,
             ),
-            trapping: options.spill.traps(),
+            pages: papers::Pages::new(&options),
             located: Located::new(),
             version: 0,
             generation: 0,
@@ -251,7 +250,7 @@ impl Translator {
     }
 
     /// Changes whenever everything was flushed: what the guest has of code-cache addresses, its shadow stack, is to be cleared
-    /// ([`shadow_stack::clear`]) before it runs again. What leads to blocks that are dropped or unlinked traps.
+    /// (`shadow_stack::clear`) before it runs again. What leads to blocks that are dropped or unlinked traps.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -347,8 +346,8 @@ impl Translator {
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
-        let spill = (options.spill, self.layout.shared_slot());
-        let mut emitter = Emitter::new(page, base, hot, cold, None, mirror, source, spill);
+        let spilling = Spilling::new(options.spill, &self.layout, base);
+        let mut emitter = Emitter::new(page, hot, cold, None, mirror, source, spilling);
         let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
@@ -375,7 +374,7 @@ impl Translator {
     /// Changes the switches. All blocks go, which were made with others.
     pub fn set_options(&mut self, options: Options, memory: &mut impl CodeMemory) {
         self.flush(memory);
-        self.trapping |= options.spill.traps();
+        self.pages.set_options(&options);
         self.options = Options { thumbee: self.options.thumbee, vfp: self.options.vfp, ..options };
         if !(options.indirect && options.return_mirror) {
             self.mirror = ReturnMirror::new(None, self.capacity.mirror_pages);
@@ -407,7 +406,7 @@ impl Translator {
             self.flush(memory);
             self.stats.flushes += 1;
         }
-        if self.page_starts.is_empty() || self.hot + 2 * emit::room(self.options.spill) > self.cold {
+        if self.page_starts.is_empty() || self.hot + 2 * papers::room(self.options.spill) > self.cold {
             if self.page_starts.len() == self.layout.pages as usize {
                 self.flush(memory);
                 self.stats.flushes += 1;
@@ -415,16 +414,10 @@ impl Translator {
             self.page_starts.push(self.blocks.len() as u16);
             self.hot = HOT_FIELDS as usize / 4;
             self.cold = PAGE_WORDS;
-            if self.trapping {
-                // No part of a privileged sequence stays from before.
-                let page = self.page_starts.len() as u32 - 1;
-                memory.page(page).fill(crate::spill::UNDEFINED);
-                memory.publish(page, 0, PAGE_WORDS);
-            }
-            if self.options.shadow_stack {
-                let page = self.page_starts.len() as u32 - 1;
-                shadow_stack::begin_page(memory.page(page));
-                memory.publish(page, 0, HOT_FIELDS as usize / 4);
+            let page = self.page_starts.len() as u32 - 1;
+            let written = self.pages.begin(&self.options, memory.page(page));
+            if written > 0 {
+                memory.publish(page, 0, written);
             }
         }
     }
@@ -483,8 +476,8 @@ impl Translator {
         let options = self.options_of(block.is(Flag::Once), block.is(Flag::Vfp));
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
-        let spill = (options.spill, self.layout.shared_slot());
-        let mut emitter = Emitter::new(None, base, hot, cold, Some(word), mirror, source, spill);
+        let spilling = Spilling::new(options.spill, &self.layout, base);
+        let mut emitter = Emitter::new(None, hot, cold, Some(word), mirror, source, spilling);
         block::translate(&mut emitter, &options, block.va, |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }
@@ -570,8 +563,9 @@ impl Translator {
         for exit in self.exits_of(id) {
             self.close_exit(exit, memory);
         }
-        let (window, shadow_stack) = (self.mirror.window(), self.options.shadow_stack);
-        if window.is_none() && !shadow_stack {
+        let window = self.mirror.window();
+        let pops = shadow_stack::is_used(&self.options);
+        if window.is_none() && !pops {
             return;
         }
         let block = &self.blocks[usize::from(id.0)];
@@ -580,7 +574,7 @@ impl Translator {
         while at < end {
             let word = memory.page(page)[at];
             let reflects = window.and_then(|window| return_mirror::closed(word, window));
-            if let Some(closed) = reflects.or_else(|| shadow_stack::closed(word).filter(|_| shadow_stack)) {
+            if let Some(closed) = reflects.or_else(|| shadow_stack::closed(word).filter(|_| pops)) {
                 memory.page(page)[at] = closed;
                 memory.publish(page, at, 1);
             }
@@ -608,15 +602,6 @@ impl Translator {
         memory.page(page)[at] = open;
         memory.publish(page, at, 1);
         Some(target)
-    }
-
-    /// The same for a return by the shadow stack. False if there is none.
-    pub fn reopen_return(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> bool {
-        let closed =
-            |(page, at): &(u32, usize)| shadow_stack::closed(shadow_stack::POP) == Some(memory.page(*page)[*at]);
-        let Some((page, at)) = self.layout.find(site).filter(closed) else { return false };
-        patch(page, at, shadow_stack::POP, memory);
-        true
     }
 
     /// Takes a linked exit out of its target's list, if it is found soon enough.

@@ -6,8 +6,8 @@
 
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
-use crate::spill::{self, Place, Sequence, Spill};
-use spica_addr::{CachePc, GuestVa};
+use crate::papers::{Spilling, spill};
+use spica_addr::GuestVa;
 use spica_isa::{Cond, Reg, asm};
 
 /// An exit of the block being emitted, by words of its code page.
@@ -25,14 +25,7 @@ pub struct PendingExit {
 pub const MAX_EXITS: usize = 25;
 /// Room that must be left in a page for a block to take one more guest instruction: the longest translation, the words
 /// that it puts into the cold part, and the exit that ends the block.
-const ROOM: usize = 32;
-/// The same where spills and reloads are longer.
-const ROOM_TO_TRAP: usize = 48;
-
-/// See [`ROOM`].
-pub const fn room(spill: Spill) -> usize {
-    if spill.traps() { ROOM_TO_TRAP } else { ROOM }
-}
+pub(crate) const ROOM: usize = 32;
 
 /// The cold part of an inlined translation that may have to leave: its first word, and the one that leads back.
 pub struct SlowPath {
@@ -43,11 +36,10 @@ pub struct SlowPath {
 /// See the module's text.
 pub struct Emitter<'a> {
     page: Option<&'a mut [u32; PAGE_WORDS]>,
-    base: CachePc,
     hot: usize,
     cold: usize,
-    exits: [PendingExit; MAX_EXITS],
-    exit_count: usize,
+    pub(crate) exits: [PendingExit; MAX_EXITS],
+    pub(crate) exit_count: usize,
     guest: GuestVa,
     undo: Undo,
     wanted: Option<usize>,
@@ -56,32 +48,26 @@ pub struct Emitter<'a> {
     source: Option<&'a [u32; PAGE_WORDS]>,
     /// The next instruction belongs to this block in any case: it overwrites this register.
     joined: Option<Reg>,
-    spill: Spill,
-    shared_slot: u32,
-    /// The block's private slot for spills, once it has one.
-    private_slot: Option<usize>,
+    pub(crate) spilling: Spilling,
 }
 
 impl<'a> Emitter<'a> {
-    #[expect(clippy::too_many_arguments, reason = "where the block lies, and what it may use")]
-    /// An emitter for the page at `base`, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the word to locate. Indirect branches go through
-    /// `mirror` where they can. Constants may be taken from `source`, the guest's page. Registers are spilled as `spill` says,
-    /// the shared slot of which is at `shared_slot`.
+    /// An emitter for a page, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the word to
+    /// locate. Indirect branches go through `mirror` where they can. Constants may be taken from `source`, the guest's page.
+    /// Registers are spilled as `spilling` says.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
-        base: CachePc,
         hot: usize,
         cold: usize,
         wanted: Option<usize>,
         mirror: Option<Window>,
         source: Option<&'a [u32; PAGE_WORDS]>,
-        (spill, shared_slot): (Spill, u32),
+        spilling: Spilling,
     ) -> Self {
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
         let none = PendingExit { site: 0, stub: 0, way_back: false };
         Emitter {
             page,
-            base,
             hot,
             cold,
             exits: [none; MAX_EXITS],
@@ -93,9 +79,7 @@ impl<'a> Emitter<'a> {
             mirror,
             source,
             joined: None,
-            spill,
-            shared_slot,
-            private_slot: None,
+            spilling,
         }
     }
 
@@ -121,7 +105,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether one more guest instruction fits, with the exit behind it.
     pub fn has_room(&self) -> bool {
-        self.hot + room(self.spill) <= self.cold && self.exit_count + 3 <= MAX_EXITS
+        self.hot + self.spilling.room() <= self.cold && self.exit_count + 3 <= MAX_EXITS
     }
 
     /// The return mirror, if code at `pc` has one.
@@ -180,11 +164,6 @@ impl<'a> Emitter<'a> {
         self.undo
     }
 
-    /// Code-cache address of a word of this page.
-    fn address(&self, word: usize) -> CachePc {
-        self.base.wrapping_add(4 * word as u32)
-    }
-
     fn put(&mut self, at: usize, word: u32) {
         if let Some(page) = &mut self.page {
             page[at] = word;
@@ -202,7 +181,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits cold words; returns the index of the first.
-    fn emit_cold(&mut self, words: &[u32]) -> usize {
+    pub(crate) fn emit_cold(&mut self, words: &[u32]) -> usize {
         self.cold -= words.len();
         debug_assert!(self.hot <= self.cold, "the caller checked for room");
         for (n, &word) in words.iter().enumerate() {
@@ -212,7 +191,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Offset in bytes for a PC-relative access from hot word `from` to word `to` of this page.
-    fn relative(from: usize, to: usize) -> i32 {
+    pub(crate) fn relative(from: usize, to: usize) -> i32 {
         4 * (to as i32 - from as i32) - 8
     }
 
@@ -253,60 +232,16 @@ impl<'a> Emitter<'a> {
 
     fn access_spilled(&mut self, load: bool, cond: Cond, reg: Reg) {
         let sequence = self.spilled_access(self.hot, load, cond, reg);
-        sequence.words().iter().for_each(|&word| self.emit(word));
-    }
-
-    /// Where `reg` is when it is spilled.
-    fn place(&self, reg: Reg) -> Place {
-        match self.spill.for_register(reg) {
-            Spill::VcpuPage => Place::Slot(0),
-            Spill::TrapPrivate => Place::Word(self.address(self.private_slot.unwrap_or_default())),
-            Spill::TrapShared => Place::Shared,
-            Spill::Tpidrurw => Place::Tpidrurw,
-            Spill::Pmccntr => Place::Pmccntr,
-        }
-    }
-
-    /// Gives the block its private slot, if spilling `reg` needs it. A guest can have any word written there: what comes behind
-    /// leads back to User mode.
-    fn make_slot(&mut self, reg: Reg) {
-        if self.spill.for_register(reg) == Spill::TrapPrivate && self.private_slot.is_none() {
-            self.private_slot = Some(self.emit_cold(&[0, spill::RETURN]));
-        }
-    }
-
-    /// A spill or a reload as it reads at word `at`.
-    fn spilled_access(&self, at: usize, load: bool, cond: Cond, reg: Reg) -> Sequence {
-        let technique = self.spill.for_register(reg);
-        match technique {
-            Spill::VcpuPage => Sequence::one(Self::field_access(at, load, cond, reg, spica_vcpu::field::spill(0))),
-            Spill::Tpidrurw => Sequence::one(asm::cp15(load, cond, reg, 13, 0, 2)),
-            Spill::Pmccntr => Sequence::one(asm::cp15(load, cond, reg, 9, 13, 0)),
-            Spill::TrapPrivate => {
-                let Some(slot) = self.private_slot else { unreachable!("it was spilled") };
-                // User mode may read code pages.
-                let at = if load { at } else { at + spill::before_inner(cond) };
-                let inner = if load { cond } else { Cond::Al };
-                match asm::ldr_str(load, inner, reg, Reg::PC, Self::relative(at, slot)) {
-                    Some(word) if load => Sequence::one(word),
-                    Some(word) => Sequence::trapping(cond, &[word]),
-                    None => unreachable!("a page is within reach of itself"),
-                }
-            }
-            Spill::TrapShared => {
-                let (al, slot) = (Cond::Al, self.shared_slot);
-                let low = asm::movw(al, Reg::LR, slot as u16);
-                let high = asm::movt(al, Reg::LR, (slot >> 16) as u16);
-                let access = asm::ldr_str(load, al, reg, Reg::LR, 0).unwrap_or(asm::NOP);
-                Sequence::trapping(cond, &[low, high, access])
-            }
-        }
+        sequence.iter().for_each(|&word| self.emit(word));
     }
 
     /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back, interprets `word`, the instruction
     /// being translated, and goes on where [`Self::end_slow`] says.
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
-        self.slow_path(spilled, &[asm::svc(Cond::Al, crate::trap::EMULATE), as_literal(word), self.guest.0, asm::NOP])
+        self.slow_path(
+            spilled,
+            &[asm::svc(Cond::Al, crate::trap::EMULATE), spill::literal(word), self.guest.0, asm::NOP],
+        )
     }
 
     /// The same with a trap of its own, `number`, instead of the interpreter.
@@ -322,12 +257,12 @@ impl<'a> Emitter<'a> {
 
     fn slow_path(&mut self, spilled: Reg, then: &[u32]) -> SlowPath {
         self.make_slot(spilled);
-        let len = self.spilled_access(self.cold, true, Cond::Al, spilled).words().len();
+        let len = self.spilled_access(self.cold, true, Cond::Al, spilled).len();
         let first = self.cold - then.len() - len;
         let reload = self.spilled_access(first, true, Cond::Al, spilled);
         // Downwards: the reload comes first.
         let back = self.emit_cold(then) + then.len() - 1;
-        self.emit_cold(reload.words());
+        self.emit_cold(&reload);
         SlowPath { first, back }
     }
 
@@ -356,9 +291,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// `rd = value` by one load of a cold literal.
+    /// `rd = value` by one load of a cold literal, or by no load at all.
     pub fn load_literal(&mut self, cond: Cond, rd: Reg, value: u32) {
-        if value == spill::TRAP {
+        if value == u32::MAX {
             return self.emit(asm::all_ones(cond, rd));
         }
         let literal = self.literal(value);
@@ -413,12 +348,6 @@ impl<'a> Emitter<'a> {
         self.emit(target.0);
     }
 
-    /// The same for the way back from a call.
-    pub fn way_back(&mut self, target: GuestVa) {
-        self.exit(target);
-        self.exits[self.exit_count - 1].way_back = true;
-    }
-
     /// A side exit to `target` that is taken where `cond` (not `Al`) holds: one hot instruction.
     pub fn side_exit(&mut self, cond: Cond, target: GuestVa) {
         let stub = self.emit_cold(&[asm::svc(Cond::Al, crate::trap::LINK), target.0]);
@@ -430,12 +359,7 @@ impl<'a> Emitter<'a> {
     /// A trap to the interpreter for `word`, the instruction that is being translated.
     pub fn emulate(&mut self, word: u32) {
         self.emit(asm::svc(Cond::Al, crate::trap::EMULATE));
-        self.emit(as_literal(word));
+        self.emit(spill::literal(word));
         self.emit(self.guest.0);
     }
-}
-
-/// A guest's instruction as a literal: no literal is a lightweight trap.
-const fn as_literal(word: u32) -> u32 {
-    if word == spill::TRAP { spill::UNDEFINED } else { word }
 }

@@ -69,13 +69,6 @@ impl Layout {
         self.pages * 2 * PAGE + PAGE
     }
 
-    /// VA of the word to which registers are spilled with [`Spill::TrapShared`](crate::Spill::TrapShared): behind the last
-    /// data page, for privileged code only.
-    #[must_use]
-    pub const fn shared_slot(&self) -> u32 {
-        self.base.wrapping_add(self.va_size())
-    }
-
     /// The code page and the word in it that `pc` points to; `None` outside the code pages or between words.
     #[must_use]
     pub const fn find(&self, pc: CachePc) -> Option<(u32, usize)> {

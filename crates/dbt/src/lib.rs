@@ -23,15 +23,17 @@ pub mod jump_cache;
 pub mod layout;
 mod located;
 mod options;
+#[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
+mod papers;
 mod records;
 pub mod return_mirror;
 mod rules;
-pub mod shadow_stack;
-pub mod spill;
 pub mod trap;
 pub mod volatile;
 
 pub use block::{Location, Undo};
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
-pub use options::Options;
-pub use spill::Spill;
+pub use options::{Options, Spill};
+#[cfg(feature = "papers")]
+pub use papers::shadow_stack;
+pub use papers::{lacking, spill};

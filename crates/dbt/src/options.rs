@@ -1,7 +1,5 @@
 //! Which translation is used for each class of instruction: every optimisation has its switch.
 
-use crate::spill::Spill;
-
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $field:ident: $name:literal = $all:literal,)+) => {
         /// The switches. [`Options::naive`] is the translator of STAR §3, where every row of its Table 1 traps.
@@ -90,8 +88,56 @@ options! {
     /// change of mode, leaves the cache.
     masks: "masks" = true,
     /// Calls note where they are returned to, and returns that do not go through the return mirror go there if it is right: a
-    /// shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`.
+    /// shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`, and the feature `papers`.
     shadow_stack: "shadow-stack" = false,
+}
+
+/// Where a rule puts the register that it needs for itself.
+///
+/// All but the first are STAR's techniques (§4), there to be compared with it: only with the feature `papers`; see
+/// [`lacking`](crate::lacking).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Spill {
+    /// A slot of the vCPU page, which every instruction reaches.
+    #[default]
+    VcpuPage,
+    /// Lightweight trap, and a slot in the block (STAR §4.1).
+    TrapPrivate,
+    /// Lightweight trap, and one slot for all, which User mode cannot read (STAR §4.1).
+    TrapShared,
+    /// TPIDRURW (STAR §4.2). The guest's own is [`VcpuPage::tpidrurw`](spica_vcpu::VcpuPage::tpidrurw) while its kernel runs.
+    Tpidrurw,
+    /// PMCCNTR, which does not count (STAR §4.2). User mode can reach it while the guest's kernel runs.
+    Pmccntr,
+}
+
+impl Spill {
+    /// All, with their names behind `spill=` in a list of switches.
+    pub const ALL: [(&str, Spill); 5] = [
+        ("vcpu-page", Spill::VcpuPage),
+        ("trap-private", Spill::TrapPrivate),
+        ("trap-shared", Spill::TrapShared),
+        ("tpidrurw", Spill::Tpidrurw),
+        ("pmccntr", Spill::Pmccntr),
+    ];
+
+    /// The technique of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Spill> {
+        Spill::ALL.iter().find(|(known, _)| *known == name).map(|(_, spill)| *spill)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Spill::VcpuPage => "vcpu-page",
+            Spill::TrapPrivate => "trap-private",
+            Spill::TrapShared => "trap-shared",
+            Spill::Tpidrurw => "tpidrurw",
+            Spill::Pmccntr => "pmccntr",
+        }
+    }
 }
 
 impl Options {

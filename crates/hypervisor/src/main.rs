@@ -23,6 +23,8 @@ pub mod layout;
 pub mod machine;
 pub mod memory;
 pub mod panic;
+#[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
+pub mod papers;
 mod parts;
 pub mod platform;
 pub mod selftest;

@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use crate::host::{self, OWN_DOMAIN};
 use crate::ram::{Hint, KNOWN, RETURNS, Several};
-use crate::separation::{self, Separation, client};
+use crate::separation::client;
 
 /// A small page that is read-only and executable, without its address.
 pub const PAGE: u32 = host::PAGE;
@@ -39,9 +39,5 @@ pub const UNUSED: u32 = crate::ram::UNUSED;
 
 /// In a DACR: the bits of client (and of manager) of all domains that are a guest's.
 pub const CLIENTS: u32 = 0x5555_5555 & !client(OWN_DOMAIN);
-/// Of those that have a counterpart where domains keep the views apart.
-pub const SHARED_CLIENTS: u32 = 0x5555_5555 & Separation::SHARED;
-/// Added to a domain for what privileged mode alone may reach, where domains keep the views apart.
-pub const PRIVILEGED_ALONE: u32 = separation::PRIVILEGED_ALONE as u32;
 
 const _: () = assert!(offset_of!(Several, numbers) == 0);

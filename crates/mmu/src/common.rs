@@ -91,7 +91,7 @@ impl Shadow {
             && for_all
             && key != Key::FLAT
             && self.share_kernel
-            && self.tracked.is_none()
+            && !self.tracked.is_on()
             && !own.is_populated(mb)
         {
             if self.common.is_empty() && !self.common.stale {

@@ -13,7 +13,6 @@ use crate::fault::Fault;
 use crate::host::{self, FirstLevel};
 use crate::ram::KNOWN;
 use crate::regime::{Access, AccessKind, Regime};
-use crate::separation::Separation;
 use crate::shadow::{NoTable, Shadow};
 use crate::space::{Key, Origin, View, ViewTables};
 use crate::table::{HostTlb, Table, TableMemory};
@@ -142,11 +141,7 @@ impl Shadow {
         }
         let flat = !regime.mmu_on();
         let domain = (!flat).then_some(mapping.domain);
-        // By tables, nothing of the kernel's view is for User mode; by domains, what User mode has the same permission for.
-        let alone = match self.separation {
-            Separation::Tables => view == View::Kernel,
-            Separation::Domains => mapping.permission(regime, false) != permission,
-        };
+        let alone = self.separation.is_privileged_alone(view, || mapping.permission(regime, false) != permission);
         Some(Wanted {
             host: self.ram.host(mapping.pa)?,
             domain: self.separation.domain(domain, alone),

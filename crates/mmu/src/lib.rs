@@ -23,6 +23,8 @@ mod common;
 pub mod fault;
 mod fill;
 mod host;
+#[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
+mod papers;
 mod piece;
 mod pool;
 mod protect;
@@ -34,22 +36,23 @@ mod shadow;
 mod space;
 mod stats;
 mod table;
-mod tracked;
 pub mod walk;
 mod watched;
 
 pub use fault::{Fault, FaultKind};
 pub use fill::Fill;
+pub use papers::Separation;
+#[cfg(feature = "papers")]
+pub use papers::{TRACKED_BYTES, Tracking, separation as by_domains};
 pub use pool::Pool;
 pub use quick::Quick;
 pub use ram::{Chunk, MAX_ALIASED, RamError};
 pub use regime::{Access, AccessKind, DomainAccess, Regime};
-pub use separation::{HostDacr, Separation};
+pub use separation::HostDacr;
 pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-pub use tracked::{TRACKED_BYTES, Tracking};
 pub use walk::{
     GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, has_no_descriptors, lookup,
     translate,

@@ -20,7 +20,7 @@ impl Shadow {
     pub fn protect_code_page(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let pa = pa.page();
         let Some(page) = self.ram.host(pa) else { return false };
-        if let Some(code) = self.tracked.as_mut().and_then(|tracked| tracked.code_mut(pa)) {
+        if let Some(code) = self.tracked.code_mut(pa) {
             return !core::mem::replace(code, true);
         }
         if !self.ram.set_protected(pa, true) {
@@ -34,7 +34,7 @@ impl Shadow {
     /// Allows writable mappings of the page again; they appear when the guest next writes. False if it was not
     /// protected.
     pub fn unprotect_code_page(&mut self, pa: GuestPa) -> bool {
-        if let Some(code) = self.tracked.as_mut().and_then(|tracked| tracked.code_mut(pa)) {
+        if let Some(code) = self.tracked.code_mut(pa) {
             return core::mem::take(code);
         }
         self.ram.set_protected(pa, false)
@@ -49,7 +49,7 @@ impl Shadow {
     /// Whether the page that holds `pa` is write-protected.
     #[must_use]
     pub fn is_code_page(&self, pa: GuestPa) -> bool {
-        let table = self.tracked.as_ref().and_then(|tracked| tracked.code(pa));
+        let table = self.tracked.code(pa);
         table.unwrap_or_else(|| self.ram.is_protected(pa))
     }
 

@@ -10,7 +10,6 @@
 use crate::fault::{Fault, FaultKind};
 use crate::host::{self, FirstLevel};
 use crate::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
-use crate::separation::Separation;
 use crate::shadow::Shadow;
 use crate::space::{Origin, View};
 use crate::table::{HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
@@ -128,10 +127,7 @@ impl Shadow {
         if kind == AccessKind::Write && !writable {
             return Quick::Other;
         }
-        let alone = match self.separation {
-            Separation::Tables => view == View::Kernel,
-            Separation::Domains => user != permission,
-        };
+        let alone = self.separation.is_privileged_alone(view, || user != permission);
         let domain = self.separation.domain(Some(domain), alone);
         let active = self.active_index();
         let entries = self.spaces[active].view(view);
@@ -170,7 +166,7 @@ impl Shadow {
     /// its first page, which is not global. `None` where that concerns others: where it is the space's first such page, where the
     /// guest's tables are tracked, or where there is no table left.
     fn quick_table(&mut self, view: View, va: GuestVa, domain: u8, tables: &mut impl TableMemory) -> Option<Table> {
-        if self.tracked.is_some() || !self.holds_private() {
+        if self.tracked.is_on() || !self.holds_private() {
             return None;
         }
         let table = tables.alloc(SECOND_LEVEL_BYTES)?;

@@ -21,14 +21,13 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::common::Common;
+use crate::papers::{Separation, Tracked};
 use crate::piece::{Budget, Pending};
 use crate::ram::{Chunk, Ram, RamError};
 use crate::regime::Regime;
-use crate::separation::Separation;
 use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-use crate::tracked::Tracked;
 use crate::walk::PageSize;
 use crate::watched::Watched;
 use alloc::boxed::Box;
@@ -71,7 +70,7 @@ pub enum ConfigError {
     /// The RAM chunks do not fit together.
     Ram(RamError),
     /// The two lists of hole entries differ in length, or the hole passes the end of the address space; or they cannot share a
-    /// table, as [`Separation::Domains`] asks for.
+    /// table, where the separation asks for that.
     Hole,
     /// ASID 0 is in the range.
     AsidZero,
@@ -131,8 +130,8 @@ pub struct Shadow {
     pub(crate) share_kernel: bool,
     keep_tables: bool,
     pub(crate) separation: Separation,
-    /// The reverse map of [`Tracking::Writes`](crate::Tracking::Writes).
-    pub(crate) tracked: Option<Tracked>,
+    /// Which pages of the guest's tables are write-protected, where that is how changed mappings are learnt of.
+    pub(crate) tracked: Tracked,
     pub(crate) spaces: Vec<Space>,
     pub(crate) common: Common,
     pub(crate) active: Option<usize>,
@@ -194,7 +193,7 @@ impl Shadow {
             share_kernel: config.share_kernel,
             keep_tables: config.keep_tables,
             separation,
-            tracked: None,
+            tracked: Tracked::OFF,
             spaces: (0..config.max_spaces).map(space).collect(),
             common: Common::new(),
             active: None,
@@ -305,7 +304,7 @@ impl Shadow {
         };
         // Not where the new space took the active one's place.
         // What a TLB holds still need not be what the new tables say, which is what is shadowed where writes are tracked.
-        if self.tracked.is_none()
+        if !self.tracked.is_on()
             && let Some(active) = self.active
             && let Ok([space, before]) = self.spaces.get_disjoint_mut([index, active])
             && !space.stale

@@ -12,9 +12,9 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::host::{self, FirstLevel};
+use crate::papers::Separation;
 use crate::piece::{Budget, CLEAR_TABLE};
 use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
-use crate::separation::Separation;
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
 use crate::walk::PageSize;
 use spica_addr::HostPa;

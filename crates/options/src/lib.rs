@@ -9,8 +9,8 @@
 //! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
-//! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: each is an image of its own |
-//! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables |
+//! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
+//! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.faults`      | guests may ask for faults of Spica's own, for tests: see `src/fault.rs` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
@@ -24,7 +24,6 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_mmu::{Separation, Tracking};
 use spica_switches::Switches;
 
 use log::LevelFilter;
@@ -44,10 +43,10 @@ pub struct Options {
     pub boot_switches: Option<Switches>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
-    /// How shadow tables keep a guest's kernel and its user code apart, if that was said.
-    pub tables: Option<Separation>,
-    /// How changed mappings are learnt of.
-    pub tracking: Tracking,
+    /// Whether a guest's kernel and its user code have one shadow table, if that was said.
+    pub single_table: Option<bool>,
+    /// Changed mappings are learnt of by the guest's writes to its tables.
+    pub tracked_writes: bool,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Guests may ask for faults of Spica's own.
@@ -70,8 +69,8 @@ impl Options {
             switches: Switches::all(),
             boot_switches: None,
             boot_until: String::new(),
-            tables: None,
-            tracking: Tracking::Maintenance,
+            single_table: None,
+            tracked_writes: false,
             stats: false,
             faults: false,
             overlay: u32::MAX,
@@ -94,10 +93,10 @@ impl Options {
                 ("boot-translation", list) if Switches::parse(list).is_ok() => {
                     options.boot_switches = Switches::parse(list).ok();
                 }
-                ("tables", "double") => options.tables = Some(Separation::Tables),
-                ("tables", "single") => options.tables = Some(Separation::Domains),
-                ("tracking", "maintenance") => options.tracking = Tracking::Maintenance,
-                ("tracking", "writes") => options.tracking = Tracking::Writes,
+                ("tables", "double") => options.single_table = Some(false),
+                ("tables", "single") => options.single_table = Some(true),
+                ("tracking", "maintenance") => options.tracked_writes = false,
+                ("tracking", "writes") => options.tracked_writes = true,
                 ("boot-translation-until", text) => options.boot_until = text.into(),
                 ("digest", "") => options.digest = true,
                 ("overlay", kib) if kib.parse::<u32>().is_ok() => {

@@ -1,7 +1,6 @@
 //! Spica's command line.
 
 use log::LevelFilter;
-use spica_mmu::{Separation, Tracking};
 use spica_options::Options;
 use spica_switches::Switches;
 
@@ -38,9 +37,9 @@ fn a_guest_may_boot_with_other_switches() {
 #[test]
 fn memory_modes_have_names() {
     let options = Options::parse("spica.tables=single spica.tracking=writes");
-    assert_eq!((options.tables, options.tracking), (Some(Separation::Domains), Tracking::Writes));
+    assert_eq!((options.single_table, options.tracked_writes), (Some(true), true));
     let options = Options::parse("spica.tables=double spica.tables=triple spica.tracking=all");
-    assert_eq!((options.tables, options.tracking), (Some(Separation::Tables), Tracking::Maintenance));
+    assert_eq!((options.single_table, options.tracked_writes), (Some(false), false));
     assert_eq!(options.unknown, ["spica.tables=triple", "spica.tracking=all"]);
 }
 

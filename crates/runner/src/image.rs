@@ -18,9 +18,9 @@ pub enum Image {
     /// The one that is shipped.
     #[default]
     Shipped,
-    /// With all techniques to spill registers, for measurements (feature `spill-techniques` of the hypervisor).
-    SpillTechniques,
-    /// With one shadow table for kernel and user code, for measurements (feature `single-table`).
+    /// With what others have measured, to be compared (feature `papers` of the hypervisor).
+    Papers,
+    /// That with one shadow table for kernel and user code (feature `single-table`).
     SingleTable,
     /// What compares the trap handlers in assembly with those in Rust, instead of running guests (feature `check-fast-paths`).
     CheckFastPaths,
@@ -30,10 +30,10 @@ impl Image {
     /// The image that knows these words of Spica's command line.
     #[must_use]
     pub fn for_words(words: &str) -> Self {
-        if words.contains("spill=") {
-            Self::SpillTechniques
-        } else if words.contains("tables=single") {
+        if words.contains("tables=single") {
             Self::SingleTable
+        } else if ["spill=", "+shadow-stack", "tracking=writes"].iter().any(|word| words.contains(word)) {
+            Self::Papers
         } else {
             Self::Shipped
         }
@@ -42,7 +42,7 @@ impl Image {
     fn name(self) -> &'static str {
         match self {
             Self::Shipped => "spica",
-            Self::SpillTechniques => "spica-spill-techniques",
+            Self::Papers => "spica-papers",
             Self::SingleTable => "spica-single-table",
             Self::CheckFastPaths => "spica-check-fast-paths",
         }
@@ -51,7 +51,7 @@ impl Image {
     fn feature(self) -> Option<&'static str> {
         match self {
             Self::Shipped => None,
-            Self::SpillTechniques => Some("spill-techniques"),
+            Self::Papers => Some("papers"),
             Self::SingleTable => Some("single-table"),
             Self::CheckFastPaths => Some("check-fast-paths"),
         }
@@ -138,5 +138,27 @@ fn explained(error: Error) -> Error {
             sysroot.trim()
         )),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Image;
+
+    #[test]
+    fn words_choose_the_image_that_knows_them() {
+        for words in ["", "spica.translation=naive,+link", "spica.tables=double spica.tracking=maintenance"] {
+            assert_eq!(Image::for_words(words), Image::Shipped, "{words}");
+        }
+        let papers = [
+            "spica.translation=all,spill=tpidrurw",
+            "spica.boot-translation=-return-mirror,+shadow-stack",
+            "spica.tracking=writes spica.verbose",
+        ];
+        for words in papers {
+            assert_eq!(Image::for_words(words), Image::Papers, "{words}");
+        }
+        let both = "spica.tracking=writes spica.tables=single";
+        assert_eq!(Image::for_words(both), Image::SingleTable, "it has the rest, too");
     }
 }

@@ -4,7 +4,7 @@ use super::{Flow, barrier, bit, copy, emulate, free_register, restore, scratch, 
 use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
-use crate::spill::Spill;
+use crate::papers;
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Reg, asm};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
@@ -28,7 +28,7 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         // CP15ISB, CP15DSB, CP15DMB: barriers, unprivileged (B4.2.5).
         (false, 7, 0, 5, 4) => barrier(e, d),
         (false, 7, 0, 10, 4 | 5) => copy(e, d),
-        (_, 13, 0, 0, 2) if options.spill == Spill::Tpidrurw => storage(e, d, load, rt, field::TPIDRURW),
+        (_, 13, 0, 0, 2) if papers::takes_tpidrurw(options) => storage(e, d, load, rt, field::TPIDRURW),
         // The real TPIDRURW is the guest's, and User mode may change it at any time (B4.1.150).
         (_, 13, 0, 0, 2) => copy(e, d),
         (_, 13, 0, 0, 3) if options.plain_registers => storage(e, d, load, rt, field::TPIDRURO),

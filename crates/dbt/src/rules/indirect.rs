@@ -10,9 +10,9 @@ use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::layout::Window;
 use crate::options::Options;
+use crate::papers::shadow_stack;
+use crate::papers::spill::Place;
 use crate::return_mirror::{self, LINK_SLOT};
-use crate::shadow_stack;
-use crate::spill::Place;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, DpOp, Mem, MemMultiple, Offset, Op, Operand2, Reg, ShiftType, asm, encode};
 use spica_vcpu::field;
@@ -20,27 +20,9 @@ use spica_vcpu::field;
 /// LR = the address behind a call at `pc`, always. Where returns do not go through the mirror, they may be expected.
 pub fn set_link(e: &mut Emitter<'_>, options: &Options, pc: GuestVa) {
     let behind = pc.wrapping_add(4);
-    if expects_returns(e, options, pc) {
-        shadow_stack::push(e, behind);
-    } else {
+    if window(e, options, pc).is_some() || !shadow_stack::call(e, options, behind) {
         e.load_literal(Cond::Al, Reg::LR, behind.0);
     }
-}
-
-/// Whether calls and returns at `pc` use the shadow stack.
-fn expects_returns(e: &Emitter<'_>, options: &Options, pc: GuestVa) -> bool {
-    options.shadow_stack && options.indirect && window(e, options, pc).is_none()
-}
-
-/// A return by the shadow stack. `load` gets its target into LR, whose own value is away then.
-fn pop(e: &mut Emitter<'_>, cond: Cond, load: Option<Op>) -> Flow {
-    let skip = e.begin_skip(cond);
-    put_link_away(e, Cond::Al);
-    if let Some(op) = load {
-        e.emit(encode(&Decoded { cond: Cond::Al, op, word: 0, uncond: false }));
-    }
-    shadow_stack::pop(e);
-    left(e, skip)
 }
 
 /// The end of every sequence: the target is in place, look it up.
@@ -56,7 +38,8 @@ fn leave_spilled(e: &mut Emitter<'_>, rs: Reg, skip: Option<usize>) -> Flow {
     leave(e, skip)
 }
 
-fn left(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
+/// Behind a sequence that leaves where its condition holds.
+pub(crate) fn left(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
     e.end_skip(skip);
     if skip.is_none() { Flow::Ends } else { Flow::Continues }
 }
@@ -74,7 +57,7 @@ fn window(e: &Emitter<'_>, options: &Options, pc: GuestVa) -> Option<Window> {
 }
 
 /// Puts the guest's LR away for the landing.
-fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
+pub(crate) fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
     e.page_field(false, cond, Reg::LR, field::spill(LINK_SLOT));
     e.set_undo(Undo::spilled(Reg::LR, Place::Slot(LINK_SLOT)));
 }
@@ -99,8 +82,11 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
         put_link_away(e, d.cond);
         return reflect(e, d.cond, rm, window);
     }
-    if rm == Reg::LR && !link && expects_returns(e, options, pc) {
-        return pop(e, d.cond, None);
+    if rm == Reg::LR
+        && !link
+        && let Some(flow) = shadow_stack::return_by(e, options, d.cond, None)
+    {
+        return flow;
     }
     let skip = e.begin_skip(d.cond);
     e.page_field(false, Cond::Al, rm, field::TARGET);
@@ -172,8 +158,12 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
         e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
         return reflect(e, d.cond, Reg::LR, window);
     }
-    if mem.rn == Reg::SP && used & bit(Reg::LR) == 0 && expects_returns(e, options, pc) {
-        return pop(e, d.cond, Some(Op::Mem(Mem { rt: Reg::LR, ..mem })));
+    let whole = Op::Mem(Mem { rt: Reg::LR, ..mem });
+    if mem.rn == Reg::SP
+        && used & bit(Reg::LR) == 0
+        && let Some(flow) = shadow_stack::return_by(e, options, d.cond, Some(whole))
+    {
+        return flow;
     }
     let rs = scratch(used);
     let skip = e.begin_skip(d.cond);
@@ -200,8 +190,12 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
         e.emit(encode(&Decoded { op: Op::MemMultiple(mem), ..*d }));
         return reflect(e, d.cond, Reg::LR, window);
     }
-    if mem.rn == Reg::SP && u32::from(regs) & bit(Reg::LR) == 0 && expects_returns(e, options, pc) {
-        return pop(e, d.cond, Some(Op::MemMultiple(MemMultiple { regs: regs | 1 << Reg::LR.n(), ..mem })));
+    let whole = Op::MemMultiple(MemMultiple { regs: regs | 1 << Reg::LR.n(), ..mem });
+    if mem.rn == Reg::SP
+        && u32::from(regs) & bit(Reg::LR) == 0
+        && let Some(flow) = shadow_stack::return_by(e, options, d.cond, Some(whole))
+    {
+        return flow;
     }
     let free = (0..15).rev().map(Reg::new).find(|r| u32::from(regs) >> r.n() == 0 && *r != mem.rn);
     let Some(rs) = free.filter(|_| options.indirect && !mem.rn.is_pc()) else {

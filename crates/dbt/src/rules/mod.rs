@@ -7,7 +7,7 @@ mod branch;
 mod coproc;
 mod data;
 mod exception_return;
-mod indirect;
+pub(crate) mod indirect;
 mod memory;
 mod status;
 mod store_multiple;

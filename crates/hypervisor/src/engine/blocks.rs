@@ -2,12 +2,13 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::jump_cache::JumpCache;
-use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator, shadow_stack};
+use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator};
 use spica_isa::Reg;
 use spica_vcpu::VcpuPage;
 
 use super::code::CodePages;
 use super::{Engine, Source, Words};
+use crate::papers::Returns;
 
 /// What leads to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,16 +21,15 @@ pub enum From {
 
 /// See the module's text.
 pub struct Blocks {
-    translator: Translator,
-    code: CodePages,
-    /// The generation that the entries of the guest's shadow stack are of, once there are any.
-    returns_of: Option<u64>,
+    pub(crate) translator: Translator,
+    pub(crate) code: CodePages,
+    returns: Returns,
 }
 
 impl Blocks {
     /// An engine without blocks, in the memory of `code`.
     pub fn new(code: CodePages, options: Options, capacity: Capacity) -> Blocks {
-        Blocks { translator: Translator::new(code.layout(), options, capacity), code, returns_of: None }
+        Blocks { translator: Translator::new(code.layout(), options, capacity), code, returns: Returns::default() }
     }
 
     /// The translator, for its figures.
@@ -77,20 +77,9 @@ impl Blocks {
         self.translator.reopen(svc, &mut self.code)
     }
 
-    /// The same for a return by the shadow stack. Whether there is one.
-    pub fn reopen_return(&mut self, svc: CachePc) -> bool {
-        self.translator.reopen_return(svc, &mut self.code)
-    }
-
     /// The write of DACR at `site` is done at once from now on.
     pub fn make_dacr_eager(&mut self, site: CachePc) {
         self.translator.make_dacr_eager(site, &mut self.code);
-    }
-
-    /// What was last spilled to the shared slot.
-    #[cfg(feature = "spill-techniques")]
-    pub fn shared_slot(&self) -> u32 {
-        self.code.shared_slot()
     }
 }
 
@@ -203,14 +192,11 @@ impl Engine for Blocks {
 
     #[inline]
     fn mend(&mut self, page: &mut VcpuPage) {
-        if self.returns_of != Some(self.translator.generation()) {
-            self.returns_of = Some(self.translator.generation());
-            shadow_stack::clear(page, self.translator.layout());
-        }
+        self.returns.mend(page, &self.translator);
     }
 
     fn vcpu_reset(&mut self) {
-        self.returns_of = None;
+        self.returns.reset();
     }
 
     fn version(&self) -> u32 {

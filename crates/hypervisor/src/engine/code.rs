@@ -13,27 +13,21 @@ use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
 use crate::arch::{cache, tlb};
 use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR};
 use crate::memory::pool::{Block, Share};
+use crate::papers::SharedSlot;
 
 /// Small page, normal write-back write-allocate memory, not global (B3.5.1): TEX = 001, C = B = 1, nG.
-const SMALL_PAGE: u32 = 1 << 11 | 0b001 << 6 | 0b1100 | 0b10;
+pub(crate) const SMALL_PAGE: u32 = 1 << 11 | 0b001 << 6 | 0b1100 | 0b10;
 /// Read-only for User mode: AP = 010.
 const USER_READ: u32 = 0b10 << 4;
 /// Readable and writable for User mode: AP = 011.
 const USER_WRITE: u32 = 0b11 << 4;
-/// Readable and writable for privileged code only: AP = 001.
-#[cfg(feature = "spill-techniques")]
-const PRIVILEGED: u32 = 0b01 << 4;
 /// Execute never.
-const XN: u32 = 1;
-
-/// Bytes of VA behind the code cache for the shared spill slot.
-const SLOT_SIZE: u32 = if cfg!(feature = "spill-techniques") { PAGE } else { 0 };
+pub(crate) const XN: u32 = 1;
 
 /// See the module's text.
 pub struct CodePages {
     pages: Block,
-    #[cfg(feature = "spill-techniques")]
-    slot: Block,
+    pub(crate) slot: SharedSlot,
     mirror: Block,
     tables: Block,
     mirror_tables: Block,
@@ -49,7 +43,7 @@ fn layout(pages: u32) -> Layout {
 pub const fn block_bytes(count: u32, mirror_pages: u32) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
     let tables = (2 * count * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
-    (count + mirror_pages) * PAGE + SLOT_SIZE + tables.next_multiple_of(PAGE) + PAGE
+    (count + mirror_pages) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
 impl CodePages {
@@ -57,9 +51,12 @@ impl CodePages {
     /// mirror; `None` if the share is exhausted.
     pub fn new(share: &mut Share, count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
         let layout = layout(count);
-        assert!(layout.va_size() + SLOT_SIZE <= CODE_CACHE_SIZE, "the code cache is larger than its place in the hole");
+        assert!(
+            layout.va_size() + SharedSlot::BYTES <= CODE_CACHE_SIZE,
+            "the code cache is larger than its place in the hole"
+        );
         let pages = share.alloc(count * PAGE, PAGE)?;
-        let megabytes = (layout.va_size() + SLOT_SIZE).div_ceil(1 << 20);
+        let megabytes = (layout.va_size() + SharedSlot::BYTES).div_ceil(1 << 20);
         let mut tables = share.alloc(megabytes * 1024, 1024)?;
         let entries = tables.words_mut();
         entries.fill(0);
@@ -70,29 +67,14 @@ impl CodePages {
                 vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN
             };
         }
-        #[cfg(feature = "spill-techniques")]
-        let slot = {
-            let mut slot = share.alloc(PAGE, PAGE)?;
-            slot.words_mut().fill(0);
-            entries[(layout.va_size() / PAGE) as usize] = slot.pa().0 | SMALL_PAGE | PRIVILEGED | XN;
-            slot
-        };
+        let slot = SharedSlot::new(share, &mut entries[(layout.va_size() / PAGE) as usize..])?;
         cache::clean_table(tables.va(), megabytes * 1024);
         let mirror = share.alloc(mirror_pages.max(1) * PAGE, PAGE)?;
         let bytes = MIRROR.size / MEGABYTE * 1024;
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
-        Some(CodePages {
-            pages,
-            #[cfg(feature = "spill-techniques")]
-            slot,
-            mirror,
-            tables,
-            mirror_tables,
-            layout,
-            unpublished: false,
-        })
+        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, unpublished: false })
     }
 
     /// Where the cache lies.
@@ -105,7 +87,7 @@ impl CodePages {
         let entries = |va: u32, table: u32, megabytes: u32| {
             (0..megabytes).map(move |mb| (va + mb * MEGABYTE, (table + mb * 1024) | HOST_DOMAIN << 5 | 0b01))
         };
-        let megabytes = (self.layout.va_size() + SLOT_SIZE).div_ceil(MEGABYTE);
+        let megabytes = (self.layout.va_size() + self.slot.bytes()).div_ceil(MEGABYTE);
         let cache = entries(CODE_CACHE_START, self.tables.pa().0, megabytes);
         cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, MIRROR.size / MEGABYTE))
     }
@@ -114,12 +96,6 @@ impl CodePages {
     pub fn word(&mut self, pc: spica_addr::CachePc) -> Option<u32> {
         let (page, word) = self.layout.find(pc)?;
         Some(self.page(page)[word])
-    }
-
-    /// What was last spilled to the shared slot.
-    #[cfg(feature = "spill-techniques")]
-    pub fn shared_slot(&self) -> u32 {
-        self.slot.words()[0]
     }
 
     /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). The lines were cleaned

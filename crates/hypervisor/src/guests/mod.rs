@@ -9,8 +9,6 @@ use core::fmt::Display;
 
 use spica_bundle::{Bundle, GuestSpec};
 use spica_console::consoles::Consoles;
-use spica_dbt::Spill;
-use spica_mmu::{Separation, TRACKED_BYTES, Tracking};
 
 use crate::host::Host;
 use crate::host::disks::Disks;
@@ -30,8 +28,7 @@ use scheduler::Scheduler;
 use spica_options::Options;
 use spica_switches::later::Later;
 
-use crate::world::SEPARATION;
-use crate::{arch, console, contain, fault, panic, print, println};
+use crate::{arch, console, contain, fault, panic, papers, print, println};
 
 /// Boots the guests of the bundle, and stays with them until they are off. Says what went wrong otherwise.
 pub fn run(platform: &Platform) -> ! {
@@ -57,8 +54,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     // SAFETY: `platform` keeps the initrd's memory from being handed out, and nobody writes to it.
     let bytes: &'static [u8] = unsafe { phys::slice(spica_addr::HostPa(initrd.start as u32), initrd.len() as u32) };
     let bundle = Bundle::parse(bytes).map_err(|error| alloc::format!("{error}"))?;
-    check_tables(&platform.options)?;
-    check_spilling(&platform.options, bundle.guests().len())?;
+    papers::check(&platform.options, bundle.guests().len())?;
     let board = BOARD.with(Option::take).ok_or_else(|| Problem::from("the board's devices are in use"))?;
     let names = bundle.guests().iter().map(|spec| spec.name.clone());
     let mut host = Host::new(board, platform.options.time, Consoles::new(names));
@@ -78,42 +74,6 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     scheduler.host.flush_disks()
 }
 
-/// What is asked for must be what this image has: code in assembly depends on it.
-fn check_tables(options: &Options) -> Result<(), Problem> {
-    match options.tables {
-        Some(Separation::Domains) if SEPARATION == Separation::Tables => {
-            Err("tables=single: this image knows only tables=double; it takes one with the feature single-table".into())
-        }
-        Some(Separation::Tables) if SEPARATION == Separation::Domains => {
-            Err("tables=double: this image has the feature single-table; it takes one without".into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Techniques to spill registers other than the vCPU page are not in every image, and for one guest only.
-fn check_spilling(options: &Options, guests: usize) -> Result<(), Problem> {
-    let switches = [Some(options.switches), options.boot_switches];
-    let Some(spill) = switches
-        .into_iter()
-        .flatten()
-        .map(|switches| switches.translation.spill)
-        .find(|&spill| spill != Spill::VcpuPage)
-    else {
-        return Ok(());
-    };
-    let name = spill.name();
-    if !cfg!(feature = "spill-techniques") {
-        Err(alloc::format!(
-            "spill={name}: this image knows only spill=vcpu-page; it takes one with the feature spill-techniques"
-        ))
-    } else if guests != 1 {
-        Err(alloc::format!("spill={name}: such a technique is for one guest alone, and there are {guests}"))
-    } else {
-        Ok(())
-    }
-}
-
 /// More than a guest's share of the hypervisor's memory ever is.
 const SHARE_MOST: u32 = 18 << 20;
 
@@ -128,7 +88,7 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
     let most = disk_room::overlay_share(specs, taken);
     let lends = specs.iter().any(|spec| spec.options.balloon);
     let mut shares = Vec::new();
-    let tracked = if options.tracking == Tracking::Writes { TRACKED_BYTES } else { 0 };
+    let tracked = papers::record_bytes(options);
     for spec in specs {
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
         // Three bits for each page of its RAM that it may give.
@@ -165,7 +125,7 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
         let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
         vm.load(&image, true);
-        vm.vcpu.mmu.set_tracking(options.tracking);
+        vm.vcpu.mmu.set_tracking(options);
         if options.boot_switches.is_some() {
             vm.common.set_later(Later::new(options.switches, &options.boot_until));
         }

@@ -203,9 +203,7 @@ impl Dma for GuestMemory<'_> {
                 self.engine.page_changed(page);
                 self.mmu.code_page_changes(page);
             }
-            if self.mmu.shadow().is_table_page(page) {
-                self.mmu.release_table(self.home, page);
-            }
+            self.mmu.release_table(self.home, page);
             page = page.wrapping_add(4096);
         }
         self.ram.bytes_mut(self.home, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);

@@ -26,7 +26,8 @@ use crate::layout::{HOLE_START, MEGABYTE};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{home::hole_entries, ram as host_ram};
-use crate::world::{Context, SEPARATION};
+use crate::papers::SEPARATION;
+use crate::world::Context;
 use spica_ram::spans::Span;
 
 /// How much of the hypervisor's memory a VM gets.

@@ -5,15 +5,17 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{
-    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, Tracking, View, lookup,
-    quick,
+    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, View, lookup, quick,
 };
+
+use spica_options::Options;
 
 use super::call_vector::CallVector;
 use super::mmio::Sites;
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
 use crate::host_cpu::Home;
+use crate::papers;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID};
 
@@ -130,19 +132,17 @@ impl Mmu {
 
     /// What the guest wrote at `pa` may be in its tables, where these are tracked.
     pub fn table_written(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
-        if self.shadow.is_table_page(pa) {
-            self.shadow.table_written(pa, bytes, &mut self.tables, &mut RealTlb);
-        }
+        papers::table_written(&mut self.shadow, pa, bytes, &mut self.tables);
     }
 
-    /// See [`Shadow::release_table`].
+    /// The page at `pa` is going to be written as a whole, or is to be the guest's no more: no table in it is tracked.
     pub fn release_table(&mut self, _: Home<'_>, pa: GuestPa) {
-        self.shadow.release_table(pa, &mut self.tables, &mut RealTlb);
+        papers::release_table(&mut self.shadow, pa, &mut self.tables);
     }
 
     /// How changed mappings are learnt of.
-    pub fn set_tracking(&mut self, tracking: Tracking) {
-        self.shadow.set_tracking(tracking);
+    pub fn set_tracking(&mut self, options: &Options) {
+        papers::set_tracking(&mut self.shadow, options);
     }
 
     /// The page at `pa` is the guest's no more, or is again.

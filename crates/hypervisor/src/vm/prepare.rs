@@ -7,7 +7,8 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
 use crate::machine::{GuestMachine, Machine};
-use crate::world::{SEPARATION, World};
+use crate::papers::SEPARATION;
+use crate::world::World;
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
@@ -117,7 +118,6 @@ impl Vcpu {
             (side.ttbr0, side.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
             self.vfp[world as usize] = vfp_enabled(&context.cpu, world);
         }
-        #[cfg(feature = "spill-techniques")]
         context.set_spill(common.engine.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.

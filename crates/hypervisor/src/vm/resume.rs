@@ -119,6 +119,21 @@ impl Vm {
         Ok(entry)
     }
 
+    /// Goes on at `target`, to which an exit leads that is not linked, and that traps each time. Which exit it is does not matter: a
+    /// forged one leads to where the guest could have branched. The jump cache answers, as it does for indirect branches in
+    /// assembly: to ask the guest's tables would take a change of worlds.
+    pub fn leave_unlinked(&mut self, target: GuestVa) -> Resume {
+        self.common.counters.links += 1;
+        let stays = self.vcpu.context.leave == 0 && !self.interrupt_deliverable();
+        match self.common.engine.known(target).filter(|_| stays) {
+            Some(entry) => {
+                self.vcpu.nested = 0;
+                Resume::Back(entry)
+            }
+            None => Resume::Guest(target),
+        }
+    }
+
     /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).
     fn deliverable(&self, pc: GuestVa) -> Option<Exception> {
         let (machine, cpu) = (&self.common.machine, &self.vcpu.context.cpu);

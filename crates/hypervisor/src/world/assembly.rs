@@ -12,22 +12,10 @@ use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
-use super::{Clock, Context, FROM_USER, NO_MEGABYTE, SEPARATION, Side, Trap, world_panic};
+use super::{Clock, Context, FROM_USER, NO_MEGABYTE, Side, Trap, world_panic};
 use crate::assemble::assemble;
 use crate::layout::{HOLE_MIN, HOME_ASID};
-
-#[cfg(feature = "spill-techniques")]
-macro_rules! spilling {
-    () => {
-        include_str!("spill.s")
-    };
-}
-#[cfg(not(feature = "spill-techniques"))]
-macro_rules! spilling {
-    () => {
-        include_str!("no_spill.s")
-    };
-}
+use crate::papers::{BY_DOMAINS, SEPARATION, SPILL, spilling_assembly};
 
 #[cfg(feature = "check-fast-paths")]
 macro_rules! all_to_rust {
@@ -84,17 +72,11 @@ const fn banks(first: u32) -> u32 {
 
 const NOT_HERE: u8 = 0x80;
 
-#[cfg(feature = "spill-techniques")]
-const SPILL: (isize, u32, u32) =
-    (before_cpu(offset_of!(Context, spill)), super::spilling::CoreRegister::Tpidrurw as u32, spica_dbt::spill::TRAP);
-#[cfg(not(feature = "spill-techniques"))]
-const SPILL: (isize, u32, u32) = (0, 0, 0);
-
 assemble! {
     files: [
         include_str!("macros.s"),
         include_str!("switch.s"),
-        spilling!(),
+        spilling_assembly!(),
         include_str!("fast.s"),
         include_str!("faults.s"),
         include_str!("undefined.s"),
@@ -152,9 +134,9 @@ assemble! {
     CTX_KERNEL_RETURNS = context!(counts.kernel_returns);
     CTX_HOST_SP = context!(host_sp);
     CTX_SCRATCH = context!(scratch) + 4;
-    CTX_SPILL = SPILL.0;
-    SPILL_TPIDRURW = SPILL.1;
-    SPILL_TRAP = SPILL.2;
+    CTX_SPILL = context!(spill);
+    SPILL_TPIDRURW = SPILL.0;
+    SPILL_TRAP = SPILL.1;
 
     // struct Side
     SIDE_TTBR0 = offset_of!(Side, ttbr0);
@@ -267,12 +249,12 @@ assemble! {
     SLOT_SET_BYTES_BITS = (WAYS * size_of::<SpaceSlot>()).trailing_zeros();
 
     // Shadow tables: how the two worlds are kept apart, descriptors, hints
-    BY_DOMAINS = SEPARATION as u32;
+    BY_DOMAINS = BY_DOMAINS.0;
     DACR_CLIENTS = mmu::CLIENTS;
-    DACR_SHARED = mmu::SHARED_CLIENTS;
+    DACR_SHARED = BY_DOMAINS.1;
     DACR_ALWAYS = SEPARATION.host_dacr(0, View::Kernel).raw();
-    DACR_PRIVILEGED_ALONE = 2 * mmu::PRIVILEGED_ALONE;
-    DOMAIN_PRIVILEGED_ALONE = mmu::PRIVILEGED_ALONE << 5;
+    DACR_PRIVILEGED_ALONE = 2 * BY_DOMAINS.2;
+    DOMAIN_PRIVILEGED_ALONE = BY_DOMAINS.2 << 5;
     BAKED_FROM = SEPARATION.baked_dacr(0x5555_5555).trailing_zeros();
     SHADOW_PAGE = mmu::PAGE;
     SHADOW_PAGE_WRITABLE = mmu::PAGE_WRITABLE;

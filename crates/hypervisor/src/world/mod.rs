@@ -7,15 +7,13 @@
 mod assembly;
 pub mod core_state;
 pub mod spaces;
-#[cfg(feature = "spill-techniques")]
-mod spilling;
 pub mod vfp;
 
 use core::ffi::c_void;
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::jump_cache::{Entry, JumpCache};
-use spica_mmu::{HostDacr, PAGEWISE_FROM, Separation, View};
+use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
 use spica_switches::Switches;
 use spica_vcpu::psr::Mode;
 
@@ -24,6 +22,7 @@ use spica_vcpu::{Cpu, psr};
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
 use crate::engine::{Engine, Source, blocks::Blocks};
+use crate::papers::{CoreRegister, SEPARATION};
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
 
@@ -39,10 +38,6 @@ unsafe extern "C" {
     static world_kernel_vectors_to_rust: [u32; 8];
     static world_user_vectors_to_rust: [u32; 8];
 }
-
-/// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` know which.
-pub const SEPARATION: Separation =
-    if cfg!(feature = "single-table") { Separation::Domains } else { Separation::Tables };
 
 /// Which of a guest's two worlds: they differ in shadow tables and in vectors, so that a trap from one cannot be taken
 /// for one from the other.
@@ -218,8 +213,7 @@ pub struct Context {
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
-    #[cfg(feature = "spill-techniques")]
-    spill: spilling::CoreRegister,
+    pub(crate) spill: CoreRegister,
     /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be turned on and
     /// off in assembly (`undefined.s`).
     pub vfp_ready: u32,
@@ -276,8 +270,7 @@ impl Context {
     pub fn new(cpu: Cpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
         let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
         Context {
-            #[cfg(feature = "spill-techniques")]
-            spill: spilling::CoreRegister::None,
+            spill: CoreRegister::default(),
             counts: Counts::default(),
             tables: TableRecords::default(),
             vfp_ready: 0,
@@ -395,7 +388,6 @@ impl Context {
         // The trust rule: what the guest left in the PSR decides neither mode nor masks.
         self.cpu.psr = psr::sanitize(self.cpu.psr);
         let vectors = self.side(world).vbar;
-        #[cfg(feature = "spill-techniques")]
         self.lend_register(world);
         self.forget_megabyte = NO_MEGABYTE;
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
@@ -409,7 +401,6 @@ impl Context {
             trap
         };
         let world = if trap & FROM_USER != 0 { World::User } else { World::Kernel };
-        #[cfg(feature = "spill-techniques")]
         self.take_register_back(world);
         (Trap::numbered(trap & !FROM_USER), world)
     }

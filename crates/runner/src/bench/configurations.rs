@@ -4,7 +4,7 @@
 //! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in the
 //! order of Figure 8; the ways to spill a register of §4; ways of indirect branches; and the memory modes of §3. What
 //! Spica cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason. Words
-//! with `spill=` or `tables=` are for board images of their own ([`crate::image::Image`]), which is built when such a
+//! for what others do are for board images of their own ([`crate::image::Image`]), which are built when such a
 //! configuration is measured. Where a step is missing, those after it go without.
 //!
 //! A fifth series needs no table: for each switch of the translator's, everything but that one.

@@ -183,7 +183,7 @@ pub fn run(platform: &Platform) -> ! {
         let mut vm = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm.load(&image, true);
-        vm.vcpu.mmu.set_tracking(platform.options.tracking);
+        vm.vcpu.mmu.set_tracking(&platform.options);
         let way = if name == "rust" { Way::Rust } else { Way::Assembly };
         if way == Way::Rust {
             vm.vcpu.context.leave_to_rust();

@@ -10,8 +10,9 @@ use spica_mmu::{MAX_ALIASED, Mapping, Permission, Regime, View, lookup};
 use crate::arch::cp15::{Contextidr, Dacr, SysRegRead, Ttbr0};
 use crate::host_cpu::Home;
 use crate::layout::{HOLE_SIZE, HOLE_START, MEGABYTE};
+use crate::papers::SEPARATION;
 use crate::vm::{Vm, regime};
-use crate::world::{SEPARATION, World};
+use crate::world::World;
 use spica_mmu::Separation;
 
 /// The bits of a small page and of a section that are not address, permission to write, or XN (spica_mmu::host says

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::machine::GuestMachine;
+use crate::papers;
 use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
@@ -83,10 +84,10 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
                     interpret(vm, core, host, CachePc(pc))
                 }
                 Fill::GuestFault(fault) => deliver(vm, core, world, fault, write, far),
-                Fill::CodePageWrite(pa) if vm.vcpu.mmu.shadow().is_code_page(pa) => {
-                    write_to_code(vm, core, host, world, pa, again)
-                }
-                Fill::CodePageWrite(pa) => write_to_table(vm, core, host, world, pa, far, again),
+                Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, world, pa, far, again) {
+                    Some(resume) => resume,
+                    None => write_to_code(vm, core, host, world, pa, again),
+                },
                 Fill::Device(_) if world == World::Kernel => {
                     note_device(vm, core.go_home(), CachePc(pc), GuestVa(far), write);
                     emulate_access(vm, core, host, CachePc(pc), far, write, None)
@@ -239,10 +240,10 @@ fn in_hole(
 }
 
 parts::count!(emulate_user_access, "trap.mmio");
-/// A load or store of user code that reached a device or a tracked table. `None` if it is not one of A32's: for a device, an
+/// A load or store of user code that reached a device. `None` if it is not one of A32's: for a device, an
 /// external abort is then what a bus gives for an access that it does not support.
 #[inline(never)]
-fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32) -> Option<Resume> {
+pub fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32) -> Option<Resume> {
     let (decoded, bytes) = undefined::fetch(vm, core.go_home(), pc)?;
     let allowed = match decoded.op {
         Op::Mem(_) => true,
@@ -303,33 +304,6 @@ fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World,
         }
         _ => Resume::Stop(Stop::WildJump(pc.0)),
     }
-}
-
-/// A write to a page of the guest's tables, where these are tracked: a plain store is emulated, and anything else finds the page
-/// released. User code's stores are emulated, too: the page may hold the tables that the store's own page, or its
-/// instruction's, is mapped by. Released, it would be tracked and protected again by the fetch, without end.
-#[inline(never)]
-fn write_to_table(
-    vm: &mut Vm,
-    core: &mut HostCpu,
-    host: &mut Host,
-    world: World,
-    pa: GuestPa,
-    far: u32,
-    again: Resume,
-) -> Resume {
-    let pc = CachePc(vm.vcpu.context.cpu.pc);
-    let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
-    if world == World::Kernel && vm.common.engine.word(pc).is_some_and(plain) {
-        return emulate_access(vm, core, host, pc, far, true, None);
-    }
-    if world == World::User
-        && let Some(resume) = emulate_user_access(vm, core, host, pc.0)
-    {
-        return resume;
-    }
-    vm.vcpu.mmu.release_table(core.go_home(), pa);
-    again
 }
 
 /// A prefetch abort.

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::blocks::From;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::{Resume, Stop, Vm};
 
@@ -34,15 +35,16 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     }
     match trap::number(word) {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
-        trap::CLOSED_RETURN => indirect::closed_return(vm, svc),
+        trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
-            let Some(exit) = engine.exit(svc) else { return wild };
             let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
+            if !engine.links() {
+                return vm.leave_unlinked(target);
+            }
+            let Some(exit) = engine.exit(svc) else { return wild };
             vm.common.counters.links += 1;
-            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here. So they do
-            // where nothing is linked, and the jump cache answers: to ask the guest's tables would take a change of worlds.
-            let stays = !vm.common.engine.links() || vm.interrupt_deliverable();
-            if stays { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
+            // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
+            if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
         trap::INDIRECT => {
             vm.common.counters.indirect += 1;

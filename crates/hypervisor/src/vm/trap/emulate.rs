@@ -4,7 +4,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::trap::{tlb_range_registers, tlb_range_rounds};
 use spica_isa::Decoded;
 use spica_machine::psci::PsciResult;
-use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, Tracking, translate};
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
 use spica_vcpu::interp::{self, Step};
 use spica_vcpu::psr::Mode;
@@ -16,6 +16,7 @@ use crate::fault;
 use crate::host::Host;
 use crate::host_cpu::{Home, HostCpu};
 use crate::machine::GuestMachine;
+use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
@@ -229,7 +230,7 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
     if !matches!(op, TlbOp::Asid(_)) {
         mmu.forget_devices();
     }
-    let tracks = mmu.shadow().tracking() == Tracking::Writes;
+    let tracks = papers::tracks_writes(mmu.shadow());
     // Only an operation on the cache's own addresses, or on all, announces a mapping there.
     let concerns_cache = match op {
         // The shadow knows already.

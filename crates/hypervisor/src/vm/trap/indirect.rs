@@ -1,5 +1,5 @@
 //! Indirect branches of translated code that found no block: traps from the return mirror
-//! ([`spica_dbt::return_mirror`]), and from where it or the shadow stack was closed for an interrupt.
+//! ([`spica_dbt::return_mirror`]), and from where it was closed for an interrupt.
 
 use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
@@ -25,16 +25,5 @@ pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
     let cpu = &mut vm.vcpu.context.cpu;
     let target = cpu.regs[register.n() as usize % 15];
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
-    vm.vcpu.branch(target)
-}
-
-/// The same for a return by the shadow stack, whose target is in LR.
-pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
-    if !vm.common.engine.reopen_return(svc) {
-        return Resume::Stop(Stop::WildJump(svc.0));
-    }
-    let cpu = &mut vm.vcpu.context.cpu;
-    let target = cpu.regs[14];
-    (cpu.regs[0], cpu.regs[14]) = (cpu.page.spill[0], cpu.page.spill[LINK_SLOT as usize]);
     vm.vcpu.branch(target)
 }

@@ -3,13 +3,11 @@
 
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::Location;
-use spica_dbt::spill::Place;
 use spica_isa::Decoded;
 
-#[cfg(feature = "spill-techniques")]
-use crate::arch::cp15::{Pmccntr, SysRegRead, Tpidrurw};
 use crate::engine::Engine;
 use crate::host_cpu::Home;
+use crate::papers;
 use crate::vm::Vm;
 
 /// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
@@ -26,7 +24,7 @@ pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)>
 /// Puts the guest's registers right for an exception at `location`, and returns the guest's own PC.
 pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
     if let Some((reg, place)) = location.undo.spilled {
-        vm.vcpu.context.cpu.regs[reg.n() as usize % 15] = spilled(vm, place);
+        vm.vcpu.context.cpu.regs[reg.n() as usize % 15] = papers::spilled(vm, place);
     }
     let cpu = &mut vm.vcpu.context.cpu;
     if let Some((reg, by)) = location.undo.adjust {
@@ -40,21 +38,4 @@ pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
 pub fn guest_pc(vm: &mut Vm, home: Home<'_>, pc: CachePc) -> Option<GuestVa> {
     let (location, _) = find(vm, home, pc)?;
     Some(restore(vm, &location))
-}
-
-/// The value of a register that is not in its place.
-fn spilled(vm: &mut Vm, place: Place) -> u32 {
-    match place {
-        Place::Slot(slot) => vm.vcpu.context.cpu.page.spill[slot as usize % 4],
-        #[cfg(feature = "spill-techniques")]
-        Place::Word(pc) => vm.common.engine.word(pc).unwrap_or_default(),
-        #[cfg(feature = "spill-techniques")]
-        Place::Shared => vm.common.engine.shared_slot(),
-        #[cfg(feature = "spill-techniques")]
-        Place::Tpidrurw => Tpidrurw::read_raw(),
-        #[cfg(feature = "spill-techniques")]
-        Place::Pmccntr => Pmccntr::read_raw(),
-        #[cfg(not(feature = "spill-techniques"))]
-        _ => unreachable!("guests are not started with another technique"),
-    }
 }

@@ -10,7 +10,7 @@
 //!
 //! Ordinary aborts are answered in [`quick`], before anything else is looked at.
 
-mod abort;
+pub(crate) mod abort;
 mod call;
 mod emulate;
 mod indirect;

@@ -14,12 +14,15 @@
 //!
 //! The guest can write to the ring. It can jump anywhere in the code cache without that, too.
 
+use crate::cache::{CodeMemory, Translator, patch};
 use crate::emit::Emitter;
 use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS};
+use crate::options::Options;
 use crate::return_mirror::LINK_SLOT;
+use crate::rules::{Flow, indirect};
 use crate::trap;
 use spica_addr::{CachePc, GuestVa};
-use spica_isa::{Cond, ModImm, Reg, asm};
+use spica_isa::{Cond, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::{RETURNS, VcpuPage, field};
 
 /// `STR PC, [LR, #4]!`: what is stored is the address of the next but one instruction.
@@ -30,7 +33,7 @@ pub const POP: u32 = 0xe410_f004;
 const R0: Reg = Reg::new(0);
 
 /// Where no call is expected to return to, or not to this target: the last words in front of the code of each page.
-const MISS: usize = HOT_FIELDS as usize / 4 - 7;
+const MISS: usize = FRONT - 7;
 /// The same where nothing was popped: what empty entries lead to.
 const EMPTY: usize = MISS + 3;
 
@@ -38,8 +41,37 @@ const EMPTY: usize = MISS + 3;
 const OVERFLOW: u32 = 4 * RETURNS as u32;
 const _: () = assert!((field::RETURNS + 4).is_multiple_of(2 * OVERFLOW) && OVERFLOW.is_power_of_two());
 
-/// LR = `behind`, the address behind the call that is being translated, and noted on the ring.
-pub(crate) fn push(e: &mut Emitter<'_>, behind: GuestVa) {
+/// Words in front of the code of each page.
+pub(crate) const FRONT: usize = HOT_FIELDS as usize / 4;
+
+/// Whether calls and returns that do not go through the return mirror use the shadow stack.
+pub(crate) const fn is_used(options: &Options) -> bool {
+    options.shadow_stack && options.indirect
+}
+
+/// LR = `behind`, the address behind the call that is being translated, and noted on the ring. False if there is none.
+pub(crate) fn call(e: &mut Emitter<'_>, options: &Options, behind: GuestVa) -> bool {
+    if is_used(options) {
+        push(e, behind);
+    }
+    is_used(options)
+}
+
+/// A return by the shadow stack, if there is one. `load` gets its target into LR, whose own value is away then.
+pub(crate) fn return_by(e: &mut Emitter<'_>, options: &Options, cond: Cond, load: Option<Op>) -> Option<Flow> {
+    if !is_used(options) {
+        return None;
+    }
+    let skip = e.begin_skip(cond);
+    indirect::put_link_away(e, Cond::Al);
+    if let Some(op) = load {
+        e.emit(encode(&Decoded { cond: Cond::Al, op, word: 0, uncond: false }));
+    }
+    pop(e);
+    Some(indirect::left(e, skip))
+}
+
+fn push(e: &mut Emitter<'_>, behind: GuestVa) {
     let al = Cond::Al;
     let Some(overflow) = ModImm::encode(OVERFLOW) else { unreachable!("a power of two") };
     let literal = e.literal(behind.0);
@@ -67,11 +99,11 @@ fn way_back(e: &mut Emitter<'_>, behind: GuestVa, literal: usize) {
     e.branch_to(MISS);
     e.page_field(true, al, R0, field::spill(0));
     e.page_field(true, al, Reg::LR, field::spill(LINK_SLOT));
-    e.way_back(behind);
+    e.exit_way_back(behind);
 }
 
 /// A return to the address in LR. The guest's LR is in its slot.
-pub(crate) fn pop(e: &mut Emitter<'_>) {
+fn pop(e: &mut Emitter<'_>) {
     e.page_field(false, Cond::Al, R0, field::spill(0));
     e.page_field(true, Cond::Al, R0, field::NEWEST_RETURN);
     e.emit(POP);
@@ -94,9 +126,30 @@ pub(crate) fn begin_page(words: &mut [u32; PAGE_WORDS]) {
     words[EMPTY + 3] = asm::svc(al, trap::INDIRECT);
 }
 
+/// What [`POP`] is while it is to trap instead.
+const CLOSED: u32 = asm::svc(Cond::Al, trap::CLOSED_RETURN);
+
 /// [`POP`] as an `SVC` that traps instead, if `word` is that.
 pub(crate) fn closed(word: u32) -> Option<u32> {
-    (word == POP).then_some(asm::svc(Cond::Al, trap::CLOSED_RETURN))
+    (word == POP).then_some(CLOSED)
+}
+
+impl Translator {
+    /// Undoes [`Self::close`] for the return by the shadow stack at `site`. False if there is none.
+    pub fn reopen_return(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> bool {
+        let closed = |(page, at): &(u32, usize)| memory.page(*page)[*at] == CLOSED;
+        let Some((page, at)) = self.layout().find(site).filter(closed) else { return false };
+        patch(page, at, POP, memory);
+        true
+    }
+}
+
+impl Emitter<'_> {
+    /// An exit to `target` for the way back from a call.
+    fn exit_way_back(&mut self, target: GuestVa) {
+        self.exit(target);
+        self.exits[self.exit_count - 1].way_back = true;
+    }
 }
 
 /// Empties the ring of a guest whose code cache is at `layout`: whenever [`Translator::generation`](crate::Translator::generation)
@@ -109,5 +162,5 @@ pub fn clear(page: &mut VcpuPage, layout: &Layout) {
 /// Whether `pc` lies in front of the code of a page, where returns go that no call was noted for.
 #[must_use]
 pub fn is_miss(pc: CachePc) -> bool {
-    (MISS..HOT_FIELDS as usize / 4).contains(&((pc.0 % PAGE) as usize / 4))
+    (MISS..FRONT).contains(&((pc.0 % PAGE) as usize / 4))
 }

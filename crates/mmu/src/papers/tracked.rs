@@ -66,21 +66,33 @@ struct TablePage {
 pub const TRACKED_BYTES: u32 =
     (MAX_PAGES * (2 * (size_of::<(u32, TablePage)>() + size_of::<u32>()) + MAX_USERS * size_of::<User>())) as u32;
 
-/// The reverse map: what is known of pages of the guest's tables, by page number.
-#[derive(Default)]
-pub(crate) struct Tracked {
-    pages: BTreeMap<u32, TablePage>,
-}
+/// The reverse map, where there is one: what is known of pages of the guest's tables, by page number.
+pub(crate) struct Tracked(Option<BTreeMap<u32, TablePage>>);
 
 impl Tracked {
+    pub(crate) const OFF: Self = Self(None);
+
+    /// Whether writes are tracked.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn page(&self, pa: GuestPa) -> Option<&TablePage> {
+        self.0.as_ref()?.get(&(pa.0 >> 12))
+    }
+
+    fn page_mut(&mut self, pa: GuestPa) -> Option<&mut TablePage> {
+        self.0.as_mut()?.get_mut(&(pa.0 >> 12))
+    }
+
     /// Whether code was translated from a page of tables; `None` for all others.
     pub(crate) fn code(&self, pa: GuestPa) -> Option<bool> {
-        self.pages.get(&(pa.0 >> 12)).map(|page| page.code)
+        self.page(pa).map(|page| page.code)
     }
 
     /// The same, to be changed.
     pub(crate) fn code_mut(&mut self, pa: GuestPa) -> Option<&mut bool> {
-        self.pages.get_mut(&(pa.0 >> 12)).map(|page| &mut page.code)
+        self.page_mut(pa).map(|page| &mut page.code)
     }
 }
 
@@ -88,7 +100,7 @@ impl Shadow {
     /// How the shadow learns of changed mappings.
     #[must_use]
     pub const fn tracking(&self) -> Tracking {
-        if self.tracked.is_some() { Tracking::Writes } else { Tracking::Maintenance }
+        if self.tracked.is_on() { Tracking::Writes } else { Tracking::Maintenance }
     }
 
     /// Sets that, before anything comes from the guest's tables.
@@ -97,14 +109,14 @@ impl Shadow {
     /// If something did.
     pub fn set_tracking(&mut self, tracking: Tracking) {
         assert!(!self.spaces.iter().any(Space::is_translated), "what is shadowed already is not tracked");
-        self.tracked = (tracking == Tracking::Writes).then(Tracked::default);
+        self.tracked = Tracked((tracking == Tracking::Writes).then(BTreeMap::new));
     }
 
     /// Whether the page that holds `pa` has descriptors that entries came from: who writes there calls
     /// [`Shadow::table_written`] behind it, or [`Shadow::release_table`] before it.
     #[must_use]
     pub fn is_table_page(&self, pa: GuestPa) -> bool {
-        self.tracked.as_ref().is_some_and(|tracked| tracked.code(pa).is_some())
+        self.tracked.code(pa).is_some()
     }
 
     /// Entries of `va` in the active space are about to be made: protects the tables that they come from.
@@ -116,10 +128,10 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) {
-        if self.tracked.is_none() || !regime.mmu_on() {
+        if !self.tracked.is_on() || !regime.mmu_on() {
             return;
         }
-        if self.tracked.as_ref().is_some_and(|tracked| tracked.pages.len() > MAX_PAGES - 2) {
+        if self.tracked.0.as_ref().is_some_and(|pages| pages.len() > MAX_PAGES - 2) {
             self.release_all_tables(tables, tlb);
         }
         let (space, mb) = (self.active_index() as u8, (va.0 >> 20) as u16);
@@ -134,8 +146,8 @@ impl Shadow {
     fn track_user(&mut self, user: User, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         let pa = GuestPa(user.at).page();
         let Some(host) = self.ram.host(pa) else { return };
-        let Some(tracked) = &mut self.tracked else { return };
-        let page = tracked.pages.entry(pa.0 >> 12).or_insert_with(|| TablePage {
+        let Some(pages) = &mut self.tracked.0 else { return };
+        let page = pages.entry(pa.0 >> 12).or_insert_with(|| TablePage {
             // What is protected, and not as a table, is so for its code.
             code: self.ram.is_protected(pa),
             ..TablePage::default()
@@ -157,7 +169,7 @@ impl Shadow {
 
     /// The `bytes` of guest memory at `pa` were written: drops what came from them.
     pub fn table_written(&mut self, pa: GuestPa, bytes: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        let Some(page) = self.tracked.as_mut().and_then(|tracked| tracked.pages.get_mut(&(pa.0 >> 12))) else { return };
+        let Some(page) = self.tracked.page_mut(pa) else { return };
         self.stats.table_writes += 1;
         page.writes += 1;
         if page.writes > RELEASE_AFTER || page.many {
@@ -167,7 +179,7 @@ impl Shadow {
         let (first, last) = (pa.0 & !3, pa.0.wrapping_add(bytes - 1));
         let concerned = |user: &&User| first < user.at.wrapping_add(user.bytes()) && last >= user.at;
         let Self { tracked, spaces, .. } = self;
-        let users = tracked.iter().filter_map(|tracked| tracked.pages.get(&(pa.0 >> 12))).flat_map(|page| &page.users);
+        let users = tracked.page(pa).into_iter().flat_map(|page| &page.users);
         for user in users.filter(concerned) {
             for view in &mut spaces[usize::from(user.space)].views {
                 if !user.second_level {
@@ -187,7 +199,7 @@ impl Shadow {
     /// The page that holds `pa` is going to be written as a whole, or in ways that nobody looks at: drops what came from it,
     /// and lets it be written.
     pub fn release_table(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        let Some(page) = self.tracked.as_mut().and_then(|tracked| tracked.pages.remove(&(pa.0 >> 12))) else { return };
+        let Some(page) = self.tracked.0.as_mut().and_then(|pages| pages.remove(&(pa.0 >> 12))) else { return };
         self.stats.tables_released += 1;
         if page.many {
             self.drop_spaces(Space::is_translated, tables, tlb);
@@ -204,8 +216,8 @@ impl Shadow {
 
     /// The same for all, with every translation.
     pub(crate) fn release_all_tables(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
-        let Some(tracked) = &mut self.tracked else { return };
-        for (number, page) in core::mem::take(&mut tracked.pages) {
+        let Some(pages) = &mut self.tracked.0 else { return };
+        for (number, page) in core::mem::take(pages) {
             if !page.code {
                 self.ram.set_protected(GuestPa(number << 12), false);
             }

@@ -1,5 +1,5 @@
-@ The techniques to spill registers that are compared with the vCPU page (feature spill-techniques,
-@ crates/dbt/src/spill.rs). Included before fast.s; no_spill.s stands here in the image that is shipped.
+@ The techniques to spill registers that are compared with the vCPU page (feature papers,
+@ crates/dbt/src/papers/spill.rs). Included before fast.s; absent.s stands here in the image that is shipped.
 
 .set kernel_undefined_vector, spill_undefined
 

@@ -2,13 +2,22 @@
 //! PMCCNTR belong to translated code while the guest's kernel runs, and to its user code otherwise.
 //!
 //! [`Context::enter`] calls this for changes of worlds that go through Rust; `spill.s` has the same for `fast.s`. For
-//! measurements only, with one guest: the feature `spill-techniques`.
+//! measurements only, with one guest.
 
 use spica_dbt::Spill;
+use spica_dbt::layout::PAGE;
+use spica_dbt::spill::{Place, TRAP};
 
-use super::{Context, World};
 use crate::arch::barrier::isb;
-use crate::arch::cp15::{Pmcr, Pmuserenr, SysRegRead, SysRegWrite, Tpidrurw};
+use crate::arch::cp15::{Pmccntr, Pmcr, Pmuserenr, SysRegRead, SysRegWrite, Tpidrurw};
+use crate::engine::Engine;
+use crate::engine::code::{SMALL_PAGE, XN};
+use crate::memory::pool::{Block, Share};
+use crate::vm::Vm;
+use crate::world::{Context, World};
+
+/// For `spill.s`: [`CoreRegister::Tpidrurw`], and the word of a lightweight trap.
+pub const SPILL: (u32, u32) = (CoreRegister::Tpidrurw as u32, TRAP);
 
 /// Which register of the core is used. The numbers are known to `spill.s`.
 #[repr(u32)]
@@ -25,7 +34,7 @@ pub enum CoreRegister {
 
 impl Context {
     /// Translated code uses `spill` from now on.
-    pub fn set_spill(&mut self, spill: Spill) {
+    pub(crate) fn set_spill(&mut self, spill: Spill) {
         let new = match spill {
             Spill::Tpidrurw => CoreRegister::Tpidrurw,
             Spill::Pmccntr => CoreRegister::Pmccntr,
@@ -52,7 +61,7 @@ impl Context {
     }
 
     /// The guest is about to go on in `world`.
-    pub(super) fn lend_register(&self, world: World) {
+    pub(crate) fn lend_register(&self, world: World) {
         // SAFETY: as above.
         unsafe {
             match (self.spill, world) {
@@ -64,9 +73,49 @@ impl Context {
     }
 
     /// The guest was left in `world`.
-    pub(super) fn take_register_back(&mut self, world: World) {
+    pub(crate) fn take_register_back(&mut self, world: World) {
         if self.spill == CoreRegister::Tpidrurw && world == World::User {
             self.cpu.page.tpidrurw = Tpidrurw::read_raw();
         }
+    }
+}
+
+/// The value of a register that is not in its place.
+pub fn spilled(vm: &mut Vm, place: Place) -> u32 {
+    match place {
+        Place::Slot(slot) => vm.vcpu.context.cpu.page.spill[slot as usize % 4],
+        Place::Word(pc) => vm.common.engine.word(pc).unwrap_or_default(),
+        Place::Shared => vm.common.engine.code.slot.value(),
+        Place::Tpidrurw => Tpidrurw::read_raw(),
+        Place::Pmccntr => Pmccntr::read_raw(),
+    }
+}
+
+/// Readable and writable for privileged code only: AP = 001.
+const PRIVILEGED: u32 = 0b01 << 4;
+
+/// The shared slot for spills, behind the code cache.
+pub struct SharedSlot(Block);
+
+impl SharedSlot {
+    /// Bytes of VA behind the code cache.
+    pub const BYTES: u32 = PAGE;
+
+    /// A slot of its own, mapped by the first of `entries`; `None` if the share is exhausted.
+    pub fn new(share: &mut Share, entries: &mut [u32]) -> Option<SharedSlot> {
+        let mut slot = share.alloc(PAGE, PAGE)?;
+        slot.words_mut().fill(0);
+        entries[0] = slot.pa().0 | SMALL_PAGE | PRIVILEGED | XN;
+        Some(SharedSlot(slot))
+    }
+
+    /// The same.
+    pub const fn bytes(&self) -> u32 {
+        Self::BYTES
+    }
+
+    /// What was last spilled there.
+    pub fn value(&self) -> u32 {
+        self.0.words()[0]
     }
 }
