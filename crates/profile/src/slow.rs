@@ -2,7 +2,7 @@
 //!
 //! Functions say where Rust spends its instructions, not for whom. So the plugin also sums up all that the image executes from an
 //! entry of Rust to the next entry of the guest, by what the image says that Rust is entered for there
-//! ([`Image`](crate::image::Image)); for traps of translated code, by the last `SVC` in the code cache; and for interpreted
+//! ([`Image`]); for traps of translated code, by the last `SVC` in the code cache; and for interpreted
 //! instructions, by what they are.
 
 use spica_bench::events::{COUNTERS, Event, Trap};

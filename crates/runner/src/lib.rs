@@ -11,7 +11,7 @@
 //! whole is a [`regular`] file, and each run has a [`scratch`] directory. [`project`] says where all that is, for the
 //! sources and for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
 //!
-//! [`bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is counted.
+//! [`mod@bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is counted.
 //! What the figures mean is the business of the crates `spica-bench` and `spica-profile`.
 
 pub mod apt;

@@ -36,9 +36,9 @@ pub struct SpaceSlot {
     pub(super) asid: u32,
     pub(super) kernel: [u32; 2],
     pub(super) user: [u32; 2],
-    /// What [`super::Context::tlb_asid`] is in it.
+    /// What [`TableRecords::tlb_asid`](super::TableRecords::tlb_asid) is in it.
     pub(super) tlb_asid: u32,
-    /// And [`super::Context::private`].
+    /// And [`TableRecords::private`](super::TableRecords::private).
     pub(super) private: *const u32,
     /// Which of the shadow's spaces it is.
     index: usize,
