@@ -31,7 +31,7 @@ pub enum Fill {
     /// The guest may, but the address is not RAM: a device, or nothing at all.
     Device(GuestPa),
     /// The guest may write there, but code was translated from that page: emulate the store, and drop the code. Or it is a page
-    /// of tables ([`Shadow::is_table_page`]).
+    /// of tables (`Shadow::is_table_page`).
     CodePageWrite(GuestPa),
     /// The guest may, but the hypervisor lives at that virtual address: emulate the access.
     Hole(GuestPa),

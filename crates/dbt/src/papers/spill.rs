@@ -16,7 +16,7 @@
 //!
 //! That is unsafe by nature, and never in the shipped image: feature `papers`. What is done about it: the handler looks at SPSR.T and at the
 //! word that trapped, and *no word of a code page is [`TRAP`] but those that begin such a sequence*. Literals that would be it
-//! are made otherwise ([`literal`]), pages are emptied before they are used again, and the word behind a private slot, to
+//! are made otherwise (`literal`), pages are emptied before they are used again, and the word behind a private slot, to
 //! which a guest can write anything by jumping to the sequence, is a [`RETURN`].
 //!
 //! SP and LR of Undefined mode are not User mode's, so a rule that has no other register to spill takes the vCPU page with

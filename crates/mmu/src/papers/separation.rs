@@ -1,4 +1,4 @@
-//! How the two views of a guest are kept apart: by tables ([`Apart`]) or by domains.
+//! How the two views of a guest are kept apart: by tables (`Apart`) or by domains.
 //!
 //! *By domains*, the way of ARMvisor (its single shadow table): one table for both. What only the guest's privileged mode may
 //! reach is in other domains than what both may, and these are closed while user code runs. A change of worlds is a write of
@@ -50,7 +50,7 @@ pub mod assembly {
 }
 
 impl Separation {
-    /// As [`Apart::baked_dacr`].
+    /// As `Apart::baked_dacr`.
     #[must_use]
     pub const fn baked_dacr(self, guest_dacr: u32) -> u32 {
         match self {
@@ -59,7 +59,7 @@ impl Separation {
         }
     }
 
-    /// As [`Apart::host_dacr`].
+    /// As `Apart::host_dacr`.
     #[must_use]
     pub const fn host_dacr(self, guest_dacr: u32, view: View) -> HostDacr {
         let shared = guest_dacr & 0x5555_5555 & SHARED;
@@ -72,7 +72,7 @@ impl Separation {
         }
     }
 
-    /// As [`Apart::flat_dacr`].
+    /// As `Apart::flat_dacr`.
     #[must_use]
     pub const fn flat_dacr(self, view: View) -> HostDacr {
         match (self, view) {
@@ -90,7 +90,7 @@ impl Separation {
         }
     }
 
-    /// As [`Apart::domain`]. `privileged_alone` as [`Self::is_privileged_alone`] has it.
+    /// As `Apart::domain`. `privileged_alone` as [`Self::is_privileged_alone`] has it.
     pub(crate) const fn domain(self, domain: Option<u8>, privileged_alone: bool) -> u8 {
         match (self, domain) {
             (Self::Tables, _) => Apart.domain(domain, privileged_alone),
@@ -102,7 +102,7 @@ impl Separation {
         }
     }
 
-    /// As [`Apart::hole_entry`]; `user` is what is there for user code. `None` if the two cannot share a table.
+    /// As `Apart::hole_entry`; `user` is what is there for user code. `None` if the two cannot share a table.
     pub(crate) const fn hole_entry(self, kernel: u32, user: u32) -> Option<u32> {
         const DOMAIN: u32 = 0xf << 5;
         match self {
