@@ -1,9 +1,9 @@
 //! What boards without Spica printed before: what follows from the same inputs need not be run again.
 //!
 //! A guest on the bare board is the measure for the same guest under Spica, and has nothing of the hypervisor in it. So
-//! where its output does not depend on time, it is kept in `build/known`, under a name that has a fingerprint of all that
-//! it is made with: QEMU, the guest's packages, and the sources of these tests and of the `spica` command, which says how
-//! boards are started. Whoever doubts it removes the directory.
+//! where its output does not depend on time, it is kept in `build/known`, under a name that has a fingerprint of all
+//! that it is made with: QEMU, the guest's packages, and the sources of these tests and of the `spica` command, which
+//! says how boards are started. Whoever doubts it removes the directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

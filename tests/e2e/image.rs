@@ -1,5 +1,5 @@
-//! The board image itself: its self-test passes on each board, what it loads is the package's kernel, byte for byte, and it
-//! says of all of its code what that is for.
+//! The board image itself: its self-test passes on each board, what it loads is the package's kernel, byte for byte,
+//! and it says of all of its code what that is for.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -10,7 +10,8 @@ use spica_runner::prepare;
 use spica_runner::process;
 use spica_runner::project::{HOME_VARIABLE, PREBUILT, Project, create_dir};
 
-/// A directory to install to and to work in, removed at the end. What an installed command fetches and makes is the suite's.
+/// A directory to install to and to work in, removed at the end. What an installed command fetches and makes is the
+/// suite's.
 struct Place(PathBuf);
 
 impl Place {

@@ -1,7 +1,7 @@
 //! `spica test`: all tests, a plain summary of them, and which of them took longest.
 //!
-//! How long a test took is known to libtest alone. It says so on request, behind the test's result, in a form that is not
-//! stable: so a line that is not understood has no time, and is passed on as it is.
+//! How long a test took is known to libtest alone. It says so on request, behind the test's result, in a form that is
+//! not stable: so a line that is not understood has no time, and is passed on as it is.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! Progress on standard error: silence for what is quick, a line for what is not.
 //!
-//! A piece of work that takes less than two seconds says nothing. A longer one says what it does as soon as the two seconds
-//! are over, and how long it took when it ends.
+//! A piece of work that takes less than two seconds says nothing. A longer one says what it does as soon as the two
+//! seconds are over, and how long it took when it ends.
 
 use std::any::Any;
 use std::io::{IsTerminal, Write};

@@ -52,9 +52,9 @@ pub struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// An emitter for a page, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the word to
-    /// locate. Indirect branches go through `mirror` where they can. Constants may be taken from `source`, the guest's page.
-    /// Registers are spilled as `spilling` says.
+    /// An emitter for a page, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the
+    /// word to locate. Indirect branches go through `mirror` where they can. Constants may be taken from `source`, the
+    /// guest's page. Registers are spilled as `spilling` says.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
         hot: usize,

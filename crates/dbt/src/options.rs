@@ -105,7 +105,8 @@ pub enum Spill {
     TrapPrivate,
     /// Lightweight trap, and one slot for all, which User mode cannot read (STAR §4.1).
     TrapShared,
-    /// TPIDRURW (STAR §4.2). The guest's own is [`VcpuPage::tpidrurw`](spica_vcpu::VcpuPage::tpidrurw) while its kernel runs.
+    /// TPIDRURW (STAR §4.2). The guest's own is [`VcpuPage::tpidrurw`](spica_vcpu::VcpuPage::tpidrurw) while its kernel
+    /// runs.
     Tpidrurw,
     /// PMCCNTR, which does not count (STAR §4.2). User mode can reach it while the guest's kernel runs.
     Pmccntr,

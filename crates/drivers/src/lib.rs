@@ -71,9 +71,9 @@ pub trait HostTimer: Send {
     fn frequency(&self) -> u32;
     /// Ticks since some moment before boot; never goes back.
     fn now(&mut self) -> u64;
-    /// Raises the line at `deadline` (in ticks), at once if that has passed; replaces the deadline before. The line may be raised
-    /// earlier (a counter of 32 bits has to be looked at now and then, also with no deadline): look at [`now`](Self::now), and set
-    /// the deadline again.
+    /// Raises the line at `deadline` (in ticks), at once if that has passed; replaces the deadline before. The line may
+    /// be raised earlier (a counter of 32 bits has to be looked at now and then, also with no deadline): look at
+    /// [`now`](Self::now), and set the deadline again.
     fn set_deadline(&mut self, deadline: Option<u64>);
     /// Lowers the line. The deadline is used up: set the next.
     fn acknowledge(&mut self);
@@ -90,7 +90,8 @@ pub struct Counter {
     pub down: bool,
 }
 
-/// How often a register is read at most until a device has done what it was told: a tenth of a second and more, on any board.
+/// How often a register is read at most until a device has done what it was told: a tenth of a second and more, on any
+/// board.
 const PATIENCE: u32 = 1_000_000;
 
 /// Registers of a device: the `index`th `reg` entry of its node.

@@ -1,8 +1,8 @@
 //! Spica's board image: what runs below the virtual machines.
 //!
-//! The platform: [`boot`] brings the machine from the boot loader's hands to Rust, [`memory`] and [`arch`] are the processor
-//! and its memory, [`board`] lends both to the drivers of devices, [`console`] is how it talks, [`vectors`] what happens when
-//! the hypervisor itself is interrupted or wrong. Guests run on top of that.
+//! The platform: [`boot`] brings the machine from the boot loader's hands to Rust, [`memory`] and [`arch`] are the
+//! processor and its memory, [`board`] lends both to the drivers of devices, [`console`] is how it talks, [`vectors`]
+//! what happens when the hypervisor itself is interrupted or wrong. Guests run on top of that.
 #![no_std]
 #![no_main]
 

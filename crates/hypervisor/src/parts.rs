@@ -1,13 +1,13 @@
-//! What the image's code is for: notes for `spica profile` and `spica bench --events`, in the section `.spica.parts`, which
-//! is not loaded.
+//! What the image's code is for: notes for `spica profile` and `spica bench --events`, in the section `.spica.parts`,
+//! which is not loaded.
 //!
-//! Profiles count instructions by their addresses. Which part of a report an address belongs to is said here, beside the
-//! code: assembly has a note at each handler (`parts.s`), a module one beside its `mod` ([`part!`]), and the packages in the
-//! image are below. So who adds a handler or moves a module changes no list elsewhere; code that no note is about makes a
-//! profile fail, and a test of the image (`tests/e2e/image.rs`).
+//! Profiles count instructions by their addresses. Which part of a report an address belongs to is said here, beside
+//! the code: assembly has a note at each handler (`parts.s`), a module one beside its `mod` ([`part!`]), and the
+//! packages in the image are below. So who adds a handler or moves a module changes no list elsewhere; code that no
+//! note is about makes a profile fail, and a test of the image (`tests/e2e/image.rs`).
 //!
-//! A note is the address that it is about, 0 for none, and a text that ends with a zero. `crates/profile/src/image.rs` reads
-//! them:
+//! A note is the address that it is about, 0 for none, and a text that ends with a zero. `crates/profile/src/image.rs`
+//! reads them:
 //!
 //! | text | meaning |
 //! |---|---|
@@ -18,7 +18,8 @@
 //! | `guest` | here the guest is entered |
 //! | `count\|EVENT` | the instruction here is executed once for each such event (`place_of` in `crates/bench/src/events.rs`) |
 
-/// Says what a module, or a function, is for that is declared beside this: `part!(arch: other)`, or with the name of a row.
+/// Says what a module, or a function, is for that is declared beside this: `part!(arch: other)`, or with the name of a
+/// row.
 macro_rules! part {
     ($module:ident: $part:ident) => {
         $crate::parts::part!($module: $part, "");

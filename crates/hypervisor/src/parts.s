@@ -1,5 +1,5 @@
-@ Notes on what code is for, in a section that is not loaded: parts.rs says what they mean. Each is about the place where it
-@ stands.
+@ Notes on what code is for, in a section that is not loaded: parts.rs says what they mean. Each is about the place
+@ where it stands.
 
 .ifndef PARTS_KNOWN
 .set PARTS_KNOWN, 1

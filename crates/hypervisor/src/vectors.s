@@ -28,9 +28,10 @@ hypervisor_vectors:
 @ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the
 @ instruction (ARM ARM table B1-7), `kind` the Rust enum's number.
 @
-@ SP of Abort, Undefined and FIQ mode is no stack: once a guest has run, it is the address of its Cpu, where a trap saves it. It
-@ is kept in TPIDRPRW meanwhile, which nobody else uses. There is one stack for all of them, because an exception within an
-@ exception is the end: what is on the stack is not gone back to. Supervisor mode has the stack that is in use.
+@ SP of Abort, Undefined and FIQ mode is no stack: once a guest has run, it is the address of its Cpu, where a trap
+@ saves it. It is kept in TPIDRPRW meanwhile, which nobody else uses. There is one stack for all of them, because an
+@ exception within an exception is the end: what is on the stack is not gone back to. Supervisor mode has the stack that
+@ is in use.
     .macro  exception name, mode, adjust, kind
 \name:
     .if \adjust

@@ -1,5 +1,5 @@
-//! What a guest finds around its processor, for whoever runs one: devices and their interrupts, firmware, and what it is
-//! booted with. The hypervisor knows no more of a machine than this; [`Virt`](crate::Virt) is the one that there is.
+//! What a guest finds around its processor, for whoever runs one: devices and their interrupts, firmware, and what it
+//! is booted with. The hypervisor knows no more of a machine than this; [`Virt`](crate::Virt) is the one that there is.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -87,8 +87,8 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// [is wanted](Self::wants_service) afterwards, and the next call begins with another device.
     fn serve(&mut self, dma: &mut dyn Dma, backends: &mut dyn Backends, work: &mut Work);
 
-    /// What the host wants of the device in a slot, such as [`Slot::poke`] or [`Slot::set_link`]. An empty slot does not
-    /// mind.
+    /// What the host wants of the device in a slot, such as [`Slot::poke`] or [`Slot::set_link`]. An empty slot does
+    /// not mind.
     ///
     /// # Panics
     /// If there is no such slot.

@@ -1,9 +1,9 @@
 //! QEMU's `virt`: devices at their addresses, their interrupt lines at the interrupt controller.
 //!
 //! In the life of a trap: the fault handler found that a guest physical address is no RAM and asks
-//! [`GuestMachine::mmio_read`] or [`GuestMachine::mmio_write`]; the emulator of CP15 asks [`GuestMachine::timer_read`] or
-//! [`GuestMachine::timer_write`]. Every one of them leaves the interrupt lines up to date, so on the way back into the guest
-//! [`GuestMachine::irq_asserted`] is all there is to ask. Time alone changes things too: when a deadline that
+//! [`GuestMachine::mmio_read`] or [`GuestMachine::mmio_write`]; the emulator of CP15 asks [`GuestMachine::timer_read`]
+//! or [`GuestMachine::timer_write`]. Every one of them leaves the interrupt lines up to date, so on the way back into
+//! the guest [`GuestMachine::irq_asserted`] is all there is to ask. Time alone changes things too: when a deadline that
 //! [`GuestMachine::next_deadline`] named has passed, [`GuestMachine::update`] lets the machine notice.
 //!
 //! Virtio devices reach for guest memory and for what is behind them, which an access cannot give them. An access only

@@ -1,6 +1,6 @@
-//! How the two views of a guest are kept apart, and what the host's domains mean for it: each view has a table and an ASID of its
-//! own, and the host's domains are the guest's. But for domain 15, which is the hypervisor's; the guest's domain 15 and its flat map
-//! share that one.
+//! How the two views of a guest are kept apart, and what the host's domains mean for it: each view has a table and an
+//! ASID of its own, and the host's domains are the guest's. But for domain 15, which is the hypervisor's; the guest's
+//! domain 15 and its flat map share that one.
 //!
 //! [`Separation`](crate::Separation) is [`Apart`], but where another way is compared with it (feature `papers`).
 
@@ -50,8 +50,9 @@ impl Apart {
         managers(guest_dacr, 0b11 << (2 * OWN_DOMAIN))
     }
 
-    /// The most that the host's DACR may hold in a view while the guest's is `guest_dacr`: client where the guest says client or
-    /// manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is fine.
+    /// The most that the host's DACR may hold in a view while the guest's is `guest_dacr`: client where the guest says
+    /// client or manager, client for the hypervisor's own domain 15, never manager. A subset (fewer domains open) is
+    /// fine.
     #[must_use]
     pub const fn host_dacr(self, guest_dacr: u32, _: View) -> HostDacr {
         // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.

@@ -1,9 +1,9 @@
 //! What Spica's own code is for: from an address of the image to a row of the table.
 //!
 //! The image says so itself, by its symbols and by notes in the section `.spica.parts`
-//! (`crates/hypervisor/src/parts.rs`). Assembly has a note at each handler. A Rust function is told by its path: modules and
-//! packages have notes. The compiler inlines across crates, so what a small function costs is found where it is called: this
-//! is self time of what is left as functions.
+//! (`crates/hypervisor/src/parts.rs`). Assembly has a note at each handler. A Rust function is told by its path:
+//! modules and packages have notes. The compiler inlines across crates, so what a small function costs is found where
+//! it is called: this is self time of what is left as functions.
 
 use std::ops::Range;
 

@@ -22,7 +22,8 @@ pub enum Image {
     Papers,
     /// That with one shadow table for kernel and user code (feature `single-table`).
     SingleTable,
-    /// What compares the trap handlers in assembly with those in Rust, instead of running guests (feature `check-fast-paths`).
+    /// What compares the trap handlers in assembly with those in Rust, instead of running guests (feature
+    /// `check-fast-paths`).
     CheckFastPaths,
 }
 
@@ -77,9 +78,9 @@ impl Image {
 
 /// Builds the image, if anything changed, and gives its file. Without the sources, it is the one that was installed.
 ///
-/// Cargo decides what changed, once in a process: sources that change while it runs are for the next one. So all boots of
-/// a test suite are of one image, and none but the first waits for cargo. The image is built for another target than this
-/// program, with its own standard library: `crates/hypervisor` is a workspace of its own with its own options.
+/// Cargo decides what changed, once in a process: sources that change while it runs are for the next one. So all boots
+/// of a test suite are of one image, and none but the first waits for cargo. The image is built for another target than
+/// this program, with its own standard library: `crates/hypervisor` is a workspace of its own with its own options.
 ///
 /// # Errors
 /// If there are no sources, or if it does not compile; with the end of the compiler's output.

@@ -7,8 +7,8 @@
 //! PREFIX/share/spica/images/spica.bin the board image, built
 //! ```
 //!
-//! The command finds `share/spica` beside its own `bin`: see [`crate::project`]. With the image there, running and packing
-//! guests needs no Rust.
+//! The command finds `share/spica` beside its own `bin`: see [`crate::project`]. With the image there, running and
+//! packing guests needs no Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,18 +1,19 @@
-//! Boots boards, and measures on them: everything that the `spica` command, the end-to-end tests and `spica prove` share.
+//! Boots boards, and measures on them: everything that the `spica` command, the end-to-end tests and `spica prove`
+//! share.
 //!
-//! Nothing here reads arguments or knows a terminal: requests are values, results are returned, and what goes on meanwhile a
-//! [`progress::Listener`] hears.
+//! Nothing here reads arguments or knows a terminal: requests are values, results are returned, and what goes on
+//! meanwhile a [`progress::Listener`] hears.
 //!
 //! The way of a run: [`prepare`] turns a [`prepare::Request`] into a [`prepare::Run`], for which it fetches the guest
-//! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`]) and
-//! packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person sees or a
-//! command's caller ([`exec`]). While it runs, others may ask it things ([`control`]).
-//! Several guests ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read
-//! whole is a [`regular`] file, and each run has a [`scratch`] directory. [`project`] says where all that is, for the
-//! sources and for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
+//! ([`guest`], by [`apt`]), makes its initial RAM disk ([`initramfs`], [`modules`]), builds the hypervisor ([`image`])
+//! and packs the bundle. [`qemu`] starts a [`board`] with it and gives its [`console`] as events, which either a person
+//! sees or a command's caller ([`exec`]). While it runs, others may ask it things ([`control`]). Several guests
+//! ([`guests`], [`files`], [`fit`]) can also be packed for a real board ([`pack`]). Whatever is read whole is a
+//! [`regular`] file, and each run has a [`scratch`] directory. [`project`] says where all that is, for the sources and
+//! for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
 //!
-//! [`mod@bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is counted.
-//! What the figures mean is the business of the crates `spica-bench` and `spica-profile`.
+//! [`mod@bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is
+//! counted. What the figures mean is the business of the crates `spica-bench` and `spica-profile`.
 
 pub mod apt;
 pub mod attacks;

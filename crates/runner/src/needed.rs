@@ -1,7 +1,7 @@
 //! Other programs that we need, and Debian's packages that have them.
 //!
-//! `./spica` in the sources installs them. An installed `spica` changes nothing on the machine: it says what is missing,
-//! all at once and before anything is fetched or built.
+//! `./spica` in the sources installs them. An installed `spica` changes nothing on the machine: it says what is
+//! missing, all at once and before anything is fetched or built.
 
 use std::ffi::OsStr;
 use std::path::Path;

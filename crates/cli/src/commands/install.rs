@@ -11,9 +11,10 @@ use super::man::pages;
 
 #[derive(Args)]
 #[command(after_help = "\
-Writes DIR/bin/spica, manual pages to DIR/share/man/man1, and to DIR/share/spica the recipes of guests and the board image.
-What is there of an earlier installation is replaced. The installed command needs neither the sources nor Rust to run and to
-pack guests; what it fetches and makes goes to ~/.cache/spica. `test`, `prove`, `bench` and `profile` need the sources.
+Writes DIR/bin/spica, manual pages to DIR/share/man/man1, and to DIR/share/spica the recipes of guests and the board
+image. What is there of an earlier installation is replaced. The installed command needs neither the sources nor Rust to
+run and to pack guests; what it fetches and makes goes to ~/.cache/spica. `test`, `prove`, `bench` and `profile` need
+the sources.
 
 Examples:
   spica install --prefix ~/.local

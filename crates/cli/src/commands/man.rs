@@ -1,7 +1,7 @@
 //! Manual pages, made from what `--help` shows.
 //!
-//! clap_mangen writes what clap knows: options, subcommands. What is behind that in the help are sections of our own, with
-//! examples whose lines must stay as they are; these we write ourselves.
+//! clap_mangen writes what clap knows: options, subcommands. What is behind that in the help are sections of our own,
+//! with examples whose lines must stay as they are; these we write ourselves.
 
 use std::path::Path;
 
@@ -47,8 +47,8 @@ fn ascii(text: &str) -> String {
     ascii
 }
 
-/// The end of a help text in roff. Blocks are separated by empty lines; one that begins with `Title:` is a section whose
-/// lines are kept, and any other is a paragraph.
+/// The end of a help text in roff. Blocks are separated by empty lines; one that begins with `Title:` is a section
+/// whose lines are kept, and any other is a paragraph.
 fn sections(help: &str) -> String {
     let (mut notes, mut sections) = (String::new(), String::new());
     for block in help.split("\n\n") {

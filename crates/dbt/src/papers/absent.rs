@@ -1,4 +1,5 @@
-//! What stands here without the feature `papers`: registers are spilled to the vCPU page, and returns go through the mirror.
+//! What stands here without the feature `papers`: registers are spilled to the vCPU page, and returns go through the
+//! mirror.
 
 use crate::emit::{Emitter, ROOM};
 use crate::layout::{Layout, PAGE_WORDS};

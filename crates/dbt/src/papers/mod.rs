@@ -1,5 +1,6 @@
-//! What others have measured, to be compared with what Spica does: STAR's techniques to spill registers ([`spill`]), and its
-//! [`shadow_stack`]. Feature `papers`; `absent.rs` stands here without it, and has the same for the rest of the crate.
+//! What others have measured, to be compared with what Spica does: STAR's techniques to spill registers ([`spill`]),
+//! and its [`shadow_stack`]. Feature `papers`; `absent.rs` stands here without it, and has the same for the rest of the
+//! crate.
 
 pub mod shadow_stack;
 pub mod spill;

@@ -1,5 +1,5 @@
-//! Where a rule puts the register that it needs for itself: the vCPU page, or one of STAR's four techniques (§4), which are
-//! there to be compared with it.
+//! Where a rule puts the register that it needs for itself: the vCPU page, or one of STAR's four techniques (§4), which
+//! are there to be compared with it.
 //!
 //! | technique                | spill                                          | reload                              |
 //! |--------------------------|------------------------------------------------|-------------------------------------|
@@ -9,18 +9,18 @@
 //! | [`Spill::Tpidrurw`]      | `MCR p15, 0, rs, c13, c0, 2`                   | `MRC`                               |
 //! | [`Spill::Pmccntr`]       | `MCR p15, 0, rs, c9, c13, 0`                   | `MRC`                               |
 //!
-//! A **lightweight trap** is an Undefined Instruction exception whose handler goes on behind the instruction, in Undefined
-//! mode: the next words of the code cache are privileged. [`RETURN`] takes them back to User mode, flags included. The private
-//! slot lies in the cold part of the block itself, which User mode can read; the shared one is privileged memory
-//! ([`crate::layout::Layout::shared_slot`]).
+//! A **lightweight trap** is an Undefined Instruction exception whose handler goes on behind the instruction, in
+//! Undefined mode: the next words of the code cache are privileged. [`RETURN`] takes them back to User mode, flags
+//! included. The private slot lies in the cold part of the block itself, which User mode can read; the shared one is
+//! privileged memory ([`crate::layout::Layout::shared_slot`]).
 //!
-//! That is unsafe by nature, and never in the shipped image: feature `papers`. What is done about it: the handler looks at SPSR.T and at the
-//! word that trapped, and *no word of a code page is [`TRAP`] but those that begin such a sequence*. Literals that would be it
-//! are made otherwise (`literal`), pages are emptied before they are used again, and the word behind a private slot, to
-//! which a guest can write anything by jumping to the sequence, is a [`RETURN`].
+//! That is unsafe by nature, and never in the shipped image: feature `papers`. What is done about it: the handler looks
+//! at SPSR.T and at the word that trapped, and *no word of a code page is [`TRAP`] but those that begin such a
+//! sequence*. Literals that would be it are made otherwise (`literal`), pages are emptied before they are used again,
+//! and the word behind a private slot, to which a guest can write anything by jumping to the sequence, is a [`RETURN`].
 //!
-//! SP and LR of Undefined mode are not User mode's, so a rule that has no other register to spill takes the vCPU page with
-//! lightweight traps, too.
+//! SP and LR of Undefined mode are not User mode's, so a rule that has no other register to spill takes the vCPU page
+//! with lightweight traps, too.
 
 use core::ops::Deref;
 
@@ -113,8 +113,8 @@ impl Emitter<'_> {
         CachePc(self.spilling.page.0 + 4 * slot as u32)
     }
 
-    /// Gives the block its private slot, if spilling `reg` needs it. A guest can have any word written there: what comes behind
-    /// leads back to User mode.
+    /// Gives the block its private slot, if spilling `reg` needs it. A guest can have any word written there: what
+    /// comes behind leads back to User mode.
     pub(crate) fn make_slot(&mut self, reg: Reg) {
         if self.spilling.technique.for_register(reg) == Spill::TrapPrivate && self.spilling.private_slot.is_none() {
             self.spilling.private_slot = Some(self.emit_cold(&[0, RETURN]));
@@ -155,8 +155,8 @@ pub(crate) const fn literal(word: u32) -> u32 {
 }
 
 impl Layout {
-    /// VA of the word to which registers are spilled with [`Spill::TrapShared`]: behind the last data page, for privileged code
-    /// only.
+    /// VA of the word to which registers are spilled with [`Spill::TrapShared`]: behind the last data page, for
+    /// privileged code only.
     #[must_use]
     pub const fn shared_slot(&self) -> u32 {
         self.base.wrapping_add(self.va_size())

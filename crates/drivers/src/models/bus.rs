@@ -1,8 +1,8 @@
 //! What drivers stand on, on the development machine: a bus with models of devices behind the drivers' own interface to
 //! registers ([`crate::hardware`]), and a time that passes with each access.
 //!
-//! One bus for each thread, so one for each test. An access to an address where nothing answers, or that a device answers
-//! with an abort, is a panic, unless the driver is prepared for that ([`Registers::try_read`]).
+//! One bus for each thread, so one for each test. An access to an address where nothing answers, or that a device
+//! answers with an abort, is a panic, unless the driver is prepared for that ([`Registers::try_read`]).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -1,5 +1,6 @@
-//! A board of the least that there must be, and what a test adds: an interrupt controller, and the core's own timer. The
-//! controller is the AM335x's, which has nothing to do with that timer on a real board, but whose specifiers are short.
+//! A board of the least that there must be, and what a test adds: an interrupt controller, and the core's own timer.
+//! The controller is the AM335x's, which has nothing to do with that timer on a real board, but whose specifiers are
+//! short.
 
 use dtoolkit::model::DeviceTreeNode;
 use spica_drivers::error::BoardError;

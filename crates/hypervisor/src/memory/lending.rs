@@ -1,4 +1,5 @@
-//! The pages that guests have given to their balloons, for others to use: the books ([`spica_ram::lent`]), and what is in them.
+//! The pages that guests have given to their balloons, for others to use: the books ([`spica_ram::lent`]), and what is
+//! in them.
 //!
 //! A page belongs to its guest, to whoever borrowed it, or to nobody. What its user leaves in it is cleared when it goes, so
 //! that its owner finds nothing of others there; what its owner left, whoever borrows it writes over before it reads.
@@ -30,7 +31,8 @@ fn with<R: Default>(act: impl FnOnce(&mut Lent) -> R) -> R {
 
 /// The bytes of a page that its guest has given.
 fn page_bytes<'a>(_: Home<'a>, page: u32) -> &'a mut [u8] {
-    // SAFETY: its guest cannot reach it (`Common::exchange`), nobody else has its ticket, and it is mapped at home, where we are.
+    // SAFETY: its guest cannot reach it (`Common::exchange`), nobody else has its ticket, and it is mapped at home,
+    // where we are.
     unsafe { phys::slice_mut(HostPa(page * PAGE), PAGE) }
 }
 

@@ -1,5 +1,5 @@
-//! What stands here without the feature `papers`: two tables, registers in the vCPU page, returns through the mirror, and mappings that
-//! the guest's TLB maintenance tells of.
+//! What stands here without the feature `papers`: two tables, registers in the vCPU page, returns through the mirror,
+//! and mappings that the guest's TLB maintenance tells of.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,8 +1,9 @@
-//! What others have measured, to be compared with what Spica does: STAR's ways to spill registers ([`spilling`]) and its shadow
-//! stack ([`returns`]), write-protected guest tables ([`tables`]), and ARMvisor's single shadow table ([`SEPARATION`]).
+//! What others have measured, to be compared with what Spica does: STAR's ways to spill registers ([`spilling`]) and
+//! its shadow stack ([`returns`]), write-protected guest tables ([`tables`]), and ARMvisor's single shadow table
+//! ([`SEPARATION`]).
 //!
-//! Feature `papers`, never in an image that is shipped: some of it is unsafe by nature. `absent.rs` stands here without it, and has
-//! the same for the rest of the image. docs/papers.md has what was compared, and with what result.
+//! Feature `papers`, never in an image that is shipped: some of it is unsafe by nature. `absent.rs` stands here without
+//! it, and has the same for the rest of the image. docs/papers.md has what was compared, and with what result.
 
 mod returns;
 mod spilling;
@@ -20,8 +21,8 @@ pub use returns::{Returns, closed_return};
 pub use spilling::{CoreRegister, SPILL, SharedSlot, spilled};
 pub use tables::{record_bytes, release_table, set_tracking, table_written, tracks_writes, write_to_table};
 
-/// The assembly that goes with [`spilling`]. What compares the handlers in assembly with those in Rust spills to the vCPU page alone,
-/// and has the handlers as they are shipped.
+/// The assembly that goes with [`spilling`]. What compares the handlers in assembly with those in Rust spills to the
+/// vCPU page alone, and has the handlers as they are shipped.
 #[cfg(not(feature = "check-fast-paths"))]
 macro_rules! spilling_assembly {
     () => {
@@ -36,12 +37,13 @@ macro_rules! spilling_assembly {
 }
 pub(crate) use spilling_assembly;
 
-/// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` are assembled for one way: so it is not chosen at run time.
+/// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` are assembled for one way: so it is not chosen
+/// at run time.
 pub const SEPARATION: Separation =
     if cfg!(feature = "single-table") { Separation::Domains } else { Separation::Tables };
 
-/// For assembly: whether worlds are kept apart by domains; the bits of client of the domains that both have, and what is added to
-/// one for what the kernel alone may reach.
+/// For assembly: whether worlds are kept apart by domains; the bits of client of the domains that both have, and what
+/// is added to one for what the kernel alone may reach.
 pub const BY_DOMAINS: (u32, u32, u32) =
     (SEPARATION as u32, by_domains::assembly::SHARED_CLIENTS, by_domains::assembly::PRIVILEGED_ALONE);
 

@@ -30,8 +30,8 @@ impl Returns {
     }
 }
 
-/// The return by the shadow stack at `svc`, whose target is in LR, was closed, for the guest to take an interrupt at the end of its
-/// block.
+/// The return by the shadow stack at `svc`, whose target is in LR, was closed, for the guest to take an interrupt at
+/// the end of its block.
 pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
     let engine = &mut vm.common.engine;
     if !engine.translator.reopen_return(svc, &mut engine.code) {

@@ -40,10 +40,10 @@ pub fn table_written(shadow: &mut Shadow, pa: GuestPa, bytes: u32, tables: &mut 
     }
 }
 
-/// A write to a protected page: if it is one of the guest's tables, a plain store is emulated, and anything else finds the page
-/// released. User code's stores are emulated, too: the page may hold the tables that the store's own page, or its
-/// instruction's, is mapped by. Released, it would be tracked and protected again by the fetch, without end. `None` if code was
-/// translated from it.
+/// A write to a protected page: if it is one of the guest's tables, a plain store is emulated, and anything else finds
+/// the page released. User code's stores are emulated, too: the page may hold the tables that the store's own page, or
+/// its instruction's, is mapped by. Released, it would be tracked and protected again by the fetch, without end. `None`
+/// if code was translated from it.
 #[inline(never)]
 pub fn write_to_table(
     vm: &mut Vm,

@@ -93,8 +93,8 @@ impl Vm {
         self.common.backlog.is_empty() && self.common.engine.is_settled() && self.vcpu.mmu.shadow().is_settled()
     }
 
-    /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a page
-    /// and `count - 1` behind it.
+    /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a
+    /// page and `count - 1` behind it.
     pub fn revalidate(&mut self, core: &mut HostCpu, op: TlbOp, count: u32) {
         let Vm { vcpu, common, .. } = self;
         match op {

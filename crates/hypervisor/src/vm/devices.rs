@@ -1,7 +1,7 @@
 //! What stands behind a guest's virtio devices, and how those reach its memory.
 //!
-//! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not run, within a
-//! budget, so that what a guest asks for is done in its own share of time.
+//! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not
+//! run, within a budget, so that what a guest asks for is done in its own share of time.
 
 use alloc::vec::Vec;
 

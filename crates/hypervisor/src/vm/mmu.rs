@@ -1,5 +1,5 @@
-//! The MMU of a virtual CPU: its shadow tables, with the memory that they are in, and what else was derived from the guest's
-//! tables and is good as long as the guest's registers and its TLB maintenance say so.
+//! The MMU of a virtual CPU: its shadow tables, with the memory that they are in, and what else was derived from the
+//! guest's tables and is good as long as the guest's registers and its TLB maintenance say so.
 
 use core::ops::RangeInclusive;
 
@@ -190,8 +190,8 @@ impl Mmu {
         self.shadow.watch(va, size);
     }
 
-    /// The tables for `regime` are those to be entered. What was derived from others is forgotten, if more has changed than
-    /// a process switch does. Whether it has, or the space is new.
+    /// The tables for `regime` are those to be entered. What was derived from others is forgotten, if more has changed
+    /// than a process switch does. Whether it has, or the space is new.
     ///
     /// # Errors
     /// If there is no memory for the least that it takes.

@@ -1,8 +1,9 @@
 //! A virtual machine: everything that one guest owns.
 //!
-//! The path of a trap: the vectors in `world/switch.s` save the guest and return from [`Context::enter`](crate::world::Context::enter); [`Vm::run`]
-//! passes the trap to `vm/trap/`, one file per class, which says in a [`Resume`] where the guest goes on; [`Vm::resume`]
-//! takes interrupts that wait, finds or makes the block for a guest PC, puts the guest's world in place, and enters.
+//! The path of a trap: the vectors in `world/switch.s` save the guest and return from
+//! [`Context::enter`](crate::world::Context::enter); [`Vm::run`] passes the trap to `vm/trap/`, one file per class,
+//! which says in a [`Resume`] where the guest goes on; [`Vm::resume`] takes interrupts that wait, finds or makes the
+//! block for a guest PC, puts the guest's world in place, and enters.
 
 pub mod backlog;
 pub mod boot;

@@ -100,8 +100,8 @@ impl Vm {
 }
 
 impl Vcpu {
-    /// What translated code and assembly need to know of the virtual interrupts that wait. `changing`: the translator is to be
-    /// changed where user code begins.
+    /// What translated code and assembly need to know of the virtual interrupts that wait. `changing`: the translator
+    /// is to be changed where user code begins.
     fn note_interrupts(&mut self, machine: &Machine, changing: bool) {
         let waits = machine.irq_asserted();
         self.context.cpu.page.pending = if waits { u32::MAX } else { 0 };

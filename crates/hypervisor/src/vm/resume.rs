@@ -119,9 +119,9 @@ impl Vm {
         Ok(entry)
     }
 
-    /// Goes on at `target`, to which an exit leads that is not linked, and that traps each time. Which exit it is does not matter: a
-    /// forged one leads to where the guest could have branched. The jump cache answers, as it does for indirect branches in
-    /// assembly: to ask the guest's tables would take a change of worlds.
+    /// Goes on at `target`, to which an exit leads that is not linked, and that traps each time. Which exit it is does
+    /// not matter: a forged one leads to where the guest could have branched. The jump cache answers, as it does for
+    /// indirect branches in assembly: to ask the guest's tables would take a change of worlds.
     pub fn leave_unlinked(&mut self, target: GuestVa) -> Resume {
         self.common.counters.links += 1;
         let stays = self.vcpu.context.leave == 0 && !self.interrupt_deliverable();

@@ -1,5 +1,5 @@
-//! A virtual CPU: its registers and what the handlers in assembly need beside them, its MMU, what the real core has on its
-//! behalf, and where the guest goes on when it runs again.
+//! A virtual CPU: its registers and what the handlers in assembly need beside them, its MMU, what the real core has on
+//! its behalf, and where the guest goes on when it runs again.
 
 use alloc::boxed::Box;
 

@@ -1,8 +1,9 @@
 //! The world switch: Spica to guest and back.
 //!
-//! [`Context::enter`] runs the guest until its next trap and says which one it was. Everything that the guest can change
-//! is in the [`Cpu`] then; everything that it must not reach is put in place before. The assembly is in `switch.s`, and in
-//! `fast.s` what frequent traps do without coming here; what it knows of the types here is in `assembly.rs`.
+//! [`Context::enter`] runs the guest until its next trap and says which one it was. Everything that the guest can
+//! change is in the [`Cpu`] then; everything that it must not reach is put in place before. The assembly is in
+//! `switch.s`, and in `fast.s` what frequent traps do without coming here; what it knows of the types here is in
+//! `assembly.rs`.
 
 mod assembly;
 pub mod core_state;
@@ -170,7 +171,8 @@ pub struct Counts {
     pub kernel_returns: u32,
 }
 
-/// Where the handlers in assembly find what [`Mmu`](crate::vm::mmu::Mmu) knows of the active space, which writes all of it.
+/// Where the handlers in assembly find what [`Mmu`](crate::vm::mmu::Mmu) knows of the active space, which writes all of
+/// it.
 #[repr(C)]
 pub struct TableRecords {
     /// [`spica_mmu::Shadow::aliases`].
@@ -214,8 +216,8 @@ pub struct Context {
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
     pub(crate) spill: CoreRegister,
-    /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be turned on and
-    /// off in assembly (`undefined.s`).
+    /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be
+    /// turned on and off in assembly (`undefined.s`).
     pub vfp_ready: u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub quick: u32,

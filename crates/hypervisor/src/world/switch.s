@@ -116,8 +116,8 @@ world_own_fault:
     b \target
 .endm
 
-@ Vectors while translated guest kernel code runs. An SVC says itself what it is for, unless it has a condition: that is in
-@ place of a coprocessor instruction. Nothing but a branch through the return mirror leads to where nothing is.
+@ Vectors while translated guest kernel code runs. An SVC says itself what it is for, unless it has a condition: that is
+@ in place of a coprocessor instruction. Nothing but a branch through the return mirror leads to where nothing is.
 .section .vectors, "ax"
 .balign 32
 .global world_kernel_vectors

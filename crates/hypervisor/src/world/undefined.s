@@ -2,9 +2,9 @@
 @ lazily, as Linux does, has an Undefined Instruction exception of user code, one of its own kernel, and two writes of
 @ FPEXC each time.
 @
-@ This is vm/trap/undefined.rs once more, for the frequent of its cases. Context::vfp_ready says that the core holds this
-@ guest's registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU page
-@ does is to turn on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
+@ This is vm/trap/undefined.rs once more, for the frequent of its cases. Context::vfp_ready says that the core holds
+@ this guest's registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU
+@ page does is to turn on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
 
 .section .text.world, "ax"
 .arm

@@ -1,5 +1,5 @@
-//! What stands here without the feature `papers`: the views are kept apart by tables, and the guest's TLB maintenance tells of changed
-//! mappings.
+//! What stands here without the feature `papers`: the views are kept apart by tables, and the guest's TLB maintenance
+//! tells of changed mappings.
 
 use crate::regime::Regime;
 use crate::shadow::Shadow;

@@ -1,10 +1,10 @@
 //! How the two views of a guest are kept apart: by tables (`Apart`) or by domains.
 //!
-//! *By domains*, the way of ARMvisor (its single shadow table): one table for both. What only the guest's privileged mode may
-//! reach is in other domains than what both may, and these are closed while user code runs. A change of worlds is a write of
-//! DACR; what the kernel has touched of a process need not be found again by the process, and the other way round. In return,
-//! what User mode may execute is executable while the kernel runs, as far as the guest's DACR is open; and only six of the
-//! guest's domains have counterparts, the others are resolved when an entry is filled.
+//! *By domains*, the way of ARMvisor (its single shadow table): one table for both. What only the guest's privileged
+//! mode may reach is in other domains than what both may, and these are closed while user code runs. A change of worlds
+//! is a write of DACR; what the kernel has touched of a process need not be found again by the process, and the other
+//! way round. In return, what User mode may execute is executable while the kernel runs, as far as the guest's DACR is
+//! open; and only six of the guest's domains have counterparts, the others are resolved when an entry is filled.
 //!
 //! | host domain | by tables | by domains |
 //! |---|---|---|
@@ -43,7 +43,8 @@ const SHARED: u32 = (1 << (2 * FIRST_RESOLVED)) - 1;
 
 /// Numbers for trap handlers in assembly.
 pub mod assembly {
-    /// In a DACR: the bits of client of all domains of the guest that have a counterpart where domains keep the views apart.
+    /// In a DACR: the bits of client of all domains of the guest that have a counterpart where domains keep the views
+    /// apart.
     pub const SHARED_CLIENTS: u32 = 0x5555_5555 & super::SHARED;
     /// Added to a domain for what privileged mode alone may reach, where domains keep the views apart.
     pub const PRIVILEGED_ALONE: u32 = super::PRIVILEGED_ALONE as u32;

@@ -99,8 +99,8 @@ impl Board {
         }
     }
 
-    /// Makes this connection a terminal of the board's, on which `guest` is shown. Gives the lines that the guest printed
-    /// last, and the connection: what is written there is typed, and what the board prints is read there.
+    /// Makes this connection a terminal of the board's, on which `guest` is shown. Gives the lines that the guest
+    /// printed last, and the connection: what is written there is typed, and what the board prints is read there.
     ///
     /// # Errors
     /// If there is no such guest, or another terminal is one already.

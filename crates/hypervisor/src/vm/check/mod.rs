@@ -141,9 +141,9 @@ impl Plan {
     }
 }
 
-/// Whether SCTLR.A of this machine is heeded in User mode. QEMU looks at the Non-secure bank's there, so in Secure state
-/// (a core with the Security Extensions, ID_PFR1 bits 7:4) the bit that Spica sets has no effect, and whether a store
-/// of user code is aligned would decide which way it takes.
+/// Whether SCTLR.A of this machine is heeded in User mode. QEMU looks at the Non-secure bank's there, so in Secure
+/// state (a core with the Security Extensions, ID_PFR1 bits 7:4) the bit that Spica sets has no effect, and whether a
+/// store of user code is aligned would decide which way it takes.
 fn checks_alignment() -> bool {
     IdPfr1::read_raw() >> 4 & 0xf == 0
 }
