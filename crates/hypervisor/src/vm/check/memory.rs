@@ -358,3 +358,19 @@ pub fn sums(home: Home<'_>, vm: &Vm) -> alloc::vec::Vec<u32> {
     };
     (0..AREA_PAGES).map(page).collect()
 }
+
+/// A sum over all RAM but the area.
+pub fn sum_elsewhere(home: Home<'_>, vm: &Vm) -> u32 {
+    (0..RAM_BYTES / 4096)
+        .map(|page| GuestPa(RAM.0 + page * 4096))
+        .filter(|pa| !(AREA.0..AREA.0 + AREA_PAGES * 4096).contains(&pa.0))
+        .filter_map(|pa| vm.common.ram.page(home, pa))
+        .flatten()
+        .fold(0, |sum: u32, &word| sum.rotate_left(1).wrapping_add(word))
+}
+
+/// Writes something to memory outside of the area, as a session does that the clock cuts short: an SVC where sections
+/// and large pages lead.
+pub fn leave_a_trace(home: Home<'_>, vm: &mut Vm) {
+    write(home, vm, RAM.0 + MEGABYTE, &[harmless(0)]);
+}

@@ -234,14 +234,19 @@ fn session(
     steps: &[u32],
 ) -> Result<u32, String> {
     let mut noted: Vec<Seen> = vec![];
-    for machine in machines {
+    // Of RAM outside of the area, if a machine came to the session's end.
+    let mut elsewhere = [None; 2];
+    for (machine, elsewhere) in machines.iter_mut().zip(&mut elsewhere) {
         set_up(machine, core, host, plan);
         let way = machine.way;
         let vm = &mut machine.vm;
         let mut steps = steps.iter();
         let mut at = 0;
         let outcome = loop {
-            let Some(&step) = steps.next() else { break Ok(()) };
+            let Some(&step) = steps.next() else {
+                *elsewhere = Some(memory::sum_elsewhere(core.go_home(), vm));
+                break Ok(());
+            };
             let (end, program) = match self::step(vm, core, host, plan, step, way) {
                 Ok(done) => done,
                 Err((problem, program)) => break Err(described(plan, step, way, &problem, &program)),
@@ -265,6 +270,12 @@ fn session(
         machine.vm.vcpu.depart(core);
         outcome?;
     }
+    let [answered, reference] = elsewhere;
+    if !plan.kind.hostile && answered.is_some() && reference.is_some() && answered != reference {
+        return Err(format!("step {STEPS} (rust): memory outside of the area"));
+    }
+    // Nothing of a session may matter to the next one: here is something that only one machine has.
+    memory::leave_a_trace(core.go_home(), &mut machines[1].vm);
     Ok(noted.len() as u32)
 }
 
@@ -286,7 +297,9 @@ fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program)
 /// The machine as a session begins.
 fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Plan) {
     let Machine { vm, image, .. } = machine;
-    vm.reboot(image, false, core, host);
+    // All of RAM is cleared: programs reach what is outside of the area, too, and a session that was cut short by the
+    // clock in one machine alone has left other things there.
+    vm.reboot(image, true, core, host);
     while !vm.load_on(core, host) {}
     memory::lay_out(core.go_home(), vm, &mut Random::new(plan.number, 1), &program::vectors());
     let cp15 = &mut vm.vcpu.context.cpu.cp15;
@@ -364,7 +377,8 @@ struct How {
     told: bool,
 }
 
-/// Lets the guest go on from `at` until it comes to an SMC, up to host time `late` or a bit more: what `Vm::run` does, with a look at the core at each trap.
+/// Lets the guest go on from `at` until it comes to an SMC, up to host time `late` or a bit more: what `Vm::run` does,
+/// with a look at the core at each trap.
 fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, how: How) -> Result<End, String> {
     let mut resume = Resume::Guest(at);
     let mut traps = 0;
