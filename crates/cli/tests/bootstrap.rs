@@ -2,15 +2,12 @@
 //!
 //! A copy of the script runs in a project of its own, and programs that would change this machine are others.
 
-#[path = "../../runner/tests/mirror/mod.rs"]
-mod mirror;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mirror::{Fault, Mirror, PACKAGE};
+use spica_mirror::{Fault, Mirror, PACKAGE};
 
 /// A project that has only the script, and programs that come before this machine's.
 struct Project(PathBuf);

@@ -40,7 +40,7 @@ impl<'a> Tree<'a> {
     /// If it is not a well-formed flattened device tree.
     pub fn new(bytes: &'a [u8]) -> Result<Self, BoardError> {
         let reason = || Fdt::new(bytes).map_or_else(|error| error.to_string(), |_| "a block is cut short".into());
-        let fdt = spica_machine::fdt::open(bytes);
+        let fdt = spica_fdt::open(bytes);
         let fdt = fdt.ok_or_else(|| BoardError::new("/", "", format!("not well-formed: {}", reason())))?;
         Ok(Self { fdt })
     }

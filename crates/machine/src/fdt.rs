@@ -5,14 +5,11 @@
 //! Linux use the physical timer and keep user mode away from the counter; and there is no flash, PCI, fw-cfg, PMU, or
 //! MSI frame.
 
-mod check;
-
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use dtoolkit::{Node as _, Property as _, ToPropertyValue};
 use spica_addr::GuestPa;
@@ -141,20 +138,13 @@ impl fmt::Display for AdaptError {
     }
 }
 
-/// A device tree that can be walked, or nothing if it is damaged. The library's own check refuses names of more than 31
-/// characters, as the specification does; Linux's binding of the timer has one, and so have the trees of many boards.
-#[must_use]
-pub fn open(blob: &[u8]) -> Option<Fdt<'_>> {
-    check::structure(blob).map(|()| Fdt::new_unchecked(blob))
-}
-
 /// Somebody's own device tree, with what a boot loader fills in: RAM, the command line, the initial RAM disk. A command line of
 /// the tree's own stays if `spec` has none.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn adapt(blob: &[u8], spec: &FdtSpec<'_>) -> Result<Vec<u8>, AdaptError> {
-    let parsed = open(blob).ok_or(AdaptError::Damaged)?;
+    let parsed = spica_fdt::open(blob).ok_or(AdaptError::Damaged)?;
     for name in ["#address-cells", "#size-cells"] {
         if parsed.root().property(name).is_none_or(|property| property.value() != 2u32.to_be_bytes()) {
             return Err(AdaptError::Cells);

@@ -441,9 +441,6 @@ fn configuration(dir: &Path, architecture: &str, options: &str) -> String {
 
 #[cfg(test)]
 mod lists;
-#[cfg(test)]
-#[path = "../tests/mirror/mod.rs"]
-mod mirror;
 
 #[cfg(test)]
 mod tests {

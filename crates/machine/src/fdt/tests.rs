@@ -1,3 +1,5 @@
+use dtoolkit::fdt::Fdt;
+
 use super::*;
 use alloc::vec;
 

@@ -1,7 +1,7 @@
 //! Fetching lists from a mirror that is in the middle of its update.
 
-use super::mirror::{Fault, Mirror, PACKAGE};
 use super::*;
+use spica_mirror::{Fault, Mirror, PACKAGE};
 
 /// Fetches the lists of a mirror with these faults: what was said, how long it would have waited, whether the package
 /// is known then, and how often the list was served.

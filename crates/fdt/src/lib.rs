@@ -1,4 +1,7 @@
-//! Whether bytes are a device tree that can be walked: what the walk of the library relies on.
+//! Whether bytes that come from outside are a device tree that can be walked.
+#![no_std]
+
+use dtoolkit::fdt::Fdt;
 
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
@@ -6,9 +9,16 @@ const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
 const END: u32 = 9;
 
+/// A device tree that can be walked, or nothing if it is damaged. The library's own check refuses names of more than 31
+/// characters, as the specification does; Linux's binding of the timer has one, and so have the trees of many boards.
+#[must_use]
+pub fn open(blob: &[u8]) -> Option<Fdt<'_>> {
+    structure(blob).map(|()| Fdt::new_unchecked(blob))
+}
+
 /// Checks header and structure of a flattened device tree (Devicetree Specification v0.4, chapter 5): every token, name and
 /// value lies in its block, nodes are closed, names end and are text. Nodes nest 64 deep at most.
-pub(super) fn structure(blob: &[u8]) -> Option<()> {
+fn structure(blob: &[u8]) -> Option<()> {
     let header = |at: usize| word(blob, 4 * at).map(|value| value as usize);
     if header(0)? != 0xd00d_feed || header(5)? < 17 || header(6)? > 17 {
         return None;
