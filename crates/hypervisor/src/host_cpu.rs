@@ -1,4 +1,5 @@
-//! The processor that this code runs on: which translation tables are in force there, Spica's own (*home*) or a guest's.
+//! The processor that this code runs on: which translation tables are in force there, Spica's own (*home*) or a guest's,
+//! and who takes turns on it.
 //!
 //! Spica runs under either: the hole is in all of them. It stays under the guest's tables as long as it needs nothing but
 //! its own memory, since most traps don't. Whoever reaches for RAM at its physical address, a guest's first of all, or
@@ -8,6 +9,7 @@
 use core::marker::PhantomData;
 
 use spica_addr::HostPa;
+use spica_sched::RunQueue;
 
 use crate::arch::tlb;
 use crate::layout::{HOME_ASID, TTBR_WALK};
@@ -19,6 +21,8 @@ pub struct HostCpu {
     home: HostPa,
     /// TTBR0's table, with its ASID in the low bits that its alignment leaves free.
     in_force: u32,
+    /// Who takes turns here.
+    pub queue: RunQueue,
 }
 
 /// Spica's own tables are in force as long as this lives: all RAM is at its physical address.
@@ -42,8 +46,8 @@ fn key(table: HostPa, asid: u32) -> u32 {
 
 impl HostCpu {
     /// The processor, whose tables in force are those at `home`.
-    pub const fn new(home: HostPa) -> HostCpu {
-        HostCpu { home, in_force: home.0 | HOME_ASID }
+    pub const fn new(home: HostPa, queue: RunQueue) -> HostCpu {
+        HostCpu { home, in_force: home.0 | HOME_ASID, queue }
     }
 
     fn switch(&mut self, table: HostPa, asid: u32) {

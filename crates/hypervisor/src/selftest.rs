@@ -24,6 +24,7 @@ use spica_addr::HostPa;
 use spica_bundle::GuestSpec;
 use spica_console::consoles::Consoles;
 use spica_dbt::Capacity;
+use spica_sched::RunQueue;
 use spica_switches::Switches;
 
 /// Timer interrupts that have come.
@@ -106,7 +107,7 @@ fn two_guests(platform: &Platform) {
         table_bytes: MEGABYTE / 4,
         spaces: 4,
     };
-    let mut core = HostCpu::new(home::table(platform.image));
+    let mut core = HostCpu::new(home::table(platform.image), RunQueue::new(0, 0));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let marks = [0x1111_1111, 0x2222_2222];
@@ -126,9 +127,9 @@ fn two_guests(platform: &Platform) {
         vm
     });
     for vm in &mut guests {
-        vm.vcpu.arrive();
+        vm.arrive();
         assert_eq!(vm.run(&mut core, &mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
-        vm.vcpu.depart(&mut core);
+        vm.depart(&mut core);
     }
     for (vm, mark) in guests.iter().zip(marks) {
         let regs = &vm.vcpu.context.cpu.regs;

@@ -11,6 +11,16 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::Location;
 use spica_vcpu::VcpuPage;
 
+/// The engine that guests' kernels run by: the one place that chooses. Whoever calls what [`Engine`] does not have belongs to
+/// this engine.
+pub type KernelEngine = blocks::Blocks;
+
+/// What in other code led to a piece of its code.
+pub type LedFrom = <KernelEngine as Engine>::From;
+
+/// A piece of its code.
+pub type Code = <KernelEngine as Engine>::Code;
+
 /// A page of the guest's, as words.
 pub type Words = [u32; 1024];
 

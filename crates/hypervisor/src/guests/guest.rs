@@ -11,7 +11,6 @@ use spica_sched::{Latency, Turn};
 use crate::console;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
-use crate::machine::GuestMachine;
 use crate::vm::boot::Image;
 use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};
@@ -102,7 +101,7 @@ impl Guest {
     /// A guest that was just loaded.
     pub fn new(vm: Vm, image: Image, options: &GuestOptions, host: &Host) -> Guest {
         let weight = NonZeroU32::new(options.weight).unwrap_or(NonZeroU32::MIN);
-        let started = vm.common.start;
+        let started = vm.counts_from();
         Guest {
             vm,
             image,
@@ -125,13 +124,12 @@ impl Guest {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.vm.common.name
+        self.vm.name()
     }
 
     /// Host time at which a timer of the guest's comes due while it waits.
     pub fn deadline(&self, host: &Host) -> Option<u64> {
-        let common = &self.vm.common;
-        common.machine.next_deadline().map(|ticks| host.host_time(common.start, ticks))
+        self.vm.deadline(host)
     }
 
     /// Its state in a word.
@@ -186,7 +184,7 @@ impl Guest {
         let State::Paused { since, waiting } = self.state else {
             return Err(format!("{} is {}, not paused", self.name(), self.state_name()));
         };
-        self.vm.common.start += host.now() - since;
+        self.vm.was_paused(host.now() - since);
         self.state = if waiting { State::Waiting } else { State::Ready };
         Ok(())
     }
@@ -212,7 +210,7 @@ impl Guest {
     pub fn press_power_key(&mut self) -> Result<(), String> {
         match self.state {
             State::Ready | State::Waiting => {
-                self.vm.common.machine.press_power_key();
+                self.vm.press_power_key();
                 Ok(())
             }
             State::Paused { .. } | State::Off(_) | State::Failed => {
@@ -253,9 +251,9 @@ impl Guest {
     /// # Errors
     /// If it has no balloon.
     pub fn set_balloon(&mut self, bytes: u32) -> Result<(), String> {
-        let slot = self.vm.common.devices.balloon();
-        let slot = slot.ok_or_else(|| format!("{} has no balloon: `balloon = true` in the manifest", self.name()))?;
-        self.vm.common.machine.with_slot(slot, |slot| slot.set_balloon_target(bytes / 4096));
+        if !self.vm.set_balloon(bytes) {
+            return Err(format!("{} has no balloon: `balloon = true` in the manifest", self.name()));
+        }
         Ok(())
     }
 

@@ -26,6 +26,7 @@ use crate::vm::load::Sizes;
 use guest::Guest;
 use scheduler::Scheduler;
 use spica_options::Options;
+use spica_sched::RunQueue;
 use spica_switches::later::Later;
 
 use crate::{arch, console, contain, fault, panic, papers, print, println};
@@ -62,7 +63,8 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     if platform.options.faults {
         fault::allow();
     }
-    let mut core = HostCpu::new(home::table(platform.image));
+    let queue = RunQueue::new(host.ticks(scheduler::SLICE), host.now());
+    let mut core = HostCpu::new(home::table(platform.image), queue);
     let home = core.go_home();
     let mut guests = make(home, &bundle, &platform.options, &mut host)?;
     // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.
@@ -125,9 +127,9 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
         let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
         vm.load(&image, true);
-        vm.vcpu.mmu.set_tracking(options);
+        vm.set_tracking(options);
         if options.boot_switches.is_some() {
-            vm.common.set_later(Later::new(options.switches, &options.boot_until));
+            vm.set_later(Later::new(options.switches, &options.boot_until));
         }
         if options.digest {
             let (kernel, len) = vm.kernel(&image);

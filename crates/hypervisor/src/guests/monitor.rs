@@ -311,7 +311,7 @@ fn list(scheduler: &mut Scheduler, answer: &Answer<'_>) {
     }
     for (at, guest) in scheduler.guests.iter().enumerate() {
         let (name, state, weight) = (guest.name(), guest.state_name(), guest.turn.weight());
-        let (memory, share) = (guest.vm.common.ram.size() >> 20, guest.ran * 1000 / passed);
+        let (memory, share) = (guest.vm.ram_bytes() >> 20, guest.ran * 1000 / passed);
         answer.line(&match answer.0 {
             Some(_) => format!("guest {at} {name} {state} {weight} {memory} {share}"),
             None => {

@@ -7,21 +7,18 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_sched::{Floor, Slices};
-
 use super::guest::{Guest, State, Until};
 use super::monitor::Monitor;
 use crate::contain::shared;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
-use crate::machine::GuestMachine;
 use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
 use crate::world::core_state::CoreState;
 use crate::{console, contain, println};
 
 /// Longest time that a guest runs while another wants to, in microseconds.
-const SLICE: u32 = 10_000;
+pub const SLICE: u32 = 10_000;
 /// How much a guest that waited may be ahead of the others, in microseconds of its own time.
 const CREDIT: u32 = 10_000;
 /// How far a guest that wakes must be ahead of the running one to take over, in the same.
@@ -40,18 +37,10 @@ const ENTRY: u32 = 5;
 pub struct Scheduler {
     /// The guests, in the manifest's order.
     pub guests: Vec<Guest>,
-    /// The processor that they run on.
+    /// The processor that they run on, with its queue.
     core: HostCpu,
     /// The host.
     pub host: Host,
-    /// Whose the core is.
-    current: Option<usize>,
-    /// Who ran last.
-    last: Option<usize>,
-    slices: Slices,
-    floor: Floor,
-    /// Host time up to which all time is charged to some guest, or to nobody.
-    charged: u64,
     /// When lines that are not complete are shown.
     partial_at: Option<u64>,
     /// When the monitor goes on with what it has not finished.
@@ -92,16 +81,10 @@ impl Scheduler {
             back: host.ticks(BETWEEN_PAGES),
             entry: host.ticks(ENTRY),
         };
-        let slices = Slices::new(host.ticks(SLICE));
         Scheduler {
             guests,
             core,
             host,
-            current: None,
-            last: None,
-            slices,
-            floor: Floor::default(),
-            charged: began,
             partial_at: None,
             monitor_at: None,
             reporting: (0, None),
@@ -119,7 +102,7 @@ impl Scheduler {
             self.host.serve_interrupts();
             if monitor.listen(self) {
                 // What was asked for is no guest's doing.
-                self.charged = self.host.now();
+                self.core.queue.charge(self.host.now());
             }
             let now = self.host.now();
             self.monitor_at = monitor.has_more(&self.host).then(|| now + self.ticks.pieces);
@@ -137,7 +120,7 @@ impl Scheduler {
                     let limit = self.deadline();
                     self.host.set_limit(limit);
                     self.host.wait();
-                    self.charged = self.host.now();
+                    self.core.queue.charge(self.host.now());
                 }
             }
         }
@@ -169,7 +152,7 @@ impl Scheduler {
             }
             // Devices with more to do get their guest's turn for it.
             let guest = &mut self.guests[at];
-            if guest.vm.common.interrupted() || guest.vm.common.machine.wants_service() {
+            if guest.vm.wants_turn() {
                 guest.state = State::Ready;
                 guest.woken = due;
                 guest.turn.wake(floor, self.ticks.credit);
@@ -181,7 +164,7 @@ impl Scheduler {
     /// The least virtual time of those who want to run, or did when somebody last wanted to.
     fn floor(&mut self) -> u64 {
         let ready = self.guests.iter().filter(|guest| guest.state == State::Ready);
-        self.floor.follow(ready.map(|guest| guest.turn.used()))
+        self.core.queue.floor(ready.map(|guest| guest.turn.used()))
     }
 
     fn ready(&self) -> impl Iterator<Item = (usize, &Guest)> {
@@ -192,7 +175,7 @@ impl Scheduler {
     fn next(&self, now: u64) -> Option<usize> {
         let least = |(_, guest): &(usize, &Guest)| guest.turn.used();
         let (first, _) = self.ready().min_by_key(least)?;
-        let Some(running) = self.slices.heir(now, |at| self.guests[at].state == State::Ready) else {
+        let Some(running) = self.core.queue.slices.heir(now, |at| self.guests[at].state == State::Ready) else {
             return Some(first);
         };
         let woke = self.ready().filter(|(_, guest)| guest.fresh).min_by_key(least);
@@ -278,8 +261,8 @@ impl Scheduler {
     #[cold]
     fn failed(&mut self, at: usize) {
         self.guests[at].fail();
-        if self.current == Some(at) {
-            self.current = None;
+        if self.core.queue.is_current(at) {
+            self.core.queue.take_current();
             // Whatever its own books say of what is in the core.
             CoreState::wipe();
         }
@@ -300,8 +283,8 @@ impl Scheduler {
 
     /// Leaves nothing of the guest that ran last in the core.
     fn leave(&mut self) {
-        if let Some(last) = self.current.take() {
-            self.guests[last].vm.vcpu.depart(&mut self.core);
+        if let Some(last) = self.core.queue.take_current() {
+            self.guests[last].vm.depart(&mut self.core);
         }
     }
 
@@ -325,8 +308,7 @@ impl Scheduler {
 
     /// Charges guest `at` for the time up to `until`.
     fn charge(&mut self, at: usize, until: u64) {
-        let ticks = until.saturating_sub(self.charged);
-        self.charged = until;
+        let ticks = self.core.queue.charge(until);
         let guest = &mut self.guests[at];
         guest.turn.charge(ticks);
         guest.ran += ticks;
@@ -335,17 +317,16 @@ impl Scheduler {
 
     /// Lets guest `at` run for its turn, which may just go on.
     fn give_turn(&mut self, at: usize, now: u64) {
-        let same = self.current == Some(at);
-        if !same {
+        if !self.core.queue.is_current(at) {
             self.leave();
-            self.guests[at].vm.vcpu.arrive();
+            self.guests[at].vm.arrive();
             self.guests[at].switches += 1;
-            self.current = Some(at);
+            self.core.queue.set_current(at);
         }
-        if let Some(used_up) = self.slices.used_up(now) {
+        if let Some(used_up) = self.core.queue.slices.used_up(now) {
             self.guests[used_up].fresh = false;
         }
-        let slice_end = self.slices.turn(at, now, |at| self.guests[at].state == State::Ready);
+        let slice_end = self.core.queue.slices.turn(at, now, |at| self.guests[at].state == State::Ready);
         let alone = self.ready().count() == 1;
         let limit = self.deadline().into_iter().chain((!alone).then_some(slice_end)).min();
         self.host.speak_for(at);
@@ -355,9 +336,9 @@ impl Scheduler {
         // what the interrupt took that threw out this one, by whoever is next: who is interrupted often gets as much done in
         // its time as others do.
         let woken = self.guests[at].woken.take();
-        let payer = if woken.is_some() { at } else { self.last.unwrap_or(at) };
+        let before = self.core.queue.follows(at);
+        let payer = if woken.is_some() { at } else { before };
         let start = self.settle(payer);
-        self.last = Some(at);
         if let Some(due) = woken {
             let waited = start.saturating_sub(due);
             self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
@@ -383,7 +364,7 @@ impl Scheduler {
         self.leave();
         // What it has sent and its UART still has goes out, too.
         self.on_behalf(at, |guest, _, host| {
-            guest.vm.common.machine.take_output(usize::MAX, |byte| shared(|| host.consoles.put(at, byte)));
+            guest.vm.take_last_output(|byte| shared(|| host.consoles.put(at, byte)));
             shared(|| crate::console::send_last(&mut host.consoles, at));
         });
         if stop != Stop::Reset {
@@ -422,7 +403,7 @@ impl Scheduler {
 
     /// [`Guest::restart`], with what others have of the guest.
     fn restart_some(&mut self, at: usize) -> Result<bool, String> {
-        if self.current == Some(at) {
+        if self.core.queue.is_current(at) {
             self.leave();
         }
         let floor = self.floor();

@@ -84,8 +84,8 @@ impl Context {
 pub fn spilled(vm: &mut Vm, place: Place) -> u32 {
     match place {
         Place::Slot(slot) => vm.vcpu.context.cpu.page.spill[slot as usize % 4],
-        Place::Word(pc) => vm.common.engine.word(pc).unwrap_or_default(),
-        Place::Shared => vm.common.engine.code.slot.value(),
+        Place::Word(pc) => vm.engine().word(pc).unwrap_or_default(),
+        Place::Shared => vm.engine().code.slot.value(),
         Place::Tpidrurw => Tpidrurw::read_raw(),
         Place::Pmccntr => Pmccntr::read_raw(),
     }

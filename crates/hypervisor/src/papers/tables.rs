@@ -59,7 +59,7 @@ pub fn write_to_table(
     }
     let pc = CachePc(vm.vcpu.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
-    if world == World::Kernel && vm.common.engine.word(pc).is_some_and(plain) {
+    if world == World::Kernel && vm.engine().word(pc).is_some_and(plain) {
         return Some(emulate_access(vm, core, host, pc, far, true, None));
     }
     if world == World::User

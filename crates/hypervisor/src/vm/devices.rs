@@ -16,7 +16,7 @@ use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::mmu::Mmu;
 use super::ram::Ram;
-use crate::engine::{Engine, blocks::Blocks};
+use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
 use crate::host::disks::{DiskProblem, HostDisk};
 use crate::host_cpu::{Home, HostCpu};
@@ -181,7 +181,7 @@ struct GuestMemory<'a> {
     home: Home<'a>,
     ram: &'a mut Ram,
     mmu: &'a mut Mmu,
-    engine: &'a mut Blocks,
+    engine: &'a mut KernelEngine,
     counters: &'a mut Counters,
 }
 

@@ -19,7 +19,7 @@ use super::ram::Ram;
 use super::tables::Tables;
 use super::{Common, Vcpu, Vm};
 use crate::arch::identity;
-use crate::engine::blocks::Blocks;
+use crate::engine::KernelEngine;
 use crate::engine::code::{self, CodePages};
 use crate::host::Host;
 use crate::layout::{HOLE_START, MEGABYTE};
@@ -179,7 +179,7 @@ impl Vm {
             .ok_or(CreateError::Pool)?;
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let options = Options { thumbee: has_thumbee(&cpu_id()), ..switches.translation };
-        let engine = Blocks::new(code, options, sizes.capacity);
+        let engine = KernelEngine::new(code, options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let hole = hole_entries();

@@ -17,6 +17,7 @@ pub mod env;
 pub mod load;
 pub mod mmio;
 pub mod mmu;
+mod outside;
 mod prepare;
 pub mod ram;
 pub mod report;
@@ -39,7 +40,7 @@ use alloc::string::String;
 use spica_addr::{CachePc, GuestVa};
 use spica_switches::Switches;
 
-use crate::engine::blocks::{Blocks, From};
+use crate::engine::{KernelEngine, LedFrom};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::{GuestMachine, Machine};
@@ -66,7 +67,7 @@ pub enum Resume {
     /// At this guest address, in the mode and state that the CPSR now has. A precise point: interrupts may be taken.
     Guest(GuestVa),
     /// At this guest address; what led there does so by itself from now on, if that is allowed.
-    Led(GuestVa, From),
+    Led(GuestVa, LedFrom),
     /// At this guest address, once there is an interrupt for the guest, masked or not (B1.8.13).
     Wait(GuestVa),
     /// Nowhere: the VM stops.
@@ -113,11 +114,14 @@ pub enum Stop {
 }
 
 /// A virtual machine: its virtual CPU, and what all of its virtual CPUs would have in common. There is one so far.
+///
+/// Both are for the files of `vm`, and for what is measured beside them ([`crate::papers`]). Whoever runs machines or asks
+/// about them has methods for that (`vm/outside.rs`).
 pub struct Vm {
     /// The virtual CPU.
-    pub vcpu: Vcpu,
+    pub(crate) vcpu: Vcpu,
     /// All else.
-    pub common: Common,
+    common: Common,
     /// What is to be put in place before it runs.
     loading: Loading,
 }
@@ -125,19 +129,19 @@ pub struct Vm {
 /// What a VM has beside its virtual CPUs.
 pub struct Common {
     /// Its name, from the manifest.
-    pub name: String,
+    name: String,
     /// Memory.
-    pub ram: Ram,
+    ram: Ram,
     /// Devices.
-    pub machine: Machine,
+    machine: Machine,
     /// What stands behind its virtio devices.
-    pub devices: Devices,
+    devices: Devices,
     /// What runs its kernel's code.
-    pub engine: Blocks,
+    engine: KernelEngine,
     /// Which optimisations it runs with.
-    pub switches: Switches,
+    switches: Switches,
     /// Figures for the report.
-    pub counters: Counters,
+    counters: Counters,
     /// Where code was translated from.
     code_map: Box<CodeMap>,
     /// What is to be done before the guest goes on.
@@ -149,7 +153,7 @@ pub struct Common {
     /// What it runs with later, if that is something else.
     later: Option<Later>,
     /// Host time at which the guest's counter was 0.
-    pub start: u64,
+    start: u64,
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
     overhead: u32,
 }

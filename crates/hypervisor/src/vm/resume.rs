@@ -1,7 +1,7 @@
 //! Where a guest goes on: interrupts that wait, exceptions that it takes, and the block for its next instruction.
 
 use super::{Resume, Stop, Vm, regime};
-use crate::engine::blocks::From;
+use crate::engine::LedFrom;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -67,7 +67,7 @@ impl Vm {
     }
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
-    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<From>) -> Result<CachePc, Fault> {
+    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<LedFrom>) -> Result<CachePc, Fault> {
         let Vm { vcpu, common, .. } = self;
         let pc = GuestVa(pc.0 & !3);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.

@@ -2,16 +2,12 @@
 
 use super::Common;
 use super::mmu::Mmu;
-use crate::engine::blocks::Blocks;
-use crate::engine::{Engine, Source};
+use crate::engine::{Code, Engine, Source};
 use crate::host_cpu::Home;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
 use spica_switches::Switches;
 use spica_switches::later::Later;
-
-/// A piece of code.
-type Code = <Blocks as Engine>::Code;
 
 impl Common {
     /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected first, so

@@ -22,7 +22,7 @@ use spica_vcpu::{Cpu, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegWrite, Vbar};
-use crate::engine::{Engine, Source, blocks::Blocks};
+use crate::engine::{Engine, Source};
 use crate::papers::{CoreRegister, SEPARATION};
 use crate::vectors;
 use spaces::{KnownSpaces, SpaceSlot};
@@ -343,7 +343,7 @@ impl Context {
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
     /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
-    pub fn set_entries(&mut self, world: World, engine: &mut Blocks, switches: &Switches) {
+    pub fn set_entries(&mut self, world: World, engine: &mut impl Engine, switches: &Switches) {
         if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
             self.entries = Entries::default();
             self.entries_version = 0;

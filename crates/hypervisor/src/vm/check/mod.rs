@@ -25,6 +25,7 @@ use spica_addr::{CachePc, GuestVa};
 use spica_bundle::GuestSpec;
 use spica_console::consoles::Consoles;
 use spica_dbt::{Capacity, trap as number};
+use spica_sched::RunQueue;
 use spica_vcpu::cp15::{SCTLR_A, SCTLR_M, SCTLR_V};
 use spica_vcpu::psr;
 
@@ -166,11 +167,13 @@ pub fn run(platform: &Platform) -> ! {
     let Some(sessions) = Sessions::asked_for(&platform.options.unknown) else {
         panic!("this image compares handlers, and wants spica.sessions=FIRST+COUNT")
     };
-    let mut core = HostCpu::new(home::table(platform.image));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let names = ["assembly", "rust"];
     let mut host = Host::new(board, 0, Consoles::new(names.map(String::from)));
+    // Nobody takes turns.
+    let queue = RunQueue::new(0, host.now());
+    let mut core = HostCpu::new(home::table(platform.image), queue);
     let shares = names.map(|_| SIZES.share(memory::RAM_BYTES, 0).unwrap_or_else(|error| panic!("{error}")));
     let mut shares = shares.into_iter();
     let mut machines = names.map(|name| {

@@ -1,0 +1,87 @@
+//! What those want of a virtual machine who run it, or who ask about it: the scheduler and the monitor.
+
+use super::Vm;
+#[cfg(feature = "papers")]
+use crate::engine::KernelEngine;
+use crate::host::Host;
+use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
+use spica_options::Options;
+use spica_switches::later::Later;
+
+impl Vm {
+    /// Its name, from the manifest.
+    pub fn name(&self) -> &str {
+        &self.common.name
+    }
+
+    /// Bytes of its RAM.
+    pub fn ram_bytes(&self) -> u32 {
+        self.common.ram.size()
+    }
+
+    /// Host time at which the guest's counter was 0.
+    pub fn counts_from(&self) -> u64 {
+        self.common.start
+    }
+
+    /// It was paused for so many ticks of the host's timer, which do not pass for the guest.
+    pub fn was_paused(&mut self, ticks: u64) {
+        self.common.start += ticks;
+    }
+
+    /// Host time at which a timer of the guest's comes due.
+    pub fn deadline(&self, host: &Host) -> Option<u64> {
+        self.common.machine.next_deadline().map(|ticks| host.host_time(self.common.start, ticks))
+    }
+
+    /// Whether it has something to do though its guest waits: to take an interrupt, or to serve its devices.
+    pub fn wants_turn(&self) -> bool {
+        self.common.interrupted() || self.common.machine.wants_service()
+    }
+
+    /// Makes the core its own, whoever had it before.
+    pub fn arrive(&mut self) {
+        self.vcpu.arrive();
+    }
+
+    /// Leaves nothing of it in the core.
+    pub fn depart(&mut self, core: &mut HostCpu) {
+        self.vcpu.depart(core);
+    }
+
+    /// Presses its power key.
+    pub fn press_power_key(&mut self) {
+        self.common.machine.press_power_key();
+    }
+
+    /// Tells its balloon how many bytes it is to have. False if it has none.
+    pub fn set_balloon(&mut self, bytes: u32) -> bool {
+        let slot = self.common.devices.balloon();
+        if let Some(slot) = slot {
+            self.common.machine.with_slot(slot, |slot| slot.set_balloon_target(bytes / 4096));
+        }
+        slot.is_some()
+    }
+
+    /// All that its UART has still to send goes to `put`.
+    pub fn take_last_output(&mut self, put: impl FnMut(u8)) {
+        self.common.machine.take_output(usize::MAX, put);
+    }
+
+    /// How changes of its tables are noticed ([`crate::papers`]).
+    pub fn set_tracking(&mut self, options: &Options) {
+        self.vcpu.mmu.set_tracking(options);
+    }
+
+    /// What it runs with later.
+    pub fn set_later(&mut self, later: Later) {
+        self.common.set_later(later);
+    }
+
+    /// What runs its kernel's code, for techniques that are measured beside it.
+    #[cfg(feature = "papers")]
+    pub fn engine(&mut self) -> &mut KernelEngine {
+        &mut self.common.engine
+    }
+}
