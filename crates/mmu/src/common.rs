@@ -9,11 +9,11 @@
 //! not shared, nor is a megabyte in which the active space has something private; and nothing is where writes to guest
 //! tables are tracked, as that goes by space.
 
+use crate::guest::walk::{Mapping, PageSize};
 use crate::piece::Budget;
 use crate::shadow::Shadow;
 use crate::space::{Key, Space, View, ViewTables};
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, TableMemory};
-use crate::walk::{Mapping, PageSize};
 use crate::watched;
 use alloc::boxed::Box;
 use spica_addr::HostPa;

@@ -9,14 +9,14 @@
 //! and only then replaced.
 
 use crate::common::Borrowers;
-use crate::fault::Fault;
+use crate::guest::fault::Fault;
+use crate::guest::regime::{Access, AccessKind, Regime};
+use crate::guest::walk::{GuestMemory, Mapping, PageSize, Permission, translate};
 use crate::host::{self, FirstLevel};
 use crate::ram::KNOWN;
-use crate::regime::{Access, AccessKind, Regime};
 use crate::shadow::{NoTable, Shadow};
 use crate::space::{Key, Origin, View, ViewTables};
 use crate::table::{HostTlb, Table, TableMemory};
-use crate::walk::{GuestMemory, Mapping, PageSize, Permission, translate};
 use spica_addr::{GuestPa, GuestVa, HostPa};
 
 /// What became of an access that faulted on the host.

@@ -3,12 +3,13 @@
 //!
 //! Where this stands in the life of a trap: a data or prefetch abort arrives, the world switch has saved the guest's
 //! registers, and somebody must decide whose fault it is. [`Shadow::fill`] walks the guest's own tables
-//! ([`walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow entry
+//! ([`guest::walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow entry
 //! was missing and now exists), or a device's, or a write to a page from which code was translated.
 //!
 //! Everything here is pure logic over traits: [`GuestMemory`] to read guest tables, [`TableMemory`] to hold shadow
 //! tables, [`HostTlb`] to forget stale translations. It knows the *format* of ARMv7-A short descriptors on both sides
-//! but touches no machine register, so that all of it is tested on the development machine against slow models.
+//! but touches no machine register, so that all of it is tested on the development machine against slow models. What
+//! the guest's tables look like is known to [`guest`] alone, what the shadow's look like to `host.rs` alone.
 //!
 //! Sources: ARM DDI 0406C ("ARM ARM"), chapter B3 (VMSA) and B4 (registers).
 #![no_std]
@@ -20,8 +21,8 @@ mod absent;
 pub mod assembly;
 mod bitmap;
 mod common;
-pub mod fault;
 mod fill;
+pub mod guest;
 mod host;
 #[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
 mod papers;
@@ -30,31 +31,29 @@ mod pool;
 mod protect;
 pub mod quick;
 mod ram;
-pub mod regime;
 mod separation;
 mod shadow;
 mod space;
 mod stats;
 mod table;
-pub mod walk;
 mod watched;
 
-pub use fault::{Fault, FaultKind};
 pub use fill::Fill;
+pub use guest::fault::{Fault, FaultKind};
+pub use guest::regime::{Access, AccessKind, DomainAccess, Regime};
+pub use guest::walk::{
+    GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, has_no_descriptors, lookup,
+    translate,
+};
 pub use papers::Separation;
 #[cfg(feature = "papers")]
 pub use papers::{TRACKED_BYTES, Tracking, separation as by_domains};
 pub use pool::Pool;
 pub use quick::Quick;
 pub use ram::{Chunk, MAX_ALIASED, RamError};
-pub use regime::{Access, AccessKind, DomainAccess, Regime};
 pub use separation::HostDacr;
 pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-pub use walk::{
-    GuestMemory, Mapping, PageSize, Permission, find_mapped, first_level_descriptor, has_no_descriptors, lookup,
-    translate,
-};
 pub use watched::PAGEWISE_FROM;

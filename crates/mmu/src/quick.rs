@@ -7,14 +7,15 @@
 //! nothing changed, and `fill` decides; so this file may leave out what it likes, but whatever it answers must be what `fill`
 //! would have answered (the part `mmu-shadow` of `spica prove` compares the two).
 
-use crate::fault::{Fault, FaultKind};
+use crate::guest::fault::Fault;
+use crate::guest::plain::{self, Page, Plain};
+use crate::guest::regime::AccessKind;
+use crate::guest::walk::{GuestMemory, PageSize, Permission};
 use crate::host::{self, FirstLevel};
-use crate::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
 use crate::shadow::Shadow;
 use crate::space::{Origin, View};
 use crate::table::{HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
-use crate::walk::{GuestMemory, PageSize, Permission, decode_ap};
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::GuestVa;
 
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +28,6 @@ pub enum Quick {
     /// Ask [`Shadow::fill`].
     Other,
 }
-
-/// Whether guest tables have the form that [`Shadow::quick_fill`] can read: little-endian, all of it under TTBR0, no access
-/// flag.
-#[must_use]
-pub const fn is_plain(regime: &Regime) -> bool {
-    regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE) == SCTLR_M && regime.ttbcr & (0b111 | TTBCR_PD0) == 0
-}
-
-const XN: u32 = 1 << 0;
-const SMALL: u32 = 1 << 1;
-const NOT_GLOBAL: u32 = 1 << 11;
 
 impl Shadow {
     /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
@@ -67,7 +57,7 @@ impl Shadow {
         self.spaces[self.active_index()].view(View::User).private_words()
     }
 
-    /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](is_plain); `ttbr0` and
+    /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](crate::guest::plain::is_plain); `ttbr0` and
     /// `dacr` are the guest's.
     #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
     pub fn quick_fill(
@@ -84,44 +74,15 @@ impl Shadow {
         if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
             return Quick::Other;
         }
-        let Some(l1) = mem.read_word(GuestPa(ttbr0 & !0x3fff | (mb as u32) << 2)) else { return Quick::Other };
-        let domain = (l1 >> 5 & 0xf) as u8;
-        let second = |kind| Quick::GuestFault(Fault { kind, domain, section_level: false });
-        match l1 & 0b11 {
-            0b00 => {
-                let kind = FaultKind::Translation;
-                self.stats.guest_faults += 1;
-                return Quick::GuestFault(Fault { kind, domain: 0, section_level: true });
-            }
-            0b01 => {}
-            _ => return Quick::Other,
-        }
-        let Some(l2) = mem.read_word(GuestPa(l1 & 0xffff_fc00 | va.0 >> 10 & 0x3fc)) else { return Quick::Other };
-        if l2 & 0b11 == 0 {
-            self.stats.guest_faults += 1;
-            return second(FaultKind::Translation);
-        }
-        if l2 & SMALL == 0 || DomainAccess::of(dacr, domain) != DomainAccess::Client {
-            return Quick::Other;
-        }
-        let (user, kernel) = decode_ap(l2 >> 7 & 0b100 | l2 >> 4 & 0b11, false);
-        let xn = l2 & XN != 0;
-        let permission = if view == View::Kernel { kernel } else { user };
-        let permitted = match kind {
-            AccessKind::Read => permission != Permission::None,
-            AccessKind::Write => permission == Permission::ReadWrite,
-            AccessKind::Fetch if view == View::Kernel => return Quick::Other,
-            AccessKind::Fetch => permission != Permission::None && !xn,
-        };
-        if !permitted {
-            self.stats.guest_faults += 1;
-            return second(FaultKind::Permission);
-        }
-        // What megabytes with global entries need besides is not for here.
-        if l2 & NOT_GLOBAL == 0 {
-            return Quick::Other;
-        }
-        let pa = GuestPa(l2 & 0xffff_f000);
+        let Page { pa, domain, permission, user, xn } =
+            match plain::walk(mem, (ttbr0, dacr), va, kind, view == View::Kernel) {
+                Plain::Page(page) => page,
+                Plain::Fault(fault) => {
+                    self.stats.guest_faults += 1;
+                    return Quick::GuestFault(fault);
+                }
+                Plain::Other => return Quick::Other,
+            };
         let Some((page, protected)) = self.ram.page(pa) else { return Quick::Other };
         let writable = permission == Permission::ReadWrite && !protected;
         if kind == AccessKind::Write && !writable {

@@ -21,14 +21,14 @@
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use crate::common::Common;
+use crate::guest::regime::Regime;
+use crate::guest::walk::PageSize;
 use crate::papers::{Separation, Tracked};
 use crate::piece::{Budget, Pending};
 use crate::ram::{Chunk, Ram, RamError};
-use crate::regime::Regime;
 use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
-use crate::walk::PageSize;
 use crate::watched::Watched;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -11,12 +11,12 @@
 //! write the invalid entry, flush the ASID, free the table.
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
+use crate::guest::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
+use crate::guest::walk::PageSize;
 use crate::host::{self, FirstLevel};
 use crate::papers::Separation;
 use crate::piece::{Budget, CLEAR_TABLE};
-use crate::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
 use crate::table::{FIRST_LEVEL_BYTES, HostTlb, SECOND_LEVEL_BYTES, Table, TableMemory};
-use crate::walk::PageSize;
 use spica_addr::HostPa;
 
 /// Which of a guest's two modes is meant: whose permissions they grant to USR mode.

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{
-    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, View, lookup, quick,
+    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, View, guest, lookup,
 };
 
 use spica_options::Options;
@@ -238,7 +238,7 @@ impl Mmu {
 
     /// Tells assembly where this MMU's books are.
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
-        self.plain_tables = quick_faults && quick::is_plain(&self.active);
+        self.plain_tables = quick_faults && guest::plain::is_plain(&self.active);
         context.tables.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
         context.tables.watched = self.shadow.watched_megabytes().as_ptr();
         context.tables.watched_pages = Context::watched_pages(self.shadow.watched_pages());

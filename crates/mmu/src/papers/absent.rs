@@ -1,10 +1,10 @@
 //! What stands here without the feature `papers`: the views are kept apart by tables, and the guest's TLB maintenance
 //! tells of changed mappings.
 
-use crate::regime::Regime;
+use crate::guest::regime::Regime;
+use crate::guest::walk::GuestMemory;
 use crate::shadow::Shadow;
 use crate::table::{HostTlb, TableMemory};
-use crate::walk::GuestMemory;
 use spica_addr::{GuestPa, GuestVa};
 
 pub use crate::separation::Apart as Separation;

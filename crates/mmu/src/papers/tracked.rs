@@ -9,11 +9,11 @@
 //!
 //! Here to be compared (docs/memory.md), as other hypervisors without hardware's help do so: [`Tracking::Writes`].
 
-use crate::regime::Regime;
+use crate::guest::regime::Regime;
+use crate::guest::walk::{GuestMemory, first_level_address, first_level_descriptor};
 use crate::shadow::Shadow;
 use crate::space::Space;
 use crate::table::{HostTlb, TableMemory};
-use crate::walk::{GuestMemory, first_level_address, first_level_descriptor};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use spica_addr::{GuestPa, GuestVa};

@@ -17,7 +17,7 @@ use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
     AccessKind, Chunk, Config, Fill, PAGEWISE_FROM, Quick, Regime, Root, Separation, Shadow, Stats, Table, TableMemory,
-    Tracking, View, quick,
+    Tracking, View, guest,
 };
 use std::collections::HashSet;
 
@@ -622,7 +622,7 @@ impl World {
     /// By the short way, if that has an answer.
     fn fill(&mut self, view: View, va: u32, kind: AccessKind) -> Fill {
         let (tables, tlb, regime) = (&mut self.tables, &mut self.tlb, &self.regime);
-        if quick::is_plain(regime) {
+        if guest::plain::is_plain(regime) {
             let base = (regime.ttbr0, regime.dacr);
             match self.shadow.quick_fill(&self.memory, base, view, GuestVa(va), kind, tables, tlb) {
                 Quick::Mapped => {

@@ -9,8 +9,8 @@
 //! Both sides of UNPREDICTABLE are pinned: reserved AP and DACR values permit nothing. Physical addresses have 32
 //! bits, so the extended base of a supersection is ignored (SBZ on such a CPU).
 
-use crate::fault::{Fault, FaultKind};
-use crate::regime::{Access, AccessKind, DomainAccess, Regime, SCTLR_EE, SCTLR_TRE, TTBCR_PD0, TTBCR_PD1};
+use super::fault::{Fault, FaultKind};
+use super::regime::{Access, AccessKind, DomainAccess, Regime, SCTLR_EE, SCTLR_TRE, TTBCR_PD0, TTBCR_PD1};
 use spica_addr::{GuestPa, GuestVa};
 
 /// Guest memory as the table walker reads it.
