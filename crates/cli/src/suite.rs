@@ -3,8 +3,11 @@
 //! How long a test took is known to libtest alone. It says so on request, behind the test's result, in a form that is
 //! not stable: so a line that is not understood has no time, and is passed on as it is.
 
+use std::env;
 use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use spica_runner::error::{Context, Error, Result};
@@ -20,6 +23,10 @@ const SLOWEST: usize = 10;
 /// What libtest is told, to say how long each test took.
 const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 
+/// How many end-to-end tests run at a time beyond one for each processor: boards wait now and then, for a guest that
+/// sleeps or for a limit to pass.
+const WAITING: usize = 2;
+
 /// Runs the tests whose names contain `filter`; with `quick`, only those that need no board.
 ///
 /// # Errors
@@ -28,16 +35,17 @@ pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
     project.needs_sources("spica test")?;
     needed::check(&["cargo", "rustc", "cc"])?;
     let start = Instant::now();
-    let mut parts = vec![("on this machine", vec!["--workspace", "--exclude", END_TO_END])];
+    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut parts = vec![("on this machine", vec!["--workspace", "--exclude", END_TO_END], processors)];
     if !quick {
-        parts.push(("on emulated boards", vec!["--package", END_TO_END]));
+        parts.push(("on emulated boards", vec!["--package", END_TO_END], processors + WAITING));
     }
     let mut summary = Vec::new();
     let mut slowest = Slowest::default();
     let mut failed = false;
-    for (place, packages) in parts {
+    for (place, packages, threads) in parts {
         let start = Instant::now();
-        let counts = cargo_test(project, &packages, filter, &mut slowest)?;
+        let counts = cargo_test(project, &packages, threads, filter, &mut slowest)?;
         failed |= !counts.success;
         summary.push(format!("{place}: {counts}, {} s", start.elapsed().as_secs()));
     }
@@ -137,10 +145,21 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Runs `cargo test`, passing its output on without the times, which are added to `slowest`.
-fn cargo_test(project: &Project, packages: &[&str], filter: Option<&str>, slowest: &mut Slowest) -> Result<Counts> {
+/// Runs `cargo test`, so many tests at a time unless `RUST_TEST_THREADS` says otherwise, passing its output on without
+/// the times, which are added to `slowest`.
+fn cargo_test(
+    project: &Project,
+    packages: &[&str],
+    threads: usize,
+    filter: Option<&str>,
+    slowest: &mut Slowest,
+) -> Result<Counts> {
     let mut command = Command::new("cargo");
-    command.current_dir(project.root()).args(["test", "--locked", "--no-fail-fast"]).args(packages);
+    // Documentation has no examples that are tests; to look for some takes a second for each package.
+    command.current_dir(project.root()).args(["test", "--locked", "--no-fail-fast", "--tests"]).args(packages);
+    if env::var_os("RUST_TEST_THREADS").is_none() {
+        command.env("RUST_TEST_THREADS", threads.to_string());
+    }
     // libtest takes options that are not stable from whom the compiler takes them, too.
     command.args(filter).arg("--").args(REPORT_TIME).env("RUSTC_BOOTSTRAP", "1");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(|| "cannot start cargo")?;
