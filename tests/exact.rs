@@ -17,7 +17,7 @@ pub const GUESTS: &[&str] = &[
     "pc",
     "mmu",
     "attributes",
-    "hole",
+    "region",
     "code",
     "stale",
     "exclusive",

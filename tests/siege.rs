@@ -1,5 +1,5 @@
 //! Attacks on what Spica does in one go (`bare/siege.S`), beside a witness and a guest that sleeps (`bare/pulse.S`):
-//! nobody is woken late. Each makes some of Spica's books as long as they get, and then has it go through them.
+//! nobody is woken late. Each makes some of Spica's records as long as they get, and then has it go through them.
 
 pub use spica_runner::attacks::{SIEGES, Siege};
 

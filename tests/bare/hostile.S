@@ -134,9 +134,10 @@ wild_distance:
     next_is 3b
     b 2b
 
-@ 3: branches into the code cache and the rest of the hole, and loads and stores there. With nothing mapped or nothing
-@ behind, all of them fault, whatever is checked on the way; that they fault for the right reason is for hole.S to see.
-hole:
+@ 3: branches into the code cache and the rest of the hypervisor region, and loads and stores there. With nothing mapped
+@ or nothing behind, all of them fault, whatever is checked on the way; that they fault for the right reason is for
+@ region.S to see.
+region:
     get r0, parameters + 4
     cmp r0, #0
     blne identity
@@ -162,7 +163,7 @@ hole:
     get r1, parameters + 4
     cmp r1, #0
     blne mmu_on
-    ldr r2, =HOLE
+    ldr r2, =REGION
     get r0, attempts
     mov r1, #0x7300
     mla r2, r0, r1, r2
@@ -212,7 +213,7 @@ calls:
     b power_off
 
 @ 5: tables that map RAM where Spica lives; parameter 1 is the address.
-map_hole:
+map_region:
     bl identity
     get r0, parameters + 4
     ldr r1, =TABLES
@@ -695,7 +696,8 @@ exceptions:
     svc #0
     b survived
 
-@ 27: user code that attacks: sleeps, supervisor calls with the numbers of translated code, the hole, unallocated words.
+@ 27: user code that attacks: sleeps, supervisor calls with the numbers of translated code, the hypervisor region,
+@ unallocated words.
 user_attack:
     bl identity
     next_is 3f
@@ -783,7 +785,7 @@ user_garbage:
     mov r3, #4
     ldr r5, =CODE + 0x100
     ldr r6, =VCPU_PAGE
-    ldr r7, =HOLE
+    ldr r7, =REGION
     mvn r8, #0
     mov r9, #64
     ldr r10, =SCRATCH + 0x3000
@@ -815,7 +817,7 @@ ua_10: mrc p15, 0, r0, c13, c0, 3
     mrc p14, 0, r0, c0, c1, 0
     svc #0
 ua_11: rfeia sp
-ua_12: ldr r0, =HOLE
+ua_12: ldr r0, =REGION
     ldr r0, [r0]
 
     .ltorg
@@ -846,7 +848,7 @@ returning_vectors:
     .section .data
     .balign 4
 attacks:
-    .word garbage, vcpu_page, wild_distance, hole, calls, map_hole, tables, table_places
+    .word garbage, vcpu_page, wild_distance, region, calls, map_region, tables, table_places
     .word storm, aborts, firmware, devices, coprocessors, status, much_code, rewriting
     .word no_vectors, looping_vectors, nothing_mapped, asleep, spinning, unserved
     .word thumb, bxj, big, thumb_exceptions, big_exceptions, user_attack, user_garbage

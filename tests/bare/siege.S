@@ -1,4 +1,4 @@
-@ Attacks on what Spica does in one go: each makes some of its books as long as they get, and then has it go through
+@ Attacks on what Spica does in one go: each makes some of its records as long as they get, and then has it go through
 @ them. Parameter 0 says which. What is looked at is how late a neighbour is woken meanwhile (pulse.S). See attack.inc.
 
     .include "runtime.inc"
@@ -23,7 +23,7 @@ junk_operands:
     bl quiet
     next_is 5f
 1:  get r4, attempts
-    @ Megabytes 0, RAM's, the hole's and the last one by turns; bits 11:8 count; ASIDs 0, 1 and 0xff.
+    @ Megabytes 0, RAM's, the hypervisor region's and the last one by turns; bits 11:8 count; ASIDs 0, 1 and 0xff.
     ldr r5, =junk_places
     and r0, r4, #3
     ldr r5, [r5, r0, lsl #2]
@@ -302,8 +302,8 @@ control:
     again 2b, 8
 9:  b survived
 
-@ 6: the hole's addresses that Spica looks at, all of them in second-level tables. Parameter 1: 0 nowhere, 1 in RAM, and
-@ empty, 2 in RAM, and all of their pages nowhere, 3 sections nowhere.
+@ 6: the hypervisor region's addresses that Spica looks at, all of them in second-level tables. Parameter 1: 0 nowhere,
+@ 1 in RAM, and empty, 2 in RAM, and all of their pages nowhere, 3 sections nowhere.
 tables_to_nowhere:
     bl identity
     next_is 9f

@@ -5,7 +5,7 @@
     .include "tables.inc"
     .fpu neon
 
-    @ Twice: worlds change in another way with the MMU on.
+    @ Twice: privilege switches go another way with the MMU on.
     .global main
 main:
     push {r4-r12, lr}

@@ -84,7 +84,7 @@ macro_rules! boards {
 
             #[test]
             fn mmu_where_spica_lives() {
-                same(MACHINE, "hole", 0);
+                same(MACHINE, "region", 0);
             }
 
             #[test]
@@ -151,7 +151,7 @@ macro_rules! boards {
             }
 
             #[test]
-            fn mapping_the_hole() {
+            fn mapping_the_region() {
                 attack(MACHINE, 5, [0xf600_0000, 0], &[], Ending::Survives);
                 attack(MACHINE, 5, [0xfcf0_0000, 0], &[], Ending::Survives);
                 attack(MACHINE, 5, [0xf180_0000, 0], &[], Ending::Stops("it uses 0xf1800000"));

@@ -57,7 +57,7 @@ fn debian_under_tracked_writes() {
 
 #[test]
 fn exact_guests_under_tracked_writes() {
-    for name in ["mmu", "code", "hole"] {
+    for name in ["mmu", "code", "region"] {
         same_with(Machine::Cubieboard, name, 0, WRITES);
     }
 }

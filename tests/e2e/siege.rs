@@ -26,10 +26,10 @@ macro_rules! sieges {
                 code_pages: "TLB maintenance with many pages of code";
                 control: "system control with many blocks";
                 balloon: "resets with a full balloon";
-                hole_nowhere: "tables to nowhere in the hole";
-                hole_empty: "empty tables in the hole";
-                hole_pages: "pages that are nowhere in the hole";
-                hole_sections: "sections that are nowhere in the hole";
+                region_nowhere: "tables to nowhere in the hypervisor region";
+                region_empty: "empty tables in the hypervisor region";
+                region_pages: "pages that are nowhere in the hypervisor region";
+                region_sections: "sections that are nowhere in the hypervisor region";
             }
         }
     )* };

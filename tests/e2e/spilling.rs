@@ -42,7 +42,8 @@ fn shadow_stack() {
 #[ignore = "two minutes of attacks on an image that is never shipped"]
 fn lightweight_traps_are_no_way_out() {
     for technique in ["trap-private", "trap-shared"] {
-        // Branches, loads and stores in the hole with the MMU off and on, stores to and jumps to all of Spica's places.
+        // Branches, loads and stores in the hypervisor region with the MMU off and on, stores to and jumps to all of
+        // Spica's places.
         for (name, parameters) in [("hostile", [3, 0]), ("hostile", [3, 1]), ("assault", [0, 0]), ("assault", [1, 0])] {
             let guest = Guest { name, parameters: &[parameters[0], parameters[1], 0, 0, 0, 1], payload: &[] };
             let words = format!("spica.translation=all,spill={technique}");

@@ -60,7 +60,7 @@ pub fn set_names(names: Vec<String>) {
 
 /// Does something on behalf of guest `guest`, on its stack. False if Spica failed there: nothing must be done for that guest ever
 /// again, and what it has is not to be looked at, for it may be half changed; and nobody knows which
-/// tables are in force ([`HostCpu::return_home`](crate::host_cpu::HostCpu::return_home)).
+/// tables are in force ([`HostCpu::return_to_host_space`](crate::host_cpu::HostCpu::return_to_host_space)).
 ///
 /// `others`: there is another guest that can go on. Without one, a failure halts the board.
 ///

@@ -8,7 +8,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contain::shared;
-use crate::memory::home;
+use crate::memory::host_space;
 
 /// The function in R0; R1 says which fault.
 const FUNCTION: u32 = 0x8600_fa17;
@@ -29,7 +29,7 @@ pub fn asked_for(function: u32, which: u32) -> bool {
         0 => panic!("a guest asked for it"),
         1 => drop(black_box(Vec::<u8>::with_capacity(1 << 30))),
         // SAFETY: it faults, which is what is wanted.
-        2 => drop(black_box(unsafe { (home::stack_guard() as *const u32).read_volatile() })),
+        2 => drop(black_box(unsafe { (host_space::stack_guard() as *const u32).read_volatile() })),
         3 => drop(black_box(deep(0))),
         // SAFETY: as above.
         4 => unsafe { core::arch::asm!("udf #0") },

@@ -1,8 +1,9 @@
-//! Where Spica itself lives in the virtual address space: the *hole*.
+//! Where Spica itself lives in the virtual address space: the *hypervisor region*.
 //!
-//! The hole is 184 MiB that every translation table of the host holds alike, the hypervisor's own (src/memory/home.rs) as well as
-//! the shadow tables of all guests. Because it is the same everywhere, its entries are global, and a trap from a guest finds its
-//! vectors, its stack, its data and the host's devices without any change of tables.
+//! The hypervisor region is 184 MiB that every translation table of the host holds alike, the hypervisor's own
+//! (src/memory/host_space.rs) as well as the shadow tables of all guests. Because it is the same everywhere, its
+//! entries are global, and a trap from a guest finds its vectors, its stack, its data and the host's devices without
+//! any change of tables.
 //!
 //! | from        | to (excl.)  | what                                                                       |
 //! |-------------|-------------|----------------------------------------------------------------------------|
@@ -25,14 +26,14 @@
 
 use spica_dbt::layout::Window;
 
-/// First virtual address of the hole.
-pub const HOLE_START: u32 = 0xf180_0000;
-/// Below the hole, and near it: an address that instructions have room for.
-pub const HOLE_MIN: u32 = HOLE_START & 0xff00_0000;
-/// Bytes of the hole: whole megabytes, since domains and first-level entries are per megabyte.
-pub const HOLE_SIZE: u32 = 184 * MEGABYTE;
-/// First-level entries that make up the hole.
-pub const HOLE_ENTRIES: usize = (HOLE_SIZE / MEGABYTE) as usize;
+/// First virtual address of the hypervisor region.
+pub const REGION_START: u32 = 0xf180_0000;
+/// Below the hypervisor region, and near it: an address that instructions have room for.
+pub const REGION_MIN: u32 = REGION_START & 0xff00_0000;
+/// Bytes of the hypervisor region: whole megabytes, since domains and first-level entries are per megabyte.
+pub const REGION_SIZE: u32 = 184 * MEGABYTE;
+/// First-level entries that make up the hypervisor region.
+pub const REGION_ENTRIES: usize = (REGION_SIZE / MEGABYTE) as usize;
 
 /// The megabyte that holds the image; the image starts at `link.ld`'s offset into it.
 pub const IMAGE_START: u32 = 0xf600_0000;
@@ -48,7 +49,7 @@ pub const POOL_SIZE: u32 = DEVICES_START - POOL_START;
 pub const FIRST_HEAP_SIZE: u32 = 3 * MEGABYTE;
 
 /// First virtual address that the code cache may use.
-pub const CODE_CACHE_START: u32 = HOLE_START;
+pub const CODE_CACHE_START: u32 = REGION_START;
 /// Bytes of virtual address space kept for the code cache.
 pub const CODE_CACHE_SIZE: u32 = 8 * MEGABYTE;
 
@@ -60,14 +61,14 @@ pub const DEVICES_START: u32 = 0xfc00_0000;
 /// How many device windows of 1 MiB there are.
 pub const DEVICE_WINDOWS: usize = 16;
 
-/// The host's domain: that of the hole and of the home table.
+/// The host's domain: that of the hypervisor region and of the host table.
 pub const HOST_DOMAIN: u32 = 15;
-/// The domain access control register while the hypervisor runs in its home table: domain 15 client.
+/// The domain access control register while the host table is in force: domain 15 client.
 pub const HOST_DACR: u32 = 1 << (2 * HOST_DOMAIN);
 
-/// The address space identifier of the home table. ASID 0 owns no entries: it is what a change of tables passes through
+/// The address space identifier of the host table. ASID 0 owns no entries: it is what a change of tables passes through
 /// (ARM ARM B3.10.4).
-pub const HOME_ASID: u32 = 1;
+pub const HOST_ASID: u32 = 1;
 
 /// The attributes of a translation table base register: table walks are inner and outer write-back, not shared.
 ///
@@ -83,6 +84,6 @@ const _: () = {
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
     assert!(MIRROR.base() + MIRROR.size <= STACKS_START);
-    assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= HOLE_START + HOLE_SIZE);
+    assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= REGION_START + REGION_SIZE);
     assert!(FIRST_HEAP_SIZE < POOL_SIZE);
 };

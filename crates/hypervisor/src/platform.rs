@@ -17,7 +17,7 @@ use crate::arch::interrupts::IrqCell;
 use crate::board::{BareMachine, Board};
 use crate::boot::Handover;
 use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE};
-use crate::memory::{home, pool, ram};
+use crate::memory::{host_space, pool, ram};
 use crate::{console, vectors};
 use spica_options::Options;
 use spica_ram::spans::{Occupied, Span};
@@ -88,11 +88,11 @@ impl fmt::Display for Platform {
 /// Brings the machine up. What goes wrong is a panic: there is nothing to go on with.
 pub fn bring_up(handover: Handover) -> Platform {
     vectors::install();
-    home::install(&handover);
+    host_space::install(&handover);
     cpu::close_user_state();
 
     assert!(handover.device_tree_size > 0, "the boot loader passed no device tree in r2: Spica needs one");
-    // SAFETY: the home table maps these bytes, and nobody ever writes to them: `ram` keeps them from being handed out.
+    // SAFETY: the host table maps these bytes, and nobody ever writes to them: `ram` keeps them from being handed out.
     let blob =
         unsafe { core::slice::from_raw_parts(handover.device_tree.0 as *const u8, handover.device_tree_size as usize) };
     let tree = Tree::new(blob).unwrap_or_else(|error| panic!("{error}"));
@@ -138,7 +138,7 @@ fn span(range: Range<u64>) -> Span {
 
 /// Finds out which RAM is free, and takes the pool from it.
 fn take_stock(handover: &Handover, banks: &[Span], mut occupied: Vec<Occupied>, initrd: Option<Span>) {
-    let image = Span::new(handover.image.0.into(), home::image_size().into());
+    let image = Span::new(handover.image.0.into(), host_space::image_size().into());
     let tree = Span::new(handover.device_tree.0.into(), handover.device_tree_size.into());
     for (what, span) in [("the image", Some(image)), ("the device tree", Some(tree)), ("the initrd", initrd)] {
         if let Some(span) = span {

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::pool::Share;
-use crate::memory::{device, home, phys, ram};
+use crate::memory::{device, host_space, phys, ram};
 use crate::platform::{BOARD, Platform, with_board};
 use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
@@ -107,7 +107,7 @@ fn two_guests(platform: &Platform) {
         table_bytes: MEGABYTE / 4,
         spaces: 4,
     };
-    let mut core = HostCpu::new(home::table(platform.image), RunQueue::new(0, 0));
+    let mut core = HostCpu::new(host_space::table(platform.image), RunQueue::new(0, 0));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let marks = [0x1111_1111, 0x2222_2222];
@@ -120,7 +120,7 @@ fn two_guests(platform: &Platform) {
         let spec = GuestSpec::new(alloc::format!("{mark:x}"), guest_kernel(mark), GUEST);
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
-        let image = Image::new(core.go_home(), &spec, GUEST).unwrap_or_else(|error| panic!("{error}"));
+        let image = Image::new(core.enter_host_space(), &spec, GUEST).unwrap_or_else(|error| panic!("{error}"));
         let mut vm = Vm::create(&spec, ram, Switches::all(), SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm.load(&image, true);
@@ -164,9 +164,9 @@ fn memory(platform: &Platform) {
     let words = unsafe { phys::slice_mut(guest, GUEST) };
     words.iter_mut().step_by(4096).zip(0u32..).for_each(|(byte, index)| *byte = index as u8);
     assert!(words.iter().step_by(4096).zip(0u32..).all(|(byte, index)| *byte == index as u8), "RAM forgets");
-    let mapped = home::hole_entries().iter().filter(|&&entry| entry != 0).count();
+    let mapped = host_space::region_entries().iter().filter(|&&entry| entry != 0).count();
     println!(
-        "selftest: memory ok: a share of the pool at {}, a guest's RAM at {guest}, {mapped} MiB of the hole mapped",
+        "selftest: memory ok: a share of the pool at {}, a guest's RAM at {guest}, {mapped} MiB of the region mapped",
         block.pa()
     );
     if let Some(initrd) = platform.initrd {
@@ -196,8 +196,11 @@ fn faults() {
         assert!(!fixup::write_word(text, word), "the text can be written");
         assert!(!fixup::write_word(constant, CONSTANT), "constants can be written");
         assert!(fixup::write_word(variable, 7) && VARIABLE.load(Ordering::Relaxed) == 7, "variables cannot be written");
-        assert!(fixup::read_word(home::stack_guard()).is_none(), "the stack has no guard page");
-        assert!(fixup::read_word(crate::layout::CODE_CACHE_START).is_none(), "the code cache is mapped at home");
+        assert!(fixup::read_word(host_space::stack_guard()).is_none(), "the stack has no guard page");
+        assert!(
+            fixup::read_word(crate::layout::CODE_CACHE_START).is_none(),
+            "the code cache is mapped in the host address space"
+        );
     }
     println!("selftest: faults ok");
 }

@@ -99,7 +99,7 @@ static IRQ_HANDLER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Makes these vectors the current ones.
 pub fn install() {
-    // SAFETY: the symbol is 32-byte aligned code in the hole, mapped in all tables.
+    // SAFETY: the symbol is 32-byte aligned code in the hypervisor region, mapped in all tables.
     unsafe { Vbar::write_raw(&raw const hypervisor_vectors as u32) }
     isb();
 }

@@ -34,7 +34,7 @@ pub enum Fill {
     /// of tables (`Shadow::is_table_page`).
     CodePageWrite(GuestPa),
     /// The guest may, but the hypervisor lives at that virtual address: emulate the access.
-    Hole(GuestPa),
+    Region(GuestPa),
     /// Kernel view: the guest may fetch its instruction there, which means that it has to be translated.
     KernelFetch(GuestPa),
     /// There is no memory for a table ([`OutOfTables`](crate::OutOfTables)).
@@ -98,8 +98,8 @@ impl Shadow {
         if privileged && kind == AccessKind::Fetch {
             return Fill::KernelFetch(mapping.pa);
         }
-        if self.in_hole(va) {
-            return Fill::Hole(mapping.pa);
+        if self.in_region(va) {
+            return Fill::Region(mapping.pa);
         }
         self.track(mem, regime, va, tables, tlb);
         let Some(wanted) = self.wanted(regime, view, &mapping) else {

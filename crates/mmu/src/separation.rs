@@ -80,8 +80,9 @@ impl Apart {
         }
     }
 
-    /// A first-level entry of the hole for translated code: `kernel` as the hypervisor has it. `None` if it cannot be.
-    pub(crate) const fn hole_entry(self, kernel: u32, _: u32) -> Option<u32> {
+    /// A first-level entry of the hypervisor region for translated code: `kernel` as the hypervisor has it. `None` if
+    /// it cannot be.
+    pub(crate) const fn region_entry(self, kernel: u32, _: u32) -> Option<u32> {
         Some(kernel)
     }
 

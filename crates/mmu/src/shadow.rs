@@ -40,13 +40,14 @@ use spica_addr::{GuestPa, GuestVa, HostPa};
 pub struct Config<'a> {
     /// The guest's RAM. Host memory of two chunks must not overlap: write protection goes by guest page.
     pub ram: &'a [Chunk],
-    /// The first megabyte (virtual address divided by 1 MiB) of the hole, the hypervisor's part of the address space.
-    pub hole_first_mb: usize,
-    /// The first-level entries of the hole in the kernel view, one per megabyte. Copied into every table, never changed
-    /// afterwards.
-    pub hole_kernel: &'a [u32],
+    /// The first megabyte (virtual address divided by 1 MiB) of the hypervisor region, the hypervisor's part of the
+    /// address space.
+    pub region_first_mb: usize,
+    /// The first-level entries of the hypervisor region in the kernel view, one per megabyte. Copied into every table,
+    /// never changed afterwards.
+    pub region_kernel: &'a [u32],
     /// The same for the user view; as many entries.
-    pub hole_user: &'a [u32],
+    pub region_user: &'a [u32],
     /// The host ASIDs that belong to this guest: no other guest, nor the hypervisor, may use them. 0 is not for use.
     /// Two per space.
     pub asids: RangeInclusive<u8>,
@@ -69,9 +70,9 @@ pub struct Config<'a> {
 pub enum ConfigError {
     /// The RAM chunks do not fit together.
     Ram(RamError),
-    /// The two lists of hole entries differ in length, or the hole passes the end of the address space; or they cannot share a
-    /// table, where the separation asks for that.
-    Hole,
+    /// The two lists of region entries differ in length, or the hypervisor region passes the end of the address space;
+    /// or they cannot share a table, where the separation asks for that.
+    Region,
     /// ASID 0 is in the range.
     AsidZero,
     /// There is no space at all, or the ASIDs do not suffice for two per space.
@@ -124,9 +125,9 @@ pub struct Root {
 /// The shadow tables of one guest.
 pub struct Shadow {
     pub(crate) ram: Ram,
-    hole_first_mb: usize,
-    hole_kernel: Vec<u32>,
-    hole_user: Vec<u32>,
+    region_first_mb: usize,
+    region_kernel: Vec<u32>,
+    region_user: Vec<u32>,
     pub(crate) share_kernel: bool,
     keep_tables: bool,
     pub(crate) separation: Separation,
@@ -167,10 +168,12 @@ impl Shadow {
     /// # Errors
     /// What is wrong with `config`.
     pub fn new(config: &Config<'_>) -> Result<Self, ConfigError> {
-        let hole = config.hole_kernel.len();
-        if config.hole_user.len() != hole || config.hole_first_mb > MEGABYTES || hole > MEGABYTES - config.hole_first_mb
+        let region = config.region_kernel.len();
+        if config.region_user.len() != region
+            || config.region_first_mb > MEGABYTES
+            || region > MEGABYTES - config.region_first_mb
         {
-            return Err(ConfigError::Hole);
+            return Err(ConfigError::Region);
         }
         if config.asids.contains(&0) {
             return Err(ConfigError::AsidZero);
@@ -182,14 +185,14 @@ impl Shadow {
         // In range: asids has two for each.
         let separation = config.separation;
         let space = |index: usize| Space::new([first + 2 * index as u8, first + 2 * index as u8 + 1], separation);
-        let hole_entries = config.hole_kernel.iter().zip(config.hole_user);
-        let hole_kernel: Option<Vec<_>> =
-            hole_entries.map(|(&kernel, &user)| separation.hole_entry(kernel, user)).collect();
+        let region_entries = config.region_kernel.iter().zip(config.region_user);
+        let region_kernel: Option<Vec<_>> =
+            region_entries.map(|(&kernel, &user)| separation.region_entry(kernel, user)).collect();
         Ok(Self {
             ram: Ram::new(config.ram).map_err(ConfigError::Ram)?,
-            hole_first_mb: config.hole_first_mb,
-            hole_kernel: hole_kernel.ok_or(ConfigError::Hole)?,
-            hole_user: config.hole_user.to_vec(),
+            region_first_mb: config.region_first_mb,
+            region_kernel: region_kernel.ok_or(ConfigError::Region)?,
+            region_user: config.region_user.to_vec(),
             share_kernel: config.share_kernel,
             keep_tables: config.keep_tables,
             separation,
@@ -203,8 +206,8 @@ impl Shadow {
             global: MegabyteSet::new(),
             generation: 0,
             changed: Changed::default(),
-            // The hole's tables are not the guest's.
-            watched: Watched::new(config.hole_first_mb..config.hole_first_mb + hole, config.watch_pages),
+            // The hypervisor region's tables are not the guest's.
+            watched: Watched::new(config.region_first_mb..config.region_first_mb + region, config.watch_pages),
             stats: Stats::default(),
             pending: Pending::default(),
             piece: config.piece,
@@ -283,9 +286,9 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Result<usize, OutOfTables> {
-        let hole: [&[u32]; 2] = [&self.hole_kernel, &self.hole_user];
+        let region: [&[u32]; 2] = [&self.region_kernel, &self.region_user];
         let unused = self.spaces.iter().position(|space| !space.has_roots());
-        let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.hole_first_mb, &hole, tables));
+        let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.region_first_mb, &region, tables));
         let index = match fresh {
             Some(index) => index,
             None => {
@@ -393,8 +396,8 @@ impl Shadow {
 
     /// Whether `va` lies in the hypervisor's part of the address space.
     #[must_use]
-    pub fn in_hole(&self, va: GuestVa) -> bool {
-        ((va.0 >> 20) as usize).wrapping_sub(self.hole_first_mb) < self.hole_kernel.len()
+    pub fn in_region(&self, va: GuestVa) -> bool {
+        ((va.0 >> 20) as usize).wrapping_sub(self.region_first_mb) < self.region_kernel.len()
     }
 
     /// Where guest RAM at `pa` really lies; `None` where the guest has none.

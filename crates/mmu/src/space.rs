@@ -140,7 +140,7 @@ impl ViewTables {
         self.second_tables
     }
 
-    /// The first-level entry of `mb`, which must not be in the hole, as it is in the table.
+    /// The first-level entry of `mb`, which must not be in the hypervisor region, as it is in the table.
     pub(crate) fn first_level_word(&self, mb: usize, tables: &impl TableMemory) -> u32 {
         self.root.map_or(0, |root| tables.read(&root, mb))
     }
@@ -532,13 +532,19 @@ impl Space {
         self.views.iter().all(ViewTables::is_empty)
     }
 
-    /// Gets first-level tables with the hole's entries in them. Leaves nothing behind if there is no memory.
-    pub(crate) fn alloc_roots(&mut self, hole_first: usize, hole: &[&[u32]; 2], tables: &mut impl TableMemory) -> bool {
+    /// Gets first-level tables with the hypervisor region's entries in them. Leaves nothing behind if there is no
+    /// memory.
+    pub(crate) fn alloc_roots(
+        &mut self,
+        region_first: usize,
+        region: &[&[u32]; 2],
+        tables: &mut impl TableMemory,
+    ) -> bool {
         let count = self.separation.tables();
-        for (view, entries) in self.views[..count].iter_mut().zip(hole) {
+        for (view, entries) in self.views[..count].iter_mut().zip(region) {
             view.root = tables.alloc(FIRST_LEVEL_BYTES);
             let Some(root) = &view.root else { break };
-            tables.write_run(root, hole_first, entries);
+            tables.write_run(root, region_first, entries);
         }
         let complete = self.views[..count].iter().all(|view| view.root.is_some());
         if !complete {
@@ -572,7 +578,7 @@ impl Space {
         }
         for view in &mut self.views {
             if let Some(root) = view.root.take() {
-                // The walker may have cached the hole's entries of this root.
+                // The walker may have cached the hypervisor region's entries of this root.
                 tlb.flush_asid(view.asid);
                 tables.free(root);
             }

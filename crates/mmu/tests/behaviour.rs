@@ -2,8 +2,8 @@
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, ConfigError, Fill, OutOfTables, PageSize, Quick, RamError, Regime, Separation, Shadow,
-    TableMemory, View,
+    AccessKind, Chunk, Config, ConfigError, FastFill, Fill, OutOfTables, PageSize, RamError, Regime, Separation,
+    Shadow, TableMemory, View,
 };
 use spica_prove::mmu::model::Memory;
 use spica_prove::mmu::sim::{Tables, Tlb};
@@ -11,7 +11,7 @@ use spica_prove::mmu::sim::{Tables, Tlb};
 const RAM: u32 = 0x4000_0000;
 const HOST: u32 = 0x6000_0000;
 const CHUNK: Chunk = Chunk { guest: GuestPa(RAM), host: HostPa(HOST), megabytes: 16 };
-const HOLE: usize = 0xf00;
+const REGION: usize = 0xf00;
 
 /// Global and private, read/write for both sides, domain 1.
 const SECTION: u32 = 0b10 | 0b11 << 10 | 1 << 5;
@@ -29,12 +29,12 @@ const LOWMEM: u32 = 0xc000_0000;
 const VMALLOC: u32 = 0xd080_0000;
 const USER: u32 = 0x0001_0000;
 
-fn config(hole: &'static [u32]) -> Config<'static> {
+fn config(region: &'static [u32]) -> Config<'static> {
     Config {
         ram: &[CHUNK],
-        hole_first_mb: HOLE,
-        hole_kernel: hole,
-        hole_user: hole,
+        region_first_mb: REGION,
+        region_kernel: region,
+        region_user: region,
         asids: 1..=16,
         max_spaces: 8,
         share_kernel: true,
@@ -498,20 +498,20 @@ fn by_domains_translated_code_is_in_the_table_of_both_but_closed_to_user_code() 
     const KERNEL: [u32; 2] = [0x6fff_0001 | 15 << 5, 0x7000_0001 | 15 << 5];
     const USER: [u32; 2] = [0x6fff_0001 | 15 << 5, 0];
     let by_domains =
-        |user: &'static [u32]| Config { hole_user: user, separation: Separation::Domains, ..config(&KERNEL) };
+        |user: &'static [u32]| Config { region_user: user, separation: Separation::Domains, ..config(&KERNEL) };
     let mut shadow = Shadow::new(&by_domains(&USER)).unwrap();
     let (mut tables, mut tlb) = (Tables::new(16 * 1024), Tlb::default());
     shadow.activate(&Regime::default(), &mut tables, &mut tlb).unwrap();
     assert_eq!(shadow.root(View::Kernel), shadow.root(View::User));
     let table = spica_mmu::Table { pa: shadow.root(View::User).ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
-    assert_eq!(tables.read(&table, HOLE), KERNEL[0]);
-    assert_eq!(tables.read(&table, HOLE + 1), 0x7000_0001 | 14 << 5);
+    assert_eq!(tables.read(&table, REGION), KERNEL[0]);
+    assert_eq!(tables.read(&table, REGION + 1), 0x7000_0001 | 14 << 5);
     // What is there for user code, and is not the same, cannot be had.
-    assert_eq!(Shadow::new(&by_domains(&[0x6fff_0001 | 15 << 5, 0x1111_0001])).err(), Some(ConfigError::Hole));
+    assert_eq!(Shadow::new(&by_domains(&[0x6fff_0001 | 15 << 5, 0x1111_0001])).err(), Some(ConfigError::Region));
 }
 
 #[test]
-fn the_hole_is_copied_into_every_table_and_survives_eviction() {
+fn the_region_is_copied_into_every_table_and_survives_eviction() {
     const ENTRIES: [u32; 2] = [0x6fff_0001 | 15 << 5, 0x7000_0c0e | 15 << 5];
     let mut config = config(&ENTRIES);
     config.max_spaces = 2;
@@ -526,11 +526,14 @@ fn the_hole_is_copied_into_every_table_and_survives_eviction() {
             let root = shadow.root(view);
             asids.insert(root.asid);
             let table = spica_mmu::Table { pa: root.ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
-            let words: Vec<u32> = (HOLE - 1..HOLE + 3).map(|mb| tables.read(&table, mb)).collect();
+            let words: Vec<u32> = (REGION - 1..REGION + 3).map(|mb| tables.read(&table, mb)).collect();
             assert_eq!(words, [0, ENTRIES[0], ENTRIES[1], 0]);
         }
-        assert!(shadow.in_hole(GuestVa((HOLE as u32) << 20)) && shadow.in_hole(GuestVa(((HOLE as u32 + 2) << 20) - 1)));
-        assert!(!shadow.in_hole(GuestVa((HOLE as u32 + 2) << 20)));
+        assert!(
+            shadow.in_region(GuestVa((REGION as u32) << 20))
+                && shadow.in_region(GuestVa(((REGION as u32 + 2) << 20) - 1))
+        );
+        assert!(!shadow.in_region(GuestVa((REGION as u32 + 2) << 20)));
         let fill = shadow.fill(&memory, &regime, View::User, GuestVa(0), AccessKind::Read, &mut tables, &mut tlb);
         assert!(matches!(fill, Fill::GuestFault(_)));
     }
@@ -564,8 +567,8 @@ fn mistakes_of_configuration_are_named() {
         Shadow::new(&config).err()
     };
     assert_eq!(error(&|_| {}), None);
-    assert_eq!(error(&|c| c.hole_user = &[]), Some(ConfigError::Hole));
-    assert_eq!(error(&|c| c.hole_first_mb = 4096), Some(ConfigError::Hole));
+    assert_eq!(error(&|c| c.region_user = &[]), Some(ConfigError::Region));
+    assert_eq!(error(&|c| c.region_first_mb = 4096), Some(ConfigError::Region));
     assert_eq!(error(&|c| c.asids = 0..=40), Some(ConfigError::AsidZero));
     assert_eq!(error(&|c| c.max_spaces = 9), Some(ConfigError::Spaces));
     assert_eq!(error(&|c| c.max_spaces = 0), Some(ConfigError::Spaces));
@@ -586,7 +589,7 @@ fn watched<const N: usize>(guest: &Guest, all: [u32; N]) -> [bool; N] {
 #[test]
 fn below_the_kernel_megabytes_are_watched_where_anything_is_but_small_pages_of_a_process() {
     let mut guest = Guest::new();
-    let all = [USER, 1 << 20, (HOLE as u32) << 20];
+    let all = [USER, 1 << 20, (REGION as u32) << 20];
     assert_eq!(watched(&guest, all), [false, false, true]);
     guest.touch(View::User, USER, AccessKind::Write);
     guest.touch(View::Kernel, USER, AccessKind::Write);
@@ -608,7 +611,7 @@ fn below_the_kernel_megabytes_are_watched_where_anything_is_but_small_pages_of_a
     assert_eq!(watched(&guest, all), [true, true, true]);
 }
 
-/// The short way may hang up a table where the active space had nothing: maintenance finds what is in it.
+/// The fast path may hang up a table where the active space had nothing: maintenance finds what is in it.
 #[test]
 fn a_table_made_on_the_short_way_is_maintained() {
     const FAR: u32 = 0x2000_0000;
@@ -617,21 +620,21 @@ fn a_table_made_on_the_short_way_is_maintained() {
     guest.memory.write(PROCESS[0] + (FAR >> 20) * 4, MORE_PAGES | 1 << 5 | 0b01);
     guest.memory.write(MORE_PAGES, (RAM + (6 << 20)) | PRIVATE_PAGE);
     guest.memory.write(KERNEL_PAGES, (RAM + (8 << 20)) | PRIVATE_PAGE);
-    let quick = |guest: &mut Guest, view, va| {
+    let fast = |guest: &mut Guest, view, va| {
         let base = (guest.regime.ttbr0, guest.regime.dacr);
         let (tables, tlb) = (&mut guest.tables, &mut guest.tlb);
-        guest.shadow.quick_fill(&guest.memory, base, view, GuestVa(va), AccessKind::Read, tables, tlb)
+        guest.shadow.fast_fill(&guest.memory, base, view, GuestVa(va), AccessKind::Read, tables, tlb)
     };
-    assert_eq!(quick(&mut guest, View::User, FAR), Quick::Other, "the first private page of the space");
+    assert_eq!(fast(&mut guest, View::User, FAR), FastFill::Other, "the first private page of the space");
     guest.touch(View::User, USER, AccessKind::Read);
 
-    assert_eq!(quick(&mut guest, View::User, FAR), Quick::Mapped);
+    assert_eq!(fast(&mut guest, View::User, FAR), FastFill::Mapped);
     assert!(!guest.touch(View::User, FAR, AccessKind::Read).1);
     guest.shadow.invalidate_page(GuestVa(FAR), Some(1), &mut guest.tables, &mut guest.tlb);
     assert!(guest.touch(View::User, FAR, AccessKind::Read).1);
 
     assert_eq!(watched(&guest, [VMALLOC]), [false]);
-    assert_eq!(quick(&mut guest, View::Kernel, VMALLOC), Quick::Mapped);
+    assert_eq!(fast(&mut guest, View::Kernel, VMALLOC), FastFill::Mapped);
     assert_eq!(watched(&guest, [VMALLOC]), [true]);
 }
 

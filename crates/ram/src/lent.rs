@@ -37,7 +37,7 @@ pub struct Lent {
     spare: Vec<Ticket>,
     by_page: BTreeMap<u32, Ticket>,
     /// Somebody may have one back now who could not before.
-    news: bool,
+    changed: bool,
 }
 
 impl Lent {
@@ -58,8 +58,8 @@ impl Lent {
     }
 
     /// True once after there are more idle pages than before.
-    pub fn take_news(&mut self) -> bool {
-        core::mem::take(&mut self.news)
+    pub fn take_change(&mut self) -> bool {
+        core::mem::take(&mut self.changed)
     }
 
     fn set_idle(&mut self, page: u32, idle: bool) -> bool {
@@ -73,7 +73,7 @@ impl Lent {
         if idle {
             self.idle_count += 1;
             self.from = self.from.min(index / 32);
-            self.news = true;
+            self.changed = true;
         } else {
             self.idle_count -= 1;
         }

@@ -12,14 +12,14 @@ fn a_page_goes_back_whoever_uses_it_if_there_is_another() {
     let ticket = lent.borrow().unwrap();
     assert_eq!((lent.page(ticket), lent.borrow()), (Some(1040), None));
     assert_eq!(lent.take_back(1040), Return::InUse);
-    assert!(lent.take_news());
+    assert!(lent.take_change());
     lent.give(1003);
-    assert!(lent.take_news() && !lent.take_news());
+    assert!(lent.take_change() && !lent.take_change());
     assert_eq!(lent.take_back(1040), Return::Moved(1003));
     assert_eq!(lent.page(ticket), Some(1003));
     lent.release(ticket);
     assert_eq!((lent.page(ticket), lent.counts()), (None, (1, 0)));
-    assert!(lent.take_news());
+    assert!(lent.take_change());
     assert_eq!(lent.take_back(1003), Return::Idle);
     assert_eq!((lent.counts(), lent.borrow()), ((0, 0), None));
 }

@@ -63,7 +63,7 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
         &[
             attack("words of the vCPU page", "hostile", 1),
             attack("distances in the vCPU page", "hostile", 2),
-            attack("branches, loads and stores in the hole, MMU off", "hostile", 3),
+            attack("branches, loads and stores in the hypervisor region, MMU off", "hostile", 3),
             attack("the same, MMU on", "hostile", 3).with(1, 0),
             attack("stores to all of Spica's places", "assault", 0),
             attack("jumps to all of Spica's places", "assault", 1),
@@ -156,10 +156,10 @@ pub const SIEGES: &[Siege] = &[
         "guest.resets",
         3,
     ),
-    (attack("tables to nowhere in the hole", "siege", 6).with(0, 0), "mmu.invalidate-all", 2_000),
-    (attack("empty tables in the hole", "siege", 6).with(1, 0), "mmu.invalidate-all", 2_000),
-    (attack("pages that are nowhere in the hole", "siege", 6).with(2, 0), "mmu.invalidate-all", 2_000),
-    (attack("sections that are nowhere in the hole", "siege", 6).with(3, 0), "mmu.invalidate-all", 2_000),
+    (attack("tables to nowhere in the hypervisor region", "siege", 6).with(0, 0), "mmu.invalidate-all", 2_000),
+    (attack("empty tables in the hypervisor region", "siege", 6).with(1, 0), "mmu.invalidate-all", 2_000),
+    (attack("pages that are nowhere in the hypervisor region", "siege", 6).with(2, 0), "mmu.invalidate-all", 2_000),
+    (attack("sections that are nowhere in the hypervisor region", "siege", 6).with(3, 0), "mmu.invalidate-all", 2_000),
 ];
 
 /// Floods (`flood.S`), which ask of Spica as much as they can.

@@ -2,7 +2,8 @@
 //! bug.
 //!
 //! The translator's switches are [`spica_dbt::Options`]. What the hypervisor does around it (shadow tables, faults, devices, the way
-//! from world to world) has its switches here, in [`Switches`], and the list of words by which all are asked for.
+//! between kernel and user code) has its switches here, in [`Switches`], and the list of words by which all are asked
+//! for.
 #![no_std]
 
 extern crate alloc;
@@ -21,7 +22,7 @@ pub struct Switches {
     /// VFP is turned off, and on with the registers that are in the core still, in assembly, and so does user code find that its
     /// kernel has VFP off.
     pub quick_vfp: bool,
-    /// Exception returns, and system calls of user code, change worlds and modes in assembly.
+    /// Exception returns, and system calls of user code, switch privilege and mode in assembly.
     pub fast_switches: bool,
     /// Ordinary aborts are answered before anything else is looked at.
     pub quick_faults: bool,

@@ -27,7 +27,7 @@ const STATISTICS_QUEUE: usize = 2;
 const STATISTIC: usize = 10;
 /// Statistics that the standard names (virtio 5.5.6.4).
 pub(crate) const STATISTIC_TAGS: usize = 10;
-/// What a page costs that is given: the host changes its books and its tables, in some 500 instructions.
+/// What a page costs that is given: the host changes its records and its tables, in some 500 instructions.
 const GIVE: u32 = 2048;
 /// And one that comes back: what somebody else has in it is put elsewhere.
 const TAKE: u32 = 8192;
@@ -67,7 +67,7 @@ impl Balloon {
         }
     }
 
-    /// How many pages the host would like to have. True if that is news.
+    /// How many pages the host would like to have. True if that is a change.
     pub(crate) fn set_target(&mut self, pages: u32) -> bool {
         let pages = pages.min(self.pages);
         core::mem::replace(&mut self.target, pages) != pages

@@ -45,7 +45,7 @@ impl Net {
         Self { port, mac, link: true, receives_next: false, frame: vec![0; FRAME_MOST].into_boxed_slice() }
     }
 
-    /// Whether the cable is in. True if that is news.
+    /// Whether the cable is in. True if that is a change.
     pub(crate) fn set_link(&mut self, up: bool) -> bool {
         core::mem::replace(&mut self.link, up) != up
     }

@@ -62,7 +62,7 @@ pub struct Switch {
     ports: Vec<Side>,
     table: Table,
     /// A bit for each port whose queue has something new.
-    news: u64,
+    pending: u64,
     seconds: u64,
 }
 
@@ -87,7 +87,7 @@ impl Switch {
             queue: Fifo::new(depth, count),
             counters: Counters::default(),
         });
-        Self { ports: sides.collect(), table: Table::new(count), news: 0, seconds: 0 }
+        Self { ports: sides.collect(), table: Table::new(count), pending: 0, seconds: 0 }
     }
 
     /// It is now `seconds` since some moment: what was learned is forgotten after a while.
@@ -98,8 +98,8 @@ impl Switch {
     /// The ports, one bit each, for which frames have come since the last call: their devices are to be
     /// [poked](crate::Slot::poke).
     #[must_use]
-    pub fn take_news(&mut self) -> u64 {
-        core::mem::take(&mut self.news)
+    pub fn take_pending(&mut self) -> u64 {
+        core::mem::take(&mut self.pending)
     }
 
     /// What happened at a port, if there is such a port.
@@ -168,7 +168,7 @@ impl Network for Switch {
             }
             let Some(side) = self.ports.get_mut(to) else { continue };
             if side.queue.push(port, frame) {
-                self.news |= 1 << to;
+                self.pending |= 1 << to;
             } else {
                 side.counters.dropped += 1;
             }

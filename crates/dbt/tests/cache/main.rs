@@ -1,4 +1,4 @@
-//! The code cache's books: one test for each promise, then everything at random.
+//! The code cache's records: one test for each promise, then everything at random.
 
 mod blocks;
 mod fixture;

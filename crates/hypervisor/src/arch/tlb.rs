@@ -52,9 +52,11 @@ pub fn user_reads(va: u32) -> bool {
 /// remembered under the identifier of the other.
 ///
 /// # Safety
-/// The table must hold the hole as [`crate::memory::home::hole_entries`] has it, and map whatever the caller goes on to use.
+/// The table must hold the hypervisor region as [`crate::memory::host_space::region_entries`] has it, and map whatever
+/// the caller goes on to use.
 pub unsafe fn switch_table(table: HostPa, asid: u32) {
-    // SAFETY: passed on to the caller; the code that runs here and its stack lie in the hole, mapped alike before and after.
+    // SAFETY: passed on to the caller; the code that runs here and its stack lie in the hypervisor region, mapped alike
+    // before and after.
     unsafe {
         Contextidr::write_raw(0);
         isb();

@@ -1,15 +1,15 @@
 //! From the boot loader to `main`: the start code, and the steps in which the machine becomes usable.
 //!
 //! `start.s` leaves off with MMU and caches on, under a boot table that maps just the image and the device tree. [`rust_start`]
-//! goes on from there: its own vectors, the home table with the image write-xor-execute, the UART (so that from here on anything
-//! that goes wrong can be said), memory, the pool and the heap, the other devices, and then `main`.
+//! goes on from there: its own vectors, the host table with the image write-xor-execute, the UART (so that from here on
+//! anything that goes wrong can be said), memory, the pool and the heap, the other devices, and then `main`.
 
 use spica_addr::HostPa;
 use spica_vcpu::psr::{self, Mode};
 
 use crate::assemble::assemble;
 use crate::layout::{HOST_DACR, MEGABYTE, TTBR_WALK};
-use crate::memory::home::{SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN};
+use crate::memory::host_space::{SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN};
 
 assemble! {
     files: [include_str!("start.s")];
@@ -23,7 +23,7 @@ assemble! {
 
     MEGABYTE = MEGABYTE;
     MEGABYTE_BITS = MEGABYTE.trailing_zeros();
-    // Executable, not global: under ASID 0, until the home table is there.
+    // Executable, not global: under ASID 0, until the host table is there.
     BOOT_SECTION = SECTION & !SECTION_XN | SECTION_NORMAL | SECTION_NOT_GLOBAL;
     SECTION_XN = SECTION_XN;
     TTBR_WALK = TTBR_WALK;

@@ -190,7 +190,8 @@ placed:
     isb
 5:
     @ The boot table: the image at its link address and at its physical one, and the device tree at its physical
-    @ address, all in sections, privileged, non-global under ASID 0. Rust replaces it at once (src/memory/home.rs).
+    @ address, all in sections, privileged, non-global under ASID 0. Rust replaces it at once
+    @ (src/memory/host_space.rs).
     movw    r0, #:lower16:__image_start
     movt    r0, #:upper16:__image_start
     movw    r5, #:lower16:__boot_table

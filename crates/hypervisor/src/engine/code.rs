@@ -53,7 +53,7 @@ impl CodePages {
         let layout = layout(count);
         assert!(
             layout.va_size() + SharedSlot::BYTES <= CODE_CACHE_SIZE,
-            "the code cache is larger than its place in the hole"
+            "the code cache is larger than its place in the hypervisor region"
         );
         let pages = share.alloc(count * PAGE, PAGE)?;
         let megabytes = (layout.va_size() + SharedSlot::BYTES).div_ceil(1 << 20);

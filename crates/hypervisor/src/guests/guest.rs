@@ -227,7 +227,7 @@ impl Guest {
     pub fn restart(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, String> {
         self.cut_report();
         self.state = State::Off(Until::Command);
-        match self.vm.take_back(core.go_home(), &mut self.back) {
+        match self.vm.take_back(core.enter_host_space(), &mut self.back) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(pages) => {

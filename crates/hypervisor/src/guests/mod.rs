@@ -13,10 +13,10 @@ use spica_console::consoles::Consoles;
 use crate::host::Host;
 use crate::host::disks::Disks;
 use crate::host::networks::{CARD_BYTES, Networks};
-use crate::host::news::News;
+use crate::host::pending::PendingSlots;
 use crate::host::uplink::Uplink;
-use crate::host_cpu::{Home, HostCpu};
-use crate::memory::{device, home, lending, phys, stacks};
+use crate::host_cpu::{HostCpu, HostSpace};
+use crate::memory::{device, host_space, lending, phys, stacks};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
 use crate::vm::boot::Image;
@@ -35,7 +35,7 @@ use crate::{arch, console, contain, fault, panic, papers, print, println};
 pub fn run(platform: &Platform) -> ! {
     // Interrupts are taken by polling from here on, and while a guest runs: hypervisor code is never interrupted.
     arch::interrupts::mask();
-    // From here on the hole is copied into the guests' tables: no device may be added to it.
+    // From here on the hypervisor region is copied into the guests' tables: no device may be added to it.
     device::seal();
     match boot(platform) {
         Ok(()) => {}
@@ -64,11 +64,11 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
         fault::allow();
     }
     let queue = RunQueue::new(host.ticks(scheduler::SLICE), host.now());
-    let mut core = HostCpu::new(home::table(platform.image), queue);
-    let home = core.go_home();
-    let mut guests = make(home, &bundle, &platform.options, &mut host)?;
+    let mut core = HostCpu::new(host_space::table(platform.image), queue);
+    let host_space = core.enter_host_space();
+    let mut guests = make(host_space, &bundle, &platform.options, &mut host)?;
     // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.
-    guests.iter_mut().for_each(|guest| guest.vm.clear(home));
+    guests.iter_mut().for_each(|guest| guest.vm.clear(host_space));
     let mut scheduler = Scheduler::new(guests, core, host, platform.options.stats);
     console::start_buffer();
     scheduler.run();
@@ -81,12 +81,17 @@ const SHARE_MOST: u32 = 18 << 20;
 
 /// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then comes the
 /// memory of all guests, which must be in one piece each, and then what can be written to their disks.
-fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut Host) -> Result<Vec<Guest>, Problem> {
+fn make(
+    host_space: HostSpace<'_>,
+    bundle: &Bundle<'static>,
+    options: &Options,
+    host: &mut Host,
+) -> Result<Vec<Guest>, Problem> {
     let specs = bundle.guests();
     let sizes = Sizes::linux(specs.len());
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
-    // An upper bound, for the size of the books: in the end, pieces count.
+    // An upper bound, for the size of the records: in the end, pieces count.
     let most = disk_room::overlay_share(specs, taken);
     let lends = specs.iter().any(|spec| spec.options.balloon);
     let mut shares = Vec::new();
@@ -116,14 +121,14 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
     host.disks = Disks::start(host.board(), specs)?;
     // Last, for it is all that is left.
     let overlay = disk_room::overlay_share(specs, 0).min(most).min(options.overlay);
-    host.news = News::new(specs.len());
+    host.pending = PendingSlots::new(specs.len());
     let mut guests = Vec::new();
     for (at, ((spec, share), ram)) in specs.iter().zip(shares).zip(memories).enumerate() {
         let devices = Devices::new(spec, at, host, overlay).map_err(|error| problem(spec, &error))?;
         host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
         host.terminals.extend(devices.console().map(|slot| (at, slot)));
         let switches = options.boot_switches.unwrap_or(options.switches);
-        let image = Image::new(home, spec, spec.memory_bytes).map_err(|error| problem(spec, &error))?;
+        let image = Image::new(host_space, spec, spec.memory_bytes).map_err(|error| problem(spec, &error))?;
         let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
         vm.load(&image, true);
@@ -134,7 +139,7 @@ fn make(home: Home<'_>, bundle: &Bundle<'static>, options: &Options, host: &mut 
         if options.digest {
             let (kernel, len) = vm.kernel(&image);
             print!("spica: guest {}: kernel of {len} bytes in its RAM at {kernel}, SHA-256 ", spec.name);
-            vm.kernel_digest(home, &image).iter().for_each(|byte| print!("{byte:02x}"));
+            vm.kernel_digest(host_space, &image).iter().for_each(|byte| print!("{byte:02x}"));
             println!();
         }
         guests.push(Guest::new(vm, image, &spec.options, host));

@@ -142,8 +142,8 @@ impl Scheduler {
             }
             let due = guest.deadline(&self.host).filter(|&due| due <= now);
             let consoles = &self.host.consoles;
-            let news = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.news.is_for(at);
-            if due.is_some() || news {
+            let pending = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.pending.is_for(at);
+            if due.is_some() || pending {
                 self.host.speak_for(at);
                 let caught_up = self.on_behalf(at, |guest, core, host| guest.vm.catch_up(core, host));
                 if caught_up.is_none() {
@@ -250,7 +250,7 @@ impl Scheduler {
         let (mut act, mut result) = (Some(act), None);
         let done = contain::on_behalf(at, others, &mut || result = act.take().map(|act| act(guest, core, host)));
         if !done {
-            self.core.return_home();
+            self.core.return_to_host_space();
             self.failed(at);
             return None;
         }
@@ -263,7 +263,7 @@ impl Scheduler {
         self.guests[at].fail();
         if self.core.queue.is_current(at) {
             self.core.queue.take_current();
-            // Whatever its own books say of what is in the core.
+            // Whatever its own records say of what is in the core.
             CoreState::wipe();
         }
     }
@@ -409,7 +409,7 @@ impl Scheduler {
         let floor = self.floor();
         self.host.consoles.forget_input(at);
         self.host.networks.clear(at);
-        self.host.news.take(at);
+        self.host.pending.take(at);
         let done = self.ask_for(at, Guest::restart)??;
         if done {
             self.guests[at].turn.wake(floor, 0);

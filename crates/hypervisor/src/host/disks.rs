@@ -12,7 +12,7 @@ use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_virtio::backend::{Disk, DiskError};
 use spica_virtio_driver::{Block, Client, Kind, Request, State};
 
-use super::news::News;
+use super::pending::PendingSlots;
 use crate::board::virtio::{Device, Shared, Window};
 use crate::board::{Board, Line};
 use crate::contain::shared;
@@ -157,12 +157,12 @@ impl Disks {
     }
 
     /// Settles the interrupt of `line`, if it is a disk's; true if requests of another guest than `current` are done.
-    pub fn interrupt(&mut self, line: Line, news: &mut News, current: usize) -> bool {
+    pub fn interrupt(&mut self, line: Line, pending: &mut PendingSlots, current: usize) -> bool {
         let mut others = false;
         for unit in self.units.iter().filter(|unit| unit.line == line) {
             unit.driver.borrow_mut().collect(|tag| {
                 if let Some(&(guest, slot)) = unit.clients.get(tag) {
-                    news.tell(guest, slot);
+                    pending.tell(guest, slot);
                     others |= guest != current;
                 }
             });

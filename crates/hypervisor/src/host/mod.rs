@@ -3,7 +3,7 @@
 pub mod disks;
 mod entropy;
 pub mod networks;
-pub mod news;
+pub mod pending;
 pub mod uplink;
 
 use alloc::collections::VecDeque;
@@ -16,13 +16,13 @@ use crate::arch::barrier;
 use crate::board::{Board, Line};
 use crate::console;
 use crate::contain::shared;
-use crate::layout::HOME_ASID;
+use crate::layout::HOST_ASID;
 use crate::machine::{GuestMachine, Machine};
 use crate::world::Clock;
 use disks::Disks;
 use entropy::Entropy;
 use networks::Networks;
-use news::News;
+use pending::PendingSlots;
 
 /// Bytes that can be typed before anybody looks.
 const TYPED_BYTES: usize = 4096;
@@ -44,8 +44,8 @@ pub struct Host {
     pub networks: Networks,
     /// The board's disks that guests have.
     pub disks: Disks,
-    /// What guests' virtio devices do not know yet.
-    pub news: News,
+    /// Which virtio devices of guests have something pending from the host.
+    pub pending: PendingSlots,
     /// The guests' balloons: guest and slot.
     pub balloons: Vec<(usize, usize)>,
     /// The guests' virtio consoles: guest and slot.
@@ -116,7 +116,7 @@ impl Host {
             consoles,
             networks: Networks::default(),
             disks: Disks::default(),
-            news: News::default(),
+            pending: PendingSlots::default(),
             balloons: Vec::new(),
             terminals: Vec::new(),
             console_window: (0, 0),
@@ -129,8 +129,8 @@ impl Host {
             attention: false,
             limit_seen: None,
             entered: None,
-            // 0 owns nothing, 1 is home's.
-            asids: HOME_ASID as u8 + 1..=u8::MAX,
+            // 0 owns nothing, 1 is the host's.
+            asids: HOST_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(Machine::COUNTER_HZ / common, frequency / common),
             inverse: whole_and_fraction(frequency / common, Machine::COUNTER_HZ / common),
             boot_time: time,
@@ -353,21 +353,21 @@ impl Host {
     }
 
     /// Frames have come: whoever they are for is to be told, and the scheduler, if it is not the running guest.
-    pub fn spread_news(&mut self) {
-        self.attention |= shared(|| self.networks.spread_news(&mut self.news, self.current));
+    pub fn mark_pending(&mut self) {
+        self.attention |= shared(|| self.networks.mark_pending(&mut self.pending, self.current));
     }
 
     /// Whoever waits for a page that it gave to its balloon may have it now.
     pub fn tell_balloons(&mut self) {
         for &(guest, slot) in &self.balloons {
-            self.news.tell(guest, slot);
+            self.pending.tell(guest, slot);
             self.attention |= guest != self.current;
         }
     }
 
     /// The slots of the running guest that have something new, a bit each.
-    pub fn take_news(&mut self) -> u32 {
-        let mut slots = self.news.take(self.current);
+    pub fn take_pending(&mut self) -> u32 {
+        let mut slots = self.pending.take(self.current);
         if self.consoles.goes_on(self.current) {
             let own = self.terminals.iter().filter(|&&(guest, _)| guest == self.current);
             slots |= own.fold(0, |slots, &(_, slot)| slots | 1 << slot);
@@ -435,7 +435,7 @@ impl Host {
             } else if Some(line) == self.networks.uplink_line() {
                 self.serve_uplink(line);
             } else {
-                self.attention |= self.disks.interrupt(line, &mut self.news, self.current);
+                self.attention |= self.disks.interrupt(line, &mut self.pending, self.current);
             }
             self.board.interrupts.driver.end(line);
         }
@@ -454,7 +454,7 @@ impl Host {
             self.board.interrupts.driver.disable(line);
             self.attention = true;
         }
-        self.spread_news();
+        self.mark_pending();
     }
 
     /// When the uplink goes on, if it waits.

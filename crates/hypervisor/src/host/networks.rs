@@ -8,7 +8,7 @@ use spica_bundle::GuestSpec;
 use spica_virtio::backend::Network;
 use spica_virtio::switch::{Counters, Port, Switch};
 
-use super::news::News;
+use super::pending::PendingSlots;
 use super::uplink::Uplink;
 use crate::board::Line;
 use crate::contain::shared;
@@ -87,10 +87,10 @@ impl Networks {
     }
 
     /// Notes for whom frames have come, and sends those for the uplink. True if any is for another guest than `current`.
-    pub fn spread_news(&mut self, news: &mut News, current: usize) -> bool {
+    pub fn mark_pending(&mut self, pending: &mut PendingSlots, current: usize) -> bool {
         let mut others = false;
         for (index, switch) in self.switches.iter_mut().enumerate() {
-            let ports = switch.take_news();
+            let ports = switch.take_pending();
             if ports == 0 {
                 continue;
             }
@@ -101,7 +101,7 @@ impl Networks {
                 uplink.transmit(switch, *port);
             }
             for card in self.cards.iter().filter(|card| card.switch == index && ports >> card.port & 1 != 0) {
-                news.tell(card.guest, card.slot);
+                pending.tell(card.guest, card.slot);
                 others |= card.guest != current;
             }
         }

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::home;
+use super::host_space;
 
 /// Words of each of the two pieces.
 const WORDS: usize = 1024;
@@ -38,7 +38,7 @@ impl Canary {
         for (at, place) in IN_IMAGE.iter().enumerate() {
             place.store(word(at), Ordering::Relaxed);
         }
-        Canary { in_heap: (0..WORDS).map(|at| word(at + WORDS)).collect(), sum: sum(home::constants()) }
+        Canary { in_heap: (0..WORDS).map(|at| word(at + WORDS)).collect(), sum: sum(host_space::constants()) }
     }
 
     /// Looks at all of it.
@@ -52,7 +52,7 @@ impl Canary {
         if self.in_heap.iter().enumerate().any(|(at, found)| *found != word(at + WORDS)) {
             return Err("the heap has changed");
         }
-        if sum(home::constants()) != self.sum {
+        if sum(host_space::constants()) != self.sum {
             return Err("the image's text or constants have changed");
         }
         Ok(())

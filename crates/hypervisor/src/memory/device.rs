@@ -1,14 +1,15 @@
 //! Windows to the host's devices, and access to their registers.
 //!
-//! Each window is one megabyte of the hole, mapped as device memory, privileged, never executable. A driver works through its
-//! window whatever table is current: the UART is used in the middle of a guest's trap as well as at home.
+//! Each window is one megabyte of the hypervisor region, mapped as device memory, privileged, never executable. A
+//! driver works through its window whatever table is current: the UART is used in the middle of a guest's trap as well
+//! as in the host address space.
 
 use core::fmt;
 
 use spica_addr::HostPa;
 use spica_drivers::hardware::Registers;
 
-use super::home;
+use super::host_space;
 use crate::arch::fixup;
 use crate::arch::interrupts::IrqCell;
 use crate::layout::{DEVICE_WINDOWS, DEVICES_START, MEGABYTE};
@@ -63,13 +64,13 @@ pub fn map(pa: HostPa, len: u32) -> Result<Mmio, MapError> {
         let index = windows.used;
         *windows.megabytes.get_mut(index).ok_or(MapError::NoWindow)? = megabyte;
         windows.used += 1;
-        home::map_device_megabyte(DEVICES_START + index as u32 * MEGABYTE, megabyte * MEGABYTE);
+        host_space::map_device_megabyte(DEVICES_START + index as u32 * MEGABYTE, megabyte * MEGABYTE);
         Ok(index)
     })?;
     Ok(Mmio { base: DEVICES_START + index as u32 * MEGABYTE + pa.0 % MEGABYTE, len })
 }
 
-/// No windows from here on: the caller is about to copy the hole into guests' tables.
+/// No windows from here on: the caller is about to copy the hypervisor region into guests' tables.
 pub fn seal() {
     WINDOWS.with(|windows| windows.sealed = true);
 }

@@ -1,5 +1,5 @@
-//! The pages that guests have given to their balloons, for others to use: the books ([`spica_ram::lent`]), and what is
-//! in them.
+//! The pages that guests have given to their balloons, for others to use: the records ([`spica_ram::lent`]), and what
+//! is in them.
 //!
 //! A page belongs to its guest, to whoever borrowed it, or to nobody. What its user leaves in it is cleared when it goes, so
 //! that its owner finds nothing of others there; what its owner left, whoever borrows it writes over before it reads.
@@ -9,7 +9,7 @@ use spica_addr::HostPa;
 use super::{phys, ram};
 use crate::arch::interrupts::IrqCell;
 use crate::contain::shared;
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use spica_ram::lent::{Lent, Return, Ticket};
 
 const PAGE: u32 = 4096;
@@ -30,9 +30,9 @@ fn with<R: Default>(act: impl FnOnce(&mut Lent) -> R) -> R {
 }
 
 /// The bytes of a page that its guest has given.
-fn page_bytes<'a>(_: Home<'a>, page: u32) -> &'a mut [u8] {
-    // SAFETY: its guest cannot reach it (`Common::exchange`), nobody else has its ticket, and it is mapped at home,
-    // where we are.
+fn page_bytes<'a>(_: HostSpace<'a>, page: u32) -> &'a mut [u8] {
+    // SAFETY: its guest cannot reach it (`Common::exchange`), nobody else has its ticket, and it is mapped in the host
+    // address space, where we are.
     unsafe { phys::slice_mut(HostPa(page * PAGE), PAGE) }
 }
 
@@ -48,8 +48,8 @@ pub fn usage() -> (u64, u64) {
 }
 
 /// Whether there are more idle pages since this was last asked: who waits may have its own back.
-pub fn take_news() -> bool {
-    with(Lent::take_news)
+pub fn take_change() -> bool {
+    with(Lent::take_change)
 }
 
 /// A guest gives the page at `pa`.
@@ -58,13 +58,13 @@ pub fn give(pa: HostPa) {
 }
 
 /// A guest wants the page at `pa` back. What that took; it has the page unless that is in use.
-pub fn take_back(home: Home<'_>, pa: HostPa) -> Return {
+pub fn take_back(host_space: HostSpace<'_>, pa: HostPa) -> Return {
     let page = pa.0 / PAGE;
     shared(|| {
         let done = with(|lent| Some(lent.take_back(page))).unwrap_or(Return::Idle);
         if let Return::Moved(to) = done {
-            page_bytes(home, to).copy_from_slice(page_bytes(home, page));
-            page_bytes(home, page).fill(0);
+            page_bytes(host_space, to).copy_from_slice(page_bytes(host_space, page));
+            page_bytes(host_space, page).fill(0);
         }
         done
     })
@@ -76,15 +76,15 @@ pub fn borrow() -> Option<Ticket> {
 }
 
 /// The bytes of a borrowed page, which must not be kept: it may be elsewhere the next time.
-pub fn bytes<'a>(home: Home<'a>, ticket: Ticket) -> &'a mut [u8] {
+pub fn bytes<'a>(host_space: HostSpace<'a>, ticket: Ticket) -> &'a mut [u8] {
     match with(|lent| lent.page(ticket)) {
-        Some(page) => page_bytes(home, page),
+        Some(page) => page_bytes(host_space, page),
         None => &mut [],
     }
 }
 
 /// A borrowed page is not needed any more.
-pub fn release(home: Home<'_>, ticket: Ticket) {
-    bytes(home, ticket).fill(0);
+pub fn release(host_space: HostSpace<'_>, ticket: Ticket) {
+    bytes(host_space, ticket).fill(0);
     with(|lent| lent.release(ticket));
 }

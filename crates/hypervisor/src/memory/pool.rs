@@ -1,16 +1,17 @@
-//! The hypervisor's own memory, mapped in the hole: a few runs of contiguous RAM, one behind the other.
+//! The hypervisor's own memory, mapped in the hypervisor region: a few runs of contiguous RAM, one behind the other.
 //!
-//! Being in the hole, it is reachable under every table: what the trap paths touch lives here (vCPU pages seen from the host,
-//! shadow tables, code cache pages), and the heap. The first run, taken at boot, is all heap; the share of each virtual machine is a run
-//! of its own, taken before the first table of a guest is made, since tables copy the hole. Blocks are handed out once and never
-//! come back: they belong to virtual machines, which keep and reuse them.
+//! Being in the hypervisor region, it is reachable under every table: what the trap paths touch lives here (vCPU pages
+//! seen from the host, shadow tables, code cache pages), and the heap. The first run, taken at boot, is all heap; the
+//! share of each virtual machine is a run of its own, taken before the first table of a guest is made, since tables
+//! copy the hypervisor region. Blocks are handed out once and never come back: they belong to virtual machines, which
+//! keep and reuse them.
 
 use core::fmt;
 use core::ptr::NonNull;
 
 use spica_addr::HostPa;
 
-use super::{heap, home, ram};
+use super::{heap, host_space, ram};
 use crate::arch::interrupts::IrqCell;
 use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE, POOL_SIZE, POOL_START};
 
@@ -29,12 +30,12 @@ pub struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Its first byte, in the hole: valid under every table.
+    /// Its first byte, in the hypervisor region: valid under every table.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Virtual address of its first byte, in the hole.
+    /// Virtual address of its first byte, in the hypervisor region.
     pub fn va(&self) -> u32 {
         self.start.as_ptr() as u32
     }
@@ -87,7 +88,7 @@ pub fn init(image: HostPa) -> bool {
 pub struct Exhausted {
     /// Bytes of the share.
     pub wanted: u32,
-    /// Bytes of addresses that are left in the hole.
+    /// Bytes of addresses that are left in the hypervisor region.
     pub addresses: u32,
 }
 
@@ -121,7 +122,7 @@ impl Share {
     /// Takes a virtual machine's share: `heap` bytes more for the heap, and `blocks` bytes for [`Share::alloc`].
     ///
     /// # Errors
-    /// If there is no contiguous RAM, aligned to a megabyte, for it, or no address left in the hole.
+    /// If there is no contiguous RAM, aligned to a megabyte, for it, or no address left in the hypervisor region.
     pub fn take(heap: u32, blocks: u32) -> Result<Share, Exhausted> {
         let addresses = POOL_SIZE - mapped_bytes();
         Self::grow(HostPa(0), heap, blocks)
@@ -137,7 +138,7 @@ impl Share {
         let pa = ram::take(from, size, MEGABYTE)?;
         let start = POOL_START + offset;
         for offset in (0..size).step_by(MEGABYTE as usize) {
-            home::map_pool_megabyte(start + offset, pa.0 + offset);
+            host_space::map_pool_megabyte(start + offset, pa.0 + offset);
         }
         MAPPED.with(|mapped| *mapped = offset + size);
         // What rounding left over is the heap's, too.

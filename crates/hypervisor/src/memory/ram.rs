@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use spica_addr::HostPa;
 
-use super::home;
+use super::host_space;
 use crate::arch::interrupts::IrqCell;
-use crate::layout::{HOLE_START, MEGABYTE};
+use crate::layout::{MEGABYTE, REGION_START};
 use spica_ram::spans::{Occupied, Span, most_each, place, subtract};
 
 struct Ram {
-    /// What the home table maps, in ascending order, neighbours joined.
+    /// What the host table maps, in ascending order, neighbours joined.
     mapped: Vec<Span>,
     /// What nobody has taken yet.
     free: Vec<Span>,
@@ -18,12 +18,12 @@ struct Ram {
 
 static RAM: IrqCell<Ram> = IrqCell::new(Ram { mapped: Vec::new(), free: Vec::new() });
 
-/// Takes stock: maps `banks` in the home table, and keeps `occupied` from ever being handed out.
+/// Takes stock: maps `banks` in the host table, and keeps `occupied` from ever being handed out.
 ///
-/// Only whole megabytes are used, and only below the hole, where memory can be mapped at its own address. Returns the bytes that
-/// are out of reach for that reason.
+/// Only whole megabytes are used, and only below the hypervisor region, where memory can be mapped at its own address.
+/// Returns the bytes that are out of reach for that reason.
 pub fn init(banks: &[Span], occupied: &[Occupied]) -> u64 {
-    let reach = Span { start: 0, end: HOLE_START.into() };
+    let reach = Span { start: 0, end: REGION_START.into() };
     let mut mapped: Vec<Span> = Vec::new();
     let mut lost = 0;
     // The library's sort is 14 KB of code, and there are a handful of banks.
@@ -51,14 +51,14 @@ pub fn init(banks: &[Span], occupied: &[Occupied]) -> u64 {
     }
     for span in &mapped {
         for pa in (span.start..span.end).step_by(MEGABYTE as usize) {
-            home::map_ram_megabyte(pa as u32);
+            host_space::map_ram_megabyte(pa as u32);
         }
     }
     RAM.with(|ram| *ram = Ram { mapped, free });
     lost
 }
 
-/// Whether all of `span` is RAM that the home table maps.
+/// Whether all of `span` is RAM that the host table maps.
 pub fn is_mapped(span: Span) -> bool {
     RAM.with(|ram| ram.mapped.iter().any(|bank| bank.contains(&span)))
 }

@@ -3,7 +3,7 @@
 use spica_addr::HostPa;
 use spica_bundle::MAX_GUESTS;
 
-use super::{home, ram};
+use super::{host_space, ram};
 use crate::layout::{MEGABYTE, STACKS_START};
 
 /// Bytes of a stack. What two Debians made use of from boot to shell were 2 KiB.
@@ -18,7 +18,7 @@ pub fn make(guests: usize) -> bool {
     let Some(memory) = ram::take(HostPa(0), guests as u32 * STACK, 4096) else { return false };
     for page in 0..guests as u32 * STACK / 4096 {
         let (guest, within) = (page * 4096 / STACK, page * 4096 % STACK);
-        home::map_stack_page(STACKS_START + guest * PLACE + 4096 + within, memory.0 + page * 4096);
+        host_space::map_stack_page(STACKS_START + guest * PLACE + 4096 + within, memory.0 + page * 4096);
     }
     true
 }

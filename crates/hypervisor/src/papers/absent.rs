@@ -15,7 +15,7 @@ use crate::host_cpu::HostCpu;
 use crate::memory::pool::Share;
 use crate::vm::tables::Tables;
 use crate::vm::{Resume, Stop, Vm};
-use crate::world::{Context, World};
+use crate::world::{Context, Privilege};
 use spica_options::Options;
 
 macro_rules! spilling_assembly {
@@ -25,7 +25,7 @@ macro_rules! spilling_assembly {
 }
 pub(crate) use spilling_assembly;
 
-/// How shadow tables keep the two worlds apart.
+/// How shadow tables keep kernel and user code apart.
 pub const SEPARATION: Separation = Separation;
 
 /// For assembly: not by domains.
@@ -57,9 +57,9 @@ pub struct CoreRegister(());
 impl Context {
     pub(crate) const fn set_spill(&mut self, _: Spill) {}
 
-    pub(crate) const fn lend_register(&self, _: World) {}
+    pub(crate) const fn lend_register(&self, _: Privilege) {}
 
-    pub(crate) const fn take_register_back(&mut self, _: World) {}
+    pub(crate) const fn take_register_back(&mut self, _: Privilege) {}
 }
 
 /// The value of a register that is not in its place.
@@ -119,7 +119,7 @@ pub const fn write_to_table(
     _: &mut Vm,
     _: &mut HostCpu,
     _: &mut Host,
-    _: World,
+    _: Privilege,
     _: GuestPa,
     _: u32,
     _: Resume,

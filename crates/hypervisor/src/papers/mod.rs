@@ -37,13 +37,13 @@ macro_rules! spilling_assembly {
 }
 pub(crate) use spilling_assembly;
 
-/// How shadow tables keep the two worlds apart. `fast.s` and `faults.s` are assembled for one way: so it is not chosen
-/// at run time.
+/// How shadow tables keep kernel and user code apart. `fast.s` and `faults.s` are assembled for one way: so it is not
+/// chosen at run time.
 pub const SEPARATION: Separation =
     if cfg!(feature = "single-table") { Separation::Domains } else { Separation::Tables };
 
-/// For assembly: whether worlds are kept apart by domains; the bits of client of the domains that both have, and what
-/// is added to one for what the kernel alone may reach.
+/// For assembly: whether kernel and user code are kept apart by domains; the bits of client of the domains that both
+/// have, and what is added to one for what the kernel alone may reach.
 pub const BY_DOMAINS: (u32, u32, u32) =
     (SEPARATION as u32, by_domains::assembly::SHARED_CLIENTS, by_domains::assembly::PRIVILEGED_ALONE);
 

@@ -35,7 +35,7 @@
 .section .text.world, "ax"
 .arm
 
-@ An Undefined Instruction of the kernel world: a lightweight trap goes on behind itself, in this mode, with nothing
+@ An Undefined Instruction of kernel code: a lightweight trap goes on behind itself, in this mode, with nothing
 @ changed but the flags of this mode.
 @
 @ It was executed in A32 state and User mode, so it is at LR - 4, in a code page or in the return mirror; and the word

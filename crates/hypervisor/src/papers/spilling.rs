@@ -1,7 +1,7 @@
 //! What the techniques to spill registers beside the vCPU page need of the real core ([`spica_dbt::spill`]): TPIDRURW and
 //! PMCCNTR belong to translated code while the guest's kernel runs, and to its user code otherwise.
 //!
-//! [`Context::enter`] calls this for changes of worlds that go through Rust; `spill.s` has the same for `fast.s`. For
+//! [`Context::enter`] calls this for privilege switches that go through Rust; `spill.s` has the same for `fast.s`. For
 //! measurements only, with one guest.
 
 use spica_dbt::Spill;
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::code::{SMALL_PAGE, XN};
 use crate::memory::pool::{Block, Share};
 use crate::vm::Vm;
-use crate::world::{Context, World};
+use crate::world::{Context, Privilege};
 
 /// For `spill.s`: [`CoreRegister::Tpidrurw`], and the word of a lightweight trap.
 pub const SPILL: (u32, u32) = (CoreRegister::Tpidrurw as u32, TRAP);
@@ -60,21 +60,21 @@ impl Context {
         isb();
     }
 
-    /// The guest is about to go on in `world`.
-    pub(crate) fn lend_register(&self, world: World) {
+    /// The guest is about to go on at `privilege`.
+    pub(crate) fn lend_register(&self, privilege: Privilege) {
         // SAFETY: as above.
         unsafe {
-            match (self.spill, world) {
-                (CoreRegister::Tpidrurw, World::User) => Tpidrurw::write_raw(self.cpu.page.tpidrurw),
-                (CoreRegister::Pmccntr, _) => Pmuserenr::write_raw(u32::from(world == World::Kernel)),
-                (CoreRegister::Tpidrurw, World::Kernel) | (CoreRegister::None, _) => {}
+            match (self.spill, privilege) {
+                (CoreRegister::Tpidrurw, Privilege::User) => Tpidrurw::write_raw(self.cpu.page.tpidrurw),
+                (CoreRegister::Pmccntr, _) => Pmuserenr::write_raw(u32::from(privilege == Privilege::Kernel)),
+                (CoreRegister::Tpidrurw, Privilege::Kernel) | (CoreRegister::None, _) => {}
             }
         }
     }
 
-    /// The guest was left in `world`.
-    pub(crate) fn take_register_back(&mut self, world: World) {
-        if self.spill == CoreRegister::Tpidrurw && world == World::User {
+    /// The guest was left at `privilege`.
+    pub(crate) fn take_register_back(&mut self, privilege: Privilege) {
+        if self.spill == CoreRegister::Tpidrurw && privilege == Privilege::User {
             self.cpu.page.tpidrurw = Tpidrurw::read_raw();
         }
     }

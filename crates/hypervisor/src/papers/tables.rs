@@ -10,7 +10,7 @@ use crate::host_cpu::HostCpu;
 use crate::vm::tables::{RealTlb, Tables};
 use crate::vm::trap::abort::{emulate_access, emulate_user_access};
 use crate::vm::{Resume, Vm};
-use crate::world::World;
+use crate::world::Privilege;
 use spica_options::Options;
 
 /// Bytes that a guest's share needs more for it, in the end.
@@ -49,7 +49,7 @@ pub fn write_to_table(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
-    world: World,
+    privilege: Privilege,
     pa: GuestPa,
     far: u32,
     again: Resume,
@@ -59,14 +59,14 @@ pub fn write_to_table(
     }
     let pc = CachePc(vm.vcpu.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
-    if world == World::Kernel && vm.engine().word(pc).is_some_and(plain) {
+    if privilege == Privilege::Kernel && vm.engine().word(pc).is_some_and(plain) {
         return Some(emulate_access(vm, core, host, pc, far, true, None));
     }
-    if world == World::User
+    if privilege == Privilege::User
         && let Some(resume) = emulate_user_access(vm, core, host, pc.0)
     {
         return Some(resume);
     }
-    vm.vcpu.mmu.release_table(core.go_home(), pa);
+    vm.vcpu.mmu.release_table(core.enter_host_space(), pa);
     Some(again)
 }

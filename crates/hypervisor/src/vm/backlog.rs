@@ -13,7 +13,7 @@ use super::mmu::Mmu;
 use super::{Common, Stop, Vm, regime};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
 use crate::machine::GuestMachine;
 use spica_dbt::code_map::Megabytes;
@@ -108,12 +108,12 @@ impl Vm {
                 if !common.code_map.may_have_code(va) {
                     return;
                 }
-                let (home, regime) = (core.go_home(), regime(&vcpu.context.cpu));
+                let (host_space, regime) = (core.enter_host_space(), regime(&vcpu.context.cpu));
                 let end = (va >> 24 << 4) + 16;
                 let mut from = end - 16;
                 while let Some(megabyte) = common.code_map.next(from, end) {
                     let start = GuestVa(megabyte * MEGABYTE);
-                    let now = first_level_descriptor(&common.ram.at(home), &regime, start).unwrap_or(0);
+                    let now = first_level_descriptor(&common.ram.at(host_space), &regime, start).unwrap_or(0);
                     if common.code_map.renew(megabyte, now) {
                         vcpu.mmu.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
                         common.backlog.revalidate_megabyte(megabyte);
@@ -122,7 +122,7 @@ impl Vm {
                 }
                 let last = va + ((count - 1) << 12);
                 let range = GuestVa(va & !0xffff)..=GuestVa(last | 0xffff);
-                common.revalidate_few(&mut vcpu.mmu, home, &regime, &range);
+                common.revalidate_few(&mut vcpu.mmu, host_space, &regime, &range);
             }
             // Only global pages are linked to from others.
             TlbOp::Asid(_) => {}
@@ -137,7 +137,7 @@ impl Vm {
     fn work_off_piece(&mut self, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
         let mmu = &mut self.vcpu.mmu;
         if !mmu.shadow().is_settled() {
-            mmu.settle(core.go_home());
+            mmu.settle(core.enter_host_space());
             return Ok(());
         }
         if !self.common.engine.settle() {
@@ -151,31 +151,32 @@ impl Common {
     /// Looks at a piece of the guest's tables, for code and for the code cache.
     fn look_piece(&mut self, mmu: &mut Mmu, core: &mut HostCpu, regime: &Regime) -> Result<(), Stop> {
         if let Some(from) = self.backlog.megabytes {
-            self.backlog.megabytes = self.look_at_megabytes(core.go_home(), regime, from);
+            self.backlog.megabytes = self.look_at_megabytes(core.enter_host_space(), regime, from);
             if self.backlog.megabytes.is_none() {
                 self.backlog.pages = Some(0);
             }
         } else if let Some(from) = self.backlog.pages {
-            self.backlog.pages = self.look_up_pages(mmu, core.go_home(), regime, from);
+            self.backlog.pages = self.look_up_pages(mmu, core.enter_host_space(), regime, from);
             if self.backlog.pages.is_none() {
                 self.backlog.stale.clear();
             }
         } else if let Some(from) = self.backlog.cache {
             self.backlog.cache = Some(from + 1).filter(|&next| next < CACHE_MEGABYTES);
-            return self.look_through_cache(core.go_home(), regime, from, 1);
+            return self.look_through_cache(core.enter_host_space(), regime, from, 1);
         }
         Ok(())
     }
 
     /// After maintenance of everything: finds out from megabyte `from` on whose pages are to be looked up again. Where to go on.
-    fn look_at_megabytes(&mut self, home: Home<'_>, regime: &Regime, from: u32) -> Option<u32> {
+    fn look_at_megabytes(&mut self, host_space: HostSpace<'_>, regime: &Regime, from: u32) -> Option<u32> {
         if !regime.mmu_on() {
             return None;
         }
         let mut from = from;
         for _ in 0..PIECE {
             let at = self.code_map.next(from, MEGABYTES)?;
-            let descriptor = first_level_descriptor(&self.ram.at(home), regime, GuestVa(at * MEGABYTE)).unwrap_or(0);
+            let descriptor =
+                first_level_descriptor(&self.ram.at(host_space), regime, GuestVa(at * MEGABYTE)).unwrap_or(0);
             if self.code_map.renew(at, descriptor) || !is_open_section(regime, descriptor) {
                 self.backlog.stale.insert(at);
             }
@@ -186,13 +187,19 @@ impl Common {
 
     /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are not to be
     /// branched to without looking. Where to go on.
-    fn look_up_pages(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, from: usize) -> Option<usize> {
+    fn look_up_pages(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        from: usize,
+    ) -> Option<usize> {
         let mut from = from;
         let mut done = 0;
         while done < PIECE * RECORDS {
             let (number, va, pa) = self.engine.next_page(from)?;
             if self.backlog.stale.contains(va.0 / MEGABYTE) {
-                done += RECORDS * self.look_up_page(mmu, home, regime, va, pa);
+                done += RECORDS * self.look_up_page(mmu, host_space, regime, va, pa);
             }
             done += 1;
             from = number + 1;
@@ -201,9 +208,16 @@ impl Common {
     }
 
     /// Looks up the page at `va`, from which there is code as of `pa`. How much work it was.
-    fn look_up_page(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, va: GuestVa, pa: GuestPa) -> u32 {
+    fn look_up_page(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        va: GuestVa,
+        pa: GuestPa,
+    ) -> u32 {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
-        match translate(&self.ram.at(home), regime, va, access) {
+        match translate(&self.ram.at(host_space), regime, va, access) {
             Ok(now) if now.pa.page() == pa && (now.global || !regime.mmu_on()) => {
                 self.watch_code(mmu, va, now.size);
                 1
@@ -213,13 +227,19 @@ impl Common {
     }
 
     /// After maintenance of the pages in `range`, which are few.
-    fn revalidate_few(&mut self, mmu: &mut Mmu, home: Home<'_>, regime: &Regime, range: &RangeInclusive<GuestVa>) {
+    fn revalidate_few(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        range: &RangeInclusive<GuestVa>,
+    ) {
         mmu.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {
             let mut next = self.engine.next_page_at(va, None);
             while let Some((number, pa)) = next {
-                self.look_up_page(mmu, home, regime, va, pa);
+                self.look_up_page(mmu, host_space, regime, va, pa);
                 next = self.engine.next_page_at(va, Some(number));
             }
             let Some(behind) = va.0.checked_add(0x1000) else { break };
@@ -229,14 +249,21 @@ impl Common {
 
     /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the whole address
     /// space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on. Translated code could reach the
-    /// cache there instead of what the guest means. The rest of the hole faults by itself.
-    fn look_through_cache(&self, home: Home<'_>, regime: &Regime, first: u32, count: u32) -> Result<(), Stop> {
+    /// cache there instead of what the guest means. The rest of the hypervisor region faults by itself.
+    fn look_through_cache(
+        &self,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        first: u32,
+        count: u32,
+    ) -> Result<(), Stop> {
         if !regime.mmu_on() {
             return Ok(());
         }
         let start = GuestVa(CODE_CACHE_START + first * MEGABYTE);
         let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
-        find_mapped(&self.ram.at(home), regime, start, count, counts).map_or(Ok(()), |va| Err(Stop::HoleMapped(va)))
+        find_mapped(&self.ram.at(host_space), regime, start, count, counts)
+            .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
     }
 
     /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt: at all
@@ -244,14 +271,19 @@ impl Common {
     ///
     /// # Errors
     /// If there is one.
-    pub fn glance_at_cache(&mut self, home: Home<'_>, regime: &Regime) -> Result<(), Stop> {
+    pub fn glance_at_cache(&mut self, host_space: HostSpace<'_>, regime: &Regime) -> Result<(), Stop> {
         if !regime.mmu_on()
-            || spica_mmu::has_no_descriptors(&self.ram.at(home), regime, GuestVa(CODE_CACHE_START), CACHE_MEGABYTES)
+            || spica_mmu::has_no_descriptors(
+                &self.ram.at(host_space),
+                regime,
+                GuestVa(CODE_CACHE_START),
+                CACHE_MEGABYTES,
+            )
         {
             return Ok(());
         }
         self.backlog.glance = (self.backlog.glance + 1) % CACHE_MEGABYTES;
-        self.look_through_cache(home, regime, self.backlog.glance, 1)
+        self.look_through_cache(host_space, regime, self.backlog.glance, 1)
     }
 }
 

@@ -20,7 +20,7 @@ use super::{Resume, Vm, regime};
 use crate::arch::identity;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::world::core_state::CoreState;
 
@@ -36,11 +36,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// What `spec` names, for a guest with `ram_size` bytes of RAM. What the bundle holds is host memory, mapped at home.
+    /// What `spec` names, for a guest with `ram_size` bytes of RAM. What the bundle holds is host memory, mapped in the
+    /// host address space.
     ///
     /// # Errors
     /// If its device tree is not usable, or there is no place for its files.
-    pub fn new(_: Home<'_>, spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
+    pub fn new(_: HostSpace<'_>, spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
         let initrd = spec.initrd.unwrap_or(&[]);
         let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
             let wanted = FdtSpec {
@@ -75,17 +76,17 @@ impl Loading {
     }
 
     /// Clears or copies a piece. False if there is none left.
-    fn step(&mut self, home: Home<'_>, ram: &mut Ram) -> bool {
+    fn step(&mut self, host_space: HostSpace<'_>, ram: &mut Ram) -> bool {
         if self.unclear != 0 {
             let piece = self.unclear.min(PIECE);
-            ram.clear(home, Machine::RAM.wrapping_add(ram.size() - self.unclear), piece);
+            ram.clear(host_space, Machine::RAM.wrapping_add(ram.size() - self.unclear), piece);
             self.unclear -= piece;
             return true;
         }
         let Some((at, bytes)) = self.files.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
         let (piece, rest) = bytes.split_at(bytes.len().min(PIECE as usize));
         // Where it lies in RAM was planned.
-        if let Some(to) = ram.bytes_mut(home, *at, piece.len() as u32) {
+        if let Some(to) = ram.bytes_mut(host_space, *at, piece.len() as u32) {
             to.copy_from_slice(piece);
         }
         (*at, *bytes) = (at.wrapping_add(piece.len() as u32), rest);
@@ -134,16 +135,16 @@ impl Vm {
     }
 
     /// Clears what is to be cleared, all of it: while no guest runs yet, nobody waits for the end of that.
-    pub fn clear(&mut self, home: Home<'_>) {
+    pub fn clear(&mut self, host_space: HostSpace<'_>) {
         while self.loading.unclear != 0 {
-            self.loading.step(home, &mut self.common.ram);
+            self.loading.step(host_space, &mut self.common.ram);
         }
     }
 
     /// Goes on with that. False if the host has something else to see to first.
     pub(super) fn load_on(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
         while !self.loading.is_done() {
-            self.loading.step(core.go_home(), &mut self.common.ram);
+            self.loading.step(core.enter_host_space(), &mut self.common.ram);
             if !host.may_go_on() {
                 return false;
             }
@@ -157,10 +158,10 @@ impl Vm {
     }
 
     /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
-    pub fn kernel_digest(&mut self, home: Home<'_>, image: &Image) -> [u8; 32] {
-        while self.loading.step(home, &mut self.common.ram) {}
+    pub fn kernel_digest(&mut self, host_space: HostSpace<'_>, image: &Image) -> [u8; 32] {
+        while self.loading.step(host_space, &mut self.common.ram) {}
         let (at, len) = self.kernel(image);
-        Sha256::digest(self.common.ram.bytes(home, at, len).unwrap_or_default()).into()
+        Sha256::digest(self.common.ram.bytes(host_space, at, len).unwrap_or_default()).into()
     }
 
     /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
@@ -169,7 +170,7 @@ impl Vm {
         let Vm { vcpu, common, .. } = self;
         common.counters.resets += 1;
         // Tables that are in force are not to be freed.
-        vcpu.mmu.release(core.go_home());
+        vcpu.mmu.release(core.enter_host_space());
         common.forget_code(&mut vcpu.mmu);
         let virtio = common.devices.plugs();
         common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });

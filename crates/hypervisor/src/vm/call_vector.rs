@@ -14,7 +14,7 @@ use spica_vcpu::Cpu;
 use super::mmu::Mmu;
 use super::{Common, regime};
 use crate::engine::Engine;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 
 /// That many writes to the literal's page, and it is left alone.
 const MAX_WRITES: u32 = 16;
@@ -77,16 +77,16 @@ impl Common {
             // Code is there, or nobody would notice a change of it.
             let quiet = !mmu.call_vector.held && mmu.call_vector.writes < MAX_WRITES;
             if quiet && self.engine.known(vector).is_some() {
-                mmu.call_vector.known = self.look_through(mmu, core.go_home(), cpu, vector);
+                mmu.call_vector.known = self.look_through(mmu, core.enter_host_space(), cpu, vector);
             }
         }
         mmu.call_vector.known.as_ref().map_or((vector, GuestPa(0)), |known| known.places[2])
     }
 
-    fn look_through(&mut self, mmu: &mut Mmu, home: Home<'_>, cpu: &Cpu, vector: GuestVa) -> Option<Known> {
+    fn look_through(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, cpu: &Cpu, vector: GuestVa) -> Option<Known> {
         let regime = regime(cpu);
         let global = |common: &Common, va, kind| -> Option<Mapping> {
-            let mapping = translate(&common.ram.at(home), &regime, va, Access { kind, privileged: true }).ok()?;
+            let mapping = translate(&common.ram.at(host_space), &regime, va, Access { kind, privileged: true }).ok()?;
             mapping.global.then_some(mapping)
         };
         let of_vector = global(self, vector, AccessKind::Fetch)?;
@@ -94,10 +94,10 @@ impl Common {
         if !mmu.shadow().is_code_page(code) || self.volatile.contains(code) {
             return None;
         }
-        let literal = literal_of_branch(vector, self.ram.load(home, code, 4)?)?;
+        let literal = literal_of_branch(vector, self.ram.load(host_space, code, 4)?)?;
         let of_literal = global(self, literal, AccessKind::Read)?;
         let data = of_literal.pa;
-        let target = GuestVa(self.ram.load(home, data, 4).filter(|target| target & 3 == 0)?);
+        let target = GuestVa(self.ram.load(host_space, data, 4).filter(|target| target & 3 == 0)?);
         let of_target = global(self, target, AccessKind::Fetch)?;
         for (va, size) in [(vector, of_vector.size), (literal, of_literal.size), (target, of_target.size)] {
             self.watch_code(mmu, va, size);

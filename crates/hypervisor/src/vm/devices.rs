@@ -19,7 +19,7 @@ use super::ram::Ram;
 use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
 use crate::host::disks::{DiskProblem, HostDisk};
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine};
 use crate::memory::lending;
 use spica_ram::lent::Return;
@@ -36,8 +36,8 @@ enum AnyDisk {
 }
 
 impl AnyDisk {
-    /// The disk; what the bundle and the guests' RAM hold of it is mapped at home only.
-    fn at(&mut self, _: Home<'_>) -> &mut dyn Disk {
+    /// The disk; what the bundle and the guests' RAM hold of it is mapped in the host address space only.
+    fn at(&mut self, _: HostSpace<'_>) -> &mut dyn Disk {
         match self {
             AnyDisk::Image(disk) => disk,
             AnyDisk::Overlay(disk) => disk,
@@ -178,7 +178,7 @@ fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
 
 /// Guest memory for devices.
 struct GuestMemory<'a> {
-    home: Home<'a>,
+    host_space: HostSpace<'a>,
     ram: &'a mut Ram,
     mmu: &'a mut Mmu,
     engine: &'a mut KernelEngine,
@@ -187,7 +187,7 @@ struct GuestMemory<'a> {
 
 impl Dma for GuestMemory<'_> {
     fn read(&self, pa: GuestPa, into: &mut [u8]) -> Result<(), OutsideRam> {
-        into.copy_from_slice(self.ram.bytes(self.home, pa, into.len() as u32).ok_or(OutsideRam)?);
+        into.copy_from_slice(self.ram.bytes(self.host_space, pa, into.len() as u32).ok_or(OutsideRam)?);
         Ok(())
     }
 
@@ -203,10 +203,10 @@ impl Dma for GuestMemory<'_> {
                 self.engine.page_changed(page);
                 self.mmu.code_page_changes(page);
             }
-            self.mmu.release_table(self.home, page);
+            self.mmu.release_table(self.host_space, page);
             page = page.wrapping_add(4096);
         }
-        self.ram.bytes_mut(self.home, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
+        self.ram.bytes_mut(self.host_space, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }
 
@@ -217,7 +217,7 @@ impl Dma for GuestMemory<'_> {
 
 /// The other ends of a guest's devices.
 struct Ends<'a> {
-    home: Home<'a>,
+    host_space: HostSpace<'a>,
     devices: &'a mut Devices,
     host: &'a mut Host,
     /// Where the guest's RAM lies.
@@ -229,7 +229,7 @@ struct Ends<'a> {
 impl Backends for Ends<'_> {
     fn disk(&mut self, disk: usize) -> &mut dyn Disk {
         match self.devices.disks.get_mut(disk) {
-            Some(disk) => disk.at(self.home),
+            Some(disk) => disk.at(self.host_space),
             None => &mut self.devices.no_disk,
         }
     }
@@ -279,8 +279,8 @@ impl Pages for Ends<'_> {
     }
 
     fn take(&mut self, page: GuestPa) -> bool {
-        let free =
-            lending::take_back(self.home, self.ram.wrapping_add(page.0.wrapping_sub(Machine::RAM.0))) != Return::InUse;
+        let free = lending::take_back(self.host_space, self.ram.wrapping_add(page.0.wrapping_sub(Machine::RAM.0)))
+            != Return::InUse;
         if free {
             self.moved.push((page, false));
         }
@@ -291,45 +291,45 @@ impl Pages for Ends<'_> {
 impl Common {
     /// Lets the guest's virtio devices do what they have to do, as far as a budget goes. True if there was anything.
     pub fn serve(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
-        let mut news = host.take_news();
-        while news != 0 {
-            self.machine.with_slot(news.trailing_zeros() as usize, spica_virtio::Slot::poke);
-            news &= news - 1;
+        let mut pending = host.take_pending();
+        while pending != 0 {
+            self.machine.with_slot(pending.trailing_zeros() as usize, spica_virtio::Slot::poke);
+            pending &= pending - 1;
         }
         if !self.machine.wants_service() {
             return false;
         }
         let Common { machine, ram, engine, counters, devices, .. } = self;
         let at = ram.host();
-        let home = core.go_home();
-        let mut memory = GuestMemory { home, ram, mmu, engine, counters };
-        let mut ends = Ends { home, devices, host, ram: at, moved: Vec::new() };
+        let host_space = core.enter_host_space();
+        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters };
+        let mut ends = Ends { host_space, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;
         if !moved.is_empty() {
-            self.exchange(mmu, home, &moved);
+            self.exchange(mmu, host_space, &moved);
         }
-        if lending::take_news() {
+        if lending::take_change() {
             host.tell_balloons();
         }
-        host.spread_news();
+        host.mark_pending();
         true
     }
 
     /// Pages are the guest's no more, or are its again. When this returns, it cannot reach those that are not.
-    fn exchange(&mut self, mmu: &mut Mmu, home: Home<'_>, moved: &[(GuestPa, bool)]) {
+    fn exchange(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, moved: &[(GuestPa, bool)]) {
         for &(page, given) in moved {
             if given && mmu.shadow().is_code_page(page) {
                 self.code_changes(mmu, page);
             }
-            mmu.release_table(home, page);
+            mmu.release_table(host_space, page);
             self.ram.set_absent(page, given);
             mmu.set_absent(page, given);
         }
         // Assembly reads guest tables only where nothing is given away.
         mmu.make_stale();
         if moved.iter().any(|&(_, given)| given) {
-            mmu.forget_all(home);
+            mmu.forget_all(host_space);
         }
     }
 
@@ -338,14 +338,15 @@ impl Common {
     ///
     /// # Errors
     /// How many are in use, so that they cannot be had: behind the last.
-    pub fn take_back(&mut self, mmu: &mut Mmu, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
+    pub fn take_back(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, back: &mut TakeBack) -> Result<bool, u32> {
         let mut budget = TAKEN_BACK_AT_ONCE;
         while let Some((index, page)) = self.ram.next_absent(back.from) {
             if budget == 0 {
                 return Ok(false);
             }
             back.from = index + 1;
-            let done = lending::take_back(home, self.ram.host().wrapping_add(page.0.wrapping_sub(Machine::RAM.0)));
+            let done =
+                lending::take_back(host_space, self.ram.host().wrapping_add(page.0.wrapping_sub(Machine::RAM.0)));
             budget = budget.saturating_sub(if matches!(done, Return::Moved(_)) { MOVE } else { 1 });
             if done == Return::InUse {
                 back.kept += 1;

@@ -6,7 +6,7 @@ use spica_bundle::{DiskMode, DiskSource, GuestSpec};
 use spica_virtio::backend::SECTOR;
 use spica_virtio::disk::{CLUSTER, Clusters, Image, Slab};
 
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::memory::{lending, phys, ram as host_ram};
 
 /// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the heap.
@@ -15,16 +15,16 @@ const OVERLAY_MOST: u32 = 128 << 20;
 pub const LENT_MOST: usize = 4096;
 /// Slots from here on are pages that are borrowed, by their tickets.
 const BORROWED: usize = 1 << 24;
-/// Bytes of the heap for a cluster: two places in the overlay's books, and what a B-tree takes around them.
+/// Bytes of the heap for a cluster: two places in the overlay's records, and what a B-tree takes around them.
 const PLACES: u32 = 2 * 48;
 /// And for a page that is borrowed.
 const TICKET: u32 = 64;
 
-/// The models of disks know nothing of tables; but whoever calls one has come by `AnyDisk::at`, and so is at home until
-/// that call ends.
-fn home<'a>() -> Home<'a> {
+/// The models of disks know nothing of tables; but whoever calls one has come by `AnyDisk::at`, and so is in the host
+/// address space until that call ends.
+fn host_space<'a>() -> HostSpace<'a> {
     // SAFETY: see above; and what is lent of it here does not outlive that call, since it borrows from the disk.
-    unsafe { Home::assume() }
+    unsafe { HostSpace::assume() }
 }
 
 /// RAM of the host that belongs to a disk.
@@ -35,7 +35,7 @@ struct DiskMemory {
 
 impl AsRef<[u8]> for DiskMemory {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: taken for this disk alone, and mapped at home (`home`).
+        // SAFETY: taken for this disk alone, and mapped in the host address space (`host_space`).
         unsafe { phys::slice(self.pa, self.len) }
     }
 }
@@ -81,7 +81,7 @@ impl Clusters for DiskRoom {
     fn free(&mut self, slot: usize) {
         match slot.checked_sub(BORROWED) {
             Some(ticket) => {
-                lending::release(home(), ticket as u32);
+                lending::release(host_space(), ticket as u32);
                 self.borrowed -= 1;
             }
             None => self.own.free(slot),
@@ -90,7 +90,7 @@ impl Clusters for DiskRoom {
 
     fn bytes(&mut self, slot: usize) -> &mut [u8] {
         match slot.checked_sub(BORROWED) {
-            Some(ticket) => lending::bytes(home(), ticket as u32),
+            Some(ticket) => lending::bytes(host_space(), ticket as u32),
             None => self.own.bytes(slot),
         }
     }
@@ -121,8 +121,8 @@ pub fn overlay_share(guests: &[GuestSpec<'static>], taken: u64) -> u32 {
     (share.min(u32::MAX.into()) as u32) & !0xfff
 }
 
-/// Bytes of the heap that the books of a guest's copy-on-write disks may need, if each can have `share` bytes of its own, and
-/// pages of others if somebody `lends`.
+/// Bytes of the heap that the records of a guest's copy-on-write disks may need, if each can have `share` bytes of its
+/// own, and pages of others if somebody `lends`.
 pub fn overlay_records(guest: &GuestSpec<'static>, share: u32, lends: bool) -> u32 {
     let borrowed = if lends { LENT_MOST as u32 * (PLACES + TICKET) } else { 0 };
     let bytes = guest.disks.iter().map(|disk| match (&disk.source, disk.mode) {

@@ -19,7 +19,7 @@ pub struct TrapEnv<'a> {
     pub common: &'a mut Common,
     /// The virtual CPU's MMU.
     pub mmu: &'a mut Mmu,
-    /// The processor, to go home for the guest's RAM.
+    /// The processor, to enter the host address space for the guest's RAM.
     pub core: &'a mut HostCpu,
     /// The host, for the time.
     pub host: &'a mut Host,
@@ -43,16 +43,17 @@ impl TrapEnv<'_> {
             return Ok(GuestPa(pa.0 | va & 0xfff));
         }
         let write = kind == AccessKind::Write;
-        let memory = self.common.ram.at(self.core.go_home());
+        let memory = self.common.ram.at(self.core.enter_host_space());
         let mapping = translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged });
         mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })
     }
 
     /// The word at `va`, if the guest's kernel reads it from RAM by the tables that are in force: interpreting an instruction
-    /// is no reason to go home then. At home, where User mode may read nothing, there is none.
+    /// is no reason to enter the host address space then. In that space, where User mode may read nothing, there is
+    /// none.
     fn at_hand(&self, va: u32) -> Option<u32> {
-        // What kernel code could read in the hole is not the guest's; address 0 is no pointer.
-        if va == 0 || va & 3 != 0 || self.mmu.shadow().in_hole(GuestVa(va)) || !tlb::user_reads(va) {
+        // What kernel code could read in the hypervisor region is not the guest's; address 0 is no pointer.
+        if va == 0 || va & 3 != 0 || self.mmu.shadow().in_region(GuestVa(va)) || !tlb::user_reads(va) {
             return None;
         }
         // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does not run.
@@ -88,7 +89,7 @@ fn external(va: u32, write: bool) -> Abort {
 impl Env for TrapEnv<'_> {
     fn load(&mut self, cpu: &mut Cpu, va: u32, bytes: u32, privileged: bool) -> Result<u32, Abort> {
         check_alignment(cpu, va, bytes, false)?;
-        // Only kernel code makes accesses with its own rights, so its view is in force, if not home.
+        // Only kernel code makes accesses with its own rights, so its view is in force, if not the host address space.
         if privileged
             && bytes == 4
             && let Some(word) = self.at_hand(va)
@@ -98,7 +99,7 @@ impl Env for TrapEnv<'_> {
         let mut value = 0;
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Read, privileged)?;
-            let part = match self.common.ram.load(self.core.go_home(), pa, bytes) {
+            let part = match self.common.ram.load(self.core.enter_host_space(), pa, bytes) {
                 Some(part) => part,
                 None => {
                     self.common.counters.mmio += 1;
@@ -126,9 +127,9 @@ impl Env for TrapEnv<'_> {
                 if self.mmu.shadow().is_code_page(pa) {
                     self.common.code_changes(self.mmu, pa);
                 }
-                let home = self.core.go_home();
-                self.common.ram.store(home, pa, bytes, value >> shift).ok_or(external(va, true))?;
-                self.mmu.table_written(home, pa, bytes);
+                let host_space = self.core.enter_host_space();
+                self.common.ram.store(host_space, pa, bytes, value >> shift).ok_or(external(va, true))?;
+                self.mmu.table_written(host_space, pa, bytes);
                 return Ok(());
             }
             self.common.counters.mmio += 1;

@@ -22,10 +22,10 @@ use crate::arch::identity;
 use crate::engine::KernelEngine;
 use crate::engine::code::{self, CodePages};
 use crate::host::Host;
-use crate::layout::{HOLE_START, MEGABYTE};
+use crate::layout::{MEGABYTE, REGION_START};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
-use crate::memory::{home::hole_entries, ram as host_ram};
+use crate::memory::{host_space::region_entries, ram as host_ram};
 use crate::papers::SEPARATION;
 use crate::world::Context;
 use spica_ram::spans::Span;
@@ -54,13 +54,15 @@ impl Sizes {
         spaces: 24,
     };
 
-    /// The same where `guests` share the board: there are 254 ASIDs for all, and the hole has room for so much.
+    /// The same where `guests` share the board: there are 254 ASIDs for all, and the hypervisor region has room for so
+    /// much.
     pub fn linux(guests: usize) -> Sizes {
         let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
         if guests <= SPACIOUS {
             return Sizes { spaces, ..Self::LINUX };
         }
-        // The hole has room for less each: a large program has some of its code translated again and again.
+        // The hypervisor region has room for less each: a large program has some of its code translated again and
+        // again.
         let capacity = Capacity { blocks: 30 * 1024, exits: 47 * 1024, ..Self::LINUX.capacity };
         Sizes { code_pages: 520, capacity, spaces, ..Self::LINUX }
     }
@@ -80,7 +82,7 @@ impl Sizes {
     }
 
     const fn heap_bytes(&self, ram: u32) -> u32 {
-        // A word per page of RAM is what the shadow tables' books need.
+        // A word per page of RAM is what the shadow tables' records need.
         self.capacity.bytes() as u32 + ram / 1024 + OTHER_RECORDS
     }
 
@@ -95,10 +97,10 @@ impl Sizes {
 /// A guest of 256 MiB costs 12 MiB more at most.
 const _: () = assert!(Sizes::LINUX.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
 
-/// That many guests find room in the hole as [`Sizes::LINUX`] is, and some devices for each.
+/// That many guests find room in the hypervisor region as [`Sizes::LINUX`] is, and some devices for each.
 const SPACIOUS: usize = 6;
 
-/// Address spaces for all guests together: each needs two ASIDs, and 0 and the home table's are taken.
+/// Address spaces for all guests together: each needs two ASIDs, and 0 and the host table's are taken.
 const MAX_SPACES: usize = 127;
 
 /// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of its machine.
@@ -182,16 +184,16 @@ impl Vm {
         let engine = KernelEngine::new(code, options, sizes.capacity);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
-        let hole = hole_entries();
-        let mut kernel_hole = hole;
+        let region = region_entries();
+        let mut kernel_region = region;
         for (va, entry) in engine.first_level() {
-            kernel_hole[((va - HOLE_START) / MEGABYTE) as usize] = entry;
+            kernel_region[((va - REGION_START) / MEGABYTE) as usize] = entry;
         }
         let shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
-            hole_first_mb: (HOLE_START / MEGABYTE) as usize,
-            hole_kernel: &kernel_hole,
-            hole_user: &hole,
+            region_first_mb: (REGION_START / MEGABYTE) as usize,
+            region_kernel: &kernel_region,
+            region_user: &region,
             asids,
             max_spaces: sizes.spaces.into(),
             share_kernel: switches.share_kernel,

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{
-    AccessKind, DomainAccess, Fill, GuestMemory, OutOfTables, PageSize, Quick, Regime, Shadow, View, guest, lookup,
+    AccessKind, DomainAccess, FastFill, Fill, GuestMemory, OutOfTables, PageSize, Regime, Shadow, View, guest, lookup,
 };
 
 use spica_options::Options;
@@ -14,7 +14,7 @@ use super::call_vector::CallVector;
 use super::mmio::Sites;
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID};
@@ -33,7 +33,7 @@ pub struct Mmu {
     pub(super) sites: Sites,
     /// The tables and the vector in [`Context`] are not those of the active space, or may not be.
     stale: bool,
-    /// The guest's tables are such as [`Shadow::quick_fill`] can read, and it may.
+    /// The guest's tables are such as [`Shadow::fast_fill`] can read, and it may.
     plain_tables: bool,
 }
 
@@ -82,7 +82,7 @@ impl Mmu {
         core::mem::take(&mut self.stale)
     }
 
-    /// Whether [`Self::quick_fill`] can read the guest's tables, and is to.
+    /// Whether [`Self::fast_fill`] can read the guest's tables, and is to.
     pub fn has_plain_tables(&self) -> bool {
         self.plain_tables
     }
@@ -99,17 +99,17 @@ impl Mmu {
         self.shadow.fill(memory, regime, view, va, kind, &mut self.tables, &mut RealTlb)
     }
 
-    /// See [`Shadow::quick_fill`].
+    /// See [`Shadow::fast_fill`].
     #[inline]
-    pub fn quick_fill(
+    pub fn fast_fill(
         &mut self,
         memory: &impl GuestMemory,
         guest: (u32, u32),
         view: View,
         va: GuestVa,
         kind: AccessKind,
-    ) -> Quick {
-        self.shadow.quick_fill(memory, guest, view, va, kind, &mut self.tables, &mut RealTlb)
+    ) -> FastFill {
+        self.shadow.fast_fill(memory, guest, view, va, kind, &mut self.tables, &mut RealTlb)
     }
 
     /// The page at `pa` is write-protected from now on: code was made of it.
@@ -131,12 +131,12 @@ impl Mmu {
     }
 
     /// What the guest wrote at `pa` may be in its tables, where these are tracked.
-    pub fn table_written(&mut self, _: Home<'_>, pa: GuestPa, bytes: u32) {
+    pub fn table_written(&mut self, _: HostSpace<'_>, pa: GuestPa, bytes: u32) {
         papers::table_written(&mut self.shadow, pa, bytes, &mut self.tables);
     }
 
     /// The page at `pa` is going to be written as a whole, or is to be the guest's no more: no table in it is tracked.
-    pub fn release_table(&mut self, _: Home<'_>, pa: GuestPa) {
+    pub fn release_table(&mut self, _: HostSpace<'_>, pa: GuestPa) {
         papers::release_table(&mut self.shadow, pa, &mut self.tables);
     }
 
@@ -151,17 +151,17 @@ impl Mmu {
     }
 
     /// Drops all entries.
-    pub fn forget_all(&mut self, _: Home<'_>) {
+    pub fn forget_all(&mut self, _: HostSpace<'_>) {
         self.shadow.forget_all(&mut self.tables, &mut RealTlb);
     }
 
     /// Gives back all tables.
-    pub fn release(&mut self, _: Home<'_>) {
+    pub fn release(&mut self, _: HostSpace<'_>) {
         self.shadow.release(&mut self.tables, &mut RealTlb);
     }
 
     /// TLBIALL.
-    pub fn invalidate_all(&mut self, _: Home<'_>) {
+    pub fn invalidate_all(&mut self, _: HostSpace<'_>) {
         self.shadow.invalidate_all(&mut self.tables, &mut RealTlb);
     }
 
@@ -171,17 +171,17 @@ impl Mmu {
     }
 
     /// TLBIASID.
-    pub fn invalidate_asid(&mut self, _: Home<'_>, asid: u8) {
+    pub fn invalidate_asid(&mut self, _: HostSpace<'_>, asid: u8) {
         self.shadow.invalidate_asid(asid, &mut self.tables, &mut RealTlb);
     }
 
     /// The guest's DACR changes more than entries stand.
-    pub fn set_dacr(&mut self, _: Home<'_>, dacr: u32) {
+    pub fn set_dacr(&mut self, _: HostSpace<'_>, dacr: u32) {
         self.shadow.set_dacr(dacr, &mut self.tables, &mut RealTlb);
     }
 
     /// Does a piece of what is left of maintenance.
-    pub fn settle(&mut self, _: Home<'_>) {
+    pub fn settle(&mut self, _: HostSpace<'_>) {
         self.shadow.settle(&mut self.tables, &mut RealTlb);
     }
 
@@ -195,7 +195,7 @@ impl Mmu {
     ///
     /// # Errors
     /// If there is no memory for the least that it takes.
-    pub(super) fn activate(&mut self, _: Home<'_>, regime: &Regime) -> Result<Activated, OutOfTables> {
+    pub(super) fn activate(&mut self, _: HostSpace<'_>, regime: &Regime) -> Result<Activated, OutOfTables> {
         let old = core::mem::replace(&mut self.active, *regime);
         // A process switch changes TTBR0 and the ASID. Anything more changes what global mappings mean, too.
         let process_switch = Regime { ttbr0: old.ttbr0, asid: old.asid, dacr: old.dacr, ..*regime } == old;
@@ -236,7 +236,7 @@ impl Mmu {
         self.spaces.catch_up(&mut self.shadow);
     }
 
-    /// Tells assembly where this MMU's books are.
+    /// Tells assembly where this MMU's records are.
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
         self.plain_tables = quick_faults && guest::plain::is_plain(&self.active);
         context.tables.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
@@ -270,7 +270,7 @@ impl Mmu {
     /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
     pub fn note_device(
         &mut self,
-        (home, ram): (Home<'_>, &Ram),
+        (host_space, ram): (HostSpace<'_>, &Ram),
         (pc, generation): (CachePc, u64),
         va: GuestVa,
         write: bool,
@@ -279,7 +279,7 @@ impl Mmu {
         if !regime.mmu_on() {
             return;
         }
-        let Ok(mapping) = lookup(&ram.at(home), regime, va) else { return };
+        let Ok(mapping) = lookup(&ram.at(host_space), regime, va) else { return };
         // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
         let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
         if checked && mapping.global && mapping.size == PageSize::Small4K && !ram.contains(mapping.pa) {

@@ -3,7 +3,7 @@
 //! The path of a trap: the vectors in `world/switch.s` save the guest and return from
 //! [`Context::enter`](crate::world::Context::enter); [`Vm::run`] passes the trap to `vm/trap/`, one file per class,
 //! which says in a [`Resume`] where the guest goes on; [`Vm::resume`] takes interrupts that wait, finds or makes the
-//! block for a guest PC, puts the guest's world in place, and enters.
+//! block for a guest PC, puts the guest's state in place, and enters.
 
 pub mod backlog;
 pub mod boot;
@@ -62,7 +62,7 @@ pub use vcpu::Vcpu;
 pub enum Resume {
     /// At this code-cache address, in the same block: nothing happened that the block does not know.
     Cache(CachePc),
-    /// The same, and the guest's world is as it was: no interrupt, register or table that it depends on has changed.
+    /// The same, and the guest's state is as it was: no interrupt, register or table that it depends on has changed.
     Back(CachePc),
     /// At this guest address, in the mode and state that the CPSR now has. A precise point: interrupts may be taken.
     Guest(GuestVa),
@@ -101,7 +101,7 @@ pub enum Stop {
     /// The guest's kernel jumped into the middle of Spica's code cache.
     WildJump(u32),
     /// The guest maps memory where Spica lives.
-    HoleMapped(GuestVa),
+    RegionMapped(GuestVa),
     /// No memory for the least that the guest needs.
     OutOfTables,
     /// An abort that says that the hardware is broken, or that Spica is.

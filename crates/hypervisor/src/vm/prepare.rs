@@ -8,19 +8,19 @@ use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
 use crate::machine::{GuestMachine, Machine};
 use crate::papers::SEPARATION;
-use crate::world::World;
+use crate::world::Privilege;
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
 
 impl Vm {
-    /// Puts the guest's tables, DACR and the rest of its world in place, and what `fast.s` needs to change worlds.
-    pub(super) fn prepare(&mut self, core: &mut HostCpu, world: World) {
+    /// Puts the guest's tables, DACR and the rest of its state in place, and what `fast.s` needs to switch privilege.
+    pub(super) fn prepare(&mut self, core: &mut HostCpu, privilege: Privilege) {
         let mut changing = self.common.later.as_ref().is_some_and(Later::is_due);
         // Between two blocks, which is where user code begins at the latest: that is entered from here then.
         if changing
-            && world == World::User
+            && privilege == Privilege::User
             && let Some(later) = self.common.later.take()
         {
             self.common.set_switches(&mut self.vcpu.mmu, later.switches());
@@ -29,12 +29,12 @@ impl Vm {
         let Vm { vcpu, common, .. } = self;
         let cpu = &mut vcpu.context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
-        match world {
-            World::Kernel => {
+        match privilege {
+            Privilege::Kernel => {
                 cpu.page.dacr_real = cpu.cp15.dacr;
                 common.engine.publish();
             }
-            World::User => {
+            Privilege::User => {
                 if core::mem::take(&mut cpu.page.stale) != 0 {
                     cache::invalidate_instructions();
                 }
@@ -45,25 +45,25 @@ impl Vm {
             }
         }
         let guest_dacr = cpu.cp15.dacr;
-        let view = if world == World::Kernel { View::Kernel } else { View::User };
+        let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
         let dacr = if mmu_on { SEPARATION.host_dacr(guest_dacr, view) } else { SEPARATION.flat_dacr(view) };
         if vcpu.mmu.take_stale() {
-            vcpu.learn_sides(core, common);
+            vcpu.learn_views(core, common);
         } else if vcpu.plain && vcpu.mmu.spaces().is_behind(vcpu.mmu.shadow()) {
             vcpu.mmu.learn_space(&vcpu.context);
         }
         vcpu.note_interrupts(&common.machine, changing);
         vcpu.core_state.set_dacr(dacr);
-        if !vcpu.vfp[world as usize] {
+        if !vcpu.vfp[privilege as usize] {
             vcpu.core_state.disable_vfp();
         }
         let context = &mut vcpu.context;
         context.cpu.page.fpexc_real = if vcpu.core_state.vfp_on() { FPEXC_EN } else { 0 };
-        let both = vfp_allowed(&context.cpu, World::Kernel) && vfp_allowed(&context.cpu, World::User);
+        let both = vfp_allowed(&context.cpu, Privilege::Kernel) && vfp_allowed(&context.cpu, Privilege::User);
         context.vfp_ready = u32::from(both && vcpu.core_state.holds_vfp() && common.switches.quick_vfp && !changing);
-        let side = context.side(world);
-        (side.dacr, side.guest_dacr) = (dacr, guest_dacr);
-        core.go_to(side);
+        let registers = context.view_registers(privilege);
+        (registers.dacr, registers.guest_dacr) = (dacr, guest_dacr);
+        core.go_to(registers);
         if mmu_on {
             context.note_dacr(guest_dacr);
         }
@@ -86,7 +86,8 @@ impl Vm {
     /// Activates the shadow tables for the guest's translation registers, after a change.
     pub fn regime_changed(&mut self, core: &mut HostCpu) -> Result<(), Stop> {
         let Vm { vcpu, common, .. } = self;
-        let activated = vcpu.mmu.activate(core.go_home(), &regime(&vcpu.context.cpu)).map_err(|_| Stop::OutOfTables)?;
+        let activated =
+            vcpu.mmu.activate(core.enter_host_space(), &regime(&vcpu.context.cpu)).map_err(|_| Stop::OutOfTables)?;
         if !activated.process_switch {
             common.code_map.forget_descriptors();
             common.engine.all_moved();
@@ -106,21 +107,21 @@ impl Vcpu {
         let waits = machine.irq_asserted();
         self.context.cpu.page.pending = if waits { u32::MAX } else { 0 };
         let plain = self.plain && !changing && !waits && !machine.fiq_asserted();
-        self.context.long_way = u32::from(!plain);
+        self.context.slow_path = u32::from(!plain);
     }
 
     /// What [`Vm::prepare`] needs to know of system registers, after a change of any.
-    fn learn_sides(&mut self, core: &mut HostCpu, common: &mut Common) {
+    fn learn_views(&mut self, core: &mut HostCpu, common: &mut Common) {
         let Vcpu { context, mmu, .. } = self;
-        for (world, view) in [(World::Kernel, View::Kernel), (World::User, View::User)] {
+        for (privilege, view) in [(Privilege::Kernel, View::Kernel), (Privilege::User, View::User)] {
             let root = mmu.shadow().root(view);
-            let side = context.side(world);
-            (side.ttbr0, side.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
-            self.vfp[world as usize] = vfp_enabled(&context.cpu, world);
+            let registers = context.view_registers(privilege);
+            (registers.ttbr0, registers.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
+            self.vfp[privilege as usize] = vfp_enabled(&context.cpu, privilege);
         }
         context.set_spill(common.engine.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
-        // What the handlers in assembly do not look at must be the same in both worlds, and settle nothing.
+        // What the handlers in assembly do not look at must be the same for kernel and user code, and settle nothing.
         self.plain = common.switches.fast_switches
             && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
             && self.vfp[0] == self.vfp[1];
@@ -130,8 +131,8 @@ impl Vcpu {
         let call = common.call_target(mmu, core, &context.cpu);
         context.set_vectors(context.cpu.vector_base(), call);
         // What was given away may be somebody else's: tables there are not to be read.
-        context.quick = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);
-        context.home = core.home_ttbr0();
+        context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);
+        context.host_ttbr0 = core.host_ttbr0();
         context.ram = common.ram.place();
         if self.plain {
             mmu.learn_space(context);
@@ -139,14 +140,14 @@ impl Vcpu {
     }
 }
 
-/// Whether the guest's VFP is on for what runs in `world` (CPACR, B4.1.40, and FPEXC.EN).
-pub fn vfp_enabled(cpu: &spica_vcpu::Cpu, world: World) -> bool {
-    vfp_allowed(cpu, world) && cpu.cp15.fpexc & FPEXC_EN != 0
+/// Whether the guest's VFP is on for what runs at `privilege` (CPACR, B4.1.40, and FPEXC.EN).
+pub fn vfp_enabled(cpu: &spica_vcpu::Cpu, privilege: Privilege) -> bool {
+    vfp_allowed(cpu, privilege) && cpu.cp15.fpexc & FPEXC_EN != 0
 }
 
-fn vfp_allowed(cpu: &spica_vcpu::Cpu, world: World) -> bool {
+fn vfp_allowed(cpu: &spica_vcpu::Cpu, privilege: Privilege) -> bool {
     let access = cpu.cp15.cpacr >> 20 & 0xf;
-    access == 0xf || access == 0b0101 && world == World::Kernel
+    access == 0xf || access == 0b0101 && privilege == Privilege::Kernel
 }
 
 /// The guest's translation regime.

@@ -7,7 +7,7 @@ use spica_addr::{GuestPa, HostPa};
 use spica_mmu::GuestMemory;
 
 use crate::arch::cache;
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::memory::phys;
 use crate::world::GuestRam;
 
@@ -18,7 +18,7 @@ pub struct Ram {
     base: GuestPa,
     host: HostPa,
     size: u32,
-    /// Its first byte under the home table.
+    /// Its first byte under the host table.
     start: *mut u8,
     /// Pages that the guest has given away, a bit each, and how many they are.
     absent: Vec<u32>,
@@ -99,8 +99,8 @@ impl Ram {
     }
 
     /// The same for those who know no more of memory than that.
-    pub fn at<'a>(&'a self, home: Home<'a>) -> AtHome<'a> {
-        AtHome(self, home)
+    pub fn at<'a>(&'a self, host_space: HostSpace<'a>) -> ReachableRam<'a> {
+        ReachableRam(self, host_space)
     }
 
     /// Whether `len` bytes at `pa` are all RAM that the guest has.
@@ -109,51 +109,52 @@ impl Ram {
     }
 
     /// `len` bytes at `pa`.
-    pub fn bytes<'a>(&'a self, _: Home<'a>, pa: GuestPa, len: u32) -> Option<&'a [u8]> {
+    pub fn bytes<'a>(&'a self, _: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a [u8]> {
         let start = self.pointer(pa, len)?;
-        // SAFETY: the range is this guest's RAM (`new`), mapped at home, where we are; the guest does not run.
+        // SAFETY: the range is this guest's RAM (`new`), mapped in the host address space, where we are; the guest does
+        // not run.
         Some(unsafe { core::slice::from_raw_parts(start, len as usize) })
     }
 
     /// `len` bytes at `pa`, to be written. Whoever writes sees to the translated code made from them.
-    pub fn bytes_mut<'a>(&'a mut self, _: Home<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
+    pub fn bytes_mut<'a>(&'a mut self, _: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
         let start = self.pointer(pa, len)?;
         // SAFETY: as above, and `self` is borrowed mutably.
         Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
     }
 
     /// Clears `len` bytes at `pa`. Both are multiples of 4, and all of it is RAM that the guest has.
-    pub fn clear(&mut self, _: Home<'_>, pa: GuestPa, len: u32) {
+    pub fn clear(&mut self, _: HostSpace<'_>, pa: GuestPa, len: u32) {
         let Some(start) = self.pointer(pa, len) else { return };
         // SAFETY: as above; guest RAM starts at a megabyte, so that `start` is aligned for words.
         cache::clear(unsafe { core::slice::from_raw_parts_mut(start.cast(), len as usize / 4) });
     }
 
     /// The words of the page at `pa`.
-    pub fn page<'a>(&'a self, _: Home<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
+    pub fn page<'a>(&'a self, _: HostSpace<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
         let start = self.pointer(pa.page(), 4096)?;
         // SAFETY: as above; guest RAM starts at a megabyte, so a page of it is aligned for words.
         Some(unsafe { &*start.cast() })
     }
 
     /// Reads 1, 2 or 4 bytes, little-endian, at any alignment.
-    pub fn load(&self, home: Home<'_>, pa: GuestPa, bytes: u32) -> Option<u32> {
-        let slice = self.bytes(home, pa, bytes)?;
+    pub fn load(&self, host_space: HostSpace<'_>, pa: GuestPa, bytes: u32) -> Option<u32> {
+        let slice = self.bytes(host_space, pa, bytes)?;
         Some(slice.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)))
     }
 
     /// Writes the low 1, 2 or 4 bytes of `value`, little-endian.
-    pub fn store(&mut self, home: Home<'_>, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
-        let slice = self.bytes_mut(home, pa, bytes)?;
+    pub fn store(&mut self, host_space: HostSpace<'_>, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
+        let slice = self.bytes_mut(host_space, pa, bytes)?;
         slice.copy_from_slice(&value.to_le_bytes()[..bytes as usize]);
         Some(())
     }
 }
 
 /// A guest's RAM with Spica's own tables in force: what a walk of the guest's tables reads.
-pub struct AtHome<'a>(&'a Ram, Home<'a>);
+pub struct ReachableRam<'a>(&'a Ram, HostSpace<'a>);
 
-impl GuestMemory for AtHome<'_> {
+impl GuestMemory for ReachableRam<'_> {
     fn read_word(&self, pa: GuestPa) -> Option<u32> {
         let start = self.0.pointer(GuestPa(pa.0 & !3), 4)?;
         // SAFETY: as above; aligned.

@@ -8,7 +8,7 @@ use core::fmt;
 use super::counters::Class;
 use super::{Stop, Vm};
 use crate::engine::Engine;
-use crate::layout::{HOLE_SIZE, HOLE_START};
+use crate::layout::{REGION_SIZE, REGION_START};
 use crate::println;
 
 impl fmt::Display for Stop {
@@ -22,11 +22,11 @@ impl fmt::Display for Stop {
             }
             Stop::ExceptionLoop => write!(f, "stopped: its exception vectors fault themselves, endlessly"),
             Stop::WildJump(pc) => write!(f, "stopped: it ran astray in the code cache, at {pc:#010x}"),
-            Stop::HoleMapped(va) => {
+            Stop::RegionMapped(va) => {
                 write!(
                     f,
-                    "stopped: it uses {va}, where the hypervisor lives ({HOLE_START:#010x} to {:#010x})",
-                    HOLE_START + HOLE_SIZE
+                    "stopped: it uses {va}, where the hypervisor lives ({REGION_START:#010x} to {:#010x})",
+                    REGION_START + REGION_SIZE
                 )
             }
             Stop::OutOfTables => write!(f, "stopped: no memory for its shadow tables"),

@@ -6,7 +6,7 @@ use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::machine::GuestMachine;
-use crate::world::World;
+use crate::world::Privilege;
 use spica_addr::{CachePc, GuestVa};
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::psr::Mode;
@@ -14,14 +14,14 @@ use spica_vcpu::{Exception, psr};
 
 impl Vm {
     /// Puts everything in place for the guest to go on.
-    pub(super) fn resume(&mut self, core: &mut HostCpu, mut resume: Resume) -> Result<World, Stop> {
+    pub(super) fn resume(&mut self, core: &mut HostCpu, mut resume: Resume) -> Result<Privilege, Stop> {
         loop {
             let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
                 Resume::Cache(pc) => {
                     self.vcpu.context.cpu.pc = pc.0;
-                    self.prepare(core, World::Kernel);
-                    return Ok(World::Kernel);
+                    self.prepare(core, Privilege::Kernel);
+                    return Ok(Privilege::Kernel);
                 }
                 // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
                 Resume::Back(pc) if self.vcpu.mmu.is_stale() => {
@@ -32,7 +32,7 @@ impl Vm {
                     self.vcpu.context.cpu.pc = pc.0;
                     self.common.engine.publish();
                     core.go_to(&self.vcpu.context.kernel);
-                    return Ok(World::Kernel);
+                    return Ok(Privilege::Kernel);
                 }
                 // Whoever waits has waited.
                 Resume::Guest(pc) | Resume::Wait(pc) => (pc, None),
@@ -47,8 +47,8 @@ impl Vm {
                 self.vcpu.nested = 0;
                 self.vcpu.context.cpu.pc = pc.0;
                 self.vcpu.context.leave = 0;
-                self.prepare(core, World::User);
-                return Ok(World::User);
+                self.prepare(core, Privilege::User);
+                return Ok(Privilege::User);
             }
             if self.vcpu.context.cpu.psr & psr::T != 0 {
                 return Err(Stop::ThumbKernel);
@@ -82,10 +82,10 @@ impl Vm {
         }
         let regime = regime(&vcpu.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
-        let home = core.go_home();
-        let mapping = translate(&common.ram.at(home), &regime, pc, access)?;
+        let host_space = core.enter_host_space();
+        let mapping = translate(&common.ram.at(host_space), &regime, pc, access)?;
         if fiq || common.volatile.contains(mapping.pa) {
-            let entry = common.translate_once(&mut vcpu.mmu, home, pc, &mapping)?;
+            let entry = common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping)?;
             vcpu.nested = 0;
             return Ok(entry);
         }
@@ -96,7 +96,7 @@ impl Vm {
         let code = match known {
             Some(code) => code,
             None => {
-                let (code, flushed) = common.translate(&mut vcpu.mmu, home, source)?;
+                let (code, flushed) = common.translate(&mut vcpu.mmu, host_space, source)?;
                 if flushed {
                     // What led here is gone, too.
                     vcpu.nested = 0;
@@ -107,7 +107,7 @@ impl Vm {
         };
         let megabyte = pc.0 / MEGABYTE;
         if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
-            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(home), &regime, pc);
+            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, pc);
             common.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
         let entry = common.engine.enter(code, from);
@@ -121,7 +121,7 @@ impl Vm {
 
     /// Goes on at `target`, to which an exit leads that is not linked, and that traps each time. Which exit it is does
     /// not matter: a forged one leads to where the guest could have branched. The jump cache answers, as it does for
-    /// indirect branches in assembly: to ask the guest's tables would take a change of worlds.
+    /// indirect branches in assembly: to ask the guest's tables would take the host address space.
     pub fn leave_unlinked(&mut self, target: GuestVa) -> Resume {
         self.common.counters.links += 1;
         let stays = self.vcpu.context.leave == 0 && !self.interrupt_deliverable();

@@ -4,16 +4,16 @@ use super::devices::TakeBack;
 use super::{Pause, Resume, Vm};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
-use crate::vm::trap::{self, quick::Answer};
-use crate::world::{Trap, World};
+use crate::vm::trap::{self, fast_abort::Answer};
+use crate::world::{Privilege, Trap};
 use spica_addr::GuestPa;
 
 /// Why the guest was left.
 enum Left {
-    /// A trap, in this world, that nobody has answered.
-    Trap(Trap, World),
+    /// A trap, at this privilege, that nobody has answered.
+    Trap(Trap, Privilege),
     /// One that was answered; but there is more to see to before the guest goes on here.
     Answered(Resume),
 }
@@ -53,12 +53,12 @@ impl Vm {
                 }
                 resume = Resume::Guest(pc);
             }
-            let world = match self.resume(core, resume) {
-                Ok(world) => world,
+            let privilege = match self.resume(core, resume) {
+                Ok(privilege) => privilege,
                 Err(stop) => return Pause::Stop(stop),
             };
             if !self.is_settled() {
-                resume = self.vcpu.unresumed(world);
+                resume = self.vcpu.unresumed(privilege);
                 continue;
             }
             if core::mem::take(&mut first) {
@@ -67,8 +67,8 @@ impl Vm {
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
-            resume = match self.enter(core, host, world) {
-                Left::Trap(trap, world) => trap::handle(self, core, host, world, trap),
+            resume = match self.enter(core, host, privilege) {
+                Left::Trap(trap, privilege) => trap::handle(self, core, host, privilege, trap),
                 Left::Answered(resume) => resume,
             };
             if self.common.machine.wants_service() {
@@ -95,16 +95,16 @@ impl Vm {
         resume
     }
 
-    /// Runs the guest in `world` until a trap that is not answered quickly.
-    fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut world: World) -> Left {
+    /// Runs the guest at `privilege` until a trap that the fast paths do not answer.
+    fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Left {
         loop {
             self.vcpu.mmu.catch_up_spaces();
-            self.vcpu.context.set_entries(world, &mut self.common.engine, &self.common.switches);
+            self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
             self.common.engine.mend(self.vcpu.context.cpu.page);
-            let (trap, left) = self.vcpu.context.enter(world);
+            let (trap, left) = self.vcpu.context.enter(privilege);
             self.vcpu.arrived(core, left);
-            match trap::quick::handle(self, core, host, left, trap) {
-                Answer::Enter(next) if self.is_settled() => world = next,
+            match trap::fast_abort::handle(self, core, host, left, trap) {
+                Answer::Enter(next) if self.is_settled() => privilege = next,
                 Answer::Enter(next) => return Left::Answered(self.vcpu.unresumed(next)),
                 Answer::Resume(resume) => return Left::Answered(resume),
                 Answer::None => return Left::Trap(trap, left),
@@ -123,8 +123,8 @@ impl Vm {
     }
 
     /// Takes back pages that the guest has given, see [`Common::take_back`](super::Common::take_back).
-    pub fn take_back(&mut self, home: Home<'_>, back: &mut TakeBack) -> Result<bool, u32> {
-        self.common.take_back(&mut self.vcpu.mmu, home, back)
+    pub fn take_back(&mut self, host_space: HostSpace<'_>, back: &mut TakeBack) -> Result<bool, u32> {
+        self.common.take_back(&mut self.vcpu.mmu, host_space, back)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Common;
 use super::mmu::Mmu;
 use crate::engine::{Code, Engine, Source};
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
 use spica_switches::Switches;
@@ -12,14 +12,19 @@ use spica_switches::later::Later;
 impl Common {
     /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected first, so
     /// that no change of it goes unseen.
-    pub(super) fn translate(&mut self, mmu: &mut Mmu, home: Home<'_>, source: Source) -> Result<(Code, bool), Fault> {
+    pub(super) fn translate(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        source: Source,
+    ) -> Result<(Code, bool), Fault> {
         let page = source.pa;
         let external = Fault::without_descriptor(FaultKind::External);
         if !self.ram.contains(page) {
             return Err(external);
         }
         mmu.protect_code_page(page);
-        let words = self.ram.page(home, page).ok_or(external)?;
+        let words = self.ram.page(host_space, page).ok_or(external)?;
         let (code, flushed) = self.engine.make(source, words);
         if flushed {
             // No code is left but this.
@@ -34,19 +39,19 @@ impl Common {
     pub(super) fn translate_once(
         &mut self,
         mmu: &mut Mmu,
-        home: Home<'_>,
+        host_space: HostSpace<'_>,
         pc: GuestVa,
         mapping: &Mapping,
     ) -> Result<CachePc, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
         if self.volatile.contains(mapping.pa) {
             self.engine.page_changed(mapping.pa);
-            let words = self.ram.page(home, mapping.pa).ok_or(external)?;
+            let words = self.ram.page(host_space, mapping.pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
         } else {
             mmu.protect_code_page(mapping.pa);
         }
-        let words = self.ram.page(home, mapping.pa).ok_or(external)?;
+        let words = self.ram.page(host_space, mapping.pa).ok_or(external)?;
         Ok(self.engine.make_once(pc, mapping.pa, words))
     }
 
@@ -58,8 +63,8 @@ impl Common {
     }
 
     /// The words that live blocks from the page at `pa` were made from.
-    pub fn source_words<'a>(&'a self, home: Home<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
-        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(home, pa) }
+    pub fn source_words<'a>(&'a self, host_space: HostSpace<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
+        if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(host_space, pa) }
     }
 
     /// Forgets which pages are volatile, and everything that was translated: the machine is reset.

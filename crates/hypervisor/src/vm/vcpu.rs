@@ -11,7 +11,7 @@ use super::{Resume, Stop, prepare};
 use crate::arch::{barrier, cache};
 use crate::host_cpu::HostCpu;
 use crate::world::core_state::CoreState;
-use crate::world::{Context, World};
+use crate::world::{Context, Privilege};
 
 /// That many exceptions without an instruction in between are an endless loop.
 const MAX_NESTED: u32 = 16;
@@ -28,7 +28,7 @@ pub struct Vcpu {
     pub(super) next: Resume,
     /// Exceptions taken since guest code last ran.
     pub(super) nested: u32,
-    /// Nothing but interrupts keeps `fast.s` from changing worlds.
+    /// Nothing but interrupts keeps `fast.s` from switching privilege.
     pub(super) plain: bool,
     /// Whether VFP is on for the kernel, and for user code.
     pub(super) vfp: [bool; 2],
@@ -60,24 +60,24 @@ impl Vcpu {
 
     /// Leaves nothing of it in the core.
     pub fn depart(&mut self, core: &mut HostCpu) {
-        core.go_home();
+        core.enter_host_space();
         self.core_state.depart();
     }
 
-    /// It was left in `world`, which may not be the one that was entered.
-    pub(super) fn arrived(&mut self, core: &mut HostCpu, world: World) {
-        let side = self.context.side(world);
-        core.found(side);
-        self.core_state.found_dacr(side.dacr);
+    /// It was left at `privilege`, which may not be the one that was entered.
+    pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
+        let registers = self.context.view_registers(privilege);
+        core.found(registers);
+        self.core_state.found_dacr(registers.dacr);
         self.core_state.found_vfp();
     }
 
-    /// Where it goes on, which was about to be entered in `world`.
-    pub(super) fn unresumed(&self, world: World) -> Resume {
+    /// Where it goes on, which was about to be entered at `privilege`.
+    pub(super) fn unresumed(&self, privilege: Privilege) -> Resume {
         let pc = self.context.cpu.pc;
-        match world {
-            World::Kernel => Resume::Cache(CachePc(pc)),
-            World::User => Resume::Guest(GuestVa(pc)),
+        match privilege {
+            Privilege::Kernel => Resume::Cache(CachePc(pc)),
+            Privilege::User => Resume::Guest(GuestVa(pc)),
         }
     }
 
@@ -109,7 +109,8 @@ impl Vcpu {
     /// The guest has turned VFP on or off, by FPEXC alone.
     pub fn note_vfp(&mut self) {
         let alike = self.vfp[0] == self.vfp[1];
-        self.vfp = [World::Kernel, World::User].map(|world| prepare::vfp_enabled(&self.context.cpu, world));
+        self.vfp =
+            [Privilege::Kernel, Privilege::User].map(|privilege| prepare::vfp_enabled(&self.context.cpu, privilege));
         // Of what is learnt of system registers, nothing but this depends on it.
         if (self.vfp[0] == self.vfp[1]) != alike {
             self.mmu.make_stale();

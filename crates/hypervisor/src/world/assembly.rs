@@ -12,9 +12,9 @@ use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
-use super::{Clock, Context, FROM_USER, NO_MEGABYTE, Side, Trap, world_panic};
+use super::{Clock, Context, FROM_USER, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
 use crate::assemble::assemble;
-use crate::layout::{HOLE_MIN, HOME_ASID};
+use crate::layout::{HOST_ASID, REGION_MIN};
 use crate::papers::{BY_DOMAINS, SEPARATION, SPILL, spilling_assembly};
 
 #[cfg(feature = "check-fast-paths")]
@@ -97,10 +97,10 @@ assemble! {
     CTX_VFP_TURNS = context!(counts.vfp_turns);
     CTX_USER_UNDEFINED = context!(counts.user_undefined);
     CTX_WATCHED_PAGES = context!(tables.watched_pages);
-    CTX_QUICK = context!(quick);
+    CTX_FAST_FAULTS = context!(fast_faults);
     CTX_PRIVATE = context!(tables.private);
     CTX_HINTS = context!(tables.hints);
-    CTX_HOME = context!(home);
+    CTX_HOST_TTBR0 = context!(host_ttbr0);
     CTX_RAM_BASE = context!(ram.base);
     CTX_RAM_SIZE = context!(ram.size);
     CTX_RAM_HOST = context!(ram.host);
@@ -129,7 +129,7 @@ assemble! {
     CTX_HITS = context!(counts.jump_hits);
     CTX_KERNEL = context!(kernel);
     CTX_USER = context!(user);
-    CTX_LONG_WAY = context!(long_way);
+    CTX_SLOW_PATH = context!(slow_path);
     CTX_USER_CALLS = context!(counts.user_calls);
     CTX_KERNEL_RETURNS = context!(counts.kernel_returns);
     CTX_HOST_SP = context!(host_sp);
@@ -138,12 +138,12 @@ assemble! {
     SPILL_TPIDRURW = SPILL.0;
     SPILL_TRAP = SPILL.1;
 
-    // struct Side
-    SIDE_TTBR0 = offset_of!(Side, ttbr0);
-    SIDE_CONTEXTIDR = offset_of!(Side, contextidr);
-    SIDE_DACR = offset_of!(Side, dacr);
-    SIDE_VBAR = offset_of!(Side, vbar);
-    SIDE_GUEST_DACR = offset_of!(Side, guest_dacr);
+    // struct ViewRegisters
+    VIEW_TTBR0 = offset_of!(ViewRegisters, ttbr0);
+    VIEW_CONTEXTIDR = offset_of!(ViewRegisters, contextidr);
+    VIEW_DACR = offset_of!(ViewRegisters, dacr);
+    VIEW_VBAR = offset_of!(ViewRegisters, vbar);
+    VIEW_GUEST_DACR = offset_of!(ViewRegisters, guest_dacr);
 
     // struct Clock
     CLOCK_ADDRESS = offset_of!(Clock, address);
@@ -248,7 +248,7 @@ assemble! {
     SLOT_SET_BITS = SET_BITS;
     SLOT_SET_BYTES_BITS = (WAYS * size_of::<SpaceSlot>()).trailing_zeros();
 
-    // Shadow tables: how the two worlds are kept apart, descriptors, hints
+    // Shadow tables: how kernel and user code are kept apart, descriptors, hints
     BY_DOMAINS = BY_DOMAINS.0;
     DACR_CLIENTS = mmu::CLIENTS;
     DACR_SHARED = BY_DOMAINS.1;
@@ -273,6 +273,6 @@ assemble! {
     UNUSED = mmu::UNUSED as i32;
     PAGEWISE_FROM = PAGEWISE_FROM.0;
     NO_MEGABYTE = NO_MEGABYTE;
-    HOME_ASID = HOME_ASID;
-    HOLE_MIN = HOLE_MIN;
+    HOST_ASID = HOST_ASID;
+    REGION_MIN = REGION_MIN;
 }

@@ -49,7 +49,7 @@ impl CoreState {
         self.set_thread_id_read_write(0);
     }
 
-    /// Leaves nothing in the core of a guest whose books are lost.
+    /// Leaves nothing in the core of a guest whose records are lost.
     pub fn wipe() {
         // CPACR has no place for VFP where there is none (B4.1.40).
         if Cpacr::read_raw() >> 20 & 3 != 0 {

@@ -1,24 +1,24 @@
 @ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
 @ of single TLB entries, unprivileged accesses, and the system calls of guest user code.
 @
-@ They are the frequent ones. Whatever is out of the ordinary takes the long way, to Rust (switch.s), and nothing has
+@ They are the frequent ones. Whatever is out of the ordinary takes the slow path, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
 @ the real PSR, tables, DACR and vectors come from privileged memory or are masked here.
 @
 @ In each, the SP of the mode is the Cpu, and R0 to R7 are saved at its start. A handler leaves in one of two ways:
-@ to the guest, with R0 to R7 from there (LDM, MOVS PC, LR), LR = where it goes on and SPSR = its PSR; or to long_way
+@ to the guest, with R0 to R7 from there (LDM, MOVS PC, LR), LR = where it goes on and SPSR = its PSR; or to slow_path
 @ (user code: 1f and the like), with LR and SPSR as the exception left them and nothing of the guest's changed. R8 to
 @ R14 are the guest's all along. Flags are free. Names in capitals come from the Rust types: assembly.rs.
 
 .section .text.world, "ax"
 .arm
 
-@ To the world whose struct Side is \offset before the Cpu: its tables by ARM ARM B3.10.4 (through ASID 0, which owns
-@ no entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6.
-@ Uses R0, R1, R3, R5. Where both worlds have one table (SEPARATION), that is there already, unless \away says that we
-@ are at home.
+@ To the view whose struct ViewRegisters is \offset before the Cpu: its tables by ARM ARM B3.10.4 (through ASID 0, which
+@ owns no entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6.
+@ Uses R0, R1, R3, R5. Where both views have one table (SEPARATION), that is there already, unless \away says that we
+@ are in the host address space.
 .macro SWITCH offset, zero, away=0
-    WORDS SIDE_TTBR0, SIDE_CONTEXTIDR, SIDE_DACR, SIDE_VBAR, SIDE_GUEST_DACR
+    WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_DACR, VIEW_VBAR, VIEW_GUEST_DACR
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
     .if \away || !BY_DOMAINS
@@ -41,7 +41,7 @@
 .endm
 
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
-@ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY in the kernel world, or user_call. Uses R0 to R7.
+@ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY as kernel code, or user_call. Uses R0 to R7.
     HANDLER fast, "system calls of user code"
 user_supervisor_call:
     stmia sp, {{r0-r7}}
@@ -76,7 +76,7 @@ user_supervisor_call:
 
 @ SVC from translated guest kernel code.
 @
-@ It was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this world: it can be
+@ It was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this view: it can be
 @ read, and it is a word that the translator wrote, if not always one that it meant as an instruction.
 @
 @ In: LR = behind the SVC, SPSR. To a handler by its number, with R0 = SPSR, R1 = the number, R2 = the vCPU page; R3
@@ -88,7 +88,7 @@ kernel_supervisor_call:
     ldr r2, [sp, #CPU_PAGE]
     tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     ldreq r1, [lr, #-4]
-    bne long_way
+    bne slow_path
     and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
     ldr pc, [pc, r1, lsl #2]
     nop
@@ -117,12 +117,12 @@ kernel_supervisor_call:
     .elseif number == SVC_TLB_RANGE
     .word forget_range
     .else
-    .word long_way
+    .word slow_path
     .endif
     .set number, number + 1
     .endr
 @ In: LR and SPSR as the exception left them. Restores R0 to R7.
-long_way:
+slow_path:
     ldmia sp, {{r0-r7}}
     b kernel_call
 
@@ -138,7 +138,7 @@ indirect:
     add r1, r1, r2, lsl #JUMP_ENTRY_BITS
     ldm r1, {{r2, r3}}
     cmpeq r2, r0
-    bne long_way
+    bne slow_path
     mov lr, r3
     COUNT CTX_HITS
     ldmia sp, {{r0-r7}}
@@ -158,11 +158,11 @@ domain_access:
 2:  mcr p15, 0, r5, c3, c0, 0
     isb
     str r3, [r2, #PAGE_DACR_REAL]
-    str r3, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
-    str r5, [sp, #CTX_KERNEL + SIDE_DACR]
+    str r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
+    str r5, [sp, #CTX_KERNEL + VIEW_DACR]
     ldmia sp, {{r0-r7}}
     movs pc, lr
-1:  ldr r4, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
+1:  ldr r4, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
     ldr r7, =DACR_CLIENTS
     and r5, r3, r3, lsr #1
     and r6, r4, r4, lsr #1
@@ -170,7 +170,7 @@ domain_access:
     eor r6, r3, r4
     and r5, r5, r7
     orrs r5, r5, r6, lsr #BAKED_FROM
-    bne long_way
+    bne slow_path
     ldrd r6, r7, [sp, #CTX_DACR_PAIRS]
     strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
     mov r4, r3
@@ -215,12 +215,12 @@ table_base:
     str r1, [r2, #PAGE_CONTEXTIDR]
     WORDS SLOT_ASID, SLOT_KERNEL, SLOT_KERNEL + 4, SLOT_USER, SLOT_USER + 4, SLOT_TLB_ASID
     ldr r0, [r3, #SLOT_PRIVATE - SLOT_KERNEL]
-    ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both worlds, the ASID whose pages are forgotten here
+    ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both views, the ASID whose pages are forgotten here
     str r0, [sp, #CTX_PRIVATE]
     str r3, [sp, #CTX_KERNEL]
-    str r4, [sp, #CTX_KERNEL + SIDE_CONTEXTIDR]
+    str r4, [sp, #CTX_KERNEL + VIEW_CONTEXTIDR]
     str r5, [sp, #CTX_USER]
-    str r6, [sp, #CTX_USER + SIDE_CONTEXTIDR]
+    str r6, [sp, #CTX_USER + VIEW_CONTEXTIDR]
     str r7, [sp, #CTX_TLB_ASID]
     str sp, [sp, #CTX_SPACE_SWITCHED]
     mov r7, #NO_MEGABYTE
@@ -242,7 +242,7 @@ table_base:
     cmp r4, r0
     cmpeq r5, r6
     beq 2b
-    b long_way
+    b slow_path
 
 @ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct
 @ Clock. The same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back. In: LR = where
@@ -254,7 +254,7 @@ counter:
     sub r0, sp, #-(CTX_CLOCK)
     ldm r0!, {{r1, r3, r4, r5, r6, r7}}     @ address, complement, base, whole, part
     cmp r1, #0
-    beq long_way
+    beq slow_path
     ldr r1, [r1]
     eor r1, r1, r3
     sub r1, r1, r4                  @ host ticks since base
@@ -272,13 +272,13 @@ counter:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code in
-@ the user world; or by return_to_kernel. Uses R0 to R7.
+@ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in
+@ the user view; or by return_to_kernel. Uses R0 to R7.
     HANDLER fast, "exception returns"
 exception_return:
-    WORDS CTX_USER + SIDE_GUEST_DACR, CTX_LONG_WAY
+    WORDS CTX_USER + VIEW_GUEST_DACR, CTX_SLOW_PATH
     WORDS PAGE_STALE, PAGE_DACR
-    ldrd r6, r7, [sp, #CTX_USER + SIDE_GUEST_DACR]     @ and CTX_LONG_WAY
+    ldrd r6, r7, [sp, #CTX_USER + VIEW_GUEST_DACR]     @ and CTX_SLOW_PATH
     ldr r3, [r2, #PAGE_SPSR]
     ldr r1, [r2, #PAGE_CONTROL]
     ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
@@ -344,7 +344,7 @@ in_kernel_range:                    @ where no space has anything that is not wa
     lsr r1, r1, r3
     tst r1, #1
     beq nothing_there
-    b long_way
+    b slow_path
 
 @ The same in a loop over pages, whose rounds are done here for as long as there is nothing, up to the end of the
 @ megabyte; then the guest's register is what it is after the last of them, and the guest goes on behind that round's
@@ -401,14 +401,14 @@ range_of_kernel:
     blo 1b
     b 2b
 
-.macro FORGET side, entry, address
+.macro FORGET view, entry, address
     cmp \entry, #0
     beq 2f
     mov r7, #0
     str r7, [\address]
     mcr p15, 0, \address, c7, c11, 1    @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     dsb
-    ldr r7, [sp, #\side + SIDE_CONTEXTIDR]      @ the host's ASID
+    ldr r7, [sp, #\view + VIEW_CONTEXTIDR]      @ the host's ASID
     bfi r0, r7, #0, #12
     mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
     dsb
@@ -425,8 +425,8 @@ forget_entries:
 
 @ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of
 @ tables. Uses R1.
-.macro FIND_TABLE side, table
-    ldr r1, [sp, #\side]
+.macro FIND_TABLE view, table
+    ldr r1, [sp, #\view]
     bfc r1, #0, #14
     add r1, r1, r7
     ldr \table, [r1, r5, lsl #2]    @ the first-level entry
@@ -434,7 +434,7 @@ forget_entries:
     ldreq \table, =no_entries
     beq 2f
     cmp r1, #1                      @ a table
-    bne long_way
+    bne slow_path
     bfc \table, #0, #10
     add \table, \table, r7
 2:
@@ -449,13 +449,13 @@ find_tables:
     uxtb r6, r0
     lsr r5, r0, #25
     cmp r6, r1
-    bne long_way
+    bne slow_path
     ldr r4, [r4, r5, lsl #2]
     lsr r5, r0, #20
     and r6, r5, #31
     lsr r4, r4, r6
     tst r4, #1
-    bne long_way
+    bne slow_path
     ldr r7, [sp, #CTX_TABLE_OFFSET]
     FIND_TABLE CTX_KERNEL, r4
     .if BY_DOMAINS
@@ -486,15 +486,15 @@ no_entries:
     ldr r1, [r1, r5, lsl #2]
     .if BY_DOMAINS
     tst r1, #DOMAIN_PRIVILEGED_ALONE            @ not for User mode: Separation::domain
-    bne long_way
+    bne slow_path
     .endif
     ubfx r3, r0, #0, #12
     ubfx r6, r0, #12, #8
     cmp r3, #0xff0                  @ not across the end of the page
-    cmpls r0, #HOLE_MIN             @ nor where the tables are not the guest's
-    bhi long_way
+    cmpls r0, #REGION_MIN           @ nor where the tables are not the guest's
+    bhi slow_path
     ands r3, r1, #3
-    beq long_way
+    beq slow_path
     cmp r3, #1
     bne 1f
     bfc r1, #0, #10
@@ -506,7 +506,7 @@ no_entries:
     .endif
     b 2f
 1:  tst r1, #\section_bit
-2:  beq long_way
+2:  beq slow_path
     ldmia sp, {{r0-r7}}
     movs pc, lr
 .endm
@@ -520,14 +520,14 @@ unprivileged_store:
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
 @ not_at_once`, R1 = the present mode, R3 = the new PSR, R4 = PAGE_STALE, R5 = PAGE_DACR, R6 = its DACR in force, R7 =
-@ CTX_LONG_WAY.
+@ CTX_SLOW_PATH.
     PART fast, "exception returns"
 not_at_once:
     cmp r1, #MODE_SVC
     cmpeq r5, r6
     cmpeq r7, #0
     tsteq r3, #PSR_MASKS
-    bne long_way
+    bne slow_path
     dsb
     mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
     mcr p15, 0, r7, c7, c5, 6       @ BPIALL
@@ -535,11 +535,11 @@ not_at_once:
     str r7, [r2, #PAGE_STALE]
     b refreshed
 
-@ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_LONG_WAY. Out: the target's block, in
+@ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_SLOW_PATH. Out: the target's block, in
 @ that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
     cmp r7, #0
-    bne long_way
+    bne slow_path
     adr r5, bank_of_mode
     and r1, r1, #0xf
     and r0, r0, #0xf
@@ -556,9 +556,9 @@ return_to_kernel:
     cmpeq r1, #0
     orreq r1, r4, r6
     tsteq r1, #BANK_NOT_HERE        @ a mode that is none, or FIQ
-    bne long_way
+    bne slow_path
     tst r3, #0x10
-    beq long_way
+    beq slow_path
     add r0, r2, r4, lsl #3
     add r5, r2, r4, lsl #2
     add r0, r0, #BANK_USR

@@ -1,12 +1,12 @@
 @ Aborts of guest user code that are answered without leaving assembly: the guest's own, which it takes at its vector,
 @ and pages that its tables have and the shadow has not yet.
 @
-@ This is vm/trap/quick.rs and Shadow::quick_fill once more, for the frequent of their cases: small pages that are not
-@ global, of a client domain, in a megabyte where the user view has such pages already. All else takes the long way,
-@ with nothing changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's tables,
-@ and TTBR0, are checked against its RAM before they are followed, and what they lead to again.
+@ This is vm/trap/fast_abort.rs and Shadow::fast_fill once more, for the frequent of their cases: small pages that are
+@ not global, of a client domain, in a megabyte where the user view has such pages already. All else takes the slow
+@ path, with nothing changed: the aborts are as they were, because nothing here faults. The trust rule: the guest's
+@ tables, and TTBR0, are checked against its RAM before they are followed, and what they lead to again.
 @
-@ Conditions that hold for long are in one word, Context::quick: see Vcpu::learn_sides. Numbers of the shadow's
+@ Conditions that hold for long are in one word, Context::fast_faults: see Vcpu::learn_views. Numbers of the shadow's
 @ descriptors are those of spica_mmu::host, numbers of the hints those of Shadow::page_hints (spica_mmu::assembly).
 
 .equ NOT_GLOBAL, 0x800              @ ARM ARM B3.5.1
@@ -14,7 +14,7 @@
 .section .text.world, "ax"
 .arm
 
-@ To the tables of a world and ASID that are in two registers (B3.10.4).
+@ To the tables and the ASID that are in two registers (B3.10.4).
 .macro GO ttbr0, contextidr, zero
     mov \zero, #0
     mcr p15, 0, \zero, c13, c0, 1
@@ -27,14 +27,14 @@
 .endm
 
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
-@ In: SP = the Cpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, in the
-@ kernel world; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
+@ In: SP = the Cpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, as kernel
+@ code; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
 .macro USER_ABORT kind, aborts, adjust, data, fault_status, fault_address, entry
     HANDLER fast, "\aborts of user code"
 answer_\kind:
     stmia sp, {{r0-r10}}
     mrs r0, spsr
-    ldr r7, [sp, #CTX_QUICK]
+    ldr r7, [sp, #CTX_FAST_FAULTS]
     tst r0, #NOT_USR                @ User mode
     bne world_own_fault
     .if \data
@@ -61,12 +61,12 @@ answer_\kind:
     mov r1, #0x21                   @ readable, and not XN
     mov r2, #0x20
     .endif
-    cmp r0, #HOLE_MIN               @ the tables there are not the guest's
+    cmp r0, #REGION_MIN             @ the tables there are not the guest's
     bhs \kind\()_unanswered
 
-    @ The guest's walk (B3.5.1), at home, where RAM is at its physical address.
-    ldr r3, [sp, #CTX_HOME]
-    mov r4, #HOME_ASID
+    @ The guest's walk (B3.5.1), in the host address space, where RAM is at its physical address.
+    ldr r3, [sp, #CTX_HOST_TTBR0]
+    mov r4, #HOST_ASID
     GO r3, r4, r5
     ldr r3, [sp, #CTX_GUEST_TTBR0]
     WORDS CTX_RAM_BASE, CTX_RAM_SIZE
@@ -75,7 +75,7 @@ answer_\kind:
     bfc r3, #0, #14
     sub r3, r3, r4
     cmp r3, r5
-    bhs \kind\()_home
+    bhs \kind\()_from_host_space
     add r3, r3, r6
     lsr r7, r0, #20
     ldr r3, [r3, r7, lsl #2]        @ the first-level entry
@@ -87,7 +87,7 @@ answer_\kind:
     bfc r3, #0, #10
     sub r3, r3, r4
     cmp r3, r5
-    bhs \kind\()_home
+    bhs \kind\()_from_host_space
     add r3, r3, r6
     ubfx r8, r0, #12, #8
     ldr r3, [r3, r8, lsl #2]        @ the second-level entry
@@ -98,12 +98,12 @@ answer_\kind:
     lsr r10, r10, r7
     and r10, r10, #3
     tst r3, #2                      @ a small page
-    beq \kind\()_home
+    beq \kind\()_from_host_space
     cmp r10, #1                     @ of a client domain
-    bne \kind\()_home
+    bne \kind\()_from_host_space
     .if BY_DOMAINS
     cmp r7, #(BAKED_FROM / 2)       @ those above have no counterpart
-    bhs \kind\()_home
+    bhs \kind\()_from_host_space
     .endif
     and r10, r3, r1
     cmp r10, r2
@@ -118,7 +118,7 @@ answer_\kind:
     lsr r9, r9, r1
     tst r3, #NOT_GLOBAL
     tstne r9, #1
-    beq \kind\()_home
+    beq \kind\()_from_host_space
     ldr r9, [sp, #CTX_USER]
     ldr r10, [sp, #CTX_TABLE_OFFSET]
     bfc r9, #0, #14
@@ -128,15 +128,15 @@ answer_\kind:
     ubfx r2, r9, #5, #4
     cmp r1, #1
     cmpeq r2, r7
-    bne \kind\()_home
+    bne \kind\()_from_host_space
     bfc r9, #0, #10
     add r9, r9, r10
     ldr r1, [r9, r8, lsl #2]!       @ the shadow's second-level entry
     sub r4, r3, r4
     cmp r1, #0
-    bne \kind\()_home
+    bne \kind\()_from_host_space
     cmp r4, r5
-    bhs \kind\()_home
+    bhs \kind\()_from_host_space
     ldr r5, [sp, #CTX_HINTS]
     lsr r7, r4, #12
     and r1, r3, #0x230
@@ -169,7 +169,7 @@ answer_\kind:
     b 3f
 5:  eor r7, r7, #HINT_ALIASED
     cmp r7, #MAX_ALIASED
-    bhs \kind\()_home
+    bhs \kind\()_from_host_space
     ldr r10, [sp, #CTX_ALIASES]
     .if ALIASES_KNOWN != 4 || ALIASES_RETURNS != 16 || ALIASES_BYTES != 20
     .error "here are four numbers and a count for each"
@@ -191,21 +191,21 @@ answer_\kind:
     cmp r5, #ALIASES_LOOK
     blo 6f
     tst r5, r7
-    beq \kind\()_home               @ it is time to look whether all of them are of use
+    beq \kind\()_from_host_space    @ it is time to look whether all of them are of use
 6:  str r5, [r10, #ALIASES_RETURNS]
     b 3f
 8:  cmn r8, #-UNUSED                @ one more
     streq r1, [r10, #8]
     beq 3f
     cmn r7, #-UNUSED
-    bne \kind\()_home
+    bne \kind\()_from_host_space
     str r1, [r10, #12]
     b 3f
 7:  ldr r10, [sp, #CTX_ALIASES]     @ there, and at one other
     mov r8, #0
     ldr r3, [r10]
     cmp r3, r8
-    beq \kind\()_home
+    beq \kind\()_from_host_space
     orr r0, r3, #HINT_ALIASED
     str r0, [r5]
     add r3, r3, r3, lsl #2
@@ -220,7 +220,7 @@ answer_\kind:
     str r8, [r3, #ALIASES_RETURNS]
     b 3f
 2:  cmn r7, #-HINT_GUARDED          @ nobody may write there, or the page is not there
-    beq \kind\()_home
+    beq \kind\()_from_host_space
 3:  bfc r4, #0, #12
     orr r2, r2, #(SHADOW_PAGE & 0xff)
     add r4, r4, r6
@@ -230,14 +230,14 @@ answer_\kind:
     mcr p15, 0, r9, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     dsb
     COUNT CTX_USER_FILLS
-    ldrd r2, r3, [sp, #CTX_USER]    @ SIDE_TTBR0, SIDE_CONTEXTIDR
+    ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
     GO r2, r3, r4
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
 
-    @ In: at home. Back to the user world's tables, and the long way. Uses R2 to R4.
-\kind\()_home:
-    ldrd r2, r3, [sp, #CTX_USER]    @ SIDE_TTBR0, SIDE_CONTEXTIDR
+    @ In: host address space. Back to the user view's tables, and the slow path. Uses R2 to R4.
+\kind\()_from_host_space:
+    ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
     GO r2, r3, r4
 \kind\()_unanswered:
     ldmia sp, {{r0-r10}}
@@ -247,7 +247,7 @@ answer_\kind:
     @ store, R7 = domain, R8 = the first-level entry's kind, R9 = the vCPU page.
 \kind\()_no_table:
     cmp r8, #0
-    bne \kind\()_home
+    bne \kind\()_from_host_space
     mov r7, #0                      @ the domain says nothing
     mov r3, #FS_TRANSLATION_SECTION
     b 1f
@@ -263,7 +263,7 @@ answer_\kind:
     orrne r3, r3, #0x800            @ WnR
     .endif
     cmp r4, #0
-    beq \kind\()_home
+    beq \kind\()_from_host_space
 .global world_deliver_\kind
     HANDLER fast, "\aborts that the guest takes"
     COUNTS "trap.guest-abort"

@@ -40,10 +40,10 @@ unsafe extern "C" {
     static world_user_vectors_to_rust: [u32; 8];
 }
 
-/// Which of a guest's two worlds: they differ in shadow tables and in vectors, so that a trap from one cannot be taken
-/// for one from the other.
+/// The privilege that a guest runs at: its kernel and its user code differ in shadow tables and in vectors, so that a
+/// trap from one cannot be taken for one from the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum World {
+pub enum Privilege {
     /// Translated guest kernel code.
     Kernel,
     /// Guest user code, native.
@@ -76,10 +76,11 @@ impl Trap {
     }
 }
 
-/// What a world needs of the real core, for a change of worlds in assembly. Privileged memory, like all of [`Context`].
+/// The real core's registers for one view, for a privilege switch in assembly. Privileged memory, like all of
+/// [`Context`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub struct Side {
+pub struct ViewRegisters {
     /// TTBR0, with its walk attributes.
     pub ttbr0: u32,
     /// CONTEXTIDR: the host ASID.
@@ -92,7 +93,7 @@ pub struct Side {
     pub guest_dacr: u32,
 }
 
-impl Side {
+impl ViewRegisters {
     /// TTBR0's table, and its ASID.
     pub fn tables(&self) -> (HostPa, u32) {
         (HostPa(self.ttbr0 & !0x3fff), self.contextidr)
@@ -130,7 +131,7 @@ pub struct GuestRam {
     pub base: u32,
     /// Bytes.
     pub size: u32,
-    /// Where it is, physically and so at home.
+    /// Where it is, physically and so in the host address space.
     pub host: u32,
 }
 
@@ -216,16 +217,17 @@ pub struct Context {
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
     pub(crate) spill: CoreRegister,
-    /// Non-zero: the core holds the guest's VFP registers, and CPACR lets both of its worlds use them. So VFP may be
-    /// turned on and off in assembly (`undefined.s`).
+    /// Non-zero: the core holds the guest's VFP registers, and CPACR lets its kernel and its user code use them. So VFP
+    /// may be turned on and off in assembly (`undefined.s`).
     pub vfp_ready: u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
-    pub quick: u32,
-    /// The home table's TTBR0.
-    pub home: u32,
+    pub fast_faults: u32,
+    /// The host table's TTBR0.
+    pub host_ttbr0: u32,
     /// Where the guest's RAM is.
     pub ram: GuestRam,
-    /// Code-cache addresses of the blocks at the guest's vectors, where fast ways lead to them; 0 for the way through Rust.
+    /// Code-cache addresses of the blocks at the guest's vectors, where fast paths lead to them; 0 for the slow path,
+    /// through Rust.
     entries: Entries,
     /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_MEGABYTE`].
     forget_megabyte: u32,
@@ -250,12 +252,12 @@ pub struct Context {
     ///
     /// [`JumpCache::version`]: spica_dbt::jump_cache::JumpCache::version
     entries_version: u32,
-    /// What the world of the guest's kernel needs.
-    pub kernel: Side,
-    /// What the world of its user code needs.
-    pub user: Side,
-    /// Non-zero: changes of worlds and modes go through Rust.
-    pub long_way: u32,
+    /// The registers of the kernel view.
+    pub kernel: ViewRegisters,
+    /// The registers of the user view.
+    pub user: ViewRegisters,
+    /// Non-zero: privilege and mode switches go through Rust.
+    pub slow_path: u32,
     host_sp: u32,
     scratch: [u32; 2],
     /// The virtual CPU.
@@ -270,14 +272,14 @@ impl Context {
 
     /// A context for `cpu`.
     pub fn new(cpu: Cpu, jump_cache: &JumpCache, spaces: &KnownSpaces) -> Context {
-        let side = |vectors: *const [u32; 8]| Side { vbar: vectors as u32, ..Side::default() };
+        let registers = |vectors: *const [u32; 8]| ViewRegisters { vbar: vectors as u32, ..ViewRegisters::default() };
         Context {
             spill: CoreRegister::default(),
             counts: Counts::default(),
             tables: TableRecords::default(),
             vfp_ready: 0,
-            quick: 0,
-            home: 0,
+            fast_faults: 0,
+            host_ttbr0: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
             forget_megabyte: NO_MEGABYTE,
@@ -292,9 +294,9 @@ impl Context {
             vectors: 0,
             call_target: (GuestVa(0), GuestPa(0)),
             entries_version: 0,
-            kernel: side(&raw const world_kernel_vectors),
-            user: side(&raw const world_user_vectors),
-            long_way: 1,
+            kernel: registers(&raw const world_kernel_vectors),
+            user: registers(&raw const world_user_vectors),
+            slow_path: 1,
             host_sp: 0,
             scratch: [0; 2],
             cpu,
@@ -308,11 +310,11 @@ impl Context {
         self.user.vbar = &raw const world_user_vectors_to_rust as u32;
     }
 
-    /// What a world needs.
-    pub fn side(&mut self, world: World) -> &mut Side {
-        match world {
-            World::Kernel => &mut self.kernel,
-            World::User => &mut self.user,
+    /// The registers of the view for `privilege`.
+    pub fn view_registers(&mut self, privilege: Privilege) -> &mut ViewRegisters {
+        match privilege {
+            Privilege::Kernel => &mut self.kernel,
+            Privilege::User => &mut self.user,
         }
     }
 
@@ -343,8 +345,8 @@ impl Context {
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
     /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
-    pub fn set_entries(&mut self, world: World, engine: &mut impl Engine, switches: &Switches) {
-        if self.long_way != 0 || world == World::User && self.cpu.page.control != Mode::Usr as u32 {
+    pub fn set_entries(&mut self, privilege: Privilege, engine: &mut impl Engine, switches: &Switches) {
+        if self.slow_path != 0 || privilege == Privilege::User && self.cpu.page.control != Mode::Usr as u32 {
             self.entries = Entries::default();
             self.entries_version = 0;
         } else if self.entries_version != engine.known_version() {
@@ -384,13 +386,13 @@ impl Context {
         unsafe { world_install((&raw mut self.cpu).cast()) }
     }
 
-    /// Runs the guest at `cpu.pc` in `world` until its next trap, and says in which world that was. The tables, DACR and the
-    /// rest of the guest's world are in place.
-    pub fn enter(&mut self, world: World) -> (Trap, World) {
+    /// Runs the guest from `cpu.pc` on, at `privilege`, until its next trap, and says at which privilege that was. The
+    /// tables, DACR and the rest of the guest's state are in place.
+    pub fn enter(&mut self, privilege: Privilege) -> (Trap, Privilege) {
         // The trust rule: what the guest left in the PSR decides neither mode nor masks.
         self.cpu.psr = psr::sanitize(self.cpu.psr);
-        let vectors = self.side(world).vbar;
-        self.lend_register(world);
+        let vectors = self.view_registers(privilege).vbar;
+        self.lend_register(privilege);
         self.forget_megabyte = NO_MEGABYTE;
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
@@ -402,9 +404,9 @@ impl Context {
             vectors::install();
             trap
         };
-        let world = if trap & FROM_USER != 0 { World::User } else { World::Kernel };
-        self.take_register_back(world);
-        (Trap::numbered(trap & !FROM_USER), world)
+        let privilege = if trap & FROM_USER != 0 { Privilege::User } else { Privilege::Kernel };
+        self.take_register_back(privilege);
+        (Trap::numbered(trap & !FROM_USER), privilege)
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::vec;
 
 use spica_mmu::{Changed, Shadow};
 
-use super::{Context, NO_ASID, Side};
+use super::{Context, NO_ASID, ViewRegisters};
 
 /// Bits of the hash of TTBR0 that chooses a set of slots, which `fast.s` has again.
 pub(super) const SET_BITS: u32 = 7;
@@ -128,7 +128,7 @@ impl KnownSpaces {
     /// The active space, number `index`, is the one that the guest's TTBR0 and, where it matters, `asid` select.
     pub fn enter(&mut self, context: &Context, index: usize, asid: Option<u8>, tlb_asid: u32) {
         let (mask, asid) = asid.map_or((0, 0), |asid| (0xff, asid.into()));
-        let tables = |side: &Side| [side.ttbr0, side.contextidr];
+        let tables = |registers: &ViewRegisters| [registers.ttbr0, registers.contextidr];
         let ttbr0 = context.cpu.cp15.ttbr0;
         let (kernel, user) = (tables(&context.kernel), tables(&context.user));
         let entered = SpaceSlot {

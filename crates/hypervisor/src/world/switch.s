@@ -9,8 +9,8 @@
 .section .text.world, "ax"
 .arm
 
-@ u32 world_enter(cpu: *mut Cpu) -> trap, and which world was left In: R0 = the Cpu, Supervisor mode, IRQs masked,
-@ the world's tables, DACR and VBAR in force. Returns by world_leave, by the calling convention.
+@ u32 world_enter(cpu: *mut Cpu) -> trap, and which privilege was left. In: R0 = the Cpu, Supervisor mode, IRQs masked,
+@ the view's tables, DACR and VBAR in force. Returns by world_leave, by the calling convention.
 .global world_enter
     HANDLER slow, "to Rust and back"
     GUEST_ENTRY

@@ -1,4 +1,4 @@
-@ Vectors of a world whose every trap comes to Rust: what the handlers in assembly are compared with (feature
+@ Vectors whose every trap comes to Rust: what the handlers in assembly are compared with (feature
 @ check-fast-paths, vm/check).
 
 .section .vectors, "ax"

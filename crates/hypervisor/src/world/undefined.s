@@ -3,8 +3,9 @@
 @ FPEXC each time.
 @
 @ This is vm/trap/undefined.rs once more, for the frequent of its cases. Context::vfp_ready says that the core holds
-@ this guest's registers and that CPACR lets both of its worlds use them; so the worst that a forged word of the vCPU
-@ page does is to turn on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there, too.
+@ this guest's registers and that CPACR lets its kernel and its user code use them; so the worst that a forged word of
+@ the vCPU page does is to turn on or off what is the guest's. What is really on, FPEXC itself says: Rust looks there,
+@ too.
 
 .section .text.world, "ax"
 .arm
@@ -17,7 +18,7 @@ turn_vfp_off:
     ldr r0, [sp, #CTX_VFP_READY]
     mov r3, #0
     cmp r0, #0
-    beq long_way
+    beq slow_path
     vmsr fpexc, r3
     str r3, [r2, #PAGE_FPEXC_REAL]
     ldmia sp, {{r0-r7}}
@@ -62,8 +63,8 @@ answer_kernel_undefined:
 @ One of user code, native. With VFP off it is the guest's own, unless it may be a read of the generic timer's
 @ counter, which is Rust's where the core has none: a coprocessor instruction for CP15. It is read to see that; what
 @ it is fetched from may be unreadable, or be at the end of a page, so the MMU is asked first (B4.2.4), and nothing
-@ here faults. In: LR = behind it, SPSR. Out: the same instruction, the block at CTX_UNDEFINED_ENTRY in the kernel
-@ world, or user_undefined. Saves R0 to R7 and uses them.
+@ here faults. In: LR = behind it, SPSR. Out: the same instruction, the block at CTX_UNDEFINED_ENTRY as kernel
+@ code, or user_undefined. Saves R0 to R7 and uses them.
     HANDLER fast, "VFP turned on and off"
 answer_user_undefined:
     stmia sp, {{r0-r7}}
@@ -76,7 +77,7 @@ answer_user_undefined:
     movne r4, #2
     TURN_VFP_ON 3f, r4, r0-r7
     sub r1, lr, r4
-    cmp r1, #HOLE_MIN
+    cmp r1, #REGION_MIN
     bhs 3f
     mcr p15, 0, r1, c7, c8, 2       @ ATS1CUR: as a read by User mode
     isb
@@ -121,8 +122,8 @@ answer_user_undefined:
     cmp r3, r0
     ldrdne r0, r1, [sp, #CTX_DACR_PAIRS + 8]
     cmpne r3, r0
-    streq r3, [sp, #CTX_KERNEL + SIDE_GUEST_DACR]
-    streq r1, [sp, #CTX_KERNEL + SIDE_DACR]
+    streq r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
+    streq r1, [sp, #CTX_KERNEL + VIEW_DACR]
     SWITCH CTX_KERNEL, r7
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2

@@ -11,8 +11,8 @@ const XN: u32 = 1 << 0;
 const SMALL: u32 = 1 << 1;
 const NOT_GLOBAL: u32 = 1 << 11;
 
-/// Whether guest tables have the form that [`Shadow::quick_fill`](crate::Shadow::quick_fill) can read: little-endian, all of
-/// it under TTBR0, no access flag.
+/// Whether guest tables have the form that [`Shadow::fast_fill`](crate::Shadow::fast_fill) can read: little-endian, all
+/// of it under TTBR0, no access flag.
 #[must_use]
 pub const fn is_plain(regime: &Regime) -> bool {
     regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE) == SCTLR_M && regime.ttbcr & (0b111 | TTBCR_PD0) == 0

@@ -1,7 +1,7 @@
 //! How the two views of a guest are kept apart: by tables (`Apart`) or by domains.
 //!
 //! *By domains*, the way of ARMvisor (its single shadow table): one table for both. What only the guest's privileged
-//! mode may reach is in other domains than what both may, and these are closed while user code runs. A change of worlds
+//! mode may reach is in other domains than what both may, and these are closed while user code runs. A privilege switch
 //! is a write of DACR; what the kernel has touched of a process need not be found again by the process, and the other
 //! way round. In return, what User mode may execute is executable while the kernel runs, as far as the guest's DACR is
 //! open; and only six of the guest's domains have counterparts, the others are resolved when an entry is filled.
@@ -12,7 +12,7 @@
 //! | 6 | the guest's | never |
 //! | 7 | the guest's | both modes; the guest's domains from 6 up, and its flat map |
 //! | 8 to 13 | the guest's | the guest's domains 0 to 5, for its privileged mode alone |
-//! | 14 | the guest's | its privileged mode alone: its domains from 6 up, and what of the hole is for translated code |
+//! | 14 | the guest's | its privileged mode alone: its domains from 6 up, and the region's part for translated code |
 //! | 15 | the hypervisor's; the guest's domain 15, and its flat map | the hypervisor's |
 
 use crate::host::OWN_DOMAIN;
@@ -103,11 +103,11 @@ impl Separation {
         }
     }
 
-    /// As `Apart::hole_entry`; `user` is what is there for user code. `None` if the two cannot share a table.
-    pub(crate) const fn hole_entry(self, kernel: u32, user: u32) -> Option<u32> {
+    /// As `Apart::region_entry`; `user` is what is there for user code. `None` if the two cannot share a table.
+    pub(crate) const fn region_entry(self, kernel: u32, user: u32) -> Option<u32> {
         const DOMAIN: u32 = 0xf << 5;
         match self {
-            Self::Tables => Apart.hole_entry(kernel, user),
+            Self::Tables => Apart.region_entry(kernel, user),
             Self::Domains if kernel == user => Some(kernel),
             Self::Domains if user == 0 => Some(kernel & !DOMAIN | (PRIVILEGED as u32) << 5),
             Self::Domains => None,

@@ -111,12 +111,12 @@ pub fn frames(data: &[u8]) {
 fn send(switch: &mut Switch, slow: &mut Slow, port: usize, frame: &[u8], target: Mac, source: Mac) {
     let counters = |switch: &Switch| -> Vec<_> { (0..=slow.ports.len()).map(|n| switch.counters(n)).collect() };
     let before = counters(switch);
-    let _ = switch.take_news();
+    let _ = switch.take_pending();
     switch.send(port, frame);
-    let (after, news) = (counters(switch), switch.take_news());
+    let (after, pending) = (counters(switch), switch.take_pending());
     assert!(after[slow.ports.len()].is_none(), "there is no such port");
     let Some((was, now)) = before.get(port).copied().flatten().zip(after.get(port).copied().flatten()) else {
-        return assert_eq!((before, news), (after, 0), "a frame from nowhere");
+        return assert_eq!((before, pending), (after, 0), "a frame from nowhere");
     };
     let accepted = SIZES.contains(&frame.len()) && slow.admits(port, source);
     let counted = frame.len() >= 12;
@@ -124,7 +124,7 @@ fn send(switch: &mut Switch, slow: &mut Slow, port: usize, frame: &[u8], target:
     assert_eq!(now.refused - was.refused, u64::from(!accepted && counted), "{frame:x?} from {port}");
     let local = target[..5] == [1, 0x80, 0xc2, 0, 0] && target[5] < 16;
     for to in 0..slow.ports.len() {
-        let got = news >> to & 1 != 0;
+        let got = pending >> to & 1 != 0;
         let dropped = after[to].expect("a port").dropped - before[to].expect("a port").dropped;
         let wanted = accepted && to != port && !local;
         let station = slow.ports.contains(&Port::Station(target));

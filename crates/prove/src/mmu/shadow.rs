@@ -53,7 +53,7 @@ fn run(seed: u64, steps: &[u32]) -> Vec<(&'static str, u64)> {
 /// How tables are read makes no difference.
 fn compare(seed: u64) {
     let outcome = |ee, by_word_only| {
-        // Where writes are tracked, the short way of a fault does not count as an entry from the guest's tables.
+        // Where writes are tracked, the fast path of a fault does not count as an entry from the guest's tables.
         let tracking = Tracking::Maintenance;
         let mut world = World::new(&Kind { ee, by_word_only, tracking, ..kind(seed) });
         world.run(seed, &(0..STEPS).collect::<Vec<_>>());

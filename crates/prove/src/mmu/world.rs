@@ -8,16 +8,16 @@
 //!   guest's own memory;
 //! * what does not get through is turned by `fill` into just what the model of the guest's MMU says;
 //! * after `Mapped`, the retry goes through, to exactly the guest's present translation;
-//! * no write reaches a protected page, no fetch succeeds in the kernel view, nothing is mapped in the hole. (Where views are
-//!   kept apart by domains, fetches in the kernel view may succeed, and are not tried.)
+//! * no write reaches a protected page, no fetch succeeds in the kernel view, nothing is mapped in the hypervisor
+//!   region. (Where views are kept apart by domains, fetches in the kernel view may succeed, and are not tried.)
 
 use super::model::{self, Entry, KINDS, Memory};
 use super::sim::{Tables, Tlb, allowed, host_walk};
 use crate::random::Random;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{
-    AccessKind, Chunk, Config, Fill, PAGEWISE_FROM, Quick, Regime, Root, Separation, Shadow, Stats, Table, TableMemory,
-    Tracking, View, guest,
+    AccessKind, Chunk, Config, FastFill, Fill, PAGEWISE_FROM, Regime, Root, Separation, Shadow, Stats, Table,
+    TableMemory, Tracking, View, guest,
 };
 use std::collections::HashSet;
 
@@ -31,13 +31,13 @@ const CHUNKS: [Chunk; 3] = [
     Chunk { guest: GuestPa(RAM + 4 * MB), host: HostPa(0x6000_0000), megabytes: 4 },
     Chunk { guest: GuestPa(RAM + 2 * MB), host: HostPa(0x6900_0000), megabytes: 1 },
 ];
-const HOLE_FIRST_MB: u32 = 0x302;
+const REGION_FIRST_MB: u32 = 0x302;
 /// Shaped like pointers to tables of the hypervisor's; the simulated guest must never get there by a fill.
-const HOLE_KERNEL: [u32; 2] = [0, 0];
-const HOLE_USER: [u32; 2] = [0, 0];
+const REGION_KERNEL: [u32; 2] = [0, 0];
+const REGION_USER: [u32; 2] = [0, 0];
 
-/// The megabytes that the guest plays with: three supersection groups, the hole, both halves of a split TTBCR, and where
-/// pages are watched one by one.
+/// The megabytes that the guest plays with: three supersection groups, the hypervisor region, both halves of a split
+/// TTBCR, and where pages are watched one by one.
 const VA_MB: [u32; 12] = [0x000, 0x001, 0x013, 0x300, 0x301, 0x302, 0x303, 0x308, 0xc00, 0xc01, 0xc08, 0xfff];
 /// The pages of each: within one large page, across large pages, the last one.
 const VA_PAGE: [u32; 8] = [0x00, 0x01, 0x0f, 0x10, 0x11, 0x1f, 0x80, 0xff];
@@ -113,8 +113,8 @@ pub struct World {
     /// But for one edit in so many, if that is not 0.
     odd: u32,
     outcomes: [u64; 6],
-    /// Faults that the short way mapped, and passed on to the guest.
-    quick: [u64; 2],
+    /// Faults that the fast path mapped, and passed on to the guest.
+    fast_faults: [u64; 2],
     ballast: Vec<Table>,
     /// Spaces that could be switched to without asking, as the hypervisor knows them.
     known: Vec<Known>,
@@ -136,9 +136,9 @@ impl World {
         let Kind { seed, pool_bytes, max_spaces, plain, ee, .. } = *kind;
         let config = Config {
             ram: &CHUNKS,
-            hole_first_mb: HOLE_FIRST_MB as usize,
-            hole_kernel: &HOLE_KERNEL,
-            hole_user: &HOLE_USER,
+            region_first_mb: REGION_FIRST_MB as usize,
+            region_kernel: &REGION_KERNEL,
+            region_user: &REGION_USER,
             asids: 17..=16 + 2 * max_spaces as u8,
             max_spaces,
             share_kernel: kind.share_kernel,
@@ -175,7 +175,7 @@ impl World {
             plain,
             odd: kind.odd,
             outcomes: [0; 6],
-            quick: [0; 2],
+            fast_faults: [0; 2],
             ballast: Vec::new(),
             known: Vec::new(),
             generation: 0,
@@ -494,7 +494,7 @@ impl World {
         let privileged = view == View::Kernel;
         let context = format!("{view:?} {kind:?} {va:#x} under {:x?}", self.regime);
         assert!(!(privileged && kind == AccessKind::Fetch), "kernel view executes: {context}");
-        assert!(!self.shadow.in_hole(GuestVa(va)), "mapped in the hole: {context}");
+        assert!(!self.shadow.in_region(GuestVa(va)), "mapped in the hypervisor region: {context}");
         assert!(!self.is_absent(host), "a page that was given away: {context}");
         if kind == AccessKind::Write {
             let table =
@@ -574,19 +574,19 @@ impl World {
             _ => {}
         }
         let Ok(entry) = expected else { panic!("{context}") };
-        let in_hole = (va >> 20).wrapping_sub(HOLE_FIRST_MB) < 2;
+        let in_region = (va >> 20).wrapping_sub(REGION_FIRST_MB) < 2;
         let is_ram = Self::host_of(entry.pa).is_some() && !self.absent.contains(&(entry.pa & !0xfff));
         match fill {
             Fill::KernelFetch(pa) => {
                 assert!(privileged && kind == AccessKind::Fetch && pa.0 == entry.pa, "{context}");
                 self.outcomes[1] += 1;
             }
-            Fill::Hole(pa) => {
-                assert!(in_hole && pa.0 == entry.pa, "{context}");
+            Fill::Region(pa) => {
+                assert!(in_region && pa.0 == entry.pa, "{context}");
                 self.outcomes[2] += 1;
             }
             Fill::Device(pa) => {
-                assert!(!is_ram && !in_hole && pa.0 == entry.pa, "{context}");
+                assert!(!is_ram && !in_region && pa.0 == entry.pa, "{context}");
                 self.outcomes[3] += 1;
             }
             Fill::CodePageWrite(pa) => {
@@ -619,21 +619,21 @@ impl World {
         }
     }
 
-    /// By the short way, if that has an answer.
+    /// By the fast path, if that has an answer.
     fn fill(&mut self, view: View, va: u32, kind: AccessKind) -> Fill {
         let (tables, tlb, regime) = (&mut self.tables, &mut self.tlb, &self.regime);
         if guest::plain::is_plain(regime) {
             let base = (regime.ttbr0, regime.dacr);
-            match self.shadow.quick_fill(&self.memory, base, view, GuestVa(va), kind, tables, tlb) {
-                Quick::Mapped => {
-                    self.quick[0] += 1;
+            match self.shadow.fast_fill(&self.memory, base, view, GuestVa(va), kind, tables, tlb) {
+                FastFill::Mapped => {
+                    self.fast_faults[0] += 1;
                     return Fill::Mapped;
                 }
-                Quick::GuestFault(fault) => {
-                    self.quick[1] += 1;
+                FastFill::GuestFault(fault) => {
+                    self.fast_faults[1] += 1;
                     return Fill::GuestFault(fault);
                 }
-                Quick::Other => {}
+                FastFill::Other => {}
             }
         }
         self.shadow.fill(&self.memory, regime, view, GuestVa(va), kind, tables, tlb)
@@ -710,15 +710,16 @@ impl World {
     /// What happened how often.
     pub fn seen(&self) -> Vec<(&'static str, u64)> {
         let stats = self.shadow.stats();
-        let outcomes = ["guest faults", "fetches by the kernel", "the hole", "devices", "writes to code", "filled"];
+        let outcomes =
+            ["guest faults", "fetches by the kernel", "the hypervisor region", "devices", "writes to code", "filled"];
         let passed = ["reads let through", "writes let through", "fetches let through"];
         let mut seen: Vec<_> =
             outcomes.into_iter().zip(self.outcomes).chain(passed.into_iter().zip(self.passed)).collect();
         seen.extend([
             ("out of date, but legal", self.stale_passed),
             ("pages forgotten in assembly", self.forgotten),
-            ("filled the short way", self.quick[0]),
-            ("guest faults found the short way", self.quick[1]),
+            ("filled on the fast path", self.fast_faults[0]),
+            ("guest faults found on the fast path", self.fast_faults[1]),
             ("pieces of work that were left", self.pieces),
             ("fills that had to come again", self.again),
             ("pages given away", self.given),

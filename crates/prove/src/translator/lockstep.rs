@@ -299,7 +299,7 @@ impl Lockstep {
         self.cpu.cp15.cpacr >> 20 & 3 != 0 && self.cpu.cp15.fpexc & model::EN != 0
     }
 
-    /// As `Vm::prepare`: the guest's world is put in place.
+    /// As `Vm::prepare`: the guest's state is put in place.
     fn prepare(&mut self) {
         self.real_dacr = self.cpu.cp15.dacr;
         self.cpu.page.dacr_real = self.real_dacr;

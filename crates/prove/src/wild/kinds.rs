@@ -13,8 +13,9 @@ const GICD: u32 = 0x0800_0000;
 const GICC: u32 = 0x0801_0000;
 const VIRTIO: u32 = 0x0a00_0000;
 const VECTORS: u32 = 0x4001_1000;
-/// Spica's places: the hole, and in it the code cache, its every other page the vCPU page, and the return mirror.
-const HOLE: (u32, u32) = (0xf180_0000, 0xfd00_0000);
+/// Spica's places: the hypervisor region, and in it the code cache, its every other page the vCPU page, and the return
+/// mirror.
+const REGION: (u32, u32) = (0xf180_0000, 0xfd00_0000);
 const MIRROR_DISTANCE: u32 = 0x3300_0000;
 
 const USR: u32 = 0x10;
@@ -84,8 +85,8 @@ fn address(random: &mut Random) -> u32 {
         4 => SCRATCH + page,
         5 => VICTIMS + page,
         6 => VICTIMS + 0x8000_0000 + page,
-        7 => HOLE.0 + 0x1000 * random.below((HOLE.1 - HOLE.0) >> 12),
-        8 => HOLE.0 + 0x1000 * random.below(16),
+        7 => REGION.0 + 0x1000 * random.below((REGION.1 - REGION.0) >> 12),
+        8 => REGION.0 + 0x1000 * random.below(16),
         9 => VICTIMS + 0x8000_0000 + MIRROR_DISTANCE + page,
         10 => {
             random.pick(&[0, 0xfff0_0000, 0xffff_0000, 0xffff_f000, 0xbeff_f000, 0xbf00_0000, 0xf17f_f000, 0xfd00_0000])

@@ -23,7 +23,7 @@ fn page(index: u32) -> GuestPa {
 }
 
 #[test]
-fn a_target_is_news_to_the_driver() {
+fn the_driver_hears_of_a_new_target() {
     let mut rig = Rig::new(&PLUG);
     rig.slot.set_balloon_target(100);
     assert_eq!((read(&mut rig.slot, 0x100), rig.interrupt()), (100, 2));

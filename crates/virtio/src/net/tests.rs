@@ -26,7 +26,7 @@ fn says_its_address_and_its_link() {
     assert_eq!(read(&mut rig.slot, 0x104).to_le_bytes(), [2, 3, 1, 0]);
     let generation = read(&mut rig.slot, 0x0fc);
     rig.slot.set_link(true);
-    assert_eq!((rig.interrupt(), read(&mut rig.slot, 0x0fc)), (0, generation), "no news");
+    assert_eq!((rig.interrupt(), read(&mut rig.slot, 0x0fc)), (0, generation), "no change");
     rig.slot.set_link(false);
     assert_eq!(rig.interrupt(), 2);
     assert_ne!(read(&mut rig.slot, 0x0fc), generation);

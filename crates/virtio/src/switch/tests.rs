@@ -24,9 +24,9 @@ fn frame(target: [u8; 6], source: [u8; 6], text: &[u8]) -> Vec<u8> {
 fn send(switch: &mut Switch, port: usize, target: [u8; 6], source: [u8; 6]) -> Vec<usize> {
     let frame = frame(target, source, b"hello");
     switch.send(port, &frame);
-    let news = switch.take_news();
+    let pending = switch.take_pending();
     let got: Vec<usize> = (0..5).filter(|&port| switch.next(port).is_some()).collect();
-    assert_eq!(got.iter().fold(0, |bits, port| bits | 1 << port), news);
+    assert_eq!(got.iter().fold(0, |bits, port| bits | 1 << port), pending);
     for &port in &got {
         assert_eq!(switch.next(port), Some(&frame[..]));
         switch.pop(port);
@@ -63,7 +63,7 @@ fn nobody_speaks_in_anothers_name() {
     for len in [0, 13, 1519] {
         switch.send(0, &vec![0xff; len]);
         switch.send(0, &[&ALL[..], &A, &vec![0; len]].concat()[..len.max(12)]);
-        assert_eq!(switch.take_news(), 0, "{len}");
+        assert_eq!(switch.take_pending(), 0, "{len}");
     }
 }
 
@@ -154,5 +154,5 @@ fn a_switch_may_be_tiny() {
     let mut switch = Switch::new(&[Port::Trunk, Port::Trunk], 0);
     switch.send(0, &frame(ALL, A, b""));
     assert_eq!(switch.counters(1).unwrap().dropped, 1);
-    assert_eq!(Switch::new(&[], 4).take_news(), 0);
+    assert_eq!(Switch::new(&[], 4).take_pending(), 0);
 }

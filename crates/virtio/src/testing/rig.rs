@@ -63,7 +63,7 @@ impl Rig {
         self.serve();
     }
 
-    /// The device has news from the host: lets it work.
+    /// Something is pending from the host: lets it work.
     pub fn poke(&mut self) {
         self.slot.poke();
         self.serve();

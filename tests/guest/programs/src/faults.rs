@@ -167,7 +167,7 @@ pub fn data_execute() {
 }
 
 /// Places in the kernel's part of the address space, each for a reason: its image, its direct map, its allocations, the
-/// hole that Spica uses, fixed maps, the vectors' neighbours.
+/// hypervisor region that Spica uses, fixed maps, the vectors' neighbours.
 const KERNEL_PLACES: &[u32] = &[
     0xbf00_0000,
     0xc000_0000,

@@ -10,7 +10,7 @@ use spica_machine::map::{GPIO, RAM};
 
 use super::random::Random;
 use crate::arch::cache;
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::layout::MEGABYTE;
 use crate::vm::Vm;
 
@@ -52,7 +52,7 @@ pub const COMMON: [u32; 4] = [0xbf0, 0xd00, 0xf0f, 0xfff];
 const SECTIONS: [u32; 2] = [0x200, 0x211];
 /// The megabyte of a supersection.
 const SUPERSECTION: u32 = 0x220;
-/// Nothing is there in any table, but for the last, which is in the hole.
+/// Nothing is there in any table, but for the last, which is in the hypervisor region.
 const NOTHING: [u32; 3] = [0x300, 0xe00, 0xf50];
 /// Entries of a second-level table that sessions use; those from [`LARGE`] on are a large page.
 const ENTRIES: [u32; 8] = [0, 1, 2, 3, 0x10, 0x7f, 0xfe, 0xff];
@@ -264,44 +264,44 @@ pub fn address(random: &mut Random, favourites: [u32; 2]) -> u32 {
 
 /// Writes `words` at `pa`, as a device would: what was translated from there goes, and so do copies of its
 /// instructions.
-pub fn write(home: Home<'_>, vm: &mut Vm, pa: u32, words: &[u32]) {
+pub fn write(host_space: HostSpace<'_>, vm: &mut Vm, pa: u32, words: &[u32]) {
     let at = GuestPa(pa);
     if vm.vcpu.mmu.shadow().is_code_page(at) {
         vm.code_changes(at);
     }
     let bytes = 4 * words.len() as u32;
-    if let Some(to) = vm.common.ram.bytes_mut(home, at, bytes) {
+    if let Some(to) = vm.common.ram.bytes_mut(host_space, at, bytes) {
         to.iter_mut().zip(words.iter().flat_map(|word| word.to_le_bytes())).for_each(|(to, byte)| *to = byte);
         cache::sync_code(to.as_ptr() as u32, bytes);
     }
-    vm.vcpu.mmu.table_written(home, at, bytes);
+    vm.vcpu.mmu.table_written(host_space, at, bytes);
 }
 
 /// Whether these words are there already.
-pub fn holds(home: Home<'_>, vm: &Vm, pa: u32, words: &[u32]) -> bool {
-    (0u32..).zip(words).all(|(at, &word)| vm.common.ram.load(home, GuestPa(pa + 4 * at), 4) == Some(word))
+pub fn holds(host_space: HostSpace<'_>, vm: &Vm, pa: u32, words: &[u32]) -> bool {
+    (0u32..).zip(words).all(|(at, &word)| vm.common.ram.load(host_space, GuestPa(pa + 4 * at), 4) == Some(word))
 }
 
 /// Lays out the area for a session.
-pub fn lay_out(home: Home<'_>, vm: &mut Vm, random: &mut Random, vectors: &[u32]) {
+pub fn lay_out(host_space: HostSpace<'_>, vm: &mut Vm, random: &mut Random, vectors: &[u32]) {
     for page in 0..AREA_PAGES {
         // Each page of data tells which it is.
         let word = if page >= 0x40 || page == 0x31 { harmless(page.wrapping_mul(0x0101_0101)) } else { 0 };
-        write(home, vm, AREA.0 + page * 4096, &[word; 1024]);
+        write(host_space, vm, AREA.0 + page * 4096, &[word; 1024]);
     }
-    write(home, vm, VECTORS, vectors);
+    write(host_space, vm, VECTORS, vectors);
     for root in 0..ROOTS {
         let at = |megabyte: u32| AREA.0 + root * 0x4000 + megabyte * 4;
         // Privileged code alone may read and write it, in domain 0.
         let ram = |at: u32| (RAM.0 + at * MEGABYTE) | (0b001 << 12) | 0b01 << 10 | 0b11 << 2 | 0b10;
         for mb in 0..RAM_BYTES / MEGABYTE {
-            write(home, vm, at((LINEAR >> 20) + mb), &[ram(mb)]);
-            write(home, vm, at((FAR_LINEAR >> 20) + mb), &[ram(mb)]);
+            write(host_space, vm, at((LINEAR >> 20) + mb), &[ram(mb)]);
+            write(host_space, vm, at((FAR_LINEAR >> 20) + mb), &[ram(mb)]);
         }
         for (place, megabyte) in (0u32..).zip(COMMON) {
             // The vectors are there.
             let domain = if place == 3 { 0 } else { place };
-            write(home, vm, at(megabyte), &[common_table(place) | domain << 5 | 1]);
+            write(host_space, vm, at(megabyte), &[common_table(place) | domain << 5 | 1]);
         }
         if root == 0 {
             continue;
@@ -309,38 +309,38 @@ pub fn lay_out(home: Home<'_>, vm: &mut Vm, random: &mut Random, vectors: &[u32]
         for (place, megabyte) in (0u32..).zip(OWN) {
             let own = own_table(root, place);
             let descriptor = if place == PROGRAMS_OWN { own | 1 << 5 | 1 } else { table(random, own) };
-            write(home, vm, at(megabyte), &[descriptor]);
-            fill(home, vm, random, own, false, place == LARGE_PLACE);
+            write(host_space, vm, at(megabyte), &[descriptor]);
+            fill(host_space, vm, random, own, false, place == LARGE_PLACE);
         }
         let user_code = USER_CODE | 0b001 << 6 | 0b11 << 2 | 0b11 << 4 | 1 << 11 | 0b10;
-        write(home, vm, own_table(root, PROGRAMS_OWN), &[user_code]);
+        write(host_space, vm, own_table(root, PROGRAMS_OWN), &[user_code]);
         for megabyte in SECTIONS {
             let descriptor = section(random);
-            write(home, vm, at(megabyte), &[descriptor]);
+            write(host_space, vm, at(megabyte), &[descriptor]);
         }
         let supersection = RAM.0 | 1 << 18 | 1 << 17 | 0b001 << 12 | 0b11 << 10 | 0b11 << 2 | 0b10;
-        write(home, vm, at(SUPERSECTION), &[supersection; 16]);
+        write(host_space, vm, at(SUPERSECTION), &[supersection; 16]);
     }
     for place in 0..COMMON.len() as u32 {
-        fill(home, vm, random, common_table(place), true, place == 0);
+        fill(host_space, vm, random, common_table(place), true, place == 0);
     }
     let vectors_page = VECTORS | 0b001 << 6 | 0b11 << 2 | 0b01 << 4 | 0b10;
-    write(home, vm, common_table(3) + 0xf0 * 4, &[vectors_page]);
+    write(host_space, vm, common_table(3) + 0xf0 * 4, &[vectors_page]);
 }
 
 /// Random entries, and perhaps a large page.
-fn fill(home: Home<'_>, vm: &mut Vm, random: &mut Random, table: u32, common: bool, large: bool) {
+fn fill(host_space: HostSpace<'_>, vm: &mut Vm, random: &mut Random, table: u32, common: bool, large: bool) {
     for index in ENTRIES {
         let global = common && !random.one_in(3);
         let descriptor = page(random, global);
-        write(home, vm, table + index * 4, &[descriptor]);
+        write(host_space, vm, table + index * 4, &[descriptor]);
     }
     if !large {
         return;
     }
     let global = common && !random.one_in(3);
     let descriptor = self::large(random, global);
-    write(home, vm, table + LARGE * 4, &[descriptor; 16]);
+    write(host_space, vm, table + LARGE * 4, &[descriptor; 16]);
 }
 
 /// Where the vectors are: the registers that say so.
@@ -349,9 +349,9 @@ pub fn vector_base(layout: Layout) -> u32 {
 }
 
 /// A sum over each page of the area.
-pub fn sums(home: Home<'_>, vm: &Vm) -> alloc::vec::Vec<u32> {
+pub fn sums(host_space: HostSpace<'_>, vm: &Vm) -> alloc::vec::Vec<u32> {
     let page = |page: u32| {
-        let words = vm.common.ram.page(home, GuestPa(AREA.0 + page * 4096));
+        let words = vm.common.ram.page(host_space, GuestPa(AREA.0 + page * 4096));
         words.map_or(0, |words| {
             words.iter().fold(0, |sum: u32, &word| sum.rotate_left(5).wrapping_mul(0x0100_0193) ^ word)
         })
@@ -360,17 +360,17 @@ pub fn sums(home: Home<'_>, vm: &Vm) -> alloc::vec::Vec<u32> {
 }
 
 /// A sum over all RAM but the area.
-pub fn sum_elsewhere(home: Home<'_>, vm: &Vm) -> u32 {
+pub fn sum_elsewhere(host_space: HostSpace<'_>, vm: &Vm) -> u32 {
     (0..RAM_BYTES / 4096)
         .map(|page| GuestPa(RAM.0 + page * 4096))
         .filter(|pa| !(AREA.0..AREA.0 + AREA_PAGES * 4096).contains(&pa.0))
-        .filter_map(|pa| vm.common.ram.page(home, pa))
+        .filter_map(|pa| vm.common.ram.page(host_space, pa))
         .flatten()
         .fold(0, |sum: u32, &word| sum.rotate_left(1).wrapping_add(word))
 }
 
 /// Writes something to memory outside of the area, as a session does that the clock cuts short: an SVC where sections
 /// and large pages lead.
-pub fn leave_a_trace(home: Home<'_>, vm: &mut Vm) {
-    write(home, vm, RAM.0 + MEGABYTE, &[harmless(0)]);
+pub fn leave_a_trace(host_space: HostSpace<'_>, vm: &mut Vm) {
+    write(host_space, vm, RAM.0 + MEGABYTE, &[harmless(0)]);
 }

@@ -43,12 +43,12 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
-use crate::memory::{device, home};
+use crate::memory::{device, host_space};
 use crate::panic;
 use crate::platform::{BOARD, Platform};
 use crate::println;
-use crate::vm::trap::{self, quick, quick::Answer};
-use crate::world::{Trap, World};
+use crate::vm::trap::{self, fast_abort, fast_abort::Answer};
+use crate::world::{Privilege, Trap};
 
 /// Steps of a session.
 const STEPS: u32 = 48;
@@ -115,8 +115,8 @@ struct Plan {
     kind: Kind,
     vfp: bool,
     alignment: bool,
-    /// In Rust, ordinary aborts take the short way there.
-    quick: bool,
+    /// In Rust, ordinary aborts take the fast path there.
+    fast_aborts: bool,
     /// The step whose traps are told.
     told: Option<u32>,
 }
@@ -136,7 +136,7 @@ impl Plan {
             vfp: !random.one_in(4),
             // Drawn in any case, so that a number means the same session on each board.
             alignment: random.one_in(4) && checks_alignment(),
-            quick: random.one_in(2),
+            fast_aborts: random.one_in(2),
             told: None,
         }
     }
@@ -173,7 +173,7 @@ pub fn run(platform: &Platform) -> ! {
     let mut host = Host::new(board, 0, Consoles::new(names.map(String::from)));
     // Nobody takes turns.
     let queue = RunQueue::new(0, host.now());
-    let mut core = HostCpu::new(home::table(platform.image), queue);
+    let mut core = HostCpu::new(host_space::table(platform.image), queue);
     let shares = names.map(|_| SIZES.share(memory::RAM_BYTES, 0).unwrap_or_else(|error| panic!("{error}")));
     let mut shares = shares.into_iter();
     let mut machines = names.map(|name| {
@@ -182,7 +182,8 @@ pub fn run(platform: &Platform) -> ! {
         let devices = Devices::new(&spec, 0, &mut host, 0).unwrap_or_else(|error| panic!("{error}"));
         let ram = Vm::memory(&spec).unwrap_or_else(|error| panic!("{error}"));
         let switches = platform.options.switches;
-        let image = Image::new(core.go_home(), &spec, memory::RAM_BYTES).unwrap_or_else(|error| panic!("{error}"));
+        let image =
+            Image::new(core.enter_host_space(), &spec, memory::RAM_BYTES).unwrap_or_else(|error| panic!("{error}"));
         let mut vm = Vm::create(&spec, ram, switches, SIZES, share, devices, &mut host)
             .unwrap_or_else(|error| panic!("{error}"));
         vm.load(&image, true);
@@ -247,7 +248,7 @@ fn session(
         let mut at = 0;
         let outcome = loop {
             let Some(&step) = steps.next() else {
-                *elsewhere = Some(memory::sum_elsewhere(core.go_home(), vm));
+                *elsewhere = Some(memory::sum_elsewhere(core.enter_host_space(), vm));
                 break Ok(());
             };
             let (end, program) = match self::step(vm, core, host, plan, step, way) {
@@ -259,9 +260,9 @@ fn session(
                 break Ok(());
             }
             if way == Way::Assembly {
-                noted.push(state::seen(vm, core.go_home(), end));
+                noted.push(state::seen(vm, core.enter_host_space(), end));
             } else if !plan.kind.hostile
-                && let Err(problem) = state::compare(vm, core.go_home(), end, &noted[at])
+                && let Err(problem) = state::compare(vm, core.enter_host_space(), end, &noted[at])
             {
                 break Err(described(plan, step, way, &problem, &program));
             }
@@ -278,7 +279,7 @@ fn session(
         return Err(format!("step {STEPS} (rust): memory outside of the area"));
     }
     // Nothing of a session may matter to the next one: here is something that only one machine has.
-    memory::leave_a_trace(core.go_home(), &mut machines[1].vm);
+    memory::leave_a_trace(core.enter_host_space(), &mut machines[1].vm);
     Ok(noted.len() as u32)
 }
 
@@ -287,8 +288,8 @@ fn described(plan: &Plan, step: u32, way: Way, problem: &str, program: &Program)
     let which = if way == Way::Assembly { "assembly" } else { "rust" };
     let mut text = format!("step {step} ({which}): {problem}\ncheck: acts {:?}", program.acts);
     text += &format!(
-        "\ncheck: hostile {}, vfp {}, alignment {}, high vectors {}, quick {}",
-        plan.kind.hostile, plan.vfp, plan.alignment, plan.layout.high_vectors, plan.quick
+        "\ncheck: hostile {}, vfp {}, alignment {}, high vectors {}, fast aborts {}",
+        plan.kind.hostile, plan.vfp, plan.alignment, plan.layout.high_vectors, plan.fast_aborts
     );
     for (va, words) in [(program.va, &program.words), (program.user_pa, &program.user)] {
         text += &format!("\ncheck: {va:#010x}:");
@@ -304,7 +305,7 @@ fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Pla
     // clock in one machine alone has left other things there.
     vm.reboot(image, true, core, host);
     while !vm.load_on(core, host) {}
-    memory::lay_out(core.go_home(), vm, &mut Random::new(plan.number, 1), &program::vectors());
+    memory::lay_out(core.enter_host_space(), vm, &mut Random::new(plan.number, 1), &program::vectors());
     let cp15 = &mut vm.vcpu.context.cpu.cp15;
     let switch = |on: bool, bit: u32| if on { bit } else { 0 };
     cp15.sctlr |= SCTLR_M | switch(plan.layout.high_vectors, SCTLR_V) | switch(plan.alignment, SCTLR_A);
@@ -335,10 +336,10 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
     let mut own = Random::new(plan.number, 1 << 16 | slot);
     let mode = state::any_mode(&mut own);
     let program = program::write(&mut own, slot, plan.kind, mode);
-    let home = core.go_home();
+    let host_space = core.enter_host_space();
     for (pa, words) in [(program.pa, &program.words), (program.user_pa, &program.user)] {
-        if !memory::holds(home, vm, pa, words) {
-            memory::write(home, vm, pa, words);
+        if !memory::holds(host_space, vm, pa, words) {
+            memory::write(host_space, vm, pa, words);
         }
     }
     state::begin(vm, &mut random, mode);
@@ -346,9 +347,9 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
     if random.one_in(6) && !program.acts.iter().any(|act| act.starts_with("edit")) {
         state::interrupt(vm, host);
     }
-    let quick = way == Way::Assembly || plan.quick;
+    let fast_aborts = way == Way::Assembly || plan.fast_aborts;
     let begun = host.guest_now(vm.common.start);
-    let how = How { quick, hostile: plan.kind.hostile, told: plan.told == Some(step) };
+    let how = How { fast_aborts, hostile: plan.kind.hostile, told: plan.told == Some(step) };
     let late = host.now() + host.ticks(LONGEST);
     host.set_limit(Some(late));
     host.arm_timer(vm.common.start, None);
@@ -364,8 +365,8 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
     let hostile = plan.kind.hostile;
     let counted = if hostile { Ok(()) } else { state::check_counter(vm, host, begun) };
     let checked = counted
-        .and_then(|()| tables::check_sides(vm, hostile))
-        .and_then(|()| tables::check(vm, core.go_home(), hostile));
+        .and_then(|()| tables::check_views(vm, hostile))
+        .and_then(|()| tables::check(vm, core.enter_host_space(), hostile));
     match checked {
         Ok(()) => Ok((end, program)),
         Err(problem) => Err((problem, program)),
@@ -375,7 +376,7 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
 /// How a step is run.
 #[derive(Clone, Copy)]
 struct How {
-    quick: bool,
+    fast_aborts: bool,
     hostile: bool,
     told: bool,
 }
@@ -393,12 +394,12 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             Err(stop) => return Ok(End::Stop(stop)),
         } {}
         course.note(resume);
-        let mut world = match vm.resume(core, resume) {
-            Ok(world) => world,
+        let mut privilege = match vm.resume(core, resume) {
+            Ok(privilege) => privilege,
             Err(stop) => return Ok(End::Stop(stop)),
         };
         if !vm.is_settled() {
-            resume = vm.vcpu.unresumed(world);
+            resume = vm.vcpu.unresumed(privilege);
             continue;
         }
         resume = loop {
@@ -407,9 +408,9 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
                 return Ok(if course.is_straight() { End::Loop } else { End::Endless });
             }
             vm.vcpu.mmu.catch_up_spaces();
-            vm.vcpu.context.set_entries(world, &mut vm.common.engine, &vm.common.switches);
+            vm.vcpu.context.set_entries(privilege, &mut vm.common.engine, &vm.common.switches);
             vm.common.engine.mend(vm.vcpu.context.cpu.page);
-            let (trap, left) = vm.vcpu.context.enter(world);
+            let (trap, left) = vm.vcpu.context.enter(privilege);
             vm.vcpu.arrived(core, left);
             if how.told && traps < TOLD {
                 let (pc, status) =
@@ -421,15 +422,15 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
                 host.serve_interrupts();
                 return Ok(End::Loop);
             }
-            if (trap, left) == (Trap::Undefined, World::User) && reads_counter(vm, core) {
+            if (trap, left) == (Trap::Undefined, Privilege::User) && reads_counter(vm, core) {
                 return Ok(End::Clock);
             }
             if let Some(pc) = end(vm, left, trap) {
                 return Ok(trap::catch_up(vm, core).map_or_else(End::Stop, |()| End::At(pc)));
             }
-            let answer = if how.quick { quick::handle(vm, core, host, left, trap) } else { Answer::None };
+            let answer = if how.fast_aborts { fast_abort::handle(vm, core, host, left, trap) } else { Answer::None };
             match answer {
-                Answer::Enter(next) if vm.is_settled() => world = next,
+                Answer::Enter(next) if vm.is_settled() => privilege = next,
                 Answer::Enter(next) => break vm.vcpu.unresumed(next),
                 Answer::Resume(resume) => break resume,
                 Answer::None => break trap::handle(vm, core, host, left, trap),
@@ -469,10 +470,10 @@ fn reads_counter(vm: &mut Vm, core: &mut HostCpu) -> bool {
     let thumb = cpu.psr & psr::T != 0;
     let pc = GuestVa(cpu.pc.wrapping_sub(if thumb { 2 } else { 4 }));
     let regime = regime(cpu);
-    let home = core.go_home();
+    let host_space = core.enter_host_space();
     let half = |at: GuestVa| {
-        let mapping = spica_mmu::lookup(&vm.common.ram.at(home), &regime, at).ok()?;
-        vm.common.ram.load(home, mapping.pa, 2)
+        let mapping = spica_mmu::lookup(&vm.common.ram.at(host_space), &regime, at).ok()?;
+        vm.common.ram.load(host_space, mapping.pa, 2)
     };
     let (Some(first), Some(second)) = (half(pc), half(pc.wrapping_add(2))) else { return false };
     let word = if thumb { first << 16 | second } else { second << 16 | first };
@@ -480,8 +481,8 @@ fn reads_counter(vm: &mut Vm, core: &mut HostCpu) -> bool {
 }
 
 /// Where in the guest's code the SMC is that a trap is for.
-fn end(vm: &mut Vm, world: World, trap: Trap) -> Option<GuestVa> {
-    if (trap, world) != (Trap::SupervisorCall, World::Kernel) {
+fn end(vm: &mut Vm, privilege: Privilege, trap: Trap) -> Option<GuestVa> {
+    if (trap, privilege) != (Trap::SupervisorCall, Privilege::Kernel) {
         return None;
     }
     let behind = CachePc(vm.vcpu.context.cpu.pc);

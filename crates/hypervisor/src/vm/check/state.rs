@@ -13,7 +13,7 @@ use spica_vcpu::psr::Mode;
 use super::memory;
 use super::random::Random;
 use crate::host::Host;
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::machine::GuestMachine;
 use crate::vm::{Stop, Vm};
 
@@ -175,14 +175,14 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
 }
 
 /// What the guest can see now.
-pub fn seen(vm: &Vm, home: Home<'_>, end: End) -> Seen {
+pub fn seen(vm: &Vm, host_space: HostSpace<'_>, end: End) -> Seen {
     let words = fields(vm).into_iter().map(|(_, word)| word).collect();
-    Seen { end, words, pages: memory::sums(home, vm) }
+    Seen { end, words, pages: memory::sums(host_space, vm) }
 }
 
 /// What differs, if anything does: `answered` is what assembly made, `vm` what Rust did.
-pub fn compare(vm: &Vm, home: Home<'_>, end: End, answered: &Seen) -> Result<(), String> {
-    let reference = seen(vm, home, end);
+pub fn compare(vm: &Vm, host_space: HostSpace<'_>, end: End, answered: &Seen) -> Result<(), String> {
+    let reference = seen(vm, host_space, end);
     if reference == *answered {
         return Ok(());
     }

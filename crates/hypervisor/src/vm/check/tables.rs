@@ -8,11 +8,11 @@ use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_mmu::{MAX_ALIASED, Mapping, Permission, Regime, View, lookup};
 
 use crate::arch::cp15::{Contextidr, Dacr, SysRegRead, Ttbr0};
-use crate::host_cpu::Home;
-use crate::layout::{HOLE_SIZE, HOLE_START, MEGABYTE};
+use crate::host_cpu::HostSpace;
+use crate::layout::{MEGABYTE, REGION_SIZE, REGION_START};
 use crate::papers::SEPARATION;
 use crate::vm::{Vm, regime};
-use crate::world::World;
+use crate::world::Privilege;
 use spica_mmu::Separation;
 
 /// The bits of a small page and of a section that are not address, permission to write, or XN (spica_mmu::host says
@@ -35,16 +35,16 @@ struct Shadowed {
     section: bool,
 }
 
-/// The real registers as the world that was left needs them.
-pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String> {
-    let side = *vm.vcpu.context.side(world);
+/// The real registers as the view that was left needs them.
+pub fn check_core(vm: &mut Vm, privilege: Privilege, hostile: bool) -> Result<(), String> {
+    let registers = *vm.vcpu.context.view_registers(privilege);
     let (ttbr0, contextidr, dacr) = (Ttbr0::read_raw(), Contextidr::read_raw(), Dacr::read_raw());
-    if (ttbr0, contextidr, dacr) != (side.ttbr0, side.contextidr, side.dacr.raw()) {
+    if (ttbr0, contextidr, dacr) != (registers.ttbr0, registers.contextidr, registers.dacr.raw()) {
         return Err(format!(
             "in the core TTBR0 {ttbr0:#x}, ASID {contextidr:#x}, DACR {dacr:#x}, but {:#x}, {:#x}, {:#x} was noted",
-            side.ttbr0,
-            side.contextidr,
-            side.dacr.raw()
+            registers.ttbr0,
+            registers.contextidr,
+            registers.dacr.raw()
         ));
     }
     if dacr & 0xaaaa_aaaa != 0 || dacr >> 30 != 1 {
@@ -52,9 +52,9 @@ pub fn check_core(vm: &mut Vm, world: World, hostile: bool) -> Result<(), String
     }
     let page = &vm.vcpu.context.cpu.page;
     // The kernel's write of DACR may be what it was left for.
-    let (view, guest) = match world {
-        World::Kernel => (View::Kernel, page.dacr_real),
-        World::User => (View::User, page.dacr),
+    let (view, guest) = match privilege {
+        Privilege::Kernel => (View::Kernel, page.dacr_real),
+        Privilege::User => (View::User, page.dacr),
     };
     if hostile { Ok(()) } else { check_dacr(dacr, guest, view) }
 }
@@ -68,42 +68,47 @@ fn check_dacr(real: u32, guest: u32, view: View) -> Result<(), String> {
     }
 }
 
-/// Behind a step, which ended in the kernel: the tables that assembly has for both worlds are those of the active
+/// Behind a step, which ended in the kernel: the tables that assembly has for both views are those of the active
 /// space, and what the guest has closed is closed.
-pub fn check_sides(vm: &Vm, hostile: bool) -> Result<(), String> {
+pub fn check_views(vm: &Vm, hostile: bool) -> Result<(), String> {
     if !hostile {
         check_dacr(vm.vcpu.context.kernel.dacr.raw(), vm.vcpu.context.cpu.page.dacr, View::Kernel)?;
     }
-    for (view, side) in [(View::Kernel, &vm.vcpu.context.kernel), (View::User, &vm.vcpu.context.user)] {
+    for (view, registers) in [(View::Kernel, &vm.vcpu.context.kernel), (View::User, &vm.vcpu.context.user)] {
         let root = vm.vcpu.mmu.shadow().root(view);
-        if !vm.vcpu.mmu.is_stale() && (side.ttbr0 & !0x3fff, side.contextidr) != (root.ttbr0.0, root.asid.into()) {
-            return Err(format!("{view:?} tables at {:#x}, but the space's are at {:#x}", side.ttbr0, root.ttbr0.0));
+        if !vm.vcpu.mmu.is_stale()
+            && (registers.ttbr0 & !0x3fff, registers.contextidr) != (root.ttbr0.0, root.asid.into())
+        {
+            return Err(format!(
+                "{view:?} tables at {:#x}, but the space's are at {:#x}",
+                registers.ttbr0, root.ttbr0.0
+            ));
         }
     }
     Ok(())
 }
 
 /// The active space's shadow tables. If `hostile`, they need not be what the guest's are, but are of its RAM.
-pub fn check(vm: &mut Vm, home: Home<'_>, hostile: bool) -> Result<(), String> {
+pub fn check(vm: &mut Vm, host_space: HostSpace<'_>, hostile: bool) -> Result<(), String> {
     let views: &[View] = if SEPARATION == Separation::Tables { &[View::Kernel, View::User] } else { &[View::Kernel] };
     for &view in views {
         let root = vm.vcpu.mmu.shadow().root(view).ttbr0;
         for megabyte in 0..4096 {
             let va = megabyte * MEGABYTE;
-            if (HOLE_START..HOLE_START + HOLE_SIZE).contains(&va) {
+            if (REGION_START..REGION_START + REGION_SIZE).contains(&va) {
                 continue;
             }
             let entry = vm.vcpu.mmu.tables().word(HostPa(root.0 + 4 * megabyte));
             let domain = entry >> 5 & 0xf;
             match entry & 0b11 {
                 0 => {}
-                1 => check_table(vm, home, view, va, entry, hostile)?,
+                1 => check_table(vm, host_space, view, va, entry, hostile)?,
                 _ => {
                     let bits = entry & !(0xfff0_0000 | 0xf << 5 | SECTION_WRITABLE | SECTION_XN);
                     let (writable, xn) = (entry & SECTION_WRITABLE != 0, entry & SECTION_XN != 0);
                     let host = entry & 0xfff0_0000;
                     let shadowed = Shadowed { va, view, host, writable, xn, domain, section: true };
-                    require(vm, home, &shadowed, entry, bits == SECTION, hostile)?;
+                    require(vm, host_space, &shadowed, entry, bits == SECTION, hostile)?;
                 }
             }
         }
@@ -111,7 +116,14 @@ pub fn check(vm: &mut Vm, home: Home<'_>, hostile: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn check_table(vm: &mut Vm, home: Home<'_>, view: View, va: u32, entry: u32, hostile: bool) -> Result<(), String> {
+fn check_table(
+    vm: &mut Vm,
+    host_space: HostSpace<'_>,
+    view: View,
+    va: u32,
+    entry: u32,
+    hostile: bool,
+) -> Result<(), String> {
     for index in 0..256 {
         let page = vm.vcpu.mmu.tables().word(HostPa((entry & !0x3ff) + 4 * index));
         if page == 0 {
@@ -121,13 +133,20 @@ fn check_table(vm: &mut Vm, home: Home<'_>, view: View, va: u32, entry: u32, hos
         let (writable, xn) = (page & PAGE_WRITABLE != 0, page & PAGE_XN != 0);
         let (va, host, domain) = (va | index << 12, page & 0xffff_f000, entry >> 5 & 0xf);
         let shadowed = Shadowed { va, view, host, writable, xn, domain, section: false };
-        require(vm, home, &shadowed, page, bits == PAGE, hostile)?;
+        require(vm, host_space, &shadowed, page, bits == PAGE, hostile)?;
     }
     Ok(())
 }
 
 /// One entry.
-fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool, hostile: bool) -> Result<(), String> {
+fn require(
+    vm: &mut Vm,
+    host_space: HostSpace<'_>,
+    entry: &Shadowed,
+    word: u32,
+    plain: bool,
+    hostile: bool,
+) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{:?} view at {:#010x}: {word:#010x} {what}", entry.view, entry.va));
     let place = vm.common.ram.place();
     let size = if entry.section { MEGABYTE } else { 4096 };
@@ -152,7 +171,7 @@ fn require(vm: &mut Vm, home: Home<'_>, entry: &Shadowed, word: u32, plain: bool
         return Ok(());
     }
     let regime = with_closed_domains_open(&regime(&vm.vcpu.context.cpu));
-    let Ok(mapping) = lookup(&vm.common.ram.at(home), &regime, GuestVa(entry.va)) else {
+    let Ok(mapping) = lookup(&vm.common.ram.at(host_space), &regime, GuestVa(entry.va)) else {
         return wrong("is there, and the guest has nothing");
     };
     if mapping.pa != pa || entry.section && !mapping.size.is_first_level() {
@@ -204,7 +223,7 @@ fn with_closed_domains_open(regime: &Regime) -> Regime {
     Regime { dacr, ..*regime }
 }
 
-/// Whether the books say that page `index` of RAM may be written at `number`, by what `Shadow::page_hints` and
+/// Whether the records say that page `index` of RAM may be written at `number`, by what `Shadow::page_hints` and
 /// `Shadow::aliases` promise.
 fn is_hinted(vm: &mut Vm, index: u32, number: u32) -> bool {
     const AND_LINEAR: u32 = 0x10_0000;

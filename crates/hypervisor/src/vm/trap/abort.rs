@@ -13,13 +13,13 @@ use super::{emulate, indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
 use crate::papers;
 use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
-use crate::world::World;
+use crate::world::Privilege;
 
 /// Fault status, bits 10 and 3:0 of an FSR in the short-descriptor format (table B3-23).
 fn status(fsr: u32) -> u32 {
@@ -44,32 +44,35 @@ fn is_domain_fault(status: u32) -> bool {
 const ALIGNMENT: u32 = 0b00001;
 const DEBUG_EVENT: u32 = 0b00010;
 
-fn fill(vm: &mut Vm, home: Home<'_>, view: View, va: GuestVa, kind: AccessKind) -> Fill {
+fn fill(vm: &mut Vm, host_space: HostSpace<'_>, view: View, va: GuestVa, kind: AccessKind) -> Fill {
     let regime = regime(&vm.vcpu.context.cpu);
-    vm.vcpu.mmu.fill(&vm.common.ram.at(home), &regime, view, va, kind)
+    vm.vcpu.mmu.fill(&vm.common.ram.at(host_space), &regime, view, va, kind)
 }
 
 /// A data abort.
-pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
+pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     let (fsr, far) = (Dfsr::read_raw(), Dfar::read_raw());
     let write = fsr >> 11 & 1 != 0;
     let pc = vm.vcpu.context.cpu.pc;
-    let again = match world {
-        World::Kernel => Resume::Cache(CachePc(pc)),
-        World::User => Resume::Guest(GuestVa(pc)),
+    let again = match privilege {
+        Privilege::Kernel => Resume::Cache(CachePc(pc)),
+        Privilege::User => Resume::Guest(GuestVa(pc)),
     };
     match status(fsr) {
-        ALIGNMENT if world == World::Kernel && stands_for_another_at(vm, core.go_home(), CachePc(pc)) => {
+        ALIGNMENT
+            if privilege == Privilege::Kernel && stands_for_another_at(vm, core.enter_host_space(), CachePc(pc)) =>
+        {
             interpret(vm, core, host, CachePc(pc))
         }
-        ALIGNMENT => deliver(vm, core, world, Fault::without_descriptor(FaultKind::Alignment), write, far),
+        ALIGNMENT => deliver(vm, core, privilege, Fault::without_descriptor(FaultKind::Alignment), write, far),
         // A watchpoint is nothing that a guest could have set.
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
         _ => {
-            let lazy = world == World::Kernel && vm.vcpu.context.cpu.page.dacr_real != vm.vcpu.context.cpu.cp15.dacr;
-            let view = if world == World::Kernel { View::Kernel } else { View::User };
+            let lazy =
+                privilege == Privilege::Kernel && vm.vcpu.context.cpu.page.dacr_real != vm.vcpu.context.cpu.cp15.dacr;
+            let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
-            match fill(vm, core.go_home(), view, GuestVa(far), kind) {
+            match fill(vm, core.enter_host_space(), view, GuestVa(far), kind) {
                 Fill::Mapped => {
                     vm.common.counters.hidden_faults += 1;
                     if lazy && is_domain_fault(status(fsr)) {
@@ -80,23 +83,25 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
                     }
                     again
                 }
-                _ if world == World::Kernel && stands_for_another_at(vm, core.go_home(), CachePc(pc)) => {
+                _ if privilege == Privilege::Kernel
+                    && stands_for_another_at(vm, core.enter_host_space(), CachePc(pc)) =>
+                {
                     interpret(vm, core, host, CachePc(pc))
                 }
-                Fill::GuestFault(fault) => deliver(vm, core, world, fault, write, far),
-                Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, world, pa, far, again) {
+                Fill::GuestFault(fault) => deliver(vm, core, privilege, fault, write, far),
+                Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, privilege, pa, far, again) {
                     Some(resume) => resume,
-                    None => write_to_code(vm, core, host, world, pa, again),
+                    None => write_to_code(vm, core, host, privilege, pa, again),
                 },
-                Fill::Device(_) if world == World::Kernel => {
-                    note_device(vm, core.go_home(), CachePc(pc), GuestVa(far), write);
+                Fill::Device(_) if privilege == Privilege::Kernel => {
+                    note_device(vm, core.enter_host_space(), CachePc(pc), GuestVa(far), write);
                     emulate_access(vm, core, host, CachePc(pc), far, write, None)
                 }
                 Fill::Device(_) => match emulate_user_access(vm, core, host, pc) {
                     Some(resume) => resume,
-                    None => deliver(vm, core, world, Fault::without_descriptor(FaultKind::External), write, far),
+                    None => deliver(vm, core, privilege, Fault::without_descriptor(FaultKind::External), write, far),
                 },
-                Fill::Hole(pa) => in_hole(vm, core, host, world, pa, far, write),
+                Fill::Region(pa) => in_region(vm, core, host, privilege, pa, far, write),
                 Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
@@ -105,11 +110,11 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> R
 }
 
 /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
-fn note_device(vm: &mut Vm, home: Home<'_>, pc: CachePc, va: GuestVa, write: bool) {
+fn note_device(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc, va: GuestVa, write: bool) {
     let Vm { vcpu, common, .. } = vm;
     if common.switches.quick_mmio {
         let site = (pc, common.engine.generation());
-        vcpu.mmu.note_device((home, &common.ram), site, va, write, &regime(&vcpu.context.cpu));
+        vcpu.mmu.note_device((host_space, &common.ram), site, va, write, &regime(&vcpu.context.cpu));
     }
 }
 
@@ -124,13 +129,13 @@ pub fn stands_for_another(instruction: &Decoded) -> bool {
 }
 
 /// The same, of the word at code-cache address `pc`.
-fn stands_for_another_at(vm: &Vm, home: Home<'_>, pc: CachePc) -> bool {
-    locate::find(vm, home, pc).is_some_and(|(_, instruction)| stands_for_another(&instruction))
+fn stands_for_another_at(vm: &Vm, host_space: HostSpace<'_>, pc: CachePc) -> bool {
+    locate::find(vm, host_space, pc).is_some_and(|(_, instruction)| stands_for_another(&instruction))
 }
 
 /// Interprets the guest's instruction that the word at `pc` belongs to, and goes on behind it.
 fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> Resume {
-    let Some((location, instruction)) = locate::find(vm, core.go_home(), pc) else {
+    let Some((location, instruction)) = locate::find(vm, core.enter_host_space(), pc) else {
         return Resume::Stop(Stop::WildJump(pc.0));
     };
     let guest = locate::restore(vm, &location);
@@ -145,7 +150,7 @@ fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> R
 pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
     let va = vm.vcpu.context.cpu.page.target;
     // Not across the end of a page.
-    if va & 0xfff <= 0xff0 && fill(vm, core.go_home(), View::User, GuestVa(va), kind) == Fill::Mapped {
+    if va & 0xfff <= 0xff0 && fill(vm, core.enter_host_space(), View::User, GuestVa(va), kind) == Fill::Mapped {
         return Resume::Back(svc.wrapping_add(4));
     }
     interpret(vm, core, host, svc)
@@ -154,12 +159,12 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
 parts::count!(deliver, "trap.guest-abort");
 /// The guest takes the abort.
 #[inline(never)]
-fn deliver(vm: &mut Vm, core: &mut HostCpu, world: World, fault: Fault, write: bool, far: u32) -> Resume {
+fn deliver(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege, fault: Fault, write: bool, far: u32) -> Resume {
     vm.common.counters.guest_aborts += 1;
     let pc = vm.vcpu.context.cpu.pc;
-    let pc = match world {
-        World::User => GuestVa(pc),
-        World::Kernel => match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
+    let pc = match privilege {
+        Privilege::User => GuestVa(pc),
+        Privilege::Kernel => match locate::guest_pc(vm, core.enter_host_space(), CachePc(pc)) {
             Some(guest) => guest,
             None => return Resume::Stop(Stop::WildJump(pc)),
         },
@@ -184,7 +189,7 @@ pub fn emulate_access(
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
-        return deliver(vm, core, World::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
+        return deliver(vm, core, Privilege::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
     let (cpu, env) = TrapEnv::new(vm, core, host);
     let mut env = TrapEnv { known, ..env };
@@ -194,7 +199,7 @@ pub fn emulate_access(
             interrupt::leave_soon(vm, pc);
             Resume::Cache(pc.wrapping_add(4))
         }
-        Step::Abort(abort) => match locate::guest_pc(vm, core.go_home(), pc) {
+        Step::Abort(abort) => match locate::guest_pc(vm, core.enter_host_space(), pc) {
             Some(guest) => {
                 vm.common.counters.guest_aborts += 1;
                 vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
@@ -207,23 +212,23 @@ pub fn emulate_access(
 
 /// A load or store to where Spica lives, which the guest's tables allow: what they map there is reached by emulation,
 /// however slow, or not at all.
-fn in_hole(
+fn in_region(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
-    world: World,
+    privilege: Privilege,
     pa: GuestPa,
     far: u32,
     write: bool,
 ) -> Resume {
     let pc = vm.vcpu.context.cpu.pc;
     if write && vm.vcpu.mmu.shadow().is_code_page(pa) {
-        let again = if world == World::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
-        return write_to_code(vm, core, host, world, pa, again);
+        let again = if privilege == Privilege::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
+        return write_to_code(vm, core, host, privilege, pa, again);
     }
-    let resume = match world {
-        World::User => emulate_user_access(vm, core, host, pc),
-        World::Kernel => vm
+    let resume = match privilege {
+        Privilege::User => emulate_user_access(vm, core, host, pc),
+        Privilege::Kernel => vm
             .common
             .engine
             .word(CachePc(pc))
@@ -233,9 +238,9 @@ fn in_hole(
     match resume {
         Some(resume) => resume,
         None if vm.common.ram.contains(pa) || vm.common.machine.has_device(pa) => {
-            Resume::Stop(Stop::HoleMapped(GuestVa(far)))
+            Resume::Stop(Stop::RegionMapped(GuestVa(far)))
         }
-        None => deliver(vm, core, world, Fault::without_descriptor(FaultKind::External), write, far),
+        None => deliver(vm, core, privilege, Fault::without_descriptor(FaultKind::External), write, far),
     }
 }
 
@@ -244,7 +249,7 @@ parts::count!(emulate_user_access, "trap.mmio");
 /// external abort is then what a bus gives for an access that it does not support.
 #[inline(never)]
 pub fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: u32) -> Option<Resume> {
-    let (decoded, bytes) = undefined::fetch(vm, core.go_home(), pc)?;
+    let (decoded, bytes) = undefined::fetch(vm, core.enter_host_space(), pc)?;
     let allowed = match decoded.op {
         Op::Mem(_) => true,
         Op::MemMultiple(mem) => !mem.user,
@@ -269,21 +274,30 @@ parts::count!(write_to_code, "trap.protected-write");
 /// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
 /// its own page is left for good: the store is interpreted, and a new block begins behind it.
 #[inline(never)]
-fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, pa: GuestPa, again: Resume) -> Resume {
+fn write_to_code(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    privilege: Privilege,
+    pa: GuestPa,
+    again: Resume,
+) -> Resume {
     let pc = CachePc(vm.vcpu.context.cpu.pc);
-    let own = world == World::Kernel
+    let own = privilege == Privilege::Kernel
         && vm.common.engine.code_at(pc).is_some_and(|code| vm.common.engine.source(code).1.page() == pa.page());
     if !own {
         vm.code_changes(pa);
         return again;
     }
-    let Some(guest) = locate::guest_pc(vm, core.go_home(), pc) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    let Some(guest) = locate::guest_pc(vm, core.enter_host_space(), pc) else {
+        return Resume::Stop(Stop::WildJump(pc.0));
+    };
     let (_, code_pa) = match vm.common.engine.code_at(pc) {
         Some(code) => vm.common.engine.source(code),
         None => return Resume::Stop(Stop::WildJump(pc.0)),
     };
-    let home = core.go_home();
-    let word = vm.common.ram.load(home, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
+    let host_space = core.enter_host_space();
+    let word = vm.common.ram.load(host_space, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
     let decoded = spica_isa::decode(word);
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
     let step = match decoded.op {
@@ -307,10 +321,10 @@ fn write_to_code(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World,
 }
 
 /// A prefetch abort.
-pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
+pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
     let pc = vm.vcpu.context.cpu.pc;
-    if world == World::Kernel {
+    if privilege == Privilege::Kernel {
         // Direct branches of translated code lead into the cache, so it was one through the return mirror.
         vm.common.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
@@ -321,7 +335,7 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
         // A branch of A32 code to an odd half-word, UNPREDICTABLE (A2.3.1), aborts on some cores.
         ALIGNMENT => deliver_fetch(vm, ALIGNMENT, far),
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
-        _ => match fill(vm, core.go_home(), View::User, GuestVa(far), AccessKind::Fetch) {
+        _ => match fill(vm, core.enter_host_space(), View::User, GuestVa(far), AccessKind::Fetch) {
             Fill::Mapped => {
                 vm.common.counters.hidden_faults += 1;
                 Resume::Guest(GuestVa(pc))
@@ -329,10 +343,10 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, world: World) -> Resume {
             Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
             Fill::Device(_) => deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
             // Nothing is there that could be executed, whoever lives at the address.
-            Fill::Hole(pa) if !vm.common.ram.contains(pa) => {
+            Fill::Region(pa) if !vm.common.ram.contains(pa) => {
                 deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
             }
-            Fill::Hole(_) => Resume::Stop(Stop::HoleMapped(GuestVa(far))),
+            Fill::Region(_) => Resume::Stop(Stop::RegionMapped(GuestVa(far))),
             Fill::CodePageWrite(_) | Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
             Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
         },

@@ -14,7 +14,7 @@ use crate::arch::cache;
 use crate::engine::Engine;
 use crate::fault;
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
 use crate::papers;
 use crate::vm::counters::Class;
@@ -139,16 +139,16 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
         Effect::DataCache(op, va) => {
-            let home = core.go_home();
-            match spica_mmu::lookup(&common.ram.at(home), &regime(cpu), GuestVa(va)) {
-                Ok(mapping) => clean(vm, home, op, mapping.pa),
+            let host_space = core.enter_host_space();
+            match spica_mmu::lookup(&common.ram.at(host_space), &regime(cpu), GuestVa(va)) {
+                Ok(mapping) => clean(vm, host_space, op, mapping.pa),
                 // An operation by address takes translation faults, which are reported as writes (B3.12.3).
                 Err(fault) => return Err(After::Abort { fsr: fault.fsr(true), far: va }),
             }
         }
         Effect::Translate { va, privileged, write } => {
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
-            let memory = common.ram.at(core.go_home());
+            let memory = common.ram.at(core.enter_host_space());
             // PAR in the short-descriptor format (B4.1.112): PA with SS for supersections, or the fault status and F.
             cpu.cp15.par = match translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
                 Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
@@ -191,7 +191,7 @@ pub fn domains_changed(vm: &mut Vm, core: &mut HostCpu, old: u32) {
     let new = vcpu.context.cpu.cp15.dacr;
     // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its own.
     if regime(&vcpu.context.cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
-        vcpu.mmu.set_dacr(core.go_home(), new);
+        vcpu.mmu.set_dacr(core.enter_host_space(), new);
         // What the handlers in assembly know of User mode's was right for the entries that are gone.
         vcpu.context.user.guest_dacr = !new;
     }
@@ -235,19 +235,19 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
     let concerns_cache = match op {
         // The shadow knows already.
         TlbOp::All if tracks => true,
-        TlbOp::Page { va, .. } if tracks => mmu.shadow().in_hole(GuestVa(va)),
+        TlbOp::Page { va, .. } if tracks => mmu.shadow().in_region(GuestVa(va)),
         TlbOp::Asid(_) if tracks => false,
         TlbOp::All => {
-            mmu.invalidate_all(core.go_home());
+            mmu.invalidate_all(core.enter_host_space());
             true
         }
         // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
         TlbOp::Page { va, asid } => {
             mmu.invalidate_pages(GuestVa(va), count, asid);
-            mmu.shadow().in_hole(GuestVa(va))
+            mmu.shadow().in_region(GuestVa(va))
         }
         TlbOp::Asid(asid) => {
-            mmu.invalidate_asid(core.go_home(), asid);
+            mmu.invalidate_asid(core.enter_host_space(), asid);
             false
         }
     };
@@ -258,9 +258,9 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
 }
 
 /// Cleans (and invalidates, but never without cleaning) the announced line of guest RAM at `pa`.
-fn clean(vm: &mut Vm, home: Home<'_>, op: LineOp, pa: GuestPa) {
+fn clean(vm: &mut Vm, host_space: HostSpace<'_>, op: LineOp, pa: GuestPa) {
     let start = GuestPa(pa.0 & !(ANNOUNCED_LINE - 1));
-    let Some(bytes) = vm.common.ram.bytes(home, start, ANNOUNCED_LINE) else { return };
+    let Some(bytes) = vm.common.ram.bytes(host_space, start, ANNOUNCED_LINE) else { return };
     let va = bytes.as_ptr() as u32;
     match op {
         LineOp::CleanToPou => cache::clean_to_pou(va, ANNOUNCED_LINE),

@@ -8,18 +8,18 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
 use crate::vm::{Resume, Vm, regime};
-use crate::world::World;
+use crate::world::Privilege;
 
 /// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
 /// in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
-pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     vm.common.counters.host_interrupts += 1;
     serve(vm, core, host);
-    if let Err(stop) = vm.common.glance_at_cache(core.go_home(), &regime(&vm.vcpu.context.cpu)) {
+    if let Err(stop) = vm.common.glance_at_cache(core.enter_host_space(), &regime(&vm.vcpu.context.cpu)) {
         return Resume::Stop(stop);
     }
     let pc = vm.vcpu.context.cpu.pc;
-    if world == World::User {
+    if privilege == Privilege::User {
         return Resume::Guest(GuestVa(pc));
     }
     if vm.common.engine.is_in_mirror(pc) {

@@ -6,17 +6,17 @@ use spica_dbt::Location;
 use spica_isa::Decoded;
 
 use crate::engine::Engine;
-use crate::host_cpu::Home;
+use crate::host_cpu::HostSpace;
 use crate::papers;
 use crate::vm::Vm;
 
 /// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
 /// a wild jump gets there.
-pub fn find(vm: &Vm, home: Home<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
+pub fn find(vm: &Vm, host_space: HostSpace<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
     let engine = &vm.common.engine;
     let code = engine.code_at(pc).filter(|&code| engine.is_live(code))?;
     let (_, pa) = engine.source(code);
-    let words = vm.common.source_words(home, pa)?;
+    let words = vm.common.source_words(host_space, pa)?;
     let location = engine.locate(code, pc, words)?;
     Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
 }
@@ -35,7 +35,7 @@ pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
 }
 
 /// Both of these.
-pub fn guest_pc(vm: &mut Vm, home: Home<'_>, pc: CachePc) -> Option<GuestVa> {
-    let (location, _) = find(vm, home, pc)?;
+pub fn guest_pc(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc) -> Option<GuestVa> {
+    let (location, _) = find(vm, host_space, pc)?;
     Some(restore(vm, &location))
 }

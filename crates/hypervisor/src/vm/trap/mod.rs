@@ -8,21 +8,21 @@
 //! | prefetch abort  | [`indirect`]: a target without a block | [`abort`]                         |
 //! | IRQ             | [`interrupt`]                       | [`interrupt`]                     |
 //!
-//! Ordinary aborts are answered in [`quick`], before anything else is looked at.
+//! Ordinary aborts are answered in [`fast_abort`], before anything else is looked at.
 
 pub(crate) mod abort;
 mod call;
 mod emulate;
+pub mod fast_abort;
 mod indirect;
 mod interrupt;
 mod locate;
-pub mod quick;
 mod undefined;
 
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Stop, Vm};
-use crate::world::{Trap, World};
+use crate::world::{Privilege, Trap};
 
 pub use interrupt::leave_soon;
 
@@ -36,7 +36,7 @@ fn settle(vm: &mut Vm, core: &mut HostCpu) {
     }
 }
 
-/// Brings the virtual CPU and the shadow tables' books up to what translated code and assembly have done.
+/// Brings the virtual CPU and the shadow tables' records up to what translated code and assembly have done.
 ///
 /// # Errors
 /// Why the guest cannot go on, since assembly has switched to another space.
@@ -46,16 +46,16 @@ pub fn catch_up(vm: &mut Vm, core: &mut HostCpu) -> Result<(), Stop> {
 }
 
 /// Handles a trap, and says where the guest goes on.
-pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, trap: Trap) -> Resume {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, trap: Trap) -> Resume {
     if let Err(stop) = catch_up(vm, core) {
         return Resume::Stop(stop);
     }
-    match (trap, world) {
-        (Trap::SupervisorCall, World::Kernel) => call::from_kernel(vm, core, host),
-        (Trap::SupervisorCall, World::User) => call::from_user(vm),
-        (Trap::Undefined, _) => undefined::handle(vm, core, host, world),
-        (Trap::DataAbort, _) => abort::data(vm, core, host, world),
-        (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, world),
-        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, core, host, world),
+    match (trap, privilege) {
+        (Trap::SupervisorCall, Privilege::Kernel) => call::from_kernel(vm, core, host),
+        (Trap::SupervisorCall, Privilege::User) => call::from_user(vm),
+        (Trap::Undefined, _) => undefined::handle(vm, core, host, privilege),
+        (Trap::DataAbort, _) => abort::data(vm, core, host, privilege),
+        (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, privilege),
+        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, core, host, privilege),
     }
 }

@@ -8,10 +8,10 @@ use spica_vcpu::{Exception, psr};
 
 use super::{indirect, locate};
 use crate::host::Host;
-use crate::host_cpu::{Home, HostCpu};
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
 use crate::vm::{Resume, Stop, Vm, regime, vfp_enabled};
-use crate::world::World;
+use crate::world::Privilege;
 
 /// CNTKCTL.PL0PCTEN and PL0VCTEN: User mode may read the physical and the virtual counter, and with either CNTFRQ
 /// (B4.1.26).
@@ -19,20 +19,20 @@ const PL0PCTEN: u64 = 1;
 const PL0VCTEN: u64 = 2;
 
 /// See the module's text.
-pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) -> Resume {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     let cpu = &vm.vcpu.context.cpu;
     let pc = cpu.pc.wrapping_sub(if cpu.psr & psr::T != 0 { 2 } else { 4 });
     // The guest has VFP on and the core has it off: turn it on, and try again. Should the instruction be another one,
     // it comes back here with VFP on.
-    if vfp_enabled(cpu, world) && vm.vcpu.core_state.enable_vfp() {
+    if vfp_enabled(cpu, privilege) && vm.vcpu.core_state.enable_vfp() {
         vm.common.counters.vfp_switches += 1;
-        return match world {
-            World::Kernel => Resume::Cache(CachePc(pc)),
-            World::User => Resume::Guest(GuestVa(pc)),
+        return match privilege {
+            Privilege::Kernel => Resume::Cache(CachePc(pc)),
+            Privilege::User => Resume::Guest(GuestVa(pc)),
         };
     }
-    if world == World::User {
-        if let Some(resume) = read_counter(vm, core.go_home(), host, pc) {
+    if privilege == Privilege::User {
+        if let Some(resume) = read_counter(vm, core.enter_host_space(), host, pc) {
             return resume;
         }
         vm.common.counters.undefined += 1;
@@ -43,15 +43,15 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World) ->
         return indirect::reflected(vm, pc);
     }
     vm.common.counters.undefined += 1;
-    match locate::guest_pc(vm, core.go_home(), CachePc(pc)) {
+    match locate::guest_pc(vm, core.enter_host_space(), CachePc(pc)) {
         Some(guest) => vm.vcpu.take(Exception::Undefined { pc: guest.0 }),
         None => Resume::Stop(Stop::WildJump(pc)),
     }
 }
 
 /// User code that reads a counter of the generic timer, as far as the guest permits it: the host has none.
-fn read_counter(vm: &mut Vm, home: Home<'_>, host: &mut Host, pc: u32) -> Option<Resume> {
-    let (decoded, bytes) = fetch(vm, home, pc)?;
+fn read_counter(vm: &mut Vm, host_space: HostSpace<'_>, host: &mut Host, pc: u32) -> Option<Resume> {
+    let (decoded, bytes) = fetch(vm, host_space, pc)?;
     let now = host.guest_now(vm.common.start);
     let machine = &mut vm.common.machine;
     let permitted = machine.timer_read(TimerReg::Cntkctl, now);
@@ -91,12 +91,12 @@ fn read_counter(vm: &mut Vm, home: Home<'_>, host: &mut Host, pc: u32) -> Option
 
 /// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18) and in
 /// A32 with the condition `AL`; other T32 instructions are not decoded.
-pub fn fetch(vm: &Vm, home: Home<'_>, pc: u32) -> Option<(Decoded, u32)> {
+pub fn fetch(vm: &Vm, host_space: HostSpace<'_>, pc: u32) -> Option<(Decoded, u32)> {
     let cpu = &vm.vcpu.context.cpu;
     let half = |va: u32| {
         let access = Access { kind: AccessKind::Fetch, privileged: false };
-        let mapping = translate(&vm.common.ram.at(home), &regime(cpu), GuestVa(va), access).ok()?;
-        vm.common.ram.load(home, mapping.pa, 2)
+        let mapping = translate(&vm.common.ram.at(host_space), &regime(cpu), GuestVa(va), access).ok()?;
+        vm.common.ram.load(host_space, mapping.pa, 2)
     };
     let (first, second) = (half(pc)?, half(pc.wrapping_add(2))?);
     if cpu.psr & psr::T == 0 {

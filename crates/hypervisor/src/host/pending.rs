@@ -4,15 +4,15 @@ use alloc::vec::Vec;
 
 /// See the module's text.
 #[derive(Default)]
-pub struct News {
+pub struct PendingSlots {
     /// The slots of each guest, a bit each.
     slots: Vec<u32>,
 }
 
-impl News {
+impl PendingSlots {
     /// Of so many guests; there is none.
-    pub fn new(guests: usize) -> News {
-        News { slots: alloc::vec![0; guests] }
+    pub fn new(guests: usize) -> PendingSlots {
+        PendingSlots { slots: alloc::vec![0; guests] }
     }
 
     /// There is something new for that slot of that guest.

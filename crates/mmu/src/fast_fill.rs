@@ -1,11 +1,12 @@
-//! The short way of a fault: the ordinary cases of [`Shadow::fill`], and no others.
+//! The fast path of a fault: the ordinary cases of [`Shadow::fill`], and no others.
 //!
 //! Most faults of a running guest are for a small page with nG = 1, of a client domain, in a megabyte that has such pages in
 //! the shadow already, or nothing, or they are for nothing at all: the guest pages on demand. For those, most of what `fill` looks
 //! after is settled beforehand: the megabyte's notes are made, or there are none to be heeded, and no space becomes another one. What
-//! remains is two loads from the guest's tables, one from each shadow table, and a store; and now and then a new table. Everything else is [`Quick::Other`], with
-//! nothing changed, and `fill` decides; so this file may leave out what it likes, but whatever it answers must be what `fill`
-//! would have answered (the part `mmu-shadow` of `spica prove` compares the two).
+//! remains is two loads from the guest's tables, one from each shadow table, and a store; and now and then a new table.
+//! Everything else is [`FastFill::Other`], with nothing changed, and `fill` decides; so this file may leave out what it
+//! likes, but whatever it answers must be what `fill` would have answered (the part `mmu-shadow` of `spica prove`
+//! compares the two).
 
 use crate::guest::fault::Fault;
 use crate::guest::plain::{self, Page, Plain};
@@ -20,7 +21,7 @@ use spica_addr::GuestVa;
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Quick {
+pub enum FastFill {
     /// The tables now allow the access: [`Fill::Mapped`](crate::Fill::Mapped).
     Mapped,
     /// The guest must see this: [`Fill::GuestFault`](crate::Fill::GuestFault).
@@ -60,7 +61,7 @@ impl Shadow {
     /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](crate::guest::plain::is_plain); `ttbr0` and
     /// `dacr` are the guest's.
     #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
-    pub fn quick_fill(
+    pub fn fast_fill(
         &mut self,
         mem: &impl GuestMemory,
         (ttbr0, dacr): (u32, u32),
@@ -69,24 +70,24 @@ impl Shadow {
         kind: AccessKind,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
-    ) -> Quick {
+    ) -> FastFill {
         let mb = (va.0 >> 20) as usize;
-        if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_hole(va) {
-            return Quick::Other;
+        if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_region(va) {
+            return FastFill::Other;
         }
         let Page { pa, domain, permission, user, xn } =
             match plain::walk(mem, (ttbr0, dacr), va, kind, view == View::Kernel) {
                 Plain::Page(page) => page,
                 Plain::Fault(fault) => {
                     self.stats.guest_faults += 1;
-                    return Quick::GuestFault(fault);
+                    return FastFill::GuestFault(fault);
                 }
-                Plain::Other => return Quick::Other,
+                Plain::Other => return FastFill::Other,
             };
-        let Some((page, protected)) = self.ram.page(pa) else { return Quick::Other };
+        let Some((page, protected)) = self.ram.page(pa) else { return FastFill::Other };
         let writable = permission == Permission::ReadWrite && !protected;
         if kind == AccessKind::Write && !writable {
-            return Quick::Other;
+            return FastFill::Other;
         }
         let alone = self.separation.is_privileged_alone(view, || user != permission);
         let domain = self.separation.domain(Some(domain), alone);
@@ -94,11 +95,11 @@ impl Shadow {
         let entries = self.spaces[active].view(view);
         let table = match entries.first_level(mb, tables) {
             FirstLevel::Table { table, domain: present } if entries.has_private(mb) && present == domain => table,
-            FirstLevel::Invalid => match self.quick_table(view, va, domain, tables) {
+            FirstLevel::Invalid => match self.fast_table(view, va, domain, tables) {
                 Some(table) => table,
-                None => return Quick::Other,
+                None => return FastFill::Other,
             },
-            _ => return Quick::Other,
+            _ => return FastFill::Other,
         };
         let space = &mut self.spaces[active];
         let entries = space.view_mut(view);
@@ -120,13 +121,13 @@ impl Shadow {
         if let Some(known) = known {
             self.narrow(pa, va.0 >> 12, known, tables, tlb);
         }
-        Quick::Mapped
+        FastFill::Mapped
     }
 
     /// A second-level table for the megabyte of `va`, of which the active space's `view` has nothing, and the notes that go with
     /// its first page, which is not global. `None` where that concerns others: where it is the space's first such page, where the
     /// guest's tables are tracked, or where there is no table left.
-    fn quick_table(&mut self, view: View, va: GuestVa, domain: u8, tables: &mut impl TableMemory) -> Option<Table> {
+    fn fast_table(&mut self, view: View, va: GuestVa, domain: u8, tables: &mut impl TableMemory) -> Option<Table> {
         if self.tracked.is_on() || !self.holds_private() {
             return None;
         }

@@ -1,9 +1,9 @@
-//! The home table: the translation tables under which the hypervisor itself runs.
+//! The host table: the translation tables under which the hypervisor itself runs.
 //!
-//! Its upper part is the hole ([`crate::layout`]), which all other tables copy ([`hole_entries`]); below, all RAM is mapped at
-//! its physical address, so that the hypervisor reaches guests' memory, tables and bundles without further ado
-//! ([`super::phys`]). RAM is normal memory, write-back, write-allocate, not shared (one core), never executable here; it is not
-//! global, and belongs to ASID 1.
+//! Its upper part is the hypervisor region ([`crate::layout`]), which all other tables copy ([`region_entries`]);
+//! below, all RAM is mapped at its physical address, so that the hypervisor reaches guests' memory, tables and bundles
+//! without further ado ([`super::phys`]). RAM is normal memory, write-back, write-allocate, not shared (one core),
+//! never executable here; it is not global, and belongs to ASID 1.
 //!
 //! An entry of the table only ever goes from invalid to valid: TLBs hold no invalid entries, so this needs no TLB maintenance,
 //! only that the table walk sees the store (ARM ARM B3.10.1).
@@ -16,7 +16,7 @@ use crate::arch::barrier::isb;
 use crate::arch::cache::clean_table;
 use crate::arch::tlb;
 use crate::boot::Handover;
-use crate::layout::{HOLE_ENTRIES, HOLE_START, HOME_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, STACKS_START};
+use crate::layout::{HOST_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, REGION_ENTRIES, REGION_START, STACKS_START};
 
 /// First-level section: privileged read/write, XN, in the host's domain.
 pub const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | SECTION_XN;
@@ -52,7 +52,7 @@ unsafe impl Sync for FirstLevel {}
 // SAFETY: as above.
 unsafe impl Sync for SecondLevel {}
 
-static HOME: FirstLevel = FirstLevel(UnsafeCell::new([0; 4096]));
+static HOST_TABLE: FirstLevel = FirstLevel(UnsafeCell::new([0; 4096]));
 static IMAGE_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
 static STACK_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
 
@@ -78,7 +78,8 @@ macro_rules! address_of {
 /// Writes an entry of a table and makes it visible to table walks.
 ///
 /// # Safety
-/// `entry` points into [`HOME`], [`IMAGE_PAGES`] or [`STACK_PAGES`], and the new mapping breaks no reference of Rust's.
+/// `entry` points into [`HOST_TABLE`], [`IMAGE_PAGES`] or [`STACK_PAGES`], and the new mapping breaks no reference of
+/// Rust's.
 unsafe fn write(entry: *mut u32, value: u32) {
     // SAFETY: passed on to the caller.
     unsafe { entry.write_volatile(value) }
@@ -87,7 +88,7 @@ unsafe fn write(entry: *mut u32, value: u32) {
 }
 
 fn first_level(va: u32) -> *mut u32 {
-    HOME.0.get().cast::<u32>().wrapping_add((va / MEGABYTE) as usize)
+    HOST_TABLE.0.get().cast::<u32>().wrapping_add((va / MEGABYTE) as usize)
 }
 
 /// Physical address of something in the image, given its virtual one.
@@ -113,7 +114,7 @@ pub fn stack_guard() -> u32 {
     address_of!(__stack_guard)
 }
 
-/// Builds the home table around the image and the device tree, and makes it current. Called once, first thing in Rust.
+/// Builds the host table around the image and the device tree, and makes it current. Called once, first thing in Rust.
 pub fn install(handover: &Handover) {
     let image = handover.image;
     let pages = IMAGE_PAGES.0.get().cast::<u32>();
@@ -136,7 +137,7 @@ pub fn install(handover: &Handover) {
         va += 4096;
     }
     let pages_pa = image_pa(image, pages as u32);
-    // SAFETY: nothing is mapped there in the home table yet, which is not in use.
+    // SAFETY: nothing is mapped there in the host table yet, which is not in use.
     unsafe { write(first_level(IMAGE_START), pages_pa.0 | HOST_DOMAIN << 5 | 0b01) }
     let stacks_pa = image_pa(image, STACK_PAGES.0.get() as u32);
     // SAFETY: as above; there is nothing in that table yet.
@@ -149,29 +150,29 @@ pub fn install(handover: &Handover) {
         }
     }
 
-    let table = image_pa(image, HOME.0.get() as u32);
+    let table = image_pa(image, HOST_TABLE.0.get() as u32);
     // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use.
-    unsafe { tlb::switch_table(table, HOME_ASID) }
+    unsafe { tlb::switch_table(table, HOST_ASID) }
     // What the boot table left behind belongs to ASID 0, which must own nothing.
     tlb::invalidate_all();
 }
 
-/// Physical address of the home table, for [`tlb::switch_table`] with [`HOME_ASID`].
+/// Physical address of the host table, for [`tlb::switch_table`] with [`HOST_ASID`].
 pub fn table(image: HostPa) -> HostPa {
-    image_pa(image, HOME.0.get() as u32)
+    image_pa(image, HOST_TABLE.0.get() as u32)
 }
 
 /// Maps a megabyte of RAM at its physical address.
 ///
 /// # Panics
-/// If the address lies in the hole: memory there is left out by [`super::ram`].
+/// If the address lies in the hypervisor region: memory there is left out by [`super::ram`].
 pub fn map_ram_megabyte(pa: u32) {
-    assert!(pa.is_multiple_of(MEGABYTE) && pa < HOLE_START, "RAM at {pa:#010x} cannot be mapped at its address");
+    assert!(pa.is_multiple_of(MEGABYTE) && pa < REGION_START, "RAM at {pa:#010x} cannot be mapped at its address");
     // SAFETY: RAM at its own address, where nothing else is or was mapped but the same.
     unsafe { write(first_level(pa), pa | SECTION | SECTION_NORMAL | SECTION_NOT_GLOBAL) }
 }
 
-/// Maps a megabyte of the pool at an address in the hole.
+/// Maps a megabyte of the pool at an address in the hypervisor region.
 pub(super) fn map_pool_megabyte(va: u32, pa: u32) {
     // SAFETY: `pool` maps each megabyte of its range once.
     unsafe { write(first_level(va), pa | SECTION | SECTION_NORMAL) }
@@ -184,18 +185,18 @@ pub(super) fn map_stack_page(va: u32, pa: u32) {
     unsafe { write(pages.wrapping_add((va % MEGABYTE / 4096) as usize), pa | PAGE | PAGE_READ_WRITE | PAGE_XN) }
 }
 
-/// Maps a megabyte of devices at an address in the hole.
+/// Maps a megabyte of devices at an address in the hypervisor region.
 pub(super) fn map_device_megabyte(va: u32, pa: u32) {
     // SAFETY: `device` maps each window once.
     unsafe { write(first_level(va), pa | SECTION | SECTION_DEVICE) }
 }
 
-/// The first-level entries of the hole: every table that the host runs under holds these.
+/// The first-level entries of the hypervisor region: every table that the host runs under holds these.
 ///
 /// Taken once all device windows exist ([`super::device::seal`]) and every virtual machine has its share of the pool.
-pub fn hole_entries() -> [u32; HOLE_ENTRIES] {
+pub fn region_entries() -> [u32; REGION_ENTRIES] {
     core::array::from_fn(|index| {
         // SAFETY: within the table, and nothing writes to it meanwhile.
-        unsafe { first_level(HOLE_START + index as u32 * MEGABYTE).read_volatile() }
+        unsafe { first_level(REGION_START + index as u32 * MEGABYTE).read_volatile() }
     })
 }

@@ -2,15 +2,15 @@
 //!
 //! A guest that pages on demand has two of the former for each page: its own fault, then the hidden one. What [`handle`] and
 //! [`Vm::resume`] look after at every trap does not matter here: no block and no register of the guest's but
-//! those of the exception is concerned, and the world to go on in is either the one that was left or one that
-//! `fast.s` could have entered. So the conditions are `fast.s`'s own: `Context::long_way` is 0 where worlds change. What is out
-//! of the ordinary is left as it is, for [`handle`].
+//! those of the exception is concerned, and the guest goes on either at the privilege that was left or at one that
+//! `fast.s` could have switched to. So the conditions are `fast.s`'s own: `Context::slow_path` is 0 where privilege
+//! changes. What is out of the ordinary is left as it is, for [`handle`].
 //!
 //! [`handle`]: super::handle
 //! [`Vm::resume`]: crate::vm::Vm
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_mmu::{AccessKind, Fault, Quick, View};
+use spica_mmu::{AccessKind, FastFill, Fault, View};
 use spica_vcpu::{Cpu, Exception};
 
 use super::{abort, locate};
@@ -20,26 +20,26 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Vm};
-use crate::world::{Trap, World};
+use crate::world::{Privilege, Trap};
 
 /// What became of a trap.
 pub enum Answer {
     /// Nothing: all is as it was.
     None,
-    /// It is answered, and this world can be entered, with everything in place.
-    Enter(World),
+    /// It is answered, and the guest can be entered at this privilege, with everything in place.
+    Enter(Privilege),
     /// It is answered; the guest goes on here, once others have seen to what they have to.
     Resume(Resume),
 }
 
 /// Answers an abort, if it is an ordinary one.
-pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, trap: Trap) -> Answer {
-    let (status, far, kind) = match (trap, world) {
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, trap: Trap) -> Answer {
+    let (status, far, kind) = match (trap, privilege) {
         (Trap::DataAbort, _) => {
             let fsr = Dfsr::read_raw();
             (fsr, Dfar::read_raw(), if fsr >> 11 & 1 != 0 { AccessKind::Write } else { AccessKind::Read })
         }
-        (Trap::PrefetchAbort, World::User) => (Ifsr::read_raw(), Ifar::read_raw(), AccessKind::Fetch),
+        (Trap::PrefetchAbort, Privilege::User) => (Ifsr::read_raw(), Ifar::read_raw(), AccessKind::Fetch),
         _ => return Answer::None,
     };
     let Vm { vcpu, common, .. } = vm;
@@ -49,7 +49,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
         return Answer::None;
     }
     let write = kind == AccessKind::Write;
-    if world == World::Kernel
+    if privilege == Privilege::Kernel
         && let Some(page) = vcpu.mmu.known_device(
             CachePc(context.cpu.pc),
             common.engine.generation(),
@@ -63,31 +63,31 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
     if !vcpu.mmu.has_plain_tables() {
         return Answer::None;
     }
-    let view = if world == World::Kernel { View::Kernel } else { View::User };
+    let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
     let guest = (context.cpu.cp15.ttbr0, context.cpu.page.dacr);
     // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
-    let ordinary = context.long_way == 0 && context.leave == 0;
+    let ordinary = context.slow_path == 0 && context.leave == 0;
     let handler = if ordinary { common.engine.known(GuestVa(vector)) } else { None };
-    let memory = common.ram.at(core.go_home());
-    let quick = vcpu.mmu.quick_fill(&memory, guest, view, GuestVa(far), kind);
-    let world = match (quick, handler, world) {
-        (Quick::Mapped, ..) => {
+    let memory = common.ram.at(core.enter_host_space());
+    let filled = vcpu.mmu.fast_fill(&memory, guest, view, GuestVa(far), kind);
+    let privilege = match (filled, handler, privilege) {
+        (FastFill::Mapped, ..) => {
             common.counters.hidden_faults += 1;
-            world
+            privilege
         }
-        (Quick::GuestFault(fault), Some(entry), World::User) => {
+        (FastFill::GuestFault(fault), Some(entry), Privilege::User) => {
             common.counters.guest_aborts += 1;
             deliver(&mut context.cpu, fault, far, kind);
             context.cpu.pc = entry.0;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
             vcpu.core_state.set_dacr(context.kernel.dacr);
-            World::Kernel
+            Privilege::Kernel
         }
-        (Quick::GuestFault(fault), Some(entry), World::Kernel) => {
+        (FastFill::GuestFault(fault), Some(entry), Privilege::Kernel) => {
             // A kernel copies from and to pages that its user code has not touched yet. What DACR really is may stay.
             let pc = CachePc(vm.vcpu.context.cpu.pc);
-            let Some((location, instruction)) = locate::find(vm, core.go_home(), pc) else {
+            let Some((location, instruction)) = locate::find(vm, core.enter_host_space(), pc) else {
                 return Answer::None;
             };
             if abort::stands_for_another(&instruction) {
@@ -97,12 +97,12 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, world: World, tr
             vm.vcpu.context.cpu.pc = locate::restore(vm, &location).0;
             deliver(&mut vm.vcpu.context.cpu, fault, far, kind);
             vm.vcpu.context.cpu.pc = entry.0;
-            World::Kernel
+            Privilege::Kernel
         }
         _ => return Answer::None,
     };
-    core.go_to(vm.vcpu.context.side(world));
-    Answer::Enter(world)
+    core.go_to(vm.vcpu.context.view_registers(privilege));
+    Answer::Enter(privilege)
 }
 
 /// A load or store of translated code that is known to reach the device whose page is at `page`.
@@ -112,7 +112,7 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
     let pc = CachePc(vm.vcpu.context.cpu.pc);
     let known = Some((GuestVa(far).page(), page));
     match abort::emulate_access(vm, core, host, pc, far, write, known) {
-        Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(World::Kernel),
+        Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(Privilege::Kernel),
         resume => Answer::Resume(resume),
     }
 }
