@@ -194,6 +194,8 @@ workload() {
     fork-shell) kernel lat_proc shell ;;
     page-fault) kernel lat_pagefault $file ;;
     mmap) kernel lat_mmap 4m $file ;;
+    cacheflush) kernel none ;;
+    jit) kernel none ;;
     lame) application /bench/tone.wav /tmp/tone.mp3 $bin/lame --quiet -m m -b 96 - - ;;
     madplay)
         made /tmp/tone.mp3 /bench/tone.wav $bin/lame --quiet -m m -b 96 - -

@@ -118,6 +118,8 @@ pub enum Group {
     Kernel,
     /// Machine operations one by one, measured by bare-metal guests.
     Machine,
+    /// What ordinary programs do that is many times slower under a hypervisor than natively, unless it sees to that.
+    Cliff,
     /// Application programs.
     Application,
     /// From reset to a point in the start of the system.
@@ -130,8 +132,8 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the report.
-    pub const ALL: [Group; 6] =
-        [Group::Kernel, Group::Machine, Group::Application, Group::Boot, Group::Several, Group::Latency];
+    pub const ALL: [Group; 7] =
+        [Group::Kernel, Group::Machine, Group::Cliff, Group::Application, Group::Boot, Group::Several, Group::Latency];
 
     /// Its name in result files and on the command line.
     #[must_use]
@@ -139,11 +141,18 @@ impl Group {
         match self {
             Group::Kernel => "kernel",
             Group::Machine => "machine",
+            Group::Cliff => "cliff",
             Group::Application => "application",
             Group::Boot => "boot",
             Group::Several => "several",
             Group::Latency => "latency",
         }
+    }
+
+    /// Whether its workloads are operations that a guest repeats for as long as it takes to time them.
+    #[must_use]
+    pub const fn is_repeated(self) -> bool {
+        matches!(self, Group::Kernel | Group::Cliff)
     }
 
     /// Whether its workloads run on the bare board, too.

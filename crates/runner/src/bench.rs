@@ -176,7 +176,9 @@ fn request(board: &'static Board, side: Side, group: Group) -> Request {
     let words = match side {
         Side::Native => String::new(),
         Side::Spica(configuration) => match group {
-            Group::Kernel | Group::Application => format!("{} {}", configuration.words, configuration.quick_boot),
+            Group::Kernel | Group::Cliff | Group::Application => {
+                format!("{} {}", configuration.words, configuration.quick_boot)
+            }
             Group::Machine | Group::Boot | Group::Several | Group::Latency => configuration.words.to_string(),
         },
     };
@@ -232,7 +234,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     let events = options.events || old.as_ref().is_some_and(counted);
     let plugin = if events && !native_only { Some(counter::build(project)?) } else { None };
     let mut suites = BTreeMap::new();
-    for group in [Group::Kernel, Group::Application] {
+    for group in [Group::Kernel, Group::Cliff, Group::Application] {
         if chosen.iter().any(|i| i.group == group) {
             suites.insert(group, linux::prepare(project, group, &chosen)?);
         }

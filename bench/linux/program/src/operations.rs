@@ -56,6 +56,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("fork-shell", |n| repeat(n, || child(|| become_program(c"/bin/sh", &[c"sh", c"-c", c"true"])))),
     ("page-fault", page_faults),
     ("mmap", mmap),
+    ("cacheflush", cache_flush),
+    ("jit", write_and_call),
 ];
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
@@ -275,6 +277,51 @@ fn page_faults(count: u32) -> Time {
     simple(number::CLOSE, file, 0, 0);
     let share = |time: Time| time.spent * u64::from(count) / u64::from(rounds * pages);
     Time { spent: share(with), overhead: share(without) }
+}
+
+/// The page of a compiler that makes code at run time.
+fn code_page() -> *mut u8 {
+    let page = map(PAGE, protection::READ | protection::WRITE | protection::EXEC, Backing::Fresh);
+    assert_eq!(flush(page, 64), 0, "cacheflush");
+    page
+}
+
+/// ARM's system call for code that was written: `len` bytes at `start` are what is executed from now on.
+#[inline(always)]
+fn flush(start: *const u8, len: u32) -> i32 {
+    simple(number::CACHEFLUSH, start as u32, start as u32 + len, 0)
+}
+
+/// Makes 64 bytes of code what is executed.
+fn cache_flush(count: u32) -> Time {
+    let page = code_page();
+    let time = repeat(count, || _ = flush(page, 64));
+    unmap(page, PAGE);
+    time
+}
+
+/// Writes two instructions, another constant each time, flushes and calls them.
+fn write_and_call(count: u32) -> Time {
+    let page = code_page();
+    let code = page.cast::<u32>();
+    let mut number = 0;
+    let time = repeat(count, || {
+        number = (number + 1) % 256;
+        // SAFETY: within the page, which is ours. MOV R0, #number; BX LR.
+        unsafe {
+            code.write_volatile(0xe3a0_0000 | number);
+            code.add(1).write_volatile(0xe12f_ff1e);
+        }
+        flush(page, 8);
+        let result: u32;
+        // SAFETY: calls the two instructions, which change R0 alone.
+        unsafe {
+            core::arch::asm!(".arm", "blx {0}", in(reg) page, out("r0") result, out("lr") _, options(nostack));
+        }
+        assert_eq!(result, number, "the code of before");
+    });
+    unmap(page, PAGE);
+    time
 }
 
 /// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.

@@ -77,7 +77,7 @@ pub fn prepare(debugger: &mut Debugger) -> crate::error::Result<()> {
 pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window, String> {
     let markers: Vec<_> = stops.iter().map(|s| s.marker).collect();
     let expected: &[Marker] = match group {
-        Group::Kernel => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
+        Group::Kernel | Group::Cliff => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
         Group::Boot => &[marker::RESET, marker::BEHIND],
         Group::Application | Group::Machine | Group::Several | Group::Latency => &[marker::BEFORE, marker::BEHIND],
     };
@@ -89,7 +89,7 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
         Window { operations: 1, instructions, counts: behind.counts.since(&before.counts) }
     };
     let last = between(&stops[stops.len() - 2], &stops[stops.len() - 1]);
-    if group != Group::Kernel {
+    if !group.is_repeated() {
         return Ok(last);
     }
     let first = between(&stops[0], &stops[1]);

@@ -82,7 +82,7 @@ fn run_counting(
         ("end", marker::END),
     ] {
         // An application is done once.
-        if name != "middle" || job.group == Group::Kernel {
+        if name != "middle" || job.group.is_repeated() {
             request.overlay.file(&format!("spica/{name}"), 0o755, &marker.program(""));
         }
     }

@@ -114,14 +114,15 @@ fn assemble(
     let mut used = Vec::new();
     for workload in workloads {
         let absent: Vec<_> = workload.packages.iter().copied().filter(|p| tree.version(p).is_none()).collect();
-        if absent.is_empty() {
+        if absent.is_empty() && !workload.packages.is_empty() {
             let have = |p: &&str| Some(format!("{p} {}", tree.version(p)?));
             let versions: Vec<_> = workload.packages.iter().filter_map(have).collect();
             prepared.sources.insert(workload.name, format!("Debian's {}", versions.join(", ")));
             workload.programs.iter().try_for_each(|p| files.add(p))?;
             used.extend(workload.packages);
         } else if workload.own {
-            prepared.sources.insert(workload.name, "a program of Spica's own, with lmbench's definitions".into());
+            let source = if workload.packages.is_empty() { "" } else { ", with lmbench's definitions" };
+            prepared.sources.insert(workload.name, format!("a program of Spica's own{source}"));
         } else {
             let reason = format!("the Debian package {} cannot be had", absent.join(", "));
             prepared.missing.push((workload.name, reason));
@@ -199,7 +200,6 @@ pub fn stopwatch(project: &Project) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spica_bench::results::Group;
 
     #[test]
     fn names_are_distinct_and_fit_a_line() {
@@ -230,7 +230,7 @@ mod tests {
         for workload in list().iter().filter(|w| w.own) {
             assert!(source.contains(&format!("(\"{}\", ", workload.name)), "{}", workload.name);
         }
-        assert!(list().iter().all(|w| !w.own || w.group == Group::Kernel));
+        assert!(list().iter().all(|w| !w.own || w.group.is_repeated()));
     }
 
     #[test]

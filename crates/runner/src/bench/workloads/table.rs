@@ -76,6 +76,11 @@ const fn kernel(name: &'static str, unit: &'static str, programs: &'static [Prog
     }
 }
 
+/// What a program of our own does again and again.
+const fn cliff(name: &'static str, unit: &'static str) -> Workload {
+    Workload { group: Group::Cliff, packages: &[], ..kernel(name, unit, &[]) }
+}
+
 /// A run of a program from start to end.
 const fn application(
     name: &'static str,
@@ -150,6 +155,8 @@ pub const WORKLOADS: &[Workload] = &[
     kernel("fork-shell", "a program started by a shell", lmbench!["lat_proc", "hello"]),
     kernel("page-fault", "a page of a mapped file touched", lmbench!["lat_pagefault"]).quick(),
     kernel("mmap", "4 MB mapped, touched here and there, and unmapped", lmbench!["lat_mmap"]),
+    cliff("cacheflush", "cacheflush() of 64 bytes"),
+    cliff("jit", "8 bytes of code written, flushed and called"),
     application("lame", "encodes 8 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
         .with(&[("bench/tone.wav", inputs::tone)]),
     application(
