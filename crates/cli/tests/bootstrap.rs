@@ -3,9 +3,12 @@
 //! A copy of the script runs in a project of its own, and programs that would change this machine are others.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use spica_mirror::{Fault, Mirror, PACKAGE};
 
@@ -38,7 +41,14 @@ impl Project {
     fn run(&self, environment: &[(&str, &str)]) -> (String, i32) {
         let path = format!("{}:{}", self.0.join("bin").display(), std::env::var("PATH").unwrap());
         let mut command = Command::new(self.0.join("spica"));
-        let output = command.arg("list").env("PATH", path).envs(environment.iter().copied()).output().unwrap();
+        command.arg("list").env("PATH", path).envs(environment.iter().copied());
+        // A test that starts a program at the moment in which this one writes the script holds that open for a while.
+        let output = loop {
+            match command.output() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(Duration::from_millis(10)),
+                result => break result.unwrap(),
+            }
+        };
         (String::from_utf8(output.stderr).unwrap(), output.status.code().unwrap())
     }
 

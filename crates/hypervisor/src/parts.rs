@@ -73,6 +73,7 @@ packages! {
     "spica_console": devices, "spica_console";
     "spica_sched": scheduler, "spica_sched";
     "spica_drivers": devices, "";
+    "spica_fdt": other, "start: bundle, device tree, boot";
     "spica_ram": other, "spica_ram";
     "spica_options": other, "start: bundle, device tree, boot";
     "log": other, "start: bundle, device tree, boot";

@@ -279,7 +279,7 @@ mod tests {
             (
                 "spica_mmu::guest::walk::lookup::<spica_hypervisor::vm::ram::Ram>",
                 Section::Mmu,
-                "spica_mmu::guest::walk::lookup",
+                "spica_mmu::guest::walk",
             ),
             ("spica_hypervisor::main", Section::Other, "start"),
             ("memcpy", Section::Other, "copies"),
