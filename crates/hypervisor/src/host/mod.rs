@@ -273,6 +273,12 @@ impl Host {
         core::mem::take(&mut self.attention)
     }
 
+    /// Whether [`Self::wants_attention`] is going to say so.
+    #[inline]
+    pub const fn is_wanted(&self) -> bool {
+        self.attention
+    }
+
     /// The scheduler is to be asked.
     pub fn want_attention(&mut self) {
         self.attention = true;

@@ -71,13 +71,20 @@ impl Vm {
 
     /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`, unless there is
     /// something for others to see to.
-    pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> bool {
+    pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
+        self.vcpu.note_interrupts(&self.common.machine, self.common.later.as_ref().is_some_and(Later::is_due));
+        self.goes_on(core, host, pc)
+    }
+
+    /// Nothing has happened that the guest's state depends on: its kernel can go on at `pc`, unless there is something
+    /// for others to see to, or its tables are others, by a switch of spaces that assembly made and Rust learns of only
+    /// now.
+    pub fn goes_on(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
         let Vm { vcpu, common, .. } = self;
-        if vcpu.mmu.is_stale() || common.machine.wants_service() || host.wants_attention() {
+        if vcpu.mmu.is_stale() || common.machine.wants_service() || host.is_wanted() {
             return false;
         }
         vcpu.context.cpu.pc = pc.0;
-        vcpu.note_interrupts(&common.machine, common.later.as_ref().is_some_and(Later::is_due));
         common.engine.publish();
         core.go_to(&vcpu.context.kernel);
         true

@@ -18,20 +18,10 @@ impl Vm {
         loop {
             let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
-                Resume::Cache(pc) => {
+                // Behind the latter, there is more to see to than usual: see `Vm::goes_on`.
+                Resume::Cache(pc) | Resume::Back(pc) => {
                     self.vcpu.context.cpu.pc = pc.0;
                     self.prepare(core, Privilege::Kernel);
-                    return Ok(Privilege::Kernel);
-                }
-                // A switch of spaces that assembly made, and that is Rust's only now, may have led to other tables.
-                Resume::Back(pc) if self.vcpu.mmu.is_stale() => {
-                    resume = Resume::Cache(pc);
-                    continue;
-                }
-                Resume::Back(pc) => {
-                    self.vcpu.context.cpu.pc = pc.0;
-                    self.common.engine.publish();
-                    core.go_to(&self.vcpu.context.kernel);
                     return Ok(Privilege::Kernel);
                 }
                 // Whoever waits has waited.

@@ -7,16 +7,8 @@ use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
 use crate::vm::trap::{self, fast_abort::Answer};
-use crate::world::{Privilege, Trap};
+use crate::world::Privilege;
 use spica_addr::GuestPa;
-
-/// Why the guest was left.
-enum Left {
-    /// A trap, at this privilege, that nobody has answered.
-    Trap(Trap, Privilege),
-    /// One that was answered; but there is more to see to before the guest goes on here.
-    Answered(Resume),
-}
 
 impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
@@ -67,10 +59,7 @@ impl Vm {
                 let entered = if only_back { host.now() } else { begun };
                 host.note_entry(entered);
             }
-            resume = match self.enter(core, host, privilege) {
-                Left::Trap(trap, privilege) => trap::handle(self, core, host, privilege, trap),
-                Left::Answered(resume) => resume,
-            };
+            resume = self.enter(core, host, privilege);
             if self.common.machine.wants_service() {
                 resume = self.serve(core, host, resume);
             }
@@ -95,19 +84,27 @@ impl Vm {
         resume
     }
 
-    /// Runs the guest at `privilege` until a trap that the fast paths do not answer.
-    fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Left {
+    /// Runs the guest at `privilege` until a trap after which there is more to see to than that it goes on. Where it
+    /// does.
+    // Not a function of its own: that would begin with working out 40 addresses for what seldom happens in its loop.
+    #[inline(always)]
+    fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Resume {
         loop {
             self.vcpu.mmu.catch_up_spaces();
             self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
             self.common.engine.mend(self.vcpu.context.cpu.page);
             let (trap, left) = self.vcpu.context.enter(privilege);
             self.vcpu.arrived(core, left);
-            match trap::fast_abort::handle(self, core, host, left, trap) {
-                Answer::Enter(next) if self.is_settled() => privilege = next,
-                Answer::Enter(next) => return Left::Answered(self.vcpu.unresumed(next)),
-                Answer::Resume(resume) => return Left::Answered(resume),
-                Answer::None => return Left::Trap(trap, left),
+            privilege = match trap::fast_abort::handle(self, core, host, left, trap) {
+                Answer::Enter(next) => next,
+                Answer::Resume(resume) => return resume,
+                Answer::None => match trap::handle(self, core, host, left, trap) {
+                    Resume::Back(pc) if self.goes_on(core, host, pc) => Privilege::Kernel,
+                    resume => return resume,
+                },
+            };
+            if !self.is_settled() {
+                return self.vcpu.unresumed(privilege);
             }
         }
     }
