@@ -109,18 +109,19 @@ impl Vm {
         Ok(entry)
     }
 
-    /// Goes on at `target`, to which an exit leads that is not linked, and that traps each time. Which exit it is does
-    /// not matter: a forged one leads to where the guest could have branched. The jump cache answers, as it does for
-    /// indirect branches in assembly: to ask the guest's tables would take the host address space.
-    pub fn leave_unlinked(&mut self, target: GuestVa) -> Resume {
-        self.common.counters.links += 1;
-        let stays = self.vcpu.context.leave == 0 && !self.interrupt_deliverable();
-        match self.common.engine.known(target).filter(|_| stays) {
+    /// Translated code branches to `target`, bit 0 of which selects the instruction set, and nothing else has changed.
+    /// The jump cache answers, as it does for indirect branches in assembly: the blocks there lie in pages that are
+    /// mapped as they were, so that the guest's tables need not be asked, which takes a privilege switch.
+    pub fn branch(&mut self, target: u32) -> Resume {
+        let resume = self.vcpu.branch(target);
+        // An interrupt that waits is taken here, if it is not masked.
+        let stays = target & 1 == 0 && self.vcpu.context.leave == 0 && !self.common.interrupted();
+        match self.common.engine.known(GuestVa(target & !3)).filter(|_| stays) {
             Some(entry) => {
                 self.vcpu.nested = 0;
                 Resume::Back(entry)
             }
-            None => Resume::Guest(target),
+            None => resume,
         }
     }
 

@@ -139,10 +139,7 @@ fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> R
         return Resume::Stop(Stop::WildJump(pc.0));
     };
     let guest = locate::restore(vm, &location);
-    match emulate::instruction(vm, core, host, &instruction, guest, pc) {
-        Resume::Cache(_) | Resume::Back(_) => Resume::Guest(guest.wrapping_add(4)),
-        other => other,
-    }
+    emulate::instruction(vm, core, host, &instruction, guest, None)
 }
 
 /// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done with

@@ -39,7 +39,9 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         trap::LINK => {
             let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
             if !engine.links() {
-                return vm.leave_unlinked(target);
+                // Which exit it is does not matter: a forged one leads to where the guest could have branched.
+                vm.common.counters.links += 1;
+                return vm.branch(target.0);
             }
             let Some(exit) = engine.exit(svc) else { return wild };
             vm.common.counters.links += 1;
@@ -49,7 +51,7 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         trap::INDIRECT => {
             vm.common.counters.indirect += 1;
             let target = vm.vcpu.context.cpu.page.target;
-            vm.vcpu.branch(target)
+            vm.branch(target)
         }
         trap::EXCEPTION_RETURN => {
             vm.common.counters.emulated[Class::ExceptionReturn as usize] += 1;
@@ -80,7 +82,7 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
             };
             let instruction = spica_isa::decode(word);
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
-            emulate::instruction(vm, core, host, &instruction, GuestVa(pc), next)
+            emulate::instruction(vm, core, host, &instruction, GuestVa(pc), Some(next))
         }
         _ => wild,
     }

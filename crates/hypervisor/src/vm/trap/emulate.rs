@@ -24,28 +24,30 @@ use crate::vm::{Resume, Stop, Vm, regime};
 /// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
 const ANNOUNCED_LINE: u32 = 4096;
 
-/// Emulates the instruction at guest address `pc`; the block goes on at `next`.
+/// Emulates the instruction at guest address `pc`; the block goes on at `next`, or ends.
 pub fn instruction(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
     decoded: &Decoded,
     pc: GuestVa,
-    next: CachePc,
+    next: Option<CachePc>,
 ) -> Resume {
     vm.common.counters.emulated[Class::of(decoded) as usize] += 1;
     let version = vm.common.engine.version();
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
     let step = interp::execute(cpu, &mut env, decoded, pc.0);
     let behind = pc.wrapping_add(4);
-    if step == Step::Next(Effect::None) && reads_only(decoded) {
-        return Resume::Back(next);
+    let back = next.map_or(Resume::Guest(behind), Resume::Back);
+    if step == Step::Next(Effect::None) && concerns_registers_alone(decoded) {
+        return back;
     }
     match step {
         Step::Next(effect) => match apply(vm, core, effect) {
-            Ok(Stay::Yes) if vm.common.engine.version() == version && !vm.interrupt_deliverable() => {
-                Resume::Cache(next)
-            }
+            Ok(Stay::Yes) if vm.common.engine.version() == version && !vm.interrupt_deliverable() => match next {
+                Some(next) if concerns_world(effect) => Resume::Cache(next),
+                _ => back,
+            },
             Ok(Stay::Waits) => {
                 vm.common.counters.waits += 1;
                 Resume::Wait(behind)
@@ -57,7 +59,7 @@ pub fn instruction(
             }
             Err(After::Stop(stop)) => Resume::Stop(stop),
         },
-        Step::Branch(target) => vm.vcpu.branch(target),
+        Step::Branch(target) => vm.branch(target),
         Step::Return(target) => {
             let cpu = &vm.vcpu.context.cpu;
             let stays = target == behind.0
@@ -66,7 +68,7 @@ pub fn instruction(
                 && cpu.psr & (psr::T | psr::E) == 0
                 && !vm.interrupt_deliverable()
                 && falls_through(decoded);
-            if stays { Resume::Cache(next) } else { Resume::Guest(GuestVa(target)) }
+            if stays { back } else { Resume::Guest(GuestVa(target)) }
         }
         Step::Undefined => {
             vm.common.counters.undefined += 1;
@@ -89,10 +91,31 @@ pub fn instruction(
     }
 }
 
-/// Whether an instruction that was executed can have changed nothing but core registers.
-fn reads_only(d: &Decoded) -> bool {
+/// Whether an instruction that was executed can have changed nothing but core registers and the SPSR.
+fn concerns_registers_alone(d: &Decoded) -> bool {
     use spica_isa::Op;
-    matches!(d.op, Op::CoprocMove { load: true, .. } | Op::CoprocMove2 { load: true, .. } | Op::Mrs { .. })
+    matches!(
+        d.op,
+        Op::CoprocMove { load: true, .. }
+            | Op::CoprocMove2 { load: true, .. }
+            | Op::Mrs { .. }
+            | Op::MsrReg { spsr: true, .. }
+            | Op::MsrImm { spsr: true, .. }
+    )
+}
+
+/// Whether what the guest's kernel needs of the real core, or interrupts that wait, may be others after an effect was
+/// carried out. User code gets its thread ID when it is entered.
+const fn concerns_world(effect: Effect) -> bool {
+    !matches!(
+        effect,
+        Effect::ThreadIdReadOnly(_)
+            | Effect::ThreadIdReadWrite(_)
+            | Effect::InstructionCache(_)
+            | Effect::BranchPredictor
+            | Effect::DataCache(..)
+            | Effect::Translate { .. }
+    )
 }
 
 /// Whether the block has code behind the instruction: CPS, MSR and SETEND, not the exception returns, which end it.
@@ -194,6 +217,8 @@ pub fn domains_changed(vm: &mut Vm, core: &mut HostCpu, old: u32) {
         vcpu.mmu.set_dacr(core.enter_host_space(), new);
         // What the handlers in assembly know of User mode's was right for the entries that are gone.
         vcpu.context.user.guest_dacr = !new;
+        // So was what they know of two values of DACR.
+        vcpu.mmu.make_stale();
     }
 }
 
