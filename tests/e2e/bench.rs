@@ -42,6 +42,7 @@ fn options(board: &str, workload: &str) -> Options {
         workloads: vec![workload.into()],
         quick: true,
         events: false,
+        cycles: false,
         output: None,
         resume: None,
         jobs: None,

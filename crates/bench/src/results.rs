@@ -16,6 +16,7 @@ mod board;
 mod check;
 mod file;
 mod finding;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::events::Trap;
 pub use board::Board;
 pub use check::{Error, Mismatch};
 pub use finding::{Class, Finding};
+pub use timing::{Counted, Timing};
 
 /// The version of the file's form that this code writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
@@ -222,6 +224,9 @@ pub struct Figures {
     /// What else was counted, if anything was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Events>,
+    /// What a model of the core counted, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
 }
 
 impl Figures {

@@ -8,7 +8,7 @@ use spica_bench::model::{Handler, Handlers, cycles};
 use spica_bench::results::*;
 
 fn figures(native: f64, virtualised: f64, events: Option<Events>) -> Figures {
-    Figures { native, virtualised, events }
+    Figures { native, virtualised, events, timing: None }
 }
 
 fn close(got: f64, wanted: f64) {

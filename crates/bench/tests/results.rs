@@ -226,7 +226,7 @@ fn any_measurement() -> impl Strategy<Value = Measurement> {
             let mut events = Events { operations, ..Events::default() };
             events.traps.insert(Trap::Mmio.key().into(), count);
             events.virtualised.insert(Event::TlbMiss.key().into(), count);
-            Status::Measured(Figures { native, virtualised, events: Some(events) })
+            Status::Measured(Figures { native, virtualised, events: Some(events), timing: None })
         }),
         (".*", proptest::option::of(1e-9f64..1e15)).prop_map(|(reason, native)| Status::Missing { reason, native }),
         (-1e15f64..1e15, proptest::option::of(-1e15f64..1e15), ".*", any::<u64>(), 1u64..1000).prop_map(

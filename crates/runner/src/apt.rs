@@ -45,10 +45,26 @@ impl Apt {
     /// # Errors
     /// As [`Apt::update`].
     pub fn update_with(dir: &Path, architecture: &str, components: &[&str]) -> Result<Self> {
+        Self::update_from(dir, architecture, |sources, codename| debian_archives(sources, codename, components))
+    }
+
+    /// As [`Apt::update`], with the backports of the same archives, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Apt::update`].
+    pub fn update_backports(dir: &Path, architecture: &str) -> Result<Self> {
+        Self::update_from(dir, architecture, backports)
+    }
+
+    fn update_from(
+        dir: &Path,
+        architecture: &str,
+        choose: impl FnOnce(&[Source], &str) -> Vec<Source>,
+    ) -> Result<Self> {
         let _step = Step::begin(format!("fetching Debian's package lists for {architecture}"));
         let os_release = read_text(Path::new("/etc/os-release"))?;
         let codename = os_release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
-        let sources = debian_archives(&machine_sources()?, codename.trim_matches('"'), components);
+        let sources = choose(&machine_sources()?, codename.trim_matches('"'));
         if sources.is_empty() {
             return Err(Error::failed(format!(
                 "no archive of Debian's {codename}/main among the sources in /etc/apt/sources.list and \
@@ -396,6 +412,14 @@ fn debian_archives(sources: &[Source], codename: &str, more: &[&str]) -> Vec<Sou
     kept
 }
 
+/// The backports of those of `sources` that have Debian's `codename` itself: they are beside it.
+fn backports(sources: &[Source], codename: &str) -> Vec<Source> {
+    let mut kept = debian_archives(sources, codename, &[]);
+    kept.retain(|source| source.suites.iter().any(|suite| suite == codename));
+    kept.iter_mut().for_each(|source| source.suites = vec![format!("{codename}-backports")]);
+    kept
+}
+
 /// This machine's options on how to reach archives (proxies, retries, time limits), one per line in apt's form; those
 /// that weaken apt's checks, and those that ask for more index files, are left out.
 fn machine_options() -> String {
@@ -484,6 +508,17 @@ mod tests {
         assert!(source("Types: deb\nURIs: http://m/\nSuites: bookworm\nComponents: stable\n").is_empty());
         assert!(source("Types: deb\nURIs: http://m/\nSuites: bookworm-pgdg\nComponents: main\n").is_empty());
         assert!(source("Types: deb\nEnabled: no\nURIs: http://m/\nSuites: bookworm\nComponents: main\n").is_empty());
+    }
+
+    #[test]
+    fn backports_are_beside_the_release() {
+        let sources = parse_one_line("deb http://m/debian-security bookworm-security main\n");
+        assert!(backports(&sources, "bookworm").is_empty());
+        let sources = parse_one_line("deb [signed-by=/a.gpg] http://m/debian bookworm main\n");
+        assert_eq!(
+            backports(&sources, "bookworm").iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["Types: deb\nURIs: http://m/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: /a.gpg\n"]
+        );
     }
 
     #[test]

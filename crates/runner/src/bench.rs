@@ -10,6 +10,7 @@
 //! `spica-bench`: comparison, cost model, report.
 
 pub mod boot;
+pub mod clock;
 pub mod configurations;
 pub mod counter;
 pub mod counts;
@@ -18,6 +19,7 @@ pub mod glob;
 pub mod linux;
 pub mod machine;
 pub mod marker;
+pub mod meter;
 pub mod plan;
 pub mod record;
 mod say;
@@ -64,6 +66,8 @@ pub struct Options {
     pub quick: bool,
     /// Count traps by class and other events, too. A run that counted goes on counting.
     pub events: bool,
+    /// Model the time, too. A run that did goes on with it. Not with events.
+    pub cycles: bool,
     /// Where to write results; `None` means `build/bench`.
     pub output: Option<PathBuf>,
     /// The result file of a run to go on with.
@@ -123,8 +127,8 @@ struct Context<'a> {
     suites: BTreeMap<Group, Prepared>,
     /// What was counted without Spica.
     natives: counts::Natives,
-    /// QEMU's plugin that counts, if traps and other events are counted.
-    plugin: Option<PathBuf>,
+    /// What counts beside instructions, if anything does.
+    instrument: Option<meter::Instrument>,
     /// Where consoles are kept.
     logs: PathBuf,
     stall: Duration,
@@ -232,7 +236,22 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
 
     let counted = |old: &Results| old.run.parameters.get(software::EVENTS).is_some_and(|e| e == software::COUNTED);
     let events = options.events || old.as_ref().is_some_and(counted);
-    let plugin = if events && !native_only { Some(counter::build(project)?) } else { None };
+    let timed = |old: &Results| old.run.parameters.contains_key(software::CYCLES);
+    let cycles = options.cycles || old.as_ref().is_some_and(timed);
+    if cycles && events {
+        return Err(Error::usage("events and cycles are counted by different QEMUs; choose one, and start a new run"));
+    }
+    if cycles && native_only {
+        return Err(Error::usage("--cycles compares both sides; leave out --config native"));
+    }
+    if cycles && options.workloads.is_empty() {
+        chosen.retain(|item| plan::is_countable(item.group));
+    }
+    let instrument = match (cycles, events && !native_only) {
+        (true, _) => Some(meter::Instrument::Clock(clock::prepare(project)?)),
+        (false, true) => Some(meter::Instrument::Counter(counter::build(project)?)),
+        (false, false) => None,
+    };
     let mut suites = BTreeMap::new();
     for group in [Group::Kernel, Group::Cliff, Group::Application] {
         if chosen.iter().any(|i| i.group == group) {
@@ -247,7 +266,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     for warning in suites.values().flat_map(|s| &s.warnings) {
         progress::say(format_args!("warning: {warning}"));
     }
-    let run = software::describe(project, &suites, &boards, native_only, plugin.is_some())?;
+    let run = software::describe(project, &suites, &boards, native_only, instrument.as_ref())?;
     let (file, mut results) = match (old, &options.resume) {
         (Some(mut results), Some(file)) => {
             let same = results.merge(Results::new(run, Vec::new()));
@@ -268,22 +287,30 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
             possible.retain(|i| (i.group, i.name.as_str()) != (*group, name));
         }
     }
+    if cycles {
+        let why = "this workload has no cycles: only kernel operations, applications and boots have";
+        for item in chosen.iter().filter(|item| !plan::is_countable(item.group)) {
+            record::impossible(&mut results, &boards, &configurations, &chosen, item.group, &item.name, why);
+        }
+        possible.retain(|item| plan::is_countable(item.group));
+    }
     save(&results, &file)?;
 
     let context = Context {
         project,
         suites,
         natives: counts::Natives::default(),
-        plugin,
+        instrument,
         logs: file.with_extension("logs"),
         stall: options.stall,
         verbose: options.verbose,
     };
     let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let wanted = match (native_only, events) {
-        (true, _) => Wanted::Native,
-        (false, false) => Wanted::Figures,
-        (false, true) => Wanted::Events,
+    let wanted = match (native_only, events, cycles) {
+        (true, _, _) => Wanted::Native,
+        (false, false, false) => Wanted::Figures,
+        (false, true, _) => Wanted::Events,
+        (false, false, true) => Wanted::Cycles,
     };
     let jobs = plan::jobs(&results, &boards, &configurations, &possible, wanted);
     let count = jobs.len();
@@ -313,7 +340,9 @@ fn complete(
                 plan::is_settled(results, &key) || results.get(&key).is_some_and(|m| m.native().is_some())
             }
             Wanted::Figures => plan::is_settled(results, &key),
-            Wanted::Events => plan::is_settled(results, &key) && plan::is_counted(results, &key),
+            Wanted::Events | Wanted::Cycles => {
+                plan::is_settled(results, &key) && plan::is_counted(results, &key, wanted)
+            }
         }
     };
     boards.iter().all(|b| configurations.iter().all(|c| items.iter().all(|i| settled(b, c, i))))

@@ -22,6 +22,7 @@ pub mod bench;
 pub mod board;
 pub mod console;
 pub mod control;
+pub mod emulator;
 pub mod endurance;
 pub mod error;
 pub mod exec;

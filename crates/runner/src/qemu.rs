@@ -25,7 +25,7 @@ use crate::progress;
 
 mod launch;
 
-pub use launch::{Boot, Channels};
+pub use launch::{Boot, Channels, Plugin};
 
 /// How long bytes at the start of a line are held back that might become a line of Spica's.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -11,114 +11,18 @@
 //! * 7-cpu: the measurements of a Cortex-A9 (Exynos 4210, 1.2 GHz) published at 7-cpu.com;
 //! * STAR: the paper's §6.1, which finds coprocessor registers slow on a Cortex-A8, but gives no cycles.
 
-use std::fmt;
-use std::ops::{Add, Mul};
-
 use crate::events::Event;
 use crate::results::Board;
 
-/// A processor core that costs are known for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Core {
-    /// In-order, two-wide, 13 stages.
-    CortexA8,
-    /// Out of order, two-wide.
-    CortexA9,
-}
+pub use spica_cycles::Core;
+pub use spica_cycles::price::{Range, Source};
 
-impl Core {
-    /// Both.
-    pub const ALL: [Core; 2] = [Core::CortexA8, Core::CortexA9];
-
-    /// The core of a board.
-    #[must_use]
-    pub const fn of(board: Board) -> Core {
+/// The core of a board.
+impl From<Board> for Core {
+    fn from(board: Board) -> Core {
         match board {
             Board::Cubieboard => Core::CortexA8,
             Board::VexpressA9 => Core::CortexA9,
-        }
-    }
-}
-
-impl fmt::Display for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Core::CortexA8 => "Cortex-A8",
-            Core::CortexA9 => "Cortex-A9",
-        })
-    }
-}
-
-/// A quantity that is known within limits.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Range {
-    /// The least that it may be.
-    pub low: f64,
-    /// The value to use where one is needed.
-    pub mid: f64,
-    /// The most that it may be.
-    pub high: f64,
-}
-
-impl Range {
-    /// A range.
-    #[must_use]
-    pub const fn new(low: f64, mid: f64, high: f64) -> Range {
-        Range { low, mid, high }
-    }
-
-    /// Something known exactly.
-    #[must_use]
-    pub const fn exactly(value: f64) -> Range {
-        Range { low: value, mid: value, high: value }
-    }
-}
-
-/// Low with low, middle with middle, high with high.
-impl Add for Range {
-    type Output = Range;
-
-    fn add(self, other: Range) -> Range {
-        Range { low: self.low + other.low, mid: self.mid + other.mid, high: self.high + other.high }
-    }
-}
-
-/// Low with low, middle with middle, high with high: what two quantities that are not negative allow.
-impl Mul for Range {
-    type Output = Range;
-
-    fn mul(self, other: Range) -> Range {
-        Range { low: self.low * other.low, mid: self.mid * other.mid, high: self.high * other.high }
-    }
-}
-
-impl Mul<f64> for Range {
-    type Output = Range;
-
-    fn mul(self, factor: f64) -> Range {
-        self * Range::exactly(factor)
-    }
-}
-
-/// How a figure is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// A manual states it, there.
-    Manual(&'static str),
-    /// Somebody measured and published it, there.
-    Published(&'static str),
-    /// Our own measurement gives it.
-    Measured,
-    /// Nobody states it: a guess, for this reason.
-    Estimate(&'static str),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Manual(at) | Source::Published(at) => f.write_str(at),
-            Source::Measured => f.write_str("measured"),
-            Source::Estimate(why) => write!(f, "estimate: {why}"),
         }
     }
 }

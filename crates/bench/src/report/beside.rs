@@ -101,7 +101,7 @@ fn both(results: &Results, board: Board, ours: &[&Measurement]) -> (String, Stri
         .iter()
         .filter_map(|m| {
             let handlers = Handlers::measured(results, board, &m.configuration);
-            Some(model::cycles(Core::of(board), m.figures()?, &handlers)?.slowdown())
+            Some(model::cycles(Core::from(board), m.figures()?, &handlers)?.slowdown())
         })
         .collect();
     let counted = span(select::extremes(figures.iter().map(|f| f.ratio())));

@@ -229,11 +229,11 @@ fn boot(results: &Results, board: Board) -> Figure {
 pub fn model_of(results: &Results, board: Board, group: Group, workload: &str) -> Option<Cycles> {
     let figures = results.find(board, catalogue::DEFAULT, group, workload)?.figures()?;
     let handlers = Handlers::measured(results, board, catalogue::DEFAULT);
-    model::cycles(Core::of(board), figures, &handlers)
+    model::cycles(Core::from(board), figures, &handlers)
 }
 
 fn modelled(results: &Results, board: Board) -> Figure {
-    let title = format!("Modelled slowdown on a {}", Core::of(board));
+    let title = format!("Modelled slowdown on a {}", Core::from(board));
     let (mut left_out, mut assumed) = (BTreeSet::new(), BTreeSet::new());
     let mut groups = Vec::new();
     for group in [Group::Kernel, Group::Application] {

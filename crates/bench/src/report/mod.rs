@@ -41,7 +41,7 @@ pub fn markdown(results: &Results) -> String {
         let _ = writeln!(out, "\n* {}: **{}** ({})", tile.what, tile.value, tile.note);
     }
     for board in results.boards() {
-        let _ = writeln!(out, "\n## {board} ({})", Core::of(board));
+        let _ = writeln!(out, "\n## {board} ({})", Core::from(board));
         for table in board_tables(results, board) {
             out.push_str(&table.markdown());
         }
@@ -75,7 +75,7 @@ pub fn html(results: &Results) -> String {
     main.push(contents(results));
     let mut number = 0;
     for board in results.boards() {
-        main.push(text("h2", format!("{board}, {}", Core::of(board))).attr("id", board.name()));
+        main.push(text("h2", format!("{board}, {}", Core::from(board))).attr("id", board.name()));
         for figure in figures::all(results, board).into_iter().chain(several::figures(results, board)) {
             number += 1;
             main.push(text("h3", &figure.title));
@@ -96,7 +96,7 @@ pub fn html(results: &Results) -> String {
     main.push(text("p", MODEL));
     let mut model = Vec::new();
     for board in results.boards() {
-        model.push(tables::costs(Core::of(board)));
+        model.push(tables::costs(Core::from(board)));
         model.push(tables::handlers(results, board));
     }
     model.push(tables::effects());
@@ -132,7 +132,7 @@ fn contents(results: &Results) -> Element {
     let link = |id: &str, what: String| el("li").child(text("a", what).attr("href", format!("#{id}")));
     let mut list = el("ul");
     for board in results.boards() {
-        list.push(link(board.name(), format!("{board} ({})", Core::of(board))));
+        list.push(link(board.name(), format!("{board} ({})", Core::from(board))));
     }
     list.push(link("papers", "Beside STAR and ARMvisor".into()));
     list.push(link("model", "The cost model".into()));

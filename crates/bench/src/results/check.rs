@@ -124,7 +124,10 @@ impl Status {
             Status::Measured(figures) => {
                 positive("measured.native", figures.native)?;
                 positive("measured.virtualised", figures.virtualised)?;
-                figures.events.as_ref().map_or(Ok(()), Events::check)
+                figures.events.as_ref().map_or(Ok(()), Events::check)?;
+                let Some(timing) = &figures.timing else { return Ok(()) };
+                timing.native.check("native")?;
+                timing.virtualised.check("virtualised")
             }
             Status::Found(finding) => finding.check(),
             Status::Missing { native: Some(native), .. } => positive("missing.native", *native),

@@ -60,7 +60,7 @@ pub fn measured(
         workload: workload.into(),
         unit: if group == Group::Kernel { "operation".into() } else { "run".into() },
         source: "made up".into(),
-        status: Status::Measured(Figures { native, virtualised: native * ratio, events: None }),
+        status: Status::Measured(Figures { native, virtualised: native * ratio, events: None, timing: None }),
     }
 }
 

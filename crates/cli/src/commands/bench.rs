@@ -26,6 +26,7 @@ Examples:
   spica bench --quick                             a subset, in minutes
   spica bench --workload 'boot/*' --board cubieboard
   spica bench --workload null --workload 'fork-*' --config naive --config default
+  spica bench --cycles --workload 'kernel/*'      the time of kernel operations, modelled
   spica bench --config all                        every configuration: hours
   spica bench --resume build/bench/FILE.json      what that run had not measured yet
   spica bench --compare before.json after.json    what changed, worst first
@@ -40,12 +41,15 @@ pub struct BenchArgs {
     /// Only workloads that this describes: a name or GROUP/NAME, with * and ?; may be given more than once
     #[arg(long, value_name = "GLOB")]
     workload: Vec<String>,
-    /// Only the quick subset, with --events
+    /// Only the quick subset, with --events unless --cycles is given
     #[arg(long)]
     quick: bool,
     /// Count traps by class and what else costs time on a board, too, in boots of their own
     #[arg(long)]
     events: bool,
+    /// Model the time on a Cortex-A8 and an A9, too, with a QEMU 10 that is fetched if this machine has none
+    #[arg(long, conflicts_with = "events")]
+    cycles: bool,
     /// Print what can be measured
     #[arg(long, exclusive = true)]
     list: bool,
@@ -70,7 +74,7 @@ pub struct BenchArgs {
 }
 
 /// What says what is to be measured, and how.
-const MEASURING: [&str; 8] = ["board", "config", "workload", "quick", "events", "resume", "jobs", "stall"];
+const MEASURING: [&str; 9] = ["board", "config", "workload", "quick", "events", "cycles", "resume", "jobs", "stall"];
 
 /// The status when something could not be measured, or when a comparison found something worse.
 const INCOMPLETE: u8 = 1;
@@ -98,7 +102,8 @@ pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
         configurations: args.config,
         workloads: args.workload,
         quick: args.quick,
-        events: args.events || args.quick && args.resume.is_none(),
+        events: args.events || args.quick && !args.cycles && args.resume.is_none(),
+        cycles: args.cycles,
         output: args.output,
         resume: args.resume,
         jobs: args.jobs,

@@ -7,10 +7,10 @@
 
 use spica_bench::results::Group;
 
-use super::counter::Counter;
 use super::counts::Stop;
 use super::debugger::Debugger;
 use super::marker::{self, Marker};
+use super::meter::Meter;
 use super::plan::Item;
 use super::{Context, Said, Side};
 use crate::board::Board;
@@ -51,14 +51,10 @@ pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said
     overlay(context, &mut request.overlay)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.log(board, side, "boot")?;
-    let counter = match &context.plugin {
-        Some(plugin) => Some(Counter::new(context.project, plugin, &log.with_extension("counts"), side)?),
-        None => None,
-    };
-    let argument = counter.as_ref().map(|c| c.argument.as_str());
-    let mut debugger = Debugger::start(&run, argument, Some(&log), context.verbose)?;
-    let stop = |marker, executed| match &counter {
-        Some(counter) => Ok(Some(Stop { marker, executed, counts: counter.read()? })),
+    let meter = Meter::new(context, &run, side, &log, None)?;
+    let mut debugger = Debugger::start(&run, meter.as_ref().map(Meter::plugin), Some(&log), context.verbose)?;
+    let stop = |marker, executed| match &meter {
+        Some(meter) => Ok(Some(Stop { marker, executed, counts: meter.read()? })),
         None => Ok(None),
     };
     let reset = stop(marker::RESET, 0)?;

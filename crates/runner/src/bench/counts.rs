@@ -1,6 +1,7 @@
-//! Traps and other events, by workload.
+//! Traps and other events, and cycles, by workload.
 //!
-//! With `--events`, a Linux guest runs under a debugger, with QEMU counting ([`super::counter`]). The guest's script
+//! With `--events`, a Linux guest runs under a debugger, with QEMU counting ([`super::counter`]); with `--cycles`, under the
+//! model of time ([`super::clock`]). The guest's script
 //! starts [`marker`] programs around each workload; the board stops there, and what was counted since the last stop is
 //! read. The markers are programs that are started, and what runs after them finds memory otherwise than without: so
 //! figures of runs with `--events` are to be compared with each other only.
@@ -11,13 +12,13 @@
 //! translation, was over before. How many operations that are, lmbench does not
 //! say; it follows from the instructions of that difference and those of one operation, and is exact to about a percent.
 //!
-//! The bare board is counted once for all configurations, and its counts are scaled to the number of operations under Spica.
+//! The bare board is counted once for all configurations, and its events are scaled to the number of operations under Spica.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use spica_bench::events::{Event, Trap};
-use spica_bench::results::{Events, Group};
+use spica_bench::results::{Counted, Events, Group, Timing};
 
 use super::counter::Counts;
 use super::debugger::Debugger;
@@ -32,7 +33,44 @@ pub struct Stop {
     /// The instructions executed since reset.
     pub executed: u64,
     /// What was counted since then.
-    pub counts: Counts,
+    pub counts: Reading,
+}
+
+/// What was counted, of either kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// Traps and other events.
+    Events(Counts),
+    /// What takes time.
+    Time(spica_cycles::Counts),
+}
+
+impl Reading {
+    /// What was counted since `before`, which is of the same kind.
+    fn since(&self, before: &Reading) -> Reading {
+        match (self, before) {
+            (Reading::Events(now), Reading::Events(then)) => Reading::Events(now.since(then)),
+            (Reading::Time(now), Reading::Time(then)) => Reading::Time(now.since(then)),
+            (now, _) => now.clone(),
+        }
+    }
+
+    /// What was counted more than in `less`, another stretch of time, by which this one is longer.
+    fn beyond(&self, less: &Reading) -> Reading {
+        match (self, less) {
+            (Reading::Events(more), Reading::Events(less)) => Reading::Events(more.beyond(less)),
+            (more, less) => more.since(less),
+        }
+    }
+}
+
+/// What stands beside the figures of a workload.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Beside {
+    /// Traps and other events, if they were counted.
+    pub events: Option<Events>,
+    /// The time, if it was modelled.
+    pub timing: Option<Timing>,
 }
 
 /// The stops of each workload in a boot.
@@ -44,7 +82,7 @@ pub struct Window {
     /// The operations that it covers.
     operations: u64,
     instructions: u64,
-    counts: Counts,
+    counts: Reading,
 }
 
 /// What was counted on bare boards.
@@ -59,9 +97,9 @@ impl Natives {
     }
 
     /// What was counted with Spica, together with what was counted without; nothing without the latter.
-    pub fn with(&self, board: &Board, group: Group, name: &str, guest: &Window) -> Option<Events> {
+    pub fn with(&self, board: &Board, group: Group, name: &str, guest: &Window) -> Option<Beside> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&(board.name, group, name.to_string())).map(|native| events(native, guest))
+        all.get(&(board.name, group, name.to_string())).map(|native| beside(native, guest))
     }
 }
 
@@ -107,16 +145,30 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     }
 }
 
-fn events(native: &Window, guest: &Window) -> Events {
-    let scale = guest.operations as f64 / native.operations as f64;
-    let native_count = |event| (native.counts.event(event) as f64 * scale).round() as u64;
+fn beside(native: &Window, guest: &Window) -> Beside {
+    match (&native.counts, &guest.counts) {
+        (Reading::Events(bare), Reading::Events(counts)) => {
+            let scale = guest.operations as f64 / native.operations as f64;
+            Beside { events: Some(events(bare, scale, counts, guest.operations)), ..Beside::default() }
+        }
+        (Reading::Time(bare), Reading::Time(counts)) => {
+            let native = Counted::new(native.operations, bare);
+            let virtualised = Counted::new(guest.operations, counts);
+            Beside { timing: Some(Timing { native, virtualised }), ..Beside::default() }
+        }
+        _ => Beside::default(),
+    }
+}
+
+fn events(native: &Counts, scale: f64, guest: &Counts, operations: u64) -> Events {
+    let native_count = |event| (native.event(event) as f64 * scale).round() as u64;
     // What nobody counts; the model works with assumptions for it.
     let counted = || Event::ALL.iter().copied().filter(|e| *e != Event::TlbMiss);
     Events {
-        operations: guest.operations,
-        traps: Trap::ALL.iter().map(|t| (t.key().to_string(), guest.counts.trap(*t))).filter(|(_, n)| *n > 0).collect(),
+        operations,
+        traps: Trap::ALL.iter().map(|t| (t.key().to_string(), guest.trap(*t))).filter(|(_, n)| *n > 0).collect(),
         native: counted().map(|e| (e.key().to_string(), native_count(e))).collect(),
-        virtualised: counted().map(|e| (e.key().to_string(), guest.counts.event(e))).collect(),
+        virtualised: counted().map(|e| (e.key().to_string(), guest.event(e))).collect(),
     }
 }
 
@@ -125,7 +177,28 @@ mod tests {
     use super::*;
 
     fn stop(marker: Marker, executed: u64, calls: u64) -> Stop {
-        Stop { marker, executed, counts: Counts::from_fn(|_| calls) }
+        Stop { marker, executed, counts: Reading::Events(Counts::from_fn(|_| calls)) }
+    }
+
+    fn mmio(window: &Window) -> u64 {
+        match &window.counts {
+            Reading::Events(counts) => counts.trap(Trap::Mmio),
+            Reading::Time(_) => panic!("events were counted"),
+        }
+    }
+
+    #[test]
+    fn time_is_of_each_sides_own_operations() {
+        let window = |operations, cycles| {
+            let mut counts = spica_cycles::Counts::default();
+            counts.set(spica_cycles::Count::Base, cycles);
+            Window { operations, instructions: 1, counts: Reading::Time(counts) }
+        };
+        let timing = beside(&window(10, 1000), &window(20, 5000)).timing.unwrap();
+        assert_eq!((timing.native.operations, timing.virtualised.operations), (10, 20));
+        let mut ratio = timing.ratio(spica_cycles::Core::CortexA8);
+        ratio.mid -= 2.5;
+        assert!(ratio.mid.abs() < 1e-9);
     }
 
     #[test]
@@ -136,15 +209,15 @@ mod tests {
         let markers = [marker::BEFORE, marker::MIDDLE, marker::BEHIND];
         let stops: Vec<_> = (0..3).map(|i| stop(markers[i], at[i], calls[i])).collect();
         let more = window(Group::Kernel, &stops, 100.0).unwrap();
-        assert_eq!((more.operations, more.counts.trap(Trap::Mmio)), (200, 400));
+        assert_eq!((more.operations, mmio(&more)), (200, 400));
         // An operation that takes longer than either time: nothing is left of the difference.
         let long: Vec<_> = (0..3).map(|i| stop(markers[i], 20_000 * i as u64, 50 * i as u64)).collect();
         let all = window(Group::Kernel, &long, 9000.0).unwrap();
-        assert_eq!((all.operations, all.counts.trap(Trap::Mmio)), (2, 50));
+        assert_eq!((all.operations, mmio(&all)), (2, 50));
         // The same number of repetitions twice, the second time with something else in between.
         let same = [stop(markers[0], 0, 0), stop(markers[1], 20_000, 300), stop(markers[2], 40_700, 590)];
         let all = window(Group::Kernel, &same, 100.0).unwrap();
-        assert_eq!((all.operations, all.counts.trap(Trap::Mmio)), (207, 290));
+        assert_eq!((all.operations, mmio(&all)), (207, 290));
         assert!(window(Group::Kernel, &stops[..2], 100.0).unwrap_err().contains("2 stops"));
         assert!(window(Group::Application, &stops, 100.0).is_err());
     }
@@ -159,7 +232,7 @@ mod tests {
         let natives = Natives::default();
         assert_eq!(natives.with(board, Group::Kernel, "null", &window(4, 8)), None);
         natives.keep(board, Group::Kernel, "null", window(10, 30));
-        let events = natives.with(board, Group::Kernel, "null", &window(4, 8)).unwrap();
+        let events = natives.with(board, Group::Kernel, "null", &window(4, 8)).unwrap().events.unwrap();
         assert_eq!(events.operations, 4);
         assert_eq!((events.native["dacr-write"], events.virtualised["dacr-write"]), (12, 8));
         assert_eq!(events.traps["mmio"], 8);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::console::{Ending, Lines};
 use crate::error::{Context, Error, Result};
 use crate::prepare::Run;
-use crate::qemu::{Boot, Channels, Event, Session};
+use crate::qemu::{Boot, Channels, Event, Plugin, Session};
 use crate::spica::HALTED;
 
 /// How long QEMU may take to answer while the board stands still. A busy machine may be slow.
@@ -46,7 +46,7 @@ impl Debugger {
     ///
     /// # Errors
     /// If QEMU cannot be started or does not answer.
-    pub fn start(run: &Run, plugin: Option<&str>, log: Option<&Path>, verbose: bool) -> Result<Self> {
+    pub fn start(run: &Run, plugin: Option<Plugin<'_>>, log: Option<&Path>, verbose: bool) -> Result<Self> {
         let pair = || UnixStream::pair().context(|| "cannot make a channel to QEMU");
         let ((gdb, its_gdb), (qmp, its_qmp)) = (pair()?, pair()?);
         let channels = Channels { gdb: its_gdb.as_fd(), qmp: its_qmp.as_fd() };

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use spica_bench::results::Group;
 
-use super::counter::Counter;
 use super::counts::{self, Stop};
 use super::debugger::Debugger;
 use super::marker;
+use super::meter::Meter;
 use super::plan::{Item, Job};
 use super::watch::{Flow, watch};
 use super::workloads::{self, Prepared, Reading};
@@ -54,8 +54,8 @@ pub(super) fn run(context: &Context<'_>, job: &Job, said: &mut Said<'_>) -> Resu
     request.overlay.file("spica/token", 0o600, b"bench");
     request.overlay.file("spica/command", 0o700, prepared.command.as_bytes());
     let log = context.log(job.board, job.side, job.group.name())?;
-    if let Some(plugin) = &context.plugin {
-        return run_counting(context, job, plugin, request, &log, said);
+    if context.instrument.is_some() {
+        return run_counting(context, job, request, &log, said);
     }
     let run = prepare::prepare(context.project, &request)?;
     let mut spica = Vec::new();
@@ -66,14 +66,7 @@ pub(super) fn run(context: &Context<'_>, job: &Job, said: &mut Said<'_>) -> Resu
 }
 
 /// The same, with stops at the markers around workloads.
-fn run_counting(
-    context: &Context<'_>,
-    job: &Job,
-    plugin: &Path,
-    mut request: Request,
-    log: &Path,
-    said: &mut Said<'_>,
-) -> Result<()> {
+fn run_counting(context: &Context<'_>, job: &Job, mut request: Request, log: &Path, said: &mut Said<'_>) -> Result<()> {
     for (name, marker) in [
         ("next", marker::NEXT),
         ("before", marker::BEFORE),
@@ -87,8 +80,10 @@ fn run_counting(
         }
     }
     let run = prepare::prepare(context.project, &request)?;
-    let counter = Counter::new(context.project, plugin, &log.with_extension("counts"), job.side)?;
-    let mut debugger = Debugger::start(&run, Some(&counter.argument), Some(log), context.verbose)?;
+    // What comes before the first workload is of no interest.
+    let from = Some(marker::NEXT.address());
+    let meter = Meter::new(context, &run, job.side, log, from)?.ok_or_else(|| Error::failed("nothing counts"))?;
+    let mut debugger = Debugger::start(&run, Some(meter.plugin()), Some(log), context.verbose)?;
     counts::prepare(&mut debugger)?;
     let mut names = context.suites[&job.group].names.iter();
     let mut current = "";
@@ -103,7 +98,7 @@ fn run_counting(
             Some(marker::END) => break,
             Some(marker::NEXT) => current = names.next().copied().unwrap_or_default(),
             Some(marker) => {
-                let stop = Stop { marker, executed, counts: counter.read()? };
+                let stop = Stop { marker, executed, counts: meter.read()? };
                 said.stops.entry(current.to_string()).or_default().push(stop);
             }
             None => return Err(Error::failed(format!("the board stopped at {address:#010x}, where nothing is"))),

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use spica_bench::results::{self, Group, Key, Measurement, Results, Status};
+use spica_bench::results::{self, Figures, Group, Key, Measurement, Results, Status};
 
 use super::configurations::{self, Configuration};
 use super::{Side, glob};
@@ -184,17 +184,22 @@ pub fn is_settled(results: &Results, key: &Key) -> bool {
     results.is_settled(key) || results.get(key).and_then(Measurement::reason).is_some_and(not_here)
 }
 
-/// Whether traps can be counted. Machine operations run all in one boot, and nothing in it tells them apart; with several
+/// Whether traps can be counted, and time modelled. Machine operations run all in one boot, and nothing in it tells them apart; with several
 /// guests it is the board's time that is looked at.
-fn is_countable(group: Group) -> bool {
+#[must_use]
+pub fn is_countable(group: Group) -> bool {
     !matches!(group, Group::Machine | Group::Several | Group::Latency)
 }
 
 /// Whether nothing is left to count: it was counted, or cannot be.
 #[must_use]
-pub fn is_counted(results: &Results, key: &Key) -> bool {
-    !is_countable(key.group)
-        || results.get(key).and_then(Measurement::figures).is_none_or(|figures| figures.events.is_some())
+pub fn is_counted(results: &Results, key: &Key, wanted: Wanted) -> bool {
+    let counted = |figures: &Figures| match wanted {
+        Wanted::Native | Wanted::Figures => true,
+        Wanted::Events => figures.events.is_some(),
+        Wanted::Cycles => figures.timing.is_some(),
+    };
+    !is_countable(key.group) || results.get(key).and_then(Measurement::figures).is_none_or(counted)
 }
 
 /// What is wanted of the measurements.
@@ -206,6 +211,8 @@ pub enum Wanted {
     Figures,
     /// Traps and other events, too.
     Events,
+    /// The time, too.
+    Cycles,
 }
 
 /// The boots that are still needed for what is wanted. Native ones come first: without their half there is no figure.
@@ -227,7 +234,7 @@ pub fn jobs(
                 let items = of_group(group);
                 let done = |i: &Item| {
                     let key = key(board, configuration.name, i);
-                    is_settled(results, &key) && (wanted != Wanted::Events || is_counted(results, &key))
+                    is_settled(results, &key) && is_counted(results, &key, wanted)
                 };
                 if !items.iter().all(done) {
                     guests.push(Job { board, side: Side::Spica(configuration), group, items });
@@ -245,7 +252,7 @@ pub fn jobs(
                 all.clone().count() > 0 && all.into_iter().all(|c| is_settled(results, &key(board, c.name, i)))
             };
             // What is counted natively is not in the file before its other half is.
-            let counted = wanted == Wanted::Events
+            let counted = matches!(wanted, Wanted::Events | Wanted::Cycles)
                 && is_countable(group)
                 && guests.iter().any(|j| j.board == board && j.group == group);
             if counted || !items.iter().all(|i| has_native(i) || not_here(i)) {

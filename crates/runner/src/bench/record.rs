@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use spica_bench::results::{Events, Figures, Finding, Group, Measurement, Results, Status};
+use spica_bench::results::{Figures, Finding, Group, Measurement, Results, Status};
 
+use super::counts::Beside;
 use super::plan::{Item, Job, NATIVELY, key, measurement, results_board};
 use super::{Side, configurations};
 use crate::board::Board;
@@ -20,7 +21,7 @@ pub struct Outcome {
     /// Spica's lines.
     pub spica: Vec<String>,
     /// What was counted, by workload.
-    pub events: BTreeMap<String, Events>,
+    pub beside: BTreeMap<String, Beside>,
     /// Why it ended early, if it did.
     pub error: Option<String>,
 }
@@ -56,8 +57,8 @@ pub fn record(
                     Some(word) => Status::NotImplemented { reason: format!("this Spica does not know {word}") },
                     None if !item.group.has_native() => single(outcome, item),
                     None => {
-                        let events = outcome.events.get(&item.name).cloned();
-                        virtualised(results, job, item, checked(results, job, item, outcome), events)
+                        let beside = outcome.beside.get(&item.name).cloned().unwrap_or_default();
+                        virtualised(results, job, item, checked(results, job, item, outcome), beside)
                     }
                 };
                 results.put(measurement(results_board(job.board), configuration.name, item, status));
@@ -131,11 +132,11 @@ fn virtualised(
     job: &Job,
     item: &Item,
     found: Result<f64, String>,
-    events: Option<Events>,
+    Beside { events, timing }: Beside,
 ) -> Status {
     let native = results.native(results_board(job.board), item.group, &item.name);
     match (found, native) {
-        (Ok(virtualised), Some(native)) => Status::Measured(Figures { native, virtualised, events }),
+        (Ok(virtualised), Some(native)) => Status::Measured(Figures { native, virtualised, events, timing }),
         (Ok(_), None) => {
             // The native run has said why.
             let old = results.get(&key(job.board, job.side.name(), item)).and_then(Measurement::reason);
@@ -194,7 +195,7 @@ mod tests {
         };
         record(&mut results, &job(Side::Native), &outcome(&[("a", 4.0), ("b", 5.0)], None), &[naive, default]);
         record(&mut results, &job(Side::Spica(default)), &outcome(&[("a", 8.0)], Some("it died")), &[naive, default]);
-        let figures = Figures { native: 4.0, virtualised: 8.0, events: None };
+        let figures = Figures { native: 4.0, virtualised: 8.0, events: None, timing: None };
         assert_eq!(status(&results, "a", "default"), Status::Measured(figures));
         let died = Status::Missing { reason: "it died".into(), native: Some(5.0) };
         assert_eq!(status(&results, "b", "default"), died);

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use spica_bench::format;
-use spica_bench::results::{Group, Results, Status};
+use spica_bench::results::{Figures, Group, Results, Status};
+use spica_cycles::Core;
 
 use super::configurations::{self, Configuration, NATIVE, WITHOUT};
 use super::items;
@@ -29,7 +30,9 @@ pub fn summary(
                 let _ = write!(text, "{:<12} {side:<14} {:<12} {:<26} ", board.name, item.group.name(), item.name);
                 let _ = match &measurement.status {
                     Status::Measured(f) => {
-                        writeln!(text, "{:>14} {:>14} {:>8.3}", figure(f.native), figure(f.virtualised), f.ratio())
+                        let _ =
+                            write!(text, "{:>14} {:>14} {:>8.3}", figure(f.native), figure(f.virtualised), f.ratio());
+                        writeln!(text, "{}", cycles(f, Core::from(plan::results_board(board))))
                     }
                     Status::Found(f) => {
                         let met = if f.meets_goal() == Some(false) { ", which is more than was aimed at" } else { "" };
@@ -45,6 +48,15 @@ pub fn summary(
         }
     }
     text
+}
+
+/// Modelled cycles, for people, if there are any: on both sides, and their ratio with its range.
+fn cycles(figures: &Figures, core: Core) -> String {
+    let Some(timing) = &figures.timing else { return String::new() };
+    let (native, virtualised, ratio) =
+        (timing.native.cycles(core), timing.virtualised.cycles(core), timing.ratio(core));
+    let [low, mid, high] = [ratio.low, ratio.mid, ratio.high].map(format::ratio);
+    format!(" {:>12.1} {:>12.1} cycles {mid:>6} ({low} to {high})", native.mid, virtualised.mid)
 }
 
 /// Instructions, for people: with as many decimals as there is anything behind the point.

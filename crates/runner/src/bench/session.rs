@@ -211,9 +211,8 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, String)) -> Outcom
         match (counts::window(job.group, stops, *again.get(name).unwrap_or(first)), job.side) {
             (Ok(window), Side::Native) => context.natives.keep(job.board, job.group, name, window),
             (Ok(window), Side::Spica(_)) => {
-                outcome.events.extend(
-                    context.natives.with(job.board, job.group, name, &window).map(|events| (name.clone(), events)),
-                );
+                let beside = context.natives.with(job.board, job.group, name, &window);
+                outcome.beside.extend(beside.map(|beside| (name.clone(), beside)));
             }
             (Err(why), _) => tell(name, format!("missing: nothing was counted: {why}")),
         }

@@ -6,11 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use spica_bench::results::{Group, Run, Software};
 
+use super::meter::Instrument;
 use super::workloads::{self, Prepared};
 use super::{ICOUNT_SHIFT, MEMORY, plan};
 use crate::board::Board;
+use crate::emulator;
 use crate::error::Result;
 use crate::image::Image;
+use crate::needed::QEMU;
 use crate::prepare;
 use crate::process;
 use crate::project::{Project, fingerprint, read};
@@ -19,6 +22,8 @@ use crate::project::{Project, fingerprint, read};
 pub const EVENTS: &str = "events";
 /// Its value if so.
 pub const COUNTED: &str = "counted";
+/// The parameter that says, if it is there, that time was modelled, and with what.
+pub const CYCLES: &str = "cycles";
 
 /// What is here now.
 ///
@@ -29,7 +34,7 @@ pub fn describe(
     suites: &BTreeMap<Group, Prepared>,
     boards: &[&'static Board],
     native_only: bool,
-    events: bool,
+    instrument: Option<&Instrument>,
 ) -> Result<Run> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -38,8 +43,10 @@ pub fn describe(
     let commit = git(&["rev-parse", "HEAD"]).map_or_else(|| "unknown".into(), |c| c.trim().to_string());
     // Without git nobody knows; so it counts as changed.
     let dirty = git(&["status", "--porcelain"]).is_none_or(|s| !s.trim().is_empty());
-    let qemu = process::output(Command::new("qemu-system-arm").arg("--version"), "cannot ask for QEMU's version")?;
-    let qemu = qemu.lines().next().unwrap_or_default().replace("QEMU emulator version ", "");
+    let qemu = match instrument {
+        Some(Instrument::Clock(tools)) => tools.emulator.version.clone(),
+        _ => emulator::version(QEMU.as_ref())?,
+    };
 
     let guest = prepare::fetch(project, false)?;
     let mut packages = BTreeMap::new();
@@ -60,7 +67,14 @@ pub fn describe(
     }
     parameters.insert("guest.memory".into(), MEMORY.into());
     // Counting is done with programs of its own in the guest: see `counts`.
+    let events = matches!(instrument, Some(Instrument::Counter(_)));
     parameters.insert(EVENTS.into(), if events { COUNTED } else { "not counted" }.into());
+    if let Some(Instrument::Clock(tools)) = instrument {
+        let packages = tools.emulator.packages()?;
+        let packages: Vec<_> = packages.iter().map(|p| format!("{} sha256:{}", p.name, p.sha256)).collect();
+        let of = if packages.is_empty() { "this machine's own QEMU".into() } else { packages.join(", ") };
+        parameters.insert(CYCLES.into(), of);
+    }
     if !native_only {
         let image = read(&prepare::board_image(project, Image::Shipped)?)?;
         parameters.insert("spica.image".into(), format!("sha256:{}", fingerprint(&[&image])));

@@ -22,6 +22,7 @@ use crate::prepare::{self, Request};
 use crate::process;
 use crate::progress;
 use crate::project::{Project, read};
+use crate::qemu::Plugin;
 
 /// What the guest's lines begin with that are for us.
 const LINE: &str = "@profile ";
@@ -139,7 +140,8 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     // The image is built by now.
     let entries = if native { String::new() } else { entries(&counter::notes(context.project, Image::Shipped)?) };
     let argument = format!("file={},profile={}{entries}", path(&context.plugin), path(&counters.0));
-    let mut debugger = Debugger::start(&run, Some(&argument), Some(&log), context.options.verbose)?;
+    let plugin = Plugin { argument: &argument, emulator: None };
+    let mut debugger = Debugger::start(&run, Some(plugin), Some(&log), context.options.verbose)?;
     let markers = [INIT, SHELL, BEFORE, BEHIND].map(Marker::address);
     debugger.stop_at(&[&markers[..], &[stops.begins, stops.middle, stops.ends]].concat())?;
 

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::board::Board;
+use crate::emulator::Emulator;
 use crate::error::{Error, Result};
 use crate::needed::QEMU;
 use crate::process::whose;
@@ -33,7 +34,16 @@ pub struct Boot<'a> {
     /// For a board that does not start by itself: the ends of the channels that QEMU answers a debugger on.
     pub debug: Option<Channels<'a>>,
     /// A plugin for QEMU, with its arguments.
-    pub plugin: Option<&'a str>,
+    pub plugin: Option<Plugin<'a>>,
+}
+
+/// A plugin that QEMU loads.
+#[derive(Clone, Copy, Debug)]
+pub struct Plugin<'a> {
+    /// What it is told behind `-plugin`: the file, and the plugin's arguments.
+    pub argument: &'a str,
+    /// The QEMU that can load it, if the machine's own cannot.
+    pub emulator: Option<&'a Emulator>,
 }
 
 /// QEMU's ends of the two channels of a debugger: sockets.
@@ -48,7 +58,8 @@ pub struct Channels<'a> {
 impl Boot<'_> {
     /// The command that starts `board` with this, its UART being standard input and output.
     pub(super) fn command(&self, board: &Board) -> Command {
-        let mut command = Command::new(QEMU);
+        let emulator = self.plugin.and_then(|plugin| plugin.emulator);
+        let mut command = emulator.map_or_else(|| Command::new(QEMU), Emulator::command);
         let memory = self.memory_mib.unwrap_or(board.memory_mib);
         command.args(["-M", board.name]).args(board.options).args(["-m", &format!("{memory}M")]);
         command.args(["-display", "none", "-monitor", "none", "-no-reboot"]);
@@ -81,7 +92,7 @@ impl Boot<'_> {
             command.args(["-chardev", &socket("qmp", qmp), "-mon", "chardev=qmp,mode=control"]);
         }
         if let Some(plugin) = self.plugin {
-            command.args(["-plugin", plugin]);
+            command.args(["-plugin", plugin.argument]);
         }
         command
     }

@@ -84,7 +84,7 @@ fn only_what_is_missing_is_run_and_in_whole_jobs() {
     let put = |results: &mut Results, item: &Item, status| {
         results.put(measurement(results_board(boards[0]), "default", item, status));
     };
-    let measured = || Status::Measured(Figures { native: 1.0, virtualised: 2.0, events: None });
+    let measured = || Status::Measured(Figures { native: 1.0, virtualised: 2.0, events: None, timing: None });
     put(&mut results, &items[0], measured());
     put(&mut results, &items[1], measured());
     put(&mut results, &items[2], Status::Missing { reason: "died".into(), native: Some(1.0) });
@@ -114,7 +114,7 @@ fn only_what_is_missing_is_run_and_in_whole_jobs() {
         "the bare board is counted again with each guest"
     );
     let events = Some(Events { operations: 1, ..Events::default() });
-    put(&mut results, &items[0], Status::Measured(Figures { native: 1.0, virtualised: 2.0, events }));
+    put(&mut results, &items[0], Status::Measured(Figures { native: 1.0, virtualised: 2.0, events, timing: None }));
     assert_eq!(jobs(&results, &boards, &configurations, &items, Wanted::Events).len(), 4, "boots are counted");
 
     note(&mut results, &boards, &[named("naive").unwrap()], &items);
