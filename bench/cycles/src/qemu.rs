@@ -398,7 +398,13 @@ impl Plugin {
     fn operand(&self, i: &Instruction) -> Option<*mut c_void> {
         let by_address = matches!(
             i.system,
-            Some(System::TlbPage | System::TlbAsid | System::DataLineInvalidate | System::InstructionLine)
+            Some(
+                System::TlbPage
+                    | System::TlbPageOfAll
+                    | System::TlbAsid
+                    | System::DataLineInvalidate
+                    | System::InstructionLine
+            )
         );
         self.handles.as_ref().filter(|_| by_address)?.core.get(usize::from(i.operand)).copied()
     }

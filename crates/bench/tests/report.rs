@@ -253,3 +253,29 @@ fn what_an_optimisation_is_worth_is_its_mean_and_its_most() {
         assert!(figure.contains(&label), "no bar says {label}");
     }
 }
+
+#[test]
+fn time_is_in_both_reports() {
+    let mut results = common::sample();
+    assert!(!report::markdown(&results).contains("modelled cycles of a"));
+    let counted = |walks| Counted {
+        operations: 10,
+        counts: [("base".to_string(), 1000), ("data-walk".to_string(), walks)].into(),
+    };
+    let timing = Timing { native: counted(0), virtualised: counted(250) };
+    let measured = results.measurements.iter_mut().find_map(|m| match &mut m.status {
+        Status::Measured(figures) if m.configuration == "default" && m.board == Board::Cubieboard => Some(figures),
+        _ => None,
+    });
+    measured.expect("a figure").timing = Some(timing);
+    let text = report::markdown(&results);
+    // 100 cycles, and 100 more for 25 walks at 4.
+    assert!(text.contains("cubieboard: modelled cycles of a Cortex-A8") && text.contains("2.00×"), "{text}");
+    assert!(text.contains("| data TLB |") && text.contains("0 / 100"), "{text}");
+    let page = page(&results);
+    parse(&page);
+    assert!(page.contains("Prices of what the model counts on a Cortex-A8"));
+    // It survives the file.
+    let again = Results::from_json("again", &results.to_json()).expect("a result file");
+    assert_eq!(again, results);
+}

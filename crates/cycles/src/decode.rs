@@ -94,8 +94,10 @@ pub enum System {
     Write,
     /// TLBIALL of either TLB or both.
     TlbAll,
-    /// TLBIMVA or TLBIMVAA of a page.
+    /// TLBIMVA: a page of an address space.
     TlbPage,
+    /// TLBIMVAA: a page of all address spaces.
+    TlbPageOfAll,
     /// TLBIASID.
     TlbAsid,
     /// An operation on a line of the data cache that removes it, by address.
@@ -209,7 +211,8 @@ fn coprocessor(i: &mut Instruction, load: bool, register: (u8, u8, u8, u8, u8), 
         (15, 0, 7, 10 | 11, 1) => System::DataLineClean,
         (15, 0, 7, 6 | 10 | 14, 2) => System::DataSetWay,
         (15, 0, 8, 3 | 5 | 6 | 7, 0) => System::TlbAll,
-        (15, 0, 8, 3 | 5 | 6 | 7, 1 | 3) => System::TlbPage,
+        (15, 0, 8, 3 | 5 | 6 | 7, 1) => System::TlbPage,
+        (15, 0, 8, 3 | 5 | 6 | 7, 3) => System::TlbPageOfAll,
         (15, 0, 8, 3 | 5 | 6 | 7, 2) => System::TlbAsid,
         _ => System::Write,
     });

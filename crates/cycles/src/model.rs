@@ -250,6 +250,10 @@ impl Model {
                 Count::TlbOperation
             }
             System::TlbPage => {
+                self.forget(|t| t.covers(operand, operand as u8));
+                Count::TlbOperation
+            }
+            System::TlbPageOfAll => {
                 self.forget(|t| (t.address ^ operand) >> t.size_shift == 0);
                 Count::TlbOperation
             }
@@ -388,6 +392,10 @@ mod tests {
             let counts = model.counts();
             assert_eq!(counts.get(Count::DataWalk), 2, "{core}");
             assert_eq!(counts.get(Count::DataMainTlb), u64::from(core == Core::CortexA9));
+            let other = Instruction::arm(0, 0xee08_0f37); // TLBIMVA
+            model.execute(&other, 0x100_0003, &Flat);
+            model.access(0x100_0000, 4, false, &Pages);
+            assert_eq!(model.counts().get(Count::DataWalk), 2, "{core}: another address space's");
             let flush = Instruction::arm(0, 0xee08_0f53); // TLBIASID
             model.execute(&flush, 1, &Flat);
             model.access(0x100_0000, 4, false, &Pages);

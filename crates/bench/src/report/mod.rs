@@ -16,6 +16,7 @@ mod scale;
 mod select;
 mod several;
 mod tables;
+mod timing;
 
 use std::fmt::Write as _;
 
@@ -76,7 +77,8 @@ pub fn html(results: &Results) -> String {
     let mut number = 0;
     for board in results.boards() {
         main.push(text("h2", format!("{board}, {}", Core::from(board))).attr("id", board.name()));
-        for figure in figures::all(results, board).into_iter().chain(several::figures(results, board)) {
+        let figures = timing::figure(results, board).into_iter().chain(figures::all(results, board));
+        for figure in figures.chain(several::figures(results, board)) {
             number += 1;
             main.push(text("h3", &figure.title));
             let mut caption = el("figcaption");
@@ -98,6 +100,7 @@ pub fn html(results: &Results) -> String {
     for board in results.boards() {
         model.push(tables::costs(Core::from(board)));
         model.push(tables::handlers(results, board));
+        model.extend(timing::prices(results, board));
     }
     model.push(tables::effects());
     main.push(folded("Costs and where they are from", model));
@@ -153,7 +156,8 @@ fn folded(title: &str, tables: Vec<Table>) -> Element {
 fn board_tables(results: &Results, board: Board) -> Vec<Table> {
     let of = |group| [tables::group(results, board, group), tables::configurations(results, board, group)];
     let compared = Group::ALL.into_iter().filter(|group| group.has_native());
-    compared.flat_map(of).flatten().chain(several::tables(results, board)).collect()
+    let ratios = compared.flat_map(of).flatten();
+    ratios.chain(timing::tables(results, board)).chain(several::tables(results, board)).collect()
 }
 
 /// A number to see first.
