@@ -224,6 +224,16 @@ fn unknown_names() {
     assert_eq!(wrong_configuration.status, USAGE);
     assert!(wrong_configuration.message.starts_with("unknown configuration \"fast\"; the configurations are native, "));
 
+    // Said before a QEMU for it is fetched.
+    let no_cycles = error(&Options { cycles: true, ..options("cubieboard", "machine/*") });
+    assert_eq!(no_cycles.status, USAGE);
+    assert!(no_cycles.message.starts_with("none of the workloads that were chosen has cycles: only kernel"));
+    let both = error(&Options { cycles: true, events: true, ..options("cubieboard", "null") });
+    assert_eq!(both.status, USAGE);
+    let one_side =
+        error(&Options { cycles: true, configurations: vec!["native".into()], ..options("cubieboard", "null") });
+    assert_eq!(one_side.status, USAGE);
+
     let wrong_workload = error(&options("cubieboard", "nulll"));
     assert_eq!(wrong_workload.status, USAGE);
     assert!(wrong_workload.message.starts_with("no workload is called \"nulll\"; the workloads are:\n"));

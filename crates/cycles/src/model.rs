@@ -383,22 +383,22 @@ mod tests {
     fn a_change_of_address_space_keeps_what_is_tagged() {
         for core in Core::ALL {
             let mut model = model(core);
-            model.access(0x100_0000, 4, false, &Pages);
+            model.access(0x100_1000, 4, false, &Pages);
             model.set_registers(Registers { contextidr: 2, ..ON }, 0);
-            model.access(0x100_0000, 4, false, &Pages);
+            model.access(0x100_1000, 4, false, &Pages);
             assert_eq!(model.counts().get(Count::DataWalk), 2, "{core}");
             model.set_registers(ON, 0);
-            model.access(0x100_0000, 4, false, &Pages);
+            model.access(0x100_1000, 4, false, &Pages);
             let counts = model.counts();
             assert_eq!(counts.get(Count::DataWalk), 2, "{core}");
             assert_eq!(counts.get(Count::DataMainTlb), u64::from(core == Core::CortexA9));
             let other = Instruction::arm(0, 0xee08_0f37); // TLBIMVA
-            model.execute(&other, 0x100_0003, &Flat);
-            model.access(0x100_0000, 4, false, &Pages);
+            model.execute(&other, 0x100_1003, &Flat);
+            model.access(0x100_1000, 4, false, &Pages);
             assert_eq!(model.counts().get(Count::DataWalk), 2, "{core}: another address space's");
             let flush = Instruction::arm(0, 0xee08_0f53); // TLBIASID
             model.execute(&flush, 1, &Flat);
-            model.access(0x100_0000, 4, false, &Pages);
+            model.access(0x100_1000, 4, false, &Pages);
             assert_eq!(model.counts().get(Count::DataWalk), 3, "{core}");
         }
     }

@@ -50,6 +50,9 @@ use workloads::Prepared;
 /// QEMU's `-icount shift`: an instruction takes 2^shift nanoseconds of guest time.
 pub const ICOUNT_SHIFT: u8 = 1;
 
+/// Which workloads time is modelled for.
+const ONLY: &str = "only kernel operations, applications and boots have";
+
 /// The memory of a Linux guest, and of the same Linux without Spica.
 pub(crate) const MEMORY: &str = "256M";
 
@@ -247,6 +250,9 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     if cycles && options.workloads.is_empty() {
         chosen.retain(|item| plan::is_countable(item.group));
     }
+    if cycles && !chosen.iter().any(|item| plan::is_countable(item.group)) {
+        return Err(Error::usage(format!("none of the workloads that were chosen has cycles: {ONLY}")));
+    }
     let instrument = match (cycles, events && !native_only) {
         (true, _) => Some(meter::Instrument::Clock(clock::prepare(project)?)),
         (false, true) => Some(meter::Instrument::Counter(counter::build(project)?)),
@@ -288,9 +294,9 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         }
     }
     if cycles {
-        let why = "this workload has no cycles: only kernel operations, applications and boots have";
+        let why = format!("this workload has no cycles: {ONLY}");
         for item in chosen.iter().filter(|item| !plan::is_countable(item.group)) {
-            record::impossible(&mut results, &boards, &configurations, &chosen, item.group, &item.name, why);
+            record::impossible(&mut results, &boards, &configurations, &chosen, item.group, &item.name, &why);
         }
         possible.retain(|item| plan::is_countable(item.group));
     }

@@ -42,7 +42,7 @@ pub enum Reading {
     /// Traps and other events.
     Events(Counts),
     /// What takes time.
-    Time(spica_cycles::Counts),
+    Time(Box<spica_cycles::Counts>),
 }
 
 impl Reading {
@@ -50,7 +50,7 @@ impl Reading {
     fn since(&self, before: &Reading) -> Reading {
         match (self, before) {
             (Reading::Events(now), Reading::Events(then)) => Reading::Events(now.since(then)),
-            (Reading::Time(now), Reading::Time(then)) => Reading::Time(now.since(then)),
+            (Reading::Time(now), Reading::Time(then)) => Reading::Time(Box::new(now.since(then))),
             (now, _) => now.clone(),
         }
     }
@@ -192,7 +192,7 @@ mod tests {
         let window = |operations, cycles| {
             let mut counts = spica_cycles::Counts::default();
             counts.set(spica_cycles::Count::Base, cycles);
-            Window { operations, instructions: 1, counts: Reading::Time(counts) }
+            Window { operations, instructions: 1, counts: Reading::Time(Box::new(counts)) }
         };
         let timing = beside(&window(10, 1000), &window(20, 5000)).timing.unwrap();
         assert_eq!((timing.native.operations, timing.virtualised.operations), (10, 20));

@@ -69,7 +69,7 @@ impl<'a> Meter<'a> {
     pub fn read(&self) -> Result<Reading> {
         Ok(match self {
             Self::Counter(counter) => Reading::Events(counter.read()?),
-            Self::Clock(clock, _) => Reading::Time(clock.read()?),
+            Self::Clock(clock, _) => Reading::Time(Box::new(clock.read()?)),
         })
     }
 }
