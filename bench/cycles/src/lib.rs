@@ -1,8 +1,8 @@
 //! A plugin for QEMU 10 that feeds the model of time (`spica_cycles`).
 //!
 //! QEMU calls the plugin for each instruction that it executes and for each access to memory. The plugin knows what the
-//! instruction is, because it looked when QEMU translated it, and gives both to the model. Tables are read where QEMU keeps
-//! the board's memory; the registers of CP15, when an instruction that writes one was executed.
+//! instruction is, because it looked when QEMU translated it, and gives both to the model. Tables are read where QEMU
+//! keeps the board's memory; the registers of CP15, when an instruction that writes one was executed.
 //!
 //! Nothing in the guest can notice, and `-icount` counts what it counted before.
 //!
@@ -15,8 +15,8 @@
 //! | `ram=ADDRESS:BYTES` | where the board's memory is |
 //! | `from=ADDRESS` | nothing is modelled before the instruction there; without it, all is |
 //!
-//! The file is mapped. Counts are written there at each return from an exception: where a guest's program begins, which a
-//! debugger stops it at, they are those of all before it.
+//! The file is mapped. Counts are written there at each return from an exception: where a guest's program begins,
+//! which a debugger stops it at, they are those of all before it.
 
 // Its symbols are QEMU's own: no test program has them.
 #[cfg(not(test))]

@@ -1,7 +1,9 @@
-//! The side that QEMU sees: version 4 of its plugin interface, which reads registers, of which a handful of functions is used.
+//! The side that QEMU sees: version 4 of its plugin interface, which reads registers, of which a handful of functions
+//! is used.
 //!
-//! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API section).
-//! QEMU itself has the symbols when it loads the plugin, and those of GLib's arrays, which it gives registers in.
+//! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API
+//! section). QEMU itself has the symbols when it loads the plugin, and those of GLib's arrays, which it gives
+//! registers in.
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -92,8 +94,8 @@ impl Memory for Ram {
         if at >= self.bytes || !at.is_multiple_of(4) || self.host.is_null() {
             return None;
         }
-        // SAFETY: QEMU maps the board's memory in one piece, of so many bytes, for as long as it runs. Only this thread, which
-        // runs the board's only processor, writes there, and the board has no devices that do.
+        // SAFETY: QEMU maps the board's memory in one piece, of so many bytes, for as long as it runs. Only this
+        // thread, which runs the board's only processor, writes there, and the board has no devices that do.
         Some(u32::from_le(unsafe { self.host.add(at as usize).cast::<u32>().read_volatile() }))
     }
 }
@@ -115,8 +117,8 @@ const SYSTEM: [&str; 8] = ["SCTLR", "TTBR0_EL1", "TTBR1_EL1", "TTBCR", "CONTEXTI
 /// The plugin's only state.
 struct Global(UnsafeCell<Option<Plugin>>);
 
-// SAFETY: with `-icount`, and one processor, QEMU calls plugins on the one thread that runs the processor. The installation,
-// on another thread, is over before that one begins.
+// SAFETY: with `-icount`, and one processor, QEMU calls plugins on the one thread that runs the processor. The
+// installation, on another thread, is over before that one begins.
 unsafe impl Sync for Global {}
 
 static PLUGIN: Global = Global(UnsafeCell::new(None));
@@ -127,8 +129,8 @@ fn plugin() -> Option<&'static mut Plugin> {
     unsafe { (*PLUGIN.0.get()).as_mut() }
 }
 
-/// The version of the interface that the plugin is made for: the first that has [`qemu_plugin_insn_data`] in this form and
-/// reads registers.
+/// The version of the interface that the plugin is made for: the first that has [`qemu_plugin_insn_data`] in this
+/// form and reads registers.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 4;
 

@@ -1,8 +1,8 @@
 //! Branch prediction: a buffer of targets, counters for directions, a stack of return addresses.
 //!
-//! Both cores predict what the buffer of targets knows as a branch, and nothing else: a branch that is not in it runs as
-//! if it were not taken (Cortex-A8 TRM §5.1). Of a branch that is in it, two-bit counters say the direction, if it has a
-//! condition, and the return stack the target, if it is a return.
+//! Both cores predict what the buffer of targets knows as a branch, and nothing else: a branch that is not in it runs
+//! as if it were not taken (Cortex-A8 TRM §5.1). Of a branch that is in it, two-bit counters say the direction, if it
+//! has a condition, and the return stack the target, if it is a return.
 
 use crate::core::Parts;
 use crate::decode::Flow;

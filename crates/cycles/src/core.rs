@@ -101,9 +101,9 @@ pub struct Parts {
 
 const KIB: u32 = 1 << 10;
 
-/// L1: TRM §7.1, H&P §2.6 (virtually indexed, 4 ways, 64-byte lines). L2: TRM §8.2 (8 ways, physically addressed), 256 KiB
-/// in the A10. TLBs: TRM §6.1 (32 entries each, fully associative, round robin). Prediction: TRM §5.1 (512-entry 2-way
-/// BTB, 4096-entry GHB, return stack of 8), with 10 bits of history. That stores that miss
+/// L1: TRM §7.1, H&P §2.6 (virtually indexed, 4 ways, 64-byte lines). L2: TRM §8.2 (8 ways, physically addressed),
+/// 256 KiB in the A10. TLBs: TRM §6.1 (32 entries each, fully associative, round robin). Prediction: TRM §5.1
+/// (512-entry 2-way BTB, 4096-entry GHB, return stack of 8), with 10 bits of history. That stores that miss
 /// go past the data cache is an estimate.
 static CORTEX_A8: Parts = Parts {
     instruction_cache: CacheShape { bytes: 32 * KIB, ways: 4, line: 64, virtual_index: true },
@@ -121,11 +121,11 @@ static CORTEX_A8: Parts = Parts {
     window: None,
 };
 
-/// L1: TRM §7.1 (4 ways, 32-byte lines; instructions virtually indexed, data physically). L2: PL310, 512 KiB. TLBs: TRM §6.2,
-/// 7-cpu (micro 32 and 32, main 128 entries in 2 ways). Prediction: TRM §7.3 (2-way BTAC of 512 entries, 4096 counters,
-/// return stack of 8); how many bits of history choose a counter, the manual does not say: an estimate, 8. The window is an
-/// estimate, too: 56 physical registers (7-cpu), 16 of which are the architecture’s. Stores
-/// that miss bring their line: 7-cpu finds so.
+/// L1: TRM §7.1 (4 ways, 32-byte lines; instructions virtually indexed, data physically). L2: PL310, 512 KiB. TLBs:
+/// TRM §6.2, 7-cpu (micro 32 and 32, main 128 entries in 2 ways). Prediction: TRM §7.3 (2-way BTAC of 512 entries,
+/// 4096 counters, return stack of 8); how many bits of history choose a counter, the manual does not say: an
+/// estimate, 8. The window is an estimate, too: 56 physical registers (7-cpu), 16 of which are the architecture’s.
+/// Stores that miss bring their line: 7-cpu finds so.
 static CORTEX_A9: Parts = Parts {
     instruction_cache: CacheShape { bytes: 32 * KIB, ways: 4, line: 32, virtual_index: true },
     data_cache: CacheShape { bytes: 32 * KIB, ways: 4, line: 32, virtual_index: false },

@@ -24,7 +24,8 @@ pub enum Flow {
         /// Whether it leaves a return address.
         call: bool,
     },
-    /// What compilers return by, and return stacks predict: `BX LR`, `MOV PC, LR`, loads of PC by SP (Cortex-A8 TRM §5.2).
+    /// What compilers return by, and return stacks predict: `BX LR`, `MOV PC, LR`, loads of PC by SP (Cortex-A8 TRM
+    /// §5.2).
     Return {
         /// Whether it may not be taken.
         conditional: bool,

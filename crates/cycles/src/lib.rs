@@ -1,9 +1,9 @@
 //! How long a Cortex-A8 and a Cortex-A9 take for what an emulator executes.
 //!
-//! QEMU counts instructions, and to it all are alike. On silicon a load that misses the caches costs as much as a hundred
-//! others, and so does a hypervisor whose code is spread over many pages. This crate follows the executed instructions
-//! and their accesses, keeps what the core would keep (caches, TLBs, branch predictors, the times at which registers
-//! are ready), and counts what costs time.
+//! QEMU counts instructions, and to it all are alike. On silicon a load that misses the caches costs as much as a
+//! hundred others, and so does a hypervisor whose code is spread over many pages. This crate follows the executed
+//! instructions and their accesses, keeps what the core would keep (caches, TLBs, branch predictors, the times at
+//! which registers are ready), and counts what costs time.
 //!
 //! **Counts first, cycles later.** [`Model`] has no costs of its own for a miss or a misprediction. It counts them
 //! ([`counts`]), and [`price`] says what one costs on either core: a low, a middle and a high figure, each with its

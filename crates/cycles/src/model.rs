@@ -87,8 +87,8 @@ impl Model {
         self.line = None;
     }
 
-    /// An instruction begins. `operand` is the value of the register that [`Instruction::operand`] names, and is looked at
-    /// only if it is a system operation.
+    /// An instruction begins. `operand` is the value of the register that [`Instruction::operand`] names, and is
+    /// looked at only if it is a system operation.
     pub fn execute(&mut self, i: &Instruction, operand: u32, memory: &impl Memory) {
         self.counts.add(Count::Instructions);
         self.flow(i);

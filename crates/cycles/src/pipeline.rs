@@ -1,12 +1,12 @@
 //! The pipeline: when instructions are issued, if memory and prediction cost nothing.
 //!
-//! **Cortex-A8** (TRM chapter 16): two instructions a cycle, in order. An instruction waits until its operands are there.
-//! Results of arithmetic are there in the next cycle, of loads one later, of multiplies three; addresses and shifted
-//! operands are needed a cycle before others. The second of a pair must not need the result of the first, nor the same
-//! unit; what takes several cycles is issued first, and what comes behind may join its last cycle.
+//! **Cortex-A8** (TRM chapter 16): two instructions a cycle, in order. An instruction waits until its operands are
+//! there. Results of arithmetic are there in the next cycle, of loads one later, of multiplies three; addresses and
+//! shifted operands are needed a cycle before others. The second of a pair must not need the result of the first, nor
+//! the same unit; what takes several cycles is issued first, and what comes behind may join its last cycle.
 //!
-//! **Cortex-A9**: two instructions a cycle are dispatched in order; each starts when its operands are there, however late that
-//! is for those before it; no more than a window of them is under way. Loads and stores start one a cycle.
+//! **Cortex-A9**: two instructions a cycle are dispatched in order; each starts when its operands are there, however
+//! late that is for those before it; no more than a window of them is under way. Loads and stores start one a cycle.
 //!
 //! What both leave out is in `docs/cycles.md`.
 

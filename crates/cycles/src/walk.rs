@@ -57,8 +57,8 @@ impl Registers {
         self.contextidr as u8
     }
 
-    /// Whether walks of the tables that an address is looked up in may be answered by the inner cache (TTBR.IRGN, with the
-    /// multiprocessing extensions' encoding, B4.1.154).
+    /// Whether walks of the tables that an address is looked up in may be answered by the inner cache (TTBR.IRGN,
+    /// with the multiprocessing extensions' encoding, B4.1.154).
     #[must_use]
     pub fn walks_cached(&self, address: u32) -> bool {
         self.base(address).0 & 0x41 != 0
@@ -126,8 +126,8 @@ impl Translation {
 
 /// Looks an address up. `read` hears of the physical address of each descriptor that is read.
 ///
-/// Nothing is found where the tables have nothing: the access faults. Permissions and domains are not looked at: what is
-/// executed was allowed.
+/// Nothing is found where the tables have nothing: the access faults. Permissions and domains are not looked at: what
+/// is executed was allowed.
 pub fn walk(
     registers: &Registers,
     memory: &impl Memory,
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn attributes_are_remapped_as_linux_does() {
-        // Linux's PRRR and NMRR: index 0 strongly ordered, 1 uncached, 2 write-through, 3 write-back, 4 device, 7 write-back.
+        // Linux's PRRR and NMRR: index 0 strongly ordered, 1 uncached, 2 write-through, 3 write-back, 4 device, 7
+        // write-back.
         let registers = Registers { sctlr: MMU | REMAP, prrr: 0xff0a_81a8, nmrr: 0x40e0_40e0, ..Registers::default() };
         let all: Vec<_> = (0..8).map(|n| registers.attributes(n >> 2, n & 3)).collect();
         assert_eq!(all[0], (false, false));

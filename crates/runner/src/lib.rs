@@ -13,7 +13,8 @@
 //! for an [`install`]ed command, and [`needed`] which programs of the distribution are used.
 //!
 //! [`mod@bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is
-//! counted. What the figures mean is the business of the crates `spica-bench` and `spica-profile`.
+//! counted. What the figures mean is the business of the crates `spica-bench` and `spica-profile`. The model of time
+//! needs a newer QEMU than the rest ([`emulator`]).
 
 pub mod apt;
 pub mod attacks;

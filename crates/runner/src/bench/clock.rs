@@ -55,8 +55,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Counts that are all 0, in a file of that name, of a board with so much memory. With `from`, nothing is modelled before
-    /// the instruction there.
+    /// Counts that are all 0, in a file of that name, of a board with so much memory. With `from`, nothing is
+    /// modelled before the instruction there.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,18 +1,20 @@
 //! Traps and other events, and cycles, by workload.
 //!
-//! With `--events`, a Linux guest runs under a debugger, with QEMU counting ([`super::counter`]); with `--cycles`, under the
-//! model of time ([`super::clock`]). The guest's script
+//! With `--events`, a Linux guest runs under a debugger, with QEMU counting ([`super::counter`]); with `--cycles`,
+//! under the model of time ([`super::clock`]). The guest's script
 //! starts [`marker`] programs around each workload; the board stops there, and what was counted since the last stop is
 //! read. The markers are programs that are started, and what runs after them finds memory otherwise than without: so
 //! figures of runs with `--events` are to be compared with each other only.
 //!
-//! An application runs once between two stops. A kernel operation is repeated by lmbench until that has taken long enough, as
-//! it was for its figure, and once more for twice as long: what the last time counted beyond the one before is that of
-//! operations alone, because the start of the program, its warming up and its end cancel out, and what happens once only, as
-//! translation, was over before. How many operations that are, lmbench does not
-//! say; it follows from the instructions of that difference and those of one operation, and is exact to about a percent.
+//! An application runs once between two stops. A kernel operation is repeated by lmbench until that has taken long
+//! enough, as it was for its figure, and once more for twice as long: what the last time counted beyond the one
+//! before is that of operations alone, because the start of the program, its warming up and its end cancel out, and
+//! what happens once only, as translation, was over before. How many operations that are, lmbench does not
+//! say; it follows from the instructions of that difference and those of one operation, and is exact to about a
+//! percent.
 //!
-//! The bare board is counted once for all configurations, and its events are scaled to the number of operations under Spica.
+//! The bare board is counted once for all configurations, and its events are scaled to the number of operations under
+//! Spica.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -133,8 +135,8 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     let first = between(&stops[0], &stops[1]);
     let more = last.instructions.saturating_sub(first.instructions);
     let operations = |n: u64| (n as f64 / instructions).round() as u64;
-    // The second time is to be twice the first. Where one operation takes longer than is enough, or lmbench comes to the same
-    // number of repetitions again, what it is longer by is no operation: all of it counts then.
+    // The second time is to be twice the first. Where one operation takes longer than is enough, or lmbench comes to
+    // the same number of repetitions again, what it is longer by is no operation: all of it counts then.
     if operations(more) >= 5 && more >= last.instructions / 4 {
         let counts = last.counts.beyond(&first.counts);
         return Ok(Window { operations: operations(more), instructions: more, counts });
