@@ -129,7 +129,7 @@ fn plugin() -> Option<&'static mut Plugin> {
     unsafe { (*PLUGIN.0.get()).as_mut() }
 }
 
-/// The version of the interface that the plugin is made for: the first that has [`qemu_plugin_insn_data`] in this
+/// The version of the interface that the plugin is made for: the first that has `qemu_plugin_insn_data` in this
 /// form and reads registers.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = 4;

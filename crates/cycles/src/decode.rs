@@ -1,6 +1,6 @@
 //! What the model needs to know of an instruction, found out once.
 //!
-//! A32 is decoded by `spica_isa`. Of T32, which only user programs have here, no more than this is decoded ([`thumb`]).
+//! A32 is decoded by `spica_isa`. Of T32, which only user programs have here, no more than this is decoded.
 
 mod arm;
 mod thumb;
