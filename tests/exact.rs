@@ -37,8 +37,8 @@ fn run(machine: Machine, guest: &Guest<'_>, words: &str) -> Outcome {
     bare::run_with(machine, guest, TIMEOUT, words).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
 }
 
-/// Runs a guest under Spica and on the machine itself, which must agree. Its random numbers begin at `seed`; with 0, where
-/// they always do.
+/// Runs a guest under Spica and on the machine itself, which must agree. Its random numbers begin at `seed`; with 0,
+/// where they always do.
 ///
 /// # Panics
 /// If they do not.
@@ -53,8 +53,8 @@ pub fn same(machine: Machine, name: &str, seed: u32) {
 /// As [`same`].
 #[track_caller]
 pub fn same_with(machine: Machine, name: &str, seed: u32, words: &str) {
-    // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state: misaligned
-    // accesses cannot be tested there.
+    // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state:
+    // misaligned accesses cannot be tested there.
     let no_alignment = u32::from(machine == Machine::VexpressA9);
     let guest = Guest { name, parameters: &[no_alignment, 0, 0, 0, 0, seed], payload: &[] };
     let place = || Known::of(&format!("exact-{name}-{no_alignment}")).unwrap_or_else(|error| panic!("{error}"));

@@ -1,8 +1,8 @@
 //! Guests that attack, beside one that has something to lose.
 //!
-//! Each attack of `hostile.S` and `assault.S` runs on a board with a witness (`witness.S`): its memory, its clock and its share of the
-//! processor must stay its own. Spica's memory has words of its own that must stay (the monitor's `check`), and the monitor must
-//! answer while the attack goes on.
+//! Each attack of `hostile.S` and `assault.S` runs on a board with a witness (`witness.S`): its memory, its clock and
+//! its share of the processor must stay its own. Spica's memory has words of its own that must stay (the monitor's
+//! `check`), and the monitor must answer while the attack goes on.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,8 @@ pub(crate) fn computing(machine: Machine, pulse: bool) -> Got {
     beside(machine, &Attack::COMPUTING, 0, pulse)
 }
 
-/// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is `share`.
+/// Runs an attack, with random numbers from `seed` on (0: where they always begin), beside a witness whose share is
+/// `share`.
 ///
 /// Gives the rounds that the witness got done.
 ///

@@ -1,9 +1,10 @@
 //! End-to-end tests: guests on emulated boards, started as `spica run --exec` starts them.
 //!
 //! A boot takes long, a check is quick; so one boot serves many tests. A script for the guest (`tests/guest/*.sh`) runs
-//! all checks of a kind, with the test programs of `tests/guest/programs` at hand, and prints each one's output and exit
-//! status as a section. [`transcript`] boots each [`Machine`] once per test program, and every test looks at its
-//! section. If the guest dies in between, the tests of the sections before still pass, and the others say what happened.
+//! all checks of a kind, with the test programs of `tests/guest/programs` at hand, and prints each one's output and
+//! exit status as a section. [`transcript`] boots each [`Machine`] once per test program, and every test looks at its
+//! section. If the guest dies in between, the tests of the sections before still pass, and the others say what
+//! happened.
 //!
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 
@@ -146,7 +147,8 @@ pub fn transcript_with(machine: Machine, script: &'static str, words: &'static s
     cell.get_or_init(|| boot(machine, script, words).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
 }
 
-/// Debian boots to a shell under Spica with `words` on its command line, and all of the guest's own checks (`modes.sh`) are right.
+/// Debian boots to a shell under Spica with `words` on its command line, and all of the guest's own checks (`modes.sh`)
+/// are right.
 ///
 /// # Panics
 /// If not.

@@ -1,7 +1,7 @@
 //! A kernel module that reads user memory without leave, for the test that the kernel cannot.
 //!
-//! Nothing in Debian's packages does so on purpose in a way that comes back. So a small module of the kernel's package gets
-//! another start routine: its code and its relocations are replaced, its signature is cut off.
+//! Nothing in Debian's packages does so on purpose in a way that comes back. So a small module of the kernel's package
+//! gets another start routine: its code and its relocations are replaced, its signature is cut off.
 
 use object::read::elf::{ElfFile32, FileHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection};

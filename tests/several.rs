@@ -1,7 +1,7 @@
 //! A board with several bare-metal guests: their consoles, and the monitor's answers.
 //!
-//! The guests come from a manifest, as those of `spica run --guests` do. With counted instructions a run repeats to the digit, as
-//! long as nobody types: who measures lets the guests come to their end by themselves.
+//! The guests come from a manifest, as those of `spica run --guests` do. With counted instructions a run repeats to the
+//! digit, as long as nobody types: who measures lets the guests come to their end by themselves.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -224,8 +224,8 @@ impl Board {
         }
     }
 
-    /// Asks the monitor again and again until `holds`, with rests: an answer of the monitor stops all guests, and whoever asks
-    /// again at once leaves them next to nothing.
+    /// Asks the monitor again and again until `holds`, with rests: an answer of the monitor stops all guests, and
+    /// whoever asks again at once leaves them next to nothing.
     ///
     /// # Panics
     /// If it does not in a long time, with `what` that is.
@@ -239,7 +239,8 @@ impl Board {
         }
     }
 
-    /// Waits until guest `name` has printed a complete line that begins with `start`, at its `count`th, from 1, and gives it.
+    /// Waits until guest `name` has printed a complete line that begins with `start`, at its `count`th, from 1, and
+    /// gives it.
     #[track_caller]
     pub fn line(&mut self, name: &str, start: &str, count: usize) -> String {
         self.until(&format!("`{start}` from {name}"), |board| {

@@ -1,5 +1,5 @@
-# Runs the workloads of /bench/order in the guest, one after the other, and prints what came of each: lines that begin with
-# "@bench", see crates/runner/src/bench/workloads/reading.rs. Started by the guest's init, in busybox's shell.
+# Runs the workloads of /bench/order in the guest, one after the other, and prints what came of each: lines that begin
+# with "@bench", see crates/runner/src/bench/workloads/reading.rs. Started by the guest's init, in busybox's shell.
 #
 # /bench/parameters has the fixed parameters, /bench/expected what is known of outputs beforehand.
 
@@ -22,7 +22,8 @@ again=
 file=/tmp/bench-file
 
 # kernel PROGRAM ARGUMENT...: a program of lmbench, or in its absence the operation of this name in the stopwatch. If
-# something is counted, it is done twice more, for one time and for two: what happens once only, the first time has seen.
+# something is counted, it is done twice more, for one time and for two: what happens once only, the first time has
+# seen.
 kernel() {
     program=$lmbench/$1
     shift
@@ -52,9 +53,9 @@ operation() {
 
 # --- Applications --------------------------------------------------------------------------------------------------
 
-# application INPUT OUTPUT PROGRAM ARGUMENT...: one run from start to end, timed. The output is checked: what `check` makes
-# of it (as it is, if that is empty) against what is expected, and its digest is printed for others to compare. With
-# `check=status`, nothing but the exit status counts.
+# application INPUT OUTPUT PROGRAM ARGUMENT...: one run from start to end, timed. The output is checked: what `check`
+# makes of it (as it is, if that is empty) against what is expected, and its digest is printed for others to compare.
+# With `check=status`, nothing but the exit status counts.
 application() {
     input=$1
     output=$2
@@ -264,7 +265,8 @@ PATH=$PATH:/bench/bin
 cd /tmp || exit 1
 ifconfig lo 127.0.0.1 up
 dd if=/dev/zero of=$file bs=1M count=4 2>/dev/null
-# The kernel makes its random numbers ready when they are first asked for, which takes a second. No workload shall pay it.
+# The kernel makes its random numbers ready when they are first asked for, which takes a second. No workload shall pay
+# it.
 head -c 1 /dev/random >/dev/null
 
 while read -r name; do

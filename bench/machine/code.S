@@ -3,8 +3,8 @@
     .include "common.inc"
     .text
 
-@ Straight code in blocks of eight instructions, the last of them a branch to the next block, run once. The code is written
-@ before the clock starts. Every instruction but the branches counts itself.
+@ Straight code in blocks of eight instructions, the last of them a branch to the next block, run once. The code is
+@ written before the clock starts. Every instruction but the branches counts itself.
     .equ BLOCKS, CODE_BYTES / 32
     bench code-first-run, first_run, events=7, setup=first_run_setup, loop=0, fixed=BLOCKS
 first_run_setup:

@@ -7,8 +7,8 @@
     .equ TIMER_PATIENCE, 1 << 25
     .equ PATIENCE, 1 << 22
 
-@ A timer that rings every 50 us and is armed again by its handler, over the empty loop of three instructions. The loops are
-@ subtracted; what is left is the interrupts'.
+@ A timer that rings every 50 us and is armed again by its handler, over the empty loop of three instructions. The loops
+@ are subtracted; what is left is the interrupts'.
     .equ RINGS, 2000
     bench irq-timer, irq_timer, events=1, vectors=timer_vectors, loop=0, fixed=RINGS
     vectors timer_vectors, irq=timer_handler

@@ -140,8 +140,8 @@ line_check:
     simple cache-invalidate-code-all, 8, "mcr p15, 0, r0, c7, c5, 0"
     simple predictor-flush-all, 8, "mcr p15, 0, r0, c7, c5, 6"
 
-@ From one address space to another and back, as Linux does it (ARM ARM, B3.10.4): reserved ASID, table, new ASID, and an
-@ access to a page that is different in each.
+@ From one address space to another and back, as Linux does it (ARM ARM, B3.10.4): reserved ASID, table, new ASID, and
+@ an access to a page that is different in each.
     bench address-space-switch, space_switch, 2, events=3, setup=space_setup
 space_setup:
     push {r4, lr}

@@ -5,8 +5,8 @@
 
     .include "common.inc"
 
-    @ What a category is measured for, in ticks. How many iterations its first run has. Those of the empty loop, by which
-    @ the others are corrected.
+    @ What a category is measured for, in ticks. How many iterations its first run has. Those of the empty loop, by
+    @ which the others are corrected.
     .equ TARGET, TARGET_US * 100000 / TICK_NUM * TICK_DEN
     .equ FEW, 4
     .equ LOOPS, 1 << 24
@@ -210,8 +210,8 @@ finished:
     .asciz "events"
     .balign 4
     b next
-    @ Was it long enough? The first run never is: it warms up. A run that was short is no basis for a calculation: it may
-    @ have been mostly warming up, too.
+    @ Was it long enough? The first run never is: it warms up. A run that was short is no basis for a calculation: it
+    @ may have been mostly warming up, too.
 1:  ldr r3, [r7, #BENCH_FIXED]
     cmp r3, #0
     bne 2f
@@ -274,8 +274,8 @@ all_done:
     platform_end
     .ltorg
 
-@ The state that every category finds: the first address space, Supervisor mode, everything masked, timer off. Keeps R4 to
-@ R11.
+@ The state that every category finds: the first address space, Supervisor mode, everything masked, timer off. Keeps R4
+@ to R11.
 reset:
     cpsid aif, #MODE_SVC
     push {r4-r6, lr}
@@ -479,8 +479,8 @@ report:
     bl print_inline
     .asciz "\n"
     .balign 4
-    @ A loop is its own operation. Any other has what is left without the loop, where that is anything: the empty loop's branch may
-    @ be the dearer one.
+    @ A loop is its own operation. Any other has what is left without the loop, where that is anything: the empty loop's
+    @ branch may be the dearer one.
     ldr r1, =benches + BENCH_SIZE
     cmp r7, r1
     bls 1f

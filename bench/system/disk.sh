@@ -1,8 +1,8 @@
 # What a byte on a disk costs: runs in one guest with a whole Debian, as its given command.
 #
-# `before` and `behind` are the markers of `spica bench`, if it has put them there: it takes the difference of the boards'
-# counts of instructions. Each job moves the same bytes past the page cache, once in small requests and once in large ones,
-# so a difference of two jobs tells what a request costs and what a byte does.
+# `before` and `behind` are the markers of `spica bench`, if it has put them there: it takes the difference of the
+# boards' counts of instructions. Each job moves the same bytes past the page cache, once in small requests and once in
+# large ones, so a difference of two jobs tells what a request costs and what a byte does.
 mark() { if command -v "$1" >/dev/null; then "$1"; fi; }
 file=/var/tmp/disk size=16M
 # The blocks are there before they are measured: no allocation, and on a copy-on-write disk, no first copy.

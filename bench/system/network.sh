@@ -1,7 +1,7 @@
 # What a byte between two guests costs: runs in both guests of guests/debian-pair.toml, as their given command.
 #
-# `beta` serves, `alpha` measures; see disk.sh for the markers. The counts are of the board: they have the work of both guests
-# and of the switch in them.
+# `beta` serves, `alpha` measures; see disk.sh for the markers. The counts are of the board: they have the work of both
+# guests and of the switch in them.
 mark() { if command -v "$1" >/dev/null; then "$1"; fi; }
 beta=10.0.0.2
 if [ "$(hostname)" = beta ]; then

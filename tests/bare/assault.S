@@ -1,5 +1,5 @@
-@ More attacks, above all on what Spica keeps in a guest's address space, on what lies beyond the guest's own memory, and on
-@ devices: parameter 0 says which. See hostile.S.
+@ More attacks, above all on what Spica keeps in a guest's address space, on what lies beyond the guest's own memory,
+@ and on devices: parameter 0 says which. See hostile.S.
 
     .include "runtime.inc"
     .include "attack.inc"
@@ -105,8 +105,8 @@ jumps:
     again 2b, 4000
     b survived
 
-@ 2: returns to all sorts of addresses from code with a return mirror, those above all that the mirror's distance leads into
-@ Spica's places. Even ones: odd ones are Thumb's (hostile.S, 22).
+@ 2: returns to all sorts of addresses from code with a return mirror, those above all that the mirror's distance leads
+@ into Spica's places. Even ones: odd ones are Thumb's (hostile.S, 22).
 returns:
     bl fill_memory
     bl kernel_tables
@@ -136,8 +136,8 @@ returns:
     again 2b, 4000
     b survived
 
-@ 3: every megabyte of the physical address space mapped and read, and what is not the guest's written: Spica's memory and that of
-@ others is there, too. By sections, then by pages; then tables that are there.
+@ 3: every megabyte of the physical address space mapped and read, and what is not the guest's written: Spica's memory
+@ and that of others is there, too. By sections, then by pages; then tables that are there.
 reach:
     bl identity
     bl quiet
@@ -185,8 +185,8 @@ reach:
     again 2b, 8192
     b survived
 
-@ 4: tables that change without maintenance: what is read is the old page's or the new one's, or a fault; tables are mapped, and
-@ changed, through themselves.
+@ 4: tables that change without maintenance: what is read is the old page's or the new one's, or a fault; tables are
+@ mapped, and changed, through themselves.
 unmaintained:
     bl identity
     bl quiet

@@ -1,8 +1,8 @@
-@ Memory attributes: TEX, C, B and S in every combination, for sections, large and small pages, with TEX remap (SCTLR.TRE) off and
-@ on, PRRR and NMRR of all kinds, and the access flag. What they are is the memory's own business; that memory is there, with the
-@ same rights and the same contents by each address, and that nothing else of a descriptor is mistaken for them, is what
-@ is seen here. Then supersections, in each of their sixteen entries. And a device at an address that is something else later: the same
-@ load again and again.
+@ Memory attributes: TEX, C, B and S in every combination, for sections, large and small pages, with TEX remap
+@ (SCTLR.TRE) off and on, PRRR and NMRR of all kinds, and the access flag. What they are is the memory's own business;
+@ that memory is there, with the same rights and the same contents by each address, and that nothing else of a
+@ descriptor is mistaken for them, is what is seen here. Then supersections, in each of their sixteen entries. And a
+@ device at an address that is something else later: the same load again and again.
 
     .include "runtime.inc"
     .include "tables.inc"

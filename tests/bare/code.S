@@ -1,4 +1,5 @@
-@ Code that changes: rewritten, copied, remapped, reached by two addresses; with the maintenance that is due, and no more.
+@ Code that changes: rewritten, copied, remapped, reached by two addresses; with the maintenance that is due, and no
+@ more.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -551,9 +552,9 @@ writes_code:
 
     .ltorg
 
-@ RAM at low addresses, by a section of the kernel's, at such a distance that the numbers of pages in it wrap: 256 pages below their
-@ place in RAM. The page that wraps to the fourth number from the end has code, and user code writes to it, in a page of its own address
-@ space.
+@ RAM at low addresses, by a section of the kernel's, at such a distance that the numbers of pages in it wrap: 256 pages
+@ below their place in RAM. The page that wraps to the fourth number from the end has code, and user code writes to it,
+@ in a page of its own address space.
     .equ WRAPS, 0x400fc000          @ page 252 of RAM
     .equ OF_USER, WINDOW + 0x7000
 low_linear_map:
@@ -627,9 +628,9 @@ writes_wrapping:
 
     .ltorg
 
-@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes: while
-@ a translator may have looked at it, and protected its page; and behind a point where it may have forgotten all code, and with
-@ it what it protects: VFP is taken away.
+@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes:
+@ while a translator may have looked at it, and protected its page; and behind a point where it may have forgotten all
+@ code, and with it what it protects: VFP is taken away.
 vector_literal:
     push {lr}
     ldr r4, =PAGES + 0x40f00        @ the vectors

@@ -1,6 +1,6 @@
-@ The registers of CP15 that a guest may see: which bits of them can be written, what user code may do with them, and what is
-@ undefined. Not here: what identifies a core, what is the core's own (IMPLEMENTATION DEFINED), and bits that only some cores
-@ have: the machine that this is compared with has another core.
+@ The registers of CP15 that a guest may see: which bits of them can be written, what user code may do with them, and
+@ what is undefined. Not here: what identifies a core, what is the core's own (IMPLEMENTATION DEFINED), and bits that
+@ only some cores have: the machine that this is compared with has another core.
 
     .include "runtime.inc"
 
@@ -170,7 +170,8 @@ timers:
     mov r10, #0
     .endm
 
-@ Maintenance, of all of caches, branch predictor and TLB, by address in RAM, by ASID, by set and way: none is undefined.
+@ Maintenance, of all of caches, branch predictor and TLB, by address in RAM, by ASID, by set and way: none is
+@ undefined.
 maintenance:
     push {lr}
     say "\nmaintenance"

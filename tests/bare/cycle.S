@@ -1,5 +1,5 @@
-@ A little of everything that takes something of Spica: translated code, page tables in several address spaces, VFP, the timer,
-@ the console. Then it is done. It takes 16 milliseconds, most of them asleep.
+@ A little of everything that takes something of Spica: translated code, page tables in several address spaces, VFP, the
+@ timer, the console. Then it is done. It takes 16 milliseconds, most of them asleep.
 
     .include "runtime.inc"
     .include "tables.inc"

@@ -1,5 +1,5 @@
-@ Writes to its disk and reads again, when told by a key: w, r, or p for the first sector alone of the piece behind all others; any
-@ other is the end. Parameter: how many pieces of 4 KiB.
+@ Writes to its disk and reads again, when told by a key: w, r, or p for the first sector alone of the piece behind all
+@ others; any other is the end. Parameter: how many pieces of 4 KiB.
 
     .include "runtime.inc"
     .include "clock.inc"

@@ -1,4 +1,5 @@
-@ Comes to its end, after a while. Parameters: how long to sleep first, in milliseconds; how: 0 off, 1 reset, 2 a crash, 3 never.
+@ Comes to its end, after a while. Parameters: how long to sleep first, in milliseconds; how: 0 off, 1 reset, 2 a crash,
+@ 3 never.
 
     .include "runtime.inc"
     .include "clock.inc"

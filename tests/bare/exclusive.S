@@ -1,5 +1,6 @@
-@ Exclusive accesses: what a store gives, and what memory holds then; in the kernel, whose code is translated, and in user code,
-@ which is not. Only what the architecture says for sure is printed (A3.4): nothing of a plain store between the two.
+@ Exclusive accesses: what a store gives, and what memory holds then; in the kernel, whose code is translated, and in
+@ user code, which is not. Only what the architecture says for sure is printed (A3.4): nothing of a plain store between
+@ the two.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -163,8 +164,8 @@ thumb_user:
     .arm
     .balign 4
 
-@ A counter by exclusives, as locks are: code inserted between the two must not make this go on for ever (blocks, spilled
-@ registers, calls).
+@ A counter by exclusives, as locks are: code inserted between the two must not make this go on for ever (blocks,
+@ spilled registers, calls).
 counting:
     push {r4-r12, lr}
     ldr r4, =SCRATCH + 0x100

@@ -1,5 +1,6 @@
-@ Makes Spica fail on its behalf: only where `spica.faults` is on Spica's command line. Parameters: how long to sleep first, in
-@ milliseconds; which fault (crates/hypervisor/src/fault.rs). Its registers are full of what nobody else must see.
+@ Makes Spica fail on its behalf: only where `spica.faults` is on Spica's command line. Parameters: how long to sleep
+@ first, in milliseconds; which fault (crates/hypervisor/src/fault.rs). Its registers are full of what nobody else must
+@ see.
 
     .include "runtime.inc"
     .include "clock.inc"

@@ -1,12 +1,12 @@
-@ Every fault of the MMU, data and prefetch, from every mode and both instruction sets of user code: banked LR and SPSR, masks,
-@ stack, and the fault registers, with the access flag off and on.
+@ Every fault of the MMU, data and prefetch, from every mode and both instruction sets of user code: banked LR and SPSR,
+@ masks, stack, and the fault registers, with the access flag off and on.
 
     .include "runtime.inc"
     .include "tables.inc"
     .include "probe.inc"
 
-    @ Sections of the window, each with one thing that is wrong. AP is chosen so that with the access flag (SCTLR.AFE) nothing
-    @ else goes wrong: where two faults are due, QEMU has another order than the manual (see mmu.S).
+    @ Sections of the window, each with one thing that is wrong. AP is chosen so that with the access flag (SCTLR.AFE)
+    @ nothing else goes wrong: where two faults are due, QEMU has another order than the manual (see mmu.S).
     .equ NOTHING, WINDOW
     .equ CLOSED, WINDOW + 0x100000          @ its domain is
     .equ PRIVILEGED, WINDOW + 0x200000      @ AP 001
@@ -119,7 +119,8 @@ all_modes:
     user thumb_user + 1, 0x50000000
     pop {r4-r12, pc}
 
-    @ A load, a store with write-back, a branch. Data aborts go on behind the instruction, prefetch aborts where `resume` says.
+    @ A load, a store with write-back, a branch. Data aborts go on behind the instruction, prefetch aborts where
+    @ `resume` says.
     .macro touch address
     ldr r12, =\address
     ldr r1, [r12]

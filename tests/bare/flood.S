@@ -85,7 +85,8 @@ touch:
     bne 1b
     bx lr
 
-@ 3: more address spaces than Spica keeps. Their pages are not global: what holds none but global ones is good under any ASID.
+@ 3: more address spaces than Spica keeps. Their pages are not global: what holds none but global ones is good under any
+@ ASID.
 spaces:
     bl window
     ldr r4, =LEVEL2

@@ -1,8 +1,8 @@
 //! Words for a hostile guest to execute as kernel code.
 //!
 //! Three in ten are plain random numbers. The others are instructions of the kinds that a translator has to treat, with
-//! random fields. What would end a run at once (a branch into Thumb state, big-endian data, a sleep without end) is rare or
-//! left out.
+//! random fields. What would end a run at once (a branch into Thumb state, big-endian data, a sleep without end) is
+//! rare or left out.
 
 /// How many there are: the guest executes them in chunks of 8.
 const COUNT: usize = 12_000;

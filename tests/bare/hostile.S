@@ -48,8 +48,8 @@ garbage:
     mov lr, r4
     bx r4
 
-@ 1: every word of the vCPU page, at the code cache's address, with values of all kinds, by the page's first alias and by
-@ others; then what depends on it: changes of mode, of masks, of status, exceptions, indirect branches.
+@ 1: every word of the vCPU page, at the code cache's address, with values of all kinds, by the page's first alias and
+@ by others; then what depends on it: changes of mode, of masks, of status, exceptions, indirect branches.
 vcpu_page:
     next_is 3f
     bl identity
@@ -474,8 +474,8 @@ devices:
     str r1, [r0, #0x30]
     b survived
 
-@ 12: every register of CP15, read and written; every sixteenth encoding for CP14 and for all other coprocessors. A page of
-@ code at a time, one after the other: what is undefined is skipped.
+@ 12: every register of CP15, read and written; every sixteenth encoding for CP14 and for all other coprocessors. A page
+@ of code at a time, one after the other: what is undefined is skipped.
 coprocessors:
     vectors_at skipping_vectors
     next_is survived
@@ -721,8 +721,8 @@ user_attack:
 4:  bl mmu_on
     b 2b
 
-@ 28: words from the test's generator, executed as user code, a chunk of 8 at a time, in A32 and in T32 by turns. The kernel
-@ is out of its reach.
+@ 28: words from the test's generator, executed as user code, a chunk of 8 at a time, in A32 and in T32 by turns. The
+@ kernel is out of its reach.
 user_garbage:
     bl fill_memory
     bl identity

@@ -1,6 +1,6 @@
-@ Interrupts in tight loops of every kind: linked blocks that do nothing but lead to each other, calls, returns, indirect branches,
-@ masks that open and close, traps, user code. Each must be interrupted often, only where it may be, with the right PSR, and go on
-@ as if nothing was. What is printed does not depend on when interrupts come.
+@ Interrupts in tight loops of every kind: linked blocks that do nothing but lead to each other, calls, returns,
+@ indirect branches, masks that open and close, traps, user code. Each must be interrupted often, only where it may be,
+@ with the right PSR, and go on as if nothing was. What is printed does not depend on when interrupts come.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -116,8 +116,8 @@ soon:
     bl timer_at
     pop {pc}
 
-    @ Interrupts may come from label `from` to `to`, in a mode with masks; `escape` is where a loop ends that does not look
-    @ at R7. Uses R0 to R2.
+    @ Interrupts may come from label `from` to `to`, in a mode with masks; `escape` is where a loop ends that does not
+    @ look at R7. Uses R0 to R2.
     .macro watch from, to, psr, out
     ldr r2, =expected
     adr r0, \from

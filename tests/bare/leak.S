@@ -1,8 +1,9 @@
-@ Hunts for what passes from one guest to another in the registers and translations of the core, which they share. Parameters: who this is;
-@ rounds; 1 where alignment checks cannot be tested.
+@ Hunts for what passes from one guest to another in the registers and translations of the core, which they share.
+@ Parameters: who this is; rounds; 1 where alignment checks cannot be tested.
 @
-@ An *owner* (parameter 0 is not 0, but below 256: the seed of its values) fills all state that it can reach, and looks after each while whether it
-@ is as it was. A *visitor* (0) finds what a reset leaves, and writes nothing: whatever else it ever sees is somebody else's.
+@ An *owner* (parameter 0 is not 0, but below 256: the seed of its values) fills all state that it can reach, and looks
+@ after each while whether it is as it was. A *visitor* (0) finds what a reset leaves, and writes nothing: whatever else
+@ it ever sees is somebody else's.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -74,8 +75,8 @@ quiet:
     set_sctlr r0
     bx lr
 
-@ Some milliseconds without a trap; others run in between. The owner has a reservation nearly all the time. The visitor never
-@ makes one: its stores-exclusive must fail.
+@ Some milliseconds without a trap; others run in between. The owner has a reservation nearly all the time. The visitor
+@ never makes one: its stores-exclusive must fail.
 pause:
     ldr r4, =MONITORED
     ldr r5, =600000
@@ -154,7 +155,8 @@ no_values:
     cmp r11, #0
     bx lr
 
-@ The owner's: from its seed, in the core and in KEPT. It is a manager of domain 0, and has accesses checked for alignment.
+@ The owner's: from its seed, in the core and in KEPT. It is a manager of domain 0, and has accesses checked for
+@ alignment.
 values:
     push {lr}
     put seed, r11, r0
@@ -268,8 +270,8 @@ window:
     put wrong_window, r0, r1
     pop {r4-r7, pc}
 
-@ Registers that belong to no guest, or to one alone: the owner writes to those that it can, from its kernel and from its user
-@ code. The visitor finds nothing there; what is undefined is skipped, and counts as nothing.
+@ Registers that belong to no guest, or to one alone: the owner writes to those that it can, from its kernel and from
+@ its user code. The visitor finds nothing there; what is undefined is skipped, and counts as nothing.
 reach:
     push {r4-r7, lr}
     ldr r6, =MARK

@@ -85,8 +85,8 @@ permissions:
     bl flush
     pop {pc}
 
-@ Tables of random words, random accesses. What cores differ in is left out: types 11, PXN, large physical addresses, AP =
-@ 100.
+@ Tables of random words, random accesses. What cores differ in is left out: types 11, PXN, large physical addresses,
+@ AP = 100.
 fuzz:
     push {lr}
     say "\nfuzz"
@@ -154,7 +154,8 @@ random_section:
     ldr r1, =0x1de0
     and r1, r0, r1
     and r2, r1, #0x1c00
-    @ Domain 1, which is never closed: a fault of the second level goes before one of the domain (B3.19.6), but not in QEMU.
+    @ Domain 1, which is never closed: a fault of the second level goes before one of the domain (B3.19.6), but not in
+    @ QEMU.
     mov r1, #0x20
     ldr r3, =LEVEL2 + 1
     tst r0, #0x0f000000             @ now and then a table that is nowhere

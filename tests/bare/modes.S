@@ -1,4 +1,5 @@
-@ Register banks, status registers, and the instructions that reach across modes; each with its condition true and false.
+@ Register banks, status registers, and the instructions that reach across modes; each with its condition true and
+@ false.
 
     .include "runtime.inc"
 

@@ -1,5 +1,5 @@
-@ TLB maintenance of ranges, page by page in a loop as kernels do it: pages with data, with code that has run, and a device, that become
-@ other pages; below the kernel's range, in it, and across its beginning; with ASIDs and without.
+@ TLB maintenance of ranges, page by page in a loop as kernels do it: pages with data, with code that has run, and a
+@ device, that become other pages; below the kernel's range, in it, and across its beginning; with ASIDs and without.
 
     .include "runtime.inc"
     .include "tables.inc"

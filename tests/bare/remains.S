@@ -1,5 +1,5 @@
-@ Looks for what is left in its RAM when it begins, and leaves words of its own there. Then it is told by a key what to do: r, a
-@ reset; any other, the end. Parameter: its word.
+@ Looks for what is left in its RAM when it begins, and leaves words of its own there. Then it is told by a key what to
+@ do: r, a reset; any other, the end. Parameter: its word.
 
     .include "runtime.inc"
     .include "clock.inc"

@@ -1,7 +1,7 @@
-@ An attack on virtio devices from within: everything is set up as it should be, and what is then asked of the device is nearly
-@ right. Requests have headers that the devices know, chains lead on or around or out of the table, buffers lie in memory, at its
-@ edges, in devices, in the rings themselves, and the balloon is given pages of anybody. See attack.inc; what is only random is
-@ attack 5 of assault.S.
+@ An attack on virtio devices from within: everything is set up as it should be, and what is then asked of the device is
+@ nearly right. Requests have headers that the devices know, chains lead on or around or out of the table, buffers lie
+@ in memory, at its edges, in devices, in the rings themselves, and the balloon is given pages of anybody. See
+@ attack.inc; what is only random is attack 5 of assault.S.
 
     .include "runtime.inc"
     .include "attack.inc"
@@ -188,8 +188,8 @@ chains:
     .balign 4
 attacks:
     .word requests
-@ Requests for disks: in, out, flush, identity, discard, write zeroes. Page numbers, of which bit 18 tells them: of free memory, and
-@ of what is beyond RAM.
+@ Requests for disks: in, out, flush, identity, discard, write zeroes. Page numbers, of which bit 18 tells them: of free
+@ memory, and of what is beyond RAM.
 kinds:
     .word 0, 1, 4, 8, 11, FREE >> 12, 0x40000 + 0xb6000, 0x41000
 places:

@@ -1,9 +1,9 @@
-@ Waits for ticks of its timer, each at its time, and looks at how late it hears of them. Parameters: ticks of the counter
-@ between two; how many; what is done meanwhile: 0 WFI, 1 spinning; and at the end: 0 off, 1 WFI for ever.
+@ Waits for ticks of its timer, each at its time, and looks at how late it hears of them. Parameters: ticks of the
+@ counter between two; how many; what is done meanwhile: 0 WFI, 1 spinning; and at the end: 0 off, 1 WFI for ever.
 @
-@ Each tick sets the time of the next from its own, so that those that are overdue come one after the other. One that came
-@ twice would be early. One that was lost would be the last, or late: once interrupts are not masked, none that is due is left
-@ waiting.
+@ Each tick sets the time of the next from its own, so that those that are overdue come one after the other. One that
+@ came twice would be early. One that was lost would be the last, or late: once interrupts are not masked, none that is
+@ due is left waiting.
 
     .include "runtime.inc"
     .include "clock.inc"

@@ -1,5 +1,5 @@
-@ Spins, and counts what it gets done. Parameters: the counter's values, in milliseconds, at which counting begins and ends,
-@ and at which the guest switches itself off, for others want it to go on while they count; 1 to use VFP, too.
+@ Spins, and counts what it gets done. Parameters: the counter's values, in milliseconds, at which counting begins and
+@ ends, and at which the guest switches itself off, for others want it to go on while they count; 1 to use VFP, too.
 
     .include "runtime.inc"
     .include "clock.inc"

@@ -1,6 +1,6 @@
-@ Code that changes without the maintenance that instruction caches need. With them off, none is due beyond what makes a store
-@ visible (B2.2.9, B3.15.5: SCTLR.I = 0): the new code must run. With them on, the old code or the new may run, nothing else,
-@ and once it is maintained the new.
+@ Code that changes without the maintenance that instruction caches need. With them off, none is due beyond what makes a
+@ store visible (B2.2.9, B3.15.5: SCTLR.I = 0): the new code must run. With them on, the old code or the new may run,
+@ nothing else, and once it is maintained the new.
 
     .include "runtime.inc"
     .include "tables.inc"

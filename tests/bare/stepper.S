@@ -1,15 +1,15 @@
 @ Executes pieces of code natively, each from a state that the host gives, and gives back the state in which they ended.
 @
-@ It is the independent processor behind `spica prove --part model` (crates/prove/src/native). Host and stepper share the
-@ board's memory, which is a file. The host writes a batch of cases there and one byte to the console; the stepper works them off
-@ in place and answers with one byte.
+@ It is the independent processor behind `spica prove --part model` (crates/prove/src/native). Host and stepper share
+@ the board's memory, which is a file. The host writes a batch of cases there and one byte to the console; the stepper
+@ works them off in place and answers with one byte.
 @
-@ It lives in FIQ mode: the registers that FIQ mode has of its own survive whatever a piece does in the other modes, so the
-@ first instruction of each vector changes to it and nothing is lost. Cases run at VIRTUAL addresses of their own, in three
-@ pages of code and four of data; all else that is mapped is the stepper's.
+@ It lives in FIQ mode: the registers that FIQ mode has of its own survive whatever a piece does in the other modes, so
+@ the first instruction of each vector changes to it and nothing is lost. Cases run at VIRTUAL addresses of their own,
+@ in three pages of code and four of data; all else that is mapped is the stepper's.
 @
-@ A batch: the number of cases; then for each, its header (number of pieces, seven page descriptors), seven pages, and its pieces.
-@ What is where in a piece is `record.rs`.
+@ A batch: the number of cases; then for each, its header (number of pieces, seven page descriptors), seven pages, and
+@ its pieces. What is where in a piece is `record.rs`.
 
     .arm
     .arch armv7-a

@@ -271,7 +271,8 @@ adds_one_at_end_of_page_thumb:
     .arm
     .balign 4
 
-@ What else is undefined while VFP is off, in both instruction sets: no VFP at all, another coprocessor, and at the end of a page.
+@ What else is undefined while VFP is off, in both instruction sets: no VFP at all, another coprocessor, and at the end
+@ of a page.
 with_vfp_off:
     push {r4, lr}
     say "\noff"

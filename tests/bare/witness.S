@@ -1,6 +1,6 @@
-@ Sees whether anybody else can change what is its own: memory full of words that tell their place, registers, the clock. It goes on
-@ for ever; each time that its clock has advanced by parameter 0, in milliseconds, it says what it has seen so far, and how
-@ often it came around since it last said so.
+@ Sees whether anybody else can change what is its own: memory full of words that tell their place, registers, the
+@ clock. It goes on for ever; each time that its clock has advanced by parameter 0, in milliseconds, it says what it has
+@ seen so far, and how often it came around since it last said so.
 
     .include "runtime.inc"
     .include "clock.inc"

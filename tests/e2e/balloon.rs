@@ -8,7 +8,8 @@ const GIVEN: u32 = 64;
 const OWN: u32 = 16;
 const WRITTEN: u32 = 40;
 
-/// A key for guest `name`, which alone is shown from now on, and the `count`th line of its answer that begins with `start`.
+/// A key for guest `name`, which alone is shown from now on, and the `count`th line of its answer that begins with
+/// `start`.
 #[track_caller]
 fn press(board: &mut Board, name: &str, key: &str, start: &str, count: usize) -> String {
     board.show(Some(name));
@@ -71,7 +72,8 @@ fn lend(machine: Machine) {
     assert_eq!(value(&press(&mut board, "a", "c", "back", 1), "foreign"), 0);
     assert_eq!(value(&press(&mut board, "writer", "r", "read", 4), "wrong"), 0);
 
-    // What a lender left in its pages is not on the disk, where a piece is written in part; nor has the lender what was.
+    // What a lender left in its pages is not on the disk, where a piece is written in part; nor has the lender what
+    // was.
     assert_eq!(value(&press(&mut board, "writer", "p", "partly", 1), "wrong"), 0);
     pages(&mut board, "all memory.given-used-bytes", WRITTEN - OWN + 1);
 

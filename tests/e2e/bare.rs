@@ -1,10 +1,10 @@
 //! Bare-metal guests.
 //!
-//! *Exact* guests print all that the architecture lets them see; the same file runs on the real machine that Spica's guest
-//! machine is modelled on, and must print the same there.
+//! *Exact* guests print all that the architecture lets them see; the same file runs on the real machine that Spica's
+//! guest machine is modelled on, and must print the same there.
 //!
-//! *Hostile* guests attack. Whatever they do, Spica goes on, or stops the guest and says why; it never fails itself, and
-//! never falls silent.
+//! *Hostile* guests attack. Whatever they do, Spica goes on, or stops the guest and says why; it never fails itself,
+//! and never falls silent.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A BeagleBone Black, which no emulator has: its own device tree, as Debian's kernel package brings it, leads Spica's drivers to
-//! the right registers; and `spica pack` makes for it what docs/booting.md says.
+//! A BeagleBone Black, which no emulator has: its own device tree, as Debian's kernel package brings it, leads Spica's
+//! drivers to the right registers; and `spica pack` makes for it what docs/booting.md says.
 
 use std::fs;
 use std::path::PathBuf;

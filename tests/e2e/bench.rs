@@ -1,4 +1,5 @@
-//! `spica bench`: figures that repeat to the digit, runs that are interrupted, guests that do not get there, and mistakes.
+//! `spica bench`: figures that repeat to the digit, runs that are interrupted, guests that do not get there, and
+//! mistakes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,8 +108,8 @@ fn equal_runs_give_equal_figures_on_vexpress_a9() {
     equal_runs("vexpress-a9");
 }
 
-/// The subset of these workloads that `spica bench --quick` has, on one board, counted: `least` figures are there, all in their
-/// bounds, and every exception that Spica took is a trap of some class.
+/// The subset of these workloads that `spica bench --quick` has, on one board, counted: `least` figures are there, all
+/// in their bounds, and every exception that Spica took is a trap of some class.
 fn traps_add_up(workloads: Vec<String>, least: u32) {
     let (_, file) = run(Options { workloads, events: true, ..options("cubieboard", "") });
     let results = load(&file);

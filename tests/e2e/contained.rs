@@ -3,8 +3,8 @@
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 
-/// What `crates/hypervisor/src/fault.rs` can do: a failed check, no memory, an access to nowhere, the end of the stack, an
-/// undefined instruction.
+/// What `crates/hypervisor/src/fault.rs` can do: a failed check, no memory, an access to nowhere, the end of the stack,
+/// an undefined instruction.
 const FAULTS: [u32; 5] = [0, 1, 2, 3, 4];
 /// A failed check while something of all guests' is half changed.
 const SHARED: u32 = 5;
@@ -13,8 +13,8 @@ const ALLOWED: &str = "spica.faults";
 /// How Spica says so.
 const FAILED: &str = "stopped by an internal error: ";
 
-/// Guests that fail one after the other, beside one that watches over its memory and its clock, and one that looks for what passes
-/// from one to another in the core.
+/// Guests that fail one after the other, beside one that watches over its memory and its clock, and one that looks for
+/// what passes from one to another in the core.
 fn others_go_on(machine: Machine) {
     let names = FAULTS.map(|fault| format!("fails{fault}"));
     let parameters = FAULTS.map(|fault| [20 + 15 * fault, fault]);

@@ -1,4 +1,5 @@
-//! Debian's own drivers for the small virtio devices: a shell on the virtio console, random numbers from the entropy device.
+//! Debian's own drivers for the small virtio devices: a shell on the virtio console, random numbers from the entropy
+//! device.
 //!
 //! Disks, networks and the balloon have tests of their own (`system.rs`, `host_devices.rs`, `balloon.rs`).
 

@@ -28,8 +28,8 @@ fn fast_paths_without_the_return_mirror() {
     sessions(Machine::Cubieboard, 30, " spica.translation=all,-return-mirror,-link");
 }
 
-/// What `spica prove --part fast-paths` found once: user code that stores to the table that its own page is mapped by, with
-/// tracked tables. The fetch protected the page again that the store had released, without end.
+/// What `spica prove --part fast-paths` found once: user code that stores to the table that its own page is mapped by,
+/// with tracked tables. The fetch protected the page again that the store had released, without end.
 #[test]
 fn fast_paths_where_user_code_writes_its_table() {
     fast_paths::agree(
@@ -38,8 +38,8 @@ fn fast_paths_where_user_code_writes_its_table() {
     );
 }
 
-/// What it found once, too: a store to what is no RAM, first of a domain whose manager may do anything, then of the same as
-/// client of a page that may not be written. That it reaches a device was remembered from the first.
+/// What it found once, too: a store to what is no RAM, first of a domain whose manager may do anything, then of the
+/// same as client of a page that may not be written. That it reaches a device was remembered from the first.
 #[test]
 fn fast_paths_where_a_manager_reaches_a_device() {
     fast_paths::agree(Machine::Cubieboard, &Cases::all(1_847_502_732, 1, ""));

@@ -85,15 +85,16 @@ fn loop_costs(machine: Machine) {
     let without = traps(baseline) - traps(start);
     let with = traps(end) - traps(baseline);
     let more_interrupts = interrupts(end).saturating_sub(2 * interrupts(baseline)) + interrupts(start);
-    // What the guest's kernel does for an interrupt costs some hundreds of traps; the loop itself has 10^8 instructions.
+    // What the guest's kernel does for an interrupt costs some hundreds of traps; the loop itself has 10^8
+    // instructions.
     let allowed = without + without / 2 + 3000 * more_interrupts + 20_000;
     assert!(with <= allowed, "{with} traps with the loop, {without} without, {more_interrupts} more interrupts");
 }
 
 macro_rules! machines {
     ($($module:ident: $machine:ident;)*) => {
-        /// First in the tests' order: as many machines boot at a time as tests run at a time, while all the tests of a machine
-        /// would wait for the same boot.
+        /// First in the tests' order: as many machines boot at a time as tests run at a time, while all the tests of a
+        /// machine would wait for the same boot.
         mod all_checks_are_reached { $(
             #[test]
             fn $module() {

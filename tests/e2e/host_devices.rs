@@ -1,5 +1,5 @@
-//! The board's own disk and network card: what a guest wrote and synced is there whatever becomes of the board, and guests reach
-//! what is behind the card.
+//! The board's own disk and network card: what a guest wrote and synced is there whatever becomes of the board, and
+//! guests reach what is behind the card.
 
 use std::fs;
 use std::path::{Path, PathBuf};

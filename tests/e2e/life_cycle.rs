@@ -1,5 +1,5 @@
-//! The life of several guests on a board: paused, reset, stopped, started, crashed and started again, each without the others
-//! noticing; and who hears and says what on the one serial port.
+//! The life of several guests on a board: paused, reset, stopped, started, crashed and started again, each without the
+//! others noticing; and who hears and says what on the one serial port.
 
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
@@ -146,8 +146,8 @@ fn in_use(board: &mut Board) -> Vec<String> {
 }
 
 /// Stops and starts a guest so many times while another works. When it is off after the same work, as much is in use as
-/// it was the first time: of the heap by all, and by that guest of table memory, the code cache's pages and records, the return
-/// mirror, and all else that `memory.` and `-now` count.
+/// it was the first time: of the heap by all, and by that guest of table memory, the code cache's pages and records,
+/// the return mirror, and all else that `memory.` and `-now` count.
 fn cycles(machine: Machine, count: usize) {
     let parts = [Part::new("other", "sleep", &TICKING), Part::new("it", "cycle", &[])];
     let mut board = Board::start(machine, &parts, true);

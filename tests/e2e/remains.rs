@@ -17,7 +17,8 @@ fn found(board: &mut Board, name: &str, count: usize) -> (u32, u32) {
 fn remains(machine: Machine) {
     let word = [WORD];
     let other = [WORD + 1];
-    // What a loader, or what ran on the board before, left behind: the second guest's word, and so a boot of other guests.
+    // What a loader, or what ran on the board before, left behind: the second guest's word, and so a boot of other
+    // guests.
     let left = Remains { from: 8 << 20, bytes: 100 << 20, word: WORD + 1 };
     let parts = [Part::new("a", "remains", &word), Part::new("b", "remains", &other)];
     let mut board = Board::start_among(machine, &parts, &left);

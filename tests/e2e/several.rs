@@ -1,7 +1,7 @@
 //! Several guests on a board: shares of time, clocks, floods, and that none sees anything of another's.
 //!
-//! The guests are small ones of our own (`tests/bare`). Instructions are counted: the figures are the same in each run, so
-//! that a test can ask for them to the percent. `spica bench --workload 'several/*'` measures the same guests.
+//! The guests are small ones of our own (`tests/bare`). Instructions are counted: the figures are the same in each run,
+//! so that a test can ask for them to the percent. `spica bench --workload 'several/*'` measures the same guests.
 
 mod floods;
 mod slow;
@@ -11,7 +11,8 @@ use spica_runner::bare::{self, Slept};
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 
-/// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its start.
+/// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its
+/// start.
 type During = [u32; 3];
 const SHORT: During = [100, 600, 700];
 const LONG: During = [150, 2150, 2300];
@@ -94,7 +95,8 @@ fn clocks(machine: Machine) {
     assert!(awake.worst < 11_000.0, "{awake:?}");
 }
 
-/// How much spinners `a` and `b` get of the core from now on, while `b` gets a quarter of a second, in ticks of the host's timer.
+/// How much spinners `a` and `b` get of the core from now on, while `b` gets a quarter of a second, in ticks of the
+/// host's timer.
 fn from_now_on(board: &mut Board, machine: Machine) -> [u64; 2] {
     let got = |board: &mut Board| ["a", "b"].map(|name| board.counters(name)["scheduler.ticks"]);
     let before = got(board);

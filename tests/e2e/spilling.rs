@@ -1,5 +1,5 @@
-//! Debian under translations that are there to be compared with what Spica uses (docs/translator.md): techniques to spill registers,
-//! in the board image that has them, and a shadow stack.
+//! Debian under translations that are there to be compared with what Spica uses (docs/translator.md): techniques to
+//! spill registers, in the board image that has them, and a shadow stack.
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ fn shadow_stack() {
     debian_boots("spica.translation=all,-return-mirror,+shadow-stack");
 }
 
-/// A guest that jumps anywhere, and stores anywhere, does not come to run in Undefined mode what it likes: Spica lives, and says
-/// what became of the guest.
+/// A guest that jumps anywhere, and stores anywhere, does not come to run in Undefined mode what it likes: Spica lives,
+/// and says what became of the guest.
 #[test]
 #[ignore = "two minutes of attacks on an image that is never shipped"]
 fn lightweight_traps_are_no_way_out() {

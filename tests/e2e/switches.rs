@@ -1,5 +1,5 @@
-//! Exact guests under sets of the translator's switches (docs/translator.md, "Options"): with none, and with some that were drawn
-//! once. `spica prove --part board-switches` draws others, for as long as you like.
+//! Exact guests under sets of the translator's switches (docs/translator.md, "Options"): with none, and with some that
+//! were drawn once. `spica prove --part board-switches` draws others, for as long as you like.
 
 use spica_tests::Machine;
 use spica_tests::exact::{GUESTS, MACHINES, same_with};

@@ -1,8 +1,8 @@
-//! Two whole Debians on one board: systemd comes up without a failure, and they talk over Spica's switch by ssh and iperf3;
-//! what is written to their disks is what is read.
+//! Two whole Debians on one board: systemd comes up without a failure, and they talk over Spica's switch by ssh and
+//! iperf3; what is written to their disks is what is read.
 //!
-//! Each is one test, because it is one boot, and that takes minutes: somebody logs in on the console of one guest and types.
-//! The short one has the system with fewer packages, because that is installed first, on an emulated board.
+//! Each is one test, because it is one boot, and that takes minutes: somebody logs in on the console of one guest and
+//! types. The short one has the system with fewer packages, because that is installed first, on an emulated board.
 
 use std::fs;
 use std::time::{Duration, Instant};

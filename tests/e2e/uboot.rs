@@ -16,7 +16,8 @@ use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure};
 use spica_runner::{pack, process};
 
-/// A kernel that prints `A` and a line feed on the guest machine's UART, then turns its machine off (PSCI's SYSTEM_OFF).
+/// A kernel that prints `A` and a line feed on the guest machine's UART, then turns its machine off (PSCI's
+/// SYSTEM_OFF).
 fn kernel() -> Vec<u8> {
     let mut words = [0; 24];
     words[0] = 0xea00_000a_u32; // b 0x30
@@ -139,8 +140,8 @@ fn on_a_card_of_a_cubieboard() {
     let project = Project::find(None).expect("the project");
     let package = u_boot(&project, "u-boot-sunxi").expect("U-Boot");
     let files = Files::new(&project, "cubieboard");
-    // What the board's own loader reads from the card: 32 KiB that set up the memory, which QEMU does not need, a header of
-    // 64 bytes, and U-Boot itself for this address.
+    // What the board's own loader reads from the card: 32 KiB that set up the memory, which QEMU does not need, a
+    // header of 64 bytes, and U-Boot itself for this address.
     let loaders = fs::read(package.join("Cubieboard/u-boot-sunxi-with-spl.bin")).expect("U-Boot");
     let firmware = files.0.join("u-boot.bin");
     fs::write(&firmware, &loaders[(32 << 10) + 64..]).expect("a file");

@@ -1,5 +1,5 @@
-# What a translator must not get wrong when it keeps registers elsewhere for a while: faults, signals, thread registers, many
-# small processes. Runs in the guest's busybox.
+# What a translator must not get wrong when it keeps registers elsewhere for a while: faults, signals, thread registers,
+# many small processes. Runs in the guest's busybox.
 
 check() { # check NAME COMMAND...
     echo "=== $1"

@@ -21,8 +21,9 @@ pub struct Instruction {
 /// Where user programs end in every guest here; Thumb code is below.
 const USER_END: u32 = 0xbf00_0000;
 
-/// Whether a block is Thumb code. Short instructions and odd half-words can be nothing else; a block of long instructions
-/// only is Thumb if every one begins as long Thumb instructions do, and not all would be unconditional A32 ones.
+/// Whether a block is Thumb code. Short instructions and odd half-words can be nothing else; a block of long
+/// instructions only is Thumb if every one begins as long Thumb instructions do, and not all would be unconditional A32
+/// ones.
 pub fn is_thumb(block: &[Instruction]) -> bool {
     if block.iter().any(|i| i.size == 2 || i.address % 4 != 0) {
         return true;
@@ -98,7 +99,8 @@ fn is_exception_return(d: &Decoded) -> bool {
     }
 }
 
-/// The class of a trap that translated code makes, if this is one: an `SVC` without a condition, and the word behind it.
+/// The class of a trap that translated code makes, if this is one: an `SVC` without a condition, and the word behind
+/// it.
 pub fn trap(word: u32, behind: u32) -> Option<Trap> {
     const SVC: u32 = 0xef00_0000;
     let immediate = word.wrapping_sub(SVC);

@@ -1,9 +1,9 @@
 //! A plugin for QEMU that counts executed instructions by what they would cost on silicon, and traps by their class.
 //!
-//! QEMU asks the plugin about each block of instructions when it translates it. The plugin decides then, once, what each
-//! instruction counts as (the module `classify`), and QEMU adds one to a counter whenever that instruction is executed. Nothing in
-//! the guest can notice, and `-icount` counts what it counted before, so the figures of a boot with the plugin are those of
-//! one without.
+//! QEMU asks the plugin about each block of instructions when it translates it. The plugin decides then, once, what
+//! each instruction counts as (the module `classify`), and QEMU adds one to a counter whenever that instruction is
+//! executed. Nothing in the guest can notice, and `-icount` counts what it counted before, so the figures of a boot
+//! with the plugin are those of one without.
 //!
 //! Arguments, as `-plugin file=…,NAME=VALUE,…` gives them:
 //!
@@ -18,9 +18,9 @@
 //! The file is mapped, so whoever started QEMU can read the counters at any time; they are exact while the board stands
 //! still.
 //!
-//! What is counted is that an instruction begins, whether its condition holds or not, and once more if it is begun again
-//! after a fault. Thumb code is not looked at: only user programs have it, which run as they are on both sides. QEMU does
-//! not say which instructions are Thumb; see `classify::is_thumb`.
+//! What is counted is that an instruction begins, whether its condition holds or not, and once more if it is begun
+//! again after a fault. Thumb code is not looked at: only user programs have it, which run as they are on both sides.
+//! QEMU does not say which instructions are Thumb; see `classify::is_thumb`.
 
 mod classify;
 mod slow;

@@ -1,7 +1,7 @@
 //! The side that QEMU sees: version 1 of its plugin interface, of which a handful of functions is used.
 //!
-//! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API section);
-//! Debian packages no header of them. QEMU itself has the symbols when it loads the plugin.
+//! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API
+//! section); Debian packages no header of them. QEMU itself has the symbols when it loads the plugin.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
@@ -21,8 +21,8 @@ const ADD: c_int = 0;
 /// `QEMU_PLUGIN_CB_NO_REGS`.
 const NO_REGISTERS: c_int = 0;
 
-/// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions that
-/// have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
+/// The class of traps that translated code makes by an `SVC` with a condition, as it does for coprocessor instructions
+/// that have one. That it begins does not say that it is taken: these count where they arrive, at the vector.
 const CONDITIONAL: Trap = Trap::Coprocessor;
 
 unsafe extern "C" {
@@ -58,8 +58,8 @@ struct Plugin {
 /// The mapped file.
 struct Counters(*mut u64);
 
-// SAFETY: the plugin itself never reads or writes through the pointer; QEMU's translated code does, on the one thread that
-// runs the board's only processor.
+// SAFETY: the plugin itself never reads or writes through the pointer; QEMU's translated code does, on the one thread
+// that runs the board's only processor.
 unsafe impl Send for Counters {}
 // SAFETY: the same.
 unsafe impl Sync for Counters {}
@@ -225,8 +225,8 @@ extern "C" fn taken(_processor: c_uint, data: *mut c_void) {
     }
 }
 
-/// Copies the page of the code cache that the instruction at `address` is in: words of it that were written since the last time
-/// are executed for the first time now, so QEMU translates them.
+/// Copies the page of the code cache that the instruction at `address` is in: words of it that were written since the
+/// last time are executed for the first time now, so QEMU translates them.
 fn copy_page(profile: &Counters, handle: *mut c_void, address: u32) {
     let Some(copy) = area::copy_of_page(address) else { return };
     // SAFETY: QEMU's own instruction.

@@ -1,5 +1,5 @@
-//! Whom Rust works for: what Spica's image executes from one of its entries to the next entry of the guest, by kind of trap
-//! (`spica_profile::slow`).
+//! Whom Rust works for: what Spica's image executes from one of its entries to the next entry of the guest, by kind of
+//! trap (`spica_profile::slow`).
 //!
 //! QEMU calls the functions here at a few places only. All run on the one thread that runs the board's only processor.
 
@@ -63,8 +63,8 @@ static CURRENT: AtomicUsize = AtomicUsize::new(slow::START);
 /// What the image had executed when Rust was entered.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Takes note; the image has executed so many instructions until now. Where Rust is left: what it worked for, and how many of
-/// them that took.
+/// Takes note; the image has executed so many instructions until now. Where Rust is left: what it worked for, and how
+/// many of them that took.
 pub fn taken(note: Note, executed: u64) -> Option<(usize, u64)> {
     match note {
         Note::Trap(kind) => LAST.store(kind, Relaxed),

@@ -98,7 +98,8 @@ names! {
         ExceptionEntry = "exception-entry", "exception entry";
         /// An exception is returned from.
         ExceptionReturn = "exception-return", "exception return";
-        /// `CPS` with a mode, or `MSR` to the byte of the CPSR that has the mode, which kernels also restore interrupt masks with.
+        /// `CPS` with a mode, or `MSR` to the byte of the CPSR that has the mode, which kernels also restore interrupt
+        /// masks with.
         ModeSwitch = "mode-switch", "mode switch";
         /// A write of TTBR0, TTBR1 or TTBCR.
         TtbrWrite = "ttbr-write", "TTBR write";

@@ -41,8 +41,8 @@ pub struct Results {
     pub schema: u32,
     /// What the figures were measured with.
     pub run: Run,
-    /// The configurations that measurements name, and those that Spica cannot do, in the order in which tables and figures
-    /// show them.
+    /// The configurations that measurements name, and those that Spica cannot do, in the order in which tables and
+    /// figures show them.
     pub configurations: Vec<Configuration>,
     /// The measurements, in the order in which they were made.
     pub measurements: Vec<Measurement>,

@@ -5,8 +5,8 @@
 //! characters, a name with a terminating NUL, and the data; name and data are padded to multiples of four bytes. The
 //! entry named [`TRAILER`] ends the archive. (`Documentation/driver-api/early-userspace/buffer-format.rst` in Linux.)
 //!
-//! The reader is ours, small as it is, because the ones that exist for `no_std` end quietly at the first thing that they
-//! do not understand; a bundle that was cut short by a download or by a boot loader's size limit must say so.
+//! The reader is ours, small as it is, because the ones that exist for `no_std` end quietly at the first thing that
+//! they do not understand; a bundle that was cut short by a download or by a boot loader's size limit must say so.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The header of a flattened device tree, as far as it tells one from another file (Devicetree Specification v0.4, §5.2).
+//! The header of a flattened device tree, as far as it tells one from another file (Devicetree Specification v0.4,
+//! §5.2).
 
 use core::fmt;
 

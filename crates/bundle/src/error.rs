@@ -49,7 +49,8 @@ pub enum BundleError {
 }
 
 impl BundleError {
-    /// The error as one of a manifest that has another name than the archive's: a user's file on the development machine.
+    /// The error as one of a manifest that has another name than the archive's: a user's file on the development
+    /// machine.
     #[must_use]
     pub const fn in_file<'a>(&'a self, file: &'a str) -> InFile<'a> {
         InFile { error: self, file }

@@ -1,9 +1,9 @@
-//! What a guest is made of, in two forms: a [`GuestEntry`] as a manifest names it, with file names, and a [`GuestSpec`] as
-//! a board loads it, with the files' bytes.
+//! What a guest is made of, in two forms: a [`GuestEntry`] as a manifest names it, with file names, and a [`GuestSpec`]
+//! as a board loads it, with the files' bytes.
 //!
 //! Everything that a guest may have has a default, and the defaults are a plain guest: a kernel, memory, a console, and
-//! the same share of the processor as the others. Devices are there only when they are named: each costs a guest time at
-//! its boot, and Spica memory.
+//! the same share of the processor as the others. Devices are there only when they are named: each costs a guest time
+//! at its boot, and Spica memory.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -98,9 +98,11 @@ pub struct GuestEntry {
     pub line: usize,
     /// Its name.
     pub name: String,
-    /// The kernel's file. `None` only on the development machine ([`crate::Place::Workstation`]), where it means Debian.
+    /// The kernel's file. `None` only on the development machine ([`crate::Place::Workstation`]), where it means
+    /// Debian.
     pub kernel: Option<String>,
-    /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk of it.
+    /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk
+    /// of it.
     pub system: Option<System>,
     /// The initial RAM disk's file.
     pub initrd: Option<String>,
@@ -182,7 +184,8 @@ impl Default for GuestOptions {
 /// One guest of a bundle, ready to be loaded: its files borrow from the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSpec<'a> {
-    /// Its name, unique in the bundle: 1 to [`MAX_NAME`] of `a`–`z`, `0`–`9`, `-`, `_`, `.`; neither `all` nor a number.
+    /// Its name, unique in the bundle: 1 to [`MAX_NAME`] of `a`–`z`, `0`–`9`, `-`, `_`, `.`; neither `all` nor a
+    /// number.
     pub name: String,
     /// The kernel's file, a zImage, as the owner gave it.
     pub kernel: &'a [u8],

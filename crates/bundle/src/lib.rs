@@ -1,7 +1,7 @@
 //! The bundle: what a board boots.
 //!
-//! A board gets its guests the way Linux gets its root file system: as the *initrd* that the boot loader leaves in memory.
-//! That initrd is one archive (cpio, "newc" format, see [`archive`]) with a [`manifest`](Manifest) named
+//! A board gets its guests the way Linux gets its root file system: as the *initrd* that the boot loader leaves in
+//! memory. That initrd is one archive (cpio, "newc" format, see [`archive`]) with a [`manifest`](Manifest) named
 //! [`MANIFEST`] and the files that the manifest names:
 //!
 //! ```toml

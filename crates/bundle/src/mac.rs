@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// An Ethernet address of a single card: 48 bits, the first one sent being the lowest of the first byte (IEEE 802-2014, 8.2).
+/// An Ethernet address of a single card: 48 bits, the first one sent being the lowest of the first byte (IEEE 802-2014,
+/// 8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mac(pub [u8; 6]);
 

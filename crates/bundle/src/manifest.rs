@@ -69,9 +69,10 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// A [`BundleError`] with the line of the first thing that is wrong: TOML's syntax, an unknown, missing or ill-typed
-    /// key, a value out of range, two guests of one name, two cards of one address, a disk of the board that two guests
-    /// would spoil for each other, an uplink of a switch at which nobody is, too many guests, or none at all.
+    /// A [`BundleError`] with the line of the first thing that is wrong: TOML's syntax, an unknown, missing or
+    /// ill-typed key, a value out of range, two guests of one name, two cards of one address, a disk of the board that
+    /// two guests would spoil for each other, an uplink of a switch at which nobody is, too many guests, or none at
+    /// all.
     pub fn parse(text: &str, place: Place) -> Result<Self, BundleError> {
         let root = DeTable::parse(text).map_err(|error| BundleError::Syntax {
             line: line_at(text, error.span().map_or(0, |s| s.start)),

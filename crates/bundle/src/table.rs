@@ -1,7 +1,8 @@
-//! Tables of the manifest: the values of TOML as the types that are wanted, or an error with the line of the very value.
+//! Tables of the manifest: the values of TOML as the types that are wanted, or an error with the line of the very
+//! value.
 //!
-//! Read by hand from the tree of values, not by a derived decoder: the tree knows where each key stands, and the code is
-//! half as large, which counts on the board.
+//! Read by hand from the tree of values, not by a derived decoder: the tree knows where each key stands, and the code
+//! is half as large, which counts on the board.
 
 use alloc::string::{String, ToString};
 use core::ops::Range;

@@ -1,7 +1,7 @@
 //! A guest's console on this terminal: of a run that begins here, or of one that another process began.
 //!
-//! All keys go to the guest, but for one: Ctrl-A is a command to us (`x` leaves, Ctrl-A again is a Ctrl-A for the guest).
-//! Ctrl-] goes to the board like any other key; there, Spica takes it and opens its monitor.
+//! All keys go to the guest, but for one: Ctrl-A is a command to us (`x` leaves, Ctrl-A again is a Ctrl-A for the
+//! guest). Ctrl-] goes to the board like any other key; there, Spica takes it and opens its monitor.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -1,8 +1,9 @@
 //! What can be asked of the monitor: the escape keys, and the line behind them.
 //!
-//! Ctrl-] opens the monitor: a person gets a prompt and types commands; an empty line goes back to the guests. A program sends
-//! the byte 0x1e and `@ID COMMAND` as a line: it gets no prompt and no echo, whatever a person is typing, and its answer is
-//! lines that begin with `spica: @ID`, which no guest can forge that does not know ID. Either key pressed twice is for the guest.
+//! Ctrl-] opens the monitor: a person gets a prompt and types commands; an empty line goes back to the guests. A
+//! program sends the byte 0x1e and `@ID COMMAND` as a line: it gets no prompt and no echo, whatever a person is typing,
+//! and its answer is lines that begin with `spica: @ID`, which no guest can forge that does not know ID. Either key
+//! pressed twice is for the guest.
 
 use alloc::string::{String, ToString};
 

@@ -1,9 +1,9 @@
 //! The guests' consoles on the one serial port.
 //!
 //! What a guest prints goes into a log of its own, the last [`LOG_BYTES`] of it, and is shown as the view asks for: one
-//! guest's bytes as they are, or the lines of all guests, each behind its guest's name. A guest cannot make a line look like
-//! another's, nor like Spica's, as long as all are shown. While somebody types to the monitor nothing is shown; what came
-//! meanwhile follows.
+//! guest's bytes as they are, or the lines of all guests, each behind its guest's name. A guest cannot make a line look
+//! like another's, nor like Spica's, as long as all are shown. While somebody types to the monitor nothing is shown;
+//! what came meanwhile follows.
 //!
 //! The serial port may be slower than what is printed. [`Consoles::draw`] takes from the logs as the port has room.
 //! Where all are shown, guests get a line each by turns, and none waits: what comes out of a log before it was shown is

@@ -1,13 +1,13 @@
-//! What a guest printed, without what would move the cursor, change colours or ask questions on the terminal of whoever reads
-//! it later.
+//! What a guest printed, without what would move the cursor, change colours or ask questions on the terminal of whoever
+//! reads it later.
 
 use alloc::string::String;
 
 const ESCAPE: char = '\x1b';
 const BELL: char = '\x07';
 
-/// `line` without control characters and control sequences (ECMA-48, 5.3 to 5.6). One that does not end takes the rest of the
-/// line with it.
+/// `line` without control characters and control sequences (ECMA-48, 5.3 to 5.6). One that does not end takes the rest
+/// of the line with it.
 pub fn plain(line: &str) -> String {
     let mut chars = line.chars().peekable();
     let mut text = String::with_capacity(line.len());

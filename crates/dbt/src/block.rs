@@ -18,8 +18,8 @@ pub struct Undo {
     pub spilled: Option<(Reg, Place)>,
     /// This register is to be increased by that.
     pub adjust: Option<(Reg, u32)>,
-    /// This register has been used for something else. It does not matter: no fault can come before the instruction at this
-    /// place overwrites it.
+    /// This register has been used for something else. It does not matter: no fault can come before the instruction at
+    /// this place overwrites it.
     pub lost: Option<Reg>,
 }
 
@@ -49,8 +49,8 @@ pub struct Location {
     pub undo: Undo,
 }
 
-/// Translates the block at `entry`, with the guest's words fetched by `fetch` from the page of `entry` only. Returns the
-/// number of guest instructions in it.
+/// Translates the block at `entry`, with the guest's words fetched by `fetch` from the page of `entry` only. Returns
+/// the number of guest instructions in it.
 pub fn translate(
     emitter: &mut Emitter<'_>,
     options: &Options,

@@ -4,9 +4,9 @@
 //! so that a block is unlinked or dropped without a scan. Space is not reused piecemeal: when pages, block records or
 //! exit records run out, everything is flushed (STAR §3.5), and counted.
 //!
-//! Guest code pages are write-protected by the MMU, so that a write to one is known at once ([`Translator::drop_page`]);
-//! a change of mapping is announced by the guest's TLB maintenance ([`Translator::unmap_page`]). A link to another page
-//! holds until then; links within a page, always.
+//! Guest code pages are write-protected by the MMU, so that a write to one is known at once
+//! ([`Translator::drop_page`]); a change of mapping is announced by the guest's TLB maintenance
+//! ([`Translator::unmap_page`]). A link to another page holds until then; links within a page, always.
 
 use crate::block::{self, Location};
 use crate::emit::{self, Emitter};
@@ -249,8 +249,8 @@ impl Translator {
         self.version
     }
 
-    /// Changes whenever everything was flushed: what the guest has of code-cache addresses, its shadow stack, is to be cleared
-    /// (`shadow_stack::clear`) before it runs again. What leads to blocks that are dropped or unlinked traps.
+    /// Changes whenever everything was flushed: what the guest has of code-cache addresses, its shadow stack, is to be
+    /// cleared (`shadow_stack::clear`) before it runs again. What leads to blocks that are dropped or unlinked traps.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -304,8 +304,8 @@ impl Translator {
         (block.va, block.pa())
     }
 
-    /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the guest
-    /// maps that page in all address spaces.
+    /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the
+    /// guest maps that page in all address spaces.
     pub fn translate(
         &mut self,
         va: GuestVa,
@@ -317,8 +317,8 @@ impl Translator {
         self.translate_with(false, va, pa, global, words, memory)
     }
 
-    /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It is not
-    /// to be linked to.
+    /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It
+    /// is not to be linked to.
     pub fn translate_once(
         &mut self,
         va: GuestVa,
@@ -381,8 +381,8 @@ impl Translator {
         }
     }
 
-    /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all that
-    /// was translated wrong: it is gone.
+    /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all
+    /// that was translated wrong: it is gone.
     pub fn set_vfp(&mut self, vfp: bool, memory: &mut impl CodeMemory) -> bool {
         let before = core::mem::replace(&mut self.options.vfp, vfp);
         if before && !vfp {
@@ -582,8 +582,8 @@ impl Translator {
         }
     }
 
-    /// Makes the write to DACR that the guest was 8 bytes behind trap from now on, because what it opened is used at once.
-    /// `site` is hearsay: what is there is looked at.
+    /// Makes the write to DACR that the guest was 8 bytes behind trap from now on, because what it opened is used at
+    /// once. `site` is hearsay: what is there is looked at.
     pub fn make_dacr_eager(&self, site: CachePc, memory: &mut impl CodeMemory) {
         let load = CachePc(site.0.wrapping_sub(4));
         if let Some((page, at)) = self.layout.find(load)
@@ -688,7 +688,8 @@ impl Translator {
         self.is_settled()
     }
 
-    /// Drops or unmaps blocks of guest pages whose turn it is, some of them, from page number `from` on. Where to go on.
+    /// Drops or unmaps blocks of guest pages whose turn it is, some of them, from page number `from` on. Where to go
+    /// on.
     fn do_jobs(&mut self, from: usize, budget: &mut u32, memory: &mut impl CodeMemory) -> Option<usize> {
         let mut blocks = 0;
         let end = (from + PAGES_AT_ONCE).min(self.guest_pages.numbers());
@@ -726,7 +727,8 @@ impl Translator {
         (end < self.guest_pages.numbers()).then_some(end)
     }
 
-    /// Drops every block made from the page at `pa`: its code changes. The guest must not run before [`Self::settle`] is done.
+    /// Drops every block made from the page at `pa`: its code changes. The guest must not run before [`Self::settle`]
+    /// is done.
     pub fn drop_page(&mut self, pa: GuestPa, memory: &mut impl CodeMemory) {
         let page = pa.page().0;
         let next = |pages: &GuestPages, after| pages.next_of(page, after);
@@ -748,7 +750,8 @@ impl Translator {
         }
     }
 
-    /// Whether guest pages, of which `next` says what comes behind another one, have more blocks than are dropped at once.
+    /// Whether guest pages, of which `next` says what comes behind another one, have more blocks than are dropped at
+    /// once.
     fn are_many(&self, next: impl Fn(&GuestPages, Option<usize>) -> Option<(usize, u16)>) -> bool {
         let mut blocks = 0;
         let mut page = next(&self.guest_pages, None);
@@ -789,7 +792,8 @@ impl Translator {
     }
 
     /// The guest's mapping of the page at `va` changed: nothing may branch there without looking again. Blocks stay, in
-    /// case the mapping comes back. The guest must not run before [`Self::settle`] is done. How many blocks and exits that concerned.
+    /// case the mapping comes back. The guest must not run before [`Self::settle`] is done. How many blocks and exits
+    /// that concerned.
     pub fn unmap_page(&mut self, va: GuestVa, memory: &mut impl CodeMemory) -> u32 {
         let page = va.page().0;
         let next = |pages: &GuestPages, after| pages.next_at(page, after).map(|(number, _, first)| (number, first));
@@ -812,8 +816,8 @@ impl Translator {
         blocks + (UNLINKED_AT_ONCE - budget)
     }
 
-    /// One of the pages of which code is in the cache, the first whose number is `from` or more: its number, VA and the PA that it was
-    /// mapped to. Numbers of pages stay until the next flush.
+    /// One of the pages of which code is in the cache, the first whose number is `from` or more: its number, VA and the
+    /// PA that it was mapped to. Numbers of pages stay until the next flush.
     #[must_use]
     pub fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)> {
         self.guest_pages.next(from).map(|(number, va, pa)| (number, GuestVa(va), GuestPa(pa)))
@@ -825,15 +829,16 @@ impl Translator {
         self.guest_pages.next_at(va.page().0, after).map(|(number, pa, _)| (number, GuestPa(pa)))
     }
 
-    /// Unlinks everything: the whole translation regime changed. The guest must not run before [`Self::settle`] is done.
+    /// Unlinks everything: the whole translation regime changed. The guest must not run before [`Self::settle`] is
+    /// done.
     pub fn unlink_all(&mut self, memory: &mut impl CodeMemory) {
         self.left.from = Some(0);
         self.jump_cache.clear();
         self.mirror.clear(memory);
     }
 
-    /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the one
-    /// that the block was made under.
+    /// Says whether the page of a block is mapped in all address spaces under the present regime, which may not be the
+    /// one that the block was made under.
     pub fn set_global(&mut self, id: BlockId, global: bool) {
         self.blocks[usize::from(id.0)].set(Flag::Global, global);
     }

@@ -1,7 +1,7 @@
 //! Where in the guest's address space there is code that was translated, as far as TLB maintenance has to know.
 //!
-//! Maintenance is frequent, and most of it concerns no code; what concerns a megabyte that one section maps, as Linux maps its text,
-//! need not be looked at page by page. What is kept has a fixed size, wherever a guest executes code.
+//! Maintenance is frequent, and most of it concerns no code; what concerns a megabyte that one section maps, as Linux
+//! maps its text, need not be looked at page by page. What is kept has a fixed size, wherever a guest executes code.
 
 use alloc::boxed::Box;
 
@@ -41,7 +41,8 @@ impl Megabytes {
 
 /// See the module's text.
 pub struct CodeMap {
-    /// Megabytes from which code was translated under the present tables, and those of them whose descriptor was not always the same.
+    /// Megabytes from which code was translated under the present tables, and those of them whose descriptor was not
+    /// always the same.
     known: Megabytes,
     mixed: Megabytes,
     /// The guest's first-level descriptors of these, as they were then; 0 where there was none to read.
@@ -88,8 +89,8 @@ impl CodeMap {
         }
     }
 
-    /// The guest has maintained what `descriptor` maps, now that of megabyte `at`: whether code from there may have been made from
-    /// another one.
+    /// The guest has maintained what `descriptor` maps, now that of megabyte `at`: whether code from there may have
+    /// been made from another one.
     pub fn renew(&mut self, at: u32, descriptor: u32) -> bool {
         let changed = self.mixed.contains(at) || self.descriptors[at as usize] != descriptor;
         self.descriptors[at as usize] = descriptor;

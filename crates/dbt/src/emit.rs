@@ -137,8 +137,8 @@ impl<'a> Emitter<'a> {
         Some([next(1)?, next(2)?, next(3)?])
     }
 
-    /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the next
-    /// one, which has to be translated to one word.
+    /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the
+    /// next one, which has to be translated to one word.
     pub fn join_next(&mut self, lost: Reg) {
         self.joined = Some(lost);
     }
@@ -235,8 +235,8 @@ impl<'a> Emitter<'a> {
         sequence.iter().for_each(|&word| self.emit(word));
     }
 
-    /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back, interprets `word`, the instruction
-    /// being translated, and goes on where [`Self::end_slow`] says.
+    /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back, interprets `word`, the
+    /// instruction being translated, and goes on where [`Self::end_slow`] says.
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
         self.slow_path(
             spilled,

@@ -1,8 +1,8 @@
 //! The guest pages that have blocks in the cache, by guest PA and by guest VA.
 //!
-//! A guest chooses how many such pages there are, and at which addresses. So all memory is taken at the start, and to forget all
-//! of them takes the same time however many there are. Whoever asks for one page gets through a list of those whose addresses have
-//! the same low bits.
+//! A guest chooses how many such pages there are, and at which addresses. So all memory is taken at the start, and to
+//! forget all of them takes the same time however many there are. Whoever asks for one page gets through a list of
+//! those whose addresses have the same low bits.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -191,7 +191,8 @@ impl GuestPages {
         self.pages.len()
     }
 
-    /// The page of that number, which is to be dropped, has `first` as its newest block now; it is removed if that is none.
+    /// The page of that number, which is to be dropped, has `first` as its newest block now; it is removed if that is
+    /// none.
     pub(crate) fn dropped_to(&mut self, number: usize, first: u16) {
         if first == NO_BLOCK {
             self.remove(number);

@@ -1,10 +1,10 @@
 //! The dynamic binary translator: guest kernel code in, code that is safe and exact in User mode out.
 //!
 //! In the life of a trap: the world switch finds that the guest's kernel must go on at some guest PC;
-//! [`Translator::lookup`] finds its block or [`Translator::translate`] makes one. The block runs in the code cache until
-//! one of its exits (`SVC`, see [`trap`]) or a fault leaves it; [`Translator::locate`] then says which guest instruction
-//! a code-cache address stands for. Direct branches between blocks are linked at their first use and unlinked when
-//! either end goes, or when an interrupt must be delivered at the next block boundary.
+//! [`Translator::lookup`] finds its block or [`Translator::translate`] makes one. The block runs in the code cache
+//! until one of its exits (`SVC`, see [`trap`]) or a fault leaves it; [`Translator::locate`] then says which guest
+//! instruction a code-cache address stands for. Direct branches between blocks are linked at their first use and
+//! unlinked when either end goes, or when an interrupt must be delivered at the next block boundary.
 //!
 //! One file per class of instruction under `rules`, one switch per optimisation in [`Options`]. The layout of the code
 //! cache is that of [`layout`]: code pages alternate with the vCPU page.

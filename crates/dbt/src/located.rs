@@ -1,5 +1,6 @@
-//! What was located last. A kernel that copies from and to its users' memory takes its faults at a handful of instructions, and a
-//! block is translated again to find out which guest instruction one of its words belongs to: thousands of instructions.
+//! What was located last. A kernel that copies from and to its users' memory takes its faults at a handful of
+//! instructions, and a block is translated again to find out which guest instruction one of its words belongs to:
+//! thousands of instructions.
 
 use core::cell::Cell;
 

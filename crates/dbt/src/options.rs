@@ -53,13 +53,13 @@ options! {
     indirect: "indirect" = true,
     /// Indirect branches of code that has a return mirror go through it, without a trap. Needs `indirect`.
     return_mirror: "return-mirror" = true,
-    /// The SPSR, thread IDs and other registers that are plain storage are loads from and stores to the vCPU page; the real
-    /// TPIDRURW is the guest's.
+    /// The SPSR, thread IDs and other registers that are plain storage are loads from and stores to the vCPU page; the
+    /// real TPIDRURW is the guest's.
     plain_registers: "plain-registers" = true,
     /// Writes to DACR trap only if they close a domain that is really open (lazy opening).
     lazy_dacr: "lazy-dacr" = true,
-    /// Such a write works with a register that the next instruction overwrites, where there is one, and spills none. Needs
-    /// `literals`, by which the page's words are known not to change.
+    /// Such a write works with a register that the next instruction overwrites, where there is one, and spills none.
+    /// Needs `literals`, by which the page's words are known not to change.
     free_registers: "free-registers" = true,
     /// Writes to FPEXC trap only if they turn off what is really on.
     fpexc: "fpexc" = true,
@@ -71,8 +71,8 @@ options! {
     unprivileged: "unprivileged" = true,
     /// Maintenance of one TLB entry has a trap of its own.
     tlb_page: "tlb-page" = true,
-    /// A loop of that over pages is told by its trap, which does several rounds at once. Needs `tlb-page`, and `literals`, by which
-    /// the page's words are known not to change.
+    /// A loop of that over pages is told by its trap, which does several rounds at once. Needs `tlb-page`, and
+    /// `literals`, by which the page's words are known not to change.
     tlb_range: "tlb-range" = true,
     /// Reads of the generic timer's counter have a trap of their own.
     counter: "counter" = true,
@@ -84,11 +84,11 @@ options! {
     exception_return: "exception-return" = true,
     /// Literals of the instruction's own page become constants.
     literals: "literals" = true,
-    /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or a
-    /// change of mode, leaves the cache.
+    /// Interrupt masks are changed and the CPSR is read in the vCPU page (STAR §5.2); only an interrupt that waits, or
+    /// a change of mode, leaves the cache.
     masks: "masks" = true,
-    /// Calls note where they are returned to, and returns that do not go through the return mirror go there if it is right: a
-    /// shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`, and the feature `papers`.
+    /// Calls note where they are returned to, and returns that do not go through the return mirror go there if it is
+    /// right: a shadow stack (STAR §5.1.1), to be compared with the mirror. Needs `indirect`, and the feature `papers`.
     shadow_stack: "shadow-stack" = false,
 }
 
@@ -142,8 +142,8 @@ impl Spill {
 }
 
 impl Options {
-    /// The options for a block that is executed once: its page may change without notice, or the mode is FIQ, whose other
-    /// registers no block expects.
+    /// The options for a block that is executed once: its page may change without notice, or the mode is FIQ, whose
+    /// other registers no block expects.
     #[must_use]
     pub const fn once(self) -> Options {
         Options {

@@ -1,5 +1,5 @@
-//! What the code cache knows of each block and each exit. There are tens of thousands of both, so that their size decides how
-//! much memory a guest costs.
+//! What the code cache knows of each block and each exit. There are tens of thousands of both, so that their size
+//! decides how much memory a guest costs.
 
 use spica_addr::{GuestPa, GuestVa};
 
@@ -49,13 +49,14 @@ pub(crate) enum Flag {
     Once = 2,
     /// [`crate::Options::vfp`] as it was.
     Vfp = 4,
-    /// Dropped: not to be found or linked to. It keeps its place and its exits, and code that is in it runs on to its end.
+    /// Dropped: not to be found or linked to. It keeps its place and its exits, and code that is in it runs on to its
+    /// end.
     Dropped = 8,
 }
 
 impl Block {
-    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`; nothing is linked to it, and it is in
-    /// no list.
+    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`; nothing is linked to it, and it is
+    /// in no list.
     pub(crate) fn new(va: GuestVa, pa: GuestPa, length: usize, first_exit: usize) -> Block {
         debug_assert!(va.page_offset() == pa.0 & 0xfff, "a page is mapped to a page");
         Block {

@@ -1,20 +1,21 @@
 //! The return mirror: calls come back, and indirect branches get there, without a trap, a flag or a hash.
 //!
 //! A range of guest VAs, the [`Window`], is mirrored word for word at a constant distance K. Where a block for guest
-//! address L exists, the word at L + K branches to it. So an indirect branch to L is `ADD PC, Rm, #K`. Its guest LR waits
-//! in a spill slot ([`LINK_SLOT`]) meanwhile, because most returns need LR for the target; every block of the window
-//! starts with a word that reloads it, its *landing*.
+//! address L exists, the word at L + K branches to it. So an indirect branch to L is `ADD PC, Rm, #K`. Its guest LR
+//! waits in a spill slot ([`LINK_SLOT`]) meanwhile, because most returns need LR for the target; every block of the
+//! window starts with a word that reloads it, its *landing*.
 //!
-//! For L a multiple of four it is exact, because nothing else in the kernel view is executable: at any other address the
-//! branch ends in a prefetch abort or, at a word without a block, in an Undefined Instruction, and the address says what L
-//! was. Whoever handles that calls [`ReturnMirror::target`]. The exception is L in the code cache's own place less K:
-//! [`Window::distance`] must be such that the guest has no kernel code there.
+//! For L a multiple of four it is exact, because nothing else in the kernel view is executable: at any other address
+//! the branch ends in a prefetch abort or, at a word without a block, in an Undefined Instruction, and the address says
+//! what L was. Whoever handles that calls [`ReturnMirror::target`]. The exception is L in the code cache's own place
+//! less K: [`Window::distance`] must be such that the guest has no kernel code there.
 //!
-//! An odd L enters Thumb state (`BXWritePC`, A2.3.2), in which Spica runs no kernel. Where no block is, that traps as above,
-//! with the guest's PC. But at a word that leads to a block, or is the address of one, its half-words are executed as T32
-//! instructions, and those behind it, until one traps; the guest's state is not that of any guest instruction then. It is not
-//! exact, but contained: this is User mode in the guest's own kernel view, where it can do what translated code can, and no
-//! more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare core.
+//! An odd L enters Thumb state (`BXWritePC`, A2.3.2), in which Spica runs no kernel. Where no block is, that traps as
+//! above, with the guest's PC. But at a word that leads to a block, or is the address of one, its half-words are
+//! executed as T32 instructions, and those behind it, until one traps; the guest's state is not that of any guest
+//! instruction then. It is not exact, but contained: this is User mode in the guest's own kernel view, where it can do
+//! what translated code can, and no more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare
+//! core.
 //!
 //! Pages come from a fixed number, the first used is the first to go. What is in a page says itself what it is:
 //!
@@ -38,8 +39,9 @@ use crate::trap;
 /// The spill slot in which the guest's LR waits.
 pub const LINK_SLOT: u32 = 3;
 
-/// `UDF` in A32 (A8.8.247). So is the half-word at the same address, 0xDEFE, in T32; the one behind it, 0xE7FD, branches back to that
-/// (`B` of 2 bytes backwards, A8.8.18): whoever comes to it in Thumb state traps here, and does not go on with the next word.
+/// `UDF` in A32 (A8.8.247). So is the half-word at the same address, 0xDEFE, in T32; the one behind it, 0xE7FD,
+/// branches back to that (`B` of 2 bytes backwards, A8.8.18): whoever comes to it in Thumb state traps here, and does
+/// not go on with the next word.
 pub const EMPTY: u32 = 0xe7fd_defe;
 
 const NONE: u16 = u16::MAX;

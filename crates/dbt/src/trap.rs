@@ -1,9 +1,9 @@
 //! The traps that translated code makes: `SVC` with a number, and the literal words behind it.
 //!
-//! **Any number may come from anywhere with any registers**: a hostile guest kernel can jump to any word of a code page,
-//! also to a literal that happens to look like an `SVC`. What a trap asks for must therefore be harmless by itself: a
-//! link is made only if its exit is one that the translator recorded at that very address, and an emulated instruction
-//! is executed with the guest's own rights.
+//! **Any number may come from anywhere with any registers**: a hostile guest kernel can jump to any word of a code
+//! page, also to a literal that happens to look like an `SVC`. What a trap asks for must therefore be harmless by
+//! itself: a link is made only if its exit is one that the translator recorded at that very address, and an emulated
+//! instruction is executed with the guest's own rights.
 
 /// `SVC` number of a direct exit that is not linked. One literal word: the guest address that it leads to.
 pub const LINK: u32 = 1;
@@ -17,8 +17,8 @@ pub const DACR: u32 = 4;
 pub const EXCEPTION_RETURN: u32 = 5;
 /// `SVC` number of TLBIMVA (B4.2.2), with its operand where an indirect branch has its target.
 pub const TLB_PAGE: u32 = 6;
-/// `SVC` number of an unprivileged load, whose address is where an indirect branch has its target. If User mode may do it,
-/// the same load with the mode's own rights follows.
+/// `SVC` number of an unprivileged load, whose address is where an indirect branch has its target. If User mode may do
+/// it, the same load with the mode's own rights follows.
 pub const UNPRIVILEGED_LOAD: u32 = 7;
 /// The same for a store.
 pub const UNPRIVILEGED_STORE: u32 = 8;
@@ -26,16 +26,16 @@ pub const UNPRIVILEGED_STORE: u32 = 8;
 pub const VFP: u32 = 9;
 /// `SVC` number of a read of the generic timer's counter: it goes to the vCPU page, from where the block loads it.
 pub const COUNTER: u32 = 10;
-/// `SVC` number of a write to TTBR0, with the value where an indirect branch has its target. The block goes on, so code that
-/// is not mapped in all address spaces sees the change at its end only.
+/// `SVC` number of a write to TTBR0, with the value where an indirect branch has its target. The block goes on, so code
+/// that is not mapped in all address spaces sees the change at its end only.
 pub const TTBR0: u32 = 11;
 /// The same for CONTEXTIDR.
 pub const CONTEXTIDR: u32 = 12;
-/// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR holds the
-/// target.
+/// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
+/// holds the target.
 pub const CLOSED_RETURN: u32 = 14;
-/// `SVC` number of TLBIMVA in a loop over pages, with operands: see [`tlb_range`]. Whoever answers it may do several rounds of the
-/// loop at once.
+/// `SVC` number of TLBIMVA in a loop over pages, with operands: see [`tlb_range`]. Whoever answers it may do several
+/// rounds of the loop at once.
 pub const TLB_RANGE: u32 = 15;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
@@ -48,7 +48,8 @@ pub const TLB_RANGE_PAGE: u32 = 8;
 /// And of the end's. Each has three bits.
 pub const TLB_RANGE_END: u32 = 12;
 
-/// The immediate of the `SVC` for TLBIMVA of the page that register `page` holds, where the guest goes on with `ADD page, page,
+/// The immediate of the `SVC` for TLBIMVA of the page that register `page` holds, where the guest goes on with `ADD
+/// page, page,
 /// #0x1000`, `CMP page, end` and, if that is lower, the same TLBIMVA. The registers are among R0 to R7.
 #[must_use]
 pub const fn tlb_range(page: u8, end: u8) -> u32 {
@@ -61,8 +62,8 @@ pub const fn tlb_range_registers(word: u32) -> (usize, usize) {
     ((word >> TLB_RANGE_PAGE & 7) as usize, (word >> TLB_RANGE_END & 7) as usize)
 }
 
-/// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's register has
-/// now, if that of the end has `end`: one at least.
+/// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's
+/// register has now, if that of the end has `end`: one at least.
 #[must_use]
 pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
     let more = end.saturating_sub(1).saturating_sub(first) >> 12;

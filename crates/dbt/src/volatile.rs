@@ -1,8 +1,9 @@
-//! Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with instructions that
-//! cannot be interpreted: *volatile* pages. Their code is translated anew each time that it is entered.
+//! Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with
+//! instructions that cannot be interpreted: *volatile* pages. Their code is translated anew each time that it is
+//! entered.
 //!
-//! A guest chooses how many such pages it has, so few are remembered. To forget one is no mistake: it is protected again, and counted
-//! anew, from 0.
+//! A guest chooses how many such pages it has, so few are remembered. To forget one is no mistake: it is protected
+//! again, and counted anew, from 0.
 
 use spica_addr::GuestPa;
 
@@ -52,8 +53,8 @@ impl VolatilePages {
             && self.sets[Self::set(number)].iter().any(|page| page.number == number && page.writes == VOLATILE_AFTER)
     }
 
-    /// Code in the page at `pa` wrote to its own page; the page is volatile from now on if `at_once`, or if that was often. Where
-    /// there is no place, the page of the set that wrote least is forgotten.
+    /// Code in the page at `pa` wrote to its own page; the page is volatile from now on if `at_once`, or if that was
+    /// often. Where there is no place, the page of the set that wrote least is forgotten.
     pub fn wrote_to_itself(&mut self, pa: GuestPa, at_once: bool) {
         let number = pa.0 >> 12;
         let set = &mut self.sets[Self::set(number)];

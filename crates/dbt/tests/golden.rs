@@ -388,8 +388,8 @@ fn coproc() {
     );
 }
 
-/// What spills and reloads look like with each technique: with and without a condition, with a slow path, of registers that
-/// lightweight traps cannot reach, and with a base to be corrected.
+/// What spills and reloads look like with each technique: with and without a condition, with a slow path, of registers
+/// that lightweight traps cannot reach, and with a base to be corrected.
 #[test]
 fn spill() {
     let words = [

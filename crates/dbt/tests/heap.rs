@@ -1,4 +1,5 @@
-//! The translator takes all of its memory when it is made, as much as it says, and nothing while it runs, whatever a guest does.
+//! The translator takes all of its memory when it is made, as much as it says, and nothing while it runs, whatever a
+//! guest does.
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};

@@ -1,8 +1,8 @@
 //! The return mirror: where a branch through it ends, as the core would see it, for each word of its window.
 //!
-//! The memory of the fixture is fetched from as it was published and mapped, so that a word that was written but not made
-//! visible does not count. After every operation a branch leads to the landing of its block, or to a trap; where it has to
-//! lead is what a naive model says.
+//! The memory of the fixture is fetched from as it was published and mapped, so that a word that was written but not
+//! made visible does not count. After every operation a branch leads to the landing of its block, or to a trap; where
+//! it has to lead is what a naive model says.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};

@@ -1,5 +1,5 @@
-//! Each translation rule over its whole space of forms, in step with the model: where `spica prove --part translator` throws dice, this
-//! counts.
+//! Each translation rule over its whole space of forms, in step with the model: where `spica prove --part translator`
+//! throws dice, this counts.
 
 use spica_dbt::Options;
 use spica_prove::translator::generate::Window;
@@ -142,8 +142,8 @@ fn store_multiple_with_the_pc() {
     march_all(&words);
 }
 
-/// One instruction with base register `rn` at each place where it meets the end of a page, each of the two pages absent in
-/// turn.
+/// One instruction with base register `rn` at each place where it meets the end of a page, each of the two pages absent
+/// in turn.
 /// Returns the number of faults seen, each of which was checked.
 fn faults(lockstep: &mut Lockstep, memory: &mut Memory, word: u32, rn: u32, places: &[u32]) -> u32 {
     let at = CODE + 0x7f8;

@@ -12,8 +12,8 @@ const POP_PC: u32 = 0xe49d_f004;
 /// Where pages are mapped in all address spaces.
 const START: u32 = CODE + 0x1000;
 
-/// Runs `words` for so many guest instructions, from the first one, with R0 = `r0` and a stack. Returns what was seen of returns:
-/// expected, to elsewhere, without a call.
+/// Runs `words` for so many guest instructions, from the first one, with R0 = `r0` and a stack. Returns what was seen
+/// of returns: expected, to elsewhere, without a call.
 fn run(words: &[u32], r0: u32, instructions: u32) -> [u32; 3] {
     let mut lockstep = Lockstep::new(Options { return_mirror: false, shadow_stack: true, ..Options::all() });
     let mut memory = Memory::new();

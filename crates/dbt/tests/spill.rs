@@ -1,4 +1,5 @@
-//! Lightweight traps: what runs in Undefined mode is what the translator meant to run there, whatever the guest's code is.
+//! Lightweight traps: what runs in Undefined mode is what the translator meant to run there, whatever the guest's code
+//! is.
 
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE_WORDS};

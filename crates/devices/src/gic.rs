@@ -2,9 +2,9 @@
 //!
 //! A device raises its line ([`Gic::set_line`]); the *distributor* keeps, per interrupt, whether it is enabled, pending
 //! and active, and its priority; the *CPU interface* compares the best pending interrupt with the priority mask and
-//! with the priority that is running, and drives the CPU's IRQ or FIQ input. [`Gic::irq_asserted`] is asked on every way
-//! back into the guest, hundreds of thousands of times a second, so the outputs are recomputed on each change and only
-//! read there.
+//! with the priority that is running, and drives the CPU's IRQ or FIQ input. [`Gic::irq_asserted`] is asked on every
+//! way back into the guest, hundreds of thousands of times a second, so the outputs are recomputed on each change and
+//! only read there.
 //!
 //! Choices that the architecture leaves open, and why:
 //! * 288 interrupts: 16 SGIs, 16 PPIs, 256 SPIs, as on QEMU's `virt`.

@@ -5,8 +5,8 @@
 //! access, and none can be made to panic by a guest: a register that does not exist reads as zero and ignores writes.
 //!
 //! In the life of a trap: a guest's load or store misses its shadow translation, the fault handler finds that the guest
-//! physical address belongs to a device, and the machine (`spica-machine`) hands the access to a model here. The model's
-//! interrupt line then goes to [`gic::Gic`], whose output decides whether the guest takes an IRQ.
+//! physical address belongs to a device, and the machine (`spica-machine`) hands the access to a model here. The
+//! model's interrupt line then goes to [`gic::Gic`], whose output decides whether the guest takes an IRQ.
 #![no_std]
 
 pub mod gic;

@@ -1,11 +1,14 @@
-//! Clocks of the AM335x (AM335x TRM, SPRUH73, chapter 8, and the bindings `ti,clkctrl` and `ti,mux-clock` of the device tree).
+//! Clocks of the AM335x (AM335x TRM, SPRUH73, chapter 8, and the bindings `ti,clkctrl` and `ti,mux-clock` of the device
+//! tree).
 //!
-//! A module of the chip answers only while its clocks run: an access to one that is off is an external abort. U-Boot turns on what
-//! it uses itself (UART0, timer 2, the watchdog), so what else is used here is turned on here. Which register does that is in
-//! the device tree: a device lies in a `ti,sysc` node, whose first clock is an offset in a part of the clock manager.
+//! A module of the chip answers only while its clocks run: an access to one that is off is an external abort. U-Boot
+//! turns on what it uses itself (UART0, timer 2, the watchdog), so what else is used here is turned on here. Which
+//! register does that is in the device tree: a device lies in a `ti,sysc` node, whose first clock is an offset in a
+//! part of the clock manager.
 //!
-//! How fast a clock runs, the tree tells as well. At the end of the way is the crystal, of which it lists four: the board's pins
-//! said at reset which it is, and a register of the control module shows that (CONTROL_STATUS, SYSBOOT\[15:14\]).
+//! How fast a clock runs, the tree tells as well. At the end of the way is the crystal, of which it lists four: the
+//! board's pins said at reset which it is, and a register of the control module shows that (CONTROL_STATUS,
+//! SYSBOOT\[15:14\]).
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -23,8 +26,8 @@ const IDLE_STATUS: u32 = 0x3 << 16;
 /// A clock of a tree that goes on for longer than this is none.
 const LONGEST: u32 = 4;
 
-/// Turns on the module that `device` lies in, and waits until it answers. What does not lie in a `ti,sysc` node, or has a clock
-/// of another kind, is taken for on.
+/// Turns on the module that `device` lies in, and waits until it answers. What does not lie in a `ti,sysc` node, or has
+/// a clock of another kind, is taken for on.
 ///
 /// # Errors
 /// If the module does not come on, or its description does not make sense.
@@ -51,8 +54,8 @@ pub fn enable<H: Hardware>(tree: Tree<'_>, device: &Node<'_>) -> Result<(), Boar
     Err(module.error("clocks", format!("the module does not come on: its CLKCTRL is {:#x}", registers.read(at))))
 }
 
-/// Hz of the clock that `device` counts with, the first of its `clocks`; if the device tree assigns that one a parent, it has
-/// it from now on.
+/// Hz of the clock that `device` counts with, the first of its `clocks`; if the device tree assigns that one a parent,
+/// it has it from now on.
 ///
 /// # Errors
 /// If the tree does not tell.
@@ -87,7 +90,8 @@ struct Mux<H: Hardware> {
 }
 
 impl<H: Hardware> Mux<H> {
-    /// The multiplexer of `node`, if it is one. Its `reg` is an offset in the device around the node `clocks` that it lies in.
+    /// The multiplexer of `node`, if it is one. Its `reg` is an offset in the device around the node `clocks` that it
+    /// lies in.
     fn new(tree: Tree<'_>, node: &Node<'_>) -> Result<Option<Self>, BoardError> {
         if !node.is("ti,mux-clock") {
             return Ok(None);

@@ -1,9 +1,10 @@
 //! The interrupt controller of the AM335x (AM335x TRM, SPRUH73, chapter 6): 128 level-triggered lines, one IRQ output.
 //!
-//! The controller sorts what is raised by priority, asserts IRQ, and then stands still until it is told NEWIRQAGR. This driver
-//! gives all lines one priority and looks at what is pending, not at the result of the sorting (SIR_IRQ): that one is stale or
-//! marked as spurious when a line falls, or is masked, while it is sorted (6.2.5), whereas a pending bit follows its line. With
-//! the lines that Spica uses, it is one register read either way. An IRQ without a pending line is agreed to and forgotten.
+//! The controller sorts what is raised by priority, asserts IRQ, and then stands still until it is told NEWIRQAGR. This
+//! driver gives all lines one priority and looks at what is pending, not at the result of the sorting (SIR_IRQ): that
+//! one is stale or marked as spurious when a line falls, or is masked, while it is sorted (6.2.5), whereas a pending
+//! bit follows its line. With the lines that Spica uses, it is one register read either way. An IRQ without a pending
+//! line is agreed to and forgotten.
 
 use alloc::boxed::Box;
 
@@ -33,8 +34,8 @@ struct Intc<H: Hardware> {
     enabled: [u32; BANKS],
 }
 
-/// Takes over the controller of `node`. Its reset disables all lines and makes them IRQs of one priority, without a threshold; what
-/// was asserted is forgotten (6.5.1: the registers' reset values).
+/// Takes over the controller of `node`. Its reset disables all lines and makes them IRQs of one priority, without a
+/// threshold; what was asserted is forgotten (6.5.1: the registers' reset values).
 pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn InterruptController>, BoardError> {
     let registers = map::<H>(node, 0)?;
     if node.reg(0)?.1 < PENDING_IRQ + BANK * BANKS as u32 {
@@ -50,8 +51,8 @@ pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn InterruptController
 }
 
 impl<H: Hardware> Intc<H> {
-    /// The controller may assert IRQ again. What was written to devices has to have reached them, or their lines are still up
-    /// and their interrupts come twice; and IRQ has to have fallen before the core looks at it (6.2.2).
+    /// The controller may assert IRQ again. What was written to devices has to have reached them, or their lines are
+    /// still up and their interrupts come twice; and IRQ has to have fallen before the core looks at it (6.2.2).
     fn agree(&self) {
         H::dsb();
         self.registers.write(CONTROL, NEW_IRQ);

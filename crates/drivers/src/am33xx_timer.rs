@@ -1,17 +1,19 @@
-//! Two DMTimers of the AM335x (AM335x TRM, SPRUH73, section 20.1): 32-bit up-counters that raise an interrupt when they overflow.
+//! Two DMTimers of the AM335x (AM335x TRM, SPRUH73, section 20.1): 32-bit up-counters that raise an interrupt when they
+//! overflow.
 //!
-//! The first `ti,am335x-timer` of the device tree (timer 2) is the one-shot: of those, it alone has its clock described there, and
-//! U-Boot has used it. The next (timer 3) runs freely and is the clock. Timer 1, `ti,am335x-timer-1ms`, has other registers.
+//! The first `ti,am335x-timer` of the device tree (timer 2) is the one-shot: of those, it alone has its clock described
+//! there, and U-Boot has used it. The next (timer 3) runs freely and is the clock. Timer 1, `ti,am335x-timer-1ms`, has
+//! other registers.
 //!
-//! The registers of the counting side belong to the timer's clock; a write takes two or three of its ticks to arrive. The one-shot
-//! is *posted*: writes go on at once, and TWPS says whether one is still under way. Its counter is not read after boot. The clock
-//! is not posted: a read takes as long as it takes, and is right. In posted mode it could be wrong after the timer was idle (OMAP
-//! erratum i103), and would depend on the ratio of two clocks.
+//! The registers of the counting side belong to the timer's clock; a write takes two or three of its ticks to arrive.
+//! The one-shot is *posted*: writes go on at once, and TWPS says whether one is still under way. Its counter is not
+//! read after boot. The clock is not posted: a read takes as long as it takes, and is right. In posted mode it could be
+//! wrong after the timer was idle (OMAP erratum i103), and would depend on the ratio of two clocks.
 //!
-//! **How fast they run** says the device tree, which asks a register: see [`super::am33xx_clock`]. That the one-shot counts with
-//! this clock is seen to; that the other one does (its multiplexer is at CLK_M_OSC after reset, and U-Boot leaves it alone), is
-//! measured, against the first. Whether the crystal is what the board's pins say cannot be seen from inside; if it were not,
-//! U-Boot's console would have shown it, as its PLLs rest on the same pins.
+//! **How fast they run** says the device tree, which asks a register: see [`super::am33xx_clock`]. That the one-shot
+//! counts with this clock is seen to; that the other one does (its multiplexer is at CLK_M_OSC after reset, and U-Boot
+//! leaves it alone), is measured, against the first. Whether the crystal is what the board's pins say cannot be seen
+//! from inside; if it were not, U-Boot's console would have shown it, as its PLLs rest on the same pins.
 
 use alloc::boxed::Box;
 use alloc::format;

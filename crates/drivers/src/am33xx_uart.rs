@@ -1,4 +1,5 @@
-//! The UART of the AM335x (AM335x TRM, SPRUH73, chapter 19): a 16550 with a mode register, and registers that are words.
+//! The UART of the AM335x (AM335x TRM, SPRUH73, chapter 19): a 16550 with a mode register, and registers that are
+//! words.
 //!
 //! Clock, pins, mode, FIFOs and baud rate are the boot loader's, whose console it is: this driver moves bytes and turns
 //! on interrupts. That of the receiver comes when eight bytes have arrived, or after a pause of four; that of the
@@ -94,8 +95,8 @@ impl<R: Registers> SerialPort for Uart<R> {
         if self.registers.read(LINE_STATUS) & RECEIVED != 0 {
             return Some(self.registers.read(DATA) as u8);
         }
-        // The interrupt of a pause may come after its bytes have been taken; only a read of the data ends it, which, with no
-        // data, may be answered with an abort.
+        // The interrupt of a pause may come after its bytes have been taken; only a read of the data ends it, which,
+        // with no data, may be answered with an abort.
         if self.registers.read(INTERRUPT_ID) & INTERRUPT_TYPE == TIME_OUT {
             self.registers.try_read(DATA);
         }

@@ -1,7 +1,7 @@
 //! The watchdog of the AM335x (AM335x TRM, SPRUH73, section 20.4), which resets the board unless it is fed.
 //!
-//! The ROM starts it and U-Boot stops it; but U-Boot may start it again before it boots a kernel, for that kernel's driver to go
-//! on. Spica feeds no watchdog, so it stops this one.
+//! The ROM starts it and U-Boot stops it; but U-Boot may start it again before it boots a kernel, for that kernel's
+//! driver to go on. Spica feeds no watchdog, so it stops this one.
 
 use super::error::BoardError;
 use super::hardware::{Hardware, Registers};

@@ -1,4 +1,5 @@
-//! The generic timer of Cortex-A7 and A15 (ARM ARM B8), through its virtual counter and timer, which are accessible in any state.
+//! The generic timer of Cortex-A7 and A15 (ARM ARM B8), through its virtual counter and timer, which are accessible in
+//! any state.
 
 use alloc::boxed::Box;
 

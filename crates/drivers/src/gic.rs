@@ -1,7 +1,7 @@
 //! The Generic Interrupt Controller, architecture versions 1 and 2 (IHI 0048): Cortex-A9, A7, A15, GIC-400.
 //!
-//! Works in secure and in non-secure state alike: interrupt groups are left as they are (reset, or secure firmware, decided), and
-//! both views of the registers used here mean the same.
+//! Works in secure and in non-secure state alike: interrupt groups are left as they are (reset, or secure firmware,
+//! decided), and both views of the registers used here mean the same.
 
 use alloc::boxed::Box;
 
@@ -52,8 +52,8 @@ pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn InterruptController
     for word in 0..lines / 4 {
         distributor.write(D_PRIORITY + 4 * word, PRIORITY);
     }
-    // The target registers of the private interrupts read as this core's own bit; as 0 where there is one core only, which then
-    // needs no targets.
+    // The target registers of the private interrupts read as this core's own bit; as 0 where there is one core only,
+    // which then needs no targets.
     let this_core = (0..8).fold(0, |all, word| all | distributor.read(D_TARGET + 4 * word));
     let this_core = (this_core | this_core >> 8 | this_core >> 16 | this_core >> 24) & 0xff;
     for word in 8..lines / 4 {

@@ -1,7 +1,8 @@
 //! The SP804 dual timer (Arm Dual-Timer Module SP804 TRM, DDI 0271): two 32-bit down-counters.
 //!
-//! Timer 2 runs freely and is the clock, timer 1 is the one-shot. On Versatile Express their clocks come through the SP810 system
-//! controller, which after reset passes on 32 kHz: it is told to pass on TIMCLK, 1 MHz (SP810 TRM, DDI 0254, SCCTRL).
+//! Timer 2 runs freely and is the clock, timer 1 is the one-shot. On Versatile Express their clocks come through the
+//! SP810 system controller, which after reset passes on 32 kHz: it is told to pass on TIMCLK, 1 MHz (SP810 TRM, DDI
+//! 0254, SCCTRL).
 
 use alloc::boxed::Box;
 
@@ -45,7 +46,8 @@ pub fn probe<H: Hardware>(tree: Tree<'_>, node: &Node<'_>) -> Result<Box<dyn Hos
     Ok(Box::new(Timer { registers, frequency, clock: Extended::new() }))
 }
 
-/// The frequency of the timers' clock, from the first entry of `clocks`: a fixed clock, or the SP810 behind which there is one.
+/// The frequency of the timers' clock, from the first entry of `clocks`: a fixed clock, or the SP810 behind which there
+/// is one.
 fn select_clock<H: Hardware>(tree: Tree<'_>, node: &Node<'_>) -> Result<u32, BoardError> {
     let unknown =
         || node.error("clocks", "the first clock is neither a fixed-clock nor an arm,sp810 with a fixed timclk");

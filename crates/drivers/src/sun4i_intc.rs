@@ -1,4 +1,5 @@
-//! The interrupt controller of the Allwinner A10 (A10 user manual, INTC): 95 level-triggered lines, one vector register.
+//! The interrupt controller of the Allwinner A10 (A10 user manual, INTC): 95 level-triggered lines, one vector
+//! register.
 
 use alloc::boxed::Box;
 

@@ -1,12 +1,12 @@
 //! The host's device tree, as the drivers want to see it.
 //!
-//! `dtoolkit` reads the flattened format. What it leaves to us is what needs more than one node at a time: a register's physical
-//! address is found by applying the `ranges` of every bus above it, an interrupt's line by going through `interrupt-parent` and
-//! `interrupt-map` (Devicetree Specification 0.4, sections 2.3.8 and 2.4). So a [`Node`] here carries its ancestors along.
-//! The latter is in a file of its own. Pure: runs on the development machine as well.
+//! `dtoolkit` reads the flattened format. What it leaves to us is what needs more than one node at a time: a register's
+//! physical address is found by applying the `ranges` of every bus above it, an interrupt's line by going through
+//! `interrupt-parent` and `interrupt-map` (Devicetree Specification 0.4, sections 2.3.8 and 2.4). So a [`Node`] here
+//! carries its ancestors along. The latter is in a file of its own. Pure: runs on the development machine as well.
 //!
-//! All of this runs once, while the board boots, and is called from many places; so that the image does not have it in each of
-//! them, what is not tiny is not inlined.
+//! All of this runs once, while the board boots, and is called from many places; so that the image does not have it in
+//! each of them, what is not tiny is not inlined.
 
 pub mod interrupt;
 
@@ -67,8 +67,8 @@ impl<'a> Tree<'a> {
         search(self.root(), &mut wanted)
     }
 
-    /// The node at `path`, which is absolute, or starts with a name from `/aliases`. A component without a unit address matches
-    /// the first node of that name.
+    /// The node at `path`, which is absolute, or starts with a name from `/aliases`. A component without a unit address
+    /// matches the first node of that name.
     #[inline(never)]
     pub fn at(self, path: &str) -> Option<Node<'a>> {
         if !path.starts_with('/') {
@@ -201,7 +201,8 @@ impl<'a> Node<'a> {
         matches!(self.string("status"), None | Some("okay" | "ok"))
     }
 
-    /// The rows of a property that consists of (address, size) pairs in the parent's cells, not translated: `reg` of memory.
+    /// The rows of a property that consists of (address, size) pairs in the parent's cells, not translated: `reg` of
+    /// memory.
     ///
     /// # Errors
     /// If the property does not consist of whole pairs.
@@ -283,7 +284,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A count of cells from a property. No bus or controller has more than four; a malformed count must not become a size here.
+/// A count of cells from a property. No bus or controller has more than four; a malformed count must not become a size
+/// here.
 fn cells_of(count: u32) -> usize {
     count.min(8) as usize
 }

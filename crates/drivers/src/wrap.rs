@@ -24,8 +24,8 @@ impl Extended {
     }
 }
 
-/// Ticks to load into a 32-bit one-shot timer at `now` for a deadline: at least 1, at most half a turn, so that a clock which is
-/// read at each expiry misses no turn. No deadline counts as the farthest.
+/// Ticks to load into a 32-bit one-shot timer at `now` for a deadline: at least 1, at most half a turn, so that a clock
+/// which is read at each expiry misses no turn. No deadline counts as the farthest.
 #[inline]
 pub fn ticks_until(deadline: Option<u64>, now: u64) -> u32 {
     const FARTHEST: u64 = 1 << 31;

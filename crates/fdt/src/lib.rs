@@ -16,8 +16,8 @@ pub fn open(blob: &[u8]) -> Option<Fdt<'_>> {
     structure(blob).map(|()| Fdt::new_unchecked(blob))
 }
 
-/// Checks header and structure of a flattened device tree (Devicetree Specification v0.4, chapter 5): every token, name and
-/// value lies in its block, nodes are closed, names end and are text. Nodes nest 64 deep at most.
+/// Checks header and structure of a flattened device tree (Devicetree Specification v0.4, chapter 5): every token, name
+/// and value lies in its block, nodes are closed, names end and are text. Nodes nest 64 deep at most.
 fn structure(blob: &[u8]) -> Option<()> {
     let header = |at: usize| word(blob, 4 * at).map(|value| value as usize);
     if header(0)? != 0xd00d_feed || header(5)? < 17 || header(6)? > 17 {

@@ -1,5 +1,5 @@
-//! The console: the serial port, shared by everything that prints and reads. See [`spica_console::transmitter`] for who waits
-//! for it, and when: nobody while guests run.
+//! The console: the serial port, shared by everything that prints and reads. See [`spica_console::transmitter`] for who
+//! waits for it, and when: nobody while guests run.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -32,8 +32,8 @@ pub fn finish(consoles: &mut Consoles) {
     CONSOLE.with(|console| console.finish(consoles));
 }
 
-/// Prints; what is printed before there is a port is lost. Also used by the panic handler: a port that is in use (the panic came
-/// from within its driver) is left alone.
+/// Prints; what is printed before there is a port is lost. Also used by the panic handler: a port that is in use (the
+/// panic came from within its driver) is left alone.
 pub fn print(arguments: fmt::Arguments<'_>) {
     CONSOLE.try_with(|mut console| console.print(arguments));
 }

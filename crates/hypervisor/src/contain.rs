@@ -1,13 +1,16 @@
-//! What becomes of a guest when Spica itself fails while it works for it: that guest is stopped for good, and the others go on.
+//! What becomes of a guest when Spica itself fails while it works for it: that guest is stopped for good, and the
+//! others go on.
 //!
-//! All that is done on behalf of one guest is done on a stack of that guest's own ([`on_behalf`]). A panic there (a failed check,
-//! an allocation that cannot be had, a fault of Spica's own, the end of the stack) leaves that stack as it is and returns to whoever
-//! called, on the host's stack. Nothing is unwound and nothing dropped: the frames that are left are never gone back to, and their
-//! memory is never used again, for a guest that failed is never worked for again. So this is what a thread would be that sleeps for
-//! ever: what it owns is lost, and what it borrowed is nobody's but its guest's.
+//! All that is done on behalf of one guest is done on a stack of that guest's own ([`on_behalf`]). A panic there (a
+//! failed check, an allocation that cannot be had, a fault of Spica's own, the end of the stack) leaves that stack as
+//! it is and returns to whoever called, on the host's stack. Nothing is unwound and nothing dropped: the frames that
+//! are left are never gone back to, and their memory is never used again, for a guest that failed is never worked for
+//! again. So this is what a thread would be that sleeps for ever: what it owns is lost, and what it borrowed is
+//! nobody's but its guest's.
 //!
-//! That holds only as long as it was not changing what belongs to all. Whatever does so is done within [`shared`], and a panic there
-//! halts the board, as does one outside of [`on_behalf`] and one where no other guest is left that could go on.
+//! That holds only as long as it was not changing what belongs to all. Whatever does so is done within [`shared`], and
+//! a panic there halts the board, as does one outside of [`on_behalf`] and one where no other guest is left that could
+//! go on.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -58,8 +61,8 @@ pub fn set_names(names: Vec<String>) {
     NAMES.with(|known| *known = names);
 }
 
-/// Does something on behalf of guest `guest`, on its stack. False if Spica failed there: nothing must be done for that guest ever
-/// again, and what it has is not to be looked at, for it may be half changed; and nobody knows which
+/// Does something on behalf of guest `guest`, on its stack. False if Spica failed there: nothing must be done for that
+/// guest ever again, and what it has is not to be looked at, for it may be half changed; and nobody knows which
 /// tables are in force ([`HostCpu::return_to_host_space`](crate::host_cpu::HostCpu::return_to_host_space)).
 ///
 /// `others`: there is another guest that can go on. Without one, a failure halts the board.
@@ -74,8 +77,8 @@ pub fn on_behalf(guest: usize, others: bool, mut body: &mut dyn FnMut()) -> bool
     assert!(GUEST.load(Ordering::Relaxed) == NOBODY, "work for a guest within work for a guest");
     GUEST.store(guest as u32, Ordering::Relaxed);
     OTHERS.store(others, Ordering::Relaxed);
-    // SAFETY: the stack is this guest's, and nothing is on it: whatever was done for it before has returned, or nothing is done for it
-    // any more. `make` gets what it expects.
+    // SAFETY: the stack is this guest's, and nothing is on it: whatever was done for it before has returned, or nothing
+    // is done for it any more. `make` gets what it expects.
     let failed = unsafe { contain_call((&raw mut body).cast(), make, stacks::top(guest), KEPT.0.get()) } != 0;
     GUEST.store(NOBODY, Ordering::Relaxed);
     !failed

@@ -5,8 +5,8 @@
     .arm
     .section .text.contain, "ax", %progbits
 
-@ u32 contain_call(data, function, stack, place): calls function(data) on the stack whose top is `stack`, aligned to 8, with this
-@ stack's pointer kept at `place`. 0 where the function returned, 1 where `contain_abandon` did in its place.
+@ u32 contain_call(data, function, stack, place): calls function(data) on the stack whose top is `stack`, aligned to 8,
+@ with this stack's pointer kept at `place`. 0 where the function returned, 1 where `contain_abandon` did in its place.
     PART other, "contain"
     .globl contain_call
 contain_call:
@@ -19,8 +19,8 @@ contain_call:
     mov     r0, #0
     pop     {{r3-r11, pc}}
 
-@ void contain_abandon(kept): returns from the call whose stack pointer is `kept`, in whatever mode this one is in, with interrupts
-@ and asynchronous aborts masked, as they are wherever Spica runs.
+@ void contain_abandon(kept): returns from the call whose stack pointer is `kept`, in whatever mode this one is in, with
+@ interrupts and asynchronous aborts masked, as they are wherever Spica runs.
     .globl contain_abandon
 contain_abandon:
     cpsid   aif, #MODE_SVC

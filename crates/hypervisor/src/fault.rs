@@ -1,7 +1,8 @@
 //! Faults of Spica's own, on request: how tests find out what becomes of guests then.
 //!
-//! `spica.faults` on the command line lets guests ask for them, by a function of the range that SMC calling convention has for
-//! hypervisors' makers (DEN 0028, 6.10): whoever boots a board with that word gives its guests the power to end themselves and it.
+//! `spica.faults` on the command line lets guests ask for them, by a function of the range that SMC calling convention
+//! has for hypervisors' makers (DEN 0028, 6.10): whoever boots a board with that word gives its guests the power to end
+//! themselves and it.
 
 use alloc::vec::Vec;
 use core::hint::black_box;

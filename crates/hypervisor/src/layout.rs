@@ -14,15 +14,16 @@
 //! | 0xF610_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!
-//! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel whose linear
-//! map begins at 0xC000_0000. At the same distance below the mirror, the code cache stands for 0xBE80_0000 to 0xBF00_0000, the end
-//! of user space there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
+//! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel
+//! whose linear map begins at 0xC000_0000. At the same distance below the mirror, the code cache stands for 0xBE80_0000
+//! to 0xBF00_0000, the end of user space there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
 //!
-//! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above its linear map
-//! (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top, below its PCI I/O space at 0xFEE0_0000.
+//! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above
+//! its linear map (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top, below its PCI I/O
+//! space at 0xFEE0_0000.
 //!
-//! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a guest's
-//! domain register never opens it.
+//! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a
+//! guest's domain register never opens it.
 
 use spica_dbt::layout::Window;
 
@@ -72,8 +73,8 @@ pub const HOST_ASID: u32 = 1;
 
 /// The attributes of a translation table base register: table walks are inner and outer write-back, not shared.
 ///
-/// Bit 0 is C on a core without the multiprocessing extensions and IRGN\[1\] on one with them, bit 6 is reserved or IRGN\[0\]:
-/// both read this as "inner write-back" (ARM ARM B4.1.154).
+/// Bit 0 is C on a core without the multiprocessing extensions and IRGN\[1\] on one with them, bit 6 is reserved or
+/// IRGN\[0\]: both read this as "inner write-back" (ARM ARM B4.1.154).
 pub const TTBR_WALK: u32 = 0x59;
 
 /// Bytes in a megabyte, the unit of first-level entries.

@@ -57,7 +57,8 @@ parts::part!(world: slow);
 fn main(handover: boot::Handover) -> ! {
     let platform = platform::bring_up(handover);
     println!("{platform}");
-    // A condition, so that the compiler leaves out what follows, for which the image has no room, and does not call it unused.
+    // A condition, so that the compiler leaves out what follows, for which the image has no room, and does not call it
+    // unused.
     #[cfg(feature = "check-fast-paths")]
     if cfg!(feature = "check-fast-paths") {
         vm::check::run(&platform);

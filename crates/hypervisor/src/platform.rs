@@ -157,8 +157,8 @@ fn take_stock(handover: &Handover, banks: &[Span], mut occupied: Vec<Occupied>, 
     }
     let others = [Some(tree), initrd];
     occupied.extend(others.into_iter().flatten().map(|span| Occupied { span, no_map: false }));
-    // The image's whole megabyte stays out of the map of all RAM: there, its text and constants would be writable. Where a loader
-    // put something else into that megabyte, reaching it comes first.
+    // The image's whole megabyte stays out of the map of all RAM: there, its text and constants would be writable.
+    // Where a loader put something else into that megabyte, reaching it comes first.
     let megabyte = image.grown_to(MEGABYTE.into());
     let shared = others.into_iter().flatten().any(|span| span.overlaps(&megabyte));
     occupied.push(Occupied { span: if shared { image } else { megabyte }, no_map: !shared });

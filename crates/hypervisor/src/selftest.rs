@@ -98,8 +98,8 @@ fn guest_kernel(mark: u32) -> &'static [u8] {
     kernel.leak()
 }
 
-/// Two virtual machines exist at once, and run one after the other: neither finds anything of the other's in the core, and
-/// each keeps what is its own.
+/// Two virtual machines exist at once, and run one after the other: neither finds anything of the other's in the core,
+/// and each keeps what is its own.
 fn two_guests(platform: &Platform) {
     const SIZES: Sizes = Sizes {
         code_pages: 8,
@@ -190,7 +190,8 @@ fn faults() {
     let text = faults as *const () as u32 & !3;
     let constant = &raw const CONSTANT as u32;
     let variable = VARIABLE.as_ptr() as u32;
-    // SAFETY: what is written is a test variable's, or must not be writable, in which case the word would be the one that is there.
+    // SAFETY: what is written is a test variable's, or must not be writable, in which case the word would be the one
+    // that is there.
     unsafe {
         let word = fixup::read_word(text).expect("the text cannot be read");
         assert!(!fixup::write_word(text, word), "the text can be written");

@@ -1,7 +1,8 @@
 @ A guest for the self-test: a zImage by its header, and a kernel that looks for what another guest may have left in the
 @ core, leaves marks of its own there, and powers itself off.
 @
-@ At the end: R4 its mark, R5 to R8 what it found in TPIDRURW, TPIDRURO, S0 and D31, R9 the word of RAM behind its image.
+@ At the end: R4 its mark, R5 to R8 what it found in TPIDRURW, TPIDRURO, S0 and D31, R9 the word of RAM behind its
+@ image.
 
 .section .rodata.selftest_guest, "a"
 .arm

@@ -1,12 +1,12 @@
 //! Exceptions taken while the hypervisor itself runs.
 //!
-//! The hypervisor runs in Supervisor mode. It does not fault on purpose, except at the instructions that [`crate::arch::fixup`]
-//! lists; any other abort, undefined instruction or supervisor call is a bug and ends in a dump. Interrupts come only where the
-//! hypervisor unmasks them, and go to one handler, [`set_irq_handler`].
+//! The hypervisor runs in Supervisor mode. It does not fault on purpose, except at the instructions that
+//! [`crate::arch::fixup`] lists; any other abort, undefined instruction or supervisor call is a bug and ends in a dump.
+//! Interrupts come only where the hypervisor unmasks them, and go to one handler, [`set_irq_handler`].
 //!
-//! While a guest runs, VBAR points to other vectors; these are the ones of the way in between. The assembly is in `vectors.s`:
-//! Abort, Undefined and FIQ mode have a stack of their own, so that even an overflow of the Supervisor stack, which ends in its
-//! guard page, is reported.
+//! While a guest runs, VBAR points to other vectors; these are the ones of the way in between. The assembly is in
+//! `vectors.s`: Abort, Undefined and FIQ mode have a stack of their own, so that even an overflow of the Supervisor
+//! stack, which ends in its guard page, is reported.
 
 use core::fmt;
 use core::mem::offset_of;

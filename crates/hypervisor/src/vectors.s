@@ -24,9 +24,9 @@ hypervisor_vectors:
     vector  hypervisor_interrupt
     vector  hypervisor_fast_interrupt
 
-@ Saves everything as a `Frame` (src/vectors.rs) on a stack for exceptions, lets `hypervisor_exception` decide, and goes on
-@ at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead of the
-@ instruction (ARM ARM table B1-7), `kind` the Rust enum's number.
+@ Saves everything as a `Frame` (src/vectors.rs) on a stack for exceptions, lets `hypervisor_exception` decide, and goes
+@ on at the frame's PC if that returns. `mode` is the mode that the exception is taken in, `adjust` what its LR is ahead
+@ of the instruction (ARM ARM table B1-7), `kind` the Rust enum's number.
 @
 @ SP of Abort, Undefined and FIQ mode is no stack: once a guest has run, it is the address of its Cpu, where a trap
 @ saves it. It is kept in TPIDRPRW meanwhile, which nobody else uses. There is one stack for all of them, because an

@@ -45,7 +45,8 @@ const fn is_pc(word: u32, lo: u32) -> bool {
     bits(word, lo + 3, lo) == 15
 }
 
-/// The positions of the register fields. Which of them is `Rd` or `Rt` differs from table to table; the positions don't.
+/// The positions of the register fields. Which of them is `Rd` or `Rt` differs from table to table; the positions
+/// don't.
 const F16: u32 = 16;
 const F12: u32 = 12;
 const F8: u32 = 8;

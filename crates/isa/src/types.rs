@@ -295,7 +295,8 @@ pub struct CpReg {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum Op {
-    /// A5.2.1 to A5.2.4, incl. MOV and shifts (which are MOV with `op2` shifted); not MOVW and MOVT. Unused fields are 0.
+    /// A5.2.1 to A5.2.4, incl. MOV and shifts (which are MOV with `op2` shifted); not MOVW and MOVT. Unused fields are
+    /// 0.
     DataProcessing {
         op: DpOp,
         s: bool,
@@ -313,7 +314,8 @@ pub enum Op {
     Mem(Mem),
     /// LDM and STM with a non-empty list.
     MemMultiple(MemMultiple),
-    /// PLD, PLDW, PLI with base register `rn` (PC for the literal form); `rm` for the register form. A hint: may be dropped.
+    /// PLD, PLDW, PLI with base register `rn` (PC for the literal form); `rm` for the register form. A hint: may be
+    /// dropped.
     Preload {
         rn: Reg,
         rm: Option<Reg>,

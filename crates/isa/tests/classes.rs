@@ -1,7 +1,7 @@
 //! What must and must not be executed: encodings at the edges of the architecture, chosen by hand from the manual.
 //!
-//! The oracle has no opinion about UNPREDICTABLE; these lists have. An instruction that the manual defines must never be
-//! called UNPREDICTABLE, because a guest would see an exception for a correct program.
+//! The oracle has no opinion about UNPREDICTABLE; these lists have. An instruction that the manual defines must never
+//! be called UNPREDICTABLE, because a guest would see an exception for a correct program.
 
 use spica_isa::{CpReg, MemMultiple, Op, Reg, decode};
 

@@ -138,8 +138,8 @@ impl fmt::Display for AdaptError {
     }
 }
 
-/// Somebody's own device tree, with what a boot loader fills in: RAM, the command line, the initial RAM disk. A command line of
-/// the tree's own stays if `spec` has none.
+/// Somebody's own device tree, with what a boot loader fills in: RAM, the command line, the initial RAM disk. A command
+/// line of the tree's own stays if `spec` has none.
 ///
 /// # Errors
 /// If it cannot be read.

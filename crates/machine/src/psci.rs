@@ -1,8 +1,8 @@
 //! PSCI: the firmware interface by which a guest switches CPUs and itself on and off (DEN 0022D), on top of the SMC
 //! calling convention (DEN 0028).
 //!
-//! A guest calls with `smc #0`, the function in r0 and arguments from r1; the answer goes to r0. There is one CPU, it is
-//! on, and it has MPIDR affinity 0, so most of the interface is a matter of refusing correctly.
+//! A guest calls with `smc #0`, the function in r0 and arguments from r1; the answer goes to r0. There is one CPU, it
+//! is on, and it has MPIDR affinity 0, so most of the interface is a matter of refusing correctly.
 
 /// What a call asks the hypervisor to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

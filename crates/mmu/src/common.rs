@@ -1,13 +1,13 @@
 //! What all spaces have in common: the global mappings of the guest's kernel.
 //!
-//! A kernel's own pages are the same in all of its processes. In a TLB, an entry of theirs that is global (nG = 0) serves them all,
-//! whatever TTBR0 it was found under; so here, what is found for one space is put into the tables of all. [`Common`] owns the
-//! second-level tables, and knows the sections; a space *borrows* a megabyte's first-level entry, if it has nothing of its own
-//! there. A new process begins with all of it.
+//! A kernel's own pages are the same in all of its processes. In a TLB, an entry of theirs that is global (nG = 0)
+//! serves them all, whatever TTBR0 it was found under; so here, what is found for one space is put into the tables of
+//! all. [`Common`] owns the second-level tables, and knows the sections; a space *borrows* a megabyte's first-level
+//! entry, if it has nothing of its own there. A new process begins with all of it.
 //!
-//! It is so from [`PAGEWISE_FROM`](crate::PAGEWISE_FROM) on, for spaces that differ in nothing but TTBR0 and the ASID. Supersections are
-//! not shared, nor is a megabyte in which the active space has something private; and nothing is where writes to guest
-//! tables are tracked, as that goes by space.
+//! It is so from [`PAGEWISE_FROM`](crate::PAGEWISE_FROM) on, for spaces that differ in nothing but TTBR0 and the ASID.
+//! Supersections are not shared, nor is a megabyte in which the active space has something private; and nothing is
+//! where writes to guest tables are tracked, as that goes by space.
 
 use crate::guest::walk::{Mapping, PageSize};
 use crate::piece::Budget;
@@ -22,8 +22,8 @@ use spica_addr::HostPa;
 pub(crate) struct Common {
     /// One of the spaces that all this is of.
     key: Option<Key>,
-    /// By [`Separation::table_of`](crate::Separation). Of the first-level tables, nothing is used but to know what is lent; they
-    /// are never walked, and have no ASID: see [`Borrowers`].
+    /// By [`Separation::table_of`](crate::Separation). Of the first-level tables, nothing is used but to know what is
+    /// lent; they are never walked, and have no ASID: see [`Borrowers`].
     pub(crate) views: Box<[ViewTables; 2]>,
     /// All of it is to go before the guest runs: see [`Shadow::settle`]. Nothing is lent any more.
     pub(crate) stale: bool,
@@ -72,8 +72,8 @@ impl<T: HostTlb> HostTlb for Borrowers<'_, T> {
 }
 
 impl Shadow {
-    /// Whether what `mapping` says of `mb` is for all spaces; if so, there is a place for it. If not, the active space has
-    /// borrowed nothing there any more.
+    /// Whether what `mapping` says of `mb` is for all spaces; if so, there is a place for it. If not, the active space
+    /// has borrowed nothing there any more.
     pub(crate) fn shares(
         &mut self,
         view: View,

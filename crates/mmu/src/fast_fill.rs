@@ -1,12 +1,12 @@
 //! The fast path of a fault: the ordinary cases of [`Shadow::fill`], and no others.
 //!
-//! Most faults of a running guest are for a small page with nG = 1, of a client domain, in a megabyte that has such pages in
-//! the shadow already, or nothing, or they are for nothing at all: the guest pages on demand. For those, most of what `fill` looks
-//! after is settled beforehand: the megabyte's notes are made, or there are none to be heeded, and no space becomes another one. What
-//! remains is two loads from the guest's tables, one from each shadow table, and a store; and now and then a new table.
-//! Everything else is [`FastFill::Other`], with nothing changed, and `fill` decides; so this file may leave out what it
-//! likes, but whatever it answers must be what `fill` would have answered (the part `mmu-shadow` of `spica prove`
-//! compares the two).
+//! Most faults of a running guest are for a small page with nG = 1, of a client domain, in a megabyte that has such
+//! pages in the shadow already, or nothing, or they are for nothing at all: the guest pages on demand. For those, most
+//! of what `fill` looks after is settled beforehand: the megabyte's notes are made, or there are none to be heeded, and
+//! no space becomes another one. What remains is two loads from the guest's tables, one from each shadow table, and a
+//! store; and now and then a new table. Everything else is [`FastFill::Other`], with nothing changed, and `fill`
+//! decides; so this file may leave out what it likes, but whatever it answers must be what `fill` would have answered
+//! (the part `mmu-shadow` of `spica prove` compares the two).
 
 use crate::guest::fault::Fault;
 use crate::guest::plain::{self, Page, Plain};
@@ -31,35 +31,37 @@ pub enum FastFill {
 }
 
 impl Shadow {
-    /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none; 0xFFFF_FFFE, any; up
-    /// to 0xF_FFFF, only at this page number of the virtual address space; with 0x10_0000 added, only there, and at the page's place
-    /// among the hints plus the word before the first hint; with 0x4000_0000 added to a number less than
-    /// [`MAX_ALIASED`](crate::MAX_ALIASED), where [`Shadow::aliases`] says. Anything else has to be looked into. They stay where they
-    /// are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to them, and stores its number where there is none.
+    /// The hints about writers, a word for each page from the guest's first megabyte of RAM up: 0xFFFF_FFFF, none;
+    /// 0xFFFF_FFFE, any; up to 0xF_FFFF, only at this page number of the virtual address space; with 0x10_0000 added,
+    /// only there, and at the page's place among the hints plus the word before the first hint; with 0x4000_0000 added
+    /// to a number less than [`MAX_ALIASED`](crate::MAX_ALIASED), where [`Shadow::aliases`] says. Anything else has to
+    /// be looked into. They stay where they are. Whoever makes a writable mapping without [`Shadow::fill`] keeps to
+    /// them, and stores its number where there is none.
     pub fn page_hints(&mut self) -> *mut u32 {
         self.ram.page_hints()
     }
 
-    /// What is known of pages at several virtual addresses: five words for each of [`MAX_ALIASED`](crate::MAX_ALIASED). Four are page
-    /// numbers, or 0xFFFF_FFFF where there are fewer. A page that is mapped writable at one of them may be so again, if the fifth is
-    /// counted up for it; but where that would come to 4 or a higher power of two, it is for [`Shadow::fill`]. Another number may be
-    /// added.
+    /// What is known of pages at several virtual addresses: five words for each of [`MAX_ALIASED`](crate::MAX_ALIASED).
+    /// Four are page numbers, or 0xFFFF_FFFF where there are fewer. A page that is mapped writable at one of them may
+    /// be so again, if the fifth is counted up for it; but where that would come to 4 or a higher power of two, it is
+    /// for [`Shadow::fill`]. Another number may be added.
     ///
-    /// The first word of what is not in use is the number of the next such five, or 0 at the last; the first five words are not in use,
-    /// and so lead to the others. They may be taken into use for a page that was known at one number. All of them stay where they are.
+    /// The first word of what is not in use is the number of the next such five, or 0 at the last; the first five words
+    /// are not in use, and so lead to the others. They may be taken into use for a page that was known at one number.
+    /// All of them stay where they are.
     pub fn aliases(&mut self) -> *mut u32 {
         self.ram.aliases()
     }
 
-    /// The megabytes (as for [`Shadow::watched_megabytes`]) where the user view of the active space holds entries that are not global.
-    /// There, pages can be added to its tables without [`Shadow::fill`]. It stays where it is.
+    /// The megabytes (as for [`Shadow::watched_megabytes`]) where the user view of the active space holds entries that
+    /// are not global. There, pages can be added to its tables without [`Shadow::fill`]. It stays where it is.
     #[must_use]
     pub fn private_megabytes(&self) -> &[u32; 128] {
         self.spaces[self.active_index()].view(View::User).private_words()
     }
 
-    /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is plain](crate::guest::plain::is_plain); `ttbr0` and
-    /// `dacr` are the guest's.
+    /// As [`Shadow::fill`] where the case is an ordinary one. The active space's regime [is
+    /// plain](crate::guest::plain::is_plain); `ttbr0` and `dacr` are the guest's.
     #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
     pub fn fast_fill(
         &mut self,
@@ -124,9 +126,9 @@ impl Shadow {
         FastFill::Mapped
     }
 
-    /// A second-level table for the megabyte of `va`, of which the active space's `view` has nothing, and the notes that go with
-    /// its first page, which is not global. `None` where that concerns others: where it is the space's first such page, where the
-    /// guest's tables are tracked, or where there is no table left.
+    /// A second-level table for the megabyte of `va`, of which the active space's `view` has nothing, and the notes
+    /// that go with its first page, which is not global. `None` where that concerns others: where it is the space's
+    /// first such page, where the guest's tables are tracked, or where there is no table left.
     fn fast_table(&mut self, view: View, va: GuestVa, domain: u8, tables: &mut impl TableMemory) -> Option<Table> {
         if self.tracked.is_on() || !self.holds_private() {
             return None;

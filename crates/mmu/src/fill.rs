@@ -23,15 +23,15 @@ use spica_addr::{GuestPa, GuestVa, HostPa};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Fill {
-    /// The tables now allow it, or there was too much else to do for one go: run the instruction again. (If it was a domain fault, the host's DACR may have to be
-    /// brought up to the guest's as well.)
+    /// The tables now allow it, or there was too much else to do for one go: run the instruction again. (If it was a
+    /// domain fault, the host's DACR may have to be brought up to the guest's as well.)
     Mapped,
     /// The bare core would have faulted: the guest must see this.
     GuestFault(Fault),
     /// The guest may, but the address is not RAM: a device, or nothing at all.
     Device(GuestPa),
-    /// The guest may write there, but code was translated from that page: emulate the store, and drop the code. Or it is a page
-    /// of tables (`Shadow::is_table_page`).
+    /// The guest may write there, but code was translated from that page: emulate the store, and drop the code. Or it
+    /// is a page of tables (`Shadow::is_table_page`).
     CodePageWrite(GuestPa),
     /// The guest may, but the hypervisor lives at that virtual address: emulate the access.
     Region(GuestPa),
@@ -67,8 +67,8 @@ struct Wanted {
 }
 
 impl Shadow {
-    /// Brings the active space's `view` up to the guest's tables at `va`, for an access of `kind` that the host refused.
-    /// `regime` must be the one that was last activated, but for DACR, whose present value counts.
+    /// Brings the active space's `view` up to the guest's tables at `va`, for an access of `kind` that the host
+    /// refused. `regime` must be the one that was last activated, but for DACR, whose present value counts.
     ///
     /// To be called for translation, permission and domain faults of the host alike; alignment faults and external
     /// aborts are not its business.
@@ -279,7 +279,8 @@ impl Shadow {
         Fill::Mapped
     }
 
-    /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer is where.
+    /// Notes what is about to be mapped. If it is worth looking whether the page is mapped elsewhere still, the answer
+    /// is where.
     fn note_page(&mut self, place: Place, va: GuestVa, mapping: &Mapping, wanted: &Wanted) -> Option<[u32; KNOWN]> {
         let origin = Origin { global: mapping.global, size: mapping.size };
         let split = mapping.size != PageSize::Small4K;

@@ -5,8 +5,8 @@
 //! * *non-global*: two guests, and two views of one guest, differ in nothing but the ASID;
 //! * *normal, write-back, write-allocate, not shareable* (TEX = 001, C = B = 1, S = 0), whatever the guest asked for:
 //!   only guest RAM is ever mapped, and one memory type for all of it rules out mismatched aliases;
-//! * readable by USR mode. What the guest's mode may not read has no entry at all, so AP is either 0b011 (read/write) or
-//!   0b010 (read-only for USR). The hypervisor can write through both: its own stores to guest addresses must be
+//! * readable by USR mode. What the guest's mode may not read has no entry at all, so AP is either 0b011 (read/write)
+//!   or 0b010 (read-only for USR). The hypervisor can write through both: its own stores to guest addresses must be
 //!   unprivileged (`STRT`), or they pass the write protection of code pages.
 
 use crate::table::{SECOND_LEVEL_BYTES, Table};

@@ -3,8 +3,8 @@
 //!
 //! Where this stands in the life of a trap: a data or prefetch abort arrives, the world switch has saved the guest's
 //! registers, and somebody must decide whose fault it is. [`Shadow::fill`] walks the guest's own tables
-//! ([`guest::walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow entry
-//! was missing and now exists), or a device's, or a write to a page from which code was translated.
+//! ([`guest::walk`]) and answers: the guest's (then [`Fault`] encodes the guest's DFSR or IFSR), or ours (then a shadow
+//! entry was missing and now exists), or a device's, or a write to a page from which code was translated.
 //!
 //! Everything here is pure logic over traits: [`GuestMemory`] to read guest tables, [`TableMemory`] to hold shadow
 //! tables, [`HostTlb`] to forget stale translations. It knows the *format* of ARMv7-A short descriptors on both sides

@@ -1,9 +1,9 @@
 //! Work on the tables that a guest decides how much there is of, done in pieces.
 //!
-//! A guest may fill all of its tables, in as many spaces as there are, and then ask with one instruction for all of it to go; or have
-//! one page protected that may be mapped anywhere. Nobody else shall wait for that. So each such operation does a piece, and
-//! leaves the rest to [`Shadow::settle`]. Until that is done, the guest does not run: what it sees is what it would see if all had
-//! been done at once.
+//! A guest may fill all of its tables, in as many spaces as there are, and then ask with one instruction for all of it
+//! to go; or have one page protected that may be mapped anywhere. Nobody else shall wait for that. So each such
+//! operation does a piece, and leaves the rest to [`Shadow::settle`]. Until that is done, the guest does not run: what
+//! it sees is what it would see if all had been done at once.
 
 use crate::common::Borrowers;
 use crate::ram::{UNUSED, Writers};
@@ -12,8 +12,8 @@ use crate::space::{Space, ViewTables};
 use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
 
-/// How much may be done before somebody else is asked, in units of what it takes to drop one first-level entry: some hundred
-/// instructions.
+/// How much may be done before somebody else is asked, in units of what it takes to drop one first-level entry: some
+/// hundred instructions.
 pub(crate) struct Budget(u32);
 
 /// What it takes to empty a second-level table, in such units.
@@ -73,7 +73,8 @@ pub(crate) struct Pending {
 }
 
 impl Shadow {
-    /// Whether nothing is left of what the guest must not see. If something is, it must not run before [`Shadow::settle`] says so.
+    /// Whether nothing is left of what the guest must not see. If something is, it must not run before
+    /// [`Shadow::settle`] says so.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !self.pending.any
@@ -112,8 +113,8 @@ impl Shadow {
         true
     }
 
-    /// Takes write permission from all sections that map the megabyte of the guest page `pa`, and from all small pages that map `pa`,
-    /// which is `page` on the host. It is done when the shadow is settled.
+    /// Takes write permission from all sections that map the megabyte of the guest page `pa`, and from all small pages
+    /// that map `pa`, which is `page` on the host. It is done when the shadow is settled.
     pub(crate) fn drop_writers(
         &mut self,
         pa: GuestPa,
@@ -174,7 +175,8 @@ impl Shadow {
         }
     }
 
-    /// Takes write permission from what maps host page `base` writable in `mb` of a view: from the small page at `index`, or from all.
+    /// Takes write permission from what maps host page `base` writable in `mb` of a view: from the small page at
+    /// `index`, or from all.
     fn downgrade(
         &mut self,
         view: usize,

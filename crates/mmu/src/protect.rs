@@ -15,8 +15,9 @@ use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
 
 impl Shadow {
-    /// Makes the guest page that holds `pa` unwritable until [`Shadow::unprotect_code_page`]. When [`Shadow::settle`] says that all
-    /// is done, no TLB holds a writable translation of it. False if it was protected already, or is not RAM.
+    /// Makes the guest page that holds `pa` unwritable until [`Shadow::unprotect_code_page`]. When [`Shadow::settle`]
+    /// says that all is done, no TLB holds a writable translation of it. False if it was protected already, or is not
+    /// RAM.
     pub fn protect_code_page(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let pa = pa.page();
         let Some(page) = self.ram.host(pa) else { return false };
@@ -53,9 +54,10 @@ impl Shadow {
         table.unwrap_or_else(|| self.ram.is_protected(pa))
     }
 
-    /// The page at `pa` comes back at virtual page `va_page` again and again, and was at those of `known`. If the active space does
-    /// not have it at others still, these need not be known any more: other spaces, most often those of processes that are no
-    /// more, lose theirs, as a TLB may lose what it likes. The linear map has all pages and keeps them: it is known beside one.
+    /// The page at `pa` comes back at virtual page `va_page` again and again, and was at those of `known`. If the
+    /// active space does not have it at others still, these need not be known any more: other spaces, most often those
+    /// of processes that are no more, lose theirs, as a TLB may lose what it likes. The linear map has all pages and
+    /// keeps them: it is known beside one.
     pub(crate) fn narrow(
         &mut self,
         pa: GuestPa,

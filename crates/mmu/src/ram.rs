@@ -5,12 +5,13 @@
 //!
 //! To write-protect a page, every writable mapping of it must be found. A full reverse map would cost memory and time
 //! on each fill, so each page and each megabyte carries a *hint* instead: no writable mapping, all of them at this one
-//! virtual address (in whichever spaces and views), at one of a few, or anywhere. Kernel text has one virtual address in
-//! practice, and another one through which it is patched, so protecting a page costs a look or two per space; "anywhere"
-//! costs a scan of what is populated. Hints only ever grow too broad: unmapping does not narrow them, a protection does.
+//! virtual address (in whichever spaces and views), at one of a few, or anywhere. Kernel text has one virtual address
+//! in practice, and another one through which it is patched, so protecting a page costs a look or two per space;
+//! "anywhere" costs a scan of what is populated. Hints only ever grow too broad: unmapping does not narrow them, a
+//! protection does.
 //!
-//! Kernels have all of their RAM at one distance, their linear map, and processes have pages of it elsewhere. So a hint may say
-//! "here, and at its linear address".
+//! Kernels have all of their RAM at one distance, their linear map, and processes have pages of it elsewhere. So a hint
+//! may say "here, and at its linear address".
 
 use alloc::{vec, vec::Vec};
 use spica_addr::{GuestPa, HostPa};
@@ -71,8 +72,8 @@ impl Several {
     }
 }
 
-/// What is known of pages and megabytes that are mapped at several virtual addresses, by the number in their hints. The first is
-/// where what is free begins.
+/// What is known of pages and megabytes that are mapped at several virtual addresses, by the number in their hints. The
+/// first is where what is free begins.
 struct Aliases(Vec<Several>);
 
 impl Aliases {
@@ -100,7 +101,8 @@ impl Aliases {
     }
 }
 
-/// A mapping that comes back so often (and at twice as many, and so on) is a reason to look whether the others are there still.
+/// A mapping that comes back so often (and at twice as many, and so on) is a reason to look whether the others are
+/// there still.
 pub(crate) const RETURNS: u32 = 4;
 
 impl Writers {
@@ -136,8 +138,8 @@ impl Hint {
         if index < MAX_ALIASED { Some(index) } else { None }
     }
 
-    /// Notes a mapping at `number`; `aliases` is where to keep more of them. `linear` is the page's number in the linear map, or no
-    /// number.
+    /// Notes a mapping at `number`; `aliases` is where to keep more of them. `linear` is the page's number in the
+    /// linear map, or no number.
     ///
     /// Where it is worth looking whether the page is mapped at other numbers still, the answer is all that are known.
     fn note(&mut self, number: u32, linear: u32, aliases: &mut Aliases) -> Option<[u32; KNOWN]> {
@@ -251,8 +253,8 @@ pub(crate) struct Ram {
     /// The guest megabyte number of `megabytes[0]`.
     first: usize,
     megabytes: Vec<Option<Megabyte>>,
-    /// How far the linear map is from RAM, in pages, as far as it is known: what is added to a page's place among the hints. Then a
-    /// hint for each page of `megabytes`.
+    /// How far the linear map is from RAM, in pages, as far as it is known: what is added to a page's place among the
+    /// hints. Then a hint for each page of `megabytes`.
     page_writers: Vec<Hint>,
     /// So many times more that distance may change: a change costs a look at all hints.
     changes_left: u32,
@@ -324,9 +326,9 @@ impl Ram {
         Some((&mut self.page_writers[1 + index], linear, &mut self.aliased))
     }
 
-    /// The guest's kernel has the page at `pa` at virtual page `va_page` in a section: that is what a linear map looks like. If it
-    /// is another than before, what rests on that is no longer known: the answer is true, and [`Ram::renew_hints`] must be called for
-    /// all hints before anybody asks who writes to another page.
+    /// The guest's kernel has the page at `pa` at virtual page `va_page` in a section: that is what a linear map looks
+    /// like. If it is another than before, what rests on that is no longer known: the answer is true, and
+    /// [`Ram::renew_hints`] must be called for all hints before anybody asks who writes to another page.
     pub(crate) fn note_linear_map(&mut self, pa: GuestPa, va_page: u32) -> bool {
         let index = (pa.0 >> 12).wrapping_sub((self.first as u32) << 8);
         let distance = Hint(va_page.wrapping_sub(index));
@@ -441,8 +443,8 @@ impl Ram {
         }
     }
 
-    /// A writable small page at virtual page `va_page` is about to map the page of `pa`. Where it is worth looking whether the page
-    /// is mapped at other virtual pages still, the answer is all that are known: see [`Ram::narrow`].
+    /// A writable small page at virtual page `va_page` is about to map the page of `pa`. Where it is worth looking
+    /// whether the page is mapped at other virtual pages still, the answer is all that are known: see [`Ram::narrow`].
     pub(crate) fn note_page_writer(&mut self, pa: GuestPa, va_page: u32) -> Option<[u32; KNOWN]> {
         let (hint, linear, aliased) = self.page_hint(pa)?;
         hint.note(va_page, linear, aliased)

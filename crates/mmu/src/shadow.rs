@@ -55,13 +55,15 @@ pub struct Config<'a> {
     pub max_spaces: usize,
     /// Whether all spaces have the kernel's global mappings in common.
     pub share_kernel: bool,
-    /// Whether it is known page by page where in the kernel's range TLB maintenance has something to do; else it always may.
+    /// Whether it is known page by page where in the kernel's range TLB maintenance has something to do; else it always
+    /// may.
     pub watch_pages: bool,
     /// Whether second-level tables may stay where TLBIASID empties them.
     pub keep_tables: bool,
     /// How the two views are kept apart.
     pub separation: Separation,
-    /// How much is done in one piece: in first-level entries that are dropped, which take some hundred instructions each.
+    /// How much is done in one piece: in first-level entries that are dropped, which take some hundred instructions
+    /// each.
     pub piece: u32,
 }
 
@@ -214,7 +216,8 @@ impl Shadow {
         })
     }
 
-    /// Gives all tables back, by and by: see [`Shadow::settle`]. The guest must not run until [`Shadow::activate`] is called again.
+    /// Gives all tables back, by and by: see [`Shadow::settle`]. The guest must not run until [`Shadow::activate`] is
+    /// called again.
     pub fn release(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.release_all_tables(tables, tlb);
         self.active = None;
@@ -306,7 +309,8 @@ impl Shadow {
             }
         };
         // Not where the new space took the active one's place.
-        // What a TLB holds still need not be what the new tables say, which is what is shadowed where writes are tracked.
+        // What a TLB holds still need not be what the new tables say, which is what is shadowed where writes are
+        // tracked.
         if !self.tracked.is_on()
             && let Some(active) = self.active
             && let Ok([space, before]) = self.spaces.get_disjoint_mut([index, active])
@@ -335,8 +339,8 @@ impl Shadow {
         candidates.min_by_key(worth).map(|(index, _)| index)
     }
 
-    /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it; as far as
-    /// `budget` goes. False when there was nothing left to give.
+    /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it;
+    /// as far as `budget` goes. False when there was nothing left to give.
     fn reclaim(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let Some(victim) = self.victim() else { return false };
         self.change(Changed::ALL);
@@ -406,9 +410,9 @@ impl Shadow {
         self.ram.host(pa)
     }
 
-    /// Whether [`Shadow::invalidate_page`] must be called for `va`. Elsewhere there is less to do: from [`PAGEWISE_FROM`] on
-    /// nothing, whatever the ASID. Below, if [`Shadow::sole_asid`] is the ASID, it comes to this: the small page's entry is
-    /// cleared in both views of the active space, if it is there.
+    /// Whether [`Shadow::invalidate_page`] must be called for `va`. Elsewhere there is less to do: from
+    /// [`PAGEWISE_FROM`] on nothing, whatever the ASID. Below, if [`Shadow::sole_asid`] is the ASID, it comes to this:
+    /// the small page's entry is cleared in both views of the active space, if it is there.
     ///
     /// [`PAGEWISE_FROM`]: crate::PAGEWISE_FROM
     #[must_use]
@@ -422,15 +426,15 @@ impl Shadow {
         self.watched.megabytes()
     }
 
-    /// The pages that are watched from [`PAGEWISE_FROM`](crate::PAGEWISE_FROM) on, a bit each, from there. They stay where they
-    /// are.
+    /// The pages that are watched from [`PAGEWISE_FROM`](crate::PAGEWISE_FROM) on, a bit each, from there. They stay
+    /// where they are.
     #[must_use]
     pub fn watched_pages(&self) -> &[u32] {
         self.watched.pages()
     }
 
-    /// Maintenance of the page at `va`, which is as large as `size`, concerns others than this: [`Shadow::invalidate_page`] must
-    /// be called, once, or if the page is not a small one, always.
+    /// Maintenance of the page at `va`, which is as large as `size`, concerns others than this:
+    /// [`Shadow::invalidate_page`] must be called, once, or if the page is not a small one, always.
     pub fn watch(&mut self, va: GuestVa, size: PageSize) {
         match size {
             PageSize::Small4K => self.watched.for_others(va),
@@ -455,9 +459,9 @@ impl Shadow {
         self.spaces[self.active_index()].holds_private()
     }
 
-    /// A number that changes whenever a space stands for something else than before, is to be swept before it is used, or
-    /// first holds entries of its ASID only: whoever remembers [`Shadow::root`] and [`Shadow::sole_asid`] of a space that is
-    /// not active, to switch to it without asking, must forget those of [`Shadow::take_changed`] then.
+    /// A number that changes whenever a space stands for something else than before, is to be swept before it is used,
+    /// or first holds entries of its ASID only: whoever remembers [`Shadow::root`] and [`Shadow::sole_asid`] of a space
+    /// that is not active, to switch to it without asking, must forget those of [`Shadow::take_changed`] then.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -482,15 +486,16 @@ impl Shadow {
         self.changed.add(changed);
     }
 
-    /// The active space is about to hold the first entries of its ASID only. It was good under any before; and other spaces of
-    /// that ASID are not the only ones any more.
+    /// The active space is about to hold the first entries of its ASID only. It was good under any before; and other
+    /// spaces of that ASID are not the only ones any more.
     pub(crate) fn first_private(&mut self) {
         let active = self.active_index();
         let asid = self.spaces[active].key.map(|key| key.asid);
         self.change(Changed { asid, ..Changed::one(active) });
     }
 
-    /// Guest TLBIALL: everything goes. The active space is swept by [`Shadow::settle`], the others when they are next used.
+    /// Guest TLBIALL: everything goes. The active space is swept by [`Shadow::settle`], the others when they are next
+    /// used.
     pub fn invalidate_all(&mut self, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_all += 1;
         self.drop_translations(tables, tlb);
@@ -578,8 +583,8 @@ impl Shadow {
 
     /// Guest TLBIASID: what is not global under `asid` goes. Megabytes with global entries only stay.
     ///
-    /// Linux does that when a process forks, and when it ends. Who forks is going to use the same megabytes again, and may do so
-    /// again and again: from the second time on, the tables stay.
+    /// Linux does that when a process forks, and when it ends. Who forks is going to use the same megabytes again, and
+    /// may do so again and again: from the second time on, the tables stay.
     pub fn invalidate_asid(&mut self, asid: u8, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         self.stats.invalidate_asid += 1;
         let mut budget = Budget::new(self.piece);

@@ -88,7 +88,8 @@ pub(crate) struct ViewTables {
     global: MegabyteSet,
     coarse: MegabyteSet,
     supers: MegabyteSet,
-    /// Where the first-level entry is that of [`Common`](crate::common::Common). Nothing else here says anything of these.
+    /// Where the first-level entry is that of [`Common`](crate::common::Common). Nothing else here says anything of
+    /// these.
     borrowed: MegabyteSet,
     second_tables: u32,
 }
@@ -294,8 +295,8 @@ impl ViewTables {
         self.is_populated(mb) && (self.coarse.contains(mb) || is_section())
     }
 
-    /// Drops every megabyte that holds an entry the guest did not mark global, as far as `budget` goes. Returns how many
-    /// went, and whether that was all. With `keep_tables`, tables of small pages stay, empty.
+    /// Drops every megabyte that holds an entry the guest did not mark global, as far as `budget` goes. Returns how
+    /// many went, and whether that was all. With `keep_tables`, tables of small pages stay, empty.
     pub(crate) fn clear_private(
         &mut self,
         keep_tables: bool,
@@ -410,7 +411,8 @@ impl ViewTables {
         }
     }
 
-    /// Takes write permission from the small page at `index` of `mb`, or from all of them, if they map host page `base` writable.
+    /// Takes write permission from the small page at `index` of `mb`, or from all of them, if they map host page `base`
+    /// writable.
     pub(crate) fn downgrade(
         &mut self,
         mb: usize,
@@ -553,7 +555,8 @@ impl Space {
         complete
     }
 
-    /// Drops all entries, as far as `budget` goes. If none is left, the space is no longer stale, and the answer is true.
+    /// Drops all entries, as far as `budget` goes. If none is left, the space is no longer stale, and the answer is
+    /// true.
     pub(crate) fn clear(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {
         let done = self.views.iter_mut().all(|view| view.clear(budget, tables, tlb));
         if done {

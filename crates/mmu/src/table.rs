@@ -26,14 +26,16 @@ pub trait TableMemory {
     fn alloc(&mut self, bytes: usize) -> Option<Table>;
 
     /// Takes a block back. No translation table refers to it any more. The TLB may still hold translations that came
-    /// from it, until the next TLB operation of the same call of [`Shadow`](crate::Shadow); no `alloc` comes in between.
+    /// from it, until the next TLB operation of the same call of [`Shadow`](crate::Shadow); no `alloc` comes in
+    /// between.
     fn free(&mut self, table: Table);
 
     /// The word at `index`.
     fn read(&self, table: &Table, index: usize) -> u32;
 
     /// Stores a word, and makes the table walker see it before returning: on ARMv7 without coherent walks, clean the
-    /// line to the point of unification, then DSB (ARM ARM B3.10.1), and ISB where the next instruction may depend on it.
+    /// line to the point of unification, then DSB (ARM ARM B3.10.1), and ISB where the next instruction may depend on
+    /// it.
     fn write(&mut self, table: &Table, index: usize, value: u32);
 
     /// Stores 0 in all of a second-level table, as that many calls of [`TableMemory::write`] would.

@@ -1,8 +1,8 @@
 //! Where TLB maintenance by address concerns more than one entry of the active space, and where it concerns nothing.
 //!
-//! A guest kernel gives up ranges of its own part of the address space page by page, and Linux saves them up: it goes through
-//! all that lies between the first and the last of them, most of which was never mapped. So in that part it is known page by
-//! page where any space may have anything. Elsewhere, where a process's pages are, megabytes do.
+//! A guest kernel gives up ranges of its own part of the address space page by page, and Linux saves them up: it goes
+//! through all that lies between the first and the last of them, most of which was never mapped. So in that part it is
+//! known page by page where any space may have anything. Elsewhere, where a process's pages are, megabytes do.
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
 use alloc::boxed::Box;
@@ -10,9 +10,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use spica_addr::GuestVa;
 
-/// From here on, to the end of the address space, pages are told apart: a bit each, 32.5 KiB. Linux's modules are below its kernel,
-/// which has the last GiB of the address space (Documentation/arm/memory.rst). Where a guest divides it otherwise, maintenance
-/// costs more, no more than that.
+/// From here on, to the end of the address space, pages are told apart: a bit each, 32.5 KiB. Linux's modules are below
+/// its kernel, which has the last GiB of the address space (Documentation/arm/memory.rst). Where a guest divides it
+/// otherwise, maintenance costs more, no more than that.
 pub const PAGEWISE_FROM: GuestVa = GuestVa(0xbf00_0000);
 
 const FIRST: usize = (PAGEWISE_FROM.0 >> 20) as usize;
@@ -109,8 +109,8 @@ impl Watched {
         }
     }
 
-    /// Something larger, or a piece of something larger, is about to be mapped in `mb` in some space. Maintenance of any of its
-    /// pages removes all that is there.
+    /// Something larger, or a piece of something larger, is about to be mapped in `mb` in some space. Maintenance of
+    /// any of its pages removes all that is there.
     pub(crate) fn large(&mut self, mb: usize, global: bool) {
         if !is_pagewise(mb) || !global {
             self.megabyte(mb);
@@ -144,7 +144,8 @@ impl Watched {
         self.partly.contains(mb)
     }
 
-    /// No space has anything at `va` any more, and if `all_gone`, nowhere in its megabyte. Nobody is going to be told again.
+    /// No space has anything at `va` any more, and if `all_gone`, nowhere in its megabyte. Nobody is going to be told
+    /// again.
     pub(crate) fn forget(&mut self, va: GuestVa, all_gone: bool) {
         let mb = (va.0 >> 20) as usize;
         if !self.forgets(mb) {

@@ -1,8 +1,9 @@
-//! What the counting plugin and its reader share: a file of counters, one for each word of code that matters, and a copy of that
-//! code.
+//! What the counting plugin and its reader share: a file of counters, one for each word of code that matters, and a
+//! copy of that code.
 //!
-//! Places are worked out from addresses alone, so there is nothing to look up and nothing to run full: the regions of Spica's
-//! own address space (`crates/hypervisor/src/layout.rs`) have a counter for each word, all else is summed. The file is sparse.
+//! Places are worked out from addresses alone, so there is nothing to look up and nothing to run full: the regions of
+//! Spica's own address space (`crates/hypervisor/src/layout.rs`) have a counter for each word, all else is summed. The
+//! file is sparse.
 
 use std::ops::Range;
 
@@ -119,8 +120,8 @@ impl<'a> Window<'a> {
         Self { from, to, less: None }
     }
 
-    /// What the window from `middle` to `to` has more than the one from `from` to `middle`: of a workload that is done twice as
-    /// often in it, that much of the work, without beginning and end.
+    /// What the window from `middle` to `to` has more than the one from `from` to `middle`: of a workload that is done
+    /// twice as often in it, that much of the work, without beginning and end.
     #[must_use]
     pub fn beyond(from: &'a Counted, middle: &'a Counted, to: &'a Counted) -> Self {
         Self { from: middle, to, less: Some((from, middle)) }

@@ -1,4 +1,5 @@
-//! The words of the code cache and of Spica's image that were executed in a window, one by one: what rows of a profile are sums of.
+//! The words of the code cache and of Spica's image that were executed in a window, one by one: what rows of a profile
+//! are sums of.
 
 use std::fmt::Write;
 
@@ -30,8 +31,8 @@ pub fn executed<'a>(window: &'a Window<'a>) -> impl Iterator<Item = Executed> + 
     })
 }
 
-/// A line for each of them that is executed at least once in a thousand of `operations`. Where words are left out, there is an
-/// empty line.
+/// A line for each of them that is executed at least once in a thousand of `operations`. Where words are left out,
+/// there is an empty line.
 #[must_use]
 pub fn listing(window: &Window<'_>, operations: u64) -> String {
     let mut text = String::from(
@@ -55,8 +56,9 @@ pub fn listing(window: &Window<'_>, operations: u64) -> String {
     text
 }
 
-/// The same for Spica's own image, whose code is in `pieces`: under the name of each function, its words that were executed. What
-/// stands there, a disassembly of the ELF says (`objdump --disassemble`), and where it comes from, its line tables.
+/// The same for Spica's own image, whose code is in `pieces`: under the name of each function, its words that were
+/// executed. What stands there, a disassembly of the ELF says (`objdump --disassemble`), and where it comes from, its
+/// line tables.
 #[must_use]
 pub fn image_listing(window: &Window<'_>, operations: u64, pieces: &[Symbol]) -> String {
     let mut text = String::from("# address; how often in an operation\n");

@@ -1,7 +1,7 @@
 //! Where the instructions of a virtualised workload go.
 //!
-//! QEMU counts every instruction that is executed, by its address ([`area`]; the plugin is `bench/counter`). This crate says what
-//! such an address stands for, and adds up:
+//! QEMU counts every instruction that is executed, by its address ([`area`]; the plugin is `bench/counter`). This crate
+//! says what such an address stands for, and adds up:
 //!
 //! | executed at | counts as | told by |
 //! |---|---|---|

@@ -12,12 +12,12 @@ use crate::slow::{self, KINDS};
 
 /// How far the sum of a profile may be from what QEMU says was executed, of that.
 ///
-/// The plugin counts an instruction when it begins, QEMU when it is done: one that faults and is begun again is counted once more
-/// here. That is an instruction for each fault, and each takes hundreds.
+/// The plugin counts an instruction when it begins, QEMU when it is done: one that faults and is begun again is counted
+/// once more here. That is an instruction for each fault, and each takes hundreds.
 pub const BOUND: f64 = 0.001;
 
-/// The same for what the workload reports. Its clock is not read in the very instruction where the board is stopped: a tick of the
-/// timer may fall in between.
+/// The same for what the workload reports. Its clock is not read in the very instruction where the board is stopped: a
+/// tick of the timer may fall in between.
 pub const BOUND_OF_CLOCK: f64 = 0.01;
 
 /// A part of the table.
@@ -145,7 +145,8 @@ pub struct Profile {
     pub native: Option<Native>,
     /// What they went to.
     pub parts: Vec<Part>,
-    /// The slow traps by kind, with all that Spica executed for them. The same instructions are in `parts`, too, by function.
+    /// The slow traps by kind, with all that Spica executed for them. The same instructions are in `parts`, too, by
+    /// function.
     pub slow: Vec<Row>,
     /// Spica's functions that took most, by themselves.
     pub symbols: Vec<Row>,

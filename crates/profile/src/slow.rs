@@ -1,7 +1,7 @@
 //! Kinds of slow traps: what Rust was entered for, from there to the next entry of the guest.
 //!
-//! Functions say where Rust spends its instructions, not for whom. So the plugin also sums up all that the image executes from an
-//! entry of Rust to the next entry of the guest, by what the image says that Rust is entered for there
+//! Functions say where Rust spends its instructions, not for whom. So the plugin also sums up all that the image
+//! executes from an entry of Rust to the next entry of the guest, by what the image says that Rust is entered for there
 //! ([`Image`]); for traps of translated code, by the last `SVC` in the code cache; and for interpreted
 //! instructions, by what they are.
 

@@ -1,5 +1,5 @@
-//! What words count as, compared with what the translator itself says of them: for the instructions of its own golden files, and
-//! for random mixtures of them.
+//! What words count as, compared with what the translator itself says of them: for the instructions of its own golden
+//! files, and for random mixtures of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,8 +60,9 @@ struct Origin {
     end: u32,
 }
 
-/// A guest page translated block by block, as long as there is room in the code page: each block begins where the last one ended.
-/// Gives the code page, and of each of its words the guest address that the translator says, and its block's first and last.
+/// A guest page translated block by block, as long as there is room in the code page: each block begins where the last
+/// one ended. Gives the code page, and of each of its words the guest address that the translator says, and its block's
+/// first and last.
 fn translated(guest: &[u32; PAGE_WORDS]) -> (Box<[u32; PAGE_WORDS]>, BTreeMap<usize, Origin>) {
     let options = Options { vfp: true, thumbee: true, ..Options::all() };
     let mut translator = Translator::new(LAYOUT, options, Capacity { blocks: 400, exits: 2000, mirror_pages: 1 });

@@ -1,5 +1,5 @@
-//! The whole on emulated boards: guests that compare, guests that attack, and one that works for long. What they are is in
-//! `tests/`, whose own runs throw the same dice each time; here, they throw others.
+//! The whole on emulated boards: guests that compare, guests that attack, and one that works for long. What they are is
+//! in `tests/`, whose own runs throw the same dice each time; here, they throw others.
 
 mod endurance;
 mod fast_paths;
@@ -44,7 +44,8 @@ fn pieces(case: &str) -> Option<(Machine, &str, u32)> {
     pieces.next().is_none().then_some(found)
 }
 
-/// Runs cases until the work is over: `all` of them on each board once, then those of `again` with one seed after the other.
+/// Runs cases until the work is over: `all` of them on each board once, then those of `again` with one seed after the
+/// other.
 fn throw<'a>(
     work: &Work,
     all: &[&'a str],

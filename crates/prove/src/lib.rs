@@ -1,12 +1,14 @@
-//! Looking for our own mistakes: generators of everything that a guest may do, independent oracles that say what must come
-//! of it, and `spica prove`, which lets the one loose on the other for as long as you like.
+//! Looking for our own mistakes: generators of everything that a guest may do, independent oracles that say what must
+//! come of it, and `spica prove`, which lets the one loose on the other for as long as you like.
 //!
-//! A [`part::Part`] is one question, such as: do decoder and capstone agree? It is asked in cases. A case is made from a
-//! number, or is a number, so it can be repeated; a case that fails is made smaller while it still fails ([`reduce`]), and
-//! is printed with the command that repeats it. [`run`] shares the time among the parts, [`work`] hands out the cases.
+//! A [`part::Part`] is one question, such as: do decoder and capstone agree? It is asked in cases. A case is made from
+//! a number, or is a number, so it can be repeated; a case that fails is made smaller while it still fails
+//! ([`reduce`]), and is printed with the command that repeats it. [`run`] shares the time among the parts, [`work`]
+//! hands out the cases.
 //!
-//! What is here beside parts, models and generators, is what the crates' own tests build upon, too: they have this crate
-//! as a dev-dependency. The tests of the crates are what a person thought of; the parts are what nobody thought of.
+//! What is here beside parts, models and generators, is what the crates' own tests build upon, too: they have this
+//! crate as a dev-dependency. The tests of the crates are what a person thought of; the parts are what nobody thought
+//! of.
 
 #[cfg(feature = "command")]
 pub mod board;

@@ -1,4 +1,5 @@
-//! `spica prove`: its arguments. The `spica` command builds this program with optimisations, and hands its arguments over.
+//! `spica prove`: its arguments. The `spica` command builds this program with optimisations, and hands its arguments
+//! over.
 
 use clap::Parser;
 use spica_cli::terminal::StandardError;

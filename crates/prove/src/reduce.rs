@@ -1,7 +1,7 @@
 //! Making a case that fails smaller: delta debugging (Zeller and Hildebrandt, 2002) over whatever it consists of.
 
-/// The smallest part of `items`, as far as leaving some out leads there, for which `fails` still holds; `fails` is not asked
-/// more than `budget` times. Order is kept.
+/// The smallest part of `items`, as far as leaving some out leads there, for which `fails` still holds; `fails` is not
+/// asked more than `budget` times. Order is kept.
 pub fn list<T: Clone>(items: &[T], mut budget: u32, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();
     let mut piece = kept.len().div_ceil(2);

@@ -1,10 +1,11 @@
-//! The tests of the pure crates once more, with the address sanitizer, and with the compiler's checks of undefined behaviour.
+//! The tests of the pure crates once more, with the address sanitizer, and with the compiler's checks of undefined
+//! behaviour.
 //!
-//! The sanitizer's run-time library is that of gcc, which every machine has that builds Spica; Debian's Rust brings none. The
-//! two agree on how they work together (version 8 of the interface). It has to come before the C library, hence the preload.
-//! What stands in for Miri, which Debian does not have: checks that rustc puts into the code of a debug build (null and
-//! misaligned pointers, invalid values of enumerations), the preconditions of the standard library's unsafe functions, and
-//! arithmetic that overflows.
+//! The sanitizer's run-time library is that of gcc, which every machine has that builds Spica; Debian's Rust brings
+//! none. The two agree on how they work together (version 8 of the interface). It has to come before the C library,
+//! hence the preload. What stands in for Miri, which Debian does not have: checks that rustc puts into the code of a
+//! debug build (null and misaligned pointers, invalid values of enumerations), the preconditions of the standard
+//! library's unsafe functions, and arithmetic that overflows.
 
 use crate::part::{Failure, Part};
 use crate::work::Work;

@@ -1,7 +1,7 @@
 //! What outlives a run: how far an exhaustive part has come.
 //!
-//! It is worth something only as long as what was looked at is the same. So it begins with a fingerprint of the sources, and
-//! counts for nothing when those have changed.
+//! It is worth something only as long as what was looked at is the same. So it begins with a fingerprint of the
+//! sources, and counts for nothing when those have changed.
 
 use crate::part::Failure;
 use spica_runner::project::{self, Project};

@@ -1,7 +1,7 @@
 //! What a part is given to work with: how long, with which seed, on how many threads; and where it says how it gets on.
 //!
-//! Oracles say that something is wrong by panicking, as tests do. [`attempt`] catches that and makes a message of it, so that
-//! the same code serves tests and parts, and a case can be tried again while it is made smaller.
+//! Oracles say that something is wrong by panicking, as tests do. [`attempt`] catches that and makes a message of it,
+//! so that the same code serves tests and parts, and a case can be tried again while it is made smaller.
 
 use crate::part::Failure;
 use std::cell::RefCell;
@@ -122,9 +122,9 @@ impl Work {
         self.doing.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Runs the cases of these numbers, on all threads, until the work is over, there are no more, or one fails. `new` makes
-    /// what a thread needs, `case` runs one case with it and panics if something is wrong. Each counts as `size` cases,
-    /// or where that is 0 as what `case` counts itself. Gives what the threads had in the end.
+    /// Runs the cases of these numbers, on all threads, until the work is over, there are no more, or one fails. `new`
+    /// makes what a thread needs, `case` runs one case with it and panics if something is wrong. Each counts as `size`
+    /// cases, or where that is 0 as what `case` counts itself. Gives what the threads had in the end.
     ///
     /// # Errors
     /// The number of a case that failed, and what it said.

@@ -70,7 +70,8 @@ pub struct Occupied {
     pub no_map: bool,
 }
 
-/// The most bytes, a multiple of `unit` (a power of two), so that as many as `count` pieces of that length fit into `spans`.
+/// The most bytes, a multiple of `unit` (a power of two), so that as many as `count` pieces of that length fit into
+/// `spans`.
 pub fn most_each(spans: &[Span], count: u64, unit: u64) -> u64 {
     let whole: Vec<u64> = spans.iter().map(|span| span.shrunk_to(unit).len()).collect();
     // The longest pieces fill some span completely, but for a rest smaller than a unit each.

@@ -38,7 +38,8 @@ fn no_more_are_borrowed_than_there_are_tickets() {
     assert_eq!(lent.take_back(1 << 20), Return::Idle);
 }
 
-/// Everything at random, with contents: whoever has a ticket finds what it wrote, and whoever takes a page back had it given.
+/// Everything at random, with contents: whoever has a ticket finds what it wrote, and whoever takes a page back had it
+/// given.
 #[test]
 fn contents_stay_whatever_moves() {
     let mut state = 7u32;

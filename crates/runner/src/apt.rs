@@ -2,9 +2,9 @@
 //!
 //! The guest is made of Debian's own packages for `armhf`. To get them, apt runs on a private state under `build/apt`:
 //! its own list of sources, its own index files, no installed packages, `armhf` as its only architecture. The sources
-//! are this machine's own Debian archives, so mirrors, proxies and keys are those that its owner chose, and our files name
-//! no server. apt verifies signatures and checksums as always: options that would switch that off are not taken over.
-//! Hooks are not, either: they belong to this machine's package database.
+//! are this machine's own Debian archives, so mirrors, proxies and keys are those that its owner chose, and our files
+//! name no server. apt verifies signatures and checksums as always: options that would switch that off are not taken
+//! over. Hooks are not, either: they belong to this machine's package database.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -39,8 +39,8 @@ impl Apt {
         Self::update_with(dir, architecture, &[])
     }
 
-    /// As [`Apt::update`], with more components of the same archives than `main`: `non-free` for one. An archive that has
-    /// no such component is no error: then its packages are missing.
+    /// As [`Apt::update`], with more components of the same archives than `main`: `non-free` for one. An archive that
+    /// has no such component is no error: then its packages are missing.
     ///
     /// # Errors
     /// As [`Apt::update`].
@@ -139,8 +139,8 @@ impl Apt {
         }
     }
 
-    /// Packages with the shared libraries that they need, see [`library_closure`]. Those of `packages` that no list has are
-    /// left out.
+    /// Packages with the shared libraries that they need, see [`library_closure`]. Those of `packages` that no list has
+    /// are left out.
     ///
     /// # Errors
     /// As [`Apt::show_known`].
@@ -238,7 +238,8 @@ fn stanzas(text: &str) -> Vec<Fields> {
 /// This is what programs need that are unpacked and not installed. Other dependencies are there for the scripts of
 /// packages and for other uses (a compiler, Perl, `adduser`); they would be ten times as much.
 ///
-/// `show` gives the fields of those packages that exist. Each is asked for once; the result is in the order of discovery.
+/// `show` gives the fields of those packages that exist. Each is asked for once; the result is in the order of
+/// discovery.
 ///
 /// # Errors
 /// Those of `show`.
@@ -389,7 +390,8 @@ fn parse_deb822(text: &str) -> Vec<Source> {
 }
 
 /// Those of `sources` that are Debian's archive of `codename` with its updates: suites by that name or by the name of
-/// its role. The component is `main`, with those in `more`: an archive's owner chose the archive, not what we need of it.
+/// its role. The component is `main`, with those in `more`: an archive's owner chose the archive, not what we need of
+/// it.
 fn debian_archives(sources: &[Source], codename: &str, more: &[&str]) -> Vec<Source> {
     let base = |suite: &str| [codename, "stable", "oldstable", "testing", "unstable", "sid"].contains(&suite);
     let ours = |suite: &String| {
@@ -432,7 +434,8 @@ fn machine_options() -> String {
     dump.lines().filter(keep).filter(quoted).map(|l| format!("{l}\n")).collect()
 }
 
-/// The private configuration: it replaces the machine's own, since `APT_CONFIG` is read first and switches off the rest.
+/// The private configuration: it replaces the machine's own, since `APT_CONFIG` is read first and switches off the
+/// rest.
 fn configuration(dir: &Path, architecture: &str, options: &str) -> String {
     let dir = dir.display();
     format!(

@@ -1,7 +1,8 @@
 //! Bare-metal guests of our own: assembled, linked, and put into a manifest.
 //!
-//! A guest is one file `tests/bare/NAME.S` and the runtime that it includes, linked to where a kernel is loaded. It looks
-//! like a zImage, so that `spica run --kernel` takes it. Tests run them, and `spica bench` measures several at once.
+//! A guest is one file `tests/bare/NAME.S` and the runtime that it includes, linked to where a kernel is loaded. It
+//! looks like a zImage, so that `spica run --kernel` takes it. Tests run them, and `spica bench` measures several at
+//! once.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -117,7 +118,8 @@ pub fn value(line: &str, name: &str) -> Option<u32> {
 /// Ticks of the guest machine's counter in a millisecond.
 pub const TICKS: f64 = 62_500.0;
 
-/// Parameters of `pulse.S`: it sleeps for a millisecond of its clock, and after so many times says how late it was woken.
+/// Parameters of `pulse.S`: it sleeps for a millisecond of its clock, and after so many times says how late it was
+/// woken.
 pub const PULSE: [u32; 2] = [62_500, 250];
 
 /// How late `pulse.S` was woken at worst so far, in microseconds, from a line of it.
@@ -144,9 +146,10 @@ pub struct Slept {
 }
 
 impl Slept {
-    /// Reads the line. The clock must have been right: it never went backwards; there was a tick for each `period` until the
-    /// last one, none of them before its time, and none was left waiting once the guest ran and let it through. Several that
-    /// are overdue come in one go, so that there may be more than the `count` that the sleeper waits for.
+    /// Reads the line. The clock must have been right: it never went backwards; there was a tick for each `period`
+    /// until the last one, none of them before its time, and none was left waiting once the guest ran and let it
+    /// through. Several that are overdue come in one go, so that there may be more than the `count` that the sleeper
+    /// waits for.
     ///
     /// # Errors
     /// What is wrong.

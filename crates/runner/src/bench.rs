@@ -1,13 +1,14 @@
 //! `spica bench`: how many instructions the same work takes with Spica and without.
 //!
-//! Each workload runs on the bare board and as Spica's guest, on the same emulated board, with the same kernel and the same
-//! initial RAM disk, under QEMU's `-icount`: there, time is the count of executed instructions, so what a workload measures
-//! with its own clock is instructions, and equal runs give equal figures to the digit, however busy this machine is.
+//! Each workload runs on the bare board and as Spica's guest, on the same emulated board, with the same kernel and the
+//! same initial RAM disk, under QEMU's `-icount`: there, time is the count of executed instructions, so what a workload
+//! measures with its own clock is instructions, and equal runs give equal figures to the digit, however busy this
+//! machine is.
 //!
-//! The way of a run: [`plan`] says which boots are needed for what is wanted ([`configurations`], boards, workloads); boots
-//! run on as many threads as processors, each measured by [`boot`], [`machine`], [`linux`] or `several`; what they come to is
-//! [`record`]ed, and the result file written, after each. What became of the figures then is the business of the crate
-//! `spica-bench`: comparison, cost model, report.
+//! The way of a run: [`plan`] says which boots are needed for what is wanted ([`configurations`], boards, workloads);
+//! boots run on as many threads as processors, each measured by [`boot`], [`machine`], [`linux`] or `several`; what
+//! they come to is [`record`]ed, and the result file written, after each. What became of the figures then is the
+//! business of the crate `spica-bench`: comparison, cost model, report.
 
 pub mod boot;
 pub mod clock;
@@ -213,8 +214,8 @@ fn items(project: &Project) -> Result<Vec<Item>> {
 /// Measures.
 ///
 /// # Errors
-/// If the command line asks for what does not exist, or nothing can be measured at all. A guest that dies is not an error:
-/// it is said, and stands in the results.
+/// If the command line asks for what does not exist, or nothing can be measured at all. A guest that dies is not an
+/// error: it is said, and stands in the results.
 pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     // Mistakes first, before anything is fetched or built.
     let boards = plan::select_boards(&options.boards)?;

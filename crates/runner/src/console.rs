@@ -17,8 +17,8 @@ pub enum Piece {
 
 /// Splits a stream into the guest's bytes and Spica's lines.
 ///
-/// The guest's bytes come out as soon as it is clear that they are the guest's: at the start of a line, bytes that might
-/// become the prefix are held back until the next byte, or until [`Splitter::flush`].
+/// The guest's bytes come out as soon as it is clear that they are the guest's: at the start of a line, bytes that
+/// might become the prefix are held back until the next byte, or until [`Splitter::flush`].
 #[derive(Debug, Default)]
 pub struct Splitter {
     state: State,

@@ -1,9 +1,10 @@
-//! Endurance: a guest that works for hours of its own time, with nothing wrong, nothing lost, and nothing slower at the end than
-//! at the beginning.
+//! Endurance: a guest that works for hours of its own time, with nothing wrong, nothing lost, and nothing slower at the
+//! end than at the beginning.
 //!
-//! The work is `tests/guest/endurance.sh`: rounds that are all the same, of stress-ng, hackbench, a compiler, pipelines of
-//! compressors and sorters, and modules that come and go. Time is the count of executed instructions, so how long a round takes
-//! is how many instructions it takes, on any machine under any load; and idle guests cost no time of ours. What is judged:
+//! The work is `tests/guest/endurance.sh`: rounds that are all the same, of stress-ng, hackbench, a compiler, pipelines
+//! of compressors and sorters, and modules that come and go. Time is the count of executed instructions, so how long a
+//! round takes is how many instructions it takes, on any machine under any load; and idle guests cost no time of ours.
+//! What is judged:
 //!
 //! * each part of each round must give what it gave in the first;
 //! * Spica's pools must be at the end where they were behind the second round;
@@ -64,7 +65,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// So many seconds of a guest under Spica, 15.6 million instructions each: an hour of them is less than an hour of ours.
+    /// So many seconds of a guest under Spica, 15.6 million instructions each: an hour of them is less than an hour of
+    /// ours.
     #[must_use]
     pub fn new(board: &'static Board, seconds: u32) -> Self {
         Self { board, native: false, seconds, less: 1, shift: 6, timeout: Duration::from_secs(24 * 3600), log: None }
@@ -74,8 +76,8 @@ impl Options {
 /// Runs the work; `progress` gets a line for each round.
 ///
 /// # Errors
-/// If packages cannot be had, or the guest does not come to the end of its work. That its results are wrong is no error:
-/// see [`Record::verdict`].
+/// If packages cannot be had, or the guest does not come to the end of its work. That its results are wrong is no
+/// error: see [`Record::verdict`].
 pub fn run(project: &Project, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Record> {
     let tree = packages::fetch(project, PACKAGES.map(String::from).into())?;
     if let Some(trouble) = tree.trouble {

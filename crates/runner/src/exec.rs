@@ -1,8 +1,8 @@
 //! One command in the guest, without a person: its output, its exit status, or why there is none.
 //!
 //! The command travels in the initial RAM disk, so neither the kernel's command line nor the console limits it, and its
-//! output comes over the console between two markers with a token that nobody can guess (see `guests/debian/init`). Before
-//! and behind the markers is what the kernel prints; it is shown only when something went wrong.
+//! output comes over the console between two markers with a token that nobody can guess (see `guests/debian/init`).
+//! Before and behind the markers is what the kernel prints; it is shown only when something went wrong.
 
 use std::fmt::Write as _;
 use std::fs::File;

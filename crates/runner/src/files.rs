@@ -19,8 +19,8 @@ impl Files {
         Self { files: Vec::new(), uplink }
     }
 
-    /// Adds a file that is what the key `kind` of a guest names, and gives its name in the archive: that of the same bytes,
-    /// if they are there already.
+    /// Adds a file that is what the key `kind` of a guest names, and gives its name in the archive: that of the same
+    /// bytes, if they are there already.
     pub fn add(&mut self, kind: &str, bytes: Vec<u8>) -> String {
         if let Some((name, _)) = self.files.iter().find(|(_, b)| *b == bytes) {
             return name.clone();

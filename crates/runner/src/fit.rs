@@ -1,9 +1,10 @@
 //! Do the guests fit the board's memory? Answered before a board starts, as Spica itself will answer it.
 //!
-//! Memory is given in whole runs: a guest's RAM is one, Spica's own is some. A boot loader leaves the bundle in the middle
-//! of the board's memory, so it is not only the sum that counts. Here, Spica's `guests/mod.rs` and `memory/ram.rs` are
-//! followed: each run comes from the lowest place that has it; first Spica's own, then the guests' in their order. What is
-//! left is for what guests write to copy-on-write disks: each disk gets the same, as far as it needs it.
+//! Memory is given in whole runs: a guest's RAM is one, Spica's own is some. A boot loader leaves the bundle in the
+//! middle of the board's memory, so it is not only the sum that counts. Here, Spica's `guests/mod.rs` and
+//! `memory/ram.rs` are followed: each run comes from the lowest place that has it; first Spica's own, then the guests'
+//! in their order. What is left is for what guests write to copy-on-write disks: each disk gets the same, as far as it
+//! needs it.
 
 use spica_bundle::{DiskMode, DiskSource, GuestEntry, MIN_MEMORY};
 
@@ -14,14 +15,15 @@ const MIB: u64 = 1 << 20;
 
 /// What Spica takes once: its image, its heap, the device tree, and what is lost to rounding.
 const ONCE_MIB: u64 = 16;
-/// What Spica takes for each guest at least: shadow tables, code cache, what it knows of the guest. Beyond it, each of the
-/// following, and then whole megabytes.
+/// What Spica takes for each guest at least: shadow tables, code cache, what it knows of the guest. Beyond it, each of
+/// the following, and then whole megabytes.
 const EACH: u64 = 12 * MIB + MIB / 2;
 /// For each page of a guest's RAM.
 const WORD: u64 = 4;
 /// For each network card: frames that wait for it.
 const CARD: u64 = 64 * 1600;
-/// For each page that can be written to a copy-on-write disk, and for each that it can borrow from balloons: what is known of it.
+/// For each page that can be written to a copy-on-write disk, and for each that it can borrow from balloons: what is
+/// known of it.
 const CLUSTER: u64 = 96;
 const BORROWED: u64 = 96 + 64;
 /// How many pages a disk can borrow.
@@ -34,7 +36,8 @@ const EACH_MOST: u64 = 18 * MIB;
 const WRITTEN_MOST: u64 = 128 * MIB;
 /// With less room than this, a disk that is larger is of little use.
 const WRITTEN_LEAST: u64 = 16 * MIB;
-/// What Spica takes to drive the board's card, and the board's disks; 32 KiB for each guest's claim to one, and the queue.
+/// What Spica takes to drive the board's card, and the board's disks; 32 KiB for each guest's claim to one, and the
+/// queue.
 const UPLINK_MIB: u64 = 1;
 const CLAIM: u64 = 36 << 10;
 /// Where QEMU puts the initrd at the latest: so far from the start of memory, or at its middle.
@@ -48,8 +51,8 @@ const LEAST_MIB: u64 = 64;
 /// and a multiple of this.
 const STEP_MIB: u64 = 16;
 
-/// How much of a board with U-Boot cannot be counted on, in MiB: what lies below the image, which is not moved, and what U-Boot
-/// keeps at the end of memory.
+/// How much of a board with U-Boot cannot be counted on, in MiB: what lies below the image, which is not moved, and
+/// what U-Boot keeps at the end of memory.
 const U_BOOT_MIB: u64 = 48;
 
 /// Who loads Spica, and so decides where the bundle lies.
@@ -132,7 +135,8 @@ impl Wish {
         }
     }
 
-    /// The bytes of Spica's own memory for it, where disks have `share` bytes each at most and somebody lends, or nobody does.
+    /// The bytes of Spica's own memory for it, where disks have `share` bytes each at most and somebody lends, or
+    /// nobody does.
     fn own(&self, share: u64, lends: bool) -> u64 {
         let borrowed = if lends { BORROWED_MOST * BORROWED } else { 0 };
         let disks: u64 = self.written.iter().map(|&bytes| bytes.min(share) / PAGE * CLUSTER + borrowed).sum();
@@ -153,8 +157,8 @@ pub struct Wishes {
     pub bundle: u64,
 }
 
-/// The least memory of the board, in MiB, with which all guests fit and their disks have all the room that they may have; if
-/// there is none, the least with which they have some.
+/// The least memory of the board, in MiB, with which all guests fit and their disks have all the room that they may
+/// have; if there is none, the least with which they have some.
 ///
 /// # Errors
 /// If they do not fit the most that the board can have: who wants what, and what there is.

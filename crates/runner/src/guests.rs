@@ -1,7 +1,7 @@
 //! Several guests: from a manifest on this machine, or so many of the Debian one.
 //!
-//! A manifest names files beside itself. What is wrong with it or with them is said with its name and line, before anything
-//! is built or fetched. Then the guests without a kernel become Debian's, and all files go into the bundle.
+//! A manifest names files beside itself. What is wrong with it or with them is said with its name and line, before
+//! anything is built or fetched. Then the guests without a kernel become Debian's, and all files go into the bundle.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,8 +127,8 @@ impl Draft {
         self.guests.iter().filter_map(|g| g.system).collect()
     }
 
-    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and with the disks of `systems` where
-    /// they want one, and packs all of them for a board with that `room`.
+    /// Makes guests without a kernel Debian's, with `overlay` over the initial RAM disk, and with the disks of
+    /// `systems` where they want one, and packs all of them for a board with that `room`.
     ///
     /// # Errors
     /// If files do not fit a guest's memory, or the guests not the board's.
@@ -136,7 +136,8 @@ impl Draft {
         let mut guests = self.guests.clone();
         for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
             let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
-                // An absolute path; should the manifest name the same file, its bytes are not the ones that are wanted here.
+                // An absolute path; should the manifest name the same file, its bytes are not the ones that are wanted
+                // here.
                 let mut bytes = read(path)?;
                 overlay.iter().for_each(|o| o.append_to(&mut bytes));
                 self.files.insert(path.to_path_buf(), bytes);

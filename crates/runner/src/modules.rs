@@ -1,8 +1,8 @@
 //! Kernel modules: some of a package's, with what they depend on, as `modprobe` in the guest wants them.
 //!
-//! A package has no `modules.dep`: `depmod` makes it at installation, and nothing is installed here. What `depmod` would
-//! find out stands in each module: the section `.modinfo` is a list of `key=value` strings, of which `depends` names the
-//! modules whose symbols this one uses, and each `alias` a pattern for the devices that it drives.
+//! A package has no `modules.dep`: `depmod` makes it at installation, and nothing is installed here. What `depmod`
+//! would find out stands in each module: the section `.modinfo` is a list of `key=value` strings, of which `depends`
+//! names the modules whose symbols this one uses, and each `alias` a pattern for the devices that it drives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,8 +50,8 @@ pub fn dependencies(modules: &[Module]) -> String {
     modules.iter().map(line).collect()
 }
 
-/// `modules.alias` for these modules: which one drives a virtio device that says its `modalias`. The other aliases are left
-/// out, for by them the kernel would load modules of its own accord, in the midst of what is tested and measured.
+/// `modules.alias` for these modules: which one drives a virtio device that says its `modalias`. The other aliases are
+/// left out, for by them the kernel would load modules of its own accord, in the midst of what is tested and measured.
 #[must_use]
 pub fn aliases(modules: &[Module]) -> String {
     let name = |m: &Module| normal(Path::new(&m.path).file_stem().unwrap_or_default().to_string_lossy().as_ref());

@@ -48,7 +48,8 @@ pub type Written = (PathBuf, u64);
 /// Writes the files.
 ///
 /// # Errors
-/// If a guest or the device tree is not what it should be, the guests do not fit the board, or a file cannot be written.
+/// If a guest or the device tree is not what it should be, the guests do not fit the board, or a file cannot be
+/// written.
 pub fn pack(project: &Project, request: &Request) -> Result<Vec<Written>> {
     // Said now, not after all is built.
     if request.output.exists() && !request.output.is_dir() {
@@ -86,8 +87,8 @@ fn device_tree(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The commands of U-Boot. They rest on the variables that boards set for scripts (`doc/develop/distro.rst` in U-Boot): where
-/// the script came from, and which addresses are free for kernel, device tree and initial RAM disk.
+/// The commands of U-Boot. They rest on the variables that boards set for scripts (`doc/develop/distro.rst` in U-Boot):
+/// where the script came from, and which addresses are free for kernel, device tree and initial RAM disk.
 fn script(append: &str, own_tree: bool) -> String {
     let mut text = String::from(
         "\

@@ -51,7 +51,8 @@ pub struct Request {
     pub overlay: Overlay,
     /// Spica's own command line.
     pub spica_append: String,
-    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this nanoseconds.
+    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this
+    /// nanoseconds.
     pub icount: Option<u8>,
     /// What is plugged into the board.
     pub plugged: Plugged,
@@ -258,8 +259,8 @@ fn prepare_several(project: &Project, request: &Request, source: &Source) -> Res
     Ok(run)
 }
 
-/// Packs guests for a board with that `room`, with `overlay` over the initial RAM disks of Debian's; gives the board image and
-/// the Debian guest, too.
+/// Packs guests for a board with that `room`, with `overlay` over the initial RAM disks of Debian's; gives the board
+/// image and the Debian guest, too.
 ///
 /// # Errors
 /// The first thing that is missing or does not fit.

@@ -1,10 +1,10 @@
 //! `spica profile`: where the instructions of an operation go.
 //!
 //! One boot for each side, with and without Spica. The guest's first process and its first program are markers
-//! ([`crate::bench::marker`]). Behind them `stopwatch` (`bench/linux/program`) does each operation N times and 2 N times, with
-//! functions in between at which the board is stopped. At each stop the counters of QEMU's plugin are read
-//! ([`spica_profile::area`]). What they mean is the business of the crate `spica-profile`; here the board is run (`board.rs`),
-//! and the tables are written.
+//! ([`crate::bench::marker`]). Behind them `stopwatch` (`bench/linux/program`) does each operation N times and 2 N
+//! times, with functions in between at which the board is stopped. At each stop the counters of QEMU's plugin are read
+//! ([`spica_profile::area`]). What they mean is the business of the crate `spica-profile`; here the board is run
+//! (`board.rs`), and the tables are written.
 //!
 //! Time is the count of instructions, as for `spica bench`, so a profile repeats to the digit.
 

@@ -1,11 +1,12 @@
 //! A whole Debian on a disk: systemd, ssh and some tools, made from Debian's packages.
 //!
 //! Packages bring scripts that must run for the system to be one, and they are programs for ARM. So the system installs
-//! itself, once, on QEMU's `virt` board without Spica: its own dpkg runs there, as root, and this machine neither executes
-//! foreign code nor needs root's rights. What happens there is in `guests/system/install`; the module `install` starts it.
+//! itself, once, on QEMU's `virt` board without Spica: its own dpkg runs there, as root, and this machine neither
+//! executes foreign code nor needs root's rights. What happens there is in `guests/system/install`; the module
+//! `install` starts it.
 //!
-//! `guests/system/system.toml` says what is in the system; `build/guests/system/`, or `build/guests/system-small/`, holds what
-//! comes of it:
+//! `guests/system/system.toml` says what is in the system; `build/guests/system/`, or `build/guests/system-small/`,
+//! holds what comes of it:
 //!
 //! ```text
 //! packages/          the packages, as fetched

@@ -1,7 +1,7 @@
 //! U-Boot's legacy image format, as far as scripts need it.
 //!
-//! A header of 64 bytes, big-endian, then the data, which begins with the lengths of its parts: for a script, one length
-//! and a zero (`include/image.h` and `tools/mkimage.c` in U-Boot).
+//! A header of 64 bytes, big-endian, then the data, which begins with the lengths of its parts: for a script, one
+//! length and a zero (`include/image.h` and `tools/mkimage.c` in U-Boot).
 
 use flate2::Crc;
 

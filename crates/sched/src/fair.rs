@@ -1,7 +1,7 @@
 //! Who runs next: virtual time, which passes the more slowly for a guest the greater its weight.
 //!
-//! Of those that want to run, the one with the least virtual time does, so that over any while in which several want to run
-//! their shares are as their weights. One that waited is brought up to the others, less a little credit: it runs at
+//! Of those that want to run, the one with the least virtual time does, so that over any while in which several want to
+//! run their shares are as their weights. One that waited is brought up to the others, less a little credit: it runs at
 //! once when its interrupt comes, but it cannot save up time by sleeping.
 
 use core::num::NonZeroU32;
@@ -9,9 +9,9 @@ use core::num::NonZeroU32;
 /// Virtual time passes at this weight as real time does.
 const UNIT: u64 = 1024;
 
-/// The least virtual time of those who want to run: where somebody who comes back joins them. It never goes back, and while
-/// nobody wants to run it stands still; or the first to come would be brought up to nobody, and run alone until it had caught
-/// up with what others once used.
+/// The least virtual time of those who want to run: where somebody who comes back joins them. It never goes back, and
+/// while nobody wants to run it stands still; or the first to come would be brought up to nobody, and run alone until
+/// it had caught up with what others once used.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Floor(u64);
 
@@ -60,8 +60,8 @@ impl Turn {
         self.used = self.used.max(floor.saturating_sub(self.scaled(credit)));
     }
 
-    /// Whether this one is to take over from `running`, whose slice is not over: only if it is well ahead, or they would
-    /// take turns for nothing.
+    /// Whether this one is to take over from `running`, whose slice is not over: only if it is well ahead, or they
+    /// would take turns for nothing.
     pub fn preempts(&self, running: &Turn, margin: u64) -> bool {
         self.used.saturating_add(self.scaled(margin)) < running.used
     }

@@ -20,8 +20,8 @@ impl RunQueue {
         RunQueue { slices: Slices::new(slice), floor: Floor::default(), current: None, last: None, charged: now }
     }
 
-    /// The least virtual time of those who want to run, or did when somebody last wanted to: `used` is what each of them
-    /// has used ([`Turn::used`](crate::Turn::used)).
+    /// The least virtual time of those who want to run, or did when somebody last wanted to: `used` is what each of
+    /// them has used ([`Turn::used`](crate::Turn::used)).
     pub fn floor(&mut self, used: impl Iterator<Item = u64>) -> u64 {
         self.floor.follow(used)
     }

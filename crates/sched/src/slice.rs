@@ -1,7 +1,7 @@
 //! How long the guest that has the core may keep it, and who has it back when somebody woke in between.
 //!
-//! A guest that was interrupted goes on for what is left of its slice. If each wake of one guest made the slice of another
-//! longer, a third would wait without end.
+//! A guest that was interrupted goes on for what is left of its slice. If each wake of one guest made the slice of
+//! another longer, a third would wait without end.
 
 /// The slice of whoever has the core, in ticks of the host's timer. Guests go by number.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ impl Slices {
         Slices { length, holder: None, cut: None }
     }
 
-    /// Who is to go on at `now`, of those that are `ready`: the holder of a slice that is not over, or whoever was interrupted
-    /// by one that wants no more.
+    /// Who is to go on at `now`, of those that are `ready`: the holder of a slice that is not over, or whoever was
+    /// interrupted by one that wants no more.
     pub fn heir(&self, now: u64, ready: impl Fn(usize) -> bool) -> Option<usize> {
         match self.holder {
             Some((_, end)) if now >= end => None,

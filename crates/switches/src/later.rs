@@ -1,8 +1,8 @@
 //! Other switches, which hold from later on: when the guest's console has printed a text.
 //!
-//! A naive translation is measured, not booted: a boot takes it hundreds of times the instructions. So a guest may boot with
-//! another one, until its console prints what the command line says. That is a point of the guest's own life: the same one
-//! in each run, and behind whatever the kernel does before its first process.
+//! A naive translation is measured, not booted: a boot takes it hundreds of times the instructions. So a guest may boot
+//! with another one, until its console prints what the command line says. That is a point of the guest's own life: the
+//! same one in each run, and behind whatever the kernel does before its first process.
 
 use alloc::string::String;
 use alloc::vec::Vec;

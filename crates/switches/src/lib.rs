@@ -1,9 +1,9 @@
-//! Which optimisations a guest runs with: every one has its switch, so that it can be measured and be taken out of a search for a
-//! bug.
+//! Which optimisations a guest runs with: every one has its switch, so that it can be measured and be taken out of a
+//! search for a bug.
 //!
-//! The translator's switches are [`spica_dbt::Options`]. What the hypervisor does around it (shadow tables, faults, devices, the way
-//! between kernel and user code) has its switches here, in [`Switches`], and the list of words by which all are asked
-//! for.
+//! The translator's switches are [`spica_dbt::Options`]. What the hypervisor does around it (shadow tables, faults,
+//! devices, the way between kernel and user code) has its switches here, in [`Switches`], and the list of words by
+//! which all are asked for.
 #![no_std]
 
 extern crate alloc;
@@ -19,8 +19,8 @@ use spica_dbt::{Options, Spill};
 pub struct Switches {
     /// The translator's.
     pub translation: Options,
-    /// VFP is turned off, and on with the registers that are in the core still, in assembly, and so does user code find that its
-    /// kernel has VFP off.
+    /// VFP is turned off, and on with the registers that are in the core still, in assembly, and so does user code find
+    /// that its kernel has VFP off.
     pub quick_vfp: bool,
     /// Exception returns, and system calls of user code, switch privilege and mode in assembly.
     pub fast_switches: bool,
@@ -94,8 +94,8 @@ impl Switches {
         }
     }
 
-    /// Reads a list such as `naive,+link,+masks`, `all,-return-mirror` or `all,spill=tpidrurw`, from left to right. It starts
-    /// from all on.
+    /// Reads a list such as `naive,+link,+masks`, `all,-return-mirror` or `all,spill=tpidrurw`, from left to right. It
+    /// starts from all on.
     ///
     /// # Errors
     /// The first word that is none.

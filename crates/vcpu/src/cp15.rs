@@ -1,7 +1,7 @@
 //! The system control coprocessor, CP15, and the little of CP14 that a guest kernel touches (B4.1, C11).
 //!
-//! A read gives a value at once. A write stores what is plain storage and says in an [`Effect`] what else has to happen:
-//! the MMU, the caches and the timer belong to others.
+//! A read gives a value at once. A write stores what is plain storage and says in an [`Effect`] what else has to
+//! happen: the MMU, the caches and the timer belong to others.
 
 pub use spica_devices::TimerReg;
 use spica_isa::CpReg;

@@ -62,8 +62,8 @@ pub enum Step {
     Wait,
 }
 
-/// Executes `d`, which lies at `pc` and whose condition holds, in A32 state. In User mode, of loads and stores only: all
-/// else that traps from there is an exception of the guest's.
+/// Executes `d`, which lies at `pc` and whose condition holds, in A32 state. In User mode, of loads and stores only:
+/// all else that traps from there is an exception of the guest's.
 pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step {
     match d.op {
         Op::DataProcessing { op, s, rd, rn, op2 } => {

@@ -47,8 +47,8 @@ pub struct VcpuPage {
     pub target: u32,
     /// Virtual CPSR bits A, I, F and M, where the CPSR has them; the other bits are 0.
     pub control: u32,
-    /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs adds it, in words, to its
-    /// PC, in front of which is the way out of its block.
+    /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs adds it, in words,
+    /// to its PC, in front of which is the way out of its block.
     pub pending: u32,
     /// SPSR of the current mode.
     pub spsr: u32,
@@ -56,8 +56,8 @@ pub struct VcpuPage {
     pub tpidrprw: u32,
     /// TPIDRURO (B4.1.149). The real register follows when User mode is entered.
     pub tpidruro: u32,
-    /// Non-zero if the guest has invalidated instruction caches or branch predictors: it is done before its user code runs,
-    /// which runs from the real ones.
+    /// Non-zero if the guest has invalidated instruction caches or branch predictors: it is done before its user code
+    /// runs, which runs from the real ones.
     pub stale: u32,
     /// DACR (B4.1.43), as the guest last wrote it.
     pub dacr: u32,
@@ -79,7 +79,8 @@ pub struct VcpuPage {
     pub fpexc_real: u32,
     /// TEEHBR (B4.1.147), on cores that have it.
     pub teehbr: u32,
-    /// The generic timer's counter (CNTPCT and CNTVCT, B4.1.30), low half first, as it was when translated code last asked.
+    /// The generic timer's counter (CNTPCT and CNTVCT, B4.1.30), low half first, as it was when translated code last
+    /// asked.
     pub counter: [u32; 2],
     /// TPIDRURW (B4.1.150) while the kernel runs, if translated code uses the real one for itself.
     pub tpidrurw: u32,
@@ -88,8 +89,8 @@ pub struct VcpuPage {
     /// FPSID, MVFR1 and MVFR0 (B4.1.58, B4.1.110, B4.1.111), on cores that have VFP.
     pub vfp_ids: [u32; 3],
     _cold: [u32; RETURNS_AT - 56],
-    /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written, the last is
-    /// what overflows.
+    /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written,
+    /// the last is what overflows.
     pub returns: [u32; RETURNS + 2],
     _rest: [u32; 1024 - RETURNS_AT - RETURNS - 2],
 }

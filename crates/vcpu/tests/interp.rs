@@ -1,5 +1,5 @@
-//! The interpreter: loads and stores with the right permissions, aborts that leave everything as it was, results of data
-//! processing, and no panic whatever the instruction, the registers and the vCPU page are.
+//! The interpreter: loads and stores with the right permissions, aborts that leave everything as it was, results of
+//! data processing, and no panic whatever the instruction, the registers and the vCPU page are.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! The vCPU page: where its fields lie for those who reach them without Rust's help, and that its copies of system control
-//! registers are what those registers are, after whatever wrote them.
+//! The vCPU page: where its fields lie for those who reach them without Rust's help, and that its copies of system
+//! control registers are what those registers are, after whatever wrote them.
 
 mod support;
 

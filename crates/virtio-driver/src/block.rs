@@ -1,7 +1,7 @@
 //! A disk (virtio 5.2): requests of several clients, one at a time of each.
 //!
-//! A client is a number, its *tag*. It has three descriptors of the queue and a buffer for itself, so that there is nothing
-//! to allocate, and no client waits for another.
+//! A client is a number, its *tag*. It has three descriptors of the queue and a buffer for itself, so that there is
+//! nothing to allocate, and no client waits for another.
 
 use alloc::vec::Vec;
 
@@ -188,7 +188,8 @@ impl<R: Registers, M: Memory> Block<R, M> {
         }
     }
 
-    /// Lowers the device's interrupt, and calls `done` with the tag of each client whose request is done now. True if any was.
+    /// Lowers the device's interrupt, and calls `done` with the tag of each client whose request is done now. True if
+    /// any was.
     pub fn collect(&mut self, mut done: impl FnMut(usize)) -> bool {
         let mut any = false;
         if !self.transport.acknowledge() {

@@ -1,12 +1,12 @@
 //! A guest's claim to a disk of the board: what its own virtio disk stands on.
 //!
-//! A request comes in pieces, each of which is asked for until the answer is there ([`DiskError::Later`]). The guest may have
-//! been reset in between and ask for something else: an answer counts only for the question that it belongs to. A write's
-//! question includes the bytes, which the buffer still holds.
+//! A request comes in pieces, each of which is asked for until the answer is there ([`DiskError::Later`]). The guest
+//! may have been reset in between and ask for something else: an answer counts only for the question that it belongs
+//! to. A write's question includes the bytes, which the buffer still holds.
 //!
-//! Reads bring more than was asked for: the whole clusters of 4 KiB around it, two at least, which is what copy on write asks
-//! for in two steps; and a buffer full where a guest reads on where it was. What was read is good until the client writes:
-//! nobody else writes where two read.
+//! Reads bring more than was asked for: the whole clusters of 4 KiB around it, two at least, which is what copy on
+//! write asks for in two steps; and a buffer full where a guest reads on where it was. What was read is good until the
+//! client writes: nobody else writes where two read.
 
 use alloc::rc::Rc;
 use core::cell::RefCell;

@@ -1,7 +1,7 @@
 //! A network card (virtio 5.1): frames in both directions, without offloads.
 //!
-//! Each direction has as many buffers as its queue has descriptors; a buffer's descriptor has its number. The card takes all
-//! frames that are on its wire: without a control queue, no filter is ever set (5.1.6.5.1).
+//! Each direction has as many buffers as its queue has descriptors; a buffer's descriptor has its number. The card
+//! takes all frames that are on its wire: without a control queue, no filter is ever set (5.1.6.5.1).
 
 use crate::queue::{Buffer, Queue};
 use crate::transport::{Error, Kind, Transport};
@@ -41,7 +41,8 @@ impl<R: Registers, M: Memory> Net<R, M> {
     /// The bytes of memory that a driver needs.
     pub const BYTES: u32 = place(2, 0);
 
-    /// Takes the card over; `memory` has [`BYTES`](Self::BYTES) at least. It raises its interrupt when frames have come.
+    /// Takes the card over; `memory` has [`BYTES`](Self::BYTES) at least. It raises its interrupt when frames have
+    /// come.
     ///
     /// # Errors
     /// If it is no network card, or cannot be driven.
@@ -116,8 +117,8 @@ impl<R: Registers, M: Memory> Net<R, M> {
         true
     }
 
-    /// Tells the card of the frames to send. With `waiting`, more wait for room: the card raises its interrupt once it has
-    /// sent something. True if there is room already, so that no interrupt may come.
+    /// Tells the card of the frames to send. With `waiting`, more wait for room: the card raises its interrupt once it
+    /// has sent something. True if there is room already, so that no interrupt may come.
     pub fn push(&mut self, waiting: bool) -> bool {
         if core::mem::take(&mut self.unsaid) && self.output.wants_notice(&self.memory) {
             self.transport.notify(OUTPUT);

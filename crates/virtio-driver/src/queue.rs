@@ -1,7 +1,7 @@
 //! A split queue (virtio 2.7), the driver's side. Who uses it knows which descriptors are free.
 //!
-//! The three parts are in lines of their own: descriptors and available ring are written here only, the used ring by the
-//! device only.
+//! The three parts are in lines of their own: descriptors and available ring are written here only, the used ring by
+//! the device only.
 
 use crate::{LINE, Memory};
 

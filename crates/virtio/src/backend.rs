@@ -93,8 +93,8 @@ pub trait Pages {
     /// has given already.
     fn give(&mut self, page: GuestPa);
 
-    /// The guest has the page back, which it gave before; what it finds in it must not be of another guest. False if it cannot
-    /// have it yet, because somebody uses it and there is no other: it is asked for again when the slot is
+    /// The guest has the page back, which it gave before; what it finds in it must not be of another guest. False if it
+    /// cannot have it yet, because somebody uses it and there is no other: it is asked for again when the slot is
     /// [poked](crate::Slot::poke).
     fn take(&mut self, page: GuestPa) -> bool;
 }

@@ -1,9 +1,10 @@
 //! The memory balloon (virtio 5.5): pages that the guest can do without, for the host to use.
 //!
-//! The host says in the configuration space how many pages it would like ([`Balloon::set_target`]); the driver gives and
-//! takes back pages in two queues. Which pages are given is remembered in a bitmap, so that the host hears of each page
-//! once, whatever the driver says. A page that the host cannot return yet keeps its request waiting, and all behind it. Where the driver resets the device, all pages are the guest's again: a kernel that has
-//! been started by another knows of no balloon.
+//! The host says in the configuration space how many pages it would like ([`Balloon::set_target`]); the driver gives
+//! and takes back pages in two queues. Which pages are given is remembered in a bitmap, so that the host hears of each
+//! page once, whatever the driver says. A page that the host cannot return yet keeps its request waiting, and all
+//! behind it. Where the driver resets the device, all pages are the guest's again: a kernel that has been started by
+//! another knows of no balloon.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -90,8 +91,8 @@ impl Balloon {
         Some(word >> (index % 32) & 1 != 0)
     }
 
-    /// Gives page `index`, or takes it back, unless that is so already or there is no such page. False if the host does not
-    /// let it go.
+    /// Gives page `index`, or takes it back, unless that is so already or there is no such page. False if the host does
+    /// not let it go.
     fn turn(&mut self, index: u32, give: bool, pages: &mut dyn Pages) -> bool {
         if self.is_given(index) != Some(!give) {
             return true;
@@ -111,8 +112,8 @@ impl Balloon {
         true
     }
 
-    /// After a reset, gives pages back to the guest; more to do if there is. Nothing can be done while the host does not let a
-    /// page go.
+    /// After a reset, gives pages back to the guest; more to do if there is. Nothing can be done while the host does
+    /// not let a page go.
     fn give_back(&mut self, pages: &mut dyn Pages, work: &mut Work) -> Progress {
         while let Some(index) = self.returning.filter(|&index| index < self.pages && self.count != 0) {
             if !work.is_left() {

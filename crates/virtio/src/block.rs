@@ -1,7 +1,7 @@
 //! The block device (virtio 5.2): one queue of requests, one after the other.
 //!
-//! A request of any length is carried out in pieces of [`PIECE`] bytes. Between two pieces the device may be told to let
-//! others work, or the disk may need time; the request then stays open with what is known of it in [`Request`].
+//! A request of any length is carried out in pieces of [`PIECE`] bytes. Between two pieces the device may be told to
+//! let others work, or the disk may need time; the request then stays open with what is known of it in [`Request`].
 
 mod request;
 

@@ -10,8 +10,8 @@ pub struct OutsideRam;
 
 /// Guest memory as devices reach it: by guest physical address.
 ///
-/// Every access is checked: a range that is not RAM throughout fails as a whole, and nothing was read or written. Whoever
-/// implements it keeps up what hangs on guest memory, above all code translated from a page that is written.
+/// Every access is checked: a range that is not RAM throughout fails as a whole, and nothing was read or written.
+/// Whoever implements it keeps up what hangs on guest memory, above all code translated from a page that is written.
 pub trait Dma {
     /// Copies guest memory at `pa` to `into`.
     ///

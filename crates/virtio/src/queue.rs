@@ -1,11 +1,11 @@
 //! A split queue (virtio 2.7), the device's side.
 //!
-//! A queue hands out one chain at a time. [`Queue::next`] takes it from the available ring, and gives the same one again
-//! until [`Queue::complete`] puts it into the used ring. So a request that is too long for one turn, or whose backend is
-//! not ready, simply stays open.
+//! A queue hands out one chain at a time. [`Queue::next`] takes it from the available ring, and gives the same one
+//! again until [`Queue::complete`] puts it into the used ring. So a request that is too long for one turn, or whose
+//! backend is not ready, simply stays open.
 //!
-//! The driver does not run while its queues are served, unless it has another CPU. The fences are for that: what is read
-//! after an index is what was written before it.
+//! The driver does not run while its queues are served, unless it has another CPU. The fences are for that: what is
+//! read after an index is what was written before it.
 
 mod chain;
 

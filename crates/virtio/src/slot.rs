@@ -94,8 +94,8 @@ impl Slot {
         self.plugged.as_ref().is_some_and(|plugged| plugged.interrupt != 0)
     }
 
-    /// Whether the line is to fall and rise again, if it is high. The device tree calls the interrupt edge-triggered, as
-    /// QEMU's does; a cause that an acknowledgement left over would otherwise never be seen.
+    /// Whether the line is to fall and rise again, if it is high. The device tree calls the interrupt edge-triggered,
+    /// as QEMU's does; a cause that an acknowledgement left over would otherwise never be seen.
     pub fn take_edge(&mut self) -> bool {
         self.plugged.as_mut().is_some_and(|plugged| core::mem::take(&mut plugged.edge))
     }

@@ -4,8 +4,9 @@
 //!
 //! * a *station* has one address, which the host gave it, and sends with no other. It gets what is for that address or
 //!   for a group. So no guest gets another's frames by claiming its address, and there is nothing to learn.
-//! * a *trunk* has whole networks behind it: the board's own network, or a guest that is a bridge itself. Which addresses
-//!   are there is learned from the frames that come (`table`); an address that is not known goes to all trunks.
+//! * a *trunk* has whole networks behind it: the board's own network, or a guest that is a bridge itself. Which
+//!   addresses are there is learned from the frames that come (`table`); an address that is not known goes to all
+//!   trunks.
 //!
 //! A guest that sends without end costs the others nothing but the work that its own budget pays for. A queue towards a
 //! port is divided among the senders, so that one that fills its part has its own frames dropped and no other's. Memory

@@ -1,7 +1,7 @@
 //! How much devices may do before they let others: [`Work`].
 
-/// What is left of a budget of work, in bytes moved; looking at a descriptor counts as [`Work::DESCRIPTOR`] bytes, and a
-/// request as [`Work::REQUEST`], a character of a console's output as [`Work::CHARACTER`], and a random byte as
+/// What is left of a budget of work, in bytes moved; looking at a descriptor counts as [`Work::DESCRIPTOR`] bytes, and
+/// a request as [`Work::REQUEST`], a character of a console's output as [`Work::CHARACTER`], and a random byte as
 /// [`Work::RANDOM`].
 ///
 /// A device checks it before it takes the next piece of work, and pieces are bounded (a chain's descriptors, a block of

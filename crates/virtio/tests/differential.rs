@@ -1,6 +1,6 @@
 //! A block device against a model: whatever mixture of requests a good driver makes, however it cuts its buffers, and
-//! however often the device is interrupted in its work, disk and memory are in the end what they would be if each request
-//! was a copy.
+//! however often the device is interrupted in its work, disk and memory are in the end what they would be if each
+//! request was a copy.
 
 use proptest::prelude::*;
 use spica_virtio::testing::{BUFFERS, Buffer, Rig};

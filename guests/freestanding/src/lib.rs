@@ -1,8 +1,8 @@
 //! What our Linux programs for guests have in common: how they start, system calls, signals, printing.
 //!
 //! They are static programs without a C library: Debian's guest has none, and here every instruction and every system
-//! call is known, which is what tests and measurements want. The tests' program is in `tests/guest/programs`, that of the
-//! benchmarks in `bench/linux/program`; both are built for `armv7a-none-eabi`, and so is this crate with them.
+//! call is known, which is what tests and measurements want. The tests' program is in `tests/guest/programs`, that of
+//! the benchmarks in `bench/linux/program`; both are built for `armv7a-none-eabi`, and so is this crate with them.
 #![no_std]
 
 pub mod linux;

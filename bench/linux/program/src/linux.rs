@@ -75,8 +75,9 @@ global_asm!(
     // A handler that does nothing.
     "signal_ignored:",
     "bx lr",
-    // A handler that goes on behind the instruction that faulted. The third argument is Linux's `struct ucontext`: flags,
-    // link, three words of stack, then `struct sigcontext`, whose registers come behind three words; R15 is the last.
+    // A handler that goes on behind the instruction that faulted. The third argument is Linux's `struct ucontext`:
+    // flags, link, three words of stack, then `struct sigcontext`, whose registers come behind three words; R15 is the
+    // last.
     "signal_skip:",
     "ldr r3, [r2, #(5 + 3 + 15) * 4]",
     "add r3, r3, #4",

@@ -3,13 +3,13 @@
 //! A static Linux program without a C library: what it adds to a measurement is a handful of instructions that we know,
 //! and it is the same natively and under Spica. The clock is the guest's own, `CLOCK_MONOTONIC`.
 //!
-//! * `stopwatch run [-i FILE] [-o FILE] PROGRAM [ARGUMENT…]` runs a program to its end, with its standard input and output
-//!   in files, and prints nanoseconds and exit status. The time begins before `fork` and ends after `wait`: a program is
-//!   loaded, linked, run and taken down in it, as when a person waits for it.
+//! * `stopwatch run [-i FILE] [-o FILE] PROGRAM [ARGUMENT…]` runs a program to its end, with its standard input and
+//!   output in files, and prints nanoseconds and exit status. The time begins before `fork` and ends after `wait`: a
+//!   program is loaded, linked, run and taken down in it, as when a person waits for it.
 //! * `stopwatch operation NAME [ENOUGH]` repeats one kernel operation for at least ENOUGH microseconds and prints the
 //!   nanoseconds of one. It stands in for lmbench where that cannot be had, with the same definitions.
-//! * `stopwatch profile NAME COUNT` does the same COUNT times and twice that, with places in between where a debugger can stop
-//!   the board, for `spica profile`.
+//! * `stopwatch profile NAME COUNT` does the same COUNT times and twice that, with places in between where a debugger
+//!   can stop the board, for `spica profile`.
 #![no_std]
 #![no_main]
 

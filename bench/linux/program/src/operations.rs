@@ -89,8 +89,9 @@ unsafe extern "C" {
     safe fn profile_ends();
 }
 
-/// Does the operation that the arguments name as often as they say, and then twice as often, with functions called before,
-/// between and behind, where a debugger can stop the board. Prints the nanoseconds of one: what the second time takes longer.
+/// Does the operation that the arguments name as often as they say, and then twice as often, with functions called
+/// before, between and behind, where a debugger can stop the board. Prints the nanoseconds of one: what the second time
+/// takes longer.
 ///
 /// All of it was done once before, so that what happens once only is over.
 pub fn profile(arguments: &Arguments) -> ! {

@@ -2,10 +2,10 @@
 //!
 //! Each trap changes vectors, many change translation tables, and all of them push the guest's entries out of the TLBs.
 //! How often is known from Spica's own code, within limits: its fast paths do less than its slow ones, and what they do
-//! depends on the version. So these are assumptions, with ranges, and reports list them as such. They stand in where nobody
-//! counted, which would flatter the hypervisor if it were left out: for TLB misses always, because QEMU has no such TLB.
-//! Where the events were counted, they only say which part of T_virt the counted ones belong to. They stand on the guest's
-//! side alone: what the guest's kernel does of its own accord it does on both sides.
+//! depends on the version. So these are assumptions, with ranges, and reports list them as such. They stand in where
+//! nobody counted, which would flatter the hypervisor if it were left out: for TLB misses always, because QEMU has no
+//! such TLB. Where the events were counted, they only say which part of T_virt the counted ones belong to. They stand
+//! on the guest's side alone: what the guest's kernel does of its own accord it does on both sides.
 
 use crate::events::{Event, Trap};
 use crate::model::costs::Range;

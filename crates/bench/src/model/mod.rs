@@ -67,8 +67,8 @@ enum Part {
 /// Traps that are exceptions on the bare board too.
 const NATIVE: [Trap; 5] = [Trap::UserCall, Trap::KernelCall, Trap::Undefined, Trap::GuestAbort, Trap::Interrupt];
 
-/// Machine operations (`bench/machine`) that are one trap of a class. The guest's own abort is with the delivery, and the
-/// return behind it.
+/// Machine operations (`bench/machine`) that are one trap of a class. The guest's own abort is with the delivery, and
+/// the return behind it.
 const ALONE: [(&str, Trap); 5] = [
     ("mmio-uart-status", Trap::Mmio),
     ("mmio-controller-read", Trap::Mmio),
@@ -104,9 +104,9 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// What the machine operations of a configuration say: what one takes as a guest beyond what it takes on the bare board,
-    /// where it is one trap by its definition (`ALONE`), or nearly all traps that were counted are of one class. Other
-    /// classes keep their estimate.
+    /// What the machine operations of a configuration say: what one takes as a guest beyond what it takes on the bare
+    /// board, where it is one trap by its definition (`ALONE`), or nearly all traps that were counted are of one class.
+    /// Other classes keep their estimate.
     #[must_use]
     pub fn measured(results: &Results, board: Board, configuration: &str) -> Handlers {
         let mut handlers = Handlers::default();
@@ -301,8 +301,8 @@ fn parts(core: Core, cycles: &Cycles, events: &Events, handlers: &Handlers) -> P
     let price = |event| costs::cost(core, event).cycles;
     let cpi = costs::base_cpi(core).cycles;
     let exception = price(Event::ExceptionEntry) + price(Event::ExceptionReturn);
-    // What a trap does to the core, the TLB's misses aside, which are a part by themselves. Where that was counted, it is
-    // the counted excess that is shared out as the assumptions have it, and no more than the assumptions.
+    // What a trap does to the core, the TLB's misses aside, which are a part by themselves. Where that was counted, it
+    // is the counted excess that is shared out as the assumptions have it, and no more than the assumptions.
     let share = |event: Event| {
         let Some(priced) = cycles.priced.iter().find(|p| p.event == event) else {
             return if cycles.assumed.iter().any(|(e, _)| *e == event) { 1.0 } else { 0.0 };

@@ -64,8 +64,8 @@ impl Element {
         self.children.push(Node::Element(child));
     }
 
-    /// Its text, on lines that `git diff` can show: only elements that hold no text are broken into lines, and rows of tables
-    /// are not. Nothing is indented, which would be half of a page.
+    /// Its text, on lines that `git diff` can show: only elements that hold no text are broken into lines, and rows of
+    /// tables are not. Nothing is indented, which would be half of a page.
     pub fn render(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);

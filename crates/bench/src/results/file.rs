@@ -77,8 +77,8 @@ impl Results {
     }
 
     /// Adds a measurement; it takes the place of an older one of the same key. Figures that cannot be right (no
-    /// positive numbers, counts over no operations, infinite findings) are kept out of the file: the measurement is then missing, and
-    /// says why.
+    /// positive numbers, counts over no operations, infinite findings) are kept out of the file: the measurement is
+    /// then missing, and says why.
     pub fn put(&mut self, mut measurement: Measurement) {
         if let Err((field, problem)) = measurement.status.check() {
             measurement.status = Status::Missing { reason: format!("{field}: {problem}"), native: None };

@@ -7,8 +7,8 @@ use super::Manifest;
 use crate::guest::{DEFAULT_WEIGHT, DiskSource, GuestEntry, Restart};
 
 impl Manifest {
-    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would be
-    /// without the key is left out.
+    /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would
+    /// be without the key is left out.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut out = String::new();

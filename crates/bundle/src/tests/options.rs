@@ -1,4 +1,5 @@
-//! What a guest may have beside kernel and memory: how it is read, what is refused, and that it can be written and read back.
+//! What a guest may have beside kernel and memory: how it is read, what is refused, and that it can be written and read
+//! back.
 
 use alloc::format;
 use alloc::string::{String, ToString};

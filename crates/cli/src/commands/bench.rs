@@ -35,7 +35,8 @@ pub struct BenchArgs {
     /// Only this board; may be given more than once [default: all]
     #[arg(long, value_name = "NAME")]
     board: Vec<String>,
-    /// This configuration of Spica, a pattern such as `without-*`, `all`, or `native`; may be given more than once [default: default]
+    /// This configuration of Spica, a pattern such as `without-*`, `all`, or `native`; may be given more than once
+    /// [default: default]
     #[arg(long, value_name = "NAME")]
     config: Vec<String>,
     /// Only workloads that this describes: a name or GROUP/NAME, with * and ?; may be given more than once

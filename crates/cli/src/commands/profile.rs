@@ -43,8 +43,8 @@ pub struct ProfileArgs {
     /// Do the same without Spica, too, for comparison
     #[arg(long)]
     native: bool,
-    /// List every executed word, too, with how often: DIR/BOARD-NAME.code has those of the code cache and what they count
-    /// as, DIR/BOARD-NAME.image those of Spica's functions
+    /// List every executed word, too, with how often: DIR/BOARD-NAME.code has those of the code cache and what they
+    /// count as, DIR/BOARD-NAME.image those of Spica's functions
     #[arg(long)]
     code: bool,
     /// Where tables go [default: build/profile]

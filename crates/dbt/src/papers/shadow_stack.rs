@@ -1,16 +1,16 @@
-//! STAR's shadow stack (§5.1.1): calls note where they are returned to, and returns go there without a trap if it is right. Off by
-//! default, and there to be compared with the return mirror.
+//! STAR's shadow stack (§5.1.1): calls note where they are returned to, and returns go there without a trap if it is
+//! right. Off by default, and there to be compared with the return mirror.
 //!
-//! A call pushes one word onto a ring in the vCPU page ([`VcpuPage::returns`]): the address of its own **way back**, which lies in
-//! its block. A return pops that and jumps there with its target in LR, whatever it is; the way back knows the one address
-//! that it is for, and compares. So an entry of the ring need not be taken back when blocks are dropped, unmapped or unlinked: it
-//! leads to an exit like any other (`SVC` [`trap::LINK`] where it is not linked), which lasts until the next flush, and a flush
-//! is followed by [`clear`]. The exit is linked to pages that are mapped in all address spaces only, for the return may be
-//! in another than the call.
+//! A call pushes one word onto a ring in the vCPU page ([`VcpuPage::returns`]): the address of its own **way back**,
+//! which lies in its block. A return pops that and jumps there with its target in LR, whatever it is; the way back
+//! knows the one address that it is for, and compares. So an entry of the ring need not be taken back when blocks are
+//! dropped, unmapped or unlinked: it leads to an exit like any other (`SVC` [`trap::LINK`] where it is not linked),
+//! which lasts until the next flush, and a flush is followed by [`clear`]. The exit is linked to pages that are mapped
+//! in all address spaces only, for the return may be in another than the call.
 //!
-//! R0 waits in spill slot 0 meanwhile, the guest's LR in [`LINK_SLOT`], whatever the technique to spill. Pops that were wrong
-//! are taken back, since a return that had no call (Linux sets LR by hand for system calls and interrupts) must not shift
-//! all those behind it. What never returned stays, and is overwritten after [`RETURNS`] calls.
+//! R0 waits in spill slot 0 meanwhile, the guest's LR in [`LINK_SLOT`], whatever the technique to spill. Pops that were
+//! wrong are taken back, since a return that had no call (Linux sets LR by hand for system calls and interrupts) must
+//! not shift all those behind it. What never returned stays, and is overwritten after [`RETURNS`] calls.
 //!
 //! The guest can write to the ring. It can jump anywhere in the code cache without that, too.
 
@@ -85,8 +85,8 @@ fn push(e: &mut Emitter<'_>, behind: GuestVa) {
     e.load(al, Reg::LR, literal);
 }
 
-/// Where a return comes to with its target in LR and the address of the next entry in R0: on to `behind`, if that is the
-/// target, without a flag.
+/// Where a return comes to with its target in LR and the address of the next entry in R0: on to `behind`, if that is
+/// the target, without a flag.
 fn way_back(e: &mut Emitter<'_>, behind: GuestVa, literal: usize) {
     let al = Cond::Al;
     e.page_field(false, al, R0, field::NEWEST_RETURN);
@@ -152,8 +152,8 @@ impl Emitter<'_> {
     }
 }
 
-/// Empties the ring of a guest whose code cache is at `layout`: whenever [`Translator::generation`](crate::Translator::generation)
-/// changes, and when the page is new.
+/// Empties the ring of a guest whose code cache is at `layout`: whenever
+/// [`Translator::generation`](crate::Translator::generation) changes, and when the page is new.
 pub fn clear(page: &mut VcpuPage, layout: &Layout) {
     page.returns.fill(layout.code_page(0).0 + 4 * EMPTY as u32);
     page.newest_return = layout.base + field::RETURNS;

@@ -9,8 +9,8 @@ use spica_isa::{Cond, CpReg, Decoded, ModImm, Reg, asm};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
 
-/// What is legal in User mode and means the same there is copied; what is plain storage is a load from the vCPU page, or a
-/// store to it; the rest is interpreted.
+/// What is legal in User mode and means the same there is copied; what is plain storage is a load from the vCPU page,
+/// or a store to it; the rest is interpreted.
 pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool, reg: CpReg, rt: Reg) -> Flow {
     if rt.is_pc() || d.uncond {
         return emulate(e, d, false);
@@ -57,8 +57,8 @@ fn own_trap(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32) -> Flow {
     Flow::Continues
 }
 
-/// The register that `rt` is compared with, if what follows makes a loop over pages of this instruction: Linux's, when it
-/// invalidates a range.
+/// The register that `rt` is compared with, if what follows makes a loop over pages of this instruction: Linux's, when
+/// it invalidates a range.
 fn loop_over_pages(e: &Emitter<'_>, d: &Decoded, rt: Reg) -> Option<u8> {
     const ADD_PAGE: u32 = 0xe280_0a01;
     const CMP: u32 = 0xe150_0000;
@@ -95,11 +95,11 @@ fn shown(reg: CpReg) -> Option<u32> {
     })
 }
 
-/// A write to DACR. It traps only if something is open in the real one that the new value closes. What it opens stays closed
-/// until it is used: a kernel that opens user memory for its return to User mode does not use it.
+/// A write to DACR. It traps only if something is open in the real one that the new value closes. What it opens stays
+/// closed until it is used: a kernel that opens user memory for its return to User mode does not use it.
 ///
-/// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one that
-/// always traps.
+/// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one
+/// that always traps.
 fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, free_registers: bool) -> Flow {
     // What is conditional may not be executed, while the next instruction is.
     let free = if free_registers && d.cond == Cond::Al { free_register(e, bit(rt)) } else { None };
@@ -127,8 +127,8 @@ pub fn vfp_id(e: &mut Emitter<'_>, d: &Decoded, sysreg: u8, rt: Reg) -> Flow {
     Flow::Continues
 }
 
-/// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones. It works with `free`,
-/// or spills.
+/// Stores `rt` to `field`; traps if that has zeroes where `real`, what the real register has, has ones. It works with
+/// `free`, or spills.
 #[expect(clippy::too_many_arguments, reason = "the instruction, and which of two registers it writes")]
 fn close(
     e: &mut Emitter<'_>,
@@ -199,11 +199,11 @@ pub fn make_eager(load: u32) -> Option<u32> {
 /// Cache and branch-predictor maintenance (B4.2.1).
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
-/// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it runs
-/// the next time ([`field::STALE`]). Cleaning to the point of unification is done at once.
+/// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
+/// runs the next time ([`field::STALE`]). Cleaning to the point of unification is done at once.
 ///
-/// An operation by address faults where nothing is mapped (B3.12.3): a byte is loaded from there. Whoever handles the fault
-/// interprets the instruction if the load was not its fault.
+/// An operation by address faults where nothing is mapped (B3.12.3): a byte is loaded from there. Whoever handles the
+/// fault interprets the instruction if the load was not its fault.
 fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
     match (crm, opc2) {
         // ICIALLU, BPIALL, BPIMVA and their Inner Shareable forms.

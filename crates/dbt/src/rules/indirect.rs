@@ -1,9 +1,10 @@
-//! Indirect branches: through the return mirror where the code has one, else the target goes to the vCPU page and a trap
-//! looks it up.
+//! Indirect branches: through the return mirror where the code has one, else the target goes to the vCPU page and a
+//! trap looks it up.
 //!
 //! Returns (`BX LR`, `MOV PC, LR`, `LDM {…, PC}`, `LDR PC, [SP], #4`) are ten times as frequent as all other indirect
-//! branches together. Through the mirror ([`crate::return_mirror`]) they are: store LR, get the target, add to the PC; then
-//! the branch in the mirror, and the landing. The trap handler answers a hit in the jump cache without leaving assembly.
+//! branches together. Through the mirror ([`crate::return_mirror`]) they are: store LR, get the target, add to the PC;
+//! then the branch in the mirror, and the landing. The trap handler answers a hit in the jump cache without leaving
+//! assembly.
 
 use super::{Flow, bit, data, emulate, restore, scratch, spill};
 use crate::block::Undo;

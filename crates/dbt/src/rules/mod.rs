@@ -142,8 +142,8 @@ fn copy(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
     Flow::Continues
 }
 
-/// An ISB. What comes behind it is fetched anew, and may have been changed by the code before it: in a page whose code is
-/// not kept, that is translated anew as well.
+/// An ISB. What comes behind it is fetched anew, and may have been changed by the code before it: in a page whose code
+/// is not kept, that is translated anew as well.
 fn barrier(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
     e.emit(d.word);
     Flow::Splits
@@ -164,8 +164,8 @@ fn scratch(used: u32) -> Reg {
     Reg::new((0..13).find(|n| used >> n & 1 == 0).unwrap_or(14))
 }
 
-/// A register, none of those that are `used`, that the guest's next instruction overwrites without having read it, if nothing
-/// can come in between: no fault, and no other flow. The block goes on with that instruction then.
+/// A register, none of those that are `used`, that the guest's next instruction overwrites without having read it, if
+/// nothing can come in between: no fault, and no other flow. The block goes on with that instruction then.
 fn free_register(e: &mut Emitter<'_>, used: u32) -> Option<Reg> {
     let next = spica_isa::decode(e.next_word()?);
     let Op::DataProcessing { op, rd, rn, op2, .. } = next.op else { return None };

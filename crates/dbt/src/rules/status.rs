@@ -1,9 +1,9 @@
 //! The CPSR: reading it, and changing the interrupt mask, in the vCPU page (STAR §5.2).
 //!
 //! Flags, GE and E of the real CPSR are the guest's own; A, I, F and the mode are in [`field::CONTROL`]. No flag is
-//! touched: what has to be tested is made 0 or ±1, and that many words are added to the PC, over or onto a branch to the
-//! slow path, which interprets the instruction. Unmasking stores the mask *first* and looks for an interrupt that waits
-//! afterwards.
+//! touched: what has to be tested is made 0 or ±1, and that many words are added to the PC, over or onto a branch to
+//! the slow path, which interprets the instruction. Unmasking stores the mask *first* and looks for an interrupt that
+//! waits afterwards.
 
 use super::{Flow, bit, restore, scratch, spill};
 use crate::emit::Emitter;
@@ -52,7 +52,8 @@ pub fn write(e: &mut Emitter<'_>, d: &Decoded, rn: Reg) -> Flow {
     e.emit(asm::lsl_imm(Cond::Al, rs, rs, 25));
     e.emit(asm::clz(Cond::Al, rs, rs));
     e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
-    // 0 adds nothing to an address 8 bytes on, where the way out is; 1 leads over that. The word between is never reached.
+    // 0 adds nothing to an address 8 bytes on, where the way out is; 1 leads over that. The word between is never
+    // reached.
     e.emit(asm::add_pc(rs));
     e.emit(asm::NOP);
     e.branch_slow(&slow);
@@ -64,9 +65,9 @@ pub fn write(e: &mut Emitter<'_>, d: &Decoded, rn: Reg) -> Flow {
     Flow::Continues
 }
 
-/// Leaves by the slow path if a virtual interrupt waits: [`field::PENDING`] is −1 then, which leads to the branch; 0 leads
-/// over it. A guest that writes something else there branches somewhere in its own world. If the interrupt is masked still,
-/// the slow path comes back.
+/// Leaves by the slow path if a virtual interrupt waits: [`field::PENDING`] is −1 then, which leads to the branch; 0
+/// leads over it. A guest that writes something else there branches somewhere in its own world. If the interrupt is
+/// masked still, the slow path comes back.
 fn leave_if_pending(e: &mut Emitter<'_>, rs: Reg, slow: &crate::emit::SlowPath) {
     e.page_field(true, Cond::Al, rs, field::PENDING);
     e.emit(asm::add_pc(rs));

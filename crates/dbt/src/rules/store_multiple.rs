@@ -6,8 +6,8 @@ use crate::emit::Emitter;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Reg, asm, encode};
 
-/// Stores all registers but the PC with one `STM`, and the PC (its value, +8) by a substitute: in the same `STM` where a
-/// register above all others is free, else by a `STR` whose addressing mode leaves the base as the original would.
+/// Stores all registers but the PC with one `STM`, and the PC (its value, +8) by a substitute: in the same `STM` where
+/// a register above all others is free, else by a `STR` whose addressing mode leaves the base as the original would.
 pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa) -> Flow {
     let (inc, before, wback) = (mem.increment, mem.before, mem.writeback);
     let regs = mem.regs & 0x7fff;

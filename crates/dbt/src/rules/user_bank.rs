@@ -61,11 +61,12 @@ fn rest(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, rn: Reg, low: u32) {
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(mem), ..*d }));
 }
 
-/// Block transfers have to be word-aligned whatever SCTLR.A says (A3.2.1), single ones need not: so the first access of each
-/// sequence is a block transfer. Their order is not the architecture's; whoever handles a fault in them interprets the
-/// instruction.
+/// Block transfers have to be word-aligned whatever SCTLR.A says (A3.2.1), single ones need not: so the first access of
+/// each sequence is a block transfer. Their order is not the architecture's; whoever handles a fault in them interprets
+/// the instruction.
 ///
-/// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else before.
+/// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else
+/// before.
 fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
     // An abort restores the base (B1.9.8): if the list has it, it must be the guest's.
     let own_base = low & bit(mem.rn) != 0;
@@ -119,8 +120,8 @@ pub fn aligned_load(e: &mut Emitter<'_>, d: &Decoded, rs: Reg, rn: Reg, offset: 
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(one), ..*d }));
 }
 
-/// A store of both R0 to R12 and others needs a base for the first that is not stored. Without any of those, the word next to
-/// the base goes first, by a transfer of one register in the same direction.
+/// A store of both R0 to R12 and others needs a base for the first that is not stored. Without any of those, the word
+/// next to the base goes first, by a transfer of one register in the same direction.
 fn store(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
     let rs = scratch(low | bit(mem.rn));
     if rs.n() > 12 {

@@ -134,8 +134,8 @@ fn loops_over_pages_are_told_by_their_trap() {
     };
     assert_eq!(trap_of(&LOOP, 0), svc(trap::tlb_range(2, 5)));
     assert_eq!(trap::number(svc(trap::tlb_range(2, 5))), trap::TLB_RANGE);
-    // Another instruction in between, another register or condition, another step, back to elsewhere; and words that are not in
-    // this page, or may not be there when it is executed.
+    // Another instruction in between, another register or condition, another step, back to elsewhere; and words that
+    // are not in this page, or may not be there when it is executed.
     for (at, word) in [(0, 0x0e08_2f37), (0, 0xee08_3f37), (1, 0xe282_2a02), (1, 0xe283_2a01), (2, 0xe152_0002)] {
         let mut other = LOOP;
         other[at] = word;

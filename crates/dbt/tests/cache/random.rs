@@ -1,7 +1,7 @@
 //! A random sequence of everything against a naive model that knows each block word by word.
 //!
-//! After every step the whole of code memory is what the model says: each word as it was translated, but for the branches
-//! of links that still hold.
+//! After every step the whole of code memory is what the model says: each word as it was translated, but for the
+//! branches of links that still hold.
 
 use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
 use spica_addr::{CachePc, GuestPa, GuestVa};

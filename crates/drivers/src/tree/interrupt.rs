@@ -58,8 +58,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// One step through the `interrupt-map` of `nexus`: rows of (unit address, specifier, parent, parent's unit address,
-    /// parent's specifier).
+    /// One step through the `interrupt-map` of `nexus`: rows of (unit address, specifier, parent, parent's unit
+    /// address, parent's specifier).
     #[inline(never)]
     fn through_map(
         self,

@@ -1,4 +1,5 @@
-//! A device tree of the shape of an AM335x board's own: devices in the nodes of their modules, clocks behind multiplexers.
+//! A device tree of the shape of an AM335x board's own: devices in the nodes of their modules, clocks behind
+//! multiplexers.
 
 use dtoolkit::model::DeviceTreeNode;
 use spica_drivers::models::am33xx::{TIMER2, UART0};

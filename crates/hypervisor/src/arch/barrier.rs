@@ -9,7 +9,8 @@ pub fn dmb() {
     unsafe { asm!("dmb sy", options(nostack, preserves_flags)) }
 }
 
-/// Data synchronisation barrier: waits until all accesses and all cache, TLB and predictor maintenance before it are complete.
+/// Data synchronisation barrier: waits until all accesses and all cache, TLB and predictor maintenance before it are
+/// complete.
 #[inline(always)]
 pub fn dsb() {
     // SAFETY: as for `dmb`.

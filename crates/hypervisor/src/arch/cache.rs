@@ -1,7 +1,7 @@
 //! Cache maintenance by address (ARM ARM B2.2.7, B4.2.1).
 //!
-//! On ARMv7-A data caches behave as physically addressed, so any mapping of a location serves to clean it. Instruction caches may
-//! be virtually indexed: code that is mapped at two addresses is invalidated at the one where it runs.
+//! On ARMv7-A data caches behave as physically addressed, so any mapping of a location serves to clean it. Instruction
+//! caches may be virtually indexed: code that is mapped at two addresses is invalidated at the one where it runs.
 
 use core::arch::asm;
 
@@ -39,8 +39,8 @@ fn for_each_line(start: u32, len: u32, line: u32, mut operation: impl FnMut(u32)
     }
 }
 
-/// Makes instructions that were written to `va..va + len` ready to be executed there: cleans the data cache to the point of
-/// unification, invalidates the instruction cache and the branch predictor (the sequence of ARM ARM B2.2.9).
+/// Makes instructions that were written to `va..va + len` ready to be executed there: cleans the data cache to the
+/// point of unification, invalidates the instruction cache and the branch predictor (the sequence of ARM ARM B2.2.9).
 ///
 /// The range has to be mapped, readable, in the current tables. Costs two operations per line and three barriers.
 pub fn sync_code(va: u32, len: u32) {
@@ -57,7 +57,8 @@ pub fn sync_code(va: u32, len: u32) {
     invalidate_branch_predictor();
 }
 
-/// As [`sync_code`] for code that was written at `written` and is executed at `executed`, another mapping of the same memory.
+/// As [`sync_code`] for code that was written at `written` and is executed at `executed`, another mapping of the same
+/// memory.
 pub fn sync_code_alias(written: u32, executed: u32, len: u32) {
     for_each_line(written, len, data_line(), |at| {
         // SAFETY: as above.
@@ -90,9 +91,9 @@ pub fn invalidate_instructions() {
 
 /// Makes stores to the translation tables in `va..va + len` visible to the table walk hardware.
 ///
-/// ID_MMFR3\[23:20\] says whether walks look into the data cache; where they do not (Cortex-A8), the lines are cleaned to the
-/// point of unification, which is as far as walks reach (ARM ARM B3.10.1, B4.1.92). The barrier makes sure that a walk that
-/// comes later sees the stores. A caller that goes on to use the new mapping itself adds an [`isb`].
+/// ID_MMFR3\[23:20\] says whether walks look into the data cache; where they do not (Cortex-A8), the lines are cleaned
+/// to the point of unification, which is as far as walks reach (ARM ARM B3.10.1, B4.1.92). The barrier makes sure that
+/// a walk that comes later sees the stores. A caller that goes on to use the new mapping itself adds an [`isb`].
 pub fn clean_table(va: u32, len: u32) {
     if IdMmfr3::read_raw() >> 20 & 0xf == 0 {
         for_each_line(va, len, data_line(), |at| {

@@ -1,11 +1,11 @@
 //! System registers by their architectural names.
 //!
-//! `Register::read_raw()` and `unsafe Register::write_raw(value)` come from the `aarch32-cpu` crate's traits; the registers that it
-//! lacks are described here in the same way, a line each. Values are plain words: their fields are cut where they are used, next
-//! to the reason for it.
+//! `Register::read_raw()` and `unsafe Register::write_raw(value)` come from the `aarch32-cpu` crate's traits; the
+//! registers that it lacks are described here in the same way, a line each. Values are plain words: their fields are
+//! cut where they are used, next to the reason for it.
 //!
-//! The crate's accesses claim not to touch memory (`nomem`), so the compiler may move ordinary accesses across them. Where the
-//! order matters, a barrier of [`super::barrier`] stands between; it is needed on the core as well.
+//! The crate's accesses claim not to touch memory (`nomem`), so the compiler may move ordinary accesses across them.
+//! Where the order matters, a barrier of [`super::barrier`] stands between; it is needed on the core as well.
 
 pub use aarch32_cpu::register::{
     Contextidr, Cpacr, Ctr, Dacr, Dfar, Dfsr, IdDfr0, IdMmfr3, IdPfr0, IdPfr1, Ifar, Ifsr, Midr, Sctlr, SysReg,

@@ -54,18 +54,20 @@ pub fn has_generic_timer() -> bool {
     IdPfr1::read_raw() >> 16 & 0xf != 0
 }
 
-/// Puts all state that unprivileged code can read or change, beyond its registers and memory, into a known and closed state.
+/// Puts all state that unprivileged code can read or change, beyond its registers and memory, into a known and closed
+/// state.
 ///
-/// A guest's user code runs natively in user mode: what it could reach here would be a channel between guests, or a way to
-/// change how the core runs. What is switched per guest afterwards (the thread registers, VFP) starts out as zero.
+/// A guest's user code runs natively in user mode: what it could reach here would be a channel between guests, or a way
+/// to change how the core runs. What is switched per guest afterwards (the thread registers, VFP) starts out as zero.
 pub fn close_user_state() {
     // SAFETY: each write closes or clears what only user mode would use; the registers exist, as noted at each.
     unsafe {
         Tpidrurw::write_raw(0);
         Tpidruro::write_raw(0);
 
-        // Coprocessor access: VFP and NEON for all modes (what is there; fields of missing coprocessors read as zero), nothing
-        // else. FPEXC.EN = 0 keeps them off until somebody uses them. D32DIS and ASEDIS (bits 30, 31) stay clear.
+        // Coprocessor access: VFP and NEON for all modes (what is there; fields of missing coprocessors read as zero),
+        // nothing else. FPEXC.EN = 0 keeps them off until somebody uses them. D32DIS and ASEDIS (bits 30, 31) stay
+        // clear.
         Cpacr::write_raw(0xf << 20);
         isb();
         if Cpacr::read_raw() >> 20 & 0xf != 0 {
@@ -91,8 +93,9 @@ pub fn close_user_state() {
             Joscr::write_raw(1);
         }
 
-        // Cortex-A8: BPIALL, which keeps what guests teach the branch predictor from each other, does nothing unless ACTLR.IBE is
-        // set (DDI 0344K, 3.2.26 and 5.6). Non-secure code may not set it, which makes the write undefined; firmware has, or has not.
+        // Cortex-A8: BPIALL, which keeps what guests teach the branch predictor from each other, does nothing unless
+        // ACTLR.IBE is set (DDI 0344K, 3.2.26 and 5.6). Non-secure code may not set it, which makes the write
+        // undefined; firmware has, or has not.
         if CpuId::current().0 >> 4 & 0xfff == 0xc08 && Actlr::read_raw() & ACTLR_IBE == 0 {
             try_write_register!("mcr p15, 0, {value}, c1, c0, 1", Actlr::read_raw() | ACTLR_IBE);
         }
@@ -103,10 +106,10 @@ pub fn close_user_state() {
         }
     }
 
-    // The debug communications channel: DBGDSCR.UDCCdis (bit 12) makes it privileged. Writing DBGDSCR through CP14 is DBGDSCRext,
-    // (c0, c2, 2) in v7 debug and (c0, c1, 0) in v6 debug; a core whose debug logic is locked or missing makes it undefined.
-    // SAFETY: the accesses may be undefined, which is caught. Reading has no effect but on a debugger's flow control, and writing
-    // changes UDCCdis only, which is none of an external debugger's business.
+    // The debug communications channel: DBGDSCR.UDCCdis (bit 12) makes it privileged. Writing DBGDSCR through CP14 is
+    // DBGDSCRext, (c0, c2, 2) in v7 debug and (c0, c1, 0) in v6 debug; a core whose debug logic is locked or missing
+    // makes it undefined. SAFETY: the accesses may be undefined, which is caught. Reading has no effect but on a
+    // debugger's flow control, and writing changes UDCCdis only, which is none of an external debugger's business.
     unsafe {
         if let Some(value) = try_read_register!("mrc p14, 0, {value}, c0, c2, 2") {
             try_write_register!("mcr p14, 0, {value}, c0, c2, 2", value | 1 << 12);

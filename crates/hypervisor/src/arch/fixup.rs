@@ -1,10 +1,11 @@
 //! Accesses that may fault, and where to go on if they do.
 //!
-//! An instruction listed in the section `.fixups`, as a pair (its address, address to go on at), may raise a data abort or an
-//! undefined instruction exception in the hypervisor: the vectors (src/vectors.rs) then return to the second address instead
-//! of panicking. The pairs are written where the instructions are, by assembly.
+//! An instruction listed in the section `.fixups`, as a pair (its address, address to go on at), may raise a data abort
+//! or an undefined instruction exception in the hypervisor: the vectors (src/vectors.rs) then return to the second
+//! address instead of panicking. The pairs are written where the instructions are, by assembly.
 //!
-//! Uses: devices and registers that a board may lack (here), and every access of the world switch through a guest's address.
+//! Uses: devices and registers that a board may lack (here), and every access of the world switch through a guest's
+//! address.
 
 use core::arch::asm;
 
@@ -37,8 +38,8 @@ pub fn landing(pc: u32) -> Option<u32> {
 /// Reading this address has no effect that matters: device registers may have side effects of reads.
 pub unsafe fn read_word(address: u32) -> Option<u32> {
     let (value, done): (u32, u32);
-    // SAFETY: the load either succeeds or is a listed fault that goes on behind it with `done` still 0. The barrier makes an
-    // asynchronous abort of an earlier access arrive before, not here.
+    // SAFETY: the load either succeeds or is a listed fault that goes on behind it with `done` still 0. The barrier
+    // makes an asynchronous abort of an earlier access arrive before, not here.
     unsafe {
         asm!(
             "dsb",
@@ -84,12 +85,12 @@ pub unsafe fn write_word(address: u32, value: u32) -> bool {
 
 /// Lets an asynchronous abort come that waits (ARM ARM B1.9.8), and says whether there was one.
 ///
-/// A write to a device that does not answer may be found out late, and the abort is masked in Spica and in boot loaders, but not in
-/// guests: the first guest would be stopped for it.
+/// A write to a device that does not answer may be found out late, and the abort is masked in Spica and in boot
+/// loaders, but not in guests: the first guest would be stopped for it.
 pub fn take_pending_abort() -> bool {
     let none: u32;
-    // SAFETY: an abort is taken at one of the instructions up to the last, all of which are listed, and goes on there. Its handler
-    // has a stack of its own.
+    // SAFETY: an abort is taken at one of the instructions up to the last, all of which are listed, and goes on there.
+    // Its handler has a stack of its own.
     unsafe {
         asm!(
             "dsb",

@@ -71,8 +71,8 @@ pub fn is_held() -> bool {
 
 /// A value that is used by ordinary code and by interrupt handlers: each use masks IRQs for its duration.
 ///
-/// Spica runs on one core, so that is all the exclusion there has to be. A second use within the first is a bug, found at run
-/// time.
+/// Spica runs on one core, so that is all the exclusion there has to be. A second use within the first is a bug, found
+/// at run time.
 pub struct IrqCell<T>(RefCell<T>);
 
 // SAFETY: one core, and no interrupt handler runs between the borrow and its end (`with`).

@@ -1,6 +1,8 @@
-//! What the processor offers, in words of the architecture manual: system registers, barriers, caches, TLBs, interrupts.
+//! What the processor offers, in words of the architecture manual: system registers, barriers, caches, TLBs,
+//! interrupts.
 //!
-//! Everything here is privileged ARMv7-A (ARM ARM = DDI 0406C), works on any such core, and knows nothing of boards or guests.
+//! Everything here is privileged ARMv7-A (ARM ARM = DDI 0406C), works on any such core, and knows nothing of boards or
+//! guests.
 
 pub mod barrier;
 pub mod cache;

@@ -1,7 +1,8 @@
 //! TLB maintenance, and the change of address spaces (ARM ARM B3.10, B4.2.2).
 //!
-//! Spica runs on one core, so these are the local operations. Each finishes with the barriers that make its effect certain for
-//! the code after it. Stores to tables must have been made visible to walks before ([`super::cache::clean_table`]).
+//! Spica runs on one core, so these are the local operations. Each finishes with the barriers that make its effect
+//! certain for the code after it. Stores to tables must have been made visible to walks before
+//! ([`super::cache::clean_table`]).
 
 use spica_addr::HostPa;
 
@@ -48,8 +49,8 @@ pub fn user_reads(va: u32) -> bool {
 
 /// Makes `table` (16 KiB aligned) with address space identifier `asid` the current translation tables.
 ///
-/// The order is that of ARM ARM B3.10.4: through ASID 0, which owns no entries, so that no translation of one table can be
-/// remembered under the identifier of the other.
+/// The order is that of ARM ARM B3.10.4: through ASID 0, which owns no entries, so that no translation of one table can
+/// be remembered under the identifier of the other.
 ///
 /// # Safety
 /// The table must hold the hypervisor region as [`crate::memory::host_space::region_entries`] has it, and map whatever

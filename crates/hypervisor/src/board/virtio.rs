@@ -1,8 +1,9 @@
 //! What the drivers of the board's own virtio devices (`spica-virtio-driver`) stand on.
 //!
-//! The memory that driver and device share is the hypervisor's own: write-back and not shareable, as all of it. A bus that is
-//! coherent (`dma-coherent`) keeps caches coherent for shareable memory only; so each access cleans and invalidates the lines
-//! that it touches, whatever the bus promises. That is right on every bus, and cheap beside the request.
+//! The memory that driver and device share is the hypervisor's own: write-back and not shareable, as all of it. A bus
+//! that is coherent (`dma-coherent`) keeps caches coherent for shareable memory only; so each access cleans and
+//! invalidates the lines that it touches, whatever the bus promises. That is right on every bus, and cheap beside the
+//! request.
 
 use spica_virtio_driver::Memory;
 
@@ -50,8 +51,8 @@ impl Memory for Shared {
     fn read(&self, at: u32, into: &mut [u8]) {
         let va = self.va(at, into.len());
         clean_invalidate(va, into.len() as u32);
-        // SAFETY: the bytes are in the block, which no reference of Rust's covers. The device is done with them, or they mean
-        // nothing yet to whoever reads them.
+        // SAFETY: the bytes are in the block, which no reference of Rust's covers. The device is done with them, or
+        // they mean nothing yet to whoever reads them.
         unsafe { core::ptr::copy_nonoverlapping(va as *const u8, into.as_mut_ptr(), into.len()) }
     }
 

@@ -1,8 +1,9 @@
 //! From the boot loader to `main`: the start code, and the steps in which the machine becomes usable.
 //!
-//! `start.s` leaves off with MMU and caches on, under a boot table that maps just the image and the device tree. [`rust_start`]
-//! goes on from there: its own vectors, the host table with the image write-xor-execute, the UART (so that from here on
-//! anything that goes wrong can be said), memory, the pool and the heap, the other devices, and then `main`.
+//! `start.s` leaves off with MMU and caches on, under a boot table that maps just the image and the device tree.
+//! [`rust_start`] goes on from there: its own vectors, the host table with the image write-xor-execute, the UART (so
+//! that from here on anything that goes wrong can be said), memory, the pool and the heap, the other devices, and then
+//! `main`.
 
 use spica_addr::HostPa;
 use spica_vcpu::psr::{self, Mode};

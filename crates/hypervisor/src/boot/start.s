@@ -28,8 +28,8 @@ _start:
 entry:
     mov     r10, r2
 
-    @ A core with the virtualisation extensions may be entered in Hyp mode. Spica is built for cores without them and has
-    @ no use for it: open what Hyp mode could trap, and drop to Supervisor mode (ARM ARM B4.1, B8.1).
+    @ A core with the virtualisation extensions may be entered in Hyp mode. Spica is built for cores without them and
+    @ has no use for it: open what Hyp mode could trap, and drop to Supervisor mode (ARM ARM B4.1, B8.1).
     mrs     r0, cpsr
     and     r1, r0, #PSR_MODE
     cmp     r1, #MODE_HYP

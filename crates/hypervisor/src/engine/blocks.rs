@@ -72,7 +72,8 @@ impl Blocks {
         self.translator.mirror().target(pc)
     }
 
-    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; the register that has its target.
+    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; the register that has its
+    /// target.
     pub fn reopen(&mut self, svc: CachePc) -> Option<Reg> {
         self.translator.reopen(svc, &mut self.code)
     }

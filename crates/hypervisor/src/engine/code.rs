@@ -1,5 +1,5 @@
-//! The code cache's memory: code pages, the vCPU page between them, the pages of the return mirror, and the second-level
-//! tables that map them.
+//! The code cache's memory: code pages, the vCPU page between them, the pages of the return mirror, and the
+//! second-level tables that map them.
 //!
 //! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages and those of the mirror readable and
 //! executable by User mode, the vCPU page readable and writable and never executable.
@@ -47,8 +47,8 @@ pub const fn block_bytes(count: u32, mirror_pages: u32) -> u32 {
 }
 
 impl CodePages {
-    /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the return
-    /// mirror; `None` if the share is exhausted.
+    /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the
+    /// return mirror; `None` if the share is exhausted.
     pub fn new(share: &mut Share, count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
         let layout = layout(count);
         assert!(
@@ -99,7 +99,8 @@ impl CodePages {
     }
 
     /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). The lines were cleaned
-    /// one by one; instruction caches may be indexed by the address where the code runs, so all of them are invalidated.
+    /// one by one; instruction caches may be indexed by the address where the code runs, so all of them are
+    /// invalidated.
     pub fn publish_all(&mut self) {
         if core::mem::take(&mut self.unpublished) {
             dsb();

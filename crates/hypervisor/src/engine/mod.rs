@@ -1,8 +1,9 @@
 //! What runs a guest's kernel code, in User mode: an engine.
 //!
-//! The rest of the hypervisor knows [`Engine`]: code that is found or made for a guest address, which guest instruction an
-//! address in it stands for, and what becomes of it when a page changes or moves. How code gets to its addresses, and what
-//! its own traps ask for, is between an engine and its part of [`crate::vm::trap`]. There is one engine, [`blocks`].
+//! The rest of the hypervisor knows [`Engine`]: code that is found or made for a guest address, which guest instruction
+//! an address in it stands for, and what becomes of it when a page changes or moves. How code gets to its addresses,
+//! and what its own traps ask for, is between an engine and its part of [`crate::vm::trap`]. There is one engine,
+//! [`blocks`].
 
 pub mod blocks;
 pub mod code;
@@ -11,8 +12,8 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::Location;
 use spica_vcpu::VcpuPage;
 
-/// The engine that guests' kernels run by: the one place that chooses. Whoever calls what [`Engine`] does not have belongs to
-/// this engine.
+/// The engine that guests' kernels run by: the one place that chooses. Whoever calls what [`Engine`] does not have
+/// belongs to this engine.
 pub type KernelEngine = blocks::Blocks;
 
 /// What in other code led to a piece of its code.
@@ -52,8 +53,8 @@ pub trait Engine {
     fn make(&mut self, source: Source, words: &Words) -> (Self::Code, bool);
     /// Makes code for one execution, which is never found again. Where it begins.
     fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
-    /// Code is about to be entered, and at hand from now on. `from` leads there the next time, if that is allowed. Where it
-    /// begins.
+    /// Code is about to be entered, and at hand from now on. `from` leads there the next time, if that is allowed.
+    /// Where it begins.
     fn enter(&mut self, code: Self::Code, from: Option<Self::From>) -> CachePc;
 
     /// The code that `pc` is in, be it that of a page that has changed since.
@@ -62,16 +63,16 @@ pub trait Engine {
     fn is_live(&self, code: Self::Code) -> bool;
     /// The guest address of the first instruction of code, and where that lies.
     fn source(&self, code: Self::Code) -> (GuestVa, GuestPa);
-    /// The guest instruction that `pc` in `code` stands for; `words` is what its page read when the code was made. `None` for
-    /// what stands for none: the guest can jump anywhere.
+    /// The guest instruction that `pc` in `code` stands for; `words` is what its page read when the code was made.
+    /// `None` for what stands for none: the guest can jump anywhere.
     fn locate(&self, code: Self::Code, pc: CachePc, words: &Words) -> Option<Location>;
     /// The word at `pc`.
     fn word(&mut self, pc: CachePc) -> Option<u32>;
 
     /// The page at `pa` is about to change: code from it is not found any more.
     fn page_changed(&mut self, pa: GuestPa);
-    /// The page at `va` is not mapped as it was: nothing leads to code from it without [`find`](Self::find). How much work
-    /// that was, in pieces of code.
+    /// The page at `va` is not mapped as it was: nothing leads to code from it without [`find`](Self::find). How much
+    /// work that was, in pieces of code.
     fn page_moved(&mut self, va: GuestVa) -> u32;
     /// The first page with code from number `from` on: its number, where the guest has it, and where it lies.
     fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)>;

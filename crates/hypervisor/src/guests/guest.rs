@@ -32,7 +32,8 @@ pub enum State {
     },
     /// It is off.
     Off(Until),
-    /// Spica failed on its behalf: it is off until the board starts anew, and nothing but its name and its size is to be looked at.
+    /// Spica failed on its behalf: it is off until the board starts anew, and nothing but its name and its size is to
+    /// be looked at.
     Failed,
 }
 
@@ -219,8 +220,8 @@ impl Guest {
         }
     }
 
-    /// Resets it, whatever it is doing, or turns it on. It is loaded when its turn comes. If it has given much of its RAM
-    /// away, not all comes back in one go: false, and the guest is off; it wants to be asked again.
+    /// Resets it, whatever it is doing, or turns it on. It is loaded when its turn comes. If it has given much of its
+    /// RAM away, not all comes back in one go: false, and the guest is off; it wants to be asked again.
     ///
     /// # Errors
     /// If pages of its RAM are not to be had. It is off then.

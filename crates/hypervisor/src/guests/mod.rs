@@ -79,8 +79,8 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
 /// More than a guest's share of the hypervisor's memory ever is.
 const SHARE_MOST: u32 = 18 << 20;
 
-/// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then comes the
-/// memory of all guests, which must be in one piece each, and then what can be written to their disks.
+/// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then
+/// comes the memory of all guests, which must be in one piece each, and then what can be written to their disks.
 fn make(
     host_space: HostSpace<'_>,
     bundle: &Bundle<'static>,

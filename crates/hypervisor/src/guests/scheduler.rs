@@ -1,8 +1,9 @@
 //! The scheduler: lets the guests run by turns, wakes those that wait, and sleeps when nobody wants to run.
 //!
-//! It runs on the host's stack, between two runs of guests ([`crate::vm::Vm::run`]), with interrupts masked: a guest comes back when it
-//! waits or stops, when its slice is over, when the interrupt of another one is due, or when somebody typed. What is done on a guest's
-//! behalf is done on that guest's stack, and if Spica fails there, the others go on ([`crate::contain`]).
+//! It runs on the host's stack, between two runs of guests ([`crate::vm::Vm::run`]), with interrupts masked: a guest
+//! comes back when it waits or stops, when its slice is over, when the interrupt of another one is due, or when
+//! somebody typed. What is done on a guest's behalf is done on that guest's stack, and if Spica fails there, the others
+//! go on ([`crate::contain`]).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,8 +30,8 @@ const PARTIAL: u32 = 200_000;
 const BETWEEN_PIECES: u32 = 1_000;
 /// How long guests run between two pieces of what a guest takes back of its memory, in microseconds.
 const BETWEEN_PAGES: u32 = 250;
-/// What it takes at most from the host timer's interrupt until it is seen, in microseconds. What takes longer is the running
-/// guest's own: Spica was at work for it.
+/// What it takes at most from the host timer's interrupt until it is seen, in microseconds. What takes longer is the
+/// running guest's own: Spica was at work for it.
 const ENTRY: u32 = 5;
 
 /// See the module's text.
@@ -332,9 +333,9 @@ impl Scheduler {
         self.host.speak_for(at);
         self.host.set_limit(limit);
 
-        // The way here is paid by the guest whose timer wanted it, or else by the one that ran before, until this one runs; and
-        // what the interrupt took that threw out this one, by whoever is next: who is interrupted often gets as much done in
-        // its time as others do.
+        // The way here is paid by the guest whose timer wanted it, or else by the one that ran before, until this one
+        // runs; and what the interrupt took that threw out this one, by whoever is next: who is interrupted often gets
+        // as much done in its time as others do.
         let woken = self.guests[at].woken.take();
         let before = self.core.queue.follows(at);
         let payer = if woken.is_some() { at } else { before };

@@ -1,5 +1,5 @@
-//! The board's own disks, as far as guests have them: who they are, whose requests are under way, and that what was written
-//! lasts when the board goes off.
+//! The board's own disks, as far as guests have them: who they are, whose requests are under way, and that what was
+//! written lasts when the board goes off.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -129,7 +129,8 @@ impl Disks {
         Ok(disks)
     }
 
-    /// A guest's claim to a disk, for a slot of its machine, with the size in sectors. There are as many as the guests wanted.
+    /// A guest's claim to a disk, for a slot of its machine, with the size in sectors. There are as many as the guests
+    /// wanted.
     ///
     /// # Errors
     /// If there is no such disk, or it cannot be written but shall be.

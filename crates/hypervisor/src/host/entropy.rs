@@ -1,10 +1,11 @@
 //! Random bytes for guests: a generator of hashes, keyed with what the board has that is hard to guess.
 //!
-//! No board that Spica runs on has a random number generator that it drives. What there is are the host's clock at moments that
-//! depend on what guests and people do, and the time of boot. A guest should mix in what else it has, as Linux does.
+//! No board that Spica runs on has a random number generator that it drives. What there is are the host's clock at
+//! moments that depend on what guests and people do, and the time of boot. A guest should mix in what else it has, as
+//! Linux does.
 //!
-//! Each request hashes the key with the clock and a counter, and makes a new key afterwards, so that what was given out cannot be
-//! worked out from the key that is there later.
+//! Each request hashes the key with the clock and a counter, and makes a new key afterwards, so that what was given out
+//! cannot be worked out from the key that is there later.
 
 use sha2::{Digest, Sha256};
 

@@ -187,7 +187,8 @@ impl Host {
         scaled(passed, self.ratio)
     }
 
-    /// How assembly works out the counter of a guest that started at `start`, for the next turn of the host's clock at least.
+    /// How assembly works out the counter of a guest that started at `start`, for the next turn of the host's clock at
+    /// least.
     pub fn clock(&mut self, start: u64) -> Clock {
         let driver = &mut self.board.timer.driver;
         let Some(counter) = driver.counter() else { return Clock::default() };
@@ -208,8 +209,8 @@ impl Host {
         }
     }
 
-    /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two ticks at
-    /// most: never early, or the guest would be woken for nothing.
+    /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two
+    /// ticks at most: never early, or the guest would be woken for nothing.
     pub fn host_time(&self, start: u64, ticks: u64) -> u64 {
         start.saturating_add(scaled(ticks, self.inverse).saturating_add(2))
     }
@@ -266,8 +267,8 @@ impl Host {
         self.entered.get_or_insert(time);
     }
 
-    /// Whether there is something to see to that is not the running guest's business: the limit has come, or somebody typed.
-    /// True once for each.
+    /// Whether there is something to see to that is not the running guest's business: the limit has come, or somebody
+    /// typed. True once for each.
     #[inline]
     pub fn wants_attention(&mut self) -> bool {
         core::mem::take(&mut self.attention)
@@ -407,8 +408,9 @@ impl Host {
         }
     }
 
-    /// Serves the host's interrupts between two pieces of work for the running guest. False if that guest's turn must be
-    /// begun anew first: the scheduler is wanted, or the timer has interrupted, which it does once, and the turn arms it.
+    /// Serves the host's interrupts between two pieces of work for the running guest. False if that guest's turn must
+    /// be begun anew first: the scheduler is wanted, or the timer has interrupted, which it does once, and the turn
+    /// arms it.
     pub fn may_go_on(&mut self) -> bool {
         self.serve_interrupts();
         !self.wants_attention() && self.armed_for.is_some()

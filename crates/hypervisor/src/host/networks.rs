@@ -1,5 +1,5 @@
-//! The guests' networks: a switch for each name in the manifest, one of them perhaps with the uplink, and who is to be told of
-//! frames.
+//! The guests' networks: a switch for each name in the manifest, one of them perhaps with the uplink, and who is to be
+//! told of frames.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -38,8 +38,8 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// The networks of these guests, whose cards are in the slots behind their disks. The uplink is at the switch of that name,
-    /// at which there is a card.
+    /// The networks of these guests, whose cards are in the slots behind their disks. The uplink is at the switch of
+    /// that name, at which there is a card.
     pub fn new(guests: &[GuestSpec<'_>], uplink: Option<(&str, Uplink)>) -> Networks {
         let mut names: Vec<String> = Vec::new();
         let mut ports: Vec<Vec<Port>> = Vec::new();
@@ -74,8 +74,8 @@ impl Networks {
         self.uplink.as_ref().map(|(uplink, ..)| uplink.line())
     }
 
-    /// Moves frames between the uplink and its switch, at `seconds` since some moment. True if so many have come that no more
-    /// are to be taken before the [next window](super::uplink::WINDOW).
+    /// Moves frames between the uplink and its switch, at `seconds` since some moment. True if so many have come that
+    /// no more are to be taken before the [next window](super::uplink::WINDOW).
     pub fn serve_uplink(&mut self, seconds: u64, new_window: bool) -> bool {
         let Some((uplink, switch, port)) = &mut self.uplink else { return false };
         let switch = &mut self.switches[*switch];
@@ -86,7 +86,8 @@ impl Networks {
         uplink.interrupt(switch, *port)
     }
 
-    /// Notes for whom frames have come, and sends those for the uplink. True if any is for another guest than `current`.
+    /// Notes for whom frames have come, and sends those for the uplink. True if any is for another guest than
+    /// `current`.
     pub fn mark_pending(&mut self, pending: &mut PendingSlots, current: usize) -> bool {
         let mut others = false;
         for (index, switch) in self.switches.iter_mut().enumerate() {

@@ -1,8 +1,8 @@
 //! The uplink: a port of a switch that is connected to the board's own network card.
 //!
-//! Frames that the switch has for the card wait in the switch's queue until the card has room. Frames that come are put into the
-//! switch at once, where they may be lost. How many come is not up to us: after [`MOST`] of them the card's interrupt is
-//! disabled for the rest of a millisecond, so that guests go on whatever the network does.
+//! Frames that the switch has for the card wait in the switch's queue until the card has room. Frames that come are put
+//! into the switch at once, where they may be lost. How many come is not up to us: after [`MOST`] of them the card's
+//! interrupt is disabled for the rest of a millisecond, so that guests go on whatever the network does.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -58,8 +58,8 @@ impl Uplink {
         self.taken = 0;
     }
 
-    /// Settles the card's interrupt: moves frames in both directions. True if so many have come that the interrupt must be
-    /// disabled until the next window.
+    /// Settles the card's interrupt: moves frames in both directions. True if so many have come that the interrupt must
+    /// be disabled until the next window.
     pub fn interrupt(&mut self, switch: &mut Switch, port: usize) -> bool {
         self.card.acknowledge();
         while self.taken < MOST {

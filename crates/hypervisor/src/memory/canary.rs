@@ -1,5 +1,5 @@
-//! Is Spica's own memory as it was? Words that nobody has a reason to write, in the image and in the heap, and a sum over the
-//! image's text and constants. The monitor's `check` asks: so tests find a guest that got where it must not.
+//! Is Spica's own memory as it was? Words that nobody has a reason to write, in the image and in the heap, and a sum
+//! over the image's text and constants. The monitor's `check` asks: so tests find a guest that got where it must not.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -45,7 +45,8 @@ impl fmt::Display for MapError {
     }
 }
 
-/// Makes the `len` bytes of registers at `pa` accessible, in a window that is shared with other devices of the same megabyte.
+/// Makes the `len` bytes of registers at `pa` accessible, in a window that is shared with other devices of the same
+/// megabyte.
 ///
 /// # Errors
 /// See [`MapError`].

@@ -1,7 +1,7 @@
 //! The heap of Rust's `alloc`.
 //!
-//! Two arenas: a small one in .bss, which serves while the device tree is read and no RAM is known yet, and the start of the
-//! pool. Exhaustion is a panic (Rust's default), which names the size that was asked for.
+//! Two arenas: a small one in .bss, which serves while the device tree is read and no RAM is known yet, and the start
+//! of the pool. Exhaustion is a panic (Rust's default), which names the size that was asked for.
 
 use talc::TalcLock;
 use talc::source::Claim;
@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::interrupts;
 
-/// Bytes of the arena in .bss. Until RAM is known, QEMU's `virt` has asked for 19 KiB, all that was given back counted; other boards
-/// for half of that.
+/// Bytes of the arena in .bss. Until RAM is known, QEMU's `virt` has asked for 19 KiB, all that was given back counted;
+/// other boards for half of that.
 const EARLY: usize = 24 * 1024;
 
 static mut EARLY_ARENA: [u8; EARLY] = [0; EARLY];

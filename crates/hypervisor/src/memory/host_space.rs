@@ -5,8 +5,8 @@
 //! without further ado ([`super::phys`]). RAM is normal memory, write-back, write-allocate, not shared (one core),
 //! never executable here; it is not global, and belongs to ASID 1.
 //!
-//! An entry of the table only ever goes from invalid to valid: TLBs hold no invalid entries, so this needs no TLB maintenance,
-//! only that the table walk sees the store (ARM ARM B3.10.1).
+//! An entry of the table only ever goes from invalid to valid: TLBs hold no invalid entries, so this needs no TLB
+//! maintenance, only that the table walk sees the store (ARM ARM B3.10.1).
 
 use core::cell::UnsafeCell;
 
@@ -24,8 +24,8 @@ pub const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | SECTION_XN;
 pub const SECTION_XN: u32 = 1 << 4;
 /// Normal memory, inner and outer write-back write-allocate (TEX = 001, C, B), not shared.
 pub const SECTION_NORMAL: u32 = 1 << 12 | 1 << 3 | 1 << 2;
-/// Device memory, not shareable (TEX = 010; ARM ARM table B3-10): on a Cortex-A8, accesses to shareable device memory may complete
-/// out of order (erratum 709718). One core sees no other difference, and with LPAE there is none (A3.5.5).
+/// Device memory, not shareable (TEX = 010; ARM ARM table B3-10): on a Cortex-A8, accesses to shareable device memory
+/// may complete out of order (erratum 709718). One core sees no other difference, and with LPAE there is none (A3.5.5).
 const SECTION_DEVICE: u32 = 1 << 13;
 /// Not global: the entry belongs to an address space.
 pub const SECTION_NOT_GLOBAL: u32 = 1 << 17;
@@ -129,7 +129,8 @@ pub fn install(handover: &Handover) {
             PAGE_READ_WRITE | PAGE_XN
         };
         if !guards.contains(&va) {
-            // SAFETY: within the table (the image lies in one megabyte); mapped like this is how Rust expects the image.
+            // SAFETY: within the table (the image lies in one megabyte); mapped like this is how Rust expects the
+            // image.
             unsafe {
                 write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access)
             }

@@ -1,8 +1,9 @@
 //! The pages that guests have given to their balloons, for others to use: the records ([`spica_ram::lent`]), and what
 //! is in them.
 //!
-//! A page belongs to its guest, to whoever borrowed it, or to nobody. What its user leaves in it is cleared when it goes, so
-//! that its owner finds nothing of others there; what its owner left, whoever borrows it writes over before it reads.
+//! A page belongs to its guest, to whoever borrowed it, or to nobody. What its user leaves in it is cleared when it
+//! goes, so that its owner finds nothing of others there; what its owner left, whoever borrows it writes over before it
+//! reads.
 
 use spica_addr::HostPa;
 

@@ -32,7 +32,8 @@ pub unsafe fn slice(pa: HostPa, len: u32) -> &'static [u8] {
 /// The `len` bytes of RAM at `pa`.
 ///
 /// # Safety
-/// They belong to the caller alone as long as the reference lives: no guest runs that owns them, no other reference overlaps.
+/// They belong to the caller alone as long as the reference lives: no guest runs that owns them, no other reference
+/// overlaps.
 ///
 /// # Panics
 /// If they are not all RAM that the host table maps.

@@ -148,8 +148,8 @@ impl Share {
         Some(Share { next: start + heap, end: start + size, to_pa: pa.0.wrapping_sub(start) })
     }
 
-    /// A cleared block of `bytes`, rounded up to whole pages, aligned to `align` (a power of two) and to a page, in virtual
-    /// and physical addresses alike up to a megabyte. `None` if the share is exhausted.
+    /// A cleared block of `bytes`, rounded up to whole pages, aligned to `align` (a power of two) and to a page, in
+    /// virtual and physical addresses alike up to a megabyte. `None` if the share is exhausted.
     pub fn alloc(&mut self, bytes: u32, align: u32) -> Option<Block> {
         assert!(align.is_power_of_two() && align <= MEGABYTE, "the pool cannot align to {align:#x}");
         let len = bytes.checked_next_multiple_of(4096)?;

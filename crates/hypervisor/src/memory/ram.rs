@@ -83,8 +83,8 @@ pub fn most_bytes_each(count: u64) -> u64 {
     RAM.with(|ram| most_each(&ram.free, count, 4096))
 }
 
-/// Takes `len` bytes, aligned to `align` (a power of two), from the lowest place at or above `from` that has them, else from the
-/// lowest anywhere. What is in them is not cleared.
+/// Takes `len` bytes, aligned to `align` (a power of two), from the lowest place at or above `from` that has them, else
+/// from the lowest anywhere. What is in them is not cleared.
 pub fn take(from: HostPa, len: u32, align: u32) -> Option<HostPa> {
     RAM.with(|ram| {
         let find = |from| place(&ram.free, from, len.into(), align.into());

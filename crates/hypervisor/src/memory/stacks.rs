@@ -1,4 +1,5 @@
-//! The stacks on which Spica works for guests ([`crate::contain`]): one for each guest, each above a page that is not mapped.
+//! The stacks on which Spica works for guests ([`crate::contain`]): one for each guest, each above a page that is not
+//! mapped.
 
 use spica_addr::HostPa;
 use spica_bundle::MAX_GUESTS;

@@ -1,5 +1,5 @@
-//! What the techniques to spill registers beside the vCPU page need of the real core ([`spica_dbt::spill`]): TPIDRURW and
-//! PMCCNTR belong to translated code while the guest's kernel runs, and to its user code otherwise.
+//! What the techniques to spill registers beside the vCPU page need of the real core ([`spica_dbt::spill`]): TPIDRURW
+//! and PMCCNTR belong to translated code while the guest's kernel runs, and to its user code otherwise.
 //!
 //! [`Context::enter`] calls this for privilege switches that go through Rust; `spill.s` has the same for `fast.s`. For
 //! measurements only, with one guest.

@@ -1,8 +1,9 @@
-//! Work on a guest's behalf that may be too much for one go, because the guest decides how much of it there is: after TLB
-//! maintenance, all pages with translated code are looked up again, and the guest's tables are looked through for mappings of the code
-//! cache; and both the engine ([`Engine::settle`]) and the shadow tables ([`spica_mmu::Shadow::settle`]) may have
-//! something left of what they were asked for. It is done in pieces, in the guest's own turn, and the guest does not go on before the end: so nobody sees that it was
-//! not done at once, and other guests are held up for one piece at most.
+//! Work on a guest's behalf that may be too much for one go, because the guest decides how much of it there is: after
+//! TLB maintenance, all pages with translated code are looked up again, and the guest's tables are looked through for
+//! mappings of the code cache; and both the engine ([`Engine::settle`]) and the shadow tables
+//! ([`spica_mmu::Shadow::settle`]) may have something left of what they were asked for. It is done in pieces, in the
+//! guest's own turn, and the guest does not go on before the end: so nobody sees that it was not done at once, and
+//! other guests are held up for one piece at most.
 
 use core::ops::RangeInclusive;
 
@@ -23,8 +24,8 @@ use spica_vcpu::cp15::TlbOp;
 const MEGABYTES: u32 = 4096;
 /// Megabytes that the code cache and the return mirror take.
 const CACHE_MEGABYTES: u32 = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
-/// What is done in one piece: pages or descriptors that are looked at, and as much more as a page whose code must not be reached is
-/// with it. Some 40,000 instructions.
+/// What is done in one piece: pages or descriptors that are looked at, and as much more as a page whose code must not
+/// be reached is with it. Some 40,000 instructions.
 const PIECE: u32 = 120;
 /// To look at a page's record and find that nothing is to be done, as a part of a look at the guest's tables.
 const RECORDS: u32 = 32;
@@ -167,7 +168,8 @@ impl Common {
         Ok(())
     }
 
-    /// After maintenance of everything: finds out from megabyte `from` on whose pages are to be looked up again. Where to go on.
+    /// After maintenance of everything: finds out from megabyte `from` on whose pages are to be looked up again. Where
+    /// to go on.
     fn look_at_megabytes(&mut self, host_space: HostSpace<'_>, regime: &Regime, from: u32) -> Option<u32> {
         if !regime.mmu_on() {
             return None;
@@ -185,8 +187,8 @@ impl Common {
         Some(from)
     }
 
-    /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are not to be
-    /// branched to without looking. Where to go on.
+    /// Looks up pages with code in stale megabytes from record `from` on: blocks whose page is not mapped as it was are
+    /// not to be branched to without looking. Where to go on.
     fn look_up_pages(
         &mut self,
         mmu: &mut Mmu,
@@ -247,9 +249,10 @@ impl Common {
         }
     }
 
-    /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the whole address
-    /// space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on. Translated code could reach the
-    /// cache there instead of what the guest means. The rest of the hypervisor region faults by itself.
+    /// Whether the guest's own tables map RAM or a device at the code cache's address (Linux's decompressor maps the
+    /// whole address space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on.
+    /// Translated code could reach the cache there instead of what the guest means. The rest of the hypervisor region
+    /// faults by itself.
     fn look_through_cache(
         &self,
         host_space: HostSpace<'_>,
@@ -266,8 +269,8 @@ impl Common {
             .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
     }
 
-    /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt: at all
-    /// megabytes if nothing is mapped at any, else at one, by turns.
+    /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt:
+    /// at all megabytes if nothing is mapped at any, else at one, by turns.
     ///
     /// # Errors
     /// If there is one.
@@ -287,8 +290,8 @@ impl Common {
     }
 }
 
-/// Whether a first-level descriptor is that of a section, or a piece of a supersection, that its domain does not close (ARM ARM figure
-/// B3-4): all pages in it are mapped as they were when it was the same.
+/// Whether a first-level descriptor is that of a section, or a piece of a supersection, that its domain does not close
+/// (ARM ARM figure B3-4): all pages in it are mapped as they were when it was the same.
 fn is_open_section(regime: &Regime, descriptor: u32) -> bool {
     const SUPERSECTION: u32 = 1 << 18;
     let domain = if descriptor & SUPERSECTION != 0 { 0 } else { descriptor >> 5 & 0xf };

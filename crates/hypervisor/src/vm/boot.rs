@@ -1,10 +1,12 @@
 //! Putting a guest's kernel in place, at first and after each reset.
 //!
-//! The device tree is made once. Kernel and initial RAM disk are megabytes, and RAM that is cleared is more: that is done when the
-//! guest's turn comes, in its own time and piece by piece: whoever wants the core meanwhile gets it as from a guest that runs.
+//! The device tree is made once. Kernel and initial RAM disk are megabytes, and RAM that is cleared is more: that is
+//! done when the guest's turn comes, in its own time and piece by piece: whoever wants the core meanwhile gets it as
+//! from a guest that runs.
 //!
-//! RAM is cleared where somebody else may have left something there, before a guest first runs, and where a guest was off: as a
-//! board's is where its power was. After a reset it holds what it held, as a board's does: see docs/decisions.md.
+//! RAM is cleared where somebody else may have left something there, before a guest first runs, and where a guest was
+//! off: as a board's is where its power was. After a reset it holds what it held, as a board's does: see
+//! docs/decisions.md.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -113,9 +115,9 @@ impl fmt::Display for LoadError {
 }
 
 impl Vm {
-    /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the Linux
-    /// ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor mode,
-    /// everything masked. `cold`: all of RAM is cleared before.
+    /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the
+    /// Linux ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor
+    /// mode, everything masked. `cold`: all of RAM is cleared before.
     pub fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
         // What was to be cleared and is not yet is still to be.
@@ -164,8 +166,8 @@ impl Vm {
         Sha256::digest(self.common.ram.bytes(host_space, at, len).unwrap_or_default()).into()
     }
 
-    /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it held.
-    /// It has all of its RAM ([`Common::take_back`](super::Common::take_back)).
+    /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it
+    /// held. It has all of its RAM ([`Common::take_back`](super::Common::take_back)).
     pub fn reboot(&mut self, image: &Image, cold: bool, core: &mut HostCpu, host: &mut Host) {
         let Vm { vcpu, common, .. } = self;
         common.counters.resets += 1;

@@ -1,9 +1,9 @@
 //! The guest's vector for system calls, and where it leads.
 //!
-//! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal changes, and
-//! then a system call need not execute it: seven instructions for each, with the return mirror. So both pages are
-//! write-protected, and both mappings global: whoever drops translated code for the one reason or the other, or all of it, forgets
-//! this, too.
+//! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal
+//! changes, and then a system call need not execute it: seven instructions for each, with the return mirror. So both
+//! pages are write-protected, and both mappings global: whoever drops translated code for the one reason or the other,
+//! or all of it, forgets this, too.
 
 use core::ops::RangeInclusive;
 
@@ -61,15 +61,16 @@ impl CallVector {
         core::mem::take(&mut self.held)
     }
 
-    /// Everything may have changed, and code of the vector is to be found anew, which it is not while a write is under way.
+    /// Everything may have changed, and code of the vector is to be found anew, which it is not while a write is under
+    /// way.
     pub fn forget(&mut self) {
         (self.known, self.held) = (None, false);
     }
 }
 
 impl Common {
-    /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that is sure;
-    /// otherwise the vector itself, with no physical address.
+    /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that
+    /// is sure; otherwise the vector itself, with no physical address.
     pub fn call_target(&mut self, mmu: &mut Mmu, core: &mut HostCpu, cpu: &Cpu) -> (GuestVa, GuestPa) {
         let vector = GuestVa(cpu.vector_base().wrapping_add(8));
         if mmu.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {

@@ -1,5 +1,5 @@
-//! What a VM counts: traps by class, as in STAR's Figure 4, and what Spica did about them. Always on; each is one addition
-//! on a path that costs hundreds of instructions.
+//! What a VM counts: traps by class, as in STAR's Figure 4, and what Spica did about them. Always on; each is one
+//! addition on a path that costs hundreds of instructions.
 
 use spica_isa::{Decoded, Op};
 

@@ -79,8 +79,8 @@ impl core::fmt::Display for DeviceError {
 }
 
 impl Devices {
-    /// The devices of `spec`, which is guest `guest`. `overlay` are the bytes that can be written to each of its copy-on-write
-    /// disks.
+    /// The devices of `spec`, which is guest `guest`. `overlay` are the bytes that can be written to each of its
+    /// copy-on-write disks.
     ///
     /// # Errors
     /// What is missing.

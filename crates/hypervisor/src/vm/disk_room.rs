@@ -1,5 +1,5 @@
-//! Room for what guests write to copy-on-write disks: some memory of each disk's own, and behind that, pages that guests have
-//! given to their balloons.
+//! Room for what guests write to copy-on-write disks: some memory of each disk's own, and behind that, pages that
+//! guests have given to their balloons.
 
 use spica_addr::HostPa;
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
@@ -9,7 +9,8 @@ use spica_virtio::disk::{CLUSTER, Clusters, Image, Slab};
 use crate::host_cpu::HostSpace;
 use crate::memory::{lending, phys, ram as host_ram};
 
-/// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the heap.
+/// The most that can be written to a copy-on-write disk, in bytes: what is known of each cluster takes room on the
+/// heap.
 const OVERLAY_MOST: u32 = 128 << 20;
 /// The most pages that a disk borrows.
 pub const LENT_MOST: usize = 4096;
@@ -112,8 +113,8 @@ pub fn overlays(guests: &[GuestSpec<'static>]) -> usize {
     guests.iter().flat_map(|guest| &guest.disks).filter(|disk| disk.mode == DiskMode::CopyOnWrite).count()
 }
 
-/// How many bytes can be written to each copy-on-write disk of `guests`, if `taken` bytes of the RAM that is free now go to
-/// others.
+/// How many bytes can be written to each copy-on-write disk of `guests`, if `taken` bytes of the RAM that is free now
+/// go to others.
 pub fn overlay_share(guests: &[GuestSpec<'static>], taken: u64) -> u32 {
     let count = overlays(guests) as u64;
     let spare = host_ram::free_bytes().saturating_sub(taken);

@@ -48,15 +48,16 @@ impl TrapEnv<'_> {
         mapping.map(|mapping| mapping.pa).map_err(|fault| Abort { fsr: fault.fsr(write), far: va })
     }
 
-    /// The word at `va`, if the guest's kernel reads it from RAM by the tables that are in force: interpreting an instruction
-    /// is no reason to enter the host address space then. In that space, where User mode may read nothing, there is
-    /// none.
+    /// The word at `va`, if the guest's kernel reads it from RAM by the tables that are in force: interpreting an
+    /// instruction is no reason to enter the host address space then. In that space, where User mode may read nothing,
+    /// there is none.
     fn at_hand(&self, va: u32) -> Option<u32> {
         // What kernel code could read in the hypervisor region is not the guest's; address 0 is no pointer.
         if va == 0 || va & 3 != 0 || self.mmu.shadow().in_region(GuestVa(va)) || !tlb::user_reads(va) {
             return None;
         }
-        // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does not run.
+        // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does
+        // not run.
         Some(unsafe { core::ptr::with_exposed_provenance::<u32>(va as usize).read_volatile() })
     }
 

@@ -44,9 +44,10 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// What a Linux distribution needs without ever flushing, in 12 MiB: a boot of Debian fills 620 code pages with 37,000 blocks and
-    /// 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all applications of the benchmark 150, 7,800 and
-    /// 15,000. Some 1,700 pages of kernel text have places in the return mirror, most of them not for long.
+    /// What a Linux distribution needs without ever flushing, in 12 MiB: a boot of Debian fills 620 code pages with
+    /// 37,000 blocks and 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all applications of
+    /// the benchmark 150, 7,800 and 15,000. Some 1,700 pages of kernel text have places in the return mirror, most of
+    /// them not for long.
     pub const LINUX: Sizes = Sizes {
         code_pages: 900,
         capacity: Capacity { blocks: 52_000, exits: 88_000, mirror_pages: 864 },
@@ -67,7 +68,8 @@ impl Sizes {
         Sizes { code_pages: 520, capacity, spaces, ..Self::LINUX }
     }
 
-    /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM whose devices need `devices` bytes of the heap.
+    /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM whose devices need `devices`
+    /// bytes of the heap.
     ///
     /// # Errors
     /// If there is not so much.
@@ -75,8 +77,8 @@ impl Sizes {
         Share::take(self.heap_bytes(ram) + devices, self.block_bytes())
     }
 
-    /// Bytes of the hypervisor's memory for a guest with `ram` bytes of RAM, all that its records can grow to included; without what
-    /// its devices need.
+    /// Bytes of the hypervisor's memory for a guest with `ram` bytes of RAM, all that its records can grow to included;
+    /// without what its devices need.
     pub const fn bytes(&self, ram: u32) -> u32 {
         self.heap_bytes(ram) + self.block_bytes()
     }
@@ -103,7 +105,8 @@ const SPACIOUS: usize = 6;
 /// Address spaces for all guests together: each needs two ASIDs, and 0 and the host table's are taken.
 const MAX_SPACES: usize = 127;
 
-/// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of its machine.
+/// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of
+/// its machine.
 const OTHER_RECORDS: u32 = 384 * 1024;
 
 /// Entries of shadow tables that are dropped in one piece: some 30,000 instructions.
@@ -242,8 +245,8 @@ fn cpu_id() -> CpuId {
         id.mpidr = 0xc000_0000;
     }
     id.tcmtr = 0;
-    // No performance monitors, no debug registers in CP14 but the baseline ones, which are there on every core (ID_DFR0, B4.1.82;
-    // DBGDIDR.Version, C11.11.15), no virtualisation, no generic timer but the device tree's.
+    // No performance monitors, no debug registers in CP14 but the baseline ones, which are there on every core
+    // (ID_DFR0, B4.1.82; DBGDIDR.Version, C11.11.15), no virtualisation, no generic timer but the device tree's.
     id.dfr0 = (id.dfr0 & 0xf00).min(0x400) | 0x0f00_0000;
     id.dbgdidr = id.dbgdidr & !0x000f_0000 | 4 << 16;
     id.pfr[1] &= !0x000f_f000;

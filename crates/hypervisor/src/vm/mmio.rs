@@ -1,11 +1,11 @@
-//! Places in the code cache that reach devices, and where: the loads and stores of a guest's interrupt and timer handlers, which
-//! come back with every tick.
+//! Places in the code cache that reach devices, and where: the loads and stores of a guest's interrupt and timer
+//! handlers, which come back with every tick.
 //!
-//! The first time, an abort finds out all that there is to know: that the guest's tables allow the access and lead to a device, and
-//! that the word in the code cache stands for an instruction that may be interpreted in its place. This remembers it, as a TLB would
-//! remember a mapping: small global pages only, until the guest's TLB maintenance, a change of its tables other than that of a process
-//! switch, or a flush of the code cache. The page is watched (`Shadow::watch`), so that maintenance of it comes to
-//! Rust. The guest's DACR is looked at each time.
+//! The first time, an abort finds out all that there is to know: that the guest's tables allow the access and lead to a
+//! device, and that the word in the code cache stands for an instruction that may be interpreted in its place. This
+//! remembers it, as a TLB would remember a mapping: small global pages only, until the guest's TLB maintenance, a
+//! change of its tables other than that of a process switch, or a flush of the code cache. The page is watched
+//! (`Shadow::watch`), so that maintenance of it comes to Rust. The guest's DACR is looked at each time.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::DomainAccess;
@@ -44,8 +44,8 @@ impl Sites {
         (pc.0 >> 2) as usize * 2 % SITES
     }
 
-    /// The guest's PA of the page of `va`, if the word at `pc`, in code-cache generation `generation`, is known to reach a device
-    /// there, and `dacr` allows it.
+    /// The guest's PA of the page of `va`, if the word at `pc`, in code-cache generation `generation`, is known to
+    /// reach a device there, and `dacr` allows it.
     pub fn get(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
         let pair = &self.sites[Self::index(pc)..][..2];
         let site = pair.iter().flatten().find(|site| site.pc == pc.0)?;

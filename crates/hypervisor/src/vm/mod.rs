@@ -115,8 +115,8 @@ pub enum Stop {
 
 /// A virtual machine: its virtual CPU, and what all of its virtual CPUs would have in common. There is one so far.
 ///
-/// Both are for the files of `vm`, and for what is measured beside them ([`crate::papers`]). Whoever runs machines or asks
-/// about them has methods for that (`vm/outside.rs`).
+/// Both are for the files of `vm`, and for what is measured beside them ([`crate::papers`]). Whoever runs machines or
+/// asks about them has methods for that (`vm/outside.rs`).
 pub struct Vm {
     /// The virtual CPU.
     pub(crate) vcpu: Vcpu,
@@ -154,12 +154,14 @@ pub struct Common {
     later: Option<Later>,
     /// Host time at which the guest's counter was 0.
     start: u64,
-    /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices' ([`load::Sizes::bytes`]).
+    /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices'
+    /// ([`load::Sizes::bytes`]).
     overhead: u32,
 }
 
 impl Common {
-    /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to do.
+    /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to
+    /// do.
     pub fn catch_up(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         match self.devices.listening_console() {
             Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),

@@ -69,8 +69,8 @@ impl Vm {
         }
     }
 
-    /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`, unless there is
-    /// something for others to see to.
+    /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`,
+    /// unless there is something for others to see to.
     pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
         self.vcpu.note_interrupts(&self.common.machine, self.common.later.as_ref().is_some_and(Later::is_due));
         self.goes_on(core, host, pc)

@@ -1,4 +1,5 @@
-//! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, with its own tables in force.
+//! A guest's RAM as the hypervisor reads and writes it: by guest physical address, checked, with its own tables in
+//! force.
 
 use alloc::vec;
 use alloc::vec::Vec;

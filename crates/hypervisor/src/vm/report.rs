@@ -1,5 +1,5 @@
-//! The report: what a VM did and where it stands, for its end and for the escape key. A guest that prints nothing can be
-//! diagnosed from it.
+//! The report: what a VM did and where it stands, for its end and for the escape key. A guest that prints nothing can
+//! be diagnosed from it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -57,8 +57,8 @@ impl Piece {
         Piece { from, lines: 0 }
     }
 
-    /// Prints the next line of the text, marked as ours, if it is one of the piece. What is not printed is not made into
-    /// text.
+    /// Prints the next line of the text, marked as ours, if it is one of the piece. What is not printed is not made
+    /// into text.
     pub fn line(&mut self, line: fmt::Arguments<'_>) {
         if (self.from..self.end()).contains(&self.lines) {
             println!("spica: {line}");

@@ -11,7 +11,8 @@ use crate::world::Privilege;
 use spica_addr::GuestPa;
 
 impl Vm {
-    /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or stops.
+    /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or
+    /// stops.
     pub fn run(&mut self, core: &mut HostCpu, host: &mut Host) -> Pause {
         let mut resume = self.vcpu.next;
         let begun = host.now();

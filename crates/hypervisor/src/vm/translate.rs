@@ -10,8 +10,8 @@ use spica_switches::Switches;
 use spica_switches::later::Later;
 
 impl Common {
-    /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected first, so
-    /// that no change of it goes unseen.
+    /// Makes the code for a guest address; and whether all other code had to go for it. Its page is write-protected
+    /// first, so that no change of it goes unseen.
     pub(super) fn translate(
         &mut self,
         mmu: &mut Mmu,
@@ -34,8 +34,8 @@ impl Common {
         Ok((code, flushed))
     }
 
-    /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change any
-    /// time, or it is not for other modes. So it is never found again, nor linked to.
+    /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
+    /// any time, or it is not for other modes. So it is never found again, nor linked to.
     pub(super) fn translate_once(
         &mut self,
         mmu: &mut Mmu,
@@ -55,8 +55,9 @@ impl Common {
         Ok(self.engine.make_once(pc, mapping.pa, words))
     }
 
-    /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB maintenance there
-    /// must come here, to be looked at with [`CodeMap::may_have_code`](spica_dbt::code_map::CodeMap::may_have_code).
+    /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB
+    /// maintenance there must come here, to be looked at with
+    /// [`CodeMap::may_have_code`](spica_dbt::code_map::CodeMap::may_have_code).
     pub fn watch_code(&mut self, mmu: &mut Mmu, va: GuestVa, size: PageSize) {
         self.code_map.watch(va.0);
         mmu.watch(va, size);

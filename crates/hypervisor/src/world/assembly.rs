@@ -1,6 +1,6 @@
-//! The assembly of the world switch, and all that it knows of Rust: each offset, constant and sentinel that its files name
-//! is made here, of the type or the constant that it belongs to. What is the architecture's alone (bits of a guest's
-//! descriptors, coprocessor registers) stands in the files as the manual has it.
+//! The assembly of the world switch, and all that it knows of Rust: each offset, constant and sentinel that its files
+//! name is made here, of the type or the constant that it belongs to. What is the architecture's alone (bits of a
+//! guest's descriptors, coprocessor registers) stands in the files as the manual has it.
 
 use core::mem::offset_of;
 
@@ -55,8 +55,8 @@ const fn status(kind: FaultKind, section_level: bool) -> u32 {
     Fault { kind, section_level, domain: 0 }.status()
 }
 
-/// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`] where
-/// this is not for assembly.
+/// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`]
+/// where this is not for assembly.
 const fn banks(first: u32) -> u32 {
     let mut bytes = [NOT_HERE; 4];
     let mut at = 0;

@@ -100,8 +100,9 @@ impl ViewRegisters {
     }
 }
 
-/// How a guest's counter follows from a register of the host's clock: the counter was `count` and `fraction` / 2^64 when the
-/// register, or its complement, was `base`; each tick since then counts `whole` and `part` / 2^64. See [`Host::clock`].
+/// How a guest's counter follows from a register of the host's clock: the counter was `count` and `fraction` / 2^64
+/// when the register, or its complement, was `base`; each tick since then counts `whole` and `part` / 2^64. See
+/// [`Host::clock`].
 ///
 /// [`Host::clock`]: crate::host::Host::clock
 #[repr(C)]
@@ -233,8 +234,8 @@ pub struct Context {
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
-    /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no more
-    /// than that: see [`Context::note_dacr`].
+    /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
+    /// more than that: see [`Context::note_dacr`].
     dacr_pairs: [[u32; 2]; 2],
     /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
     guest_space: [u32; 2],
@@ -342,8 +343,8 @@ impl Context {
         (self.vectors, self.call_target, self.entries_version) = (base, call, 0);
     }
 
-    /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks that
-    /// the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
+    /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks
+    /// that the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
     pub fn set_entries(&mut self, privilege: Privilege, engine: &mut impl Engine, switches: &Switches) {
         if self.slow_path != 0 || privilege == Privilege::User && self.cpu.page.control != Mode::Usr as u32 {
@@ -371,8 +372,8 @@ impl Context {
         }
     }
 
-    /// The guest's DACR is `guest`. What assembly knows of others holds as long as only bits have changed that the shadow's
-    /// entries do not depend on.
+    /// The guest's DACR is `guest`. What assembly knows of others holds as long as only bits have changed that the
+    /// shadow's entries do not depend on.
     pub fn note_dacr(&mut self, guest: u32) {
         if SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
             self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel).raw()]; 2];
@@ -413,7 +414,8 @@ impl Context {
 /// Not the ASID of any guest.
 pub const NO_ASID: u32 = 0x100;
 
-/// Not what is left of any operand of TLBIMVA without bits 19:12, whatever a guest has in the reserved bits 11:8 (B4.2.2).
+/// Not what is left of any operand of TLBIMVA without bits 19:12, whatever a guest has in the reserved bits 11:8
+/// (B4.2.2).
 const NO_MEGABYTE: u32 = 0x1000;
 
 /// Added to a trap's number by the vectors of user code.

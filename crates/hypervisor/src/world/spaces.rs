@@ -1,7 +1,7 @@
 //! Address spaces that assembly may switch to: a guest's writes to TTBR0 and CONTEXTIDR, without Rust (`fast.s`).
 //!
-//! Linux changes both at each process switch, and TTBR0 once more in between (to no user space at all). What they select has most
-//! often been there before, and its tables and ASIDs are still the same.
+//! Linux changes both at each process switch, and TTBR0 once more in between (to no user space at all). What they
+//! select has most often been there before, and its tables and ASIDs are still the same.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,7 +19,8 @@ const SETS: usize = 1 << SET_BITS;
 pub(super) const WAYS: usize = 2;
 const SLOTS: usize = SETS * WAYS;
 
-/// The first slot of those where a TTBR0 may be: tables are aligned to 16 KB, and RAM has more of them than there are sets.
+/// The first slot of those where a TTBR0 may be: tables are aligned to 16 KB, and RAM has more of them than there are
+/// sets.
 fn first_slot(ttbr0: u32) -> usize {
     ((ttbr0 ^ (ttbr0 >> SET_BITS)) >> 14) as usize % SETS * WAYS
 }
@@ -142,7 +143,8 @@ impl KnownSpaces {
             index,
             _padding: [0; 6],
         };
-        // The newest is the first of its set, where it is found soonest; the older of the others goes, or what this one was.
+        // The newest is the first of its set, where it is found soonest; the older of the others goes, or what this one
+        // was.
         let set = first_slot(ttbr0);
         let (newest, older) = (self.slots[set], set + 1);
         if !newest.is_for(&entered) && self.is_used(set) {

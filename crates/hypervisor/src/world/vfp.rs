@@ -1,7 +1,7 @@
 //! The VFP and Advanced SIMD registers, switched lazily: a guest's are loaded when it first uses them.
 //!
-//! FPEXC.EN is 0 otherwise, so that a guest which has VFP off, or whose registers are not in the core, takes an Undefined
-//! Instruction exception that the trap handler turns into a load, or passes on.
+//! FPEXC.EN is 0 otherwise, so that a guest which has VFP off, or whose registers are not in the core, takes an
+//! Undefined Instruction exception that the trap handler turns into a load, or passes on.
 
 use core::arch::asm;
 

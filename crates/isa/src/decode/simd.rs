@@ -1,9 +1,9 @@
 //! Advanced SIMD data processing, in the unconditional space: chapter A7.4.
 //!
-//! No instruction here has a core register or is sensitive; what there is to know is which encodings exist. That matters
-//! all the same: later architectures filled the gaps, and a guest has to see the same Undefined Instruction exceptions
-//! whatever core it lands on. The conditions under which the pages of chapter A8.8 say UNDEFINED (a quadword register
-//! with an odd number, an element size that the operation does not have) are part of the tables below.
+//! No instruction here has a core register or is sensitive; what there is to know is which encodings exist. That
+//! matters all the same: later architectures filled the gaps, and a guest has to see the same Undefined Instruction
+//! exceptions whatever core it lands on. The conditions under which the pages of chapter A8.8 say UNDEFINED (a quadword
+//! register with an odd number, an element size that the operation does not have) are part of the tables below.
 
 use super::{bit, bits, require};
 use crate::Op;

@@ -1,5 +1,5 @@
-//! The guest's side: its registers, its translation tables and how they are walked, its faults. Another format of guest tables has
-//! its place beside [`walk`]; nothing here knows what the shadow's tables look like (`host.rs`).
+//! The guest's side: its registers, its translation tables and how they are walked, its faults. Another format of guest
+//! tables has its place beside [`walk`]; nothing here knows what the shadow's tables look like (`host.rs`).
 
 pub mod fault;
 pub mod plain;

@@ -1,6 +1,6 @@
-//! The walk of tables as they are most of the time: for small pages with nG = 1 of a client domain, where the tables are
-//! little-endian, all of them under TTBR0, and have no access flag. It is two loads and some tests; what is anything else is left
-//! to [`walk`](super::walk).
+//! The walk of tables as they are most of the time: for small pages with nG = 1 of a client domain, where the tables
+//! are little-endian, all of them under TTBR0, and have no access flag. It is two loads and some tests; what is
+//! anything else is left to [`walk`](super::walk).
 
 use super::fault::{Fault, FaultKind};
 use super::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
@@ -39,7 +39,8 @@ pub(crate) struct Page {
     pub xn: bool,
 }
 
-/// What the tables at `ttbr0` say about an access to `va`. They [are plain](is_plain). Privileged fetches are not for here.
+/// What the tables at `ttbr0` say about an access to `va`. They [are plain](is_plain). Privileged fetches are not for
+/// here.
 pub(crate) fn walk(
     mem: &impl GuestMemory,
     (ttbr0, dacr): (u32, u32),

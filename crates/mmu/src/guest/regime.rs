@@ -36,8 +36,8 @@ pub struct Regime {
     pub nmrr: u32,
     /// CONTEXTIDR.ASID.
     pub asid: u8,
-    /// The guest's CPU implements privileged execute-never (ID_MMFR0.VMSA ≥ 4). Where false, as on A8 and A9, first-level
-    /// type 0b11 is reserved and faults, and bit 2 of a page-table descriptor is ignored.
+    /// The guest's CPU implements privileged execute-never (ID_MMFR0.VMSA ≥ 4). Where false, as on A8 and A9,
+    /// first-level type 0b11 is reserved and faults, and bit 2 of a page-table descriptor is ignored.
     pub pxn: bool,
 }
 

@@ -15,8 +15,8 @@ use spica_addr::{GuestPa, GuestVa};
 
 /// Guest memory as the table walker reads it.
 pub trait GuestMemory {
-    /// The word at `pa`, which is a multiple of four, in little-endian order (SCTLR.EE is the walker's business). `None`
-    /// where there is no RAM: the walk then ends in an external abort.
+    /// The word at `pa`, which is a multiple of four, in little-endian order (SCTLR.EE is the walker's business).
+    /// `None` where there is no RAM: the walk then ends in an external abort.
     fn read_word(&self, pa: GuestPa) -> Option<u32>;
 
     /// The `count` words at `pa`, a multiple of four, if they can be had at once.
@@ -272,14 +272,14 @@ pub fn first_level_descriptor(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -
     read_descriptor(mem, r, first_level_address(r, va.0)?)
 }
 
-/// The first of `count` megabytes, that of `va` and those behind it, that the guest's tables map, in part at least, to an
-/// address for which `counts` holds; as an address with the offset of `va` in its megabyte. Behind the last megabyte of the
-/// address space comes the first. The MMU must be on.
+/// The first of `count` megabytes, that of `va` and those behind it, that the guest's tables map, in part at least, to
+/// an address for which `counts` holds; as an address with the offset of `va` in its megabyte. Behind the last megabyte
+/// of the address space comes the first. The MMU must be on.
 ///
-/// What is mapped is what [`lookup`] finds, whether or not an access passes the checks: neither DACR nor permissions nor
-/// the access flag matter. Nothing is mapped in megabytes that TTBCR.PD0 or PD1 turns off (the others of the range count
-/// nevertheless), nor by tables outside RAM. `counts` is asked about every page of a second-level table, but only once
-/// about a megabyte of a section or supersection, with the address that the offset of `va` gets.
+/// What is mapped is what [`lookup`] finds, whether or not an access passes the checks: neither DACR nor permissions
+/// nor the access flag matter. Nothing is mapped in megabytes that TTBCR.PD0 or PD1 turns off (the others of the range
+/// count nevertheless), nor by tables outside RAM. `counts` is asked about every page of a second-level table, but only
+/// once about a megabyte of a section or supersection, with the address that the offset of `va` gets.
 ///
 /// Empty first-level entries cost little if they are all in one table.
 pub fn find_mapped(
@@ -295,8 +295,8 @@ pub fn find_mapped(
     (0..count).map(|n| megabyte_behind(va, n)).find(|&va| maps_megabyte(mem, r, va, &counts))
 }
 
-/// Whether `count` megabytes, that of `va` and those behind it, have no first-level descriptors but invalid ones, as far as that is
-/// quickly seen: false also where these are not all in one table, in a row. The MMU must be on.
+/// Whether `count` megabytes, that of `va` and those behind it, have no first-level descriptors but invalid ones, as
+/// far as that is quickly seen: false also where these are not all in one table, in a row. The MMU must be on.
 pub fn has_no_descriptors(mem: &impl GuestMemory, r: &Regime, va: GuestVa, count: u32) -> bool {
     let Some(behind) = count.checked_sub(1) else { return true };
     // They are not where TTBR0's part of the address space ends, nor at its end.

@@ -1,11 +1,11 @@
 //! The other way to learn of changed mappings: not from the guest's TLB maintenance, but from its writes to its tables.
 //!
-//! Pages of the guest's tables that shadow entries come from are write-protected, as those are that code was translated from. A
-//! reverse map says which entries. A write is emulated, and [`Shadow::table_written`] drops what came from the descriptors that
-//! it changes. So the shadow never holds what the tables do not say, and TLB maintenance concerns it no more. Two things bound
-//! the cost: a page that was written [`RELEASE_AFTER`] times in a row, without an entry that came from it in between, is released,
-//! with all that came from it, until an entry comes from it again, for it may be no table any more; and a page from which too
-//! much came is noted as such.
+//! Pages of the guest's tables that shadow entries come from are write-protected, as those are that code was translated
+//! from. A reverse map says which entries. A write is emulated, and [`Shadow::table_written`] drops what came from the
+//! descriptors that it changes. So the shadow never holds what the tables do not say, and TLB maintenance concerns it
+//! no more. Two things bound the cost: a page that was written [`RELEASE_AFTER`] times in a row, without an entry that
+//! came from it in between, is released, with all that came from it, until an entry comes from it again, for it may be
+//! no table any more; and a page from which too much came is noted as such.
 //!
 //! Here to be compared (docs/memory.md), as other hypervisors without hardware's help do so: [`Tracking::Writes`].
 
@@ -61,8 +61,8 @@ struct TablePage {
     code: bool,
 }
 
-/// The most memory that the reverse map takes, in bytes: its pages, with what a B-tree of half-full nodes has around them,
-/// and their users.
+/// The most memory that the reverse map takes, in bytes: its pages, with what a B-tree of half-full nodes has around
+/// them, and their users.
 pub const TRACKED_BYTES: u32 =
     (MAX_PAGES * (2 * (size_of::<(u32, TablePage)>() + size_of::<u32>()) + MAX_USERS * size_of::<User>())) as u32;
 
@@ -196,8 +196,8 @@ impl Shadow {
         }
     }
 
-    /// The page that holds `pa` is going to be written as a whole, or in ways that nobody looks at: drops what came from it,
-    /// and lets it be written.
+    /// The page that holds `pa` is going to be written as a whole, or in ways that nobody looks at: drops what came
+    /// from it, and lets it be written.
     pub fn release_table(&mut self, pa: GuestPa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         let Some(page) = self.tracked.0.as_mut().and_then(|pages| pages.remove(&(pa.0 >> 12))) else { return };
         self.stats.tables_released += 1;

@@ -1,19 +1,21 @@
 //! What each word of a code page counts as.
 //!
-//! For every guest instruction that is reached, exactly one executed word counts as its own, the first of its translation: the
-//! instruction itself, or what stands in its place. All others are overhead of the rule that emitted them. So the sum of what is
-//! the guest's own is the number of kernel instructions that the guest executed, and it can be compared with the bare board.
+//! For every guest instruction that is reached, exactly one executed word counts as its own, the first of its
+//! translation: the instruction itself, or what stands in its place. All others are overhead of the rule that emitted
+//! them. So the sum of what is the guest's own is the number of kernel instructions that the guest executed, and it can
+//! be compared with the bare board.
 //!
-//! **How it is told.** The translator keeps no record of which rule a word came from, and must not: it would cost. But code pages
-//! are filled from one end without gaps, and each rule begins with words that no other has and no guest instruction is copied to:
-//! a load or store relative to the PC names a field of the vCPU page, an `SVC` has a number, a branch leads to the cold part. So a
-//! page is read from its first word on (`page.rs`), translation by translation, with the words that are data known as such;
-//! the cold part is followed in the same order, from the other end. `tests/translator.rs` has the real translator make pages and
-//! compares word by word with what it says itself ([`spica_dbt::Translator::locate`]).
+//! **How it is told.** The translator keeps no record of which rule a word came from, and must not: it would cost. But
+//! code pages are filled from one end without gaps, and each rule begins with words that no other has and no guest
+//! instruction is copied to: a load or store relative to the PC names a field of the vCPU page, an `SVC` has a number,
+//! a branch leads to the cold part. So a page is read from its first word on (`page.rs`), translation by translation,
+//! with the words that are data known as such; the cold part is followed in the same order, from the other end.
+//! `tests/translator.rs` has the real translator make pages and compares word by word with what it says itself
+//! ([`spica_dbt::Translator::locate`]).
 //!
-//! **What cannot be told.** A constant in place of an operand that is the PC (`adr`) looks like the guest's own `movw` and `movt`:
-//! it is taken for that, where nothing else gives it away. The exit at the end of a guest's page looks like a branch. Techniques to
-//! spill other than the vCPU page, and the shadow stack, are not known here.
+//! **What cannot be told.** A constant in place of an operand that is the PC (`adr`) looks like the guest's own `movw`
+//! and `movt`: it is taken for that, where nothing else gives it away. The exit at the end of a guest's page looks like
+//! a branch. Techniques to spill other than the vCPU page, and the shadow stack, are not known here.
 
 mod page;
 mod word;

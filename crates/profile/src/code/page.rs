@@ -14,7 +14,8 @@ const LONGEST: usize = 32;
 const ROOM: usize = 32;
 const MOST_EXITS: usize = 24;
 
-/// What the words of a code page count as, if they are code: `words` is the page as it was when the last of them was written.
+/// What the words of a code page count as, if they are code: `words` is the page as it was when the last of them was
+/// written.
 #[must_use]
 pub fn classes(words: &[u32]) -> Vec<Option<Class>> {
     let words = &words[..PAGE_WORDS.min(words.len())];
@@ -136,8 +137,8 @@ impl Page<'_> {
         }
     }
 
-    /// Where the branch at `at` leads, if it is taken where a condition does not hold, over what stands for the rest of a guest
-    /// instruction. Else it is a side exit: to its stub, or to a block, which begins with its landing in front.
+    /// Where the branch at `at` leads, if it is taken where a condition does not hold, over what stands for the rest of
+    /// a guest instruction. Else it is a side exit: to its stub, or to a block, which begins with its landing in front.
     fn skipped(&self, at: usize) -> Option<usize> {
         let Word::Branch { always: false, words } = self.word(at) else { return None };
         let target = at + usize::try_from(words).ok().filter(|n| (2..=LONGEST).contains(n))?;
@@ -270,8 +271,8 @@ impl Page<'_> {
         matches!(decode(self.words[at]).op, Op::Mem(Mem { load: true, size: MemSize::Byte, rt, .. }) if rt == reg)
     }
 
-    /// The last transfer of a list, which gets the spilled register from memory. The first of a sequence, too, is a block
-    /// transfer, but of that register alone, on its way to the vCPU page.
+    /// The last transfer of a list, which gets the spilled register from memory. The first of a sequence, too, is a
+    /// block transfer, but of that register alone, on its way to the vCPU page.
     fn overwrites(&self, at: usize, reg: Reg) -> bool {
         let Op::MemMultiple(list) = decode(self.words[at]).op else { return false };
         let stored =

@@ -1,7 +1,7 @@
 //! The same guests under sets of switches: none, then any. Debian boots in between, under all but a few.
 //!
-//! The parts that know the translator alone draw switches for each case, too. Here is what they lack: the hypervisor around it, whose
-//! fast paths depend on switches as well, and long runs.
+//! The parts that know the translator alone draw switches for each case, too. Here is what they lack: the hypervisor
+//! around it, whose fast paths depend on switches as well, and long runs.
 
 use spica_switches::Switches as Set;
 use spica_tests::exact::{self, GUESTS, MACHINES};

@@ -1,7 +1,8 @@
 //! All of A32, word by word, over as many runs as it takes.
 //!
-//! The condition is not part of what an instruction is. So the words under AL and in the unconditional space are compared
-//! with capstone, an eighth of all; the others must be what they are under AL, which takes no oracle and no time.
+//! The condition is not part of what an instruction is. So the words under AL and in the unconditional space are
+//! compared with capstone, an eighth of all; the others must be what they are under AL, which takes no oracle and no
+//! time.
 
 use super::{repeat, round_trip, text};
 use crate::part::{Failure, Part};

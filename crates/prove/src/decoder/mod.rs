@@ -1,7 +1,7 @@
 //! The decoder and the encoder of A32: every word, as far as time allows.
 //!
-//! [`RoundTrip`] asks whether the encoder is the inverse of the decoder. It is quick, and needs no oracle. [`text`] compares the
-//! text of instructions with an independent decoder's.
+//! [`RoundTrip`] asks whether the encoder is the inverse of the decoder. It is quick, and needs no oracle. [`text`]
+//! compares the text of instructions with an independent decoder's.
 
 #[cfg(feature = "command")]
 pub mod exhaustive;

@@ -15,8 +15,8 @@ pub fn biased(random: &mut Random) -> u32 {
     })
 }
 
-/// A word by bits 27:20 and 7:4, which select the instruction in nearly all tables of the manual, under a condition of EQ,
-/// AL and 0b1111, with the other bits filled in some way that means something.
+/// A word by bits 27:20 and 7:4, which select the instruction in nearly all tables of the manual, under a condition of
+/// EQ, AL and 0b1111, with the other bits filled in some way that means something.
 fn structured(random: &mut Random) -> u32 {
     const FILLS: [u32; 7] = [0x0000_0000, 0x000f_ff0f, 0x000f_f000, 0x0001_2003, 0x000d_4000, 0x000f_0f00, 0x0000_f000];
     let selector = random.below(4096);

@@ -1,5 +1,5 @@
-//! Files and lines: what they say may be wrong in any way, and reading them must end, with an error or with something that
-//! keeps what it promises.
+//! Files and lines: what they say may be wrong in any way, and reading them must end, with an error or with something
+//! that keeps what it promises.
 
 use spica_addr::GuestPa;
 use spica_bundle::archive::Writer;

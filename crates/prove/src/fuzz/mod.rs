@@ -1,8 +1,8 @@
 //! Everything that comes from outside: files, device trees, guest code, and what a guest does to devices and registers.
 //!
-//! A [`Target`] takes bytes and panics if something is wrong. Where it is no file that the bytes are, `bytes::Bytes` makes
-//! acts of them. libFuzzer, in `fuzz/`, looks for bytes that reach new branches; [`part`] starts it, and tests run the same
-//! targets over seeds and what becomes of them by chance.
+//! A [`Target`] takes bytes and panics if something is wrong. Where it is no file that the bytes are, `bytes::Bytes`
+//! makes acts of them. libFuzzer, in `fuzz/`, looks for bytes that reach new branches; [`part`] starts it, and tests
+//! run the same targets over seeds and what becomes of them by chance.
 
 mod bytes;
 mod code;

@@ -1,4 +1,5 @@
-//! The parts of the fuzz targets: libFuzzer, built with what counts branches, started for a time; and for tests, without it.
+//! The parts of the fuzz targets: libFuzzer, built with what counts branches, started for a time; and for tests,
+//! without it.
 
 use super::{TARGETS, Target};
 use crate::part::{Failure, Part};
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What makes the compiler count branches and show comparisons, as libFuzzer wants them. The pass is LLVM's, in any rustc.
+/// What makes the compiler count branches and show comparisons, as libFuzzer wants them. The pass is LLVM's, in any
+/// rustc.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";

@@ -33,7 +33,8 @@ struct Slow {
 }
 
 impl Slow {
-    /// Whether a port may send from an address: a station from its own, a trunk from none of a station's and no group's.
+    /// Whether a port may send from an address: a station from its own, a trunk from none of a station's and no
+    /// group's.
     fn admits(&self, port: usize, source: Mac) -> bool {
         match self.ports[port] {
             Port::Station(own) => own == source,
@@ -41,7 +42,8 @@ impl Slow {
         }
     }
 
-    /// Whether a frame that was accepted must go to that station; to trunks it may go, which depends on what was learned.
+    /// Whether a frame that was accepted must go to that station; to trunks it may go, which depends on what was
+    /// learned.
     fn must(&self, to: usize, target: Mac) -> bool {
         matches!(self.ports[to], Port::Station(own) if own == target || group(target))
     }

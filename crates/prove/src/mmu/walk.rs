@@ -62,7 +62,8 @@ fn same_fault(fault: &Fault, model: &model::ModelFault, write: bool) {
     assert_eq!(fault.ifsr(), model::dfsr(model, false) & !0xf0);
 }
 
-/// A guest's memory full of descriptors, and accesses under any registers: what the walker finds is what the model finds.
+/// A guest's memory full of descriptors, and accesses under any registers: what the walker finds is what the model
+/// finds.
 fn walks(random: &mut Random, work: &Work) {
     let mut outcomes = BTreeMap::new();
     {
@@ -154,8 +155,8 @@ fn searches(random: &mut Random, work: &Work) {
         let mut memory = Memory { ram: vec![(RAM, RAM_BYTES)], by_word_only: round % 3 == 0, ..Memory::default() };
         let r = Regime { sctlr: regime(random).sctlr | 1, ..regime(random) };
         let count = 1 + random.below(40);
-        // In the part of the address space in which the hypervisor lives; up to the end of the address space and around it;
-        // or across the border of the parts, either of which may be off.
+        // In the part of the address space in which the hypervisor lives; up to the end of the address space and around
+        // it; or across the border of the parts, either of which may be off.
         let first = match random.below(8) {
             0 => 4096 - random.below(count + 1),
             1 | 2 => (4096u32 >> (r.ttbcr & 7)).saturating_sub(random.below(count)),

@@ -1,5 +1,5 @@
-//! What the translator copies, against itself: executed natively in Supervisor mode, as the guest has it, and natively in User
-//! mode at another address, as the copy is.
+//! What the translator copies, against itself: executed natively in Supervisor mode, as the guest has it, and natively
+//! in User mode at another address, as the copy is.
 //!
 //! Here the model has no say. Arithmetic of VFP and Advanced SIMD, parallel and saturating arithmetic, divisions,
 //! exclusives: for the translator, each is a word that it need not understand, as long as neither privilege nor the

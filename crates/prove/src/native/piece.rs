@@ -1,5 +1,5 @@
-//! Pieces of code: as many instructions as the model and a real processor can be expected to agree on, and what must come of
-//! them.
+//! Pieces of code: as many instructions as the model and a real processor can be expected to agree on, and what must
+//! come of them.
 //!
 //! The model says how far a piece goes: to an exception, or to a [marker] that stands where the next
 //! instruction would be. What it says nothing about, or what the manual leaves open, is not executed; why, is counted.

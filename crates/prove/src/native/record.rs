@@ -189,8 +189,8 @@ fn name(n: usize) -> String {
     }
 }
 
-/// What stands where a piece of code is to end: an exception that does not touch the mode's own registers. Thumb code ends
-/// at half of it.
+/// What stands where a piece of code is to end: an exception that does not touch the mode's own registers. Thumb code
+/// ends at half of it.
 pub fn marker(machine: &Machine, old: u32) -> (u32, Vector) {
     let (word, half, vector) = match machine.mode {
         0x1b => (0xefab_cdef, 0xdfde, Vector::SupervisorCall),

@@ -1,5 +1,5 @@
-//! An emulated board that executes pieces of code natively: QEMU with `tests/bare/stepper.S`, and the memory that it shares
-//! with this process as a file.
+//! An emulated board that executes pieces of code natively: QEMU with `tests/bare/stepper.S`, and the memory that it
+//! shares with this process as a file.
 
 use super::record::{Record, WORDS};
 use crate::translator::{CODE_PAGES, Memory};

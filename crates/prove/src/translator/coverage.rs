@@ -1,8 +1,8 @@
 //! What the translator made of what was executed: each rule, and each way in which it came out, with how often.
 //!
-//! Seen from outside. A name is the class of the guest instruction, as `rules/mod.rs` of the translator tells them apart, and
-//! the look of what stands for it in the code cache: itself, a trap, something that spills, something with a slow path. So
-//! coverage does not trust the translator's word for what it did.
+//! Seen from outside. A name is the class of the guest instruction, as `rules/mod.rs` of the translator tells them
+//! apart, and the look of what stands for it in the code cache: itself, a trap, something that spills, something with a
+//! slow path. So coverage does not trust the translator's word for what it did.
 
 use spica_dbt::{shadow_stack, spill, trap};
 use spica_isa::{Decoded, Op, decode};

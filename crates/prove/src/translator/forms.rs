@@ -1,5 +1,5 @@
-//! What the translator is known to make of instructions, as [`super::coverage`] names it: a run that misses one of these does
-//! not prove that it is right.
+//! What the translator is known to make of instructions, as [`super::coverage`] names it: a run that misses one of
+//! these does not prove that it is right.
 
 /// Before the names of forms among other things that are counted.
 pub const PREFIX: &str = "made of ";

@@ -47,7 +47,8 @@ pub enum Disturb {
     Interrupt(u32),
     /// From that word on, no page is mapped by Spica until it is asked for.
     Hide(u32),
-    /// From that word on, if a guest instruction begins there, no data page is mapped by the guest until its handler does so.
+    /// From that word on, if a guest instruction begins there, no data page is mapped by the guest until its handler
+    /// does so.
     Unmap(u32),
 }
 

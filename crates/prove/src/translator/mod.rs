@@ -1,8 +1,9 @@
-//! The translator: guest code runs untranslated and translated, in step, and whatever the guest can see is the same between
-//! any two of its instructions, and at every fault.
+//! The translator: guest code runs untranslated and translated, in step, and whatever the guest can see is the same
+//! between any two of its instructions, and at every fault.
 //!
-//! Here is the hypervisor's part, in small: guest memory with pages that fault, code memory that must be published before it
-//! can be fetched, and the handling of the traps that translated code makes, as `vm/trap/` of the hypervisor does it.
+//! Here is the hypervisor's part, in small: guest memory with pages that fault, code memory that must be published
+//! before it can be fetched, and the handling of the traps that translated code makes, as `vm/trap/` of the hypervisor
+//! does it.
 //!
 //! [`Lockstep`] runs the same guest on the [model] twice: untranslated at its own addresses, and
 //! translated in the code cache. At every boundary between two guest instructions, and at every fault, all that the

@@ -4,8 +4,8 @@
 //!
 //! It executes one instruction at a time on a [`Bus`]. As the reference it runs guest code at the guest's own
 //! addresses, in a privileged mode with an SPSR; as the host it runs translated code in User mode, where a sensitive
-//! instruction is an [`Event::Privileged`] that must never be seen. What it says itself is compared with an emulator that
-//! others wrote (`crate::native`).
+//! instruction is an [`Event::Privileged`] that must never be seen. What it says itself is compared with an emulator
+//! that others wrote (`crate::native`).
 use super::VFP_IDS;
 
 /// The generic timer's counter: time stands still.
@@ -54,7 +54,8 @@ pub enum Event {
     Unpredictable,
     /// It faulted: nothing but memory has changed, and what a load of several registers had got so far.
     Fault(Fault),
-    /// An exception return to this address, not aligned yet: all is done but for the CPSR and the PC, which is still at it.
+    /// An exception return to this address, not aligned yet: all is done but for the CPSR and the PC, which is still at
+    /// it.
     Return(u32),
 }
 

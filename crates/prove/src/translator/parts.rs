@@ -128,7 +128,8 @@ impl Part for Random {
 pub struct Points;
 
 impl Points {
-    /// The cases of one seed, until one fails, which is given: first what happens by itself, then each thing at each word.
+    /// The cases of one seed, until one fails, which is given: first what happens by itself, then each thing at each
+    /// word.
     fn all(pair: &mut Pair, seed: u64, mut each: impl FnMut(&Case)) {
         let quiet = Case::numbered(seed, Disturb::Nothing);
         each(&quiet);

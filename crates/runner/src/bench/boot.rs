@@ -1,9 +1,9 @@
 //! The boot workloads: from reset to the first process, and to a shell.
 //!
 //! The guest's `/init` is replaced by a [`marker`], which goes on as what was `/init`; that one mounts what
-//! every Linux has, and its shell starts a second marker. The counts are of all instructions that the board executed from
-//! its first one: the boot loader's few that QEMU puts there, the kernel's decompressor, and with Spica its own start and
-//! the copying of the guest into its memory.
+//! every Linux has, and its shell starts a second marker. The counts are of all instructions that the board executed
+//! from its first one: the boot loader's few that QEMU puts there, the kernel's decompressor, and with Spica its own
+//! start and the copying of the guest into its memory.
 
 use spica_bench::results::Group;
 

@@ -1,16 +1,16 @@
 //! The configurations of Spica that are measured: one table, to be edited here and nowhere else.
 //!
 //! A configuration is a name and the words that it puts on Spica's command line. Four series stand in the table, after
-//! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in the
-//! order of Figure 8; the ways to spill a register of §4; ways of indirect branches; and the memory modes of §3. What
-//! Spica cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason. Words
-//! for what others do are for board images of their own ([`crate::image::Image`]), which are built when such a
+//! the figures of STAR (Penneman et al.): the naive translator and its optimisations, each added to all before it in
+//! the order of Figure 8; the ways to spill a register of §4; ways of indirect branches; and the memory modes of §3.
+//! What Spica cannot do (yet) is in the table, too: it is listed, and reported as not implemented, with the reason.
+//! Words for what others do are for board images of their own ([`crate::image::Image`]), which are built when such a
 //! configuration is measured. Where a step is missing, those after it go without.
 //!
 //! A fifth series needs no table: for each switch of the translator's, everything but that one.
 //!
-//! Nothing is faked by a mistake in this table, either: a word that Spica does not know is in its log, and a run with such
-//! a word counts as not implemented (see [`crate::bench::record`]).
+//! Nothing is faked by a mistake in this table, either: a word that Spica does not know is in its log, and a run with
+//! such a word counts as not implemented (see [`crate::bench::record`]).
 
 use std::sync::LazyLock;
 
@@ -39,12 +39,13 @@ pub struct Configuration {
     pub lacks: Option<&'static str>,
     /// Words that are added where it is not the boot that is measured, so that it is over soon.
     pub quick_boot: &'static str,
-    /// How many times longer than others its guests may print nothing: without linked blocks, a boot takes QEMU an hour.
+    /// How many times longer than others its guests may print nothing: without linked blocks, a boot takes QEMU an
+    /// hour.
     pub patience: u32,
 }
 
-/// What takes QEMU an hour otherwise, all before the first workload, is translated as by default: until the guest's script
-/// (bench/linux/run.sh) prints its first line.
+/// What takes QEMU an hour otherwise, all before the first workload, is translated as by default: until the guest's
+/// script (bench/linux/run.sh) prints its first line.
 const QUICK_BOOT: &str = "spica.boot-translation=all spica.boot-translation-until=@bench";
 
 /// What the names of configurations without one switch begin with; the switch's follows.
@@ -265,8 +266,8 @@ pub fn named(name: &str) -> Option<&'static Configuration> {
 }
 
 /// What the command line asks for, by names or patterns, in the order of the table: without any
-/// [`spica_bench::catalogue::DEFAULT`]; `all` means every one of the table. The second part of the answer says that the native half
-/// alone is wanted.
+/// [`spica_bench::catalogue::DEFAULT`]; `all` means every one of the table. The second part of the answer says that the
+/// native half alone is wanted.
 ///
 /// # Errors
 /// If there is no configuration of such a name; the error lists those that there are.

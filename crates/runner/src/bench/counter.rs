@@ -1,9 +1,9 @@
 //! The plugin that counts while a board runs (`bench/counter`): built, told what to count, and read.
 //!
-//! What an instruction counts as, the plugin knows by itself. Exceptions it recognises by where they are taken to, so it is
-//! told the addresses of the vectors: those of Linux on the bare board, those of Spica's image otherwise. Why a guest was
-//! interrupted by an abort, no instruction tells; Spica has a function for each reason, and the plugin counts their calls.
-//! The image says itself where its vectors and these functions are ([`spica_profile::image`]).
+//! What an instruction counts as, the plugin knows by itself. Exceptions it recognises by where they are taken to, so
+//! it is told the addresses of the vectors: those of Linux on the bare board, those of Spica's image otherwise. Why a
+//! guest was interrupted by an abort, no instruction tells; Spica has a function for each reason, and the plugin counts
+//! their calls. The image says itself where its vectors and these functions are ([`spica_profile::image`]).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -115,8 +115,8 @@ impl Counts {
         Counts(self.0.iter().zip(&before.0).map(|(now, then)| now.saturating_sub(*then)).collect())
     }
 
-    /// What was counted more than in `less`, another stretch of time, by which this one is longer. A class of traps of which
-    /// the other has more has nothing to do with that: it is left out, and so it is of the exceptions.
+    /// What was counted more than in `less`, another stretch of time, by which this one is longer. A class of traps of
+    /// which the other has more has nothing to do with that: it is left out, and so it is of the exceptions.
     #[must_use]
     pub fn beyond(&self, less: &Counts) -> Counts {
         let mut counts = self.since(less);

@@ -1,8 +1,9 @@
 //! A board that is stopped at chosen instructions, and says how many it has executed until there.
 //!
-//! Two channels lead to QEMU. On one, GDB's remote protocol: breakpoints are set, the board is let go, and QEMU tells when
-//! it stopped. On the other QMP, of which one answer is needed: `query-replay` gives the count of executed instructions,
-//! exact to the instruction while the board stands still and `-icount` is on. (Neither knows what the other does.)
+//! Two channels lead to QEMU. On one, GDB's remote protocol: breakpoints are set, the board is let go, and QEMU tells
+//! when it stopped. On the other QMP, of which one answer is needed: `query-replay` gives the count of executed
+//! instructions, exact to the instruction while the board stands still and `-icount` is on. (Neither knows what the
+//! other does.)
 //!
 //! While the board runs, its console must be read, or it would wait for us; and it may end in other ways than at a
 //! breakpoint. So everything is an event of the [`Session`], the debugger's bytes included.
@@ -70,8 +71,8 @@ impl Debugger {
         Ok(debugger)
     }
 
-    /// Lets the board run until it stands before the instruction at `address`; gives how many instructions it has executed
-    /// since reset.
+    /// Lets the board run until it stands before the instruction at `address`; gives how many instructions it has
+    /// executed since reset.
     ///
     /// # Errors
     /// If it ends before, or does not get there within `timeout`.
@@ -90,7 +91,8 @@ impl Debugger {
         addresses.iter().try_for_each(|address| self.command(&format!("Z0,{address:x},4"), "OK"))
     }
 
-    /// Lets the board run until it stops, not at the same place as the last time; gives the address, and how many instructions it has executed since reset.
+    /// Lets the board run until it stops, not at the same place as the last time; gives the address, and how many
+    /// instructions it has executed since reset.
     ///
     /// # Errors
     /// If it ends before, or does not stop within `timeout`.
@@ -107,8 +109,8 @@ impl Debugger {
             Error::failed(format!("QEMU's debugger says {reply:?} where the values of registers should have come"))
         })?;
         let pc = pc.swap_bytes();
-        // It would stop here again at once: QEMU's single steps do not always get over an instruction. So this breakpoint is
-        // out of the way until another one has been reached.
+        // It would stop here again at once: QEMU's single steps do not always get over an instruction. So this
+        // breakpoint is out of the way until another one has been reached.
         if let Some(other) = self.lifted.replace(pc) {
             self.command(&format!("Z0,{other:x},4"), "OK")?;
         }

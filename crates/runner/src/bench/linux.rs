@@ -1,8 +1,8 @@
 //! The workloads that run in a Linux guest: one boot, one after the other.
 //!
-//! What they are, and how they are measured, is in [`workloads`]. Here they are started: the guest of `guests/debian`, with
-//! the programs and the script laid over its initial RAM disk, as `spica run --exec` would do it, but with nothing in it
-//! that differs from one run to the next.
+//! What they are, and how they are measured, is in [`workloads`]. Here they are started: the guest of `guests/debian`,
+//! with the programs and the script laid over its initial RAM disk, as `spica run --exec` would do it, but with nothing
+//! in it that differs from one run to the next.
 
 use std::path::Path;
 

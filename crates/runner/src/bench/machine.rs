@@ -1,7 +1,7 @@
 //! The machine operations: bare-metal guests of `bench/machine`, without any operating system.
 //!
-//! The same sources are built for each board and for Spica's guest machine; they differ in where devices are, not in what
-//! is measured. All categories run one after the other in one boot, which takes a second.
+//! The same sources are built for each board and for Spica's guest machine; they differ in where devices are, not in
+//! what is measured. All categories run one after the other in one boot, which takes a second.
 
 use std::fs;
 use std::path::{Path, PathBuf};

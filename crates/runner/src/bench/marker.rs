@@ -1,12 +1,12 @@
 //! Programs that do nothing but stand at a known place.
 //!
 //! Guest user code runs at its own virtual addresses, with and without Spica. So a breakpoint of QEMU's debugger at an
-//! address that nothing else in the guest uses stops the board at the same point of the guest's life in both cases, just
-//! before the instruction there, and QEMU then knows how many instructions have been executed since reset. The guest
-//! itself does not notice: the debugger reads nothing and writes nothing.
+//! address that nothing else in the guest uses stops the board at the same point of the guest's life in both cases,
+//! just before the instruction there, and QEMU then knows how many instructions have been executed since reset. The
+//! guest itself does not notice: the debugger reads nothing and writes nothing.
 //!
-//! A marker is a static program of one page, written here byte by byte because no compiler for the guest is needed for a
-//! handful of instructions.
+//! A marker is a static program of one page, written here byte by byte because no compiler for the guest is needed for
+//! a handful of instructions.
 
 /// The user address at which [`INIT`] begins: no Linux program or library is linked or loaded there.
 const BASE: u32 = 0x5b1c_a000;

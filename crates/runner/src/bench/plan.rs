@@ -1,9 +1,9 @@
 //! What is to be measured: workloads, and the runs of a board that measure them.
 //!
-//! A *suite* is what one boot measures: the two boot workloads, all machine operations, or the workloads of a group that
-//! run one after the other in one Linux. A [`Job`] is one boot: a suite on a board, with or without Spica. Figures may
-//! depend on what ran before in the same boot, so a job is never run in part: what an interrupted run lacks is made by
-//! running its whole job again. That is how a resumed run gives the figures of one that was not interrupted.
+//! A *suite* is what one boot measures: the two boot workloads, all machine operations, or the workloads of a group
+//! that run one after the other in one Linux. A [`Job`] is one boot: a suite on a board, with or without Spica. Figures
+//! may depend on what ran before in the same boot, so a job is never run in part: what an interrupted run lacks is made
+//! by running its whole job again. That is how a resumed run gives the figures of one that was not interrupted.
 
 use std::collections::BTreeSet;
 
@@ -120,8 +120,8 @@ pub fn results_board(board: &Board) -> results::Board {
     results::Board::from_name(board.name).expect("boards were selected among those of the result file")
 }
 
-/// Notes in `results` all that is going to be measured, as missing so far, and what cannot be, be it asked for or not. What is
-/// there stays.
+/// Notes in `results` all that is going to be measured, as missing so far, and what cannot be, be it asked for or not.
+/// What is there stays.
 pub fn note(
     results: &mut Results,
     boards: &[&'static Board],
@@ -184,8 +184,8 @@ pub fn is_settled(results: &Results, key: &Key) -> bool {
     results.is_settled(key) || results.get(key).and_then(Measurement::reason).is_some_and(not_here)
 }
 
-/// Whether traps can be counted, and time modelled. Machine operations run all in one boot, and nothing in it tells them apart; with several
-/// guests it is the board's time that is looked at.
+/// Whether traps can be counted, and time modelled. Machine operations run all in one boot, and nothing in it tells
+/// them apart; with several guests it is the board's time that is looked at.
 #[must_use]
 pub fn is_countable(group: Group) -> bool {
     !matches!(group, Group::Machine | Group::Several | Group::Latency)

@@ -33,8 +33,8 @@ impl Outcome {
     }
 }
 
-/// Puts a job's outcome into the results. `configurations` are those that are measured in this run: a native figure is half
-/// of each one's.
+/// Puts a job's outcome into the results. `configurations` are those that are measured in this run: a native figure is
+/// half of each one's.
 pub fn record(
     results: &mut Results,
     job: &Job,

@@ -1,8 +1,8 @@
 //! The boots of a run, some at the same time.
 //!
-//! Threads take jobs from a list; one thread, the caller's, hears what they come to, says it, and records it. A boot under
-//! Spica waits until the native boot that is its other half has ended: if that one failed, no figure can come of it, and it
-//! is not run.
+//! Threads take jobs from a list; one thread, the caller's, hears what they come to, says it, and records it. A boot
+//! under Spica waits until the native boot that is its other half has ended: if that one failed, no figure can come of
+//! it, and it is not run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -26,8 +26,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What is wanted: boards, configurations, workloads.
 pub type Selection = (Vec<&'static Board>, Vec<&'static configurations::Configuration>, Vec<Item>);
 
-/// What a resumed run measures: of `all` that the command line describes, what it asks for expressly; for the rest, what is
-/// in the file.
+/// What a resumed run measures: of `all` that the command line describes, what it asks for expressly; for the rest,
+/// what is in the file.
 pub fn resumed(results: &Results, options: &Options, all: Selection) -> Selection {
     let (mut boards, mut chosen_configurations, mut items) = all;
     if options.boards.is_empty() {

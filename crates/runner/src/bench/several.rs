@@ -1,13 +1,14 @@
-//! Several guests at once: what they get of the core, how late they wake, what bytes cost that they move, and what all of it
-//! costs.
+//! Several guests at once: what they get of the core, how late they wake, what bytes cost that they move, and what all
+//! of it costs.
 //!
-//! Most guests are bare-metal ones ([`crate::bare`]): spinners, which count what they get done by their own clock, and a
-//! sleeper, which looks how late it hears of each tick of its timer. Each workload has boots of its own, of two emulated seconds at
-//! most. They come to their end by themselves, so nothing is typed and everything repeats to the digit.
+//! Most guests are bare-metal ones ([`crate::bare`]): spinners, which count what they get done by their own clock, and
+//! a sleeper, which looks how late it hears of each tick of its timer. Each workload has boots of its own, of two
+//! emulated seconds at most. They come to their end by themselves, so nothing is typed and everything repeats to the
+//! digit.
 //!
-//! What a switch costs is taken from what spinners do *not* get done: the board's ticks that all of them used, less those
-//! that their rounds take when there is only one guest, divided by the number of switches, which Spica counts. It is all
-//! that a switch costs in instructions; what it does to caches and TLBs, QEMU does not have.
+//! What a switch costs is taken from what spinners do *not* get done: the board's ticks that all of them used, less
+//! those that their rounds take when there is only one guest, divided by the number of switches, which Spica counts. It
+//! is all that a switch costs in instructions; what it does to caches and TLBs, QEMU does not have.
 
 mod boots;
 mod devices;

@@ -28,8 +28,8 @@ pub enum Flow {
 /// Boots a run and reads the guest's lines until it ends, well or not; `line` is called with each, and `spica` gets
 /// the lines of Spica.
 ///
-/// A guest that said its last line ends well, whatever it does then: boards cannot all be switched off. Under Spica it is
-/// waited for all the same, for what Spica has to say at the end.
+/// A guest that said its last line ends well, whatever it does then: boards cannot all be switched off. Under Spica it
+/// is waited for all the same, for what Spica has to say at the end.
 ///
 /// # Errors
 /// If the guest ends before it said its last line, or prints nothing for as long as `stall`.

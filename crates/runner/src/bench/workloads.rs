@@ -1,14 +1,14 @@
 //! The workloads that run in a Linux guest: kernel operations and applications.
 //!
-//! All programs are Debian's, unpacked from packages for `armhf` that are fetched at run time ([`packages`]); nothing of
-//! them is in this repository, and nothing is installed. [`pack`] takes the few files that a selection of workloads needs,
-//! with the shared libraries behind them, and lays them over the guest's initial RAM disk, with inputs that are made here
-//! ([`inputs`]) and a script (`bench/linux/run.sh`). The script runs one workload after the other, and prints a line for
-//! each, which [`parse`] understands. What is the same natively and under Spica: every byte of this.
+//! All programs are Debian's, unpacked from packages for `armhf` that are fetched at run time ([`packages`]); nothing
+//! of them is in this repository, and nothing is installed. [`pack`] takes the few files that a selection of workloads
+//! needs, with the shared libraries behind them, and lays them over the guest's initial RAM disk, with inputs that are
+//! made here ([`inputs`]) and a script (`bench/linux/run.sh`). The script runs one workload after the other, and prints
+//! a line for each, which [`parse`] understands. What is the same natively and under Spica: every byte of this.
 //!
-//! A figure counts only if the work was done right. Outputs whose contents are known beforehand are compared with that in
-//! the guest (a decompressed file, a query's result, the words that a spelling checker should find); of all others the
-//! script prints the SHA-256, and `record` refuses the figure under Spica where it is not that of the native run.
+//! A figure counts only if the work was done right. Outputs whose contents are known beforehand are compared with that
+//! in the guest (a decompressed file, a query's result, the words that a spelling checker should find); of all others
+//! the script prints the SHA-256, and `record` refuses the figure under Spica where it is not that of the native run.
 //!
 //! A package that cannot be had costs only its workloads: they are missing, with the reason. For kernel operations, a
 //! program of our own with lmbench's definitions steps in, and is labelled as such.
@@ -36,9 +36,9 @@ pub use table::{Program, WORKLOADS, Workload};
 
 /// What lmbench is told in its environment, and other fixed parameters: names and values, as the script sees them.
 ///
-/// `ENOUGH` is how many microseconds lmbench repeats an operation for; `LOOP_O` and `TIMING_O` are what it takes off for
-/// its own loop (two instructions of 2 ns) and for reading the clock (nothing, beside 50 ms). It would measure the latter
-/// two by itself, with noise, and would then take off something else under Spica than natively.
+/// `ENOUGH` is how many microseconds lmbench repeats an operation for; `LOOP_O` and `TIMING_O` are what it takes off
+/// for its own loop (two instructions of 2 ns) and for reading the clock (nothing, beside 50 ms). It would measure the
+/// latter two by itself, with noise, and would then take off something else under Spica than natively.
 pub const PARAMETERS: &[(&str, &str)] = &[
     ("ENOUGH", "50000"),
     ("LOOP_O", "0.004"),
@@ -89,7 +89,8 @@ pub struct Prepared {
 /// Workloads whose packages cannot be had are in [`Prepared::missing`]; that is no error.
 ///
 /// # Errors
-/// If there is no such workload, if the stopwatch cannot be built, or if files under `build/` cannot be read or written.
+/// If there is no such workload, if the stopwatch cannot be built, or if files under `build/` cannot be read or
+/// written.
 pub fn prepare(project: &Project, names: &[&str]) -> Result<Prepared> {
     let workloads = names.iter().map(|n| find(n)).collect::<Result<Vec<_>>>()?;
     let wanted = workloads.iter().flat_map(|w| w.packages).map(ToString::to_string);

@@ -1,9 +1,9 @@
 //! Answers of Spica to a program, taken out of the console's stream.
 //!
-//! A program asks by typing [`PROGRAM`] and the line `@ID COMMAND` on the board's UART. Spica answers with lines that begin
-//! with `spica: @ID `; the last one is `ok`, or `error` and what is wrong. ID is chosen at random for each question, so no
-//! guest can forge an answer. And since nothing else has it, an answer is known wherever it stands, also behind a guest's
-//! prompt: it is cut out without a trace, and what remains is the console as if nobody had asked.
+//! A program asks by typing [`PROGRAM`] and the line `@ID COMMAND` on the board's UART. Spica answers with lines that
+//! begin with `spica: @ID `; the last one is `ok`, or `error` and what is wrong. ID is chosen at random for each
+//! question, so no guest can forge an answer. And since nothing else has it, an answer is known wherever it stands,
+//! also behind a guest's prompt: it is cut out without a trace, and what remains is the console as if nobody had asked.
 
 use std::fs::File;
 use std::io::Read;

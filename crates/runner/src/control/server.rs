@@ -1,7 +1,7 @@
 //! The running board's end of the control socket.
 //!
-//! A part of the one loop in which everything happens ([`crate::qemu::Session::next`]): nothing here waits. [`Server::turn`]
-//! moves what can be moved, and says what is to be typed on the board's UART.
+//! A part of the one loop in which everything happens ([`crate::qemu::Session::next`]): nothing here waits.
+//! [`Server::turn`] moves what can be moved, and says what is to be typed on the board's UART.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};

@@ -1,6 +1,7 @@
 //! Unix sockets in directories with long names.
 //!
-//! The address of such a socket has room for 107 bytes, which a path can exceed. The directory, opened, has a short name.
+//! The address of such a socket has room for 107 bytes, which a path can exceed. The directory, opened, has a short
+//! name.
 
 use std::fs::File;
 use std::io;

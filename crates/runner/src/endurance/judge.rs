@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// By how much the last rounds may take longer than the first ones, in hundredths: what a guest's kernel does for itself differs
-/// from round to round.
+/// By how much the last rounds may take longer than the first ones, in hundredths: what a guest's kernel does for
+/// itself differs from round to round.
 const SLOWER: u64 = 3;
 
-/// Spica's pools that must come back to their level, and how many bytes above it they may be. Tables are those of processes that
-/// happen to live.
+/// Spica's pools that must come back to their level, and how many bytes above it they may be. Tables are those of
+/// processes that happen to live.
 const POOLS: [(&str, u64); 3] =
     [("memory.heap-bytes", 16 * 1024), ("memory.overhead-bytes", 256 * 1024), ("memory.table-bytes", 256 * 1024)];
 
@@ -89,8 +89,8 @@ impl Record {
         ((time * 10_000_000) >> self.shift) / 1_000_000
     }
 
-    /// The median time of a part, or of all with `None`, in the first and the last quarter of the rounds, without the first two and
-    /// the two at which pools are looked at.
+    /// The median time of a part, or of all with `None`, in the first and the last quarter of the rounds, without the
+    /// first two and the two at which pools are looked at.
     #[must_use]
     pub fn first_and_last(&self, part: Option<&str>) -> Option<[u64; 2]> {
         let times: Vec<u64> = self.rounds.iter().skip(3).map(|r| time(r, part)).collect();

@@ -31,7 +31,8 @@ const LINE: &str = "@profile ";
 pub struct Reading {
     /// The workload.
     pub workload: Chosen,
-    /// Where the window begins, and where it ends; in between, if it is one that is done twice as often the second time.
+    /// Where the window begins, and where it ends; in between, if it is one that is done twice as often the second
+    /// time.
     stops: Vec<Counted>,
     /// The instructions that were executed in it before the MMU was on.
     pub before_mmu: i64,
@@ -232,7 +233,8 @@ fn hear(debugger: &mut Debugger, stall: Duration, readings: &mut [Reading]) -> R
     debugger.run_to_line(stall, &mut understand)
 }
 
-/// Lays the applications and the benchmarks' script over a guest, with markers around each, and returns the command for them.
+/// Lays the applications and the benchmarks' script over a guest, with markers around each, and returns the command for
+/// them.
 fn benchmarks(project: &Project, applications: &[&Chosen], overlay: &mut Overlay) -> Result<String> {
     if applications.is_empty() {
         return Ok(String::new());

@@ -1,4 +1,5 @@
-//! What can be profiled: a boot, the operations of the program that the benchmarks have, and the benchmarks' applications.
+//! What can be profiled: a boot, the operations of the program that the benchmarks have, and the benchmarks'
+//! applications.
 
 use std::process::Command;
 
@@ -15,8 +16,8 @@ pub const BOOT: &str = "boot";
 /// Those of docs/profile.md.
 const USUAL: [&str; 4] = ["null", "fork-exit", "fork-exec", BOOT];
 
-/// How many operations are counted, by the beginning of a name: enough for ticks of the kernel's timer to have their share, and not
-/// more, because five times as many are done.
+/// How many operations are counted, by the beginning of a name: enough for ticks of the kernel's timer to have their
+/// share, and not more, because five times as many are done.
 const COUNTS: [(&str, u64); 6] =
     [("null", 40_000), ("fork-exit", 400), ("fork-exec", 200), ("fork-shell", 50), ("mmap", 100), ("", 10_000)];
 

@@ -26,8 +26,8 @@ pub struct Boot<'a> {
     pub device_tree: Option<&'a Path>,
     /// The board's memory in MiB; `None`: as it is sold.
     pub memory_mib: Option<u32>,
-    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this nanoseconds. Then
-    /// equal runs are equal to the digit.
+    /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this
+    /// nanoseconds. Then equal runs are equal to the digit.
     pub icount: Option<u8>,
     /// QEMU's options for what is plugged into the board.
     pub plugged: &'a [String],

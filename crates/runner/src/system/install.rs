@@ -22,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 /// What `guests/system/install` prints last, if all went well.
 const INSTALLED: &str = "<spica: installed>";
 
-/// Installs the packages and files of `seed` on `system`'s disk, of which `free` MiB are left free. Intermediate files and
-/// the log are in `dir`.
+/// Installs the packages and files of `seed` on `system`'s disk, of which `free` MiB are left free. Intermediate files
+/// and the log are in `dir`.
 ///
 /// # Errors
 /// If one of the tools fails, or if the installation does; then the error has the end of its console.

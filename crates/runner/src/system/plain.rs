@@ -1,8 +1,8 @@
 //! Debian's packages without their compression.
 //!
-//! A package is an `ar` archive of three members: the format's version, and two tar archives, `control.tar` and `data.tar`,
-//! compressed ([deb(5)]). An emulated board takes a minute and more to undo that, this machine seconds. dpkg takes
-//! packages whose archives are not compressed as they are.
+//! A package is an `ar` archive of three members: the format's version, and two tar archives, `control.tar` and
+//! `data.tar`, compressed ([deb(5)]). An emulated board takes a minute and more to undo that, this machine seconds.
+//! dpkg takes packages whose archives are not compressed as they are.
 //!
 //! [deb(5)]: https://manpages.debian.org/bookworm/dpkg-dev/deb.5.en.html
 
@@ -19,8 +19,8 @@ const MAGIC: &[u8] = b"!<arch>\n";
 /// The version of the format that a package has.
 const VERSION: &[u8] = b"2.0\n";
 
-/// Writes the packages of directory `from` to `to`, without compression; of those that `wanted` names, also their files as one
-/// archive `NAME.tar`, to `trees`.
+/// Writes the packages of directory `from` to `to`, without compression; of those that `wanted` names, also their files
+/// as one archive `NAME.tar`, to `trees`.
 ///
 /// # Errors
 /// If one of them cannot be read or written.

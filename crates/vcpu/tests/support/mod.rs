@@ -58,7 +58,8 @@ impl Drop for Seed {
     }
 }
 
-/// Where the memory of [`World`] is: three pages. The second one is for privileged code only, the third one is not there.
+/// Where the memory of [`World`] is: three pages. The second one is for privileged code only, the third one is not
+/// there.
 pub const RAM: u32 = 0x2000_0000;
 pub const PRIVILEGED: u32 = RAM + 0x1000;
 pub const ABSENT: u32 = RAM + 0x2000;

@@ -41,8 +41,8 @@ pub(super) enum Step {
 pub(super) enum Request {
     /// Data to the driver, from this sector on.
     In { sector: u64 },
-    /// Data from the driver, to this sector and those behind; the first bytes of the piece were read already. With `through`,
-    /// it is to last when the request is done.
+    /// Data from the driver, to this sector and those behind; the first bytes of the piece were read already. With
+    /// `through`, it is to last when the request is done.
     Out { sector: u64, held: usize, through: bool },
     /// What was written is to last.
     Flush,

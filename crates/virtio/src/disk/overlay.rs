@@ -1,9 +1,9 @@
-//! Copy on write: a disk that can be written over one that cannot, or shall not. What is written stays in memory, and is
-//! gone when the overlay is.
+//! Copy on write: a disk that can be written over one that cannot, or shall not. What is written stays in memory, and
+//! is gone when the overlay is.
 //!
 //! The unit is a cluster of 4 KiB, the block of most file systems, so that most writes replace a cluster as a whole and
-//! need nothing of the disk below. [`Clusters`] has the memory, and so bounds what can be written; when it is used up, a
-//! write to a new cluster fails. Discarding gives it back.
+//! need nothing of the disk below. [`Clusters`] has the memory, and so bounds what can be written; when it is used up,
+//! a write to a new cluster fails. Discarding gives it back.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

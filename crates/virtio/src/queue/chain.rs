@@ -76,8 +76,8 @@ struct Walk<'a> {
     bytes: u64,
 }
 
-/// The buffers of one request: first those that the device reads, then those that it writes. Both are used from front to
-/// back, in pieces of any size.
+/// The buffers of one request: first those that the device reads, then those that it writes. Both are used from front
+/// to back, in pieces of any size.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     head: u16,

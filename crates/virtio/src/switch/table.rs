@@ -1,7 +1,7 @@
 //! Which addresses are behind which trunk, as learned from the frames that came from there.
 //!
-//! Each port has room for [`MOST`] addresses of its own: a sender that invents addresses drives out its own, oldest first.
-//! An address that was not heard of for [`AGE`] seconds is forgotten, as 802.1D has it (table 7-5).
+//! Each port has room for [`MOST`] addresses of its own: a sender that invents addresses drives out its own, oldest
+//! first. An address that was not heard of for [`AGE`] seconds is forgotten, as 802.1D has it (table 7-5).
 
 use alloc::vec;
 use alloc::vec::Vec;

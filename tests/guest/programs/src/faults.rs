@@ -108,8 +108,8 @@ fn describe(what: &str, caught: &Caught, at: u32) {
     assert_eq!(context.cpsr & 0x9f, 0x10, "the program's CPSR is {:#x}", context.cpsr);
 }
 
-/// The fault status register as Linux shows it: bit 31 tells a prefetch abort. Those have no domain in the architecture,
-/// even if an emulator gives one.
+/// The fault status register as Linux shows it: bit 31 tells a prefetch abort. Those have no domain in the
+/// architecture, even if an emulator gives one.
 fn fault_status(caught: &Caught) -> u32 {
     let status = caught.context.error_code;
     if status >> 31 != 0 { status & !0xf0 } else { status }

@@ -2,8 +2,8 @@
 //!
 //! A static Linux program without a C library: Debian's guest has none either, and here every instruction and every
 //! system call is the one that the test means. `probe NAME` runs one test and prints what it saw; the end-to-end tests
-//! know what that must be, and run the same program without Spica to learn whether they are right. A test that can judge
-//! by itself prints `ok`, or says what is wrong and exits with status 1.
+//! know what that must be, and run the same program without Spica to learn whether they are right. A test that can
+//! judge by itself prints `ok`, or says what is wrong and exits with status 1.
 #![no_std]
 #![no_main]
 

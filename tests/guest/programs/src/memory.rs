@@ -79,7 +79,8 @@ static FAULTS: Shared<u32> = Shared::new(0);
 static EXPECTED: Shared<u32> = Shared::new(0);
 static GRANT: Shared<u32> = Shared::new(0);
 
-/// Checks where the fault was, counts it, and grants what [`GRANT`] says, so that the access succeeds at its second try.
+/// Checks where the fault was, counts it, and grants what [`GRANT`] says, so that the access succeeds at its second
+/// try.
 extern "C" fn grant(_signal: u32, info: &SignalInfo, frame: &mut Frame) {
     assert_eq!(info.address, EXPECTED.get(), "the fault's address");
     assert_eq!(frame.context().fault_address, EXPECTED.get(), "the fault address register");

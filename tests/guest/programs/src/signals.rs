@@ -116,8 +116,8 @@ extern "C" fn remember(_signal: u32, info: &SignalInfo, frame: &mut Frame) {
     context.cpsr &= !(1 << 5);
 }
 
-// attempt(code, argument): calls `code` with `argument` in r0; a signal's handler resumes behind the call. All registers
-// that a called function keeps are saved, since the code may be stopped anywhere.
+// attempt(code, argument): calls `code` with `argument` in r0; a signal's handler resumes behind the call. All
+// registers that a called function keeps are saved, since the code may be stopped anywhere.
 global_asm!(
     ".arm",
     "attempt:",

@@ -14,7 +14,8 @@ pub struct Intc {
 }
 
 impl Intc {
-    /// As something else may have left it: all lines enabled, of several priorities, some FIQs, one asserted and not agreed to.
+    /// As something else may have left it: all lines enabled, of several priorities, some FIQs, one asserted and not
+    /// agreed to.
     pub(super) fn new(lines: &Lines) -> Self {
         let line = std::array::from_fn(|line| line as u32 % 7);
         Intc { lines: lines.clone(), mask: [0; 4], irq: true, reset_until: 0, line }

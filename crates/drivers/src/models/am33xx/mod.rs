@@ -1,5 +1,5 @@
-//! An AM335x, as far as Spica uses it: models of its devices, written from the manual (AM335x TRM, SPRUH73), which know what
-//! software must not do and panic if it does.
+//! An AM335x, as far as Spica uses it: models of its devices, written from the manual (AM335x TRM, SPRUH73), which know
+//! what software must not do and panic if it does.
 
 mod control;
 mod intc;

@@ -182,7 +182,8 @@ fn require(
 
 /// What the guest's mapping allows of an entry.
 fn allowed(entry: &Shadowed, regime: &Regime, mapping: &Mapping) -> Result<(), &'static str> {
-    // By domains, it is the entry's that says for whom it is: User mode may do less than the kernel, and has its entry then.
+    // By domains, it is the entry's that says for whom it is: User mode may do less than the kernel, and has its entry
+    // then.
     let user = match SEPARATION {
         Separation::Tables => entry.view == View::User,
         Separation::Domains => entry.domain < 8,

@@ -118,8 +118,9 @@ fn note_device(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc, va: GuestVa,
     }
 }
 
-/// Whether a fault of an access of the translation of `instruction` need not be that of the instruction: the access stands for
-/// cache maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in another order.
+/// Whether a fault of an access of the translation of `instruction` need not be that of the instruction: the access
+/// stands for cache maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in
+/// another order.
 pub fn stands_for_another(instruction: &Decoded) -> bool {
     match instruction.op {
         Op::CoprocMove { load, .. } => !load,
@@ -142,8 +143,8 @@ fn interpret(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: CachePc) -> R
     emulate::instruction(vm, core, host, &instruction, guest, None)
 }
 
-/// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done with
-/// the kernel's rights; if not, or if it is no plain access to RAM, it is interpreted.
+/// An unprivileged access whose check is the trap at `svc`, and which follows it: if User mode may do it, it is done
+/// with the kernel's rights; if not, or if it is no plain access to RAM, it is interpreted.
 pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc, kind: AccessKind) -> Resume {
     let va = vm.vcpu.context.cpu.page.target;
     // Not across the end of a page.
@@ -170,8 +171,8 @@ fn deliver(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege, fault: Fault, 
 }
 
 parts::count!(emulate_access, "trap.mmio");
-/// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that it
-/// has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
+/// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that
+/// it has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
 #[inline(never)]
 pub fn emulate_access(
     vm: &mut Vm,
@@ -268,8 +269,8 @@ pub fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc:
 }
 
 parts::count!(write_to_code, "trap.protected-write");
-/// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes to
-/// its own page is left for good: the store is interpreted, and a new block begins behind it.
+/// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes
+/// to its own page is left for good: the store is interpreted, and a new block begins behind it.
 #[inline(never)]
 fn write_to_code(
     vm: &mut Vm,

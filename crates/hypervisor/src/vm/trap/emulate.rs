@@ -212,7 +212,8 @@ pub fn switch_space(vm: &mut Vm, core: &mut HostCpu, ttbr0: bool, next: CachePc)
 pub fn domains_changed(vm: &mut Vm, core: &mut HostCpu, old: u32) {
     let vcpu = &mut vm.vcpu;
     let new = vcpu.context.cpu.cp15.dacr;
-    // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its own.
+    // A domain that becomes manager, or stops being one, costs all entries; so does domain 15, which has none of its
+    // own.
     if regime(&vcpu.context.cpu).mmu_on() && (manager(old) != manager(new) || (old ^ new) >> 30 != 0) {
         vcpu.mmu.set_dacr(core.enter_host_space(), new);
         // What the handlers in assembly know of User mode's was right for the entries that are gone.
@@ -231,8 +232,8 @@ fn manager(dacr: u32) -> u32 {
 /// example, does not wait for long.
 const ROUNDS: u32 = 32;
 
-/// The guest's loop over pages that invalidates the page in the vCPU page, whose registers the trap's `word` names, goes on as
-/// after so many rounds as this answers: see [`spica_dbt::trap::tlb_range`]. All are of one megabyte.
+/// The guest's loop over pages that invalidates the page in the vCPU page, whose registers the trap's `word` names,
+/// goes on as after so many rounds as this answers: see [`spica_dbt::trap::tlb_range`]. All are of one megabyte.
 pub fn do_rounds(cpu: &mut Cpu, word: u32) -> u32 {
     let (page, end) = tlb_range_registers(word);
     let first = cpu.page.target;
@@ -241,7 +242,8 @@ pub fn do_rounds(cpu: &mut Cpu, word: u32) -> u32 {
     rounds
 }
 
-/// TLBIMVA, with the operand in the vCPU page, and of `count - 1` pages behind that in its megabyte; the block goes on at `next`.
+/// TLBIMVA, with the operand in the vCPU page, and of `count - 1` pages behind that in its megabyte; the block goes on
+/// at `next`.
 pub fn invalidate_pages(vm: &mut Vm, core: &mut HostCpu, count: u32, next: CachePc) -> Resume {
     vm.common.counters.emulated[Class::Coprocessor as usize] += 1;
     let value = vm.vcpu.context.cpu.page.target;

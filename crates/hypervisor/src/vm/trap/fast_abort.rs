@@ -1,8 +1,8 @@
 //! Aborts that need little: an entry that the shadow lacks, a fault of the guest's, and a device that is known.
 //!
-//! A guest that pages on demand has two of the former for each page: its own fault, then the hidden one. What [`handle`] and
-//! [`Vm::resume`] look after at every trap does not matter here: no block and no register of the guest's but
-//! those of the exception is concerned, and the guest goes on either at the privilege that was left or at one that
+//! A guest that pages on demand has two of the former for each page: its own fault, then the hidden one. What
+//! [`handle`] and [`Vm::resume`] look after at every trap does not matter here: no block and no register of the guest's
+//! but those of the exception is concerned, and the guest goes on either at the privilege that was left or at one that
 //! `fast.s` could have switched to. So the conditions are `fast.s`'s own: `Context::slow_path` is 0 where privilege
 //! changes. What is out of the ordinary is left as it is, for [`handle`].
 //!

@@ -8,8 +8,8 @@ use spica_vcpu::psr;
 use crate::engine::blocks::From;
 use crate::vm::{Resume, Stop, Vm};
 
-/// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with the LR
-/// that waits for its landing. In Thumb state if the target was odd, as BX has it.
+/// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with
+/// the LR that waits for its landing. In Thumb state if the target was odd, as BX has it.
 pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
     let Some(target) = vm.common.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
     let cpu = &mut vm.vcpu.context.cpu;

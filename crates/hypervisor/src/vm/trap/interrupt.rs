@@ -10,8 +10,8 @@ use crate::machine::GuestMachine;
 use crate::vm::{Resume, Vm, regime};
 use crate::world::Privilege;
 
-/// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and is
-/// in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
+/// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and
+/// is in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     vm.common.counters.host_interrupts += 1;
     serve(vm, core, host);
@@ -30,8 +30,8 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     Resume::Cache(pc)
 }
 
-/// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are unlinked,
-/// and the fast path of indirect branches is closed.
+/// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are
+/// unlinked, and the fast path of indirect branches is closed.
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     if vm.interrupt_deliverable() {
         vm.common.engine.leave_soon(pc);

@@ -10,8 +10,8 @@ use crate::host_cpu::HostSpace;
 use crate::papers;
 use crate::vm::Vm;
 
-/// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no live block: only
-/// a wild jump gets there.
+/// Where the word at code-cache address `pc` comes from, and the guest's instruction there. `None` if `pc` is in no
+/// live block: only a wild jump gets there.
 pub fn find(vm: &Vm, host_space: HostSpace<'_>, pc: CachePc) -> Option<(Location, Decoded)> {
     let engine = &vm.common.engine;
     let code = engine.code_at(pc).filter(|&code| engine.is_live(code))?;

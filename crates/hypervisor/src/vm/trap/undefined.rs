@@ -89,8 +89,8 @@ fn read_counter(vm: &mut Vm, host_space: HostSpace<'_>, host: &mut Host, pc: u32
     Some(Resume::Guest(GuestVa(pc.wrapping_add(bytes))))
 }
 
-/// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18) and in
-/// A32 with the condition `AL`; other T32 instructions are not decoded.
+/// The instruction of user code at `pc`, and its length. Coprocessor instructions are encoded alike in T32 (A6.3.18)
+/// and in A32 with the condition `AL`; other T32 instructions are not decoded.
 pub fn fetch(vm: &Vm, host_space: HostSpace<'_>, pc: u32) -> Option<(Decoded, u32)> {
     let cpu = &vm.vcpu.context.cpu;
     let half = |va: u32| {

@@ -68,7 +68,8 @@ impl Lockstep {
         block
     }
 
-    /// Whether the block is from a volatile page that has changed since: without an ISB, what its code does is not defined.
+    /// Whether the block is from a volatile page that has changed since: without an ISB, what its code does is not
+    /// defined.
     pub(super) fn is_outdated(&self, block: BlockId) -> bool {
         let (va, _) = self.translator.source(block);
         self.snapshot.as_ref().is_some_and(|(of, words)| *of == block && words[..] != self.memory.page_words(va.0))
@@ -97,7 +98,8 @@ impl Lockstep {
         let mut instructions = BTreeMap::<u32, Made>::new();
         let belongs = |pc: u32| self.translator.block_at(CachePc(pc)) == Some(block);
         let hot_end = (entry.0..page_end).step_by(4).find(|&pc| !belongs(pc)).unwrap_or(page_end);
-        // Literals and stubs fill the page from its end; those of the newest block begin where nothing is free any more.
+        // Literals and stubs fill the page from its end; those of the newest block begin where nothing is free any
+        // more.
         let (mut free, mut full) = (hot_end, page_end);
         while free < full {
             let middle = free + (full - free) / 8 * 4;

@@ -1,5 +1,5 @@
-//! Instructions that the interpreter executes, because they were translated to a trap, or for what stands for them in the
-//! cache is not enough.
+//! Instructions that the interpreter executes, because they were translated to a trap, or for what stands for them in
+//! the cache is not enough.
 
 use crate::translator::env::{TrapEnv, abort};
 use crate::translator::lockstep::blocks::Place;

@@ -102,7 +102,8 @@ impl Lockstep {
         self.save();
         let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
         if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
-            // The interpreter knows neither exclusives nor VFP: none of it is executed, what was stored so far included.
+            // The interpreter knows neither exclusives nor VFP: none of it is executed, what was stored so far
+            // included.
             self.under_way = false;
             self.memory.bytes.clone_from(&self.reference_memory.bytes);
             self.compare(&self.machine.r.clone(), guest_pc);
@@ -143,8 +144,8 @@ impl Lockstep {
         place.location.guest.0
     }
 
-    /// What is UNKNOWN behind an abort of a block transfer (B1.9.8) becomes what the reference has: registers of the list
-    /// that are not the base, and words that were to be stored by another order.
+    /// What is UNKNOWN behind an abort of a block transfer (B1.9.8) becomes what the reference has: registers of the
+    /// list that are not the base, and words that were to be stored by another order.
     pub(super) fn forgive(&mut self, decoded: &Decoded) {
         let Op::MemMultiple(mem) = decoded.op else { return };
         let bank = mem.user && !(mem.load && mem.regs & 0x8000 != 0);

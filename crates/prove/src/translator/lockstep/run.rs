@@ -263,8 +263,8 @@ impl Lockstep {
         if interrupted || thumb { Next::Guest(target.0) } else { Next::Land(target.0) }
     }
 
-    /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place for code
-    /// of the guest's.
+    /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place
+    /// for code of the guest's.
     fn mirrors_into_itself(&self, pc: CachePc) -> bool {
         let branch = self.word(pc.0) & 0x0ff0_f000 == 0x0280_f000 && self.machine.pc != pc.0.wrapping_add(4);
         branch && LAYOUT.find(CachePc(self.machine.pc)).is_some()

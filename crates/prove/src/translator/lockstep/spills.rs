@@ -1,5 +1,5 @@
-//! Ways to spill a register beside the vCPU page: lightweight traps, as `world/spill.s` of the hypervisor answers them, and
-//! where a spilled register is found for a fault.
+//! Ways to spill a register beside the vCPU page: lightweight traps, as `world/spill.s` of the hypervisor answers them,
+//! and where a spilled register is found for a fault.
 
 use crate::translator::LAYOUT;
 use crate::translator::lockstep::blocks::Place;

@@ -15,7 +15,8 @@ use crate::guests::Source;
 use crate::prepare::{self, Request};
 use crate::project::create_dir;
 
-/// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its start.
+/// When a spinner counts: from when to when, and until when it goes on for others to count, in milliseconds since its
+/// start.
 type During = [u32; 3];
 /// For what takes as long as it takes.
 pub const SHORT: During = [100, 600, 700];
@@ -113,7 +114,8 @@ impl<'a, 'c> Boots<'a, 'c> {
         if self.job.board.name == "cubieboard" { 24e6 } else { 1e6 }
     }
 
-    /// What these guests say at once on a board, in their order. The same guests are booted once only: they would say the same.
+    /// What these guests say at once on a board, in their order. The same guests are booted once only: they would say
+    /// the same.
     ///
     /// # Errors
     /// If one of them does not get to its end.

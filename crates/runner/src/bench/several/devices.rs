@@ -1,9 +1,9 @@
 //! What a byte costs that guests move: over the switch to each other, and on a disk.
 //!
-//! The guests are Debian's kernel with iperf3 and fio of Debian's packages, told what to do by scripts in `bench/several`.
-//! A job is timed as a whole by its guest's clock, which counts the board's instructions, so that all is in it: the guest's
-//! kernel, Spica, and for the network the other guest. What programs take to start and to end is subtracted: by a run
-//! that moves less.
+//! The guests are Debian's kernel with iperf3 and fio of Debian's packages, told what to do by scripts in
+//! `bench/several`. A job is timed as a whole by its guest's clock, which counts the board's instructions, so that all
+//! is in it: the guest's kernel, Spica, and for the network the other guest. What programs take to start and to end is
+//! subtracted: by a run that moves less.
 
 use spica_bench::results::{Finding, Group};
 

@@ -1,7 +1,8 @@
 //! What applications work on: made here, always the same bytes, with integers only; and what their results must be.
 //!
-//! The sizes are such that an application that has something to compute runs for a hundred to a thousand million instructions: long
-//! against loading and linking it, as with MiBench's large inputs, which STAR uses (§6.3); short enough for a board that is emulated.
+//! The sizes are such that an application that has something to compute runs for a hundred to a thousand million
+//! instructions: long against loading and linking it, as with MiBench's large inputs, which STAR uses (§6.3); short
+//! enough for a board that is emulated.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! Takes files out of unpacked packages, with the shared libraries behind them.
 //!
-//! An initial RAM disk costs emulated time and the guest's memory for each of its bytes, so it gets those libraries that
-//! programs name, and those that these name, and nothing else. `ldd` would tell by running the program; here, the names
-//! are read from the files: an ELF file has them as `DT_NEEDED`, and its loader's path as `PT_INTERP`.
+//! An initial RAM disk costs emulated time and the guest's memory for each of its bytes, so it gets those libraries
+//! that programs name, and those that these name, and nothing else. `ldd` would tell by running the program; here, the
+//! names are read from the files: an ELF file has them as `DT_NEEDED`, and its loader's path as `PT_INTERP`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,8 +17,8 @@ use super::Program;
 use crate::error::{Context, Error, Result};
 use crate::project::read;
 
-/// Where Debian has libraries, in packages; and the first of them in the guest, too. The last is for what only Ceph's own
-/// libraries look for, by a path of theirs.
+/// Where Debian has libraries, in packages; and the first of them in the guest, too. The last is for what only Ceph's
+/// own libraries look for, by a path of theirs.
 const LIBRARIES: [&str; 3] =
     ["lib/arm-linux-gnueabihf", "usr/lib/arm-linux-gnueabihf", "usr/lib/arm-linux-gnueabihf/ceph"];
 

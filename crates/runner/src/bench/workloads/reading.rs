@@ -1,8 +1,9 @@
 //! What the guest's script prints, understood.
 //!
 //! One line for each fact, on the console among whatever else is printed there: `@bench NAME KIND VALUE`. The kinds:
-//! `begin`; `ns`, nanoseconds of one operation; `lmbench`, what lmbench printed, as it is; `again-ns` and `again-lmbench`, the
-//! same of a second time; `sha256`, that of the output; `missing`, with the reason. The last line is `@bench done`.
+//! `begin`; `ns`, nanoseconds of one operation; `lmbench`, what lmbench printed, as it is; `again-ns` and
+//! `again-lmbench`, the same of a second time; `sha256`, that of the output; `missing`, with the reason. The last line
+//! is `@bench done`.
 
 /// What each line begins with.
 const PREFIX: &str = "@bench ";

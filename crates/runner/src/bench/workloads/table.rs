@@ -1,5 +1,5 @@
-//! Every workload for Linux guests: what it needs and where it comes from. How it is run stands in `bench/linux/run.sh`,
-//! under the same name.
+//! Every workload for Linux guests: what it needs and where it comes from. How it is run stands in
+//! `bench/linux/run.sh`, under the same name.
 
 use spica_bench::results::Group;
 
