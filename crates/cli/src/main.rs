@@ -67,6 +67,9 @@ enum Command {
         /// Only the tests that need no board
         #[arg(long)]
         quick: bool,
+        /// Also the tests that take long; complete Debian systems are installed for some: hours
+        #[arg(long, conflicts_with = "quick")]
+        all: bool,
         /// Only tests whose names contain this
         filter: Option<String>,
     },
@@ -102,7 +105,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),
         Command::Profile(args) => commands::profile::run(&project, args, cli.verbose)?,
-        Command::Test { quick, filter } => suite::run(&project, quick, filter.as_deref())?,
+        Command::Test { quick, all, filter } => suite::run(&project, quick, all, filter.as_deref())?,
     }
     Ok(0)
 }

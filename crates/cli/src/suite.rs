@@ -27,11 +27,12 @@ const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 /// sleeps or for a limit to pass.
 const WAITING: usize = 2;
 
-/// Runs the tests whose names contain `filter`; with `quick`, only those that need no board.
+/// Runs the tests whose names contain `filter`; with `quick`, only those that need no board; with `all`, also those that
+/// are ignored because they take long.
 ///
 /// # Errors
 /// If a test fails or does not compile.
-pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
+pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> Result<()> {
     project.needs_sources("spica test")?;
     needed::check(&["cargo", "rustc", "cc"])?;
     let start = Instant::now();
@@ -45,7 +46,7 @@ pub fn run(project: &Project, quick: bool, filter: Option<&str>) -> Result<()> {
     let mut failed = false;
     for (place, packages, threads) in parts {
         let start = Instant::now();
-        let counts = cargo_test(project, &packages, threads, filter, &mut slowest)?;
+        let counts = cargo_test(project, &packages, threads, all, filter, &mut slowest)?;
         failed |= !counts.success;
         summary.push(format!("{place}: {counts}, {} s", start.elapsed().as_secs()));
     }
@@ -151,6 +152,7 @@ fn cargo_test(
     project: &Project,
     packages: &[&str],
     threads: usize,
+    all: bool,
     filter: Option<&str>,
     slowest: &mut Slowest,
 ) -> Result<Counts> {
@@ -162,6 +164,7 @@ fn cargo_test(
     }
     // libtest takes options that are not stable from whom the compiler takes them, too.
     command.args(filter).arg("--").args(REPORT_TIME).env("RUSTC_BOOTSTRAP", "1");
+    command.args(all.then_some("--include-ignored"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(|| "cannot start cargo")?;
     let mut counts = Counts::default();
     if let Some(stdout) = child.stdout.take() {
