@@ -161,6 +161,7 @@ macro_rules! boards {
             use super::*;
 
             #[test]
+            $(#[$slow])?
             fn memory_is_lent_and_taken_back() {
                 lend(Machine::$machine);
             }
@@ -175,6 +176,6 @@ macro_rules! boards {
 }
 
 boards! {
-    cubieboard: Cubieboard, #[ignore = "a boot for what the other board shows, too: a minute"];
+    cubieboard: Cubieboard, #[ignore = "what the other board shows, too: three minutes"];
     vexpress_a9: VexpressA9;
 }

@@ -92,11 +92,12 @@ fn loop_costs(machine: Machine) {
 }
 
 macro_rules! machines {
-    ($($module:ident: $machine:ident;)*) => {
+    ($($module:ident: $machine:ident $(, #[$slow:meta])?;)*) => {
         /// First in the tests' order: as many machines boot at a time as tests run at a time, while all the tests of a
         /// machine would wait for the same boot.
         mod all_checks_are_reached { $(
             #[test]
+            $(#[$slow])?
             fn $module() {
                 assert_eq!(spica_tests::transcript(spica_tests::Machine::$machine, "checks.sh").error, None);
             }
@@ -108,6 +109,7 @@ macro_rules! machines {
             const MACHINE: Machine = Machine::$machine;
 
             #[test]
+            $(#[$slow])?
             fn kernel_and_processor() {
                 let lines = &passed(MACHINE, "information").lines;
                 assert!(lines[0].starts_with("Linux 6.") && lines[0].ends_with(" armv7l"), "{lines:?}");
@@ -125,17 +127,20 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn shell_scripts() {
                 prints(MACHINE, "shell-script", &["sum 4458256", "words 3"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn fork_and_exec() {
                 prints(MACHINE, "fork-exec", &[]);
                 prints(MACHINE, "probe-fork-exit", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn pipes() {
                 let sums = ["5000", "c631cb1fc390424e0383f92af43b2f36  -", "4b448dcdfa8cc1dfc0031948b0490f13  -"];
                 prints(MACHINE, "pipes", &sums);
@@ -143,12 +148,14 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn signals() {
                 prints(MACHINE, "signals", &["usr1", "after", "status 143", "Segmentation fault", "status 139"]);
                 prints(MACHINE, "probe-alarm", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn null_pointers() {
                 prints(MACHINE, "probe-null-read", &[
                     "read 0: SIGSEGV code 1 at 0x0 far 0x0 fsr 0x17 pc +0",
@@ -162,6 +169,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn forbidden_accesses() {
                 prints(MACHINE, "probe-text-write", &["write to text: SIGSEGV code 2 at 0x10000 far 0x10000 fsr 0x81f pc +0"]);
                 prints(MACHINE, "probe-stack-execute", &[
@@ -170,6 +178,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn the_kernels_addresses() {
                 prints(MACHINE, "probe-kernel-read", &["0 megabytes readable, 0 other signals", "read: ok"]);
                 assert_eq!(passed(MACHINE, "probe-kernel-write").lines[0], "write: ok");
@@ -177,6 +186,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn undefined_instructions() {
                 prints(MACHINE, "probe-undefined-arm", &["udf: SIGILL code 1 at +0 pc +0"]);
                 prints(MACHINE, "probe-undefined-thumb", &["udf: SIGILL code 1 at +0 pc +0, T32"]);
@@ -184,6 +194,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn division_by_instruction() {
                 let divides = MACHINE == Machine::Virt;
                 let line = |otherwise| if divides { "sdiv 700/7: 0x64" } else { otherwise };
@@ -192,6 +203,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn privileged_instructions() {
                 let mut expected = Vec::new();
                 for what in ["read MIDR", "read SCTLR", "write SCTLR", "write TTBR0", "write DACR", "flush the TLB",
@@ -204,17 +216,20 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn thread_registers() {
                 prints(MACHINE, "probe-thread-register", &["ok"]);
                 prints(MACHINE, "probe-kuser", &["version 5, ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn bad_pointers_in_system_calls() {
                 prints(MACHINE, "probe-efault", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn memory_mapping() {
                 prints(MACHINE, "probe-mmap", &["ok"]);
                 prints(MACHINE, "probe-mprotect", &["192 faults"]);
@@ -223,53 +238,63 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn self_modifying_code() {
                 prints(MACHINE, "probe-self-modifying", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn floating_point_of_two_processes() {
                 prints(MACHINE, "probe-float", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn files() {
                 prints(MACHINE, "files", &["sum 79800", "400"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn compression() {
                 prints(MACHINE, "compression", &["72d4ff27a28afbc066d5804999d5a504  -"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn kernel_modules() {
                 prints(MACHINE, "modules", &[]);
                 assert_ne!(passed(MACHINE, "neon-in-kernel").lines, ["0"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn block_devices() {
                 prints(MACHINE, "block-devices", &["ok"]);
             }
 
             #[test]
+            $(#[$slow])?
             fn network() {
                 prints(MACHINE, "network", &[]);
             }
 
             #[test]
+            $(#[$slow])?
             fn time() {
                 super::clock(MACHINE);
                 let _ = passed(MACHINE, "sleeps");
             }
 
             #[test]
+            $(#[$slow])?
             fn user_loops_cost_nothing() {
                 super::loop_costs(MACHINE);
             }
 
             #[test]
+            $(#[$slow])?
             fn the_kernel_cannot_touch_user_memory_by_itself() {
                 let lines = &passed(MACHINE, "access-protection").lines;
                 assert!(lines.iter().any(|l| l == "insmod: 139"), "{lines:?}");
@@ -278,6 +303,7 @@ macro_rules! machines {
             }
 
             #[test]
+            $(#[$slow])?
             fn the_kernel_does_not_complain() {
                 prints(MACHINE, "complaints", &[]);
             }
@@ -291,5 +317,5 @@ machines! {
     vexpress_a9: VexpressA9;
     virt: Virt;
     cubieboard_native: CubieboardNative;
-    vexpress_a9_native: VexpressA9Native;
+    vexpress_a9_native: VexpressA9Native, #[ignore = "checks the checks, as the other bare board does: a minute"];
 }

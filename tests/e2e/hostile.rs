@@ -44,6 +44,7 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn supervisor_calls() {
                 all_of(MACHINE, "supervisor calls");
             }
@@ -54,16 +55,19 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn devices() {
                 all_of(MACHINE, "devices");
             }
 
             #[test]
+            $(#[$slow])?
             fn storms() {
                 all_of(MACHINE, "storms");
             }
 
             #[test]
+            $(#[$slow])?
             fn states() {
                 all_of(MACHINE, "states");
             }
@@ -85,5 +89,5 @@ macro_rules! boards {
 
 boards! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9, #[ignore = "the attacks that take longest, which the other board has, too: two minutes"];
+    vexpress_a9: VexpressA9, #[ignore = "attacks that the other board has, too: two minutes for all of them"];
 }

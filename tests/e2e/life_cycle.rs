@@ -204,11 +204,13 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn restart_policies() {
                 restarts(MACHINE);
             }
 
             #[test]
+            $(#[$slow])?
             fn stopping_and_starting_takes_nothing() {
                 cycles(MACHINE, 10);
             }

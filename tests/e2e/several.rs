@@ -172,7 +172,7 @@ fn figures(machine: Machine) {
 }
 
 macro_rules! boards {
-    ($($module:ident: $machine:ident;)*) => { $(
+    ($($module:ident: $machine:ident $(, #[$slow:meta])?;)*) => { $(
         mod $module {
             use super::*;
             const MACHINE: Machine = Machine::$machine;
@@ -183,6 +183,7 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn eight_at_once() {
                 eight(MACHINE);
             }
@@ -193,6 +194,7 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn who_comes_back_gets_its_share() {
                 comes_back(MACHINE);
             }
@@ -203,6 +205,7 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn floods_take_no_more_than_their_share() {
                 floods(MACHINE);
             }
@@ -223,5 +226,5 @@ macro_rules! boards {
 
 boards! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9;
+    vexpress_a9: VexpressA9, #[ignore = "what the other board shows, too: three minutes for all that are ignored here"];
 }
