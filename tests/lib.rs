@@ -123,7 +123,8 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 /// What a script prints to have Spica report; it sleeps for a second then.
 const REPORT: &str = "@@report";
 
-/// Boots a machine with a script of `tests/guest`, once: the second call gives the first one's transcript.
+/// Boots a machine with a script of `tests/guest`, perhaps with words behind its name that are its arguments, once: the
+/// second call gives the first one's transcript.
 ///
 /// # Panics
 /// If nothing can be booted at all.
@@ -175,7 +176,9 @@ pub fn debian_boots(words: &'static str) {
 
 fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
     let project = Project::find(None)?;
-    let command = read_text(&project.source(&format!("tests/guest/{script}")))?;
+    let (file, arguments) = script.split_once(' ').unwrap_or((script, ""));
+    let command = read_text(&project.source(&format!("tests/guest/{file}")))?;
+    let command = format!("set -- {arguments}\n{command}");
     let board = board::find(machine.board())?;
     let mut request = Request { native: machine.native(), spica_append: words.into(), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
@@ -188,7 +191,7 @@ fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
     let run = prepare(&project, &request)?;
 
     create_dir(&project.build("logs"))?;
-    let name = if words.is_empty() { script.to_string() } else { format!("{words}-{script}") };
+    let name = if words.is_empty() { script.replace(' ', "-") } else { format!("{words}-{script}") };
     let log = project.build(&format!("logs/{machine:?}-{name}.log"));
     let start = Instant::now();
     let mut parser = Parser::default();

@@ -4,11 +4,21 @@
 
 use spica_tests::{Machine, Section, Transcript, transcript};
 
+/// The checks that take long, and in which neither the processor nor a device of the board makes a difference: a boot
+/// with `checks.sh brief` does not have them.
+const LONG: [&str; 9] =
+    ["shell-script", "fork-exec", "pipes", "probe-mmap", "files", "compression", "modules", "block-devices", "network"];
+
+/// The boot that has a check.
+fn boot(machine: Machine, check: &str) -> &'static Transcript {
+    let brief = matches!(machine, Machine::VexpressA9 | Machine::Virt) && !LONG.contains(&check);
+    transcript(machine, if brief { "checks.sh brief" } else { "checks.sh" })
+}
+
 /// The section of a check that must have passed.
 #[track_caller]
 fn passed(machine: Machine, check: &str) -> &'static Section {
-    let transcript: &'static Transcript = transcript(machine, "checks.sh");
-    transcript.passed(check)
+    boot(machine, check).passed(check)
 }
 
 /// A check that must have printed exactly these lines.
@@ -65,7 +75,7 @@ fn clock(machine: Machine) {
 }
 
 fn loop_costs(machine: Machine) {
-    let transcript = transcript(machine, "checks.sh");
+    let transcript = boot(machine, "loop-costs");
     let _ = transcript.passed("loop-costs");
     if machine.native() {
         return;
@@ -92,14 +102,16 @@ fn loop_costs(machine: Machine) {
 }
 
 macro_rules! machines {
-    ($($module:ident: $machine:ident $(, #[$slow:meta])?;)*) => {
+    ($($module:ident: $machine:ident $(, all #[$slow:meta])? $(, long #[$long:meta])?;)*) => {
         /// First in the tests' order: as many machines boot at a time as tests run at a time, while all the tests of a
         /// machine would wait for the same boot.
-        mod all_checks_are_reached { $(
+        mod all_checks_are_reached {
+            use super::*;
+            $(
             #[test]
             $(#[$slow])?
             fn $module() {
-                assert_eq!(spica_tests::transcript(spica_tests::Machine::$machine, "checks.sh").error, None);
+                assert_eq!(boot(Machine::$machine, "information").error, None);
             }
         )* }
 
@@ -128,22 +140,35 @@ macro_rules! machines {
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn shell_scripts() {
                 prints(MACHINE, "shell-script", &["sum 4458256", "words 3"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn fork_and_exec() {
                 prints(MACHINE, "fork-exec", &[]);
+            }
+
+            #[test]
+            $(#[$slow])?
+            fn fork_and_exit() {
                 prints(MACHINE, "probe-fork-exit", &["ok"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn pipes() {
                 let sums = ["5000", "c631cb1fc390424e0383f92af43b2f36  -", "4b448dcdfa8cc1dfc0031948b0490f13  -"];
                 prints(MACHINE, "pipes", &sums);
+            }
+
+            #[test]
+            $(#[$slow])?
+            fn pipe() {
                 prints(MACHINE, "probe-pipe", &["ok"]);
             }
 
@@ -230,8 +255,14 @@ macro_rules! machines {
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn memory_mapping() {
                 prints(MACHINE, "probe-mmap", &["ok"]);
+            }
+
+            #[test]
+            $(#[$slow])?
+            fn protection_and_faults() {
                 prints(MACHINE, "probe-mprotect", &["192 faults"]);
                 prints(MACHINE, "probe-fault-loop", &["2000 faults"]);
                 prints(MACHINE, "probe-copy-on-write", &["ok"]);
@@ -251,31 +282,41 @@ macro_rules! machines {
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn files() {
                 prints(MACHINE, "files", &["sum 79800", "400"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn compression() {
                 prints(MACHINE, "compression", &["72d4ff27a28afbc066d5804999d5a504  -"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn kernel_modules() {
                 prints(MACHINE, "modules", &[]);
+            }
+
+            #[test]
+            $(#[$slow])?
+            fn neon_in_the_kernel() {
                 assert_ne!(passed(MACHINE, "neon-in-kernel").lines, ["0"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn block_devices() {
                 prints(MACHINE, "block-devices", &["ok"]);
             }
 
             #[test]
             $(#[$slow])?
+            $(#[$long])?
             fn network() {
                 prints(MACHINE, "network", &[]);
             }
@@ -314,8 +355,8 @@ macro_rules! machines {
 
 machines! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9;
-    virt: Virt;
+    vexpress_a9: VexpressA9, long #[ignore = "takes long, and is the same on all boards: a minute for all of them"];
+    virt: Virt, long #[ignore = "takes long, and is the same on all boards: a minute for all of them"];
     cubieboard_native: CubieboardNative;
-    vexpress_a9_native: VexpressA9Native, #[ignore = "checks the checks, as the other bare board does: a minute"];
+    vexpress_a9_native: VexpressA9Native, all #[ignore = "checks the checks, as the other bare board does: a minute"];
 }
