@@ -133,7 +133,7 @@ returns:
 1:  push {r4}
     ldr pc, [sp], #4
 3:  next_is 3b
-    again 2b, 1000
+    again 2b, 4000
     b survived
 
 @ 3: every megabyte of the physical address space mapped and read, and what is not the guest's written: Spica's memory

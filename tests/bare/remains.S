@@ -10,6 +10,16 @@
     .equ BEHIND, 0x40900000
     .equ END, 0x41000000
 
+    @ Calls a function with each part of RAM: from R0 to R1.
+    .macro in_both function
+    ldr r0, =SCRATCH
+    ldr r1, =MIDDLE
+    bl \function
+    ldr r0, =BEHIND
+    ldr r1, =END
+    bl \function
+    .endm
+
     .global main
 main:
     push {r4-r12, lr}
@@ -17,22 +27,12 @@ main:
     get r4, parameters
     mov r5, #0
     mov r6, #0
-    ldr r0, =SCRATCH
-    ldr r1, =MIDDLE
-    bl look
-    ldr r0, =BEHIND
-    ldr r1, =END
-    bl look
+    in_both look
     say "found"
     show own, r5
     show foreign, r6
     say "\n"
-    ldr r0, =SCRATCH
-    ldr r1, =MIDDLE
-    bl leave
-    ldr r0, =BEHIND
-    ldr r1, =END
-    bl leave
+    in_both leave
     say "left\n"
     bl key
     cmp r0, #'r'

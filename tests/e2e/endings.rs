@@ -80,10 +80,10 @@ fn a_restart_boots_again() {
     let mut session = Session::start(board, &run.boot(), None, false).expect("QEMU");
     let deadline = Instant::now() + LIMIT;
     let mut console = String::new();
-    while console.matches("begin>now").count() < 2 {
+    while console.matches("begin>now").count() < 3 {
         match session.next(None, Some(deadline)).expect("a console") {
             Event::Guest(bytes) => console.push_str(&String::from_utf8_lossy(&bytes)),
-            Event::Quiet | Event::Exited(_) => panic!("it did not restart:\n{}", session.console(40)),
+            Event::Quiet | Event::Exited(_) => panic!("it did not restart twice:\n{}", session.console(40)),
             _ => {}
         }
     }
