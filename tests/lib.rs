@@ -6,6 +6,9 @@
 //! section. If the guest dies in between, the tests of the sections before still pass, and the others say what
 //! happened.
 //!
+//! Debian's kernel comes without its decompressor in most of these boots (`spica_runner::unpacked`): that is the same in
+//! each, and takes longer than the kernel. `e2e/image.rs`, the benchmarks and the complete systems have it run.
+//!
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 
 pub mod bare;
@@ -180,7 +183,8 @@ fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
     let command = read_text(&project.source(&format!("tests/guest/{file}")))?;
     let command = format!("set -- {arguments}\n{command}");
     let board = board::find(machine.board())?;
-    let mut request = Request { native: machine.native(), spica_append: words.into(), ..Request::new(board) };
+    let native = machine.native();
+    let mut request = Request { native, unpacked: true, spica_append: words.into(), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
     request.overlay.file(
         "lib/reads-user-memory.ko",

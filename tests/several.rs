@@ -159,6 +159,7 @@ impl Board {
         }
         let request = Request {
             guests: Some(Source::Manifest(file)),
+            unpacked: true,
             spica_append: format!("spica.stats {words}"),
             icount: icount.then_some(ICOUNT_SHIFT),
             ..Request::new(board::find(machine.board())?)

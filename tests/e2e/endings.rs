@@ -14,7 +14,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 fn run(board: &str, native: bool, command: &str, limit: Duration) -> (Vec<u8>, Result<Outcome>) {
     let project = Project::find(None).expect("the project");
-    let mut request = Request { native, ..Request::new(board::find(board).expect("a board")) };
+    let board = board::find(board).expect("a board");
+    let mut request = Request { native, unpacked: true, ..Request::new(board) };
     let script = Script::new(command, &mut request.overlay).expect("a script");
     let run = prepare(&project, &request).expect("a run");
     let mut output = Vec::new();
@@ -74,7 +75,7 @@ fn a_timeout_comes_with_a_report() {
 fn a_restart_boots_again() {
     let project = Project::find(None).expect("the project");
     let board = board::find("cubieboard").expect("a board");
-    let mut request = Request { append: "quiet".into(), ..Request::new(board) };
+    let mut request = Request { append: "quiet".into(), unpacked: true, ..Request::new(board) };
     Script::new("echo now; reboot -f", &mut request.overlay).expect("a script");
     let run = prepare(&project, &request).expect("a run");
     let mut session = Session::start(board, &run.boot(), None, false).expect("QEMU");

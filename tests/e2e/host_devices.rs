@@ -32,7 +32,7 @@ fn image(dir: &Path) -> PathBuf {
 }
 
 fn request() -> Request {
-    Request::new(board::find("virt").expect("a board"))
+    Request { unpacked: true, ..Request::new(board::find("virt").expect("a board")) }
 }
 
 fn ready(request: &mut Request, command: &str) -> (Run, Script) {

@@ -85,6 +85,7 @@ pub fn run(project: &Project, options: &Options, progress: &mut dyn FnMut(&str))
     }
     let mut request = Request {
         native: options.native,
+        unpacked: true,
         append: "quiet".into(),
         icount: Some(options.shift),
         ..Request::new(options.board)

@@ -49,3 +49,4 @@ pub mod scratch;
 pub mod spica;
 pub mod system;
 pub mod uimage;
+pub mod unpacked;

@@ -32,6 +32,7 @@ pub fn package(program: &str) -> Option<&'static str> {
         "dpkg-deb" => "dpkg",
         "mke2fs" | "e2fsck" | "resize2fs" => "e2fsprogs",
         "git" => "git",
+        "xz" => "xz-utils",
         _ => return None,
     })
 }

@@ -22,6 +22,7 @@ use crate::qemu::{Boot, Session};
 use crate::regular::{self, Most};
 use crate::scratch::Scratch;
 use crate::system;
+use crate::unpacked;
 
 /// Seconds since 1970 at the boot of a board whose time is the count of instructions: 2026-01-01, as for QEMU's clock.
 const ICOUNT_TIME: u64 = 1_767_225_600;
@@ -41,6 +42,8 @@ pub struct Request {
     pub guests: Option<Source>,
     /// The kernel.
     pub kernel: Option<PathBuf>,
+    /// Whether Debian's kernel comes without its decompressor ([`unpacked`]).
+    pub unpacked: bool,
     /// The initial RAM disk.
     pub initrd: Option<PathBuf>,
     /// What is added to the command line, which begins with the console.
@@ -68,6 +71,7 @@ impl Request {
             label: None,
             guests: None,
             kernel: None,
+            unpacked: false,
             initrd: None,
             append: String::new(),
             memory: None,
@@ -194,7 +198,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     }
 
     let (guest, image) = locked(project, || {
-        let guest = guest::prepare(project, false)?;
+        let guest = debian(project, request.unpacked)?;
         let image = match request.native {
             true => None,
             false => Some(image::build(project, Image::for_words(&request.spica_append))?),
@@ -248,7 +252,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
 /// The same for several guests.
 fn prepare_several(project: &Project, request: &Request, source: &Source) -> Result<Run> {
     let room = Room::from(request.board).with_words(&request.spica_append);
-    let (mut image, debian, packed) = pack(project, source, &room, &request.overlay)?;
+    let (mut image, debian, packed) = pack_with(project, source, &room, &request.overlay, request.unpacked)?;
     let which = Image::for_words(&request.spica_append);
     if which != Image::Shipped {
         image = locked(project, || image::build(project, which))?;
@@ -270,17 +274,36 @@ pub fn pack(
     room: &Room<'_>,
     overlay: &Overlay,
 ) -> Result<(PathBuf, Guest, Packed)> {
+    pack_with(project, source, room, overlay, false)
+}
+
+fn pack_with(
+    project: &Project,
+    source: &Source,
+    room: &Room<'_>,
+    overlay: &Overlay,
+    unpacked: bool,
+) -> Result<(PathBuf, Guest, Packed)> {
     let draft = Draft::read(source, room)?;
     fit::board_memory(room, &draft.wishes())?;
     needed::check(Image::Shipped.tools(project))?;
     let (debian, systems, image) = locked(project, || {
-        let debian = guest::prepare(project, false)?;
+        let debian = debian(project, unpacked)?;
         let make = |name| Ok((name, system::prepare(project, &debian, name, false)?));
         let systems = draft.systems().into_iter().map(make).collect::<Result<_>>()?;
         Ok((debian, systems, image::build(project, Image::Shipped)?))
     })?;
     let packed = draft.complete(room, &debian, &systems, overlay)?;
     Ok((image, debian, packed))
+}
+
+/// The Debian guest, with its kernel `unpacked` or as it is in its package.
+fn debian(project: &Project, unpacked: bool) -> Result<Guest> {
+    let mut guest = guest::prepare(project, false)?;
+    if unpacked {
+        guest.kernel = unpacked::kernel(project, &guest.kernel)?;
+    }
+    Ok(guest)
 }
 
 /// Fetches the guest, anew with `update`.
