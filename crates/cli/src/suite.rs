@@ -1,5 +1,8 @@
 //! `spica test`: all tests, a plain summary of them, and which of them took longest.
 //!
+//! The tests of the libraries and those on emulated boards run beside each other, and the board images are built beside
+//! both: each of these has long stretches in which it keeps one processor busy, or none.
+//!
 //! How long a test took is known to libtest alone. It says so on request, behind the test's result, in a form that is
 //! not stable: so a line that is not understood has no time, and is passed on as it is.
 
@@ -7,12 +10,14 @@ use std::env;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use spica_runner::error::{Context, Error, Result};
-use spica_runner::needed;
+use spica_runner::image::Image;
 use spica_runner::project::Project;
+use spica_runner::{needed, prepare};
 
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "spica-tests";
@@ -37,18 +42,65 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
     needed::check(&["cargo", "rustc", "cc"])?;
     let start = Instant::now();
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let mut parts = vec![("on this machine", vec!["--workspace", "--exclude", END_TO_END], processors)];
+    let mut parts = vec![Part {
+        place: "on this machine",
+        packages: &["--workspace", "--exclude", END_TO_END],
+        threads: processors,
+    }];
     if !quick {
-        parts.push(("on emulated boards", vec!["--package", END_TO_END], processors + WAITING));
+        parts.push(Part {
+            place: "on emulated boards",
+            packages: &["--package", END_TO_END],
+            threads: processors + WAITING,
+        });
     }
     let mut summary = Vec::new();
     let mut slowest = Slowest::default();
     let mut failed = false;
-    for (place, packages, threads) in parts {
-        let start = Instant::now();
-        let counts = cargo_test(project, &packages, threads, all, filter, &mut slowest)?;
+    let run = Run { project, all, filter };
+    let done = thread::scope(|scope| -> Result<_> {
+        // With a filter, who knows which of them are needed.
+        let mut images = (!quick && filter.is_none()).then(|| scope.spawn(|| build_images(project)));
+        // First alone: two of cargo's would wait for each other, and say so.
+        if !run.compile(&parts[0])? {
+            return Err(Error { status: 1, ..Error::failed("the tests do not compile") });
+        }
+        let mut running = Vec::new();
+        for part in &parts {
+            let images = if part.packages.contains(&END_TO_END) { images.take() } else { None };
+            let (sender, lines) = mpsc::channel();
+            let run = &run;
+            let thread = scope.spawn(move || {
+                if let Some(images) = images {
+                    run.compile(part)?;
+                    // What fails there fails in the tests again, where it is reported.
+                    let _ = images.join();
+                }
+                run.test(part, &sender)
+            });
+            running.push((part, lines, thread));
+        }
+        // What the first one says is shown at once; what the others say meanwhile, when it has ended.
+        let mut done = Vec::new();
+        for (part, lines, thread) in running {
+            let mut counts = Counts::default();
+            for line in lines {
+                let line = Line::parse(&line);
+                println!("{}", line.plain);
+                counts.add(line.plain);
+                if let Some((test, time)) = line.took {
+                    slowest.add(time, test);
+                }
+            }
+            let Ok(ended) = thread.join() else { return Err(Error::failed("a thread that runs tests has panicked")) };
+            let (success, time) = ended?;
+            done.push((part.place, Counts { success, ..counts }, time));
+        }
+        Ok(done)
+    })?;
+    for (place, counts, time) in done {
         failed |= !counts.success;
-        summary.push(format!("{place}: {counts}, {} s", start.elapsed().as_secs()));
+        summary.push(format!("{place}: {counts}, {} s", time.as_secs()));
     }
     println!();
     if !slowest.tests.is_empty() {
@@ -146,41 +198,68 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Runs `cargo test`, so many tests at a time unless `RUST_TEST_THREADS` says otherwise, passing its output on without
-/// the times, which are added to `slowest`.
-fn cargo_test(
-    project: &Project,
-    packages: &[&str],
+/// Tests that are run together.
+struct Part {
+    /// Where they run, for people.
+    place: &'static str,
+    /// Cargo's options that choose their packages.
+    packages: &'static [&'static str],
+    /// How many of them run at a time, unless `RUST_TEST_THREADS` says otherwise.
     threads: usize,
+}
+
+/// How tests are run.
+struct Run<'a> {
+    project: &'a Project,
     all: bool,
-    filter: Option<&str>,
-    slowest: &mut Slowest,
-) -> Result<Counts> {
-    let mut command = Command::new("cargo");
-    // Documentation has no examples that are tests; to look for some takes a second for each package.
-    command.current_dir(project.root()).args(["test", "--locked", "--no-fail-fast", "--tests"]).args(packages);
-    if env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", threads.to_string());
+    filter: Option<&'a str>,
+}
+
+impl Run<'_> {
+    fn cargo(&self, part: &Part) -> Command {
+        let mut command = Command::new("cargo");
+        // Documentation has no examples that are tests; to look for some takes a second for each package.
+        command.current_dir(self.project.root()).args(["test", "--locked", "--no-fail-fast", "--tests"]);
+        command.args(part.packages).stdin(Stdio::null());
+        // libtest takes options that are not stable from whom the compiler takes them, too.
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command
     }
-    // libtest takes options that are not stable from whom the compiler takes them, too.
-    command.args(filter).arg("--").args(REPORT_TIME).env("RUSTC_BOOTSTRAP", "1");
-    command.args(all.then_some("--include-ignored"));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(|| "cannot start cargo")?;
-    let mut counts = Counts::default();
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.context(|| "cannot read from cargo")?;
-            let line = String::from_utf8_lossy(&line);
-            let line = Line::parse(&line);
-            println!("{}", line.plain);
-            counts.add(line.plain);
-            if let Some((test, time)) = line.took {
-                slowest.add(time, test);
+
+    /// Compiles the tests of a part: whether that went well.
+    fn compile(&self, part: &Part) -> Result<bool> {
+        let status = self.cargo(part).arg("--no-run").status().context(|| "cannot start cargo")?;
+        Ok(status.success())
+    }
+
+    /// Runs a part's tests, and sends each line of their output. Whether they succeeded, and how long they took.
+    fn test(&self, part: &Part, lines: &Sender<String>) -> Result<(bool, Duration)> {
+        let start = Instant::now();
+        let mut command = self.cargo(part);
+        if env::var_os("RUST_TEST_THREADS").is_none() {
+            command.env("RUST_TEST_THREADS", part.threads.to_string());
+        }
+        command.args(self.filter).arg("--").args(REPORT_TIME).args(self.all.then_some("--include-ignored"));
+        let mut child = command.stdout(Stdio::piped()).spawn().context(|| "cannot start cargo")?;
+        if let Some(stdout) = child.stdout.take() {
+            for line in BufReader::new(stdout).split(b'\n') {
+                let line = line.context(|| "cannot read from cargo")?;
+                // Whoever prints them has a reason if it does not listen any more.
+                let _ = lines.send(String::from_utf8_lossy(&line).into_owned());
             }
         }
+        let success = child.wait().context(|| "cannot wait for cargo")?.success();
+        Ok((success, start.elapsed()))
     }
-    counts.success = child.wait().context(|| "cannot wait for cargo")?.success();
-    Ok(counts)
+}
+
+/// Fetches the guest and builds all board images that the tests boot, the one that most need first.
+fn build_images(project: &Project) -> Result<()> {
+    prepare::fetch(project, false)?;
+    for image in [Image::Shipped, Image::CheckFastPaths, Image::Papers, Image::SingleTable] {
+        prepare::board_image(project, image)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
