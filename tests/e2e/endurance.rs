@@ -27,7 +27,7 @@ fn options(board: &str, seconds: u32) -> Options {
 /// Three rounds under Spica give what three rounds give without it.
 #[test]
 fn slice() {
-    let options = Options { less: 8, ..options("cubieboard", 1) };
+    let options = Options { less: 16, ..options("cubieboard", 1) };
     let native = run("native", Options { native: true, ..options.clone() });
     let under = run("slice", options);
     for (ours, theirs) in under.rounds[0].iter().zip(&native.rounds[0]) {

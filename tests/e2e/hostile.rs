@@ -50,6 +50,7 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn translation_tables() {
                 all_of(MACHINE, "translation tables");
             }
@@ -73,11 +74,13 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
             fn random() {
                 super::random(MACHINE, &[6, 7]);
             }
 
             #[test]
+            $(#[$slow])?
             fn random_words() {
                 for seed in 1..=2 {
                     super::random_words(MACHINE, seed);
@@ -89,5 +92,5 @@ macro_rules! boards {
 
 boards! {
     cubieboard: Cubieboard;
-    vexpress_a9: VexpressA9, #[ignore = "attacks that the other board has, too: two minutes for all of them"];
+    vexpress_a9: VexpressA9, #[ignore = "attacks that the other board has, too: three minutes for all of them"];
 }

@@ -18,13 +18,6 @@ fn debian_under_a_single_table() {
 }
 
 #[test]
-fn exact_guests_under_a_single_table() {
-    for name in ["mmu", "faults", "attributes"] {
-        same_with(Machine::Cubieboard, name, 0, SINGLE);
-    }
-}
-
-#[test]
 #[ignore = "all exact guests on both boards, for a mode that is off by default: a minute"]
 fn all_exact_guests_under_a_single_table() {
     for &machine in MACHINES {

@@ -60,7 +60,7 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
     let run = Run { project, all, filter };
     let done = thread::scope(|scope| -> Result<_> {
         // With a filter, who knows which of them are needed.
-        let mut images = (!quick && filter.is_none()).then(|| scope.spawn(|| build_images(project)));
+        let mut images = (!quick && filter.is_none()).then(|| scope.spawn(|| build_images(project, all)));
         // First alone: two of cargo's would wait for each other, and say so.
         if !run.compile(&parts[0])? {
             return Err(Error { status: 1, ..Error::failed("the tests do not compile") });
@@ -253,10 +253,11 @@ impl Run<'_> {
     }
 }
 
-/// Fetches the guest and builds all board images that the tests boot, the one that most need first.
-fn build_images(project: &Project) -> Result<()> {
+/// Fetches the guest and builds the board images that the tests boot, the one that most need first.
+fn build_images(project: &Project, all: bool) -> Result<()> {
     prepare::fetch(project, false)?;
-    for image in [Image::Shipped, Image::CheckFastPaths, Image::Papers, Image::SingleTable] {
+    let long = all.then_some(Image::SingleTable);
+    for image in [Image::Shipped, Image::CheckFastPaths, Image::Papers].into_iter().chain(long) {
         prepare::board_image(project, image)?;
     }
     Ok(())
