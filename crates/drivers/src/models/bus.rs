@@ -51,6 +51,14 @@ pub fn attach<T: Model + 'static>(start: u32, len: u32, model: T) -> Shared<T> {
     model
 }
 
+/// Takes all devices off the bus: a test that has several cases begins again.
+pub fn clear() {
+    SLOTS.with_borrow_mut(Vec::clear);
+    NOW.set(0);
+    UNORDERED.set(false);
+    super::generic_timer::detach();
+}
+
 /// Nanoseconds since the test began.
 pub fn now() -> u64 {
     NOW.get()

@@ -32,6 +32,11 @@ pub fn attach(speed: u32, frequency: u32) {
     STATE.set(Some(State { frequency, speed, deadline: Some(0) }));
 }
 
+/// Takes the timer from the core.
+pub(super) fn detach() {
+    STATE.set(None);
+}
+
 /// Whether the timer's line is raised.
 #[must_use]
 pub fn raised() -> bool {

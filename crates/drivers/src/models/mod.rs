@@ -4,4 +4,5 @@
 pub mod am33xx;
 pub mod bus;
 pub mod generic_timer;
+pub mod gic;
 pub mod uarts;
