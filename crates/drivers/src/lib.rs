@@ -94,6 +94,18 @@ pub struct Counter {
 /// board.
 const PATIENCE: u32 = 1_000_000;
 
+/// Whether a counter takes so many steps.
+fn takes_steps(steps: u32, count: impl Fn() -> u32) -> bool {
+    let mut last = count();
+    (0..steps).all(|_| {
+        (0..PATIENCE).any(|_| {
+            let before = last;
+            last = count();
+            last != before
+        })
+    })
+}
+
 /// Registers of a device: the `index`th `reg` entry of its node.
 #[inline(never)]
 fn map<H: Hardware>(node: &Node<'_>, index: usize) -> Result<H::Registers, BoardError> {

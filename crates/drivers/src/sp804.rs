@@ -10,7 +10,7 @@ use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::{Node, Tree};
 use super::wrap::{Extended, ticks_until};
-use super::{Counter, HostTimer, map};
+use super::{Counter, HostTimer, map, takes_steps};
 
 /// Registers of timer 1; those of timer 2 are 0x20 further on.
 const LOAD: u32 = 0x00;
@@ -19,10 +19,14 @@ const CONTROL: u32 = 0x08;
 const INTERRUPT_CLEAR: u32 = 0x0c;
 const CLOCK: u32 = 0x20;
 
+/// CONTROL. While a counter is enabled, its mode, size and prescaler are not to be changed: it is stopped with the same
+/// settings, then gets others (DDI 0271, 3.3).
 const ENABLE: u32 = 1 << 7;
 const INTERRUPT_ENABLE: u32 = 1 << 5;
 const WIDE: u32 = 1 << 1;
 const ONE_SHOT: u32 = 1 << 0;
+/// The one-shot's settings, without [`ENABLE`].
+const ALARM: u32 = INTERRUPT_ENABLE | WIDE | ONE_SHOT;
 
 /// SP810: bits 15, 17, 19 and 21 of SCCTRL select TIMCLK for timers 0 to 3.
 const SYSTEM_CONTROL: u32 = 0x00;
@@ -38,11 +42,21 @@ struct Timer<R> {
 pub fn probe<H: Hardware>(tree: Tree<'_>, node: &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError> {
     let frequency = select_clock::<H>(tree, node)?;
     let registers = map::<H>(node, 0)?;
-    registers.write(CONTROL, 0);
-    registers.write(INTERRUPT_CLEAR, 0);
-    registers.write(CLOCK + CONTROL, 0);
+    if node.reg(0)?.1 < CLOCK + INTERRUPT_CLEAR + 4 {
+        return Err(node.error("reg", "is too small for two timers"));
+    }
+    for (timer, settings) in [(0, ALARM), (CLOCK, WIDE)] {
+        registers.write(timer + CONTROL, registers.read(timer + CONTROL) & !ENABLE);
+        registers.write(timer + CONTROL, settings);
+        registers.write(timer + INTERRUPT_CLEAR, 0);
+    }
     registers.write(CLOCK + LOAD, u32::MAX);
     registers.write(CLOCK + CONTROL, ENABLE | WIDE);
+    // What is loaded is taken over with the next tick (DDI 0271, 3.3): the clock must not begin with what was there
+    // before, and look as if it had turned.
+    if !takes_steps(2, || registers.read(CLOCK + VALUE)) {
+        return Err(node.error("clocks", "the second timer does not count"));
+    }
     Ok(Box::new(Timer { registers, frequency, clock: Extended::new() }))
 }
 
@@ -85,10 +99,10 @@ impl<R: Registers> HostTimer for Timer<R> {
     }
 
     fn set_deadline(&mut self, deadline: Option<u64>) {
-        self.registers.write(CONTROL, 0);
+        self.registers.write(CONTROL, ALARM);
         let now = self.now();
         self.registers.write(LOAD, ticks_until(deadline, now));
-        self.registers.write(CONTROL, ENABLE | INTERRUPT_ENABLE | WIDE | ONE_SHOT);
+        self.registers.write(CONTROL, ALARM | ENABLE);
     }
 
     fn acknowledge(&mut self) {

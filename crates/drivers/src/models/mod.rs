@@ -5,4 +5,6 @@ pub mod am33xx;
 pub mod bus;
 pub mod generic_timer;
 pub mod gic;
+pub mod sp804;
+mod ticks;
 pub mod uarts;
