@@ -8,7 +8,7 @@ use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::Node;
 use super::wrap::{Extended, ticks_until};
-use super::{Counter, HostTimer, map};
+use super::{Counter, HostTimer, map, takes_steps};
 
 const INTERRUPT_ENABLE: u32 = 0x00;
 const INTERRUPT_STATUS: u32 = 0x04;
@@ -23,8 +23,13 @@ const ENABLE: u32 = 1 << 0;
 const RELOAD: u32 = 1 << 1;
 const SOURCE_24_MHZ: u32 = 1 << 2;
 const ONE_SHOT: u32 = 1 << 7;
+/// The one-shot, stopped. It stops with the same clock that it had: another one might need longer to notice.
+const ALARM: u32 = SOURCE_24_MHZ | ONE_SHOT;
 
 const FREQUENCY: u32 = 24_000_000;
+
+/// Reads of a register that take longer than two ticks of 32 kHz, the slowest clock that a timer may have been left at.
+const STOPS: u32 = 1024;
 
 struct Timer<R> {
     registers: R,
@@ -34,11 +39,26 @@ struct Timer<R> {
 /// Takes over the timers of `node`. Their interrupt is the first of the node.
 pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn HostTimer>, BoardError> {
     let registers = map::<H>(node, 0)?;
+    if node.reg(0)?.1 < CLOCK + CURRENT + 4 {
+        return Err(node.error("reg", "is too small for two timers"));
+    }
     registers.write(INTERRUPT_ENABLE, 0);
-    registers.write(CONTROL, 0);
+    for control in [CONTROL, CLOCK + CONTROL] {
+        registers.write(control, registers.read(control) & !(ENABLE | RELOAD));
+    }
+    // A timer must not be started within two of its ticks after it was stopped, and its interval is not to be changed
+    // while it counts (A20 user manual, 1.9.3.3).
+    for _ in 0..STOPS {
+        registers.read(CLOCK + CONTROL);
+    }
     registers.write(CLOCK + INTERVAL, u32::MAX);
     registers.write(CLOCK + CONTROL, ENABLE | RELOAD | SOURCE_24_MHZ);
-    registers.write(INTERRUPT_STATUS, u32::MAX);
+    // The interval is taken over up to three ticks later: the clock must not begin with what was there before, and look
+    // as if it had turned.
+    if !takes_steps(4, || registers.read(CLOCK + CURRENT)) {
+        return Err(node.error("reg", "the second timer does not count"));
+    }
+    registers.write(INTERRUPT_STATUS, 1);
     registers.write(INTERRUPT_ENABLE, 1);
     Ok(Box::new(Timer { registers, clock: Extended::new() }))
 }
@@ -60,13 +80,13 @@ impl<R: Registers> HostTimer for Timer<R> {
     }
 
     fn set_deadline(&mut self, deadline: Option<u64>) {
-        self.registers.write(CONTROL, 0);
+        self.registers.write(CONTROL, ALARM);
         // The counter runs on a clock of its own and needs up to three of its ticks to notice that it was stopped.
         let stopped = self.count();
         while self.count().wrapping_sub(stopped) < 3 {}
         let now = self.now();
         self.registers.write(INTERVAL, ticks_until(deadline, now));
-        self.registers.write(CONTROL, ENABLE | RELOAD | SOURCE_24_MHZ | ONE_SHOT);
+        self.registers.write(CONTROL, ALARM | ENABLE | RELOAD);
     }
 
     fn acknowledge(&mut self) {

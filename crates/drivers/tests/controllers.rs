@@ -1,5 +1,5 @@
-//! The drivers of interrupt controllers, on models of them (`gic`, `am33xx`): what holds for all of them, and what is the
-//! GIC's own.
+//! The drivers of interrupt controllers, on models of them (`gic`, `sun4i`, `am33xx`): what holds for all of them, and
+//! what is the GIC's and the A10's own.
 
 #[path = "support/controllers.rs"]
 mod boards;
@@ -7,12 +7,12 @@ mod boards;
 mod shape;
 mod support;
 
-use boards::{GIC, with, with_gic};
+use boards::{GIC, INTC, with, with_gic, with_intc};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use spica_drivers::models::bus::{self, Bus, Shared};
+use spica_drivers::models::bus::{self, Bus, Shared, attach};
 use spica_drivers::models::gic::{self, Gic, Shape};
-use spica_drivers::models::{am33xx, generic_timer};
+use spica_drivers::models::{Lines, am33xx, generic_timer, set_line, sun4i};
 use spica_drivers::tree::Tree;
 use spica_drivers::{InterruptController, Line};
 use support::{node, text, words};
@@ -84,6 +84,27 @@ fn gic_rig(shape: Shape) -> Rig {
     }
 }
 
+fn a10() -> (Shared<sun4i::Intc>, Lines, Box<dyn InterruptController>) {
+    bus::clear();
+    let lines = Lines::default();
+    let intc = attach(INTC, 0x400, sun4i::Intc::left(&lines));
+    let board = discover(&with_intc(timer(&[13, 14, 11, 10]))).unwrap_or_else(|error| panic!("{error}"));
+    (intc, lines, board.interrupts.driver)
+}
+
+fn a10_rig() -> Rig {
+    let (intc, lines, driver) = a10();
+    let enabled = intc.clone();
+    Rig {
+        driver,
+        lines: [1, 22, 31, 32, 64, 94],
+        set: Box::new(move |line, raised| set_line(&lines, line, raised)),
+        is_enabled: Box::new(move |line| enabled.borrow().is_enabled(line)),
+        irq: Box::new(move || intc.borrow().irq()),
+        sticky: false,
+    }
+}
+
 fn am33xx_rig() -> Rig {
     bus::clear();
     let chip = am33xx::Chip::new();
@@ -92,7 +113,7 @@ fn am33xx_rig() -> Rig {
     Rig {
         driver: board.unwrap_or_else(|error| panic!("{error}")).interrupts.driver,
         lines: [3, 31, 32, 65, 95, 127],
-        set: Box::new(move |line, raised| am33xx::set_line(&lines, line, raised)),
+        set: Box::new(move |line, raised| set_line(&lines, line, raised)),
         is_enabled: Box::new(move |line| enabled.borrow().is_enabled(line)),
         irq: Box::new(move || intc.borrow().irq()),
         sticky: true,
@@ -105,6 +126,8 @@ fn with_each(act: impl Fn(&mut Rig)) {
         println!("{shape:?}");
         act(&mut gic_rig(shape));
     }
+    println!("A10");
+    act(&mut a10_rig());
     println!("AM335x");
     act(&mut am33xx_rig());
 }
@@ -343,4 +366,56 @@ fn registers_that_are_too_few_are_an_error() {
     };
     said("arm,gic-400", 3, &[GIC[0], 0x1000, GIC[1], 0xfc], &TIMER_ON_GIC);
     said("arm,gic-400", 3, &[GIC[0], 0x800, GIC[1], 0x100], &TIMER_ON_GIC);
+    said("allwinner,sun4i-a10-ic", 1, &[INTC, 0x50], &[13, 14, 11, 10]);
+}
+
+#[test]
+fn an_a10_is_taken_over_whatever_was_left() {
+    let (intc, lines, mut driver) = a10();
+    assert!((0..96).all(|line| !intc.borrow().is_enabled(line)));
+    // Line 22 was an FIQ, line 16 and on were masked.
+    for line in [22, 16, 63] {
+        driver.enable(Line(line));
+        assert!(intc.borrow().is_enabled(line), "{line}");
+        set_line(&lines, line, true);
+        assert_eq!(driver.acknowledge(), Some(Line(line)));
+        set_line(&lines, line, false);
+        driver.end(Line(line));
+    }
+    assert_eq!([&[95][..], &[96], &[1, 2], &[]].map(|cells| driver.line(cells)), [Some(Line(95)), None, None, None]);
+}
+
+#[test]
+fn the_pin_of_an_a10_is_latched_until_its_end() {
+    let (intc, lines, mut driver) = a10();
+    driver.enable(Line(0));
+    assert!(!intc.borrow().irq(), "what was latched before");
+    for _ in 0..2 {
+        set_line(&lines, 0, true);
+        bus::pass(1_000);
+        set_line(&lines, 0, false);
+        bus::pass(1_000);
+        assert!(intc.borrow().irq());
+        assert_eq!(driver.acknowledge(), Some(Line(0)));
+        driver.end(Line(0));
+        assert!(!intc.borrow().irq());
+        assert_eq!(driver.acknowledge(), None);
+    }
+}
+
+#[test]
+fn a_pin_of_an_a10_that_nobody_serves_does_not_come() {
+    let (_intc, lines, mut driver) = a10();
+    driver.enable(Line(22));
+    // The power management pulls it because somebody has pressed a button.
+    set_line(&lines, 0, true);
+    set_line(&lines, 22, true);
+    assert_eq!(driver.acknowledge(), Some(Line(22)));
+    set_line(&lines, 22, false);
+    driver.end(Line(22));
+    assert_eq!(driver.acknowledge(), None, "it would come for ever");
+    driver.enable(Line(0));
+    assert_eq!(driver.acknowledge(), Some(Line(0)));
+    driver.disable(Line(0));
+    assert_eq!(driver.acknowledge(), None);
 }

@@ -1,5 +1,6 @@
-//! The drivers of timers, on models of them (`sp804`, `am33xx`, `generic_timer`): what holds for all of them,
-//! and what is the SP804's own. A whole board is here, too: a timer whose interrupt goes through the controller.
+//! The drivers of timers, on models of them (`sp804`, `sun4i`, `am33xx`, `generic_timer`): what holds for all of them,
+//! and what is the SP804's and the A10's own. Two whole boards are here, too: a timer whose interrupt goes through the
+//! controller.
 
 #[path = "support/controllers.rs"]
 mod boards;
@@ -7,7 +8,7 @@ mod boards;
 mod shape;
 mod support;
 
-use boards::{GIC, with_gic};
+use boards::{GIC, INTC, with, with_gic, with_intc};
 use dtoolkit::model::DeviceTreeNode;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -15,7 +16,7 @@ use spica_drivers::error::BoardError;
 use spica_drivers::models::bus::{self, Bus, Shared, attach};
 use spica_drivers::models::gic::{self, Gic, Shape};
 use spica_drivers::models::sp804::{Sp804, Sp810};
-use spica_drivers::models::{am33xx, generic_timer};
+use spica_drivers::models::{Lines, am33xx, generic_timer, sun4i};
 use spica_drivers::tree::Tree;
 use spica_drivers::{Counter, HostTimer, Line};
 use support::{node, text, words};
@@ -24,6 +25,7 @@ type Board = spica_drivers::Board<Bus>;
 
 const SP804: u32 = 0x1001_1000;
 const SP810: u32 = 0x1000_1000;
+const A10: u32 = 0x01c2_0c00;
 
 /// A timer that was taken over, and its other side.
 struct Rig {
@@ -98,6 +100,15 @@ fn discover_sp804(clock: Option<u32>) -> Result<Board, BoardError> {
     discover(&with_gic(clocks().into_iter().chain([sp804_node(clock)])))
 }
 
+fn discover_a10() -> Result<Board, BoardError> {
+    let properties = [
+        text("compatible", "allwinner,sun4i-a10-timer"),
+        words("reg", &[A10, 0x90]),
+        words("interrupts", &[22, 23, 24, 25, 67, 68]),
+    ];
+    discover(&with_intc([node("timer@1c20c00", properties, [])]))
+}
+
 fn driver(board: Result<Board, BoardError>) -> Box<dyn HostTimer> {
     board.unwrap_or_else(|error| panic!("{error}")).timer.driver
 }
@@ -111,6 +122,24 @@ fn sp804() -> Rig {
         raised: Box::new(move || raised.borrow().raised()[0]),
         before_turn: Some(Box::new(move |ticks| set.borrow_mut().set_value(ticks))),
         slack: 5,
+        strays: false,
+    }
+}
+
+fn a10() -> Rig {
+    bus::clear();
+    let lines = Lines::default();
+    let timers = attach(A10, 0x90, sun4i::Timers::left(&lines));
+    attach(INTC, 0x400, sun4i::Intc::left(&lines));
+    let driver = driver(discover_a10());
+    // Less than a tick.
+    bus::set_speed(10);
+    Rig {
+        driver,
+        hertz: 24_000_000,
+        raised: Box::new(move || lines.borrow()[0] >> sun4i::TIMER0 & 1 != 0),
+        before_turn: Some(Box::new(move |ticks| timers.borrow_mut().set_current(ticks))),
+        slack: 60,
         strays: false,
     }
 }
@@ -148,7 +177,7 @@ fn generic() -> Rig {
 
 /// Does something with every timer. A failure's output ends with the name of the one that failed.
 fn with_each(act: impl Fn(&mut Rig)) {
-    for (name, rig) in [("SP804", sp804 as fn() -> Rig), ("AM335x", am33xx), ("generic", generic)] {
+    for (name, rig) in [("SP804", sp804 as fn() -> Rig), ("A10", a10), ("AM335x", am33xx), ("generic", generic)] {
         println!("{name}");
         act(&mut rig());
     }
@@ -437,6 +466,11 @@ fn a_clock_that_stands_still_is_an_error() {
     let board = versatile();
     board.timer.borrow_mut().broken = true;
     assert!(discover_sp804(Some(4)).err().unwrap().problem.contains("does not count"));
+    bus::clear();
+    let lines = Lines::default();
+    attach(A10, 0x90, sun4i::Timers::left(&lines)).borrow_mut().broken = true;
+    attach(INTC, 0x400, sun4i::Intc::left(&lines));
+    assert!(discover_a10().err().unwrap().problem.contains("does not count"));
 }
 
 #[test]
@@ -446,6 +480,12 @@ fn registers_that_are_too_few_are_an_error() {
     let timer = [text("compatible", "arm,sp804"), registers, words("interrupts", &[0, 2, 4]), words("clocks", &[2])];
     let error = discover(&with_gic(clocks().into_iter().chain([node("timer", timer, [])]))).err().unwrap();
     assert_eq!(error.property, "reg");
+    bus::clear();
+    attach(INTC, 0x400, sun4i::Intc::left(&Lines::default()));
+    let registers = words("reg", &[A10, 0x20]);
+    let timer = [text("compatible", "allwinner,sun4i-a10-timer"), registers, words("interrupts", &[22])];
+    let error = discover(&with("allwinner,sun4i-a10-ic", 1, &[INTC, 0x400], [node("timer", timer, [])])).err().unwrap();
+    assert_eq!((error.node.as_str(), error.property), ("/timer", "reg"));
 }
 
 /// Ten interrupts, one each millisecond, as `spica.selftest` has them.
@@ -478,4 +518,17 @@ fn the_interrupts_of_an_sp804_go_through_the_gic() {
         gic.borrow_mut().set_line(34, raised);
         gic.borrow().irq()
     });
+}
+
+#[test]
+fn the_interrupts_of_an_a10s_timer_go_through_its_controller() {
+    bus::clear();
+    let lines = Lines::default();
+    let timers = attach(A10, 0x90, sun4i::Timers::left(&lines));
+    let intc = attach(INTC, 0x400, sun4i::Intc::left(&lines));
+    let mut board = discover_a10().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(board.timer_line, Line(sun4i::TIMER0));
+    assert_eq!(board.timer.driver.counter(), Some(Counter { address: A10 + 0x28, down: true }));
+    assert_eq!(timers.borrow().enabled(), 1, "another timer may interrupt");
+    tick(&mut board, || intc.borrow().irq());
 }

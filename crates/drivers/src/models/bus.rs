@@ -15,7 +15,7 @@ use spica_addr::HostPa;
 use super::generic_timer::GenericTimer;
 use crate::hardware::{Hardware, Registers};
 
-/// Nanoseconds that an access takes.
+/// Nanoseconds that an access takes, if a test says nothing else.
 const ACCESS: u64 = 150;
 
 /// A device's registers.
@@ -41,6 +41,7 @@ struct Slot {
 thread_local! {
     static SLOTS: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
     static NOW: Cell<u64> = const { Cell::new(0) };
+    static EACH: Cell<u64> = const { Cell::new(ACCESS) };
     static UNORDERED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -55,8 +56,14 @@ pub fn attach<T: Model + 'static>(start: u32, len: u32, model: T) -> Shared<T> {
 pub fn clear() {
     SLOTS.with_borrow_mut(Vec::clear);
     NOW.set(0);
+    EACH.set(ACCESS);
     UNORDERED.set(false);
     super::generic_timer::detach();
+}
+
+/// Accesses take so many nanoseconds from now on: on a fast bus, a slow device needs to be waited for.
+pub fn set_speed(nanoseconds: u64) {
+    EACH.set(nanoseconds);
 }
 
 /// Nanoseconds since the test began.
@@ -127,7 +134,7 @@ impl Window {
     /// The device behind the `size` bytes at `offset`, a register, and its offset there. Looking for it takes time.
     fn at(&self, offset: u32, size: u32) -> (Shared<dyn Model>, u32) {
         let address = self.address(offset, size);
-        pass(ACCESS);
+        pass(EACH.get());
         let slots = SLOTS.with_borrow(Vec::clone);
         let slot = slots.into_iter().find(|slot| address.wrapping_sub(slot.start) < slot.len);
         let slot = slot.unwrap_or_else(|| panic!("external abort: nothing answers at {address:#010x}"));

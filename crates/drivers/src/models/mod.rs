@@ -5,6 +5,10 @@ pub mod am33xx;
 pub mod bus;
 pub mod generic_timer;
 pub mod gic;
+mod lines;
 pub mod sp804;
+pub mod sun4i;
 mod ticks;
 pub mod uarts;
+
+pub use lines::{Lines, set_line};

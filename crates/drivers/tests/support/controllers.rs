@@ -1,4 +1,4 @@
-//! Boards with a GIC.
+//! Boards with a GIC, and with the Allwinner A10's interrupt controller.
 
 use dtoolkit::model::DeviceTreeNode;
 
@@ -7,9 +7,17 @@ use super::support::{blob, node, text, words};
 /// The GIC's registers: distributor, CPU interface.
 pub const GIC: [u32; 2] = [0x1e00_1000, 0x1e00_0100];
 
+/// The INTC's registers.
+pub const INTC: u32 = 0x01c2_0400;
+
 /// A board whose interrupt controller is a GIC.
 pub fn with_gic(others: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
     with("arm,cortex-a9-gic", 3, &[GIC[0], 0x1000, GIC[1], 0x100], others)
+}
+
+/// A board whose interrupt controller is the A10's.
+pub fn with_intc(others: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
+    with("allwinner,sun4i-a10-ic", 1, &[INTC, 0x400], others)
 }
 
 /// A board with this controller.

@@ -6,24 +6,13 @@ mod intc;
 mod timer;
 mod uart;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 pub use control::{ClockManager, ControlModule, Watchdog};
 pub use intc::Intc;
 pub use timer::Timer;
 pub use uart::Uart;
 
 use crate::models::bus::{Shared, attach};
-
-/// Interrupt lines, a bit each: devices raise them, the controller looks.
-pub type Lines = Rc<RefCell<[u32; 4]>>;
-
-/// Raises or lowers a line.
-pub fn set_line(lines: &Lines, line: u32, raised: bool) {
-    let word = &mut lines.borrow_mut()[line as usize / 32];
-    *word = *word & !(1 << (line % 32)) | u32::from(raised) << (line % 32);
-}
+pub use crate::models::{Lines, set_line};
 
 /// The line of timer 2, and of UART 0 (TRM, table 6-1).
 pub const TIMER2: u32 = 68;
