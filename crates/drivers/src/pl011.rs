@@ -15,12 +15,17 @@ const DATA: u32 = 0x00;
 const FLAGS: u32 = 0x18;
 const CONTROL: u32 = 0x30;
 const INTERRUPT_MASK: u32 = 0x38;
+const RAW_INTERRUPTS: u32 = 0x3c;
+const INTERRUPT_CLEAR: u32 = 0x44;
 
+const BUSY: u32 = 1 << 3;
 const RECEIVE_EMPTY: u32 = 1 << 4;
 const TRANSMIT_FULL: u32 = 1 << 5;
 /// UART, transmitter and receiver enabled.
-const ENABLED: u32 = 1 << 0 | 1 << 8 | 1 << 9;
-/// Receive FIFO filled to its mark, and receive timeout: both end when the FIFO has been read.
+const ENABLED: u32 = UART | 1 << 8 | 1 << 9;
+const UART: u32 = 1 << 0;
+/// Receive FIFO filled to its mark, and receive timeout: both end when the FIFO has been read (DDI 0183, 2.8). If one
+/// is there all the same, left by somebody else or come while the last byte was read, only INTERRUPT_CLEAR ends it.
 const RECEIVE_INTERRUPTS: u32 = 1 << 4 | 1 << 6;
 /// Transmit FIFO emptied to its mark (UARTTXINTR, DDI 0183, 2.8): raised by the step to the mark, not by being below
 /// it, and taken back by filling the FIFO beyond it. It is remembered while it is masked. So whoever fills the FIFO and
@@ -34,8 +39,16 @@ struct Pl011<R> {
 /// Takes over the UART of `node`.
 pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardError> {
     let registers = map::<H>(node, 0)?;
+    if node.reg(0)?.1 < INTERRUPT_CLEAR + 4 {
+        return Err(node.error("reg", "is too small for a PL011's registers"));
+    }
     let control = registers.read(CONTROL);
     if control & ENABLED != ENABLED {
+        // CONTROL is to be changed while the UART is off, which is not to be turned off while it sends (DDI 0183, 3.3.8).
+        if control & UART != 0 {
+            let _ = (0..super::PATIENCE).any(|_| registers.read(FLAGS) & BUSY == 0);
+            registers.write(CONTROL, control & !UART);
+        }
         registers.write(CONTROL, control | ENABLED);
     }
     registers.write(INTERRUPT_MASK, 0);
@@ -57,8 +70,17 @@ impl<R: Registers> SerialPort for Pl011<R> {
     }
 
     fn get(&mut self) -> Option<u8> {
-        // The upper bits of the data register are errors of this byte; a damaged byte is still what arrived.
-        (self.registers.read(FLAGS) & RECEIVE_EMPTY == 0).then(|| self.registers.read(DATA) as u8)
+        let received = || {
+            // The upper bits of the data register are errors of this byte; a damaged byte is still what arrived.
+            (self.registers.read(FLAGS) & RECEIVE_EMPTY == 0).then(|| self.registers.read(DATA) as u8)
+        };
+        let byte = received();
+        if byte.is_none() && self.registers.read(RAW_INTERRUPTS) & RECEIVE_INTERRUPTS != 0 {
+            self.registers.write(INTERRUPT_CLEAR, RECEIVE_INTERRUPTS);
+            // A byte that came meanwhile would have no interrupt any more.
+            return received();
+        }
+        byte
     }
 
     fn enable_rx_interrupt(&mut self) {

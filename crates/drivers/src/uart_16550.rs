@@ -25,7 +25,11 @@ const UART_STATUS: u32 = 31;
 
 const RECEIVED: u32 = 1 << 0;
 const TRANSMITTER_EMPTY: u32 = 1 << 5;
+/// INTERRUPT_ID, of a DesignWare UART.
 const BUSY_DETECT: u32 = 7;
+/// INTERRUPT_ID: bytes have been waiting for a while. A DesignWare UART may say so with no byte there, for instance if
+/// it comes while the last one is read, and raises the interrupt until one is read (Linux has met that: 8250_dw.c).
+const TIME_OUT: u32 = 0xc;
 /// FIFO_CONTROL: FIFOs on, the receive interrupt at one byte, and nothing thrown away.
 const FIFOS: u32 = 1;
 /// INTERRUPT_ID, where FIFOs are on; an 8250 or 16450, which has none, shows zeroes (8.5).
@@ -108,10 +112,15 @@ impl<R: Registers> SerialPort for Uart<R> {
     }
 
     fn get(&mut self) -> Option<u8> {
-        if self.design_ware && self.read(INTERRUPT_ID) & 0xf == BUSY_DETECT {
+        let interrupt = if self.design_ware { self.read(INTERRUPT_ID) & 0xf } else { 0 };
+        if interrupt == BUSY_DETECT {
             self.read(UART_STATUS);
         }
-        (self.read(LINE_STATUS) & RECEIVED != 0).then(|| self.read(DATA) as u8)
+        let received = self.read(LINE_STATUS) & RECEIVED != 0;
+        if !received && interrupt == TIME_OUT {
+            self.read(DATA);
+        }
+        received.then(|| self.read(DATA) as u8)
     }
 
     fn enable_rx_interrupt(&mut self) {

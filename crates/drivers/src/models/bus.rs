@@ -26,6 +26,10 @@ pub trait Model {
     fn read(&mut self, offset: u32) -> Option<u32>;
     /// A register is written.
     fn write(&mut self, offset: u32, value: u32);
+    /// Whether its registers can be accessed as bytes; else that is an abort.
+    fn takes_bytes(&self) -> bool {
+        false
+    }
 }
 
 /// A model that is on the bus, and that a test looks into.
@@ -138,6 +142,7 @@ impl Window {
         let slots = SLOTS.with_borrow(Vec::clone);
         let slot = slots.into_iter().find(|slot| address.wrapping_sub(slot.start) < slot.len);
         let slot = slot.unwrap_or_else(|| panic!("external abort: nothing answers at {address:#010x}"));
+        assert!(size == 4 || slot.model.borrow().takes_bytes(), "external abort: {address:#010x} is no byte");
         (slot.model, address - slot.start)
     }
 
