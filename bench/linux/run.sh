@@ -197,6 +197,7 @@ workload() {
     mmap) kernel lat_mmap 4m $file ;;
     cacheflush) kernel none ;;
     jit) kernel none ;;
+    ftrace) kernel none ;;
     lame) application /bench/tone.wav /tmp/tone.mp3 $bin/lame --quiet -m m -b 96 - - ;;
     madplay)
         made /tmp/tone.mp3 /bench/tone.wav $bin/lame --quiet -m m -b 96 - -

@@ -15,7 +15,9 @@ pub mod number {
     pub const CLOSE: u32 = 6;
     pub const EXECVE: u32 = 11;
     pub const GETPID: u32 = 20;
+    pub const MOUNT: u32 = 21;
     pub const KILL: u32 = 37;
+    pub const MKDIR: u32 = 39;
     pub const PIPE: u32 = 42;
     pub const DUP2: u32 = 63;
     pub const GETPPID: u32 = 64;

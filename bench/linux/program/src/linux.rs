@@ -25,6 +25,20 @@ pub fn open_file(path: &CStr, flags: u32) -> u32 {
     file as u32
 }
 
+/// Mounts a file system of that kind at `place`, a directory that is made if need be. It may be mounted there already.
+///
+/// # Panics
+/// If it cannot be mounted.
+pub fn mount(kind: &CStr, place: &CStr) {
+    const EXISTS: i32 = -17;
+    const BUSY: i32 = -16;
+    let [kind, place] = [kind, place].map(|text| text.as_ptr() as u32);
+    assert!(matches!(simple(number::MKDIR, place, 0o755, 0), 0 | EXISTS), "mkdir");
+    // SAFETY: the kernel reads the three texts.
+    let result = unsafe { call(number::MOUNT, [kind, place, kind, 0, 0, 0]) };
+    assert!(matches!(result, 0 | BUSY), "mount: error {}", -result);
+}
+
 /// Makes one file descriptor stand for another's file.
 pub fn redirect(file: u32, as_file: u32) {
     assert!(simple(number::DUP2, file, as_file, 0) >= 0, "dup2");

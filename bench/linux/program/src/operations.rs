@@ -11,7 +11,7 @@ use spica_freestanding::linux::{Backing, call, exit, fork, map, number, pipe, pr
 use spica_freestanding::output::{OUTPUT, line};
 use spica_freestanding::signals::signal;
 
-use crate::linux::{exec, ignore, now, open, open_file, redirect, skip_faults, socket_pair, wait};
+use crate::linux::{exec, ignore, mount, now, open, open_file, redirect, skip_faults, socket_pair, wait};
 use crate::usage;
 
 /// The file that is looked at, opened and mapped.
@@ -58,6 +58,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("mmap", mmap),
     ("cacheflush", cache_flush),
     ("jit", write_and_call),
+    ("ftrace", trace_functions),
 ];
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
@@ -323,6 +324,18 @@ fn write_and_call(count: u32) -> Time {
     });
     unmap(page, PAGE);
     time
+}
+
+/// Turns the kernel's function tracer on and off, which changes an instruction at the start of nearly every function.
+fn trace_functions(count: u32) -> Time {
+    mount(c"tracefs", c"/tmp/tracing");
+    with_file(c"/tmp/tracing/current_tracer", open::WRITE, |file| {
+        repeat(count, || {
+            for tracer in [&b"function"[..], b"nop"] {
+                assert_eq!(write(file, tracer), tracer.len() as i32, "write");
+            }
+        })
+    })
 }
 
 /// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.

@@ -18,8 +18,15 @@ const USUAL: [&str; 4] = ["null", "fork-exit", "fork-exec", BOOT];
 
 /// How many operations are counted, by the beginning of a name: enough for ticks of the kernel's timer to have their
 /// share, and not more, because five times as many are done.
-const COUNTS: [(&str, u64); 6] =
-    [("null", 40_000), ("fork-exit", 400), ("fork-exec", 200), ("fork-shell", 50), ("mmap", 100), ("", 10_000)];
+const COUNTS: [(&str, u64); 7] = [
+    ("null", 40_000),
+    ("fork-exit", 400),
+    ("fork-exec", 200),
+    ("fork-shell", 50),
+    ("mmap", 100),
+    ("ftrace", 1),
+    ("", 10_000),
+];
 
 /// Operations whose figure is what is left when something else is taken off, which is executed all the same.
 const LESS_ANOTHER: [&str; 3] = ["signal-catch", "protection-fault", "page-fault"];

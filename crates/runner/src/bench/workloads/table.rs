@@ -157,6 +157,7 @@ pub const WORKLOADS: &[Workload] = &[
     kernel("mmap", "4 MB mapped, touched here and there, and unmapped", lmbench!["lat_mmap"]),
     cliff("cacheflush", "cacheflush() of 64 bytes"),
     cliff("jit", "8 bytes of code written, flushed and called"),
+    cliff("ftrace", "the kernel's function tracer turned on and off"),
     application("lame", "encodes 8 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
         .with(&[("bench/tone.wav", inputs::tone)]),
     application(
