@@ -23,6 +23,7 @@ main:
     bl own_page
     bl copies
     bl aliases
+    bl patches
     bl remapping
     bl spaces
     bl boundary
@@ -261,6 +262,107 @@ aliases:
     blo 1b
     show aliased, r6
     pop {pc}
+
+    .ltorg
+
+@ Many functions in a page, and one word of them after the other is patched, by either of the page's addresses.
+patches:
+    push {lr}
+    mov r6, #0
+    ldr r4, =PAGES + 0x48000
+    ldr r7, =WINDOW + 0x48000
+    mov r5, #0
+1:  adr r0, patched
+    ldm r0, {r0-r3, r8, r9}
+    orr r1, r1, r5
+    add r10, r4, r5, lsl #6
+    stm r10, {r0-r3, r8, r9}
+    str r5, [r10, #32]
+    ldr r0, =0xe51f0010             @ LDR r0, [PC, #-16]: the same literal, from behind
+    str r0, [r10, #40]
+    str r9, [r10, #44]
+    add r5, r5, #1
+    cmp r5, #64
+    blo 1b
+    publish_all
+    mov r5, #0
+2:  mov r9, r5
+    bl call_patched
+    add r5, r5, #1
+    cmp r5, #64
+    blo 2b
+    mov r5, #0
+    mov r8, #1
+3:  ldr r1, =1103515245
+    mul r8, r8, r1
+    add r8, r8, #77
+    lsr r9, r8, #26                 @ which function
+    tst r8, #1 << 20
+    addeq r10, r4, r9, lsl #6
+    addne r10, r7, r9, lsl #6
+    and r2, r5, #0xff
+    lsr r3, r8, #22
+    and r3, r3, #7
+    ldr pc, [pc, r3, lsl #2]
+    nop
+    .word 10f, 11f, 12f, 13f, 14f, 15f, 16f, 17f
+10: ldr r1, =ADD_R0                 @ in its first block
+    orr r1, r1, r2
+    str r1, [r10, #4]!
+    b 4f
+11: orr r1, r2, r2, lsl #16         @ a literal
+    str r1, [r10, #32]!
+    b 4f
+12: strb r2, [r10, #4]!             @ the last byte of an instruction
+    b 4f
+13: strh r2, [r10, #34]!            @ half of a literal
+    b 4f
+14: ldr r1, =0xe2200000             @ EOR r0, r0, #n: in its second block
+    orr r1, r1, r2
+    str r1, [r10, #16]!
+    b 4f
+15: ldr r1, [r10]                   @ nothing
+    str r1, [r10]
+    b 4f
+16: str r8, [r10, #12]!             @ a word that is no code
+    b 4f
+17: orr r0, r2, r2, lsl #24         @ two literals, one of which nobody reads
+    mov r1, r8
+    strd r0, r1, [r10, #32]!
+4:  mov r0, r10
+    bl publish
+    bl call_patched
+    add r9, r9, #1
+    and r9, r9, #63
+    bl call_patched
+    add r0, r4, r9, lsl #6
+    add r0, r0, #40
+    blx r0
+    collect
+    add r5, r5, #1
+    cmp r5, #400
+    blo 3b
+    show patched, r6
+    pop {pc}
+
+@ Calls function R9, by both of its addresses.
+call_patched:
+    push {lr}
+    add r0, r4, r9, lsl #6
+    blx r0
+    collect
+    add r0, r7, r9, lsl #6
+    blx r0
+    collect
+    pop {pc}
+
+patched:
+    ldr r0, [pc, #24]
+    add r0, r0, #0
+    b 1f
+    .word 0
+1:  eor r0, r0, #0
+    bx lr
 
     .ltorg
 
@@ -628,13 +730,24 @@ writes_wrapping:
 
     .ltorg
 
-@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does. The literal changes:
-@ while a translator may have looked at it, and protected its page; and behind a point where it may have forgotten all
-@ code, and with it what it protects: VFP is taken away.
+@ A vector for supervisor calls that branches by a literal in the page behind it, as Linux's does, and then by one in
+@ its own page. The literal changes: while a translator may have looked at it, and protected its page; and behind a
+@ point where it may have forgotten all code, and with it what it protects: VFP is taken away.
 vector_literal:
     push {lr}
     ldr r4, =PAGES + 0x40f00        @ the vectors
-    ldr r1, =0xe59ff100             @ LDR PC, [PC, #0x100]
+    mov r10, #0x100
+    bl vector_with_literal
+    mov r10, #0x40
+    bl vector_with_literal
+    vectors_at vectors
+    pop {pc}
+
+@ The literal is R10 bytes behind 0x10.
+vector_with_literal:
+    push {lr}
+    ldr r1, =0xe59ff000             @ LDR PC, [PC, #n]
+    orr r1, r1, r10
     str r1, [r4, #8]
     add r0, r4, #8
     bl publish
@@ -651,7 +764,6 @@ vector_literal:
     subs r5, r5, #1
     bne 1b
     show called, r6                 @ 8 * (100 * 1 + 150 * 0x100)
-    vectors_at vectors
     pop {pc}
 
 give_vfp:
@@ -677,7 +789,8 @@ two_literals:
 
 @ Fifty calls, which arrive at R1 by the literal.
 calls:
-    str r1, [r4, #0x110]
+    add r0, r4, r10
+    str r1, [r0, #0x10]
     mov r0, #MODE_USR
 @ The same where the literal leads already, with status R0.
 more_calls:

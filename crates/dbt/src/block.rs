@@ -7,6 +7,7 @@
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::papers::spill::Place;
+use crate::records::MAX_LENGTH;
 use crate::rules::{self, Flow};
 use spica_addr::GuestVa;
 use spica_isa::Reg;
@@ -49,6 +50,9 @@ pub struct Location {
     pub undo: Undo,
 }
 
+/// Guest instructions in a block. One may be joined to the last of them.
+const LONGEST: usize = MAX_LENGTH - 1;
+
 /// Translates the block at `entry`, with the guest's words fetched by `fetch` from the page of `entry` only. Returns
 /// the number of guest instructions in it.
 pub fn translate(
@@ -79,7 +83,11 @@ pub fn translate(
         if lost.is_some() {
             continue;
         }
-        if pc.page_offset() == 0 || count >= options.max_block || !emitter.has_room() || flow == Flow::Splits {
+        if pc.page_offset() == 0
+            || count >= options.max_block.min(LONGEST)
+            || !emitter.has_room()
+            || flow == Flow::Splits
+        {
             emitter.begin(pc);
             emitter.exit(pc);
             return count;

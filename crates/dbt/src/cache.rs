@@ -4,9 +4,10 @@
 //! so that a block is unlinked or dropped without a scan. Space is not reused piecemeal: when pages, block records or
 //! exit records run out, everything is flushed (STAR §3.5), and counted.
 //!
-//! Guest code pages are write-protected by the MMU, so that a write to one is known at once
-//! ([`Translator::drop_page`]); a change of mapping is announced by the guest's TLB maintenance
-//! ([`Translator::unmap_page`]). A link to another page holds until then; links within a page, always.
+//! Guest code pages are write-protected by the MMU, so that a write to one is known at once: blocks that were made from
+//! the words that change are dropped ([`Translator::change_words`]), or all of the page ([`Translator::drop_page`]). A
+//! change of mapping is announced by the guest's TLB maintenance ([`Translator::unmap_page`]). A link to another page
+//! holds until then; links within a page, always.
 
 use crate::block::{self, Location};
 use crate::emit::{self, Emitter};
@@ -21,7 +22,7 @@ use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
@@ -59,6 +60,11 @@ const UNLINKED_AT_ONCE: u32 = 500;
 const LOOKED_THROUGH_AT_ONCE: u16 = 4096;
 /// Blocks that are dropped or unmapped at once. A page of a kernel's text has 200 if all of it was executed.
 const DROPPED_AT_ONCE: usize = 400;
+/// A page is written that often for each of its blocks before all of them are dropped. A write that keeps them costs
+/// some 1,500 instructions, the trap included; to translate a block again costs some 3,000. So when a page is given up,
+/// the writes to it have cost what its blocks will: with that, whatever comes, no more is spent than twice of what
+/// would have been spent by whoever knew it beforehand.
+const WRITES_PER_BLOCK: u32 = 2;
 /// Guest pages that are looked through at once for such of which blocks are left.
 const PAGES_AT_ONCE: usize = 4096;
 /// Blocks with exits that are left, as far as they are known one by one.
@@ -351,7 +357,7 @@ impl Translator {
         let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
-        let mut block = Block::new(va, pa, length, self.exits.len());
+        let mut block = Block::new(va, pa, length, emitter.constants(), self.exits.len());
         self.exits.extend(emitter.exits().iter().map(|exit| Exit::new(exit, id)));
         memory.publish(code_page, hot, self.hot - hot);
         memory.publish(code_page, self.cold, cold - self.cold);
@@ -750,6 +756,71 @@ impl Translator {
         }
     }
 
+    /// The guest writes to the page at `pa`, where code was made from, and `changed` are the words of it that become
+    /// others, if any: drops the blocks that were made from these, and keeps the others, with what leads to them. The
+    /// guest must not run before [`Self::settle`] is done.
+    ///
+    /// False if the page is to be dropped as a whole, with [`Self::drop_page`], and has not been touched: nothing would
+    /// be left of it, or it has been written too often to be worth it, or has too many blocks to look through.
+    pub fn change_words(
+        &mut self,
+        pa: GuestPa,
+        changed: Option<RangeInclusive<u16>>,
+        memory: &mut impl CodeMemory,
+    ) -> bool {
+        let page = pa.page().0;
+        if self.left.pages.is_some() {
+            return false;
+        }
+        let concerned = |block: &Block| changed.as_ref().is_some_and(|words| block.is_made_from(words));
+        let (mut blocks, mut dropped) = (0, 0);
+        let mut next = self.guest_pages.next_of(page, None);
+        while let Some((number, mut at)) = next {
+            while let Some(block) = self.blocks.get(usize::from(at)) {
+                blocks += 1;
+                dropped += u32::from(concerned(block));
+                at = block.next_in_page;
+            }
+            if blocks > DROPPED_AT_ONCE as u32 {
+                return false;
+            }
+            next = self.guest_pages.next_of(page, Some(number));
+        }
+        if dropped == blocks || self.guest_pages.count_write(page) > WRITES_PER_BLOCK * blocks {
+            return false;
+        }
+        if dropped > 0 {
+            self.drop_where(page, concerned, memory);
+        }
+        true
+    }
+
+    /// Drops the blocks made from the page at `page` of which `concerned` is true.
+    fn drop_where(&mut self, page: u32, concerned: impl Fn(&Block) -> bool, memory: &mut impl CodeMemory) {
+        let mut budget = UNLINKED_AT_ONCE;
+        let mut next = self.guest_pages.next_of(page, None);
+        while let Some((number, mut at)) = next {
+            // A page without blocks is removed.
+            next = self.guest_pages.next_of(page, Some(number));
+            let mut before = None;
+            while at != NO_BLOCK {
+                let block = &self.blocks[usize::from(at)];
+                let behind = block.next_in_page;
+                if concerned(block) {
+                    self.drop_block(at, &mut budget, memory);
+                    match before {
+                        Some(before) => self.blocks[usize::from(before)].next_in_page = behind,
+                        None => self.guest_pages.dropped_to(number, behind),
+                    }
+                } else {
+                    before = Some(at);
+                }
+                at = behind;
+            }
+        }
+        self.version = self.version.wrapping_add(1);
+    }
+
     /// Whether guest pages, of which `next` says what comes behind another one, have more blocks than are dropped at
     /// once.
     fn are_many(&self, next: impl Fn(&GuestPages, Option<usize>) -> Option<(usize, u16)>) -> bool {
@@ -855,6 +926,6 @@ impl Translator {
     /// Guest instructions in a block.
     #[must_use]
     pub fn length(&self, id: BlockId) -> usize {
-        self.blocks[usize::from(id.0)].length.into()
+        self.blocks[usize::from(id.0)].length()
     }
 }

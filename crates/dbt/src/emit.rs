@@ -7,6 +7,7 @@
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use crate::papers::{Spilling, spill};
+use core::cell::Cell;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Reg, asm};
 
@@ -46,6 +47,8 @@ pub struct Emitter<'a> {
     found: Option<Location>,
     mirror: Option<Window>,
     source: Option<&'a [u32; PAGE_WORDS]>,
+    /// The first and the last word of it that was asked for.
+    constants: Cell<Option<(u16, u16)>>,
     /// The next instruction belongs to this block in any case: it overwrites this register.
     joined: Option<Reg>,
     pub(crate) spilling: Spilling,
@@ -78,6 +81,7 @@ impl<'a> Emitter<'a> {
             found: None,
             mirror,
             source,
+            constants: Cell::new(None),
             joined: None,
             spilling,
         }
@@ -122,8 +126,17 @@ impl<'a> Emitter<'a> {
 
     /// The guest's word at `at` in the page that is being translated, if it may be taken as a constant.
     pub fn source_word(&self, at: GuestVa) -> Option<u32> {
-        let source = self.source?;
-        (at.page() == self.guest.page() && at.0 & 3 == 0).then(|| source[at.page_offset() as usize / 4])
+        let source = self.source.filter(|_| at.page() == self.guest.page() && at.0 & 3 == 0)?;
+        let word = (at.page_offset() / 4) as u16;
+        let (first, last) = self.constants.get().unwrap_or((word, word));
+        self.constants.set(Some((first.min(word), last.max(word))));
+        Some(source[usize::from(word)])
+    }
+
+    /// The first and the last word of the page that the translation rests on beside the instructions' own: all that
+    /// [`Self::source_word`] was asked for lies between them.
+    pub fn constants(&self) -> Option<(u16, u16)> {
+        self.constants.get()
     }
 
     /// The word of the guest's next instruction, as [`Self::source_word`].

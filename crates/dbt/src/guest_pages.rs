@@ -16,13 +16,16 @@ const LISTS: usize = 4096;
 
 /// Beside a page's PA: it is to be dropped, and is none that anybody asks for.
 const DOOMED: u32 = 1;
+/// Beside its PA: how often it was written while its blocks stayed.
+const WRITES: u32 = 0xffe;
+const ONE_WRITE: u32 = 2;
 /// Beside its VA: it is to be unmapped.
 const MOVED: u32 = 1;
 
 /// A guest page: what is mapped to what, and the newest block made from it.
 #[derive(Clone, Copy)]
 struct Page {
-    /// And [`DOOMED`].
+    /// And [`DOOMED`], [`WRITES`].
     pa: u32,
     /// And [`MOVED`].
     va: u32,
@@ -32,6 +35,13 @@ struct Page {
     next_by_pa: u16,
     next_by_va: u16,
     previous_by_va: u16,
+}
+
+impl Page {
+    /// The PA by which it is found, if it is.
+    fn asked_for(&self) -> u32 {
+        self.pa & !WRITES
+    }
 }
 
 /// What is to be done with a page later, and its newest block.
@@ -100,7 +110,7 @@ impl GuestPages {
         let mut at = self.by_pa[list(pa)];
         while at != NONE {
             let page = &mut self.pages[usize::from(at)];
-            if (page.pa, page.va & !MOVED) == (pa, va) {
+            if (page.asked_for(), page.va & !MOVED) == (pa, va) {
                 return core::mem::replace(&mut page.first, block);
             }
             at = page.next_by_pa;
@@ -124,6 +134,17 @@ impl GuestPages {
         }
         self.used += 1;
         NO_BLOCK
+    }
+
+    /// The page at `pa` is written, and is to keep blocks: how often that was so by now, of those pages that are mapped
+    /// to it the first.
+    pub(crate) fn count_write(&mut self, pa: u32) -> u32 {
+        let Some((number, _)) = self.next_of(pa, None) else { return 0 };
+        let page = &mut self.pages[number];
+        if page.pa & WRITES != WRITES {
+            page.pa += ONE_WRITE;
+        }
+        (page.pa & WRITES) / ONE_WRITE
     }
 
     /// Removes one of the pages that are mapped to `pa`: its newest block.
@@ -191,8 +212,8 @@ impl GuestPages {
         self.pages.len()
     }
 
-    /// The page of that number, which is to be dropped, has `first` as its newest block now; it is removed if that is
-    /// none.
+    /// The page of that number, of which blocks are dropped, has `first` as its newest block now; it is removed if that
+    /// is none.
     pub(crate) fn dropped_to(&mut self, number: usize, first: u16) {
         if first == NO_BLOCK {
             self.remove(number);
@@ -214,7 +235,7 @@ impl GuestPages {
         };
         loop {
             let page = self.pages.get(usize::from(at))?;
-            if page.pa == pa {
+            if page.asked_for() == pa {
                 return Some((at.into(), page.first));
             }
             at = page.next_by_pa;
@@ -230,7 +251,7 @@ impl GuestPages {
         loop {
             let page = self.pages.get(usize::from(at))?;
             if page.va == va {
-                return Some((at.into(), page.pa, page.first));
+                return Some((at.into(), page.asked_for(), page.first));
             }
             at = page.next_by_va;
         }
@@ -240,6 +261,6 @@ impl GuestPages {
     pub(crate) fn next(&self, from: usize) -> Option<(usize, u32, u32)> {
         let rest = self.pages.get(from..)?;
         let at = rest.iter().position(|page| page.first != NO_BLOCK)?;
-        Some((from + at, rest[at].va & !MOVED, rest[at].pa & !DOOMED))
+        Some((from + at, rest[at].va & !MOVED, rest[at].pa & !(DOOMED | WRITES)))
     }
 }

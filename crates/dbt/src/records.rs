@@ -1,6 +1,8 @@
 //! What the code cache knows of each block and each exit. There are tens of thousands of both, so that their size
 //! decides how much memory a guest costs.
 
+use core::ops::RangeInclusive;
+
 use spica_addr::{GuestPa, GuestVa};
 
 use crate::emit::PendingExit;
@@ -23,8 +25,8 @@ pub(crate) struct Block {
     pub(crate) va: GuestVa,
     /// The page of its PA, whose place in the page is that of its VA; and flags.
     page_and_flags: u32,
-    /// Guest instructions.
-    pub(crate) length: u16,
+    /// Guest instructions, and the last word of the page that it was made from.
+    length_and_last: u16,
     pub(crate) code_page: u16,
     /// Its words of the code page: from, and up to.
     pub(crate) hot: (u16, u16),
@@ -52,21 +54,31 @@ pub(crate) enum Flag {
     /// Dropped: not to be found or linked to. It keeps its place and its exits, and code that is in it runs on to its
     /// end.
     Dropped = 8,
+    /// Made from words in front of its first instruction, too.
+    Backwards = 16,
 }
 
+/// Guest instructions that a block can have.
+pub(crate) const MAX_LENGTH: usize = (1 << LENGTH_BITS) - 1;
+const LENGTH_BITS: u32 = 6;
+
 impl Block {
-    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`; nothing is linked to it, and it is
-    /// in no list.
-    pub(crate) fn new(va: GuestVa, pa: GuestPa, length: usize, first_exit: usize) -> Block {
+    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`, and of `constants`: the words of
+    /// the page, from and to, that were looked at besides. Nothing is linked to it, and it is in no list.
+    pub(crate) fn new(va: GuestVa, pa: GuestPa, length: usize, constants: Option<(u16, u16)>, exit: usize) -> Block {
         debug_assert!(va.page_offset() == pa.0 & 0xfff, "a page is mapped to a page");
+        debug_assert!(length <= MAX_LENGTH, "{length} instructions are more than can be noted");
+        let first = (va.page_offset() / 4) as u16;
+        let end = first + length as u16 - 1;
+        let (lowest, last) = constants.map_or((first, end), |(from, to)| (from.min(first), to.max(end)));
         Block {
             va,
-            page_and_flags: pa.page().0,
-            length: length as u16,
+            page_and_flags: pa.page().0 | if lowest < first { Flag::Backwards as u32 } else { 0 },
+            length_and_last: length as u16 | last << LENGTH_BITS,
             code_page: 0,
             hot: (0, 0),
             cold: (0, 0),
-            first_exit: first_exit as u32,
+            first_exit: exit as u32,
             next_in_bucket: NO_BLOCK,
             next_in_page: NO_BLOCK,
             incoming: NO_EXIT,
@@ -75,6 +87,18 @@ impl Block {
 
     pub(crate) fn pa(&self) -> GuestPa {
         GuestPa(self.page_and_flags & !0xfff | self.va.page_offset())
+    }
+
+    /// Guest instructions.
+    pub(crate) fn length(&self) -> usize {
+        usize::from(self.length_and_last) & MAX_LENGTH
+    }
+
+    /// Whether it was made from any of these words of its page, as far as is noted: what lies between its instructions
+    /// and the last constant counts, and all in front of that if any constant lies in front of it.
+    pub(crate) fn is_made_from(&self, words: &RangeInclusive<u16>) -> bool {
+        let first = if self.is(Flag::Backwards) { 0 } else { (self.va.page_offset() / 4) as u16 };
+        first <= *words.end() && *words.start() <= self.length_and_last >> LENGTH_BITS
     }
 
     pub(crate) fn is(&self, flag: Flag) -> bool {

@@ -1,4 +1,4 @@
-//! Pages that hold code and data that the code itself changes, so often that protecting them does not pay, or with
+//! Pages whose code changes itself, the block that is running, so often that protecting them does not pay, or with
 //! instructions that cannot be interpreted: *volatile* pages. Their code is translated anew each time that it is
 //! entered.
 //!
@@ -7,7 +7,8 @@
 
 use spica_addr::GuestPa;
 
-/// That many writes of code to its own page make the page volatile.
+/// That many writes of code to its own page that left no more of its own block make the page volatile. Writes to data
+/// beside it, or to other functions, do not count: Linux's function that patches code patches those around it, too.
 const VOLATILE_AFTER: u16 = 256;
 /// Sets of places, by the low bits of a page's number.
 const SETS: usize = 32;

@@ -148,6 +148,15 @@ impl Fixture {
         self.translator.drop_page(GuestPa(pa), &mut self.code);
     }
 
+    /// The guest writes `word` at `pa`: whether only what was made from it is dropped, or nothing. If not, nothing has
+    /// been done.
+    pub fn patch(&mut self, pa: u32, word: u32) -> bool {
+        let at = (pa & 0xfff) as usize / 4;
+        let old = std::mem::replace(&mut self.guest.get_mut(&(pa & !0xfff)).expect("a page")[at], word);
+        let changed = (old != word).then_some(at as u16..=at as u16);
+        self.translator.change_words(GuestPa(pa), changed, &mut self.code)
+    }
+
     pub fn unmap_page(&mut self, va: u32) {
         self.translator.unmap_page(GuestVa(va), &mut self.code);
     }

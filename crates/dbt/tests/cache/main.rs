@@ -5,5 +5,6 @@ mod fixture;
 mod jump_cache;
 mod links;
 mod lookup;
+mod patches;
 mod random;
 mod returns;

@@ -22,6 +22,8 @@ struct Known {
     entry: u32,
     /// Address and word, as translated.
     words: Vec<(u32, u32)>,
+    /// Offsets of the first and the last guest word that it was made from.
+    source: (u32, u32),
     /// Address of the `SVC`, address of the word that a link patches, target.
     exits: Vec<(u32, u32, u32)>,
 }
@@ -35,12 +37,20 @@ struct World {
     links: BTreeMap<u32, usize>,
     /// VA → code-cache address: what the jump cache may hold.
     remembered: HashMap<u32, u32>,
+    /// Writes to each PA page since all of its blocks were dropped.
+    writes: [usize; PA_PAGES as usize],
+    /// Words written of which other blocks of the page were to stay.
+    patches: u32,
     /// VA page → PA page, and whether the mapping is global.
     mapping: [(u32, bool); VA_PAGES as usize],
 }
 
 const VA_PAGES: u32 = 6;
 const PA_PAGES: u32 = 4;
+
+/// `LDR r1, [PC, #16]`, and `LDR r1, [PC, #-24]`.
+const LITERAL: u32 = 0xe59f_1010;
+const LITERAL_BEFORE: u32 = 0xe51f_1018;
 
 impl World {
     fn new(seed: u64) -> World {
@@ -60,6 +70,8 @@ impl World {
             blocks: Vec::new(),
             links: BTreeMap::new(),
             remembered: HashMap::new(),
+            writes: [0; PA_PAGES as usize],
+            patches: 0,
             mapping: [(PA, true); VA_PAGES as usize],
         };
         for page in 0..PA_PAGES {
@@ -73,21 +85,78 @@ impl World {
 
     /// New code in a guest page: branches among a few places in all pages, and some of each rule.
     fn rewrite(&mut self, pa: u32) {
-        let random = &mut self.random;
-        let words = std::array::from_fn(|_| {
-            let target = PAGE * random.below(VA_PAGES) + 16 * random.below(256);
-            match random.below(8) {
-                // The distance is right for one of the pages that the code may be mapped at.
-                0 | 1 => b(random.pick(&[14, 14, 0, 1, 12]), PAGE * random.below(VA_PAGES), target),
-                2 => b(14, 0, target) | 1 << 24,
-                3 => 0xe59f_1010,
-                4 => 0xe08f_1002,
-                5 => 0xee11_0f10,
-                6 => BX_LR,
-                _ => NOP,
-            }
-        });
+        let words = std::array::from_fn(|_| self.instruction());
         self.f.guest.insert(pa, words);
+    }
+
+    fn instruction(&mut self) -> u32 {
+        let random = &mut self.random;
+        let target = PAGE * random.below(VA_PAGES) + 16 * random.below(256);
+        match random.below(8) {
+            // The distance is right for one of the pages that the code may be mapped at.
+            0 | 1 => b(random.pick(&[14, 14, 0, 1, 12]), PAGE * random.below(VA_PAGES), target),
+            2 => b(14, 0, target) | 1 << 24,
+            3 => random.pick(&[LITERAL, LITERAL, LITERAL_BEFORE]),
+            4 => 0xe08f_1002,
+            5 => 0xee11_0f10,
+            6 => BX_LR,
+            _ => NOP,
+        }
+    }
+
+    /// Offsets of the words that a block at `va` was made from: its instructions, and the literals that they load, with
+    /// all that lies between.
+    fn source(&self, id: BlockId, va: u32, pa: u32) -> (u32, u32) {
+        let first = va & 0xfff;
+        let end = first + 4 * self.f.translator.length(id) as u32;
+        let page = &self.f.guest[&(pa & !0xfff)];
+        let (mut lowest, mut last) = (first, end - 4);
+        for at in (first..end).step_by(4).filter(|_| self.f.translator.options().literals) {
+            match page[at as usize / 4] {
+                LITERAL if at + 0x18 < PAGE => last = last.max(at + 0x18),
+                LITERAL_BEFORE if at >= 0x10 && at - 0x10 < first => lowest = 0,
+                _ => {}
+            }
+        }
+        (lowest, last)
+    }
+
+    /// A word of a page is written: what was made from it goes, and nothing else, if that pays.
+    fn patch(&mut self, at: u32) {
+        let page = self.random.below(PA_PAGES);
+        let pa = PA + PAGE * page;
+        let old = self.f.guest[&pa][at as usize / 4];
+        let word = if self.random.one_in(4) { old } else { self.instruction() };
+        let of_page = |block: &&Known| block.live && block.pa & !0xfff == pa;
+        let concerned = |block: &Known| word != old && block.source.0 <= at && at <= block.source.1;
+        let blocks = self.blocks.iter().filter(of_page).count();
+        let dropped = self.blocks.iter().filter(of_page).filter(|block| concerned(block)).count();
+        self.writes[page as usize] += 1;
+        let version = self.f.translator.version();
+        let patched = self.f.patch(pa + at, word);
+        if patched {
+            assert!(dropped < blocks);
+            assert_eq!(self.f.translator.version() != version, dropped > 0);
+            self.patches += u32::from(dropped > 0);
+        } else {
+            assert!(dropped == blocks || self.writes[page as usize] > 2 * blocks, "{dropped} of {blocks}");
+            assert_eq!(self.f.translator.version(), version);
+            self.f.drop_page(pa);
+        }
+        self.drop_where(pa, |block| !patched || concerned(block));
+    }
+
+    /// Those blocks of the page at `pa` are dropped.
+    fn drop_where(&mut self, pa: u32, concerned: impl Fn(&Known) -> bool) {
+        let dropped = |block: &Known| block.live && block.pa & !0xfff == pa && concerned(block);
+        self.unlink_where(|w, _, to| dropped(&w.blocks[to]));
+        for block in self.blocks.iter_mut().filter(|block| dropped(block)) {
+            block.live = false;
+            self.remembered.remove(&block.va);
+        }
+        if !self.blocks.iter().any(|block| block.live && block.pa & !0xfff == pa) {
+            self.writes[((pa - PA) / PAGE) as usize] = 0;
+        }
     }
 
     fn remap(&mut self, page: u32) {
@@ -104,6 +173,7 @@ impl World {
         self.blocks.clear();
         self.links.clear();
         self.remembered.clear();
+        self.writes = [0; PA_PAGES as usize];
     }
 
     /// Finds or makes the block at `va`. The index, and whether the cache was flushed for it.
@@ -149,7 +219,8 @@ impl World {
             let site = if cold { words.iter().find(leads).expect("a stub that something leads to").0 } else { pc };
             exits.push((pc, site, words[at + 1].1));
         }
-        self.blocks.push(Known { id, va, pa, global, live: true, entry: self.f.entry(id), words, exits });
+        let (entry, source) = (self.f.entry(id), self.source(id, va, pa));
+        self.blocks.push(Known { id, va, pa, global, live: true, entry, words, source, exits });
         (self.blocks.len() - 1, flushed)
     }
 
@@ -173,18 +244,19 @@ impl World {
                 let (at, _) = self.enter(va);
                 self.remember(at);
             }
-            4..=14 => self.take_exit(),
+            4..=12 => self.take_exit(),
+            13 | 14 => {
+                // Where a block begins, and near one that there is or was.
+                let known = self.blocks.get(self.random.below(self.blocks.len() as u32 + 1) as usize);
+                let near = known.map_or(va, |block| block.va) & 0xff0;
+                let word = self.random.below(8);
+                self.patch((near + 4 * word) & 0xffc);
+            }
             15 => {
                 let pa = PA + PAGE * self.random.below(PA_PAGES);
                 self.f.drop_page(pa | va & 0xfff);
                 self.rewrite(pa);
-                let dropped = |block: &Known| block.pa & !0xfff == pa;
-                self.unlink_where(|w, _, to| dropped(&w.blocks[to]));
-                let blocks = &mut self.blocks;
-                for block in blocks.iter_mut().filter(|block| block.live && dropped(block)) {
-                    block.live = false;
-                    self.remembered.remove(&block.va);
-                }
+                self.drop_where(pa, |_| true);
             }
             16 => {
                 let page = va & !0xfff;
@@ -306,7 +378,7 @@ impl World {
 
 #[test]
 fn random_sequences() {
-    let (mut links, mut flushes, mut dropped) = (0, 0, 0);
+    let (mut links, mut flushes, mut dropped, mut patches) = (0, 0, 0, 0);
     for seed in 1..=100 {
         let world = attempt(|| {
             let mut world = World::new(seed);
@@ -321,7 +393,8 @@ fn random_sequences() {
         links += stats.links;
         flushes += stats.flushes;
         dropped += stats.dropped;
+        patches += world.patches;
     }
-    eprintln!("{links} links, {flushes} flushes, {dropped} blocks dropped");
-    assert!(links > 1000 && flushes > 20 && dropped > 500, "the sequences have become too tame");
+    eprintln!("{links} links, {flushes} flushes, {dropped} blocks dropped, {patches} patches");
+    assert!(links > 1000 && flushes > 20 && dropped > 500 && patches > 100, "the sequences have become too tame");
 }

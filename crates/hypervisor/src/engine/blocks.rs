@@ -1,5 +1,7 @@
 //! The engine of translated blocks: [`spica_dbt`]'s translator and the memory of its code cache.
 
+use core::ops::RangeInclusive;
+
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator};
@@ -145,6 +147,10 @@ impl Engine for Blocks {
 
     fn page_changed(&mut self, pa: GuestPa) {
         self.translator.drop_page(pa, &mut self.code);
+    }
+
+    fn words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool {
+        self.translator.change_words(pa, words, &mut self.code)
     }
 
     fn page_moved(&mut self, va: GuestVa) -> u32 {

@@ -8,6 +8,8 @@
 pub mod blocks;
 pub mod code;
 
+use core::ops::RangeInclusive;
+
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::Location;
 use spica_vcpu::VcpuPage;
@@ -71,6 +73,10 @@ pub trait Engine {
 
     /// The page at `pa` is about to change: code from it is not found any more.
     fn page_changed(&mut self, pa: GuestPa);
+    /// The guest writes to the page at `pa`, which has code, and these words of it become others, if any: code that was
+    /// made from them is not found any more, and the rest of the page's code stays. False if nothing has been done,
+    /// because the page should change as a whole ([`page_changed`](Self::page_changed)).
+    fn words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool;
     /// The page at `va` is not mapped as it was: nothing leads to code from it without [`find`](Self::find). How much
     /// work that was, in pieces of code.
     fn page_moved(&mut self, va: GuestVa) -> u32;

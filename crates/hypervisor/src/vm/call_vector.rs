@@ -3,7 +3,7 @@
 //! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal
 //! changes, and then a system call need not execute it: seven instructions for each, with the return mirror. So both
 //! pages are write-protected, and both mappings global: whoever drops translated code for the one reason or the other,
-//! or all of it, forgets this, too.
+//! or all of it, forgets this, too. A store to another word of these pages, which stay protected, changes nothing.
 
 use core::ops::RangeInclusive;
 
@@ -41,6 +41,12 @@ impl CallVector {
         self.writes += u32::from(concerned);
         self.held |= concerned;
         concerned
+    }
+
+    /// Whether what is known rests on one of the words at `pa`, that of the vector or its literal.
+    pub fn rests_on(&self, pa: GuestPa, bytes: u32) -> bool {
+        let places = self.known.as_ref().map_or(&[][..], |known| &known.places[..2]);
+        places.iter().any(|&(_, at)| at.0 < pa.0.wrapping_add(bytes) && pa.0 < at.0.wrapping_add(4))
     }
 
     /// Mappings in `range` may have changed. Whether that concerns the vector.

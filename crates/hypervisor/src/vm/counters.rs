@@ -131,7 +131,10 @@ pub struct Counters {
     /// Aborts that the guest took.
     pub guest_aborts: u64,
     pub mmio: u64,
+    /// Writes to pages with code that dropped all code of the page.
     pub code_page_writes: u64,
+    /// Those that dropped what had been made from the words that changed.
+    pub code_patches: u64,
     pub host_interrupts: u64,
     /// Virtual interrupts delivered.
     pub interrupts: u64,

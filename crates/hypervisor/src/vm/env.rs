@@ -25,13 +25,16 @@ pub struct TrapEnv<'a> {
     pub host: &'a mut Host,
     /// A page of which it is known that the access may be made, and where that is.
     pub known: Option<(GuestVa, GuestPa)>,
+    /// What was translated from a word that was written is dropped already. If there is another one, its page changes
+    /// as a whole: the time of a trap has a bound.
+    pub patched: bool,
 }
 
 impl<'a> TrapEnv<'a> {
     /// For a trap of which nothing is known; and the registers of the virtual CPU.
     pub fn new(vm: &'a mut Vm, core: &'a mut HostCpu, host: &'a mut Host) -> (&'a mut Cpu, Self) {
         let Vm { vcpu, common, .. } = vm;
-        (&mut vcpu.context.cpu, Self { common, mmu: &mut vcpu.mmu, core, host, known: None })
+        (&mut vcpu.context.cpu, Self { common, mmu: &mut vcpu.mmu, core, host, known: None, patched: false })
     }
 }
 
@@ -125,10 +128,11 @@ impl Env for TrapEnv<'_> {
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Write, privileged)?;
             if self.common.ram.contains(pa) {
-                if self.mmu.shadow().is_code_page(pa) {
-                    self.common.code_changes(self.mmu, pa);
-                }
                 let host_space = self.core.enter_host_space();
+                if self.mmu.shadow().is_code_page(pa) {
+                    let written = (pa, bytes, value >> shift);
+                    self.patched |= self.common.code_is_stored_to(self.mmu, host_space, written, !self.patched);
+                }
                 self.common.ram.store(host_space, pa, bytes, value >> shift).ok_or(external(va, true))?;
                 self.mmu.table_written(host_space, pa, bytes);
                 return Ok(());

@@ -128,13 +128,15 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         c.mirror_misses
     );
     say!(
-        "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, {} writes to code",
+        "  traps, others: {} system calls, {} undefined, {} hidden faults, {} guest aborts, {} MMIO, \
+         {} writes to code, {} words of it patched",
         c.user_calls + u64::from(context.counts.user_calls),
         c.undefined + u64::from(context.counts.user_undefined),
         c.hidden_faults + u64::from(context.counts.user_fills),
         c.guest_aborts + u64::from(context.counts.user_aborts),
         c.mmio,
-        c.code_page_writes
+        c.code_page_writes,
+        c.code_patches
     );
     say!(
         "  {} host interrupts, {} delivered, {} waits, {} VFP switches, {} resets",
@@ -187,7 +189,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
-    let rows: [(&str, u64); 48] = [
+    let rows: [(&str, u64); 49] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -204,6 +206,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.fast.user-abort", vm.vcpu.context.counts.user_aborts.into()),
         ("trap.mmio", c.mmio),
         ("trap.code-page-write", c.code_page_writes),
+        ("trap.code-patch", c.code_patches),
         ("trap.host-interrupt", c.host_interrupts),
         ("guest.interrupts", c.interrupts),
         ("guest.waits", c.waits),

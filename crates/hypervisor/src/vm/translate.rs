@@ -94,8 +94,38 @@ impl Common {
     /// Code in the page at `pa` wrote to its own page, see [`VolatilePages::wrote_to_itself`].
     ///
     /// [`VolatilePages::wrote_to_itself`]: spica_dbt::volatile::VolatilePages::wrote_to_itself
-    pub fn wrote_to_itself(&mut self, pa: GuestPa, at_once: bool) {
+    pub fn wrote_to_itself(&mut self, mmu: &mut Mmu, pa: GuestPa, at_once: bool) {
         self.volatile.wrote_to_itself(pa, at_once);
+        // Nothing of it is to be found or led to any more.
+        if self.volatile.contains(pa) && mmu.shadow().is_code_page(pa) {
+            self.code_changes(mmu, pa);
+        }
+    }
+
+    /// The guest is about to store the low `bytes` of `value` at `pa`, within a page that is protected because code was
+    /// made from it, and may do so. What was translated from words that change is dropped. As a rule the page stays
+    /// protected, and all else that was translated from it stays: so a kernel that patches an instruction here and
+    /// there, as Linux does to trace its functions, need not be translated again. Where that does not pay, or if words
+    /// are not to change `singly`, the page changes as a whole. Whether anything is dropped.
+    pub fn code_is_stored_to(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        (pa, bytes, value): (GuestPa, u32, u32),
+        singly: bool,
+    ) -> bool {
+        let version = self.engine.version();
+        let mask = u32::MAX >> (32 - 8 * bytes);
+        let same = self.ram.load(host_space, pa, bytes) == Some(value & mask);
+        let word = |pa: u32| (pa >> 2 & 0x3ff) as u16;
+        let words = (!same).then(|| word(pa.0)..=word(pa.0 + bytes - 1));
+        let singly = singly && !self.volatile.contains(pa) && (same || !mmu.call_vector.rests_on(pa, bytes));
+        if singly && self.engine.words_change(pa, words) {
+            self.counters.code_patches += 1;
+        } else {
+            self.code_changes(mmu, pa);
+        }
+        self.engine.version() != version
     }
 
     /// Drops what was translated from the page at `pa`, which is about to be written, and lets it be written.

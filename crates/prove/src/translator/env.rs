@@ -6,6 +6,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Fault};
 use spica_addr::GuestPa;
 use spica_dbt::Translator;
+use spica_dbt::layout::PAGE;
 use spica_vcpu::Cpu;
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::interp::{Abort, Env};
@@ -22,6 +23,16 @@ impl TrapEnv<'_> {
         let page = Memory::page(va).expect("in the guest's memory");
         self.translator.drop_page(GuestPa(va.wrapping_sub(VA_TO_PA)), self.code);
         self.memory.protected[page] = false;
+    }
+
+    /// As `Common::code_is_stored_to`, within a page.
+    fn code_is_stored_to(&mut self, va: u32, bytes: u32, value: u32) {
+        let same = self.memory.get(va, bytes) == value & u32::MAX >> (32 - 8 * bytes);
+        let word = |va: u32| (va % PAGE / 4) as u16;
+        let words = (!same).then(|| word(va)..=word(va + bytes - 1));
+        if !self.translator.change_words(GuestPa(va.wrapping_sub(VA_TO_PA)), words, self.code) {
+            self.code_changes(va);
+        }
     }
 }
 
@@ -42,12 +53,15 @@ impl Env for TrapEnv<'_> {
 
     fn store(&mut self, _cpu: &mut Cpu, va: u32, bytes: u32, value: u32, privileged: bool) -> Result<(), Abort> {
         self.memory.check_as(privileged, va, bytes, true)?;
-        for va in [va, va.wrapping_add(bytes - 1)] {
+        // Byte by byte where it crosses a page.
+        let bytes_at_once = if va % PAGE > PAGE - bytes { 1 } else { bytes };
+        for n in (0..bytes).step_by(bytes_at_once as usize) {
+            let (va, value) = (va.wrapping_add(n), value >> (8 * n));
             if self.memory.protected[Memory::page(va).expect("checked")] {
-                self.code_changes(va);
+                self.code_is_stored_to(va, bytes_at_once, value);
             }
+            self.memory.set(va, bytes_at_once, value);
         }
-        self.memory.set(va, bytes, value);
         Ok(())
     }
 

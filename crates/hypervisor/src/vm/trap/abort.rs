@@ -91,7 +91,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                 Fill::GuestFault(fault) => deliver(vm, core, privilege, fault, write, far),
                 Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, privilege, pa, far, again) {
                     Some(resume) => resume,
-                    None => write_to_code(vm, core, host, privilege, pa, again),
+                    None => write_to_code(vm, core, host, privilege, (GuestVa(far), pa), again),
                 },
                 Fill::Device(_) if privilege == Privilege::Kernel => {
                     note_device(vm, core.enter_host_space(), CachePc(pc), GuestVa(far), write);
@@ -189,22 +189,35 @@ pub fn emulate_access(
         // Exclusives and VFP on a device: no bus supports it.
         return deliver(vm, core, Privilege::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
     }
+    if let Some(resume) = interpret_in_cache(vm, core, host, pc, &decoded, known) {
+        return resume;
+    }
+    // What the guest did to the device may have raised an interrupt.
+    interrupt::leave_soon(vm, pc);
+    Resume::Cache(pc.wrapping_add(4))
+}
+
+/// Interprets a load or store in the code cache, as it is there. `None` if it is done; else where the guest goes on.
+fn interpret_in_cache(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    pc: CachePc,
+    decoded: &Decoded,
+    known: Option<(GuestVa, GuestPa)>,
+) -> Option<Resume> {
     let (cpu, env) = TrapEnv::new(vm, core, host);
     let mut env = TrapEnv { known, ..env };
-    match interp::execute(cpu, &mut env, &decoded, pc.0) {
-        Step::Next(Effect::None) => {
-            // What the guest did to the device may have raised an interrupt.
-            interrupt::leave_soon(vm, pc);
-            Resume::Cache(pc.wrapping_add(4))
-        }
-        Step::Abort(abort) => match locate::guest_pc(vm, core.enter_host_space(), pc) {
+    match interp::execute(cpu, &mut env, decoded, pc.0) {
+        Step::Next(Effect::None) => None,
+        Step::Abort(abort) => Some(match locate::guest_pc(vm, core.enter_host_space(), pc) {
             Some(guest) => {
                 vm.common.counters.guest_aborts += 1;
                 vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
             }
             None => Resume::Stop(Stop::WildJump(pc.0)),
-        },
-        _ => Resume::Stop(Stop::WildJump(pc.0)),
+        }),
+        _ => Some(Resume::Stop(Stop::WildJump(pc.0))),
     }
 }
 
@@ -222,7 +235,7 @@ fn in_region(
     let pc = vm.vcpu.context.cpu.pc;
     if write && vm.vcpu.mmu.shadow().is_code_page(pa) {
         let again = if privilege == Privilege::User { Resume::Guest(GuestVa(pc)) } else { Resume::Cache(CachePc(pc)) };
-        return write_to_code(vm, core, host, privilege, pa, again);
+        return write_to_code(vm, core, host, privilege, (GuestVa(far), pa), again);
     }
     let resume = match privilege {
         Privilege::User => emulate_user_access(vm, core, host, pc),
@@ -269,45 +282,59 @@ pub fn emulate_user_access(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc:
 }
 
 parts::count!(write_to_code, "trap.protected-write");
-/// A write to a page from which code was translated. The code goes and the page becomes writable; a block that writes
-/// to its own page is left for good: the store is interpreted, and a new block begins behind it.
+/// A write to a page from which code was translated.
+///
+/// A store of one register by other kernel code is interpreted, as one that reaches a device is: what goes is up to
+/// [`Common::code_is_stored_to`](crate::vm::Common::code_is_stored_to), and the page stays protected, as a rule. After
+/// any other write, several words are to be expected: all of the page's code goes, and it becomes writable.
+///
+/// If the block writes to its own page, the guest's store is interpreted. Does the block itself go with that, it is left,
+/// and a new one begins behind the store: its words are not those any more by which a fault in it could be located.
 #[inline(never)]
 fn write_to_code(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
     privilege: Privilege,
-    pa: GuestPa,
+    (va, pa): (GuestVa, GuestPa),
     again: Resume,
 ) -> Resume {
     let pc = CachePc(vm.vcpu.context.cpu.pc);
     let own = privilege == Privilege::Kernel
         && vm.common.engine.code_at(pc).is_some_and(|code| vm.common.engine.source(code).1.page() == pa.page());
     if !own {
+        // One that crosses the end of a page may write to the block's own page as well.
+        let within = (8..=0xff8).contains(&va.page_offset());
+        let store = if within && privilege == Privilege::Kernel { vm.common.engine.word(pc) } else { None };
+        if let Some(store) = store.map(spica_isa::decode).filter(|decoded| matches!(decoded.op, Op::Mem(_))) {
+            let known = Some((va.page(), pa.page()));
+            let done = interpret_in_cache(vm, core, host, pc, &store, known);
+            return done.unwrap_or(Resume::Back(pc.wrapping_add(4)));
+        }
         vm.code_changes(pa);
         return again;
     }
-    let Some(guest) = locate::guest_pc(vm, core.enter_host_space(), pc) else {
+    let (Some(code), Some((location, decoded))) =
+        (vm.common.engine.code_at(pc), locate::find(vm, core.enter_host_space(), pc))
+    else {
         return Resume::Stop(Stop::WildJump(pc.0));
     };
-    let (_, code_pa) = match vm.common.engine.code_at(pc) {
-        Some(code) => vm.common.engine.source(code),
-        None => return Resume::Stop(Stop::WildJump(pc.0)),
-    };
-    let host_space = core.enter_host_space();
-    let word = vm.common.ram.load(host_space, GuestPa(code_pa.page().0 | guest.page_offset()), 4).unwrap_or(0);
-    let decoded = spica_isa::decode(word);
+    let copied = vm.common.engine.word(pc) == Some(decoded.word);
+    let guest = locate::restore(vm, &location);
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
     let step = match decoded.op {
         Op::Mem(_) | Op::MemMultiple(_) => interp::execute(cpu, &mut env, &decoded, guest.0),
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
         _ => {
             vm.code_changes(pa);
-            vm.common.wrote_to_itself(pa, true);
+            vm.common.wrote_to_itself(&mut vm.vcpu.mmu, pa, true);
             return Resume::Guest(guest);
         }
     };
-    vm.common.wrote_to_itself(pa, false);
+    if copied && step == Step::Next(Effect::None) && vm.common.engine.is_live(code) {
+        return Resume::Back(pc.wrapping_add(4));
+    }
+    vm.common.wrote_to_itself(&mut vm.vcpu.mmu, pa, false);
     match step {
         Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
         Step::Abort(abort) => {

@@ -7,9 +7,10 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{Event, Fault};
 use crate::translator::{VA_TO_PA, generate};
 use spica_addr::CachePc;
+use spica_dbt::layout::PAGE;
 use spica_isa::{Decoded, Op};
 use spica_vcpu::Bank;
-use spica_vcpu::interp::{self, Step};
+use spica_vcpu::interp::{self, Abort, Step};
 
 impl Lockstep {
     /// As `vm/trap/abort.rs` and `vm/trap/locate.rs`.
@@ -89,8 +90,13 @@ impl Lockstep {
         let block = self.translator.block_at(pc).expect("it has a place");
         let (_, source) = self.translator.source(block);
         let own = source.page().0 == fault.address.wrapping_sub(VA_TO_PA) & !0xfff;
-        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
         if !own {
+            let store = spica_isa::decode(self.word(pc.0));
+            let within = (8..=0xff8).contains(&(fault.address % PAGE));
+            if within && matches!(store.op, Op::Mem(_)) {
+                return self.patch(&store, pc, place);
+            }
+            let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
             env.code_changes(fault.address);
             self.retry = place.first;
             self.prepare();
@@ -112,21 +118,52 @@ impl Lockstep {
         match interp::execute(&mut self.cpu, &mut env, &decoded, guest_pc) {
             Step::Next(_) => {
                 self.restore();
-                Next::Guest(guest_pc.wrapping_add(4))
+                // Where the instruction was copied, the block goes on, unless it went with what it wrote.
+                if self.word(pc.0) == word && self.translator.is_live(block) {
+                    self.note("a store of a block to its own page that leaves it");
+                    Next::Cache(pc.0.wrapping_add(4))
+                } else {
+                    Next::Guest(guest_pc.wrapping_add(4))
+                }
             }
             Step::Abort(found) => {
                 self.restore();
-                self.under_way = false;
-                match self.advance() {
-                    Event::Fault(expected) if abort(expected) == found => {
-                        self.forgive(&decoded);
-                        self.compare(&self.machine.r.clone(), guest_pc);
-                        self.guest_fault(expected, guest_pc)
-                    }
-                    other => self.fail(&format!("{found:x?} at {guest_pc:#x}, expected {other:x?}")),
-                }
+                self.aborted(found, &decoded, guest_pc)
             }
             other => self.fail(&format!("a store to code: {other:?}")),
+        }
+    }
+
+    /// A store of one register to code of another page: what is in the cache is interpreted.
+    fn patch(&mut self, store: &Decoded, pc: CachePc, place: Place) -> Next {
+        self.save();
+        let version = self.translator.version();
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let step = interp::execute(&mut self.cpu, &mut env, store, pc.0);
+        self.restore();
+        let dropped = self.translator.version() != version;
+        self.note(if dropped { "a store to code, of a word" } else { "a store to code that concerns no block" });
+        match step {
+            Step::Next(_) => Next::Cache(pc.0.wrapping_add(4)),
+            Step::Abort(found) => {
+                let guest_pc = self.undo(place);
+                let decoded = spica_isa::decode(self.reference_memory.word(guest_pc));
+                self.aborted(found, &decoded, guest_pc)
+            }
+            other => self.fail(&format!("a store to code: {other:?}")),
+        }
+    }
+
+    /// The interpreter says that the guest's instruction aborts, as the reference must.
+    fn aborted(&mut self, found: Abort, decoded: &Decoded, guest_pc: u32) -> Next {
+        self.under_way = false;
+        match self.advance() {
+            Event::Fault(expected) if abort(expected) == found => {
+                self.forgive(decoded);
+                self.compare(&self.machine.r.clone(), guest_pc);
+                self.guest_fault(expected, guest_pc)
+            }
+            other => self.fail(&format!("{found:x?} at {guest_pc:#x}, expected {other:x?}")),
         }
     }
 
