@@ -160,8 +160,6 @@ fn cannot_be_told(word: u32) -> bool {
         Op::Mem(mem) => mem.load && mem.rn == Reg::PC,
         Op::MemMultiple(list) => !list.load && list.regs >> 15 != 0 || list.user && list.regs & 0x6000 == 0,
         Op::Preload { .. } => mentions_pc(word),
-        // Data cache maintenance in front of an ICIALLU looks like ICIMVAU.
-        Op::CoprocMove { load: false, reg, .. } => (reg.coproc, reg.crn, reg.opc2) == (15, 7, 1) && reg.crm != 5,
         _ => false,
     }
 }

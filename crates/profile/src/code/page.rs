@@ -236,8 +236,6 @@ impl Page<'_> {
                         let trap = |at: &usize| matches!(self.word(*at), Word::Trap(_));
                         let trap = (done.end..done.end + 3).find(trap).unwrap_or(word);
                         done = Translation::new(self.rule_of_trap(trap), trap + 1);
-                    } else if done.rule == Rule::Cache && self.stores_stale(done.end, self.words[word] >> 28) {
-                        done.end += 1;
                     }
                     return done;
                 }
@@ -258,12 +256,6 @@ impl Page<'_> {
 
     fn rule_of_trap(&self, at: usize) -> Rule {
         if let Word::Trap(number) = self.word(at) { of_trap(number) } else { Rule::Indirect }
-    }
-
-    /// Under this condition.
-    fn stores_stale(&self, at: usize, condition: u32) -> bool {
-        self.words[at] >> 28 == condition
-            && self.word(at) == Word::Field { load: false, rt: Reg::PC, field: field::STALE }
     }
 
     /// A byte is loaded from where a cache is maintained.
