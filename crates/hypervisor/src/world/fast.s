@@ -286,11 +286,11 @@ exception_return:
     and r1, r1, #PSR_MODE
     cmp r0, #MODE_USR
     bne return_to_kernel
-    cmp r1, #MODE_SVC
-    cmpeq r5, r6
-    cmpeq r7, #0
+    teq r1, #(MODE_SVC << 2), #2    @ a rotated constant, like that of the TST: C = 0
+    teqeq r5, r6
+    teqeq r7, #0
     tsteq r3, #PSR_MASKS
-    cmpeq r4, #0
+    cmpeq r4, #0                    @ C = 1: it is but for this
     bne not_at_once
 refreshed:                          @ R0 = MODE_USR, R7 = 0
     add r6, r2, #BANK_SVC           @ that of User mode is before it
@@ -519,15 +519,10 @@ unprivileged_store:
     UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
-@ not_at_once`, R1 = the present mode, R3 = the new PSR, R4 = PAGE_STALE, R5 = PAGE_DACR, R6 = its DACR in force, R7 =
-@ CTX_SLOW_PATH.
+@ not_at_once`, C = whether that is all that is out of the ordinary, R7 = 0 then.
     PART fast, "exception returns"
 not_at_once:
-    cmp r1, #MODE_SVC
-    cmpeq r5, r6
-    cmpeq r7, #0
-    tsteq r3, #PSR_MASKS
-    bne slow_path
+    bcc slow_path
     dsb
     mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
     mcr p15, 0, r7, c7, c5, 6       @ BPIALL
