@@ -27,6 +27,7 @@ pub const ANSWERED: &[&str] = &[
     "undefined",
     "vfp-turns",
     "tlb-pages",
+    "lines",
     "counters",
     "spaces",
 ];

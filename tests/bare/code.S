@@ -30,6 +30,7 @@ main:
     bl unmapped
     bl volatile
     bl user_code
+    bl closed
     bl vector_literal
     bl toggling
     pop {r4-r12, pc}
@@ -651,6 +652,106 @@ writes_code:
     subs r5, r5, #3
     bpl 1b
     svc #LEAVE
+
+    .ltorg
+
+@ Code of user programs, in a domain that is closed while the kernel maintains it: operations by address heed neither
+@ domains nor permissions (B3.12.3). Stores behind them do.
+    .equ CLOSED, WINDOW + 0x200000  @ the pages of the window once more, in domain 2
+closed:
+    push {lr}
+    ldr r0, =TABLES + 0x1408
+    ldr r1, =LEVEL2 + 0x41
+    str r1, [r0]
+    ldr r0, =LEVEL2 + 0x41 * 4
+    ldr r1, =PAGES + 0x4140e        @ nobody may access it
+    str r1, [r0], #4
+    ldr r1, =PAGES + 0x4261e        @ the kernel may read it
+    str r1, [r0]
+    bl flush
+    mov r5, #0
+1:  ldr r4, =CLOSED + 0x40000
+    add r4, r4, r5, lsl #7
+    mov r7, #0x11
+    set_dacr r7
+    mov r3, r4                      @ stored through the domain, while that is open, or by another address
+    tst r5, #1
+    subne r3, r3, #CLOSED - WINDOW
+    ldr r0, =MOV_R0
+    orr r0, r0, r5
+    ldr r1, =0xef000001             @ printed
+    ldr r2, =0xef000000 + LEAVE
+    stm r3, {r0, r1, r2}
+    mov r0, #1
+    set_dacr r0
+    mov r0, r4
+    bl maintain
+    add r0, r4, #8
+    bl maintain
+    str r4, [r4]
+    set_dacr r7
+    mov r0, r4
+    mov r1, #0
+    bl run_user
+    add r5, r5, #1
+    cmp r5, #6
+    blo 1b
+    mov r0, #1
+    set_dacr r0
+    ldr r4, =CLOSED + 0x41000
+    ldr r5, =CLOSED - WINDOW
+    mov r0, r4
+    bl maintain
+    add r0, r4, #0x1000
+    bl maintain
+    sub r0, r4, r5
+    bl maintain
+    add r0, r0, #0x1000
+    bl maintain
+    str r4, [r4]
+    sub r6, r4, r5
+    ldr r0, [r6]
+    add r6, r6, #0x1000
+    str r4, [r6]
+    @ As kernels do it: line by line as CTR has them, from the middle of one page to the middle of another.
+    mrc p15, 0, r2, c0, c0, 1
+    ubfx r2, r2, #16, #4
+    mov r3, #4
+    lsl r3, r3, r2
+    sub r2, r3, #1
+    ldr r5, =CLOSED + 0x42800
+    sub r4, r4, #0x2800
+    bic r4, r4, r2
+2:  mcr p15, 0, r4, c7, c11, 1
+    add r4, r4, r3
+    cmp r4, r5
+    blo 2b
+    dsb
+    say "\n  maintained"
+    ldr r0, =LEVEL2 + 0x41 * 4      @ as it was
+    ldr r1, =PAGES + 0x4143e
+    str r1, [r0], #4
+    ldr r1, =PAGES + 0x4243e
+    str r1, [r0]
+    bl flush
+    pop {pc}
+
+@ What there is of it for the line at R0; twice, as the second may find what the first has made.
+maintain:
+    push {r1, lr}
+    mov r1, #2
+1:  mcr p15, 0, r0, c7, c11, 1      @ DCCMVAU
+    dsb
+    mcr p15, 0, r0, c7, c10, 1      @ DCCMVAC
+    mcr p15, 0, r0, c7, c14, 1      @ DCCIMVAC
+    dsb
+    mcr p15, 0, r0, c7, c5, 1       @ ICIMVAU
+    mcr p15, 0, r0, c7, c5, 7       @ BPIMVA
+    dsb
+    isb
+    subs r1, r1, #1
+    bne 1b
+    pop {r1, pc}
 
     .ltorg
 

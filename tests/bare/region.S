@@ -46,6 +46,11 @@ main:
 4:  add r5, r5, #1
     cmp r5, #KINDS
     blo 3b
+    add r0, r10, #0x3000            @ no fault, whoever may do what there
+    mcr p15, 0, r0, c7, c11, 1      @ DCCMVAU
+    mcr p15, 0, r0, c7, c10, 1      @ DCCMVAC
+    mcr p15, 0, r0, c7, c5, 1       @ ICIMVAU
+    dsb
 5:  add r4, r4, #1
     cmp r4, #0x180
     blo 2b

@@ -112,9 +112,14 @@ pub fn trap(word: u32, behind: u32) -> Option<Trap> {
         trap::INDIRECT => Trap::IndirectBranch,
         number if number & !0xf == trap::CLOSED => Trap::IndirectBranch,
         trap::EMULATE => emulated(&decode(behind)),
-        trap::DACR | trap::TLB_PAGE | trap::TLB_RANGE | trap::VFP | trap::COUNTER | trap::TTBR0 | trap::CONTEXTIDR => {
-            Trap::Coprocessor
-        }
+        trap::DACR
+        | trap::TLB_PAGE
+        | trap::TLB_RANGE
+        | trap::VFP
+        | trap::COUNTER
+        | trap::TTBR0
+        | trap::CONTEXTIDR
+        | trap::CLEAN_LINE => Trap::Coprocessor,
         trap::EXCEPTION_RETURN => Trap::ExceptionReturn,
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => Trap::Unprivileged,
         _ => return None,
@@ -216,7 +221,7 @@ mod tests {
             (0xef00_0008, 0, Some(Trap::Unprivileged)),
             (0xef00_000a, 0, Some(Trap::Coprocessor)),
             (0xef00_000c, 0, Some(Trap::Coprocessor)),
-            (0xef00_000d, 0, None),
+            (0xef00_000d, 0, Some(Trap::Coprocessor)),
             (0xef00_0020, 0, None),
             (0x0f00_0001, 0, None),
             (0x1f00_0006, 0, None),                               // what is only perhaps executed

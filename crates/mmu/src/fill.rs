@@ -133,6 +133,21 @@ impl Shadow {
         self.fill_page(place, va, &mapping, &wanted, tables, tlb)
     }
 
+    /// As [`Self::fill`] for a load of the guest's privileged mode, but for its DACR: a page of a domain that is closed
+    /// gets its entry as well, which the host's DACR closes. So what needs no access to a page, only that it is mapped,
+    /// finds it.
+    pub fn fill_closed(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        va: GuestVa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        let regime = Regime { dacr: self.separation.opened_dacr(regime.dacr), ..*regime };
+        self.fill(mem, &regime, View::Kernel, va, AccessKind::Read, tables, tlb)
+    }
+
     /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.
     fn wanted(&self, regime: &Regime, view: View, mapping: &Mapping) -> Option<Wanted> {
         let permission = mapping.permission(regime, view == View::Kernel);

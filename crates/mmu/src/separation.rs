@@ -38,6 +38,12 @@ pub(crate) const fn managers(guest_dacr: u32, resolved: u32) -> u32 {
     manager & !resolved | guest_dacr & resolved
 }
 
+/// A guest's DACR with closed domains made client, those of `resolved` left out.
+pub(crate) const fn opened(guest_dacr: u32, resolved: u32) -> u32 {
+    let closed = !guest_dacr & 0x5555_5555 & !resolved;
+    guest_dacr & !(closed << 1) | closed
+}
+
 /// The views are kept apart by tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart;
@@ -57,6 +63,13 @@ impl Apart {
     pub const fn host_dacr(self, guest_dacr: u32, _: View) -> HostDacr {
         // Client is 0b01, manager 0b11, and the reserved 0b10 behaves as no access: the low bit of a field decides.
         HostDacr(guest_dacr & 0x5555_5555 & !client(OWN_DOMAIN) | client(OWN_DOMAIN))
+    }
+
+    /// `guest_dacr` with all domains client that are closed there and that the host's DACR closes: what entries are
+    /// filled with is the same under both.
+    #[must_use]
+    pub const fn opened_dacr(self, guest_dacr: u32) -> u32 {
+        opened(guest_dacr, 0b11 << (2 * OWN_DOMAIN))
     }
 
     /// The host's DACR in a view while the guest's MMU is off.

@@ -120,6 +120,10 @@ impl Guest {
         self.shadow.fill(&self.memory, &self.regime, view, GuestVa(va), kind, tables, tlb)
     }
 
+    fn fill_closed(&mut self, va: u32) -> Fill {
+        self.shadow.fill_closed(&self.memory, &self.regime, GuestVa(va), &mut self.tables, &mut self.tlb)
+    }
+
     fn touch_all(&mut self) -> u32 {
         let mut filled = 0;
         for va in [LOWMEM, LOWMEM + (3 << 20), VMALLOC] {
@@ -479,6 +483,40 @@ fn the_hosts_dacr_is_never_manager_and_never_lets_go_of_domain_15() {
         (0xc000_000c, 0x4000_0004),
     ] {
         assert_eq!(guest.shadow.separation().host_dacr(dacr, View::Kernel).raw(), expected, "{dacr:#010x}");
+    }
+}
+
+#[test]
+fn a_page_of_a_closed_domain_gets_an_entry_that_is_closed() {
+    let mut guest = Guest::new();
+    // The process has its pages in domain 1.
+    guest.regime.dacr = 0;
+    assert!(matches!(guest.fill(View::Kernel, USER, AccessKind::Read), Fill::GuestFault(_)));
+    assert_eq!(guest.fill_closed(USER), Fill::Mapped);
+    let root = guest.shadow.root(View::Kernel);
+    let entry = guest.tlb.get(&guest.tables, root, USER).unwrap();
+    let open = guest.shadow.separation().host_dacr(guest.regime.dacr, View::Kernel).raw();
+    assert_eq!((entry.page << 12, open >> (2 * entry.domain) & 0b11), (HOST + (4 << 20) + 0x1_0000, 0));
+    // What DACR does not close on the host must not be there.
+    guest.memory.write(PROCESS[0], USER_PAGES[0] | 15 << 5 | 0b01);
+    guest.shadow.forget_all(&mut guest.tables, &mut guest.tlb);
+    assert!(matches!(guest.fill_closed(USER), Fill::GuestFault(_)));
+    // Nor what the guest's tables do not have.
+    assert!(matches!(guest.fill_closed(0x7000_0000), Fill::GuestFault(_)));
+}
+
+#[test]
+fn domains_that_the_host_can_close_are_opened_and_no_others() {
+    for (dacr, tables, domains) in [
+        (0x0000_0000, 0x1555_5555, 0x0000_0555),
+        (0xffff_ffff, 0xffff_ffff, 0xffff_ffff),
+        // The reserved value closes, too.
+        (0xaaaa_aaaa, 0x9555_5555, 0xaaaa_a555),
+        (0xc000_000c, 0xd555_555d, 0xc000_055d),
+        (0x4000_4051, 0x5555_5555, 0x4000_4555),
+    ] {
+        assert_eq!(Separation::Tables.opened_dacr(dacr), tables, "{dacr:#010x}");
+        assert_eq!(Separation::Domains.opened_dacr(dacr), domains, "{dacr:#010x}");
     }
 }
 

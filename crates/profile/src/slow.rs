@@ -62,6 +62,7 @@ pub fn name(kind: usize, image: &Image) -> String {
         trap::COUNTER => "the timer's counter",
         trap::TTBR0 => "TTBR0",
         trap::CONTEXTIDR => "CONTEXTIDR",
+        trap::CLEAN_LINE => "cleaning of a cache line",
         trap::CLOSED => "branch that was closed for an interrupt",
         _ => "trap without a name",
     }

@@ -200,15 +200,18 @@ pub fn make_eager(load: u32) -> Option<u32> {
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
 /// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
-/// runs the next time ([`field::STALE`]). Cleaning to the point of unification is done at once.
+/// runs the next time ([`field::STALE`]). Cleaning to the point of unification is done at once, in a trap.
 ///
-/// A data-cache operation by address faults where nothing is mapped (B3.12.3): a byte is loaded from there. Whoever
-/// handles the fault interprets the instruction if the load was not its fault. Whether ICIMVAU faults as well is
-/// IMPLEMENTATION DEFINED; ours does not.
+/// A data-cache operation by address faults where nothing is mapped (B3.12.3), and nowhere else: domains and
+/// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault
+/// interprets the instruction if the load was not its fault. Whether ICIMVAU faults as well is IMPLEMENTATION DEFINED;
+/// ours does not.
 fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
     match (crm, opc2) {
         // ICIALLU, BPIALL and their Inner Shareable forms, ICIMVAU, BPIMVA.
         (1 | 5, 0 | 6) | (5, 1 | 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
+        // DCCMVAU.
+        (11, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
         // DCIMVAC, DCCMVAC, DCCIMVAC.
         (6 | 10 | 14, 1) => probe(e, d, rt),
         // By set and way: DCISW, DCCSW, DCCISW.

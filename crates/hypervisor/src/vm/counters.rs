@@ -130,6 +130,8 @@ pub struct Counters {
     pub lazy_openings: u64,
     /// Aborts that the guest took.
     pub guest_aborts: u64,
+    /// Lines of the data cache that were cleaned here, not in assembly.
+    pub lines: u64,
     pub mmio: u64,
     /// Writes to pages with code that dropped all code of the page.
     pub code_page_writes: u64,

@@ -99,6 +99,11 @@ impl Mmu {
         self.shadow.fill(memory, regime, view, va, kind, &mut self.tables, &mut RealTlb)
     }
 
+    /// See [`Shadow::fill_closed`].
+    pub fn fill_closed(&mut self, memory: &impl GuestMemory, regime: &Regime, va: GuestVa) -> Fill {
+        self.shadow.fill_closed(memory, regime, va, &mut self.tables, &mut RealTlb)
+    }
+
     /// See [`Shadow::fast_fill`].
     #[inline]
     pub fn fast_fill(

@@ -189,7 +189,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
-    let rows: [(&str, u64); 49] = [
+    let rows: [(&str, u64); 50] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -229,6 +229,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("mmu.invalidate-all", m.invalidate_all),
         ("mmu.invalidate-page", m.invalidate_page + u64::from(vm.vcpu.context.counts.tlb_pages)),
         ("trap.fast.tlb-page", vm.vcpu.context.counts.tlb_pages.into()),
+        ("trap.clean-line", c.lines),
         ("trap.fast.space-switch", vm.vcpu.context.counts.space_switches.into()),
         ("trap.fast.counter", vm.vcpu.context.counts.counter_reads.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),

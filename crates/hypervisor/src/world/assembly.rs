@@ -12,7 +12,7 @@ use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
-use super::{Clock, Context, FROM_USER, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
+use super::{CLEANED, Clock, Context, FROM_USER, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
 use crate::papers::{BY_DOMAINS, SEPARATION, SPILL, spilling_assembly};
@@ -124,6 +124,8 @@ assemble! {
     CTX_WATCHED = context!(tables.watched);
     CTX_TABLE_OFFSET = context!(tables.table_offset);
     CTX_TLB_PAGES = context!(counts.tlb_pages);
+    CTX_LINE = context!(line);
+    CLEANED = CLEANED;
     CTX_JUMP_CACHE = context!(jump_cache);
     CTX_LEAVE = context!(leave);
     CTX_HITS = context!(counts.jump_hits);
@@ -226,6 +228,7 @@ assemble! {
     SVC_COUNTER = trap::COUNTER;
     SVC_TTBR0 = trap::TTBR0;
     SVC_CONTEXTIDR = trap::CONTEXTIDR;
+    SVC_CLEAN_LINE = trap::CLEAN_LINE;
     SVC_TLB_RANGE = trap::TLB_RANGE;
     TLB_RANGE_PAGE = trap::TLB_RANGE_PAGE;
     TLB_RANGE_END = trap::TLB_RANGE_END;

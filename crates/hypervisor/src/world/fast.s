@@ -1,5 +1,5 @@
 @ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
-@ of single TLB entries, unprivileged accesses, and the system calls of guest user code.
+@ of single TLB entries, cleaning of cache lines, unprivileged accesses, and the system calls of guest user code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the slow path, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
@@ -116,6 +116,8 @@ kernel_supervisor_call:
     .word context_id
     .elseif number == SVC_TLB_RANGE
     .word forget_range
+    .elseif number == SVC_CLEAN_LINE
+    .word clean_line
     .else
     .word slow_path
     .endif
@@ -517,6 +519,39 @@ unprivileged_load:
     HANDLER fast, "unprivileged accesses"
 unprivileged_store:
     UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
+
+@ DCCMVAU (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is the guest's RAM, and
+@ the real operation cleans it. The line is the one that the guest's CTR announces, CLEANED real ones, all of them in one
+@ page: see Context::line. The operation itself heeds neither domains nor permissions; the question whether the page is
+@ mapped (ATS1CPR, B4.2.4) heeds domains, so they are open meanwhile, to nobody but us. In: R2, LR = where the block
+@ goes on. Uses R0, R1, R3 to R6.
+    HANDLER fast, "cleaning of cache lines"
+clean_line:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
+    cmp r0, #REGION_MIN
+    bhs slow_path                   @ what is mapped there is not the guest's
+    ldr r3, [sp, #CTX_KERNEL + VIEW_DACR]
+    ldrd r4, r5, [sp, #CTX_LINE]
+    mcr p15, 0, r1, c3, c0, 0
+    isb
+    mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
+    isb
+    mrc p15, 0, r6, c7, c4, 0       @ PAR
+    bic r0, r0, r5
+    tst r6, #1
+    bne 1f
+    mcr p15, 0, r0, c7, c11, 1
+    .rept CLEANED - 1
+    add r0, r0, r4
+    mcr p15, 0, r0, c7, c11, 1
+    .endr
+    mcr p15, 0, r3, c3, c0, 0       @ for the guest: the return synchronises (B3.15.5)
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+1:  mcr p15, 0, r3, c3, c0, 0
+    isb
+    b slow_path
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
 @ not_at_once`, C = whether that is all that is out of the ordinary, R7 = 0 then.

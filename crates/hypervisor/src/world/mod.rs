@@ -21,6 +21,7 @@ use spica_vcpu::psr::Mode;
 use spica_vcpu::{Cpu, psr};
 
 use crate::arch::barrier::isb;
+use crate::arch::cache;
 use crate::arch::cp15::{SysRegWrite, Vbar};
 use crate::engine::{Engine, Source};
 use crate::papers::{CoreRegister, SEPARATION};
@@ -122,6 +123,22 @@ pub struct Clock {
     pub fraction: [u32; 2],
     /// The counter at `base`, low half first.
     pub count: [u32; 2],
+}
+
+/// Real lines of the data cache in one that a guest's CTR announces. Longer lines make shorter loops, which pays where
+/// little is done for a line; those that are cleaned to the point of unification are few, most of the time a single
+/// one that a compiler has written code to, and take two instructions for each real line (`clean_line` in `fast.s`).
+pub const CLEANED: u32 = 8;
+
+/// Bytes of the smallest real line of the data cache. It is 32 or 64; of a core that has larger ones than a line of ours
+/// has room for, they are cleaned more than once.
+fn real_line() -> u32 {
+    cache::data_line().min(4096 / CLEANED)
+}
+
+/// Bytes of the line that guests' CTR announces for the data cache: a power of two, and no more than a page.
+pub fn announced_line() -> u32 {
+    CLEANED * real_line()
 }
 
 /// The guest's RAM, as `faults.s` wants to know it: one run.
@@ -237,6 +254,9 @@ pub struct Context {
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacr`].
     dacr_pairs: [[u32; 2]; 2],
+    /// How assembly cleans what the guest's CTR announces as a line of the data cache: the bytes from one of
+    /// [`CLEANED`] operations to the next, and the bytes of that line, less one.
+    line: [u32; 2],
     /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
     guest_space: [u32; 2],
     /// Assembly has switched to another space since Rust last looked.
@@ -286,6 +306,7 @@ impl Context {
             forget_megabyte: NO_MEGABYTE,
             forget_tables: [0; 2],
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
+            line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
             space_switched: 0,
             spaces: spaces.slots(),

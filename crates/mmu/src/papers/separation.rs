@@ -16,7 +16,7 @@
 //! | 15 | the hypervisor's; the guest's domain 15, and its flat map | the hypervisor's |
 
 use crate::host::OWN_DOMAIN;
-use crate::separation::{Apart, HostDacr, client, managers};
+use crate::separation::{Apart, HostDacr, client, managers, opened};
 use crate::space::View;
 
 /// How the views are kept apart.
@@ -70,6 +70,15 @@ impl Separation {
             (Self::Domains, View::Kernel) => {
                 HostDacr(shared | shared << (2 * PRIVILEGED_ALONE) | self.flat_dacr(view).0)
             }
+        }
+    }
+
+    /// As `Apart::opened_dacr`.
+    #[must_use]
+    pub const fn opened_dacr(self, guest_dacr: u32) -> u32 {
+        match self {
+            Self::Tables => Apart.opened_dacr(guest_dacr),
+            Self::Domains => opened(guest_dacr, !SHARED),
         }
     }
 

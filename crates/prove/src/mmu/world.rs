@@ -100,6 +100,8 @@ pub struct World {
     /// Pieces of work that were left, and fills that had to come again.
     pieces: u64,
     again: u64,
+    /// Pages of closed domains that got an entry.
+    closed: u64,
     /// How often a space was switched to that was known.
     switched: u64,
     /// Domains (two bits each) that the host keeps closed although the guest opened them, until one faults.
@@ -167,6 +169,7 @@ impl World {
             given: 0,
             pieces: 0,
             again: 0,
+            closed: 0,
             switched: 0,
             lazily_closed: 0,
             passed: [0; 3],
@@ -619,6 +622,32 @@ impl World {
         }
     }
 
+    /// A page gets an entry, whatever DACR says of its domain; what may be accessed stays as it is.
+    fn fill_closed(&mut self) {
+        self.settle();
+        let va = self.random.pick(&VA_MB) << 20 | self.random.pick(&VA_PAGE) << 12;
+        let mut opened = self.regime;
+        // The domains that the host's DACR closes where the guest's does.
+        let own = if self.shadow.separation() == Separation::Tables { 0..15 } else { 0..6 };
+        for domain in own.filter(|domain| self.regime.dacr >> (2 * domain) & 1 == 0) {
+            opened.dacr = opened.dacr & !(0b11 << (2 * domain)) | 0b01 << (2 * domain);
+        }
+        let expected = model::translate(&self.memory, &opened, va, AccessKind::Read, true);
+        let (tables, tlb) = (&mut self.tables, &mut self.tlb);
+        let fill = self.shadow.fill_closed(&self.memory, &self.regime, GuestVa(va), tables, tlb);
+        let context = format!("{va:#x} under {:x?}: {fill:x?}, model {expected:x?}", self.regime);
+        assert_eq!(matches!(fill, Fill::GuestFault(_)), expected.is_err(), "{context}");
+        assert!(!matches!(fill, Fill::CodePageWrite(_) | Fill::KernelFetch(_) | Fill::OutOfTables), "{context}");
+        let may = model::translate(&self.memory, &self.regime, va, AccessKind::Read, true);
+        self.closed += u64::from(fill == Fill::Mapped && may.is_err());
+        // What passes now is judged by DACR as it is.
+        for view in [View::Kernel, View::User] {
+            for kind in KINDS {
+                self.attempt(view, va, kind);
+            }
+        }
+    }
+
     /// By the fast path, if that has an answer.
     fn fill(&mut self, view: View, va: u32, kind: AccessKind) -> Fill {
         let (tables, tlb, regime) = (&mut self.tables, &mut self.tlb, &self.regime);
@@ -666,6 +695,7 @@ impl World {
             }
             8 if self.random.one_in(6) => self.exchange(),
             8 => self.protect(),
+            9 if self.random.one_in(3) => self.fill_closed(),
             9 => self.speculate(),
             _ => {
                 self.access();
@@ -722,6 +752,7 @@ impl World {
             ("guest faults found on the fast path", self.fast_faults[1]),
             ("pieces of work that were left", self.pieces),
             ("fills that had to come again", self.again),
+            ("pages of closed domains filled", self.closed),
             ("pages given away", self.given),
             ("switches to spaces that were known", self.switched),
             ("sections filled", stats.section_fills),

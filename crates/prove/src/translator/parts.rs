@@ -27,6 +27,7 @@ const EVENTS: &[&str] = &[
     "FPEXC, without a trap",
     "TLB, by its own trap",
     "a block for once",
+    "a cache line, by its own trap",
     "a fault of cache maintenance",
     "a fault of the User bank",
     "a register is lost",

@@ -212,7 +212,7 @@ pub fn run(platform: &Platform) -> ! {
     let context = &machines[0].vm.vcpu.context;
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
-         vfp-turns {}, tlb-pages {}, counters {}, spaces {}",
+         vfp-turns {}, tlb-pages {}, lines {}, counters {}, spaces {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -222,6 +222,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.user_undefined,
         context.counts.vfp_turns,
         context.counts.tlb_pages,
+        // What only the other machine has seen in Rust.
+        machines[1].vm.common.counters.lines.saturating_sub(machines[0].vm.common.counters.lines),
         context.counts.counter_reads,
         context.counts.space_switches
     );

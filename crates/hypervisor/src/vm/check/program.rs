@@ -102,6 +102,8 @@ const TLBIMVAA: u32 = mcr(0, 8, 7, 3);
 const ICIALLU: u32 = mcr(0, 7, 5, 0);
 const BPIALL: u32 = mcr(0, 7, 5, 6);
 const DCCMVAU: u32 = mcr(0, 7, 11, 1);
+const DCCMVAC: u32 = mcr(0, 7, 10, 1);
+const ICIMVAU: u32 = mcr(0, 7, 5, 1);
 const ISB: u32 = 0xf57f_f06f;
 const DSB: u32 = 0xf57f_f04f;
 const MOVS_PC_LR: u32 = 0xe1b0_f00e;
@@ -497,6 +499,16 @@ impl Writer<'_> {
 
     fn caches(&mut self) {
         let operation = self.random.pick(&[ICIALLU, BPIALL, DCCMVAU]);
+        if operation == DCCMVAU {
+            // Random numbers of their own, so that the others stay what they are in the sessions that tests repeat.
+            let so_far = self.words.iter().fold(0u32, |sum, word| sum.rotate_left(1) ^ word);
+            let mut random = Random::new(so_far, self.va);
+            for _ in 0..=random.below(3) {
+                let any = random.word();
+                let address = if random.one_in(8) { any } else { memory::address(&mut random, self.kind.favourites) };
+                self.with(random.pick(&[DCCMVAU, DCCMVAU, DCCMVAU, ICIMVAU, DCCMVAC]), address);
+            }
+        }
         let address = memory::linear(memory::AREA.0);
         self.with(operation, address);
         self.put(DSB);

@@ -154,6 +154,23 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
     interpret(vm, core, host, svc)
 }
 
+/// DCCMVAU, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing for assembly: it is
+/// interpreted, by the guest's own tables. The next one at this address need not come here, as far as that can be: what
+/// the guest has there is mapped from now on, even in a domain that is closed to its kernel.
+pub fn clean_line(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc) -> Resume {
+    vm.common.counters.lines += 1;
+    let host_space = core.enter_host_space();
+    let Some((location, instruction)) = locate::find(vm, host_space, svc) else {
+        return Resume::Stop(Stop::WildJump(svc.0));
+    };
+    let cpu = &vm.vcpu.context.cpu;
+    let (va, regime) = (GuestVa(cpu.page.target), regime(cpu));
+    // Whatever this answers, the instruction is not the access that it is about.
+    let _ = vm.vcpu.mmu.fill_closed(&vm.common.ram.at(host_space), &regime, va);
+    let guest = locate::restore(vm, &location);
+    emulate::instruction(vm, core, host, &instruction, guest, Some(svc.wrapping_add(4)))
+}
+
 parts::count!(deliver, "trap.guest-abort");
 /// The guest takes the abort.
 #[inline(never)]

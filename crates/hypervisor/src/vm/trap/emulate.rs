@@ -20,9 +20,7 @@ use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::{Resume, Stop, Vm, regime};
-
-/// Bytes that one operation by address covers: what CTR announces as line size (see `vm::load::cpu_id`).
-const ANNOUNCED_LINE: u32 = 4096;
+use crate::world::announced_line;
 
 /// Emulates the instruction at guest address `pc`; the block goes on at `next`, or ends.
 pub fn instruction(
@@ -284,16 +282,14 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
     }
 }
 
-/// Cleans (and invalidates, but never without cleaning) the announced line of guest RAM at `pa`.
+/// Cleans (and invalidates, but never without cleaning) the line of guest RAM at `pa`, as the guest's CTR has it.
 fn clean(vm: &mut Vm, host_space: HostSpace<'_>, op: LineOp, pa: GuestPa) {
-    let start = GuestPa(pa.0 & !(ANNOUNCED_LINE - 1));
-    let Some(bytes) = vm.common.ram.bytes(host_space, start, ANNOUNCED_LINE) else { return };
+    let line = announced_line();
+    let Some(bytes) = vm.common.ram.bytes(host_space, GuestPa(pa.0 & !(line - 1)), line) else { return };
     let va = bytes.as_ptr() as u32;
     match op {
-        LineOp::CleanToPou => cache::clean_to_pou(va, ANNOUNCED_LINE),
-        LineOp::CleanToPoc | LineOp::CleanInvalidate | LineOp::Invalidate => {
-            cache::clean_invalidate(va, ANNOUNCED_LINE)
-        }
+        LineOp::CleanToPou => cache::clean_to_pou(va, line),
+        LineOp::CleanToPoc | LineOp::CleanInvalidate | LineOp::Invalidate => cache::clean_invalidate(va, line),
     }
 }
 

@@ -7,9 +7,11 @@ use crate::translator::model::{self, Event};
 use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::trap;
-use spica_isa::Op;
+use spica_isa::{CpReg, Op};
 use spica_vcpu::cp15::TlbOp;
 use spica_vcpu::psr;
+
+const DCCMVAU: CpReg = CpReg { coproc: 15, opc1: 0, crn: 7, crm: 11, opc2: 1 };
 
 impl Lockstep {
     /// As `vm/trap/call.rs`, and `world/fast.s` in front of it.
@@ -94,6 +96,29 @@ impl Lockstep {
                 if va & 0xfff <= 0xff0 && mapped && !protected {
                     self.note("an unprivileged access, checked");
                     return Next::Cache(behind);
+                }
+                self.under_way = false;
+                let guest_pc = self.undo(place);
+                self.interpret(&decoded, guest_pc)
+            }
+            trap::CLEAN_LINE => {
+                let va = self.cpu.page.target;
+                let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+                let is_meant = match decoded.op {
+                    Op::CoprocMove { load: false, reg, rt } => reg == DCCMVAU && self.machine.r[rt.n() as usize] == va,
+                    _ => false,
+                };
+                if !is_meant {
+                    self.fail(&format!("a trap for the cache line at {va:#x} stands for {decoded}"));
+                }
+                // As `clean_line` in `fast.s`: where Spica has the page mapped.
+                if fast && self.memory.check(va, 1, false, true).is_ok() {
+                    self.note("a cache line, by its own trap");
+                    return Next::Cache(behind);
+                }
+                // As `abort::clean_line`, which maps it.
+                if let Some(page) = Memory::page(va) {
+                    self.memory.hidden[page] = false;
                 }
                 self.under_way = false;
                 let guest_pc = self.undo(place);
