@@ -5,11 +5,12 @@
 //! loop's own two or three instructions are not taken off.
 
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use spica_freestanding::Arguments;
 use spica_freestanding::linux::{Backing, call, exit, fork, map, number, pipe, protection, read, simple, unmap, write};
 use spica_freestanding::output::{OUTPUT, line};
-use spica_freestanding::signals::signal;
+use spica_freestanding::signals::{install, signal};
 
 use crate::linux::{exec, ignore, mount, now, open, open_file, redirect, skip_faults, socket_pair, wait};
 use crate::usage;
@@ -59,6 +60,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("cacheflush", cache_flush),
     ("jit", write_and_call),
     ("ftrace", trace_functions),
+    ("interval-timer", ticks),
 ];
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
@@ -92,7 +94,7 @@ unsafe extern "C" {
 
 /// Does the operation that the arguments name as often as they say, and then twice as often, with functions called
 /// before, between and behind, where a debugger can stop the board. Prints the nanoseconds of one: what the second time
-/// takes longer.
+/// takes longer, with what does not count, because it is executed all the same.
 ///
 /// All of it was done once before, so that what happens once only is over.
 pub fn profile(arguments: &Arguments) -> ! {
@@ -107,8 +109,7 @@ pub fn profile(arguments: &Arguments) -> ! {
     profile_middle();
     let twice = operation(2 * count);
     profile_ends();
-    let time = |time: Time| time.spent.saturating_sub(time.overhead);
-    say(time(twice).saturating_sub(time(once)), count);
+    say(twice.spent.saturating_sub(once.spent), count);
 }
 
 /// The operation that the second argument names. Without one, this is a process that only begins and ends.
@@ -336,6 +337,72 @@ fn trace_functions(count: u32) -> Time {
             }
         })
     })
+}
+
+/// How often the interval timer ticks, in microseconds.
+const INTERVAL: u32 = 50;
+
+/// Signals of the interval timer that were caught.
+static CAUGHT: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_tick() {
+    CAUGHT.store(CAUGHT.load(Relaxed) + 1, Relaxed);
+}
+
+/// Loops until so many signals were caught, or for `most` rounds; gives the rounds.
+#[inline(never)]
+fn spin(caught: u32, most: u32) -> u32 {
+    let mut rounds = 0u32;
+    // SAFETY: it reads a word of ours.
+    unsafe {
+        core::arch::asm!(
+            ".arm",
+            "2: ldr {now}, [{at}]",
+            "add {rounds}, {rounds}, #1",
+            "cmp {now}, {caught}",
+            "bhs 3f",
+            "cmp {rounds}, {most}",
+            "bne 2b",
+            "3:",
+            at = in(reg) CAUGHT.as_ptr(), caught = in(reg) caught, most = in(reg) most,
+            rounds = inout(reg) rounds, now = out(reg) _,
+            options(nostack)
+        );
+    }
+    rounds
+}
+
+/// Nanoseconds of [`ROUNDS`] rounds of [`spin`] in which nothing else happens; measured once.
+fn spinning() -> u64 {
+    static TIME: AtomicU32 = AtomicU32::new(0);
+    if TIME.load(Relaxed) == 0 {
+        let once = |_| repeat(1, || _ = spin(u32::MAX, ROUNDS)).spent as u32;
+        // A tick of the kernel's is in some of them.
+        TIME.store((0..8).map(once).min().unwrap_or(0), Relaxed);
+    }
+    TIME.load(Relaxed).into()
+}
+
+/// So many take a good part of the time between two ticks of the kernel's.
+const ROUNDS: u32 = 1 << 17;
+
+/// A tick of an interval timer while the program computes: its interrupt, and its signal caught; less the program's own
+/// computing.
+fn ticks(count: u32) -> Time {
+    const REAL: u32 = 0;
+    let every = |microseconds| {
+        // Seconds and microseconds: of the interval, and until the first.
+        let setting = [0, microseconds, 0, microseconds];
+        assert_eq!(simple(number::SETITIMER, REAL, (&raw const setting) as u32, 0), 0, "setitimer");
+    };
+    let round = spinning();
+    install(signal::ALRM, count_tick as *const () as u32, 0);
+    CAUGHT.store(0, Relaxed);
+    every(INTERVAL);
+    let mut rounds = 0;
+    let time = repeat(1, || rounds = spin(count, 0));
+    every(0);
+    Time { overhead: u64::from(rounds) * round / u64::from(ROUNDS), ..time }
 }
 
 /// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.
