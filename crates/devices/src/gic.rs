@@ -98,6 +98,10 @@ pub struct Gic {
     abpr: u32,
     /// The group priorities that are active: bit `p >> 3` for group priority `p`.
     active_priorities: u32,
+    /// The words that have a pending interrupt, a bit each; of level-sensitive ones and edges alike.
+    raised: u32,
+    /// What drives the outputs.
+    signalled: Option<Candidate>,
     irq: bool,
     fiq: bool,
 }
@@ -130,6 +134,8 @@ impl Gic {
             bpr: MIN_BPR,
             abpr: MIN_ABPR,
             active_priorities: 0,
+            raised: 0,
+            signalled: None,
             irq: false,
             fiq: false,
         }
@@ -151,22 +157,34 @@ impl Gic {
 
     /// The input line of a PPI or SPI: a level-sensitive interrupt is pending while it is high, an edge-triggered one
     /// becomes pending when it rises. SGIs have no line, nor do interrupts that don't exist.
+    #[inline]
     pub fn set_line(&mut self, intid: u32, high: bool) {
         if !(PPI_BASE..INTERRUPTS).contains(&intid) {
             return;
         }
         let (word, bit) = ((intid / 32) as usize, 1 << (intid % 32));
-        let before = self.line[word] & bit != 0;
-        if before == high {
-            return;
+        if (self.line[word] & bit != 0) != high {
+            self.change_line(word, bit, high);
         }
+    }
+
+    #[inline(never)]
+    fn change_line(&mut self, word: usize, bit: u32, high: bool) {
         if high {
             self.line[word] |= bit;
             self.latched[word] |= bit & self.edge[word];
         } else {
             self.line[word] &= !bit;
         }
+        self.note_raised(word);
         self.recompute();
+    }
+
+    /// Something has become pending in a word, or nothing there is pending any more: it is looked at, or not.
+    fn note_raised(&mut self, word: usize) {
+        let bit = 1 << word;
+        let raised = (self.latched[word] | self.line[word]) != 0;
+        self.raised = if raised { self.raised | bit } else { self.raised & !bit };
     }
 
     /// The interrupts of word `word` that are pending, whatever the reason.
@@ -184,7 +202,10 @@ impl Gic {
     /// The highest-priority interrupt that is pending, enabled, forwarded and not active; the lowest ID among equals.
     fn highest_pending(&self) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
-        for word in 0..WORDS {
+        let mut raised = self.raised;
+        while raised != 0 {
+            let word = (raised.trailing_zeros() as usize).min(WORDS - 1);
+            raised &= raised - 1;
             let mut ready = self.pending(word) & self.enabled[word] & !self.active[word];
             if ready == 0 {
                 continue;
@@ -217,17 +238,31 @@ impl Gic {
 
     /// Whether the CPU interface passes this interrupt on: its group is enabled, the mask lets it through and it
     /// preempts what runs.
-    fn signalled(&self, candidate: Candidate) -> bool {
+    fn passes(&self, candidate: Candidate) -> bool {
         let group_enabled = self.cpu_ctlr & if candidate.group1 { 2 } else { 1 } != 0;
         group_enabled && candidate.priority < self.mask && self.group_priority(candidate) < self.running_priority()
     }
 
     /// Brings the outputs up to date: after every change of anything above.
-    pub(crate) fn recompute(&mut self) {
-        let signalled = self.highest_pending().filter(|&candidate| self.signalled(candidate));
+    fn recompute(&mut self) {
+        let signalled = self.highest_pending().filter(|&candidate| self.passes(candidate));
+        self.signalled = signalled;
         let as_fiq = signalled.is_some_and(|candidate| !candidate.group1 && self.cpu_ctlr & CTLR_FIQEN != 0);
         self.fiq = as_fiq;
         self.irq = signalled.is_some() && !as_fiq;
+    }
+
+    /// The same, looking at everything.
+    #[cfg(test)]
+    pub(crate) fn recompute_from_scratch(&mut self) {
+        self.raised = (1 << WORDS) - 1;
+        self.recompute();
+    }
+
+    /// The interrupt that drives the outputs.
+    #[cfg(test)]
+    pub(crate) fn signalled(&self) -> Option<u32> {
+        self.signalled.map(|candidate| candidate.intid)
     }
 
     /// What a register for `group1` or Group 0 interrupts may show of a candidate.
@@ -242,14 +277,14 @@ impl Gic {
 
     /// A read of GICC_IAR or GICC_AIAR: the interrupt becomes active, and its priority the running one.
     fn acknowledge(&mut self, group1_register: bool) -> u32 {
-        let candidate = self.highest_pending().filter(|&candidate| self.signalled(candidate));
-        let candidate = match self.visible(candidate, group1_register) {
+        let candidate = match self.visible(self.signalled, group1_register) {
             Ok(candidate) => candidate,
             Err(special) => return special,
         };
         let (word, bit) = ((candidate.intid / 32) as usize, 1 << (candidate.intid % 32));
         self.active[word] |= bit;
         self.latched[word] &= !bit;
+        self.note_raised(word);
         self.active_priorities |= 1 << (self.group_priority(candidate) >> 3);
         self.recompute();
         // The CPU ID of an SGI's sender would stand in [12:10]: it is CPU 0.
@@ -287,6 +322,7 @@ impl Gic {
         };
         if reaches_us {
             self.latched[0] |= 1 << (value & 0xf);
+            self.note_raised(0);
         }
     }
 
@@ -359,11 +395,13 @@ impl Gic {
             0x200..0x280 => {
                 if let Some(latched) = self.latched.get_mut(word) {
                     *latched |= if word == 0 { lanes & !SGI_BITS } else { lanes };
+                    self.note_raised(word);
                 }
             }
             0x280..0x300 => {
                 if let Some(latched) = self.latched.get_mut(word) {
                     *latched &= !if word == 0 { lanes & !SGI_BITS } else { lanes };
+                    self.note_raised(word);
                 }
             }
             0x300..0x380 => {
@@ -405,6 +443,7 @@ impl Gic {
                     let bit = 1 << ((offset + byte) & 0xf);
                     self.latched[0] = if aligned < 0xf20 { self.latched[0] & !bit } else { self.latched[0] | bit };
                 }
+                self.note_raised(0);
             }
             _ => return,
         }
