@@ -11,7 +11,7 @@ use spica_mmu::{
 use spica_options::Options;
 
 use super::call_vector::CallVector;
-use super::mmio::Sites;
+use super::mmio::{Known, Sites};
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
 use crate::host_cpu::HostSpace;
@@ -267,16 +267,16 @@ impl Mmu {
         self.sites.clear();
     }
 
-    /// The page of the device that the word at `pc` is known to reach at `va`.
-    pub fn known_device(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<GuestPa> {
+    /// The device that the word at `pc` is known to reach at `va`.
+    pub fn known_device(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<Known> {
         self.sites.get(pc, generation, va, write, dacr)
     }
 
-    /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
+    /// The `word` at `pc` reaches a device at `va`: where that can be remembered, it is.
     pub fn note_device(
         &mut self,
         (host_space, ram): (HostSpace<'_>, &Ram),
-        (pc, generation): (CachePc, u64),
+        (pc, generation, word): (CachePc, u64, u32),
         va: GuestVa,
         write: bool,
         regime: &Regime,
@@ -288,7 +288,7 @@ impl Mmu {
         // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
         let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
         if checked && mapping.global && mapping.size == PageSize::Small4K && !ram.contains(mapping.pa) {
-            self.sites.note(pc, generation, va, write, (mapping.pa, mapping.domain));
+            self.sites.note(pc, generation, va, write, (Known::new(mapping.pa, word), mapping.domain));
             self.watch(va, mapping.size);
         }
     }

@@ -112,8 +112,10 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
 /// The word at `pc` reaches a device at `va`: where that can be remembered, it is.
 fn note_device(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc, va: GuestVa, write: bool) {
     let Vm { vcpu, common, .. } = vm;
-    if common.switches.quick_mmio {
-        let site = (pc, common.engine.generation());
+    if common.switches.quick_mmio
+        && let Some(word) = common.engine.word(pc)
+    {
+        let site = (pc, common.engine.generation(), word);
         vcpu.mmu.note_device((host_space, &common.ram), site, va, write, &regime(&vcpu.context.cpu));
     }
 }

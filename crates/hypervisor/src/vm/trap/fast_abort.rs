@@ -11,14 +11,16 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{AccessKind, FastFill, Fault, View};
-use spica_vcpu::{Cpu, Exception};
+use spica_vcpu::{Cpu, Exception, psr};
 
-use super::{abort, locate};
+use super::{abort, interrupt, locate};
 use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::machine::GuestMachine;
+use crate::vm::mmio::Known;
 use crate::vm::{Resume, Vm};
 use crate::world::{Privilege, Trap};
 
@@ -50,7 +52,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     }
     let write = kind == AccessKind::Write;
     if privilege == Privilege::Kernel
-        && let Some(page) = vcpu.mmu.known_device(
+        && let Some(known) = vcpu.mmu.known_device(
             CachePc(context.cpu.pc),
             common.engine.generation(),
             GuestVa(far),
@@ -58,7 +60,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
             context.cpu.page.dacr,
         )
     {
-        return device(vm, core, host, far, write, page);
+        return device(vm, core, host, far, write, known);
     }
     if !vcpu.mmu.has_plain_tables() {
         return Answer::None;
@@ -105,16 +107,43 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     Answer::Enter(privilege)
 }
 
-/// A load or store of translated code that is known to reach the device whose page is at `page`.
-fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: bool, page: GuestPa) -> Answer {
+/// A load or store of translated code that is known to reach a device.
+fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: bool, known: Known) -> Answer {
+    let pc = CachePc(vm.vcpu.context.cpu.pc);
+    let plain = known.plain.filter(|_| far & 3 == 0 && vm.vcpu.context.cpu.psr & psr::E == 0);
+    if let Some(reg) = plain
+        && plain_access(vm, host, reg, write, GuestPa(known.page.0 | far & 0xfff)).is_some()
+    {
+        interrupt::leave_soon(vm, pc);
+        let behind = pc.wrapping_add(4);
+        let goes_on = vm.goes_on_behind_device(core, host, behind);
+        return if goes_on { Answer::Enter(Privilege::Kernel) } else { Answer::Resume(Resume::Cache(behind)) };
+    }
     // The access may go on into another page, which DACR decides about.
     super::settle(vm, core);
-    let pc = CachePc(vm.vcpu.context.cpu.pc);
-    let known = Some((GuestVa(far).page(), page));
+    let known = Some((GuestVa(far).page(), known.page));
     match abort::emulate_access(vm, core, host, pc, far, write, known) {
         Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(Privilege::Kernel),
         resume => Answer::Resume(resume),
     }
+}
+
+crate::parts::count!(plain_access, "trap.mmio");
+/// LDR or STR of a word at `pa`, of a device. `None` if nothing is there, and nothing has been done.
+#[inline(never)]
+fn plain_access(vm: &mut Vm, host: &mut Host, reg: u8, write: bool, pa: GuestPa) -> Option<()> {
+    let Vm { vcpu, common, .. } = vm;
+    let now = host.guest_now(common.start);
+    let reg = &mut vcpu.context.cpu.regs[reg as usize % 15];
+    if write {
+        common.machine.mmio_write(pa, 4, *reg, now)?;
+        common.pass_output(host);
+        host.arm_timer(common.start, common.machine.next_deadline());
+    } else {
+        *reg = common.machine.mmio_read(pa, 4, now)?;
+    }
+    common.counters.mmio += 1;
+    Some(())
 }
 
 crate::parts::count!(deliver, "trap.guest-abort");
