@@ -8,7 +8,7 @@ use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
 use crate::machine::{GuestMachine, Machine};
 use crate::papers::SEPARATION;
-use crate::world::Privilege;
+use crate::world::{IRQ_WAITS, Privilege};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
@@ -113,8 +113,12 @@ impl Vcpu {
     fn note_interrupts(&mut self, machine: &Machine, changing: bool) {
         let waits = machine.irq_asserted();
         self.context.cpu.page.pending = if waits { u32::MAX } else { 0 };
-        let plain = self.plain && !changing && !waits && !machine.fiq_asserted();
-        self.context.slow_path = u32::from(!plain);
+        let plain = self.plain && !changing && !machine.fiq_asserted();
+        self.context.slow_path = match (plain, waits) {
+            (true, false) => 0,
+            (true, true) => IRQ_WAITS,
+            (false, _) => 1,
+        };
     }
 
     /// What [`Vm::prepare`] needs to know of system registers, after a change of any.

@@ -12,7 +12,7 @@ use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
-use super::{CLEANED, Clock, Context, FROM_USER, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
+use super::{CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
 use crate::papers::{BY_DOMAINS, SEPARATION, SPILL, spilling_assembly};
@@ -132,6 +132,7 @@ assemble! {
     CTX_KERNEL = context!(kernel);
     CTX_USER = context!(user);
     CTX_SLOW_PATH = context!(slow_path);
+    IRQ_WAITS = IRQ_WAITS;
     CTX_USER_CALLS = context!(counts.user_calls);
     CTX_KERNEL_RETURNS = context!(counts.kernel_returns);
     CTX_HOST_SP = context!(host_sp);
@@ -198,6 +199,7 @@ assemble! {
     PSR_ET = psr::E | psr::T;
     PSR_IT = psr::IT;
     PSR_FMASK = psr::F;
+    PSR_IMASK = psr::I;
     PSR_MASKS = psr::A | psr::I | psr::F;
     PSR_KEPT = psr::USER_BITS & !(psr::IT | psr::E | psr::T);
     ENTRY_SVC = entry(Mode::Svc, 0);

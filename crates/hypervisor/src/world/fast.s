@@ -569,8 +569,12 @@ not_at_once:
 @ that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
     cmp r7, #0
+    beq 1f
+    cmp r7, #IRQ_WAITS              @ until interrupts are not masked any more
     bne slow_path
-    adr r5, bank_of_mode
+    tst r3, #PSR_IMASK
+    beq slow_path
+1:  adr r5, bank_of_mode
     and r1, r1, #0xf
     and r0, r0, #0xf
     ldrb r4, [r5, r1]

@@ -277,7 +277,8 @@ pub struct Context {
     pub kernel: ViewRegisters,
     /// The registers of the user view.
     pub user: ViewRegisters,
-    /// Non-zero: privilege and mode switches go through Rust.
+    /// Non-zero: privilege and mode switches go through Rust; but for those within the kernel that leave interrupts
+    /// masked, if this is [`IRQ_WAITS`].
     pub slow_path: u32,
     host_sp: u32,
     scratch: [u32; 2],
@@ -368,10 +369,11 @@ impl Context {
     /// that the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
     pub fn set_entries(&mut self, privilege: Privilege, engine: &mut impl Engine, switches: &Switches) {
-        if self.slow_path != 0 || privilege == Privilege::User && self.cpu.page.control != Mode::Usr as u32 {
+        let slow = self.slow_path != 0;
+        if privilege == Privilege::User && (slow || self.cpu.page.control != Mode::Usr as u32) {
             self.entries = Entries::default();
             self.entries_version = 0;
-        } else if self.entries_version != engine.known_version() {
+        } else if !slow && self.entries_version != engine.known_version() {
             // In the jump cache, because what is dropped or unmapped is removed there.
             let (va, pa) = self.call_target;
             // Where system calls are known to lead, the mapping is global (`CallVector`).
@@ -431,6 +433,9 @@ impl Context {
         (Trap::numbered(trap & !FROM_USER), privilege)
     }
 }
+
+/// For [`Context::slow_path`]: nothing keeps assembly from switching privilege but a virtual IRQ that waits.
+pub const IRQ_WAITS: u32 = 2;
 
 /// Not the ASID of any guest.
 pub const NO_ASID: u32 = 0x100;
