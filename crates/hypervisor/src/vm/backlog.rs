@@ -30,6 +30,9 @@ const PIECE: u32 = 120;
 /// To look at a page's record and find that nothing is to be done, as a part of a look at the guest's tables.
 const RECORDS: u32 = 32;
 
+/// The least time between two glances at what is mapped at the code cache's address, in microseconds.
+const BETWEEN_GLANCES: u32 = 1_000;
+
 /// What is still to be done.
 #[derive(Default)]
 pub struct Backlog {
@@ -41,8 +44,10 @@ pub struct Backlog {
     pages: Option<usize>,
     /// Megabytes of the code cache that are still to be looked through for mappings, from this on.
     cache: Option<u32>,
-    /// The megabyte of the code cache that is looked through at the next interrupt.
+    /// The megabyte of the code cache that is looked through at the next glance.
     glance: u32,
+    /// Host time at which that is due.
+    glance_due: u64,
 }
 
 impl Backlog {
@@ -269,8 +274,19 @@ impl Common {
             .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
     }
 
-    /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for at each interrupt:
-    /// at all megabytes if nothing is mapped at any, else at one, by turns.
+    /// Whether it is time for [`Self::glance_at_cache`]: at an interrupt, if the last time was a while ago. Guests that
+    /// have an interrupt many times in a millisecond shall not pay it each time.
+    pub fn glance_is_due(&mut self, host: &mut Host) -> bool {
+        let now = host.now();
+        let due = now >= self.backlog.glance_due;
+        if due {
+            self.backlog.glance_due = now + host.ticks(BETWEEN_GLANCES);
+        }
+        due
+    }
+
+    /// A mapping at the code cache's address may appear without TLB maintenance, so it is looked for now and then: at
+    /// all megabytes if nothing is mapped at any, else at one, by turns.
     ///
     /// # Errors
     /// If there is one.

@@ -72,8 +72,13 @@ impl Vm {
     /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`,
     /// unless there is something for others to see to.
     pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
-        self.vcpu.note_interrupts(&self.common.machine, self.common.later.as_ref().is_some_and(Later::is_due));
+        self.note_interrupts();
         self.goes_on(core, host, pc)
+    }
+
+    /// Interrupts may wait that did not, or the other way round.
+    pub(super) fn note_interrupts(&mut self) {
+        self.vcpu.note_interrupts(&self.common.machine, self.common.later.as_ref().is_some_and(Later::is_due));
     }
 
     /// Nothing has happened that the guest's state depends on: its kernel can go on at `pc`, unless there is something

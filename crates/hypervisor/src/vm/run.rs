@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
-use crate::vm::trap::{self, fast_abort::Answer};
+use crate::vm::trap::{self, Answer};
 use crate::world::Privilege;
 use spica_addr::GuestPa;
 
@@ -96,7 +96,7 @@ impl Vm {
             self.common.engine.mend(self.vcpu.context.cpu.page);
             let (trap, left) = self.vcpu.context.enter(privilege);
             self.vcpu.arrived(core, left);
-            privilege = match trap::fast_abort::handle(self, core, host, left, trap) {
+            privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
                 Answer::Resume(resume) => return resume,
                 Answer::None => match trap::handle(self, core, host, left, trap) {

@@ -47,7 +47,7 @@ use crate::memory::{device, host_space};
 use crate::panic;
 use crate::platform::{BOARD, Platform};
 use crate::println;
-use crate::vm::trap::{self, fast_abort, fast_abort::Answer};
+use crate::vm::trap::{self, Answer};
 use crate::world::{Privilege, Trap};
 
 /// Steps of a session.
@@ -430,7 +430,7 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             if let Some(pc) = end(vm, left, trap) {
                 return Ok(trap::catch_up(vm, core).map_or_else(End::Stop, |()| End::At(pc)));
             }
-            let answer = if how.fast_aborts { fast_abort::handle(vm, core, host, left, trap) } else { Answer::None };
+            let answer = if how.fast_aborts { trap::at_once(vm, core, host, left, trap) } else { Answer::None };
             match answer {
                 Answer::Enter(next) if vm.is_settled() => privilege = next,
                 Answer::Enter(next) => break vm.vcpu.unresumed(next),

@@ -1,33 +1,76 @@
 //! Interrupts of the host.
 
 use spica_addr::{CachePc, GuestVa};
+use spica_vcpu::Exception;
 
 use super::indirect;
+use crate::arch::barrier;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
 use crate::vm::{Resume, Vm, regime};
-use crate::world::Privilege;
+use crate::world::{IRQ_WAITS, Privilege};
 
-/// An IRQ came while the guest ran. What it is for is settled at once; if the guest must take a virtual interrupt and
-/// is in translated code, it does so at the end of its block, whose exits are unlinked for that (STAR §5.1.2).
-pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
+/// An IRQ came while the guest ran. What it is for is settled at once. If the guest must take a virtual interrupt, it
+/// takes it where it is, if that is user code. In translated code it does so at the end of its block, whose exits are
+/// unlinked for that (STAR §5.1.2).
+///
+/// At which privilege the guest can be entered, with everything in place.
+///
+/// # Errors
+/// Where it goes on otherwise, once others have seen to what they have to.
+pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Result<Privilege, Resume> {
     vm.common.counters.host_interrupts += 1;
+    super::catch_up(vm, core).map_err(Resume::Stop)?;
     serve(vm, core, host);
-    if let Err(stop) = vm.common.glance_at_cache(core.enter_host_space(), &regime(&vm.vcpu.context.cpu)) {
-        return Resume::Stop(stop);
+    if vm.common.glance_is_due(host) {
+        let regime = regime(&vm.vcpu.context.cpu);
+        vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
     }
     let pc = vm.vcpu.context.cpu.pc;
     if privilege == Privilege::User {
-        return Resume::Guest(GuestVa(pc));
+        return at_once(vm, core, host).ok_or(Resume::Guest(GuestVa(pc)));
     }
     if vm.common.engine.is_in_mirror(pc) {
-        return indirect::reflected(vm, pc);
+        return Err(indirect::reflected(vm, pc));
     }
     let pc = CachePc(pc);
     leave_soon(vm, pc);
-    Resume::Cache(pc)
+    if vm.goes_on_behind_device(core, host, pc) { Ok(Privilege::Kernel) } else { Err(Resume::Cache(pc)) }
+}
+
+/// User code was interrupted: it goes on, or the guest takes its interrupt, if the block for that is at hand and nobody
+/// has anything else to see to. What [`Vm::resume`] looks after does not matter then, as in [`super::fast_abort`]: the
+/// guest goes on at the privilege that was left, or at one that `fast.s` could have switched to.
+fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
+    if vm.vcpu.mmu.is_stale() || vm.common.machine.wants_service() || host.is_wanted() {
+        return None;
+    }
+    vm.note_interrupts();
+    let Vm { vcpu, common, .. } = vm;
+    let context = &mut vcpu.context;
+    context.leave = 0;
+    match context.slow_path {
+        0 => {
+            core.go_to(&context.user);
+            Some(Privilege::User)
+        }
+        IRQ_WAITS if !context.cpu.irq_masked() => {
+            let entry = common.engine.known(GuestVa(context.cpu.vector_base().wrapping_add(0x18)))?;
+            common.counters.interrupts += 1;
+            let pc = context.cpu.pc;
+            // See `Vcpu::take`.
+            barrier::clear_exclusive();
+            context.cpu.take_exception(Exception::Irq { pc });
+            context.cpu.pc = entry.0;
+            context.cpu.page.dacr_real = context.kernel.guest_dacr;
+            vcpu.core_state.set_dacr(context.kernel.dacr);
+            core.go_to(&context.kernel);
+            Some(Privilege::Kernel)
+        }
+        _ => None,
+    }
 }
 
 /// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are
@@ -43,7 +86,7 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
 fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) {
     host.serve_interrupts();
     vm.catch_up(core, host);
-    // The host's clock makes less than a turn from one of its timer's interrupts to the next.
-    vm.vcpu.context.clock = host.clock(vm.common.start);
+    // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
+    host.renew_clock(&mut vm.vcpu.context.clock, vm.common.start);
     host.arm_timer(vm.common.start, vm.common.machine.next_deadline());
 }

@@ -13,7 +13,7 @@
 pub(crate) mod abort;
 mod call;
 mod emulate;
-pub mod fast_abort;
+mod fast_abort;
 mod indirect;
 mod interrupt;
 mod locate;
@@ -24,6 +24,7 @@ use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Stop, Vm};
 use crate::world::{Privilege, Trap};
 
+pub use fast_abort::Answer;
 pub use interrupt::leave_soon;
 
 /// Takes over what translated code has changed of the virtual CPU by itself.
@@ -45,6 +46,16 @@ pub fn catch_up(vm: &mut Vm, core: &mut HostCpu) -> Result<(), Stop> {
     if vm.vcpu.context.take_space_switch() { vm.regime_changed(core) } else { Ok(()) }
 }
 
+/// Answers a trap at once, if it is one of those that need little.
+pub fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, trap: Trap) -> Answer {
+    match trap {
+        Trap::Irq | Trap::Fiq => {
+            interrupt::handle(vm, core, host, privilege).map_or_else(Answer::Resume, Answer::Enter)
+        }
+        _ => fast_abort::handle(vm, core, host, privilege, trap),
+    }
+}
+
 /// Handles a trap, and says where the guest goes on.
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, trap: Trap) -> Resume {
     if let Err(stop) = catch_up(vm, core) {
@@ -56,6 +67,9 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         (Trap::Undefined, _) => undefined::handle(vm, core, host, privilege),
         (Trap::DataAbort, _) => abort::data(vm, core, host, privilege),
         (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, privilege),
-        (Trap::Irq | Trap::Fiq, _) => interrupt::handle(vm, core, host, privilege),
+        (Trap::Irq | Trap::Fiq, _) => match interrupt::handle(vm, core, host, privilege) {
+            Ok(next) => vm.vcpu.unresumed(next),
+            Err(resume) => resume,
+        },
     }
 }
