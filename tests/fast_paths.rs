@@ -29,6 +29,7 @@ pub const ANSWERED: &[&str] = &[
     "tlb-pages",
     "lines",
     "counters",
+    "timers",
     "spaces",
 ];
 

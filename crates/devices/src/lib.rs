@@ -29,4 +29,4 @@ pub use mmio::{Mmio, Width};
 pub use pl011::Pl011;
 pub use pl031::Pl031;
 pub use pl061::Pl061;
-pub use timer::{GenericTimer, TimerReg};
+pub use timer::{GenericTimer, Setting, TimerReg};

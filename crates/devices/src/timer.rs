@@ -30,6 +30,15 @@ pub enum TimerReg {
     CntvCval,
 }
 
+/// What one of the two timers is set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Setting {
+    /// The compare value.
+    pub compare: u64,
+    /// The control register, without ISTATUS.
+    pub control: u32,
+}
+
 const ENABLE: u32 = 1;
 const IMASK: u32 = 2;
 const ISTATUS: u32 = 4;
@@ -119,6 +128,18 @@ impl GenericTimer {
         }
     }
 
+    /// What the physical timer is set to, and the virtual one.
+    #[must_use]
+    pub fn settings(&self) -> [Setting; 2] {
+        [self.physical, self.virtual_].map(|Compare { value, control }| Setting { compare: value, control })
+    }
+
+    /// Sets both.
+    pub fn set(&mut self, settings: [Setting; 2]) {
+        [self.physical, self.virtual_] = settings
+            .map(|Setting { compare, control }| Compare { value: compare, control: control & (ENABLE | IMASK) });
+    }
+
     /// The interrupt line of the physical timer.
     #[must_use]
     pub fn line_p(&self, now: u64) -> bool {
@@ -184,6 +205,20 @@ mod tests {
         assert_eq!(timer.next_deadline(0), Some(50));
         assert_eq!(timer.next_deadline(50), Some(70), "what has fired will not fire again");
         assert_eq!(timer.next_deadline(70), None);
+    }
+
+    #[test]
+    fn settings_are_those_of_the_registers() {
+        let mut timer = GenericTimer::new(1);
+        timer.write(TimerReg::CntpCval, 7 << 32, 0);
+        timer.write(TimerReg::CntvCtl, 7, 0);
+        assert_eq!(
+            timer.settings(),
+            [Setting { compare: 7 << 32, control: 0 }, Setting { compare: 0, control: ENABLE | IMASK }]
+        );
+        timer.set([Setting { compare: 9, control: u32::MAX }, Setting::default()]);
+        assert_eq!((timer.read(TimerReg::CntpCval, 0), timer.read(TimerReg::CntpCtl, 0)), (9, 3));
+        assert_eq!(timer.read(TimerReg::CntvCtl, 0), 0);
     }
 
     #[test]

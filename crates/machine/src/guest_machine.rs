@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
-use spica_devices::TimerReg;
+use spica_devices::{Setting, TimerReg};
 use spica_virtio::{Backends, Dma, Plug, Slot, Work};
 
 use crate::fdt::{AdaptError, FdtSpec};
@@ -49,6 +49,13 @@ pub trait GuestMachine: fmt::Display + Sized {
 
     /// Writes a register of the generic timer at time `now`.
     fn timer_write(&mut self, reg: TimerReg, value: u64, now: u64);
+
+    /// What the physical timer is set to, and the virtual one.
+    fn timers(&self) -> [Setting; 2];
+
+    /// Sets both. As of the time up to which the lines are up to date: whoever raises a line by this has them
+    /// [updated](Self::update).
+    fn set_timers(&mut self, settings: [Setting; 2]);
 
     /// Lets time pass until `now`: timers and alarms that have become due raise their lines.
     fn update(&mut self, now: u64);

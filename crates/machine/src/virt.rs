@@ -14,7 +14,7 @@ use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::gic::{CpuInterface, Distributor, PPI_BASE, SPI_BASE};
-use spica_devices::{GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, TimerReg, Width};
+use spica_devices::{GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
 use spica_virtio::{Backends, Dma, Slot, Work};
 
 use crate::fdt::{self, AdaptError, FdtSpec};
@@ -181,6 +181,15 @@ impl GuestMachine for Virt {
     fn timer_write(&mut self, reg: TimerReg, value: u64, now: u64) {
         self.timer.write(reg, value, now);
         self.update(now);
+    }
+
+    fn timers(&self) -> [Setting; 2] {
+        self.timer.settings()
+    }
+
+    fn set_timers(&mut self, settings: [Setting; 2]) {
+        self.timer.set(settings);
+        self.wire_timers();
     }
 
     fn update(&mut self, now: u64) {

@@ -28,6 +28,8 @@ pub struct Switches {
     pub quick_faults: bool,
     /// Loads and stores that reached a device are known to, and are emulated without a walk of the guest's tables.
     pub quick_mmio: bool,
+    /// The timers' registers are read, and written as long as no interrupt can come of it, in assembly.
+    pub quick_timer: bool,
     /// All spaces have the mappings of the guest's kernel in common.
     pub share_kernel: bool,
     /// It is known page by page where in the kernel's range TLB maintenance has something to do.
@@ -45,6 +47,7 @@ const OWN: &[(&str, Place)] = &[
     ("fast-switches", |switches| &mut switches.fast_switches),
     ("quick-faults", |switches| &mut switches.quick_faults),
     ("quick-mmio", |switches| &mut switches.quick_mmio),
+    ("quick-timer", |switches| &mut switches.quick_timer),
     ("share-kernel", |switches| &mut switches.share_kernel),
     ("watch-pages", |switches| &mut switches.watch_pages),
     ("keep-tables", |switches| &mut switches.keep_tables),
@@ -60,6 +63,7 @@ impl Switches {
             fast_switches: true,
             quick_faults: true,
             quick_mmio: true,
+            quick_timer: true,
             share_kernel: true,
             watch_pages: true,
             keep_tables: true,
@@ -75,6 +79,7 @@ impl Switches {
             fast_switches: false,
             quick_faults: false,
             quick_mmio: false,
+            quick_timer: false,
             share_kernel: false,
             watch_pages: false,
             keep_tables: false,

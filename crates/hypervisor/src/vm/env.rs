@@ -12,6 +12,7 @@ use crate::arch::tlb;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
+use crate::world::GuestTimer;
 
 /// The guest's memory and timer during one trap.
 pub struct TrapEnv<'a> {
@@ -19,6 +20,8 @@ pub struct TrapEnv<'a> {
     pub common: &'a mut Common,
     /// The virtual CPU's MMU.
     pub mmu: &'a mut Mmu,
+    /// What assembly knows of the generic timer.
+    pub timer: &'a mut GuestTimer,
     /// The processor, to enter the host address space for the guest's RAM.
     pub core: &'a mut HostCpu,
     /// The host, for the time.
@@ -34,7 +37,9 @@ impl<'a> TrapEnv<'a> {
     /// For a trap of which nothing is known; and the registers of the virtual CPU.
     pub fn new(vm: &'a mut Vm, core: &'a mut HostCpu, host: &'a mut Host) -> (&'a mut Cpu, Self) {
         let Vm { vcpu, common, .. } = vm;
-        (&mut vcpu.context.cpu, Self { common, mmu: &mut vcpu.mmu, core, host, known: None, patched: false })
+        let context = &mut *vcpu.context;
+        let timer = &mut context.timer;
+        (&mut context.cpu, Self { common, mmu: &mut vcpu.mmu, timer, core, host, known: None, patched: false })
     }
 }
 
@@ -152,8 +157,6 @@ impl Env for TrapEnv<'_> {
     }
 
     fn timer_write(&mut self, reg: TimerReg, value: u64) {
-        let now = self.host.guest_now(self.common.start);
-        self.common.machine.timer_write(reg, value, now);
-        self.host.arm_timer(self.common.start, self.common.machine.next_deadline());
+        self.common.set_timer(self.timer, self.host, reg, value);
     }
 }

@@ -146,6 +146,7 @@ impl Vcpu {
         context.note_space();
         let call = common.call_target(mmu, core, &context.cpu);
         context.set_vectors(context.cpu.vector_base(), call);
+        context.timer.quick = common.switches.quick_timer.into();
         // What was given away may be somebody else's: tables there are not to be read.
         context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);
         context.host_ttbr0 = core.host_ttbr0();

@@ -189,7 +189,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
-    let rows: [(&str, u64); 50] = [
+    let rows: [(&str, u64); 51] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -232,6 +232,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.clean-line", c.lines),
         ("trap.fast.space-switch", vm.vcpu.context.counts.space_switches.into()),
         ("trap.fast.counter", vm.vcpu.context.counts.counter_reads.into()),
+        ("trap.fast.timer", vm.vcpu.context.counts.timer_accesses.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),
         ("mmu.spaces-created", m.spaces_created),
         ("mmu.spaces-evicted", m.spaces_evicted),

@@ -19,7 +19,7 @@ impl Vm {
         if self.catch_up(core, host) || !self.loading.is_done() || !self.is_settled() {
             host.note_entry(begun);
         }
-        self.vcpu.context.clock = host.clock(self.common.start);
+        self.show_time(host);
         host.arm_timer(self.common.start, self.common.machine.next_deadline());
         if !self.load_on(core, host) {
             return Pause::Yield;
@@ -95,7 +95,7 @@ impl Vm {
             self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
             self.common.engine.mend(self.vcpu.context.cpu.page);
             let (trap, left) = self.vcpu.context.enter(privilege);
-            self.vcpu.arrived(core, left);
+            self.arrived(core, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
                 Answer::Resume(resume) => return resume,
@@ -108,6 +108,21 @@ impl Vm {
                 return self.vcpu.unresumed(privilege);
             }
         }
+    }
+
+    /// The guest was left at `privilege`.
+    #[inline]
+    pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
+        self.vcpu.arrived(core, privilege);
+        if let Some(settings) = self.vcpu.context.timer.take_changed() {
+            self.common.machine.set_timers(settings);
+        }
+    }
+
+    /// Tells assembly how the guest's counter runs, and what its timers are set to.
+    pub(super) fn show_time(&mut self, host: &mut Host) {
+        self.vcpu.context.clock = host.clock(self.common.start);
+        self.vcpu.context.timer.note(self.common.machine.timers());
     }
 
     /// Brings the devices up to date, see [`Common::catch_up`](super::Common::catch_up).

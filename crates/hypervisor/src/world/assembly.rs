@@ -12,7 +12,9 @@ use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
-use super::{CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, NO_MEGABYTE, Trap, ViewRegisters, world_panic};
+use super::{
+    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, NO_MEGABYTE, TimerRegisters, Trap, ViewRegisters, world_panic,
+};
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
 use crate::papers::{BY_DOMAINS, SEPARATION, SPILL, spilling_assembly};
@@ -120,6 +122,12 @@ assemble! {
     CTX_SPACES = context!(spaces);
     CTX_CLOCK = context!(clock);
     CTX_COUNTER_READS = context!(counts.counter_reads);
+    CTX_TIMER_COMPARE = context!(timer.timers) + offset_of!(TimerRegisters, compare) as isize;
+    CTX_TIMER_CONTROL = context!(timer.timers) + offset_of!(TimerRegisters, control) as isize;
+    TIMER_BITS = size_of::<TimerRegisters>().trailing_zeros();
+    CTX_TIMER_CHANGED = context!(timer.changed);
+    CTX_TIMER_QUICK = context!(timer.quick);
+    CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
     CTX_TLB_ASID = context!(tables.tlb_asid);
     CTX_WATCHED = context!(tables.watched);
     CTX_TABLE_OFFSET = context!(tables.table_offset);
@@ -222,6 +230,8 @@ assemble! {
     FROM_USER = FROM_USER;
     SVC_INDIRECT = trap::INDIRECT;
     SVC_DACR = trap::DACR;
+    SVC_EMULATE = trap::EMULATE;
+    EMULATE_LITERAL_BYTES = 4 * trap::EMULATE_LITERALS;
     SVC_EXCEPTION_RETURN = trap::EXCEPTION_RETURN;
     SVC_TLB_PAGE = trap::TLB_PAGE;
     SVC_UNPRIVILEGED_LOAD = trap::UNPRIVILEGED_LOAD;

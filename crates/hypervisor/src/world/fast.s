@@ -1,5 +1,6 @@
 @ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
-@ of single TLB entries, cleaning of cache lines, unprivileged accesses, and the system calls of guest user code.
+@ of single TLB entries, cleaning of cache lines, unprivileged accesses, the timer, and the system calls of guest user
+@ code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the slow path, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
@@ -96,6 +97,8 @@ kernel_supervisor_call:
     .rept 32
     .if number == SVC_INDIRECT
     .word indirect
+    .elseif number == SVC_EMULATE
+    .word emulate
     .elseif number == SVC_DACR
     .word domain_access
     .elseif number == SVC_EXCEPTION_RETURN
@@ -246,17 +249,16 @@ table_base:
     beq 2b
     b slow_path
 
-@ The generic timer's counter, to the vCPU page: count + ((clock - base) * (whole, part) + fraction), see struct
-@ Clock. The same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back. In: LR = where
-@ the block goes on. Uses R0 to R7.
-    HANDLER fast, "the timer's counter"
-counter:
+@ The generic timer's counter, into R3 and R4: count + ((clock - base) * (whole, part) + fraction), see struct Clock.
+@ The same arithmetic, to the bit, as Host::guest_now's, so that the counter never goes back. To \none where assembly
+@ cannot read the clock. Uses R0 to R7.
+.macro READ_COUNTER none
     WORDS CLOCK_ADDRESS, CLOCK_COMPLEMENT, CLOCK_BASE, CLOCK_WHOLE, CLOCK_PART, CLOCK_PART + 4, CLOCK_FRACTION
     WORDS CLOCK_FRACTION + 4, CLOCK_COUNT
     sub r0, sp, #-(CTX_CLOCK)
     ldm r0!, {{r1, r3, r4, r5, r6, r7}}     @ address, complement, base, whole, part
     cmp r1, #0
-    beq slow_path
+    beq \none
     ldr r1, [r1]
     eor r1, r1, r3
     sub r1, r1, r4                  @ host ticks since base
@@ -267,12 +269,105 @@ counter:
     ldm r0, {{r3, r4}}              @ count
     umaal r3, r2, r1, r5
     add r4, r4, r2
+.endm
+
+@ The counter, to the vCPU page. In: LR = where the block goes on. Uses R0 to R7.
+    HANDLER fast, "the timer's counter"
+counter:
+    READ_COUNTER slow_path
     ldr r2, [sp, #CPU_PAGE]
     str r3, [r2, #PAGE_COUNTER]
     str r4, [r2, #PAGE_COUNTER + 4]
     COUNT CTX_COUNTER_READS
     ldmia sp, {{r0-r7}}
     movs pc, lr
+
+@ An instruction to interpret, whose word is at LR: if it reads CNTP_CTL or CNTV_CTL, or writes that or CNTP_CVAL or
+@ CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it, without a later change by itself. Whatever else
+@ it is, or does, is for Rust. The word is one of a code page, as the SVC is, if it is not in another page than that;
+@ where the block goes on is behind the literals.
+@
+@ In: LR = behind the SVC. Uses R0 to R12.
+    HANDLER fast, "the timer's registers"
+emulate:
+    ldr r7, [sp, #CTX_TIMER_QUICK]
+    lsls r3, lr, #20                @ in the page of the SVC
+    cmpne r7, #0
+    beq slow_path
+    ldr r3, [lr]
+    ldr r4, =0xee1e0f32             @ MRC p15, 0, R0, c14, c2, 1; the virtual timer's is with c3
+    bic r5, r3, #0xf000
+    ubfx r1, r3, #12, #4            @ Rt
+    and r6, r3, #1
+    bic r5, r5, #1
+    cmp r1, #12
+    bhi slow_path
+    add r6, sp, r6, lsl #TIMER_BITS
+    cmp r5, r4
+    beq timer_control_read
+    bic r4, r4, #0x00100000         @ MCR
+    cmp r5, r4
+    beq timer_control_write
+    ldr r4, =0xec400f2e             @ MCRR p15, 2, R0, R0, c14; the virtual timer's is with 3
+    bic r5, r3, #0xff000
+    ubfx r6, r3, #4, #1
+    bic r5, r5, #0x10
+    add r6, sp, r6, lsl #TIMER_BITS
+    cmp r5, r4
+    bne slow_path
+    ubfx r3, r3, #16, #4            @ Rt2
+    ldr r4, [r6, #CTX_TIMER_CONTROL]
+    cmp r3, #12
+    bhi slow_path
+    cmp r4, #1                      @ enabled and not masked: the line may rise, at another time than before
+    beq slow_path
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r5, [sp, r1, lsl #2]
+    ldr r7, [sp, r3, lsl #2]
+    str r5, [r6, #CTX_TIMER_COMPARE]
+    str r7, [r6, #CTX_TIMER_COMPARE + 4]
+timer_written:
+    str sp, [sp, #CTX_TIMER_CHANGED]
+timer_accessed:
+    COUNT CTX_TIMER_ACCESSES
+    add lr, lr, #EMULATE_LITERAL_BYTES
+    ldmia sp, {{r0-r12}}
+    movs pc, lr
+
+@ In: R1 = Rt, R6 = SP, and so much more for the virtual timer.
+timer_control_write:
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r5, [sp, r1, lsl #2]
+    ldr r4, [r6, #CTX_TIMER_CONTROL]
+    and r5, r5, #3
+    cmp r5, #1
+    strne r5, [r6, #CTX_TIMER_CONTROL]
+    bne timer_written
+    cmp r4, #1                      @ enabled and not masked, as it was
+    beq timer_accessed
+    b slow_path
+
+@ The same. ISTATUS says whether the timer, if it is enabled, has reached its compare value.
+timer_control_read:
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r9, [r6, #CTX_TIMER_CONTROL]
+    mov r8, r1
+    mov r10, r6
+    tst r9, #1
+    beq 1f
+    READ_COUNTER 2f
+    ldr r6, [r10, #CTX_TIMER_COMPARE]
+    ldr r7, [r10, #CTX_TIMER_COMPARE + 4]
+    cmp r3, r6
+    sbcs r4, r4, r7
+    orrhs r9, r9, #4
+1:  str r9, [sp, r8, lsl #2]
+    b timer_accessed
+2:  ldmia sp, {{r0-r12}}
+    b kernel_call
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in
 @ the user view; or by return_to_kernel. Uses R0 to R7.

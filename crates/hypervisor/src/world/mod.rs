@@ -14,6 +14,7 @@ use core::ffi::c_void;
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::jump_cache::{Entry, JumpCache};
+use spica_machine::Setting;
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
 use spica_switches::Switches;
 use spica_vcpu::psr::Mode;
@@ -141,6 +142,51 @@ pub fn announced_line() -> u32 {
     CLEANED * real_line()
 }
 
+/// The guest's generic timer, as `fast.s` reads and writes it. The machine has it, too, which raises its lines: what
+/// assembly writes can only lower those, or leaves them low, and the machine learns of it when a trap next comes to
+/// Rust.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct GuestTimer {
+    /// The physical timer, and the virtual one.
+    timers: [TimerRegisters; 2],
+    /// Assembly has written to them since Rust last looked.
+    changed: u32,
+    /// Non-zero: assembly may read and write them.
+    pub quick: u32,
+}
+
+/// Registers of a timer.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct TimerRegisters {
+    /// CNTP_CVAL or CNTV_CVAL, low half first.
+    compare: [u32; 2],
+    /// ENABLE and IMASK of CNTP_CTL or CNTV_CTL.
+    control: u32,
+    _unused: u32,
+}
+
+impl GuestTimer {
+    /// The timers are set to this.
+    pub fn note(&mut self, settings: [Setting; 2]) {
+        for (timer, Setting { compare, control }) in self.timers.iter_mut().zip(settings) {
+            (timer.compare, timer.control) = ([compare as u32, (compare >> 32) as u32], control);
+        }
+    }
+
+    /// What assembly has made of them since Rust last looked.
+    #[inline]
+    pub fn take_changed(&mut self) -> Option<[Setting; 2]> {
+        (core::mem::take(&mut self.changed) != 0).then(|| {
+            self.timers.map(|TimerRegisters { compare: [low, high], control, .. }| Setting {
+                compare: u64::from(high) << 32 | u64::from(low),
+                control,
+            })
+        })
+    }
+}
+
 /// The guest's RAM, as `faults.s` wants to know it: one run.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -179,6 +225,8 @@ pub struct Counts {
     pub space_switches: u32,
     /// Reads of the counter in assembly.
     pub counter_reads: u32,
+    /// Reads and writes of the timer's other registers in assembly.
+    pub timer_accesses: u32,
     /// Pages that were there and were forgotten in assembly.
     pub tlb_pages: u32,
     /// Indirect branches that the jump cache answered.
@@ -231,6 +279,8 @@ pub struct Context {
     pub counts: Counts,
     /// Where the shadow tables' records are.
     pub tables: TableRecords,
+    /// The generic timer.
+    pub timer: GuestTimer,
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
@@ -299,6 +349,7 @@ impl Context {
             spill: CoreRegister::default(),
             counts: Counts::default(),
             tables: TableRecords::default(),
+            timer: GuestTimer::default(),
             vfp_ready: 0,
             fast_faults: 0,
             host_ttbr0: 0,

@@ -38,6 +38,7 @@ fn any_switches(random: &mut Random) -> String {
         "keep-tables",
         "masks",
         "tlb-range",
+        "quick-timer",
     ];
     let mut all = Switches::all();
     RELEVANT.iter().fold(String::from("all"), |list, name| {

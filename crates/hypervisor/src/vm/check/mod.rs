@@ -212,7 +212,7 @@ pub fn run(platform: &Platform) -> ! {
     let context = &machines[0].vm.vcpu.context;
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
-         vfp-turns {}, tlb-pages {}, lines {}, counters {}, spaces {}",
+         vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -225,6 +225,7 @@ pub fn run(platform: &Platform) -> ! {
         // What only the other machine has seen in Rust.
         machines[1].vm.common.counters.lines.saturating_sub(machines[0].vm.common.counters.lines),
         context.counts.counter_reads,
+        context.counts.timer_accesses,
         context.counts.space_switches
     );
     println!("check: done");
@@ -325,7 +326,7 @@ fn set_up(machine: &mut Machine, core: &mut HostCpu, host: &mut Host, plan: &Pla
         state::permit_counters(vm, host);
     }
     vm.vcpu.arrive();
-    vm.vcpu.context.clock = host.clock(vm.common.start);
+    vm.show_time(host);
     vm.regime_changed(core).unwrap_or_else(|stop| panic!("{stop}"));
 }
 
@@ -413,7 +414,7 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             vm.vcpu.context.set_entries(privilege, &mut vm.common.engine, &vm.common.switches);
             vm.common.engine.mend(vm.vcpu.context.cpu.page);
             let (trap, left) = vm.vcpu.context.enter(privilege);
-            vm.vcpu.arrived(core, left);
+            vm.arrived(core, left);
             if how.told && traps < TOLD {
                 let (pc, status) =
                     (vm.vcpu.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);

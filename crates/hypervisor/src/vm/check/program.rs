@@ -495,6 +495,39 @@ impl Writer<'_> {
         for reg in [1, 2, 3, 4, 6] {
             self.put(0xe3a0_0000 | reg << 12);
         }
+        self.timer();
+    }
+
+    /// The timers are set and read. What they are compared with was reached long ago, or is ages ahead: so what is read
+    /// does not depend on the time.
+    fn timer(&mut self) {
+        // The physical timer's; the virtual one's have a bit more each.
+        const CONTROL: u32 = 0xee0e_0f32;
+        const COMPARE: u32 = 0xec40_0f2e;
+        const LOAD: u32 = 1 << 20;
+        // Numbers of its own: all else that a session does was the same before there was this.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(5) ^ word);
+        let mut random = Random::new(seed, 27);
+        for _ in 0..random.below(8) {
+            let (rt, rt2, other) = (random.below(13), random.below(13), random.below(2));
+            let word = match random.below(5) {
+                0 | 1 => LOAD | CONTROL | other | rt << 12,
+                2 | 3 => {
+                    let value = if random.one_in(4) { random.word() } else { random.below(4) };
+                    self.load(rt, value);
+                    CONTROL | other | rt << 12
+                }
+                _ => {
+                    let ahead = random.one_in(2);
+                    let (low, high) = if ahead { (random.word(), random.word() | 0x1000) } else { (0, 0) };
+                    self.load(rt, low);
+                    self.load(rt2, high);
+                    // The same register twice: as far ahead.
+                    COMPARE | other << 4 | rt2 << 16 | rt << 12
+                }
+            };
+            self.put(if random.one_in(8) { word & 0x0fff_ffff | random.below(14) << 28 } else { word });
+        }
     }
 
     fn caches(&mut self) {

@@ -171,6 +171,11 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
         ("tpidrprw", page.tpidrprw),
         ("vbar", cp15.vbar),
     ]);
+    const TIMERS: [[&str; 3]; 2] =
+        [["cntp_cval", "cntp_cval high", "cntp_ctl"], ["cntv_cval", "cntv_cval high", "cntv_ctl"]];
+    for (names, timer) in TIMERS.into_iter().zip(vm.common.machine.timers()) {
+        fields.extend(names.into_iter().zip([timer.compare as u32, (timer.compare >> 32) as u32, timer.control]));
+    }
     fields
 }
 

@@ -5,7 +5,7 @@ use spica_dbt::trap;
 use spica_mmu::AccessKind;
 use spica_vcpu::{Exception, psr};
 
-use super::{abort, emulate, indirect};
+use super::{abort, emulate, indirect, timer};
 use crate::engine::Engine;
 use crate::engine::blocks::From;
 use crate::host::Host;
@@ -81,8 +81,11 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
             let (Some(word), Some(pc)) = (engine.word(behind), engine.word(behind.wrapping_add(4))) else {
                 return wild;
             };
-            let instruction = spica_isa::decode(word);
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
+            if let Some(resume) = timer::write(vm, host, word, GuestVa(pc), next) {
+                return resume;
+            }
+            let instruction = spica_isa::decode(word);
             emulate::instruction(vm, core, host, &instruction, GuestVa(pc), Some(next))
         }
         _ => wild,

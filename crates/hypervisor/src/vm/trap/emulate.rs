@@ -43,6 +43,10 @@ pub fn instruction(
     match step {
         Step::Next(effect) => match apply(vm, core, effect) {
             Ok(Stay::Yes) if vm.common.engine.version() == version && !vm.interrupt_deliverable() => match next {
+                Some(_) if writes_timer(decoded) => {
+                    vm.note_interrupts();
+                    back
+                }
                 Some(next) if concerns_world(effect) => Resume::Cache(next),
                 _ => back,
             },
@@ -100,6 +104,17 @@ fn concerns_registers_alone(d: &Decoded) -> bool {
             | Op::MsrReg { spsr: true, .. }
             | Op::MsrImm { spsr: true, .. }
     )
+}
+
+/// Whether an instruction writes to the generic timer (CP15 c14): then nothing else can have changed but interrupts
+/// that wait.
+fn writes_timer(d: &Decoded) -> bool {
+    use spica_isa::Op;
+    match d.op {
+        Op::CoprocMove { load: false, reg, .. } => (reg.coproc, reg.crn) == (15, 14),
+        Op::CoprocMove2 { load: false, coproc: 15, crm: 14, .. } => true,
+        _ => false,
+    }
 }
 
 /// Whether what the guest's kernel needs of the real core, or interrupts that wait, may be others after an effect was

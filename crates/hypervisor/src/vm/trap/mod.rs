@@ -17,6 +17,7 @@ mod fast_abort;
 mod indirect;
 mod interrupt;
 mod locate;
+mod timer;
 mod undefined;
 
 use crate::host::Host;
