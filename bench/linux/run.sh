@@ -199,6 +199,7 @@ workload() {
     jit) kernel none ;;
     ftrace) kernel none ;;
     interval-timer) kernel none ;;
+    misaligned) kernel none ;;
     lame) application /bench/tone.wav /tmp/tone.mp3 $bin/lame --quiet -m m -b 96 - - ;;
     madplay)
         made /tmp/tone.mp3 /bench/tone.wav $bin/lame --quiet -m m -b 96 - -

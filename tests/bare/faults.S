@@ -141,10 +141,21 @@ touch_all:
     pop {r4-r12, pc}
     .ltorg
 
+    @ What always has to be aligned, and comes before all faults that tables cause.
+    .macro misaligned address
+    ldr r12, =\address + 2
+    ldrd r0, r1, [r12]
+    strd r10, r11, [r12, #4]!
+    ldm r12, {r0, r1}
+    stm r12, {r10, r11}
+    .endm
+
 arm_user:
     ldr r10, =0xe12fff1e
     ldr r11, =0xe12fff1e
     each_address touch
+    misaligned PAGES + 0x5124
+    misaligned NO_TABLE + 0x124
     svc #LEAVE
     .ltorg
 

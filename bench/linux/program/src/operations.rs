@@ -61,6 +61,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("jit", write_and_call),
     ("ftrace", trace_functions),
     ("interval-timer", ticks),
+    ("misaligned", misaligned),
 ];
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
@@ -403,6 +404,22 @@ fn ticks(count: u32) -> Time {
     let time = repeat(1, || rounds = spin(count, 0));
     every(0);
     Time { overhead: u64::from(rounds) * round / u64::from(ROUNDS), ..time }
+}
+
+/// Loads a double word that is not aligned to words, which the kernel does instead of the processor.
+fn misaligned(count: u32) -> Time {
+    let words = [0u32, 0x0123_4567, 0x89ab_cdef, 0];
+    // SAFETY: within the array.
+    let at = unsafe { words.as_ptr().cast::<u8>().add(2) };
+    repeat(count, || {
+        let (low, high): (u32, u32);
+        // SAFETY: 8 bytes of the array.
+        unsafe {
+            core::arch::asm!(".arm", "ldrd r0, r1, [{0}]", in(reg) at, out("r0") low, out("r1") high,
+                options(nostack, readonly));
+        }
+        assert_eq!([low, high], [0x4567_0000, 0xcdef_0123], "a double word");
+    })
 }
 
 /// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.

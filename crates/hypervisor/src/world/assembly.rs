@@ -216,6 +216,7 @@ assemble! {
     FPEXC_EN = FPEXC_EN;
 
     // Fault statuses
+    FS_ALIGNMENT = status(FaultKind::Alignment, true);
     FS_TRANSLATION_SECTION = status(FaultKind::Translation, true);
     FS_TRANSLATION_PAGE = status(FaultKind::Translation, false);
     FS_PERMISSION_PAGE = status(FaultKind::Permission, false);

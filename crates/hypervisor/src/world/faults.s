@@ -47,7 +47,7 @@ answer_\kind:
     eor r2, r1, #5                  @ translation and permission faults: 0b00101, 0b00111, 0b01101, 0b01111
     tst r2, #5
     tsteq r2, #0x400
-    bne \kind\()_unanswered
+    bne \kind\()_of_no_table
     @ R0 = address, R1 and R2: the bits of a guest's small page that decide (AP, XN), and what they must be.
     .if \data
     mrc p15, 0, r0, c6, c0, 0       @ DFAR
@@ -234,6 +234,26 @@ answer_\kind:
     GO r2, r3, r4
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
+
+    @ What no table has caused. An alignment fault (0b00001, table B3-23) is the guest's own, whatever is mapped there,
+    @ because it comes before all others (B3.12.1). In: R1 = the status.
+\kind\()_of_no_table:
+    .if \data
+    eor r2, r1, #FS_ALIGNMENT
+    tst r2, #0xf
+    tsteq r2, #0x400
+    bne \kind\()_unanswered
+    ldr r4, [sp, #\entry]
+    ldr r9, [sp, #CPU_PAGE]
+    cmp r4, #0
+    beq \kind\()_unanswered
+    mrc p15, 0, r0, c6, c0, 0       @ DFAR
+    and r3, r1, #0x800              @ WnR
+    orr r3, r3, #FS_ALIGNMENT
+    b world_deliver_\kind
+    .else
+    b \kind\()_unanswered
+    .endif
 
     @ In: host address space. Back to the user view's tables, and the slow path. Uses R2 to R4.
 \kind\()_from_host_space:

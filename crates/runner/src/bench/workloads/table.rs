@@ -159,6 +159,7 @@ pub const WORKLOADS: &[Workload] = &[
     cliff("jit", "8 bytes of code written, flushed and called"),
     cliff("ftrace", "the kernel's function tracer turned on and off"),
     cliff("interval-timer", "a tick of a timer of 50 µs, and its signal"),
+    cliff("misaligned", "LDRD of an address that the kernel has to mend"),
     application("lame", "encodes 8 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
         .with(&[("bench/tone.wav", inputs::tone)]),
     application(
