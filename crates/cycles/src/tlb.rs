@@ -75,9 +75,11 @@ impl Tlb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::walk::Rights;
 
     fn page(address: u32, asid: Option<u8>) -> Translation {
-        Translation { address, size_shift: 12, physical: address ^ 0x4000_0000, asid, cached: true, memory: true }
+        let (physical, rights) = (address ^ 0x4000_0000, Rights::default());
+        Translation { address, size_shift: 12, physical, asid, cached: true, memory: true, rights }
     }
 
     #[test]

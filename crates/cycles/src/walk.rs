@@ -7,7 +7,7 @@ pub trait Memory {
 }
 
 /// The registers of CP15 that say how addresses are translated. All zero is a core after reset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub struct Registers {
     pub sctlr: u32,
@@ -101,6 +101,31 @@ pub struct Translation {
     pub cached: bool,
     /// Whether it is memory, and not a device.
     pub memory: bool,
+    /// Who may do what there.
+    pub rights: Rights,
+}
+
+/// Permissions, as a descriptor has them. Time does not depend on them: what is executed was allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rights {
+    /// The domain.
+    pub domain: u8,
+    /// AP\[2:0\].
+    pub ap: u8,
+    /// Whether instructions may not be fetched.
+    pub never_executed: bool,
+}
+
+impl Rights {
+    /// Of the descriptor that maps something: AP\[1:0\], AP\[2\] and XN are from these bits on; and of the first one,
+    /// which has the domain.
+    const fn of(descriptor: u32, first: u32, ap: u32, ap2: u32, xn: u32) -> Rights {
+        Rights {
+            domain: (first >> 5 & 0xf) as u8,
+            ap: (descriptor >> ap & 3 | (descriptor >> ap2 & 1) << 2) as u8,
+            never_executed: descriptor >> xn & 1 != 0,
+        }
+    }
 }
 
 impl Translation {
@@ -120,14 +145,14 @@ impl Translation {
     #[must_use]
     pub const fn flat(address: u32, cached: bool) -> Translation {
         let page = address & !0xfff;
-        Translation { address: page, size_shift: 12, physical: page, asid: None, cached, memory: true }
+        let rights = Rights { domain: 0, ap: 3, never_executed: false };
+        Translation { address: page, size_shift: 12, physical: page, asid: None, cached, memory: true, rights }
     }
 }
 
 /// Looks an address up. `read` hears of the physical address of each descriptor that is read.
 ///
-/// Nothing is found where the tables have nothing: the access faults. Permissions and domains are not looked at: what
-/// is executed was allowed.
+/// Nothing is found where the tables have nothing: the access faults. Permissions and domains are not checked.
 pub fn walk(
     registers: &Registers,
     memory: &impl Memory,
@@ -143,11 +168,11 @@ pub fn walk(
     let index = (address << n) >> n >> 20;
     let first = descriptor(table | index << 2)?;
     let asid = |not_global: bool| not_global.then(|| registers.asid());
-    let entry = |size_shift: u32, physical: u32, tex: u32, cb: u32, not_global: bool| {
+    let entry = |size_shift: u32, physical: u32, tex: u32, cb: u32, not_global: bool, rights: Rights| {
         let (memory, cached) = registers.attributes(tex, cb);
         let cut = u32::MAX << size_shift;
         let (address, physical) = (address & cut, physical & cut);
-        Some(Translation { address, size_shift, physical, asid: asid(not_global), cached, memory })
+        Some(Translation { address, size_shift, physical, asid: asid(not_global), cached, memory, rights })
     };
     match first & 3 {
         1 => {
@@ -155,14 +180,25 @@ pub fn walk(
             let not_global = second & 1 << 11 != 0;
             match second & 3 {
                 0 => None,
-                1 => entry(16, second, second >> 12 & 7, second >> 2 & 3, not_global),
-                _ => entry(12, second, second >> 6 & 7, second >> 2 & 3, not_global),
+                1 => {
+                    let rights = Rights::of(second, first, 4, 9, 15);
+                    entry(16, second, second >> 12 & 7, second >> 2 & 3, not_global, rights)
+                }
+                _ => {
+                    let rights = Rights::of(second, first, 4, 9, 0);
+                    entry(12, second, second >> 6 & 7, second >> 2 & 3, not_global, rights)
+                }
             }
         }
         2 | 3 => {
             let not_global = first & 1 << 17 != 0;
-            let size_shift = if first & 1 << 18 != 0 { 24 } else { 20 };
-            entry(size_shift, first, first >> 12 & 7, first >> 2 & 3, not_global)
+            let mut rights = Rights::of(first, first, 10, 15, 4);
+            let mut size_shift = 20;
+            if first & 1 << 18 != 0 {
+                // Supersections are of domain 0.
+                (size_shift, rights.domain) = (24, 0);
+            }
+            entry(size_shift, first, first >> 12 & 7, first >> 2 & 3, not_global, rights)
         }
         _ => None,
     }
