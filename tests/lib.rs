@@ -21,6 +21,7 @@ pub mod known;
 mod module;
 pub mod several;
 pub mod siege;
+pub mod silicon;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::Machine;
 pub use spica_runner::bare::{Guest, build, value};
 use spica_runner::error::Result;
-use spica_runner::prepare::{Request, prepare};
+use spica_runner::prepare::{Request, Run, prepare};
 use spica_runner::project::{Project, create_dir, write};
 use spica_runner::qemu::{Event, Session};
 use spica_runner::{board, process, spica};
@@ -69,12 +69,26 @@ pub fn run(machine: Machine, guest: &Guest<'_>, timeout: Duration) -> Result<Out
 /// # Errors
 /// As [`run`].
 pub fn run_with(machine: Machine, guest: &Guest<'_>, timeout: Duration, words: &str) -> Result<Outcome> {
+    run_prepared(machine, guest, timeout, words, |_| Ok(()))
+}
+
+/// The same, with something done to the run before it starts.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_prepared(
+    machine: Machine,
+    guest: &Guest<'_>,
+    timeout: Duration,
+    words: &str,
+    change: impl FnOnce(&mut Run) -> Result<()>,
+) -> Result<Outcome> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let project = Project::find(None)?;
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let scratch = project.build(&format!("bare/{}-{number}", std::process::id()));
     create_dir(&scratch)?;
-    let outcome = run_in(&scratch, &project, machine, guest, timeout, words);
+    let outcome = run_in(&scratch, &project, machine, guest, timeout, words, change);
     // What is left behind is in build/bare, and does not matter.
     let _ = fs::remove_dir_all(&scratch);
     outcome
@@ -87,6 +101,7 @@ fn run_in(
     guest: &Guest<'_>,
     timeout: Duration,
     words: &str,
+    change: impl FnOnce(&mut Run) -> Result<()>,
 ) -> Result<Outcome> {
     let kernel = build(scratch, project, guest)?;
     let initrd = scratch.join("initrd");
@@ -99,7 +114,8 @@ fn run_in(
         spica_append: words.into(),
         ..Request::new(board::find(machine.board())?)
     };
-    let run = prepare(project, &request)?;
+    let mut run = prepare(project, &request)?;
+    change(&mut run)?;
     let mut session = Session::start(run.board, &run.boot(), None, false)?;
     let mut deadline = Instant::now() + timeout;
     let mut asked = false;

@@ -23,6 +23,7 @@ mod profile;
 mod remains;
 mod several;
 mod siege;
+mod silicon;
 mod spilling;
 mod switches;
 mod system;

@@ -3,11 +3,13 @@
 
 mod endurance;
 mod fast_paths;
+mod silicon;
 mod switches;
 mod wild;
 
 pub use endurance::Endurance;
 pub use fast_paths::FastPaths;
+pub use silicon::Silicon;
 pub use switches::Switches;
 pub use wild::Wild;
 

@@ -47,7 +47,7 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 8] = [
+        let board: [Box<dyn Part>; 9] = [
             Box::new(native::Model),
             Box::new(native::Copies),
             Box::new(board::FastPaths),
@@ -56,6 +56,7 @@ pub fn parts() -> Vec<Box<dyn Part>> {
             Box::new(board::Hostile),
             Box::new(board::Wild),
             Box::new(board::Endurance),
+            Box::new(board::Silicon),
         ];
         let sanitize: [Box<dyn Part>; 1] = [Box::new(sanitize::Sanitize)];
         parts.into_iter().chain(fuzz::part::parts()).chain(sanitize).chain(board).collect()

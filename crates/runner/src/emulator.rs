@@ -1,4 +1,4 @@
-//! A QEMU whose plugins read registers, where a model of time needs them.
+//! A QEMU whose plugins read registers, where the model of time or the checker needs them.
 //!
 //! Plugins read registers since QEMU 9. Where the machine's own QEMU is older, as Debian 12's, the backports of the
 //! distribution have a newer one. Its packages are fetched and unpacked, and nothing is installed: it runs beside the
@@ -102,7 +102,7 @@ pub fn prepare(project: &Project) -> Result<Emulator> {
     })?;
     if major(&version).is_none_or(|major| major < FIRST) {
         return Err(Error::failed(format!(
-            "the backports of this Debian have QEMU {version}; cycles need QEMU {FIRST}, whose plugins read registers"
+            "the backports of this Debian have QEMU {version}; QEMU {FIRST} is needed, whose plugins read registers"
         )));
     }
     Ok(Emulator { program, tree: Some(tree), version })

@@ -14,7 +14,7 @@
 //!
 //! [`mod@bench`] and [`profile`] measure: they plan boots, start them with QEMU's counting plugin, and collect what is
 //! counted. What the figures mean is the business of the crates `spica-bench` and `spica-profile`. The model of time
-//! needs a newer QEMU than the rest ([`emulator`]).
+//! needs a newer QEMU than the rest ([`emulator`]), and so does the checker of what QEMU forgives ([`silicon`]).
 
 pub mod apt;
 pub mod attacks;
@@ -46,6 +46,7 @@ pub mod project;
 pub mod qemu;
 pub mod regular;
 pub mod scratch;
+pub mod silicon;
 pub mod spica;
 pub mod system;
 pub mod uimage;

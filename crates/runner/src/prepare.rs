@@ -8,6 +8,7 @@ use spica_bundle::{GuestEntry, Restart, ZImage, parse_memory};
 
 use crate::board::Board;
 use crate::control::server::{Server, Who};
+use crate::emulator::Emulator;
 use crate::error::{Context, Error, Result};
 use crate::files::Files;
 use crate::fit::{self, Loader, Room, Wish, Wishes};
@@ -18,7 +19,7 @@ use crate::initramfs::Overlay;
 use crate::needed;
 use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
-use crate::qemu::{Boot, Session};
+use crate::qemu::{Boot, Plugin, Session};
 use crate::regular::{self, Most};
 use crate::scratch::Scratch;
 use crate::system;
@@ -101,6 +102,8 @@ pub struct Run {
     board_memory_mib: u32,
     icount: Option<u8>,
     plugged: Vec<String>,
+    /// A plugin's argument, and the QEMU that can load it.
+    plugin: Option<(String, Emulator)>,
     scratch: Scratch,
 }
 
@@ -123,6 +126,7 @@ impl Run {
             board_memory_mib: memory_mib,
             icount: request.icount,
             plugged: request.plugged.options(),
+            plugin: None,
             scratch,
         })
     }
@@ -139,8 +143,13 @@ impl Run {
             icount: self.icount,
             plugged: &self.plugged,
             debug: None,
-            plugin: None,
+            plugin: self.plugin.as_ref().map(|(argument, emulator)| Plugin { argument, emulator: Some(emulator) }),
         }
+    }
+
+    /// Has QEMU load a plugin.
+    pub fn load(&mut self, argument: String, emulator: Emulator) {
+        self.plugin = Some((argument, emulator));
     }
 
     /// Starts the board. With Spica on it, it can be controlled from other terminals (see [`crate::control`]).

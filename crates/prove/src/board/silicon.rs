@@ -1,0 +1,97 @@
+//! What QEMU forgives and a core may not: see `spica_tests::silicon`. A case is a board with a bare-metal guest, or with
+//! Debian, under Spica or without.
+
+use spica_runner::error::Result as Checked;
+use spica_tests::Machine;
+use spica_tests::exact::MACHINES;
+use spica_tests::silicon::{Found, GUESTS, check, check_guest};
+use std::time::Duration;
+
+use crate::board::machine;
+use crate::part::{Failure, Part};
+use crate::work::{Limit, Work};
+
+/// Debian's boots, and how they are called. Linux without Spica comes first: it is the oracle.
+const CASES: [(&str, Machine); 4] = [
+    ("cubieboard-native", Machine::CubieboardNative),
+    ("cubieboard", Machine::Cubieboard),
+    ("vexpress-a9-native", Machine::VexpressA9Native),
+    ("vexpress-a9", Machine::VexpressA9),
+];
+
+/// What a boot of Debian takes at least.
+const LEAST: Duration = Duration::from_secs(240);
+
+/// See the module's text.
+pub struct Silicon;
+
+impl Part for Silicon {
+    fn name(&self) -> &str {
+        "silicon"
+    }
+
+    fn about(&self) -> &str {
+        "caches, TLBs, barriers: boots under a checker of what a real core need not give; Linux alone is quiet"
+    }
+
+    fn weight(&self) -> u32 {
+        4
+    }
+
+    fn on_board(&self) -> bool {
+        true
+    }
+
+    fn must_see(&self) -> Vec<String> {
+        CASES.iter().map(|(name, _)| (*name).to_string()).collect()
+    }
+
+    fn run(&self, work: &Work) -> Result<(), Failure> {
+        for (machine, guest) in MACHINES.iter().flat_map(|machine| GUESTS.iter().map(move |guest| (*machine, *guest))) {
+            if work.is_over() {
+                return Ok(());
+            }
+            let name = format!("{}/{guest}", machine.board());
+            verdict(&name, check_guest(machine, guest), work)?;
+            work.count(1);
+        }
+        for (name, machine) in CASES {
+            let enough = matches!(work.limit(), Limit::Cases(_)) || work.left() >= LEAST;
+            if work.is_over() || !enough {
+                return Ok(());
+            }
+            verdict(name, check(machine), work)?;
+            work.note(name, 1);
+            work.count(1);
+        }
+        Ok(())
+    }
+
+    fn repeat(&self, case: &str, work: &Work) -> Result<(), Failure> {
+        if let Some((name, machine)) = CASES.into_iter().find(|(name, _)| *name == case) {
+            return verdict(name, check(machine), work);
+        }
+        let of_guest = case.split_once('/').and_then(|(board, guest)| Some((machine(board)?, guest)));
+        match of_guest.filter(|(_, guest)| GUESTS.contains(guest)) {
+            Some((machine, guest)) => verdict(case, check_guest(machine, guest), work),
+            None => {
+                let names: Vec<_> = CASES.iter().map(|(name, _)| *name).collect();
+                Err(Failure::trouble(format!(
+                    "{case:?} is no case: expected one of {}, or BOARD/GUEST with a guest of {}",
+                    names.join(", "),
+                    GUESTS.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+/// What is to be said of a run.
+fn verdict(name: &str, found: Checked<Found>, work: &Work) -> Result<(), Failure> {
+    work.say(name);
+    let found = found
+        .map_err(|error| Failure::trouble(format!("{error}\n{}", error.details.as_deref().unwrap_or_default())))?;
+    println!("prove: silicon: {name}: {}", found.figures());
+    found.explained.iter().for_each(|line| println!("prove: silicon: {name}: explained: {line}"));
+    found.verdict().map_err(|wrong| Failure::of(name, wrong))
+}
