@@ -146,7 +146,10 @@ impl ReturnMirror {
             }
         }
         let words = memory.mirror_page(page);
-        clear_word(words, word);
+        if let Some(address) = clear_word(words, word) {
+            memory.publish_mirror(page, address, 1);
+        }
+        let words = memory.mirror_page(page);
         match asm::b(Cond::Al, landing.0.wrapping_sub(from).wrapping_sub(8) as i32) {
             Some(branch) => {
                 words[word] = branch;
@@ -168,8 +171,11 @@ impl ReturnMirror {
         }
         let words = memory.mirror_page(page.into());
         if words[word] != EMPTY && !is_address(words[word]) {
-            clear_word(words, word);
+            let address = clear_word(words, word);
             memory.publish_mirror(page.into(), word, 1);
+            if let Some(address) = address {
+                memory.publish_mirror(page.into(), address, 1);
+            }
         }
     }
 
@@ -218,12 +224,14 @@ fn address_of(words: &[u32; PAGE_WORDS], at: usize) -> Option<usize> {
     }
 }
 
-/// Empties a word and gives up the address that it used.
-fn clear_word(words: &mut [u32; PAGE_WORDS], at: usize) {
-    if let Some(address) = address_of(words, at) {
+/// Empties a word and gives up the address that it used; says where that was.
+fn clear_word(words: &mut [u32; PAGE_WORDS], at: usize) -> Option<usize> {
+    let address = address_of(words, at);
+    if let Some(address) = address {
         words[address] = EMPTY;
     }
     words[at] = EMPTY;
+    address
 }
 
 /// Puts a branch to `address` into word `at`, and the address into an empty word other than that and `not`. A page of

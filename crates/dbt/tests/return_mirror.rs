@@ -126,7 +126,10 @@ impl Fixture {
 
     fn mirror_word(&self, pc: u32) -> Option<u32> {
         let page = *self.code.mapped.get(&(pc & !0xfff))?;
-        Some(self.code.mirror[page as usize][1][(pc & 0xfff) as usize / 4])
+        let [written, fetched] = &self.code.mirror[page as usize];
+        let word = (pc & 0xfff) as usize / 4;
+        assert_eq!(written[word], fetched[word], "not published");
+        Some(fetched[word])
     }
 
     /// Where a branch through the mirror to `va` gets; `None` is a trap.
