@@ -9,8 +9,10 @@ use spica_addr::HostPa;
 use spica_vcpu::psr::{self, Mode};
 
 use crate::assemble::assemble;
-use crate::layout::{HOST_DACR, MEGABYTE, TTBR_WALK};
-use crate::memory::host_space::{SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN};
+use crate::layout::{HOST_DACR, HOST_DOMAIN, MEGABYTE, TTBR_WALK};
+use crate::memory::host_space::{
+    PAGE, PAGE_NOT_GLOBAL, PAGE_READ_WRITE, SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN,
+};
 
 assemble! {
     files: [include_str!("start.s")];
@@ -27,6 +29,9 @@ assemble! {
     // Executable, not global: under ASID 0, until the host table is there.
     BOOT_SECTION = SECTION & !SECTION_XN | SECTION_NORMAL | SECTION_NOT_GLOBAL;
     SECTION_XN = SECTION_XN;
+    // The same by pages: the first-level entry, and those of the second level.
+    BOOT_PAGES = HOST_DOMAIN << 5 | 0b01;
+    BOOT_PAGE = PAGE | PAGE_READ_WRITE | PAGE_NOT_GLOBAL;
     TTBR_WALK = TTBR_WALK;
     // The host's domain, and domain 0.
     BOOT_DACR = HOST_DACR | 1;

@@ -190,8 +190,9 @@ placed:
     isb
 5:
     @ The boot table: the image at its link address and at its physical one, and the device tree at its physical
-    @ address, all in sections, privileged, non-global under ASID 0. Rust replaces it at once
-    @ (src/memory/host_space.rs).
+    @ address, privileged, non-global under ASID 0. Rust replaces it at once (src/memory/host_space.rs). At its link
+    @ address the image is mapped by small pages, as it will be: Rust runs there while it changes tables, and the TLB
+    @ must not find a section and a page for one address (ARM ARM B3.10.1). The rest are sections.
     movw    r0, #:lower16:__image_start
     movt    r0, #:upper16:__image_start
     movw    r5, #:lower16:__boot_table
@@ -221,8 +222,22 @@ placed:
 7:  lsr     r2, r4, #MEGABYTE_BITS
     orr     r8, r1, r2, lsl #MEGABYTE_BITS
     str     r8, [r5, r2, lsl #2]
+    movw    r6, #:lower16:__boot_pages
+    movt    r6, #:upper16:__boot_pages
+    sub     r6, r6, r0
+    add     r6, r6, r4              @ r6 = physical address of the pages' table
+    movw    r1, #BOOT_PAGES
+    orr     r8, r6, r1
     lsr     r2, r0, #MEGABYTE_BITS
     str     r8, [r5, r2, lsl #2]
+    movw    r1, #BOOT_PAGE
+    lsr     r8, r4, #MEGABYTE_BITS
+    orr     r8, r1, r8, lsl #MEGABYTE_BITS
+    mov     r3, #256
+6:  str     r8, [r6], #4
+    add     r8, r8, #4096
+    subs    r3, r3, #1
+    bne     6b
     dsb
 
     @ Nothing stale may be used from here on: neither instructions nor predictions nor translations.

@@ -31,9 +31,11 @@ const SECTION_DEVICE: u32 = 1 << 13;
 pub const SECTION_NOT_GLOBAL: u32 = 1 << 17;
 
 /// Second-level small page, normal memory as above.
-const PAGE: u32 = 0b10 | 1 << 6 | 1 << 3 | 1 << 2;
+pub const PAGE: u32 = 0b10 | 1 << 6 | 1 << 3 | 1 << 2;
 /// Privileged read/write.
-const PAGE_READ_WRITE: u32 = 1 << 4;
+pub const PAGE_READ_WRITE: u32 = 1 << 4;
+/// Not global.
+pub const PAGE_NOT_GLOBAL: u32 = 1 << 11;
 /// Privileged read only (AP = 101).
 const PAGE_READ_ONLY: u32 = 1 << 9 | 1 << 4;
 /// Execute never.
