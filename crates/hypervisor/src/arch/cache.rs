@@ -6,7 +6,8 @@
 use core::arch::asm;
 
 use super::barrier::{dsb, isb};
-use super::cp15::{Bpiall, Ctr, Dccimvac, Dccmvau, Iciallu, Icimvau, IdMmfr3, SysRegRead, SysRegWrite};
+use super::cp15::{Bpiall, Ctr, Dccimvac, Dccmvau, Dccsw, Iciallu, Icimvau, IdMmfr3, SysRegRead, SysRegWrite};
+use super::identity;
 
 /// The smallest line of any data cache, in bytes (CTR\[19:16\] = log2 of it in words).
 #[inline]
@@ -133,6 +134,31 @@ pub fn clean_to_pou(va: u32, len: u32) {
         // SAFETY: a clean changes no value that any access could read.
         unsafe { Dccmvau::write_raw(at) }
     });
+    dsb();
+}
+
+/// Cleans all that this core has written to the point of unification: the levels of data cache before it, by set and
+/// way (B2.2.7, with the operand of B4.2.1). No other core writes. Takes some thousand instructions, however much was
+/// written.
+pub fn clean_all_to_pou() {
+    let clidr = identity::clidr();
+    // LoUU: how many levels are before the point of unification, for one core.
+    for level in 0..clidr >> 27 & 7 {
+        // Cache types from 2 on have data.
+        if clidr >> (3 * level) & 7 < 2 {
+            continue;
+        }
+        let ccsidr = identity::ccsidr(level << 1);
+        let (line_shift, ways, sets) = ((ccsidr & 7) + 4, (ccsidr >> 3 & 0x3ff) + 1, (ccsidr >> 13 & 0x7fff) + 1);
+        // The way's number is left-aligned.
+        let way_shift = (ways - 1).leading_zeros();
+        for way in 0..ways {
+            for set in 0..sets {
+                // SAFETY: a clean changes no value that any access could read.
+                unsafe { Dccsw::write_raw(way.checked_shl(way_shift).unwrap_or(0) | set << line_shift | level << 1) }
+            }
+        }
+    }
     dsb();
 }
 

@@ -65,6 +65,8 @@ system_register! {
     Bpiall = p 15, 0, c 7, c 5, 6: SysRegWrite;
     /// Data cache: clean by address to the point of unification.
     Dccmvau = p 15, 0, c 7, c 11, 1: SysRegWrite;
+    /// Data cache: clean by set and way.
+    Dccsw = p 15, 0, c 7, c 10, 2: SysRegWrite;
     /// Data cache: clean by address to the point of coherency.
     Dccmvac = p 15, 0, c 7, c 10, 1: SysRegWrite;
     /// Data cache: clean and invalidate by address to the point of coherency.

@@ -18,8 +18,13 @@ macro_rules! mrc {
     }};
 }
 
+/// CLIDR: which caches there are (B4.1.20).
+pub fn clidr() -> u32 {
+    mrc!("15", "1", "0", "0", "1")
+}
+
 /// CCSIDR of the cache that CSSELR selects (B4.1.19, B4.1.41).
-fn ccsidr(csselr: u32) -> u32 {
+pub fn ccsidr(csselr: u32) -> u32 {
     // SAFETY: selecting a cache only changes what CCSIDR reads, after an ISB.
     unsafe {
         asm!("mcr p15, 2, {}, c0, c0, 0", "isb", in(reg) csselr, options(nostack, preserves_flags));

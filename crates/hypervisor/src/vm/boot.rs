@@ -19,7 +19,7 @@ use spica_machine::loader::{LoadError as PlaceError, Placement};
 
 use super::ram::Ram;
 use super::{Resume, Vm, regime};
-use crate::arch::identity;
+use crate::arch::{cache, identity};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
@@ -69,6 +69,8 @@ pub struct Loading {
     unclear: u32,
     /// Files, or what is left of them, that are to be copied to where they belong.
     files: [(GuestPa, &'static [u8]); 3],
+    /// Whether something was cleared or copied that may still be in the data cache alone.
+    unclean: bool,
 }
 
 impl Loading {
@@ -79,6 +81,7 @@ impl Loading {
 
     /// Clears or copies a piece. False if there is none left.
     fn step(&mut self, host_space: HostSpace<'_>, ram: &mut Ram) -> bool {
+        self.unclean |= !self.is_done();
         if self.unclear != 0 {
             let piece = self.unclear.min(PIECE);
             ram.clear(host_space, Machine::RAM.wrapping_add(ram.size() - self.unclear), piece);
@@ -123,7 +126,7 @@ impl Vm {
         // What was to be cleared and is not yet is still to be.
         let unclear = if cold { self.common.ram.size() } else { self.loading.unclear };
         let files = [(place.dtb, image.tree), (place.kernel, image.kernel), (place.initrd, image.initrd)];
-        self.loading = Loading { unclear, files };
+        self.loading = Loading { unclear, files, unclean: self.loading.unclean };
         let cpu = &mut self.vcpu.context.cpu;
         cpu.reset();
         cpu.regs[1] = u32::MAX;
@@ -150,6 +153,12 @@ impl Vm {
             if !host.may_go_on() {
                 return false;
             }
+        }
+        if core::mem::take(&mut self.loading.unclean) {
+            // A loader leaves what it loads where instruction fetches see it (Linux's boot protocol: "the data cache
+            // must be off"), and the guest may jump there in User mode. And what was there before is not to be seen.
+            cache::clean_all_to_pou();
+            cache::invalidate_instructions();
         }
         true
     }
