@@ -31,7 +31,7 @@ pub const COUNTER: u32 = 10;
 pub const TTBR0: u32 = 11;
 /// The same for CONTEXTIDR.
 pub const CONTEXTIDR: u32 = 12;
-/// `SVC` number of DCCMVAU (B4.2.1), with its operand where an indirect branch has its target.
+/// `SVC` number of DCCMVAU, DCCMVAC and DCCIMVAC (B4.2.1), with the operand where an indirect branch has its target.
 pub const CLEAN_LINE: u32 = 13;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
 /// holds the target.

@@ -145,6 +145,8 @@ pub enum Effect {
     BranchPredictor,
     /// Data-cache maintenance by address.
     DataCache(LineOp, u32),
+    /// Cleaning of the data cache by set and way.
+    DataCacheBySet,
     /// Translate an address into PAR (B4.2.4).
     Translate {
         /// The address.
@@ -450,8 +452,9 @@ impl Cp15 {
             (10, 1) => Effect::DataCache(LineOp::CleanToPoc, value),
             (11, 1) => Effect::DataCache(LineOp::CleanToPou, value),
             (14, 1) => Effect::DataCache(LineOp::CleanInvalidate, value),
-            // By set and way: the guest has no agent that looks past the caches, and none of its devices reads memory.
-            (6 | 10 | 14, 2) => Effect::None,
+            // DCISW: nothing says that a line was not written back before.
+            (6, 2) => Effect::None,
+            (10 | 14, 2) => Effect::DataCacheBySet,
             (8, op @ 0..=3) => Effect::Translate { va: value, privileged: op < 2, write: op & 1 != 0 },
             _ => return WriteResult::Undefined,
         })

@@ -200,7 +200,9 @@ pub fn make_eager(load: u32) -> Option<u32> {
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
 /// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
-/// runs the next time ([`field::STALE`]). Cleaning to the point of unification is done at once, in a trap.
+/// runs the next time ([`field::STALE`]), and what the guest cleans is cleaned to the point of unification, at once, in a
+/// trap: from there instructions are fetched, and to the point of coherency Linux cleans a page before it maps it for
+/// execution. By set and way, too: Spica's own loop, since the guest sees caches of one line.
 ///
 /// A data-cache operation by address faults where nothing is mapped (B3.12.3), and nowhere else: domains and
 /// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault
@@ -210,12 +212,13 @@ fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> 
     match (crm, opc2) {
         // ICIALLU, BPIALL and their Inner Shareable forms, ICIMVAU, BPIMVA.
         (1 | 5, 0 | 6) | (5, 1 | 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
-        // DCCMVAU.
-        (11, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
-        // DCIMVAC, DCCMVAC, DCCIMVAC.
-        (6 | 10 | 14, 1) => probe(e, d, rt),
-        // By set and way: DCISW, DCCSW, DCCISW.
-        (6 | 10 | 14, 2) => e.emit(asm::NOP),
+        // DCCMVAC, DCCMVAU, DCCIMVAC.
+        (10 | 11 | 14, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
+        // DCIMVAC.
+        (6, 1) => probe(e, d, rt),
+        // DCISW: what is dirty may stay.
+        (6, 2) => e.emit(asm::NOP),
+        // DCCSW, DCCISW, and what is unknown.
         _ => return emulate(e, d, false),
     }
     Flow::Continues

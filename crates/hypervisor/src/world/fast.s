@@ -615,11 +615,11 @@ unprivileged_load:
 unprivileged_store:
     UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
-@ DCCMVAU (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is the guest's RAM, and
-@ the real operation cleans it. The line is the one that the guest's CTR announces, CLEANED real ones, all of them in one
-@ page: see Context::line. The operation itself heeds neither domains nor permissions; the question whether the page is
-@ mapped (ATS1CPR, B4.2.4) heeds domains, so they are open meanwhile, to nobody but us. In: R2, LR = where the block
-@ goes on. Uses R0, R1, R3 to R6.
+@ DCCMVAU, DCCMVAC or DCCIMVAC (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is
+@ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
+@ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
+@ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains, so they are open meanwhile, to nobody but us. In:
+@ R2, LR = where the block goes on. Uses R0, R1, R3 to R6.
     HANDLER fast, "cleaning of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]

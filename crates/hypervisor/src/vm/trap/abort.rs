@@ -156,7 +156,7 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
     interpret(vm, core, host, svc)
 }
 
-/// DCCMVAU, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing for assembly: it is
+/// DCCMVAU, DCCMVAC or DCCIMVAC, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing for assembly: it is
 /// interpreted, by the guest's own tables. The next one at this address need not come here, as far as that can be: what
 /// the guest has there is mapped from now on, even in a domain that is closed to its kernel.
 pub fn clean_line(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc) -> Resume {

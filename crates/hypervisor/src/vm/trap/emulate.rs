@@ -127,6 +127,7 @@ const fn concerns_world(effect: Effect) -> bool {
             | Effect::InstructionCache(_)
             | Effect::BranchPredictor
             | Effect::DataCache(..)
+            | Effect::DataCacheBySet
             | Effect::Translate { .. }
     )
 }
@@ -174,6 +175,8 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         // Translated code needs neither: its sources are write-protected. User code runs from the real caches.
         Effect::InstructionCache(_) => cache::invalidate_instructions(),
         Effect::BranchPredictor => cache::invalidate_branch_predictor(),
+        // The guest's caches have one set of one way (`vm::load::cpu_id`): whoever cleans that means all.
+        Effect::DataCacheBySet => cache::clean_all_to_pou(),
         Effect::DataCache(op, va) => {
             let host_space = core.enter_host_space();
             match spica_mmu::lookup(&common.ram.at(host_space), &regime(cpu), GuestVa(va)) {

@@ -133,7 +133,12 @@ impl Lockstep {
     /// As `emulate::apply`.
     pub(super) fn apply(&mut self, effect: Effect) -> Result<(), Abort> {
         match effect {
-            Effect::None | Effect::Mirror | Effect::ThreadIdReadOnly(_) | Effect::Regime | Effect::Dacr { .. } => {}
+            Effect::None
+            | Effect::DataCacheBySet
+            | Effect::Mirror
+            | Effect::ThreadIdReadOnly(_)
+            | Effect::Regime
+            | Effect::Dacr { .. } => {}
             Effect::Vfp => {}
             Effect::Tlb(op) => self.maintain_tlb(op),
             Effect::InstructionCache(_) | Effect::BranchPredictor => self.invalidated = true,

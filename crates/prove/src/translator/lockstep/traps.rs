@@ -11,7 +11,12 @@ use spica_isa::{CpReg, Op};
 use spica_vcpu::cp15::TlbOp;
 use spica_vcpu::psr;
 
-const DCCMVAU: CpReg = CpReg { coproc: 15, opc1: 0, crn: 7, crm: 11, opc2: 1 };
+/// DCCMVAC, DCCMVAU, DCCIMVAC.
+const CLEANS: [CpReg; 3] = [clean(10), clean(11), clean(14)];
+
+const fn clean(crm: u8) -> CpReg {
+    CpReg { coproc: 15, opc1: 0, crn: 7, crm, opc2: 1 }
+}
 
 impl Lockstep {
     /// As `vm/trap/call.rs`, and `world/fast.s` in front of it.
@@ -105,7 +110,9 @@ impl Lockstep {
                 let va = self.cpu.page.target;
                 let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
                 let is_meant = match decoded.op {
-                    Op::CoprocMove { load: false, reg, rt } => reg == DCCMVAU && self.machine.r[rt.n() as usize] == va,
+                    Op::CoprocMove { load: false, reg, rt } => {
+                        CLEANS.contains(&reg) && self.machine.r[rt.n() as usize] == va
+                    }
                     _ => false,
                 };
                 if !is_meant {
