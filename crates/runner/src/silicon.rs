@@ -152,7 +152,8 @@ pub const EXPLAINED: &[Explained] = &[
         class: Class::CodeInvalidationNotSettled,
         place: Place::NativeStart,
         why: "__v7_setup invalidates the instruction cache, where code was patched for one processor, and has its DSB \
-              and ISB some instructions later; these were not patched where it matters",
+              and ISB some instructions later; the two that were patched and executed in between choose the attributes of \
+              walks, and either choice works",
     },
 ];
 

@@ -52,7 +52,7 @@ impl Part for Silicon {
                 return Ok(());
             }
             let name = format!("{}/{guest}", machine.board());
-            verdict(&name, check_guest(machine, guest), work)?;
+            verdict(&name, work, || check_guest(machine, guest))?;
             work.count(1);
         }
         for (name, machine) in CASES {
@@ -60,7 +60,7 @@ impl Part for Silicon {
             if work.is_over() || !enough {
                 return Ok(());
             }
-            verdict(name, check(machine), work)?;
+            verdict(name, work, || check(machine))?;
             work.note(name, 1);
             work.count(1);
         }
@@ -69,11 +69,11 @@ impl Part for Silicon {
 
     fn repeat(&self, case: &str, work: &Work) -> Result<(), Failure> {
         if let Some((name, machine)) = CASES.into_iter().find(|(name, _)| *name == case) {
-            return verdict(name, check(machine), work);
+            return verdict(name, work, || check(machine));
         }
         let of_guest = case.split_once('/').and_then(|(board, guest)| Some((machine(board)?, guest)));
         match of_guest.filter(|(_, guest)| GUESTS.contains(guest)) {
-            Some((machine, guest)) => verdict(case, check_guest(machine, guest), work),
+            Some((machine, guest)) => verdict(case, work, || check_guest(machine, guest)),
             None => {
                 let names: Vec<_> = CASES.iter().map(|(name, _)| *name).collect();
                 Err(Failure::trouble(format!(
@@ -86,10 +86,10 @@ impl Part for Silicon {
     }
 }
 
-/// What is to be said of a run.
-fn verdict(name: &str, found: Checked<Found>, work: &Work) -> Result<(), Failure> {
+/// Runs a case, and says what came of it.
+fn verdict(name: &str, work: &Work, check: impl FnOnce() -> Checked<Found>) -> Result<(), Failure> {
     work.say(name);
-    let found = found
+    let found = check()
         .map_err(|error| Failure::trouble(format!("{error}\n{}", error.details.as_deref().unwrap_or_default())))?;
     println!("prove: silicon: {name}: {}", found.figures());
     found.explained.iter().for_each(|line| println!("prove: silicon: {name}: explained: {line}"));
