@@ -14,6 +14,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Access, access};
 use sha2::{Digest, Sha256};
@@ -194,16 +195,18 @@ pub fn create_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).context(|| format!("cannot make the directory {}", path.display()))
 }
 
-/// Writes a file in one piece: readers see the old one or the whole new one, also after a crash or beside another run.
+/// Writes a file in one piece: readers see the old one or the whole new one, also after a crash, and whoever else writes
+/// it meanwhile, here or in another run.
 ///
 /// # Errors
 /// With the file's name.
 pub fn write(path: &Path, data: &[u8]) -> Result<()> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
     if let Some(dir) = path.parent() {
         create_dir(dir)?;
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.new", std::process::id()));
+    name.push(format!(".{}-{}.new", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let new = path.with_file_name(name);
     fs::write(&new, data).and_then(|()| fs::rename(&new, path)).context(|| format!("cannot write {}", path.display()))
 }
@@ -252,6 +255,19 @@ mod tests {
             write(&self.0.join(name).join(MARK), b"").unwrap();
             self.0.join(name)
         }
+    }
+
+    #[test]
+    fn several_may_write_a_file_at_once() {
+        let somewhere = Somewhere::new("write");
+        let file = somewhere.0.join("file");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| write(&file, &[7; 10_000]).unwrap()));
+            }
+        });
+        assert_eq!(fs::read(&file).unwrap(), [7; 10_000]);
+        assert_eq!(fs::read_dir(&somewhere.0).unwrap().count(), 1, "nothing is left behind");
     }
 
     impl Drop for Somewhere {
