@@ -69,8 +69,6 @@ pub struct Loading {
     unclear: u32,
     /// Files, or what is left of them, that are to be copied to where they belong.
     files: [(GuestPa, &'static [u8]); 3],
-    /// Whether something was cleared or copied that may still be in the data cache alone.
-    unclean: bool,
 }
 
 impl Loading {
@@ -81,7 +79,6 @@ impl Loading {
 
     /// Clears or copies a piece. False if there is none left.
     fn step(&mut self, host_space: HostSpace<'_>, ram: &mut Ram) -> bool {
-        self.unclean |= !self.is_done();
         if self.unclear != 0 {
             let piece = self.unclear.min(PIECE);
             ram.clear(host_space, Machine::RAM.wrapping_add(ram.size() - self.unclear), piece);
@@ -93,6 +90,10 @@ impl Loading {
         // Where it lies in RAM was planned.
         if let Some(to) = ram.bytes_mut(host_space, *at, piece.len() as u32) {
             to.copy_from_slice(piece);
+            // A loader leaves what it loads where instruction fetches see it (Linux's boot protocol: "the data cache
+            // must be off"), and the guest may jump there in User mode.
+            cache::clean_to_pou(to.as_ptr() as u32, to.len() as u32);
+            cache::invalidate_instructions();
         }
         (*at, *bytes) = (at.wrapping_add(piece.len() as u32), rest);
         true
@@ -126,7 +127,7 @@ impl Vm {
         // What was to be cleared and is not yet is still to be.
         let unclear = if cold { self.common.ram.size() } else { self.loading.unclear };
         let files = [(place.dtb, image.tree), (place.kernel, image.kernel), (place.initrd, image.initrd)];
-        self.loading = Loading { unclear, files, unclean: self.loading.unclean };
+        self.loading = Loading { unclear, files };
         let cpu = &mut self.vcpu.context.cpu;
         cpu.reset();
         cpu.regs[1] = u32::MAX;
@@ -153,12 +154,6 @@ impl Vm {
             if !host.may_go_on() {
                 return false;
             }
-        }
-        if core::mem::take(&mut self.loading.unclean) {
-            // A loader leaves what it loads where instruction fetches see it (Linux's boot protocol: "the data cache
-            // must be off"), and the guest may jump there in User mode. And what was there before is not to be seen.
-            cache::clean_all_to_pou();
-            cache::invalidate_instructions();
         }
         true
     }
