@@ -13,12 +13,12 @@ use spica_sched::RunQueue;
 
 use crate::arch::tlb;
 use crate::layout::{HOST_ASID, TTBR_WALK};
+use crate::memory::host_space::HostTables;
 use crate::world::ViewRegisters;
 
 /// See the module's text.
 pub struct HostCpu {
-    /// The host table.
-    host_table: HostPa,
+    tables: HostTables,
     /// TTBR0's table, with its ASID in the low bits that its alignment leaves free.
     in_force: u32,
     /// Who takes turns here.
@@ -45,24 +45,24 @@ fn key(table: HostPa, asid: u32) -> u32 {
 }
 
 impl HostCpu {
-    /// The processor, whose tables in force are those at `host_table`.
-    pub const fn new(host_table: HostPa, queue: RunQueue) -> HostCpu {
-        HostCpu { host_table, in_force: host_table.0 | HOST_ASID, queue }
+    /// The processor, where the host table is in force.
+    pub const fn new(tables: HostTables, queue: RunQueue) -> HostCpu {
+        HostCpu { tables, in_force: tables.host.0 | HOST_ASID, queue }
     }
 
     fn switch(&mut self, table: HostPa, asid: u32) {
         let key = key(table, asid);
         if self.in_force != key {
-            // SAFETY: the host table and every shadow table hold the hypervisor region, where code, stack and heap are;
+            // SAFETY: Spica's tables and every shadow table hold the hypervisor region, where code, stack and heap are;
             // RAM is reached only by those who have a `HostSpace`, and nobody has, for it would borrow `self`.
-            unsafe { tlb::switch_table(table, asid) }
+            unsafe { tlb::switch_table(self.tables.region, table, asid) }
             self.in_force = key;
         }
     }
 
     /// Puts Spica's own tables in force.
     pub fn enter_host_space(&mut self) -> HostSpace<'_> {
-        self.switch(self.host_table, HOST_ASID);
+        self.switch(self.tables.host, HOST_ASID);
         HostSpace(PhantomData)
     }
 
@@ -72,9 +72,9 @@ impl HostCpu {
         self.enter_host_space();
     }
 
-    /// The host table's TTBR0.
-    pub fn host_ttbr0(&self) -> u32 {
-        self.host_table.0 | TTBR_WALK
+    /// TTBR0 for the host table, and for that of the hypervisor region alone.
+    pub fn host_ttbr0s(&self) -> [u32; 2] {
+        [self.tables.host, self.tables.region].map(|table| table.0 | TTBR_WALK)
     }
 
     /// Puts the tables of a guest's view in force.

@@ -67,8 +67,7 @@ pub const HOST_DOMAIN: u32 = 15;
 /// The domain access control register while the host table is in force: domain 15 client.
 pub const HOST_DACR: u32 = 1 << (2 * HOST_DOMAIN);
 
-/// The address space identifier of the host table. ASID 0 owns no entries: it is what a change of tables passes through
-/// (ARM ARM B3.10.4).
+/// The address space identifier of the host table. ASID 0 is that of the table that Spica boots with.
 pub const HOST_ASID: u32 = 1;
 
 /// The attributes of a translation table base register: table walks are inner and outer write-back, not shared.

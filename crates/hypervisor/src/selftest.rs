@@ -107,7 +107,7 @@ fn two_guests(platform: &Platform) {
         table_bytes: MEGABYTE / 4,
         spaces: 4,
     };
-    let mut core = HostCpu::new(host_space::table(platform.image), RunQueue::new(0, 0));
+    let mut core = HostCpu::new(host_space::tables(platform.image), RunQueue::new(0, 0));
     device::seal();
     let Some(board) = BOARD.with(Option::take) else { panic!("the board's devices are in use") };
     let marks = [0x1111_1111, 0x2222_2222];

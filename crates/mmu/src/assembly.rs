@@ -40,4 +40,7 @@ pub const UNUSED: u32 = crate::ram::UNUSED;
 /// In a DACR: the bits of client (and of manager) of all domains that are a guest's.
 pub const CLIENTS: u32 = 0x5555_5555 & !client(OWN_DOMAIN);
 
+/// The domain of all entries of the user view, where tables keep the views apart.
+pub const USER_VIEW_DOMAIN: u32 = OWN_DOMAIN as u32;
+
 const _: () = assert!(offset_of!(Several, numbers) == 0);

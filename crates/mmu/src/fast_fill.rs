@@ -77,6 +77,7 @@ impl Shadow {
         if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_region(va) {
             return FastFill::Other;
         }
+        self.note_open(view, dacr);
         let Page { pa, domain, permission, user, xn } =
             match plain::walk(mem, (ttbr0, dacr), va, kind, view == View::Kernel) {
                 Plain::Page(page) => page,

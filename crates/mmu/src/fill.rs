@@ -86,6 +86,7 @@ impl Shadow {
         debug_assert!(self.is_active(Key::of(regime)), "fill under a regime that is not active: {regime:?}");
         if regime.mmu_on() {
             self.set_dacr(regime.dacr, tables, tlb);
+            self.note_open(view, regime.dacr);
         }
         let privileged = view == View::Kernel;
         let mapping = match translate(mem, regime, va, Access { kind, privileged }) {
@@ -146,6 +147,13 @@ impl Shadow {
     ) -> Fill {
         let regime = Regime { dacr: self.separation.opened_dacr(regime.dacr), ..*regime };
         self.fill(mem, &regime, View::Kernel, va, AccessKind::Read, tables, tlb)
+    }
+
+    /// An entry of `view` may be made under this DACR.
+    pub(crate) const fn note_open(&mut self, view: View, guest_dacr: u32) {
+        if let View::User = view {
+            self.open_to_user |= self.separation.open_to_user(guest_dacr);
+        }
     }
 
     /// The host mapping for a guest mapping; `None` if it is not RAM, or if the view's mode may not even read it.

@@ -1,6 +1,8 @@
 //! How the two views of a guest are kept apart, and what the host's domains mean for it: each view has a table and an
-//! ASID of its own, and the host's domains are the guest's. But for domain 15, which is the hypervisor's; the guest's
-//! domain 15 and its flat map share that one.
+//! ASID of its own. In the kernel view the host's domains are the guest's, which opens and closes them at will; but for
+//! domain 15, which is the hypervisor's, and which the guest's domain 15 and its flat map share. In the user view all
+//! is in domain 15: user code cannot write DACR, and a kernel that returns to it has the same value there every time.
+//! So the kernel view's DACR stays in force while user code runs.
 //!
 //! [`Separation`](crate::Separation) is [`Apart`], but where another way is compared with it (feature `papers`).
 
@@ -72,6 +74,19 @@ impl Apart {
         opened(guest_dacr, 0b11 << (2 * OWN_DOMAIN))
     }
 
+    /// Whose DACR, of [`Self::host_dacr`], is in force while `view` is: the kernel view's.
+    #[must_use]
+    pub const fn dacr_of(self, _view: View) -> View {
+        View::Kernel
+    }
+
+    /// The domains that `guest_dacr` opens, of those that fills of the user view bake into entries: all. A bit of each,
+    /// as [`Self::host_dacr`] has it.
+    #[must_use]
+    pub const fn open_to_user(self, guest_dacr: u32) -> u32 {
+        guest_dacr & 0x5555_5555
+    }
+
     /// The host's DACR in a view while the guest's MMU is off.
     #[must_use]
     pub const fn flat_dacr(self, _: View) -> HostDacr {
@@ -84,12 +99,14 @@ impl Apart {
     }
 
     /// The host's domain for an entry that comes from the guest's `domain`, or `None` for one of the flat map.
-    pub(crate) const fn domain(self, domain: Option<u8>, _: bool) -> u8 {
+    /// `privileged_alone` as [`Self::is_privileged_alone`] has it.
+    pub(crate) const fn domain(self, domain: Option<u8>, privileged_alone: bool) -> u8 {
         match domain {
-            // The guest's DACR has no say over the flat space; and domain 15 is taken on the host, so that access to
-            // it is decided now, and again after each change of its DACR field.
-            None => OWN_DOMAIN,
-            Some(domain) => domain,
+            // Domain 15 is taken on the host, so that access to it is decided now, and again after each change of its
+            // DACR field.
+            Some(domain) if privileged_alone => domain,
+            // The guest's DACR has no say over the flat space, and over the user view none while that is in force.
+            _ => OWN_DOMAIN,
         }
     }
 

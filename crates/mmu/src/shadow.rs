@@ -141,6 +141,8 @@ pub struct Shadow {
     clock: u64,
     /// What of the guest's DACR is baked into entries: see [`Separation::baked_dacr`].
     pub(crate) baked_dacr: u32,
+    /// The domains under which entries of the user view were made, or may have been: see [`Separation::open_to_user`].
+    pub(crate) open_to_user: u32,
     /// Megabytes in which any space ever had an entry: the guest may maintain the TLB for much that it never used.
     pub(crate) touched: MegabyteSet,
     /// Of these, the ones that ever had a global entry.
@@ -204,6 +206,7 @@ impl Shadow {
             active: None,
             clock: 0,
             baked_dacr: 0,
+            open_to_user: 0,
             touched: MegabyteSet::new(),
             global: MegabyteSet::new(),
             generation: 0,
@@ -619,6 +622,32 @@ impl Shadow {
         self.stats.dacr_drops += 1;
         self.drop_translations(tables, tlb);
         true
+    }
+
+    /// Whether the guest's user code can run under `guest_dacr` as it is: see [`Self::enter_user`].
+    #[must_use]
+    pub const fn is_open_to_user(&self, guest_dacr: u32) -> bool {
+        self.open_to_user == self.separation.open_to_user(guest_dacr)
+    }
+
+    /// Whether `view` may have entries of the guest's `domain`: the user view, of those alone that were open to it.
+    #[must_use]
+    pub const fn may_hold(&self, view: View, domain: u8) -> bool {
+        match (self.separation.dacr_of(View::User), view) {
+            (View::Kernel, View::User) => self.open_to_user >> (2 * domain) & 1 != 0,
+            _ => true,
+        }
+    }
+
+    /// The guest's user code is about to run, with its MMU on, and its DACR is `guest_dacr`. That opens or closes
+    /// nothing in the user view: so if it closes a domain under which entries there were made, every entry goes.
+    pub fn enter_user(&mut self, guest_dacr: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let open = self.separation.open_to_user(guest_dacr);
+        let closed = core::mem::replace(&mut self.open_to_user, open) & !open;
+        if closed != 0 {
+            self.stats.dacr_drops += 1;
+            self.drop_translations(tables, tlb);
+        }
     }
 
     /// How the two views are kept apart.

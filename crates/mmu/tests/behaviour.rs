@@ -506,6 +506,39 @@ fn a_page_of_a_closed_domain_gets_an_entry_that_is_closed() {
 }
 
 #[test]
+fn what_is_closed_to_user_code_is_gone_before_it_runs() {
+    let mut guest = Guest::new();
+    let entry = |guest: &mut Guest| {
+        let root = guest.shadow.root(View::User);
+        guest.tlb.get(&guest.tables, root, USER).map(|entry| entry.domain)
+    };
+    let enter = |guest: &mut Guest, dacr| {
+        guest.regime.dacr = dacr;
+        guest.shadow.enter_user(dacr, &mut guest.tables, &mut guest.tlb);
+        while !guest.shadow.is_settled() {
+            guest.shadow.settle(&mut guest.tables, &mut guest.tlb);
+        }
+    };
+    // The process has its pages in domain 1. The host's is its own, whatever DACR says while the kernel runs.
+    enter(&mut guest, 0x5555_5555);
+    assert_eq!(guest.fill(View::User, USER, AccessKind::Read), Fill::Mapped);
+    assert_eq!(entry(&mut guest), Some(15));
+    enter(&mut guest, 0x5555_5555);
+    assert_eq!(entry(&mut guest), Some(15));
+    let drops = guest.shadow.stats().dacr_drops;
+    enter(&mut guest, 0x5555_5551);
+    assert_eq!((entry(&mut guest), guest.shadow.stats().dacr_drops), (None, drops + 1));
+    assert!(matches!(guest.fill(View::User, USER, AccessKind::Read), Fill::GuestFault(_)));
+    // What is opened costs nothing.
+    enter(&mut guest, 0x5555_5555);
+    assert_eq!(guest.shadow.stats().dacr_drops, drops + 1);
+    assert_eq!(guest.fill(View::User, USER, AccessKind::Read), Fill::Mapped);
+    // Pages are added in assembly, under what was entered last.
+    enter(&mut guest, 0x5555_5551);
+    assert_eq!((entry(&mut guest), guest.shadow.stats().dacr_drops), (None, drops + 2));
+}
+
+#[test]
 fn domains_that_the_host_can_close_are_opened_and_no_others() {
     for (dacr, tables, domains) in [
         (0x0000_0000, 0x1555_5555, 0x0000_0555),

@@ -39,15 +39,15 @@ const fn switches(trap: Trap) -> Range {
 pub fn effects(trap: Trap) -> [Effect; 5] {
     let switches = switches(trap);
     // The vectors are changed on the way in and on the way out, each with a barrier, unless a fast path handles the
-    // trap. A change of tables is two writes of CONTEXTIDR, one of TTBR0 and three barriers (ARM ARM B3.10.4).
+    // trap. A change of tables is a write of CONTEXTIDR, two of TTBR0 and three barriers (ARM ARM B3.10.4).
     let vectors = Range::new(0.0, 2.0, 2.0);
     // The hypervisor's code, stack and data take a few entries; under tables of its own, those of all that it touches.
     let misses = Range::new(0.0, 1.0, 6.0) + switches * Range::new(0.0, 2.0, 6.0);
     let effect = |event, times| Effect { event, times };
     [
         effect(Event::CoprocessorWrite, vectors),
-        effect(Event::AsidWrite, switches * 2.0),
-        effect(Event::TtbrWrite, switches),
+        effect(Event::AsidWrite, switches),
+        effect(Event::TtbrWrite, switches * 2.0),
         effect(Event::Barrier, vectors + switches * 3.0),
         effect(Event::TlbMiss, misses),
     ]
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn a_hidden_fault_changes_tables_twice() {
         let of = |event| effects(Trap::HiddenFault).into_iter().find(|e| e.event == event).unwrap().times;
-        assert_eq!(of(Event::TtbrWrite).mid, 2.0);
-        assert_eq!(of(Event::AsidWrite).mid, 4.0);
+        assert_eq!(of(Event::TtbrWrite).mid, 4.0);
+        assert_eq!(of(Event::AsidWrite).mid, 2.0);
         assert_eq!(of(Event::Barrier).mid, 2.0 + 6.0);
         assert_eq!(of(Event::TlbMiss), Range::new(0.0, 1.0 + 4.0, 6.0 + 12.0));
     }

@@ -49,23 +49,23 @@ pub fn user_reads(va: u32) -> bool {
 
 /// Makes `table` (16 KiB aligned) with address space identifier `asid` the current translation tables.
 ///
-/// The order is that of ARM ARM B3.10.4: through ASID 0, which owns no entries, so that no translation of one table can
-/// be remembered under the identifier of the other.
+/// The order is the one of ARM ARM B3.10.4 that goes through a table of global entries alone, `region`: so no
+/// translation of one table can be remembered under the identifier of the other.
 ///
 /// # Safety
-/// The table must hold the hypervisor region as [`crate::memory::host_space::region_entries`] has it, and map whatever
-/// the caller goes on to use.
-pub unsafe fn switch_table(table: HostPa, asid: u32) {
+/// Both tables must hold the hypervisor region as [`crate::memory::host_space::region_entries`] has it, and `table`
+/// must map whatever the caller goes on to use.
+pub unsafe fn switch_table(region: HostPa, table: HostPa, asid: u32) {
     // SAFETY: passed on to the caller; the code that runs here and its stack lie in the hypervisor region, mapped alike
-    // before and after.
+    // before, meanwhile and after.
     unsafe {
-        Contextidr::write_raw(0);
-        isb();
-        Ttbr0::write_raw(table.0 | TTBR_WALK);
+        Ttbr0::write_raw(region.0 | TTBR_WALK);
         isb();
         // No walk that began under the old table may end after the ASID has changed (Cortex-A9 erratum 754322).
         dsb();
         Contextidr::write_raw(asid & 0xff);
+        isb();
+        Ttbr0::write_raw(table.0 | TTBR_WALK);
         isb();
     }
 }

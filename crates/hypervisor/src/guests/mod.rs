@@ -64,7 +64,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
         fault::allow();
     }
     let queue = RunQueue::new(host.ticks(scheduler::SLICE), host.now());
-    let mut core = HostCpu::new(host_space::table(platform.image), queue);
+    let mut core = HostCpu::new(host_space::tables(platform.image), queue);
     let host_space = core.enter_host_space();
     let mut guests = make(host_space, &bundle, &platform.options, &mut host)?;
     // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.

@@ -5,6 +5,9 @@
 //! without further ado ([`super::phys`]). RAM is normal memory, write-back, write-allocate, not shared (one core),
 //! never executable here; it is not global, and belongs to ASID 1.
 //!
+//! The *region table* has the upper part alone, all of whose entries are global: each change of tables goes through it.
+//! It is where the boot table was.
+//!
 //! An entry of the table only ever goes from invalid to valid: TLBs hold no invalid entries, so this needs no TLB
 //! maintenance, only that the table walk sees the store (ARM ARM B3.10.1).
 
@@ -16,7 +19,9 @@ use crate::arch::barrier::isb;
 use crate::arch::cache::clean_table;
 use crate::arch::tlb;
 use crate::boot::Handover;
-use crate::layout::{HOST_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, REGION_ENTRIES, REGION_START, STACKS_START};
+use crate::layout::{
+    HOST_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, REGION_ENTRIES, REGION_SIZE, REGION_START, STACKS_START,
+};
 
 /// First-level section: privileged read/write, XN, in the host's domain.
 pub const SECTION: u32 = 0b10 | HOST_DOMAIN << 5 | 1 << 10 | SECTION_XN;
@@ -67,7 +72,7 @@ macro_rules! linker_symbols {
 }
 
 linker_symbols! {
-    __image_start __text_end __rodata_end __image_end __exception_stack_guard __stack_guard
+    __image_start __text_end __rodata_end __image_end __exception_stack_guard __stack_guard __boot_table
 }
 
 macro_rules! address_of {
@@ -80,8 +85,7 @@ macro_rules! address_of {
 /// Writes an entry of a table and makes it visible to table walks.
 ///
 /// # Safety
-/// `entry` points into [`HOST_TABLE`], [`IMAGE_PAGES`] or [`STACK_PAGES`], and the new mapping breaks no reference of
-/// Rust's.
+/// `entry` points into one of the tables above, and the new mapping breaks no reference of Rust's.
 unsafe fn write(entry: *mut u32, value: u32) {
     // SAFETY: passed on to the caller.
     unsafe { entry.write_volatile(value) }
@@ -91,6 +95,22 @@ unsafe fn write(entry: *mut u32, value: u32) {
 
 fn first_level(va: u32) -> *mut u32 {
     HOST_TABLE.0.get().cast::<u32>().wrapping_add((va / MEGABYTE) as usize)
+}
+
+/// The same in the region table.
+fn region_level(va: u32) -> *mut u32 {
+    (address_of!(__boot_table) as *mut u32).wrapping_add((va / MEGABYTE) as usize)
+}
+
+/// Writes a first-level entry of the hypervisor region to both tables.
+///
+/// # Safety
+/// As for [`write`]; [`install`] is done.
+unsafe fn write_region(va: u32, value: u32) {
+    for entry in [first_level(va), region_level(va)] {
+        // SAFETY: passed on to the caller.
+        unsafe { write(entry, value) }
+    }
 }
 
 /// Physical address of something in the image, given its virtual one.
@@ -153,16 +173,35 @@ pub fn install(handover: &Handover) {
         }
     }
 
-    let table = image_pa(image, HOST_TABLE.0.get() as u32);
-    // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use.
-    unsafe { tlb::switch_table(table, HOST_ASID) }
-    // What the boot table left behind belongs to ASID 0, which must own nothing.
+    let HostTables { host, .. } = tables(image);
+    // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use. There is
+    // no region table yet; what is remembered of the host table under ASID 0 instead, goes.
+    unsafe { tlb::switch_table(host, host, HOST_ASID) }
+    // What the boot table left behind belongs to ASID 0, which nobody has from here on.
     tlb::invalidate_all();
+    for megabyte in 0..4096 {
+        let va = megabyte * MEGABYTE;
+        let in_region = va.wrapping_sub(REGION_START) < REGION_SIZE;
+        // SAFETY: the boot table is in force no more, and nobody else has it; both are tables of 4096 entries.
+        unsafe { write(region_level(va), if in_region { first_level(va).read_volatile() } else { 0 }) }
+    }
 }
 
-/// Physical address of the host table, for [`tlb::switch_table`] with [`HOST_ASID`].
-pub fn table(image: HostPa) -> HostPa {
-    image_pa(image, HOST_TABLE.0.get() as u32)
+/// Where Spica's own tables are.
+#[derive(Clone, Copy)]
+pub struct HostTables {
+    /// The host table, for [`tlb::switch_table`] with [`HOST_ASID`].
+    pub host: HostPa,
+    /// The region table.
+    pub region: HostPa,
+}
+
+/// Spica's own tables.
+pub fn tables(image: HostPa) -> HostTables {
+    HostTables {
+        host: image_pa(image, HOST_TABLE.0.get() as u32),
+        region: image_pa(image, address_of!(__boot_table)),
+    }
 }
 
 /// Maps a megabyte of RAM at its physical address.
@@ -178,7 +217,7 @@ pub fn map_ram_megabyte(pa: u32) {
 /// Maps a megabyte of the pool at an address in the hypervisor region.
 pub(super) fn map_pool_megabyte(va: u32, pa: u32) {
     // SAFETY: `pool` maps each megabyte of its range once.
-    unsafe { write(first_level(va), pa | SECTION | SECTION_NORMAL) }
+    unsafe { write_region(va, pa | SECTION | SECTION_NORMAL) }
 }
 
 /// Maps a page of RAM in the megabyte of the guests' stacks.
@@ -191,7 +230,7 @@ pub(super) fn map_stack_page(va: u32, pa: u32) {
 /// Maps a megabyte of devices at an address in the hypervisor region.
 pub(super) fn map_device_megabyte(va: u32, pa: u32) {
     // SAFETY: `device` maps each window once.
-    unsafe { write(first_level(va), pa | SECTION | SECTION_DEVICE) }
+    unsafe { write_region(va, pa | SECTION | SECTION_DEVICE) }
 }
 
 /// The first-level entries of the hypervisor region: every table that the host runs under holds these.

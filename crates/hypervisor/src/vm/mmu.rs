@@ -14,7 +14,7 @@ use super::call_vector::CallVector;
 use super::mmio::{Known, Sites};
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
-use crate::host_cpu::HostSpace;
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID};
@@ -183,6 +183,14 @@ impl Mmu {
     /// The guest's DACR changes more than entries stand.
     pub fn set_dacr(&mut self, _: HostSpace<'_>, dacr: u32) {
         self.shadow.set_dacr(dacr, &mut self.tables, &mut RealTlb);
+    }
+
+    /// User code is about to run under `dacr`.
+    pub(super) fn enter_user(&mut self, core: &mut HostCpu, dacr: u32) {
+        if !self.shadow.is_open_to_user(dacr) {
+            let _host_space = core.enter_host_space();
+            self.shadow.enter_user(dacr, &mut self.tables, &mut RealTlb);
+        }
     }
 
     /// Does a piece of what is left of maintenance.

@@ -7,7 +7,6 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::TTBR_WALK;
 use crate::machine::{GuestMachine, Machine};
-use crate::papers::SEPARATION;
 use crate::world::{IRQ_WAITS, Privilege};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
@@ -45,15 +44,17 @@ impl Vm {
             }
         }
         let guest_dacr = cpu.cp15.dacr;
-        let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
-        let dacr = if mmu_on { SEPARATION.host_dacr(guest_dacr, view) } else { SEPARATION.flat_dacr(view) };
+        if mmu_on && privilege == Privilege::User {
+            vcpu.mmu.enter_user(core, guest_dacr);
+        }
         if vcpu.mmu.take_stale() {
             vcpu.learn_views(core, common);
         } else if vcpu.plain && vcpu.mmu.spaces().is_behind(vcpu.mmu.shadow()) {
             vcpu.mmu.learn_space(&vcpu.context);
         }
         vcpu.note_interrupts(&common.machine, changing);
-        vcpu.core_state.set_dacr(dacr);
+        vcpu.context.note_dacrs(privilege, guest_dacr, mmu_on);
+        vcpu.core_state.set_dacr(vcpu.context.dacr_in_force(privilege));
         if !vcpu.vfp[privilege as usize] {
             vcpu.core_state.disable_vfp();
         }
@@ -61,12 +62,7 @@ impl Vm {
         context.cpu.page.fpexc_real = if vcpu.core_state.vfp_on() { FPEXC_EN } else { 0 };
         let both = vfp_allowed(&context.cpu, Privilege::Kernel) && vfp_allowed(&context.cpu, Privilege::User);
         context.vfp_ready = u32::from(both && vcpu.core_state.holds_vfp() && common.switches.quick_vfp && !changing);
-        let registers = context.view_registers(privilege);
-        (registers.dacr, registers.guest_dacr) = (dacr, guest_dacr);
-        core.go_to(registers);
-        if mmu_on {
-            context.note_dacr(guest_dacr);
-        }
+        core.go_to(context.view_registers(privilege));
     }
 
     /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`,
@@ -149,7 +145,7 @@ impl Vcpu {
         context.timer.quick = common.switches.quick_timer.into();
         // What was given away may be somebody else's: tables there are not to be read.
         context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);
-        context.host_ttbr0 = core.host_ttbr0();
+        [context.host_ttbr0, context.region_ttbr0] = core.host_ttbr0s();
         context.ram = common.ram.place();
         if self.plain {
             mmu.learn_space(context);

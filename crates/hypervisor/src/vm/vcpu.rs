@@ -68,7 +68,7 @@ impl Vcpu {
     pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
         let registers = self.context.view_registers(privilege);
         core.found(registers);
-        self.core_state.found_dacr(registers.dacr);
+        self.core_state.found_dacr(self.context.dacr_in_force(privilege));
         self.core_state.found_vfp();
     }
 

@@ -103,6 +103,7 @@ assemble! {
     CTX_PRIVATE = context!(tables.private);
     CTX_HINTS = context!(tables.hints);
     CTX_HOST_TTBR0 = context!(host_ttbr0);
+    CTX_REGION_TTBR0 = context!(region_ttbr0);
     CTX_RAM_BASE = context!(ram.base);
     CTX_RAM_SIZE = context!(ram.size);
     CTX_RAM_HOST = context!(ram.host);
@@ -269,6 +270,7 @@ assemble! {
     DACR_CLIENTS = mmu::CLIENTS;
     DACR_SHARED = BY_DOMAINS.1;
     DACR_ALWAYS = SEPARATION.host_dacr(0, View::Kernel).raw();
+    USER_VIEW_DOMAIN = mmu::USER_VIEW_DOMAIN;
     DACR_PRIVILEGED_ALONE = 2 * BY_DOMAINS.2;
     DOMAIN_PRIVILEGED_ALONE = BY_DOMAINS.2 << 5;
     BAKED_FROM = SEPARATION.baked_dacr(0x5555_5555).trailing_zeros();

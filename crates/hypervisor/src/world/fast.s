@@ -14,25 +14,22 @@
 .section .text.world, "ax"
 .arm
 
-@ To the view whose struct ViewRegisters is \offset before the Cpu: its tables by ARM ARM B3.10.4 (through ASID 0, which
-@ owns no entries), DACR and vectors; \zero is a register that is 0. Leaves the guest's DACR behind the real one in R6.
-@ Uses R0, R1, R3, R5. Where both views have one table (SEPARATION), that is there already, unless \away says that we
-@ are in the host address space.
-.macro SWITCH offset, zero, away=0
+@ To the view whose struct ViewRegisters is \offset before the Cpu: its tables and vectors; the exception return is the
+@ ISB. Leaves the guest's DACR behind the real one in R6. Uses R0, R1, R3, R5, R7. Where both views have one table
+@ (SEPARATION), that is there already, unless \away says that we are in the host address space, and DACR is what keeps
+@ them apart; else DACR is the kernel view's all along.
+.macro SWITCH offset, away=0
     WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_DACR, VIEW_VBAR, VIEW_GUEST_DACR
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
     .if \away || !BY_DOMAINS
-    mcr p15, 0, \zero, c13, c0, 1   @ CONTEXTIDR
-    isb
-    mcr p15, 0, r0, c2, c0, 0       @ TTBR0
-    isb
-    dsb                             @ no walk of before ends after this (Cortex-A9 erratum 754322)
-    mcr p15, 0, r1, c13, c0, 1
+    ldr r7, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r7, r0, r1
     .endif
+    .if BY_DOMAINS
     mcr p15, 0, r3, c3, c0, 0       @ DACR
+    .endif
     mcr p15, 0, r5, c12, c0, 0      @ VBAR
-    isb
 .endm
 
 .macro COUNT offset
@@ -62,10 +59,9 @@ user_supervisor_call:
     ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
     ldmia r6, {{sp, lr}}^
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_CALLS
-    SWITCH CTX_KERNEL, r7
+    SWITCH CTX_KERNEL
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2
     mov lr, r4
@@ -193,8 +189,8 @@ domain_access:
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b
 
-@ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). Tables are
-@ changed by B3.10.4, through ASID 0. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
+@ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). In: R2, LR =
+@ where the block goes on. Uses R0, R1, R3 to R7.
     HANDLER fast, "switches of address spaces"
 context_id:
     ldr r1, [r2, #PAGE_TARGET]
@@ -230,14 +226,8 @@ table_base:
     str sp, [sp, #CTX_SPACE_SWITCHED]
     mov r7, #NO_MEGABYTE
     str r7, [sp, #CTX_FORGET_MEGABYTE]
-    mov r7, #0
-    mcr p15, 0, r7, c13, c0, 1      @ CONTEXTIDR
-    isb
-    mcr p15, 0, r3, c2, c0, 0       @ TTBR0
-    isb
-    dsb                             @ as in SWITCH
-    mcr p15, 0, r4, c13, c0, 1
-    isb
+    ldr r7, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r7, r3, r4        @ the return synchronises
     COUNT CTX_SPACE_SWITCHES
     ldmia sp, {{r0-r7}}
     movs pc, lr
@@ -389,7 +379,7 @@ exception_return:
     tsteq r3, #PSR_MASKS
     cmpeq r4, #0                    @ C = 1: it is but for this
     bne not_at_once
-refreshed:                          @ R0 = MODE_USR, R7 = 0
+refreshed:                          @ R0 = MODE_USR
     add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmia r6, {{sp, lr}}^
     str r3, [r2, #PAGE_BANK_SPSR + 4]
@@ -404,7 +394,7 @@ refreshed:                          @ R0 = MODE_USR, R7 = 0
     ldr lr, [r2, #PAGE_TARGET]
     ldmdb r6, {{sp, lr}}^
     mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
-    SWITCH CTX_USER, r7
+    SWITCH CTX_USER
     SPILL_TO_USER r2
     ldmia sp, {{r0-r7}}
     movs pc, lr
@@ -618,34 +608,38 @@ unprivileged_store:
 @ DCCMVAU, DCCMVAC or DCCIMVAC (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
 @ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
-@ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains, so they are open meanwhile, to nobody but us. In:
-@ R2, LR = where the block goes on. Uses R0, R1, R3 to R6.
+@ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
+@ nobody but us. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R6.
     HANDLER fast, "cleaning of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]
-    ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
+    ldrd r4, r5, [sp, #CTX_LINE]
     cmp r0, #REGION_MIN
     bhs slow_path                   @ what is mapped there is not the guest's
-    ldr r3, [sp, #CTX_KERNEL + VIEW_DACR]
-    ldrd r4, r5, [sp, #CTX_LINE]
-    mcr p15, 0, r1, c3, c0, 0
-    isb
     mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
     isb
     mrc p15, 0, r6, c7, c4, 0       @ PAR
     bic r0, r0, r5
     tst r6, #1
-    bne 1f
-    mcr p15, 0, r0, c7, c11, 1
+    bne 2f
+1:  mcr p15, 0, r0, c7, c11, 1
     .rept CLEANED - 1
     add r0, r0, r4
     mcr p15, 0, r0, c7, c11, 1
     .endr
-    mcr p15, 0, r3, c3, c0, 0       @ for the guest: the return synchronises (B3.15.5)
     ldmia sp, {{r0-r7}}
     movs pc, lr
-1:  mcr p15, 0, r3, c3, c0, 0
+2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
+    ldr r3, [sp, #CTX_KERNEL + VIEW_DACR]
+    mcr p15, 0, r1, c3, c0, 0
     isb
+    mcr p15, 0, r0, c7, c8, 0
+    isb
+    mrc p15, 0, r6, c7, c4, 0
+    mcr p15, 0, r3, c3, c0, 0
+    isb
+    tst r6, #1
+    beq 1b
     b slow_path
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne

@@ -14,18 +14,6 @@
 .section .text.world, "ax"
 .arm
 
-@ To the tables and the ASID that are in two registers (B3.10.4).
-.macro GO ttbr0, contextidr, zero
-    mov \zero, #0
-    mcr p15, 0, \zero, c13, c0, 1
-    isb
-    mcr p15, 0, \ttbr0, c2, c0, 0
-    isb
-    dsb                             @ as in SWITCH
-    mcr p15, 0, \contextidr, c13, c0, 1
-    isb
-.endm
-
 @ One handler for each kind of abort, in straight line; where a fetch differs from an access to data, \data says so.
 @ In: SP = the Cpu, LR and SPSR as the abort left them. Out: the instruction again; the block at \entry, as kernel
 @ code; or user_\kind, with nothing changed. Saves R0 to R10 and uses them; R11 to R14 are the guest's.
@@ -67,7 +55,9 @@ answer_\kind:
     @ The guest's walk (B3.5.1), in the host address space, where RAM is at its physical address.
     ldr r3, [sp, #CTX_HOST_TTBR0]
     mov r4, #HOST_ASID
-    GO r3, r4, r5
+    ldr r5, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r5, r3, r4
+    isb
     ldr r3, [sp, #CTX_GUEST_TTBR0]
     WORDS CTX_RAM_BASE, CTX_RAM_SIZE
     ldrd r4, r5, [sp, #CTX_RAM_BASE]            @ where the guest has its RAM, and how much
@@ -127,7 +117,11 @@ answer_\kind:
     and r1, r9, #3
     ubfx r2, r9, #5, #4
     cmp r1, #1
+    .if BY_DOMAINS
     cmpeq r2, r7
+    .else
+    cmpeq r2, #USER_VIEW_DOMAIN
+    .endif
     bne \kind\()_from_host_space
     bfc r9, #0, #10
     add r9, r9, r10
@@ -228,10 +222,10 @@ answer_\kind:
     orr r2, r2, r4
     str r2, [r9]
     mcr p15, 0, r9, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
-    dsb
     COUNT CTX_USER_FILLS
     ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
-    GO r2, r3, r4
+    ldr r4, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r4, r2, r3        @ with the DSB that completes the cleaning; the return synchronises
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
 
@@ -258,7 +252,9 @@ answer_\kind:
     @ In: host address space. Back to the user view's tables, and the slow path. Uses R2 to R4.
 \kind\()_from_host_space:
     ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
-    GO r2, r3, r4
+    ldr r4, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r4, r2, r3
+    isb
 \kind\()_unanswered:
     ldmia sp, {{r0-r10}}
     b user_\kind
@@ -304,10 +300,9 @@ world_deliver_\kind:
     add r6, r9, #BANK_ABT
     ldmia r6, {{sp, lr}}^
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_ABORTS
-    SWITCH CTX_KERNEL, r7, 1
+    SWITCH CTX_KERNEL, 1
     str r6, [r9, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r9
     mov lr, r4

@@ -52,6 +52,16 @@ pub enum Privilege {
     User,
 }
 
+impl Privilege {
+    /// The view that is for it.
+    pub const fn view(self) -> View {
+        match self {
+            Privilege::Kernel => View::Kernel,
+            Privilege::User => View::User,
+        }
+    }
+}
+
 /// Why the guest was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -290,8 +300,10 @@ pub struct Context {
     pub vfp_ready: u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub fast_faults: u32,
-    /// The host table's TTBR0.
+    /// The host table's TTBR0, and that of the hypervisor region's table, which changes of tables go through.
     pub host_ttbr0: u32,
+    /// See there.
+    pub region_ttbr0: u32,
     /// Where the guest's RAM is.
     pub ram: GuestRam,
     /// Code-cache addresses of the blocks at the guest's vectors, where fast paths lead to them; 0 for the slow path,
@@ -353,6 +365,7 @@ impl Context {
             vfp_ready: 0,
             fast_faults: 0,
             host_ttbr0: 0,
+            region_ttbr0: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
             forget_megabyte: NO_MEGABYTE,
@@ -446,11 +459,23 @@ impl Context {
         }
     }
 
-    /// The guest's DACR is `guest`. What assembly knows of others holds as long as only bits have changed that the
-    /// shadow's entries do not depend on.
-    pub fn note_dacr(&mut self, guest: u32) {
-        if SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
+    /// The guest is entered at `privilege`, where its DACR is `guest`. What assembly knows of others holds as long as
+    /// only bits have changed that the shadow's entries do not depend on.
+    pub fn note_dacrs(&mut self, privilege: Privilege, guest: u32, mmu_on: bool) {
+        let view = privilege.view();
+        let registers = self.view_registers(privilege);
+        registers.guest_dacr = guest;
+        registers.dacr = if mmu_on { SEPARATION.host_dacr(guest, view) } else { SEPARATION.flat_dacr(view) };
+        if mmu_on && SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
             self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel).raw()]; 2];
+        }
+    }
+
+    /// What the real DACR is while the guest runs at `privilege`.
+    pub fn dacr_in_force(&self, privilege: Privilege) -> HostDacr {
+        match SEPARATION.dacr_of(privilege.view()) {
+            View::Kernel => self.kernel.dacr,
+            View::User => self.user.dacr,
         }
     }
 

@@ -112,7 +112,6 @@ answer_user_undefined:
     add r6, r2, #BANK_UND
     ldmia r6, {{sp, lr}}^
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    mov r7, #0
     msr spsr_fsxc, r0
     COUNT CTX_USER_UNDEFINED
     @ Linux reads the instruction before it closes what is open to its user code, here alone: were that closed, the
@@ -124,7 +123,10 @@ answer_user_undefined:
     cmpne r3, r0
     streq r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
     streq r1, [sp, #CTX_KERNEL + VIEW_DACR]
-    SWITCH CTX_KERNEL, r7
+    .if !BY_DOMAINS
+    mcreq p15, 0, r1, c3, c0, 0     @ synchronised by the change of tables
+    .endif
+    SWITCH CTX_KERNEL
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2
     mov lr, r4

@@ -6,14 +6,14 @@
 //! way round. In return, what User mode may execute is executable while the kernel runs, as far as the guest's DACR is
 //! open; and only six of the guest's domains have counterparts, the others are resolved when an entry is filled.
 //!
-//! | host domain | by tables | by domains |
+//! | host domain | by tables, kernel view | by domains |
 //! |---|---|---|
 //! | 0 to 5 | the guest's | the guest's, for both modes |
 //! | 6 | the guest's | never |
 //! | 7 | the guest's | both modes; the guest's domains from 6 up, and its flat map |
 //! | 8 to 13 | the guest's | the guest's domains 0 to 5, for its privileged mode alone |
 //! | 14 | the guest's | its privileged mode alone: its domains from 6 up, and the region's part for translated code |
-//! | 15 | the hypervisor's; the guest's domain 15, and its flat map | the hypervisor's |
+//! | 15 | the hypervisor's; the guest's domain 15, and its flat map; all of the user view | the hypervisor's |
 
 use crate::host::OWN_DOMAIN;
 use crate::separation::{Apart, HostDacr, client, managers, opened};
@@ -79,6 +79,24 @@ impl Separation {
         match self {
             Self::Tables => Apart.opened_dacr(guest_dacr),
             Self::Domains => opened(guest_dacr, !SHARED),
+        }
+    }
+
+    /// As `Apart::dacr_of`.
+    #[must_use]
+    pub const fn dacr_of(self, view: View) -> View {
+        match self {
+            Self::Tables => Apart.dacr_of(view),
+            Self::Domains => view,
+        }
+    }
+
+    /// As `Apart::open_to_user`: by domains, nothing that [`Self::baked_dacr`] does not have.
+    #[must_use]
+    pub const fn open_to_user(self, guest_dacr: u32) -> u32 {
+        match self {
+            Self::Tables => Apart.open_to_user(guest_dacr),
+            Self::Domains => 0,
         }
     }
 

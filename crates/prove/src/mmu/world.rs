@@ -198,6 +198,7 @@ impl World {
         if self.regime.sctlr & 1 != 0 {
             self.shadow.set_dacr(self.regime.dacr, &mut self.tables, &mut self.tlb);
         }
+        self.enter_user();
         self.forget_changed();
         let (ttbr0, asid) = (self.regime.ttbr0, self.regime.asid);
         // Attributes of walks make no other space.
@@ -523,7 +524,17 @@ impl World {
         self.stale_passed += 1;
     }
 
+    /// What comes before any access of user code: a hypervisor enters it.
+    fn enter_user(&mut self) {
+        if self.regime.sctlr & 1 != 0 {
+            self.shadow.enter_user(self.regime.dacr, &mut self.tables, &mut self.tlb);
+        }
+    }
+
     fn attempt(&mut self, view: View, va: u32, kind: AccessKind) -> bool {
+        if view == View::User {
+            self.enter_user();
+        }
         self.attempt_in(self.shadow.root(view), view, va, kind)
     }
 
@@ -534,7 +545,7 @@ impl World {
             return false;
         }
         let open = if self.regime.sctlr & 1 != 0 {
-            separation.host_dacr(self.regime.dacr, view)
+            separation.host_dacr(self.regime.dacr, separation.dacr_of(view))
         } else {
             separation.flat_dacr(view)
         };

@@ -173,7 +173,7 @@ pub fn run(platform: &Platform) -> ! {
     let mut host = Host::new(board, 0, Consoles::new(names.map(String::from)));
     // Nobody takes turns.
     let queue = RunQueue::new(0, host.now());
-    let mut core = HostCpu::new(host_space::table(platform.image), queue);
+    let mut core = HostCpu::new(host_space::tables(platform.image), queue);
     let shares = names.map(|_| SIZES.share(memory::RAM_BYTES, 0).unwrap_or_else(|error| panic!("{error}")));
     let mut shares = shares.into_iter();
     let mut machines = names.map(|name| {

@@ -9,7 +9,7 @@ use spica_mmu::{MAX_ALIASED, Mapping, Permission, Regime, View, lookup};
 
 use crate::arch::cp15::{Contextidr, Dacr, SysRegRead, Ttbr0};
 use crate::host_cpu::HostSpace;
-use crate::layout::{MEGABYTE, REGION_SIZE, REGION_START};
+use crate::layout::{HOST_DOMAIN, MEGABYTE, REGION_SIZE, REGION_START};
 use crate::papers::SEPARATION;
 use crate::vm::{Vm, regime};
 use crate::world::Privilege;
@@ -38,23 +38,24 @@ struct Shadowed {
 /// The real registers as the view that was left needs them.
 pub fn check_core(vm: &mut Vm, privilege: Privilege, hostile: bool) -> Result<(), String> {
     let registers = *vm.vcpu.context.view_registers(privilege);
+    let noted = vm.vcpu.context.dacr_in_force(privilege).raw();
     let (ttbr0, contextidr, dacr) = (Ttbr0::read_raw(), Contextidr::read_raw(), Dacr::read_raw());
-    if (ttbr0, contextidr, dacr) != (registers.ttbr0, registers.contextidr, registers.dacr.raw()) {
+    if (ttbr0, contextidr, dacr) != (registers.ttbr0, registers.contextidr, noted) {
         return Err(format!(
-            "in the core TTBR0 {ttbr0:#x}, ASID {contextidr:#x}, DACR {dacr:#x}, but {:#x}, {:#x}, {:#x} was noted",
-            registers.ttbr0,
-            registers.contextidr,
-            registers.dacr.raw()
+            "in the core TTBR0 {ttbr0:#x}, ASID {contextidr:#x}, DACR {dacr:#x}, but {:#x}, {:#x}, {noted:#x} was noted",
+            registers.ttbr0, registers.contextidr,
         ));
     }
     if dacr & 0xaaaa_aaaa != 0 || dacr >> 30 != 1 {
         return Err(format!("the real DACR is {dacr:#x}"));
     }
     let page = &vm.vcpu.context.cpu.page;
-    // The kernel's write of DACR may be what it was left for.
-    let (view, guest) = match privilege {
-        Privilege::Kernel => (View::Kernel, page.dacr_real),
-        Privilege::User => (View::User, page.dacr),
+    let view = SEPARATION.dacr_of(privilege.view());
+    let guest = match (privilege, view) {
+        // The kernel's write of DACR may be what it was left for.
+        (Privilege::Kernel, _) => page.dacr_real,
+        (Privilege::User, View::User) => page.dacr,
+        (Privilege::User, View::Kernel) => vm.vcpu.context.kernel.guest_dacr,
     };
     if hostile { Ok(()) } else { check_dacr(dacr, guest, view) }
 }
@@ -177,6 +178,9 @@ fn require(
     if mapping.pa != pa || entry.section && !mapping.size.is_first_level() {
         return wrong("is another page than the guest's");
     }
+    if !vm.vcpu.mmu.shadow().may_hold(entry.view, mapping.domain) {
+        return wrong("is of a domain that was closed when user code last ran");
+    }
     allowed(entry, &regime, &mapping).or_else(wrong)
 }
 
@@ -199,6 +203,7 @@ fn allowed(entry: &Shadowed, regime: &Regime, mapping: &Mapping) -> Result<(), &
         return Err("can be executed, and the guest may not");
     }
     let domain = match (SEPARATION, mapping.domain) {
+        (Separation::Tables, _) if user => HOST_DOMAIN,
         (Separation::Tables, domain) => domain.into(),
         (Separation::Domains, domain @ 0..6) => u32::from(domain) + if user { 0 } else { 8 },
         (Separation::Domains, _) => {

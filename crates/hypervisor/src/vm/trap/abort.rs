@@ -70,7 +70,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
         _ => {
             let lazy =
                 privilege == Privilege::Kernel && vm.vcpu.context.cpu.page.dacr_real != vm.vcpu.context.cpu.cp15.dacr;
-            let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
+            let view = privilege.view();
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
             match fill(vm, core.enter_host_space(), view, GuestVa(far), kind) {
                 Fill::Mapped => {

@@ -10,7 +10,7 @@
 //! [`Vm::resume`]: crate::vm::Vm
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_mmu::{AccessKind, FastFill, Fault, View};
+use spica_mmu::{AccessKind, FastFill, Fault};
 use spica_vcpu::{Cpu, Exception, psr};
 
 use super::{abort, interrupt, locate};
@@ -65,7 +65,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if !vcpu.mmu.has_plain_tables() {
         return Answer::None;
     }
-    let view = if privilege == Privilege::Kernel { View::Kernel } else { View::User };
+    let view = privilege.view();
     let guest = (context.cpu.cp15.ttbr0, context.cpu.page.dacr);
     // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
     let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
