@@ -284,6 +284,12 @@ impl Checker {
         {
             let vector = i.address.wrapping_sub(self.now.vectors());
             if vector < 0x20 && vector.is_multiple_of(4) {
+                // Where a return leads may not be fetched. A data abort is the return's own: it loads.
+                if last.flow == Flow::ExceptionReturn && vector != 0x10 {
+                    self.synchronise();
+                    // Nobody says where to; this is what it is in all but a few.
+                    self.user = true;
+                }
                 self.exception(vector, machine);
             } else if last.flow == Flow::ExceptionReturn {
                 self.synchronise();

@@ -409,6 +409,14 @@ fn vectors_and_vfp_as_well() {
     run.go(&[ISB]);
     run.exception(8);
     run.quiet();
+    // A return is enough, also to where nothing can be fetched; not if it has not returned.
+    for (vector, quiet) in [(0xc, true), (0x18, true), (0x10, false)] {
+        let mut run = Run::a8();
+        run.set(VBAR, |c| c.vbar = CODE + 0xc00);
+        run.go(&[RFE]);
+        run.exception(vector);
+        assert_eq!(!run.classes().contains(&Class::ContextVectors), quiet, "{vector:#x}");
+    }
     for (barrier, quiet) in [(ISB, true), (DSB, false)] {
         let mut run = Run::a8();
         run.set(CPACR, |c| c.cpacr = 0xf << 20);
