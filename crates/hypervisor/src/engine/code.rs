@@ -35,14 +35,14 @@ pub struct CodePages {
     unpublished: bool,
 }
 
-fn layout(pages: u32) -> Layout {
+const fn layout(pages: u32) -> Layout {
     Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) }
 }
 
 /// Bytes that [`CodePages::new`] takes.
 pub const fn block_bytes(count: u32, mirror_pages: u32) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
-    let tables = (2 * count * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
+    let tables = (layout(count).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
     (count + mirror_pages) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
@@ -56,18 +56,17 @@ impl CodePages {
             "the code cache is larger than its place in the hypervisor region"
         );
         let pages = share.alloc(count * PAGE, PAGE)?;
-        let megabytes = (layout.va_size() + SharedSlot::BYTES).div_ceil(1 << 20);
+        let megabytes = (layout.va_size() + SharedSlot::BYTES).div_ceil(MEGABYTE);
         let mut tables = share.alloc(megabytes * 1024, 1024)?;
         let entries = tables.words_mut();
         entries.fill(0);
-        for (at, entry) in entries.iter_mut().enumerate().take((layout.va_size() / PAGE) as usize) {
-            *entry = if at % 2 == 1 {
-                (pages.pa().0 + (at as u32 / 2) * PAGE) | SMALL_PAGE | USER_READ
-            } else {
-                vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN
+        for (at, entry) in (0..layout.va_pages()).zip(entries.iter_mut()) {
+            *entry = match layout.page_at(at) {
+                Some(page) => (pages.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ,
+                None => vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN,
             };
         }
-        let slot = SharedSlot::new(share, &mut entries[(layout.va_size() / PAGE) as usize..])?;
+        let slot = SharedSlot::new(share, &mut entries[layout.va_pages() as usize..])?;
         cache::clean_table(tables.va(), megabytes * 1024);
         let mirror = share.alloc(mirror_pages.max(1) * PAGE, PAGE)?;
         let bytes = MIRROR.size / MEGABYTE * 1024;

@@ -20,10 +20,12 @@
 @ them apart; else DACR is the kernel view's all along.
 .macro SWITCH offset, away=0
     WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_DACR, VIEW_VBAR, VIEW_GUEST_DACR
+    .if \away || !BY_DOMAINS
+    ldr r7, [sp, #CTX_REGION_TTBR0]
+    .endif
     sub r5, sp, #-(\offset)
     ldm r5, {{r0, r1, r3, r5, r6}}
     .if \away || !BY_DOMAINS
-    ldr r7, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r7, r0, r1
     .endif
     .if BY_DOMAINS
