@@ -106,10 +106,12 @@ impl Shadow {
         let Some(wanted) = self.wanted(regime, view, &mapping) else {
             return Fill::Device(mapping.pa);
         };
+        let rom = self.ram.is_rom(mapping.pa);
         if kind == AccessKind::Write && !wanted.writable {
             // The guest's own permission was checked above.
-            return Fill::CodePageWrite(mapping.pa);
+            return if rom { Fill::Device(mapping.pa) } else { Fill::CodePageWrite(mapping.pa) };
         }
+        self.rom_filled |= rom;
         if !mapping.global && !self.holds_private() {
             self.first_private();
         }
@@ -168,7 +170,9 @@ impl Shadow {
         Some(Wanted {
             host: self.ram.host(mapping.pa)?,
             domain: self.separation.domain(domain, alone),
-            writable: permission == Permission::ReadWrite && !self.ram.is_protected(mapping.pa),
+            writable: permission == Permission::ReadWrite
+                && !self.ram.is_protected(mapping.pa)
+                && !self.ram.is_rom(mapping.pa),
             xn: alone || mapping.never_executes(regime, false),
         })
     }

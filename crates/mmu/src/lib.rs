@@ -31,6 +31,7 @@ mod piece;
 mod pool;
 mod protect;
 mod ram;
+mod rom;
 mod separation;
 mod shadow;
 mod space;
@@ -50,7 +51,7 @@ pub use papers::Separation;
 #[cfg(feature = "papers")]
 pub use papers::{TRACKED_BYTES, Tracking, separation as by_domains};
 pub use pool::Pool;
-pub use ram::{Chunk, MAX_ALIASED, RamError};
+pub use ram::{Chunk, MAX_ALIASED, MAX_ROMS, RamError};
 pub use separation::HostDacr;
 pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;

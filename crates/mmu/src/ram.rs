@@ -259,6 +259,26 @@ pub(crate) struct Ram {
     /// So many times more that distance may change: a change costs a look at all hints.
     changes_left: u32,
     aliased: Aliases,
+    roms: [Rom; MAX_ROMS],
+}
+
+/// Guests have so many pieces of memory at most that they can read, but not simply write.
+pub const MAX_ROMS: usize = 2;
+
+/// Memory that the guest reads and executes in place, and that is never mapped writable: a store there is an access of a
+/// device. While it is closed, so is a load.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rom {
+    guest: GuestPa,
+    host: HostPa,
+    bytes: u32,
+    open: bool,
+}
+
+impl Rom {
+    const fn contains(&self, pa: GuestPa) -> bool {
+        pa.0.wrapping_sub(self.guest.0) < self.bytes
+    }
 }
 
 impl Ram {
@@ -270,6 +290,7 @@ impl Ram {
             page_writers: Vec::new(),
             changes_left: MAX_CHANGES,
             aliased: Aliases::new(),
+            roms: [Rom::default(); MAX_ROMS],
         };
         let mut host_used = crate::bitmap::MegabyteSet::new();
         for &chunk in chunks {
@@ -371,10 +392,49 @@ impl Ram {
         self.megabytes.get_mut(((pa.0 >> 20) as usize).wrapping_sub(self.first))?.as_mut()
     }
 
-    /// Where `pa` really lies; `None` where the guest has no RAM, or has given the page away.
+    /// Where `pa` really lies; `None` where the guest has no RAM, or has given the page away, and no open ROM.
     pub(crate) fn host(&self, pa: GuestPa) -> Option<HostPa> {
-        let mb = self.megabyte(pa).filter(|mb| !mb.absent.contains(page_in_megabyte(pa)))?;
-        Some(mb.host.wrapping_add(pa.0 & 0xf_ffff))
+        let Some(mb) = self.megabyte(pa) else {
+            let rom = self.rom(pa).filter(|rom| rom.open)?;
+            return Some(rom.host.wrapping_add(pa.0 - rom.guest.0));
+        };
+        (!mb.absent.contains(page_in_megabyte(pa))).then(|| mb.host.wrapping_add(pa.0 & 0xf_ffff))
+    }
+
+    /// Adds a ROM, closed. It covers neither RAM nor another.
+    pub(crate) fn add_rom(&mut self, guest: GuestPa, host: HostPa, bytes: u32) -> bool {
+        let pages = (guest.0 | host.0 | bytes) & 0xfff == 0;
+        let fits = |start: u32| start.checked_add(bytes).is_some();
+        let overlaps =
+            |other: u32, len: u32| guest.0 < other.saturating_add(len) && other < guest.0.saturating_add(bytes);
+        let free = !self.roms.iter().any(|rom| overlaps(rom.guest.0, rom.bytes))
+            && !(0u32..)
+                .zip(&self.megabytes)
+                .any(|(at, mb)| mb.is_some() && overlaps((self.first as u32 + at) << 20, 1 << 20));
+        let slot = self.roms.iter_mut().find(|rom| rom.bytes == 0);
+        match slot {
+            Some(slot) if pages && bytes != 0 && fits(guest.0) && fits(host.0) && free => {
+                *slot = Rom { guest, host, bytes, open: false };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Opens or closes the ROM at `pa`; whether that changed anything. What maps it when it closes is the caller's to
+    /// remove.
+    pub(crate) fn set_rom_open(&mut self, pa: GuestPa, open: bool) -> bool {
+        let rom = self.roms.iter_mut().find(|rom| rom.contains(pa));
+        rom.is_some_and(|rom| core::mem::replace(&mut rom.open, open) != open)
+    }
+
+    fn rom(&self, pa: GuestPa) -> Option<&Rom> {
+        self.roms.iter().find(|rom| rom.contains(pa))
+    }
+
+    /// Whether `pa` is in a ROM, open or not.
+    pub(crate) fn is_rom(&self, pa: GuestPa) -> bool {
+        self.megabyte(pa).is_none() && self.rom(pa).is_some()
     }
 
     /// Where the page at `pa` really lies, and whether it is protected; `None` as for [`Ram::host`].
@@ -388,9 +448,12 @@ impl Ram {
         self.megabyte(pa).is_some_and(|mb| mb.protected.contains(page_in_megabyte(pa)))
     }
 
-    /// Whether a section can map the megabyte of `pa`: no page in it is protected or absent.
+    /// Whether a section can map the megabyte of `pa`: no page in it is protected or absent. A ROM need not fill one.
     pub(crate) fn is_uniform(&self, pa: GuestPa) -> bool {
-        self.megabyte(pa).is_none_or(|mb| mb.protected.count == 0 && mb.absent.count == 0)
+        match self.megabyte(pa) {
+            Some(mb) => mb.protected.count == 0 && mb.absent.count == 0,
+            None => self.rom(pa).is_none(),
+        }
     }
 
     /// Protects or unprotects the page; whether that changed anything. `false` also where there is no RAM.

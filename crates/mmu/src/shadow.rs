@@ -156,6 +156,8 @@ pub struct Shadow {
     pub(crate) stats: Stats,
     pub(crate) pending: Pending,
     pub(crate) piece: u32,
+    /// A ROM may be mapped.
+    pub(crate) rom_filled: bool,
 }
 
 /// Why there is no second-level table.
@@ -216,6 +218,7 @@ impl Shadow {
             stats: Stats::default(),
             pending: Pending::default(),
             piece: config.piece,
+            rom_filled: false,
         })
     }
 

@@ -803,3 +803,41 @@ fn an_asid_that_another_space_has_entries_under_is_not_the_only_one() {
     guest.shadow.activate(&guest.regime, &mut guest.tables, &mut guest.tlb).unwrap();
     assert_eq!(guest.shadow.sole_asid(), None);
 }
+
+/// Flash: read and executed in place, never written, and out of reach while it is given commands.
+#[test]
+fn a_rom_is_mapped_while_it_is_open_and_never_writable() {
+    const ROM: u32 = 0x0400_0000;
+    const ROM_HOST: u32 = 0x7000_1000;
+    let mut guest = Guest::new();
+    let add =
+        |guest: &mut Guest, at: u32, host: u32, bytes: u32| guest.shadow.add_rom(GuestPa(at), HostPa(host), bytes);
+    assert!(!add(&mut guest, RAM + (4 << 20), ROM_HOST, 0x1000), "RAM is there");
+    assert!(!add(&mut guest, RAM - 0x1000, ROM_HOST, 0x2000), "RAM begins in it");
+    assert!(!add(&mut guest, ROM, ROM_HOST, 0x1004));
+    assert!(!add(&mut guest, ROM, ROM_HOST, 0));
+    assert!(!add(&mut guest, 0xffff_f000, ROM_HOST, 0x2000), "beyond the end");
+    assert!(add(&mut guest, ROM, ROM_HOST, 0x2000));
+    assert!(!add(&mut guest, ROM + 0x1000, ROM_HOST + 0x4000, 0x1000), "a ROM is there");
+    let va = 0x0140_0000;
+    guest.memory.write(PROCESS[0] + (va >> 20) * 4, ROM | PRIVATE_SECTION);
+    let device = |offset: u32| Fill::Device(GuestPa(ROM + offset));
+    let open = |guest: &mut Guest, open| {
+        guest.shadow.set_rom_open(GuestPa(ROM), open, &mut guest.tables, &mut guest.tlb);
+        guest.shadow.settle(&mut guest.tables, &mut guest.tlb);
+    };
+    for _ in 0..2 {
+        assert_eq!(guest.fill(View::Kernel, va, AccessKind::Read), device(0));
+        open(&mut guest, true);
+        for view in [View::Kernel, View::User] {
+            assert_eq!(guest.touch(view, va + 0x1004, AccessKind::Read), (ROM_HOST + 0x1000, true));
+            assert_eq!(guest.touch(view, va + 0x1004, AccessKind::Read), (ROM_HOST + 0x1000, false));
+            assert_eq!(guest.fill(view, va + 0x1004, AccessKind::Write), device(0x1004));
+        }
+        assert_eq!(guest.fill(View::Kernel, va + 0x2000, AccessKind::Read), device(0x2000), "behind its end");
+        assert_eq!(guest.touch(View::User, va, AccessKind::Fetch), (ROM_HOST, true));
+        open(&mut guest, false);
+        let root = guest.shadow.root(View::Kernel);
+        assert!(guest.tlb.get(&guest.tables, root, va + 0x1004).is_none(), "it is closed");
+    }
+}
