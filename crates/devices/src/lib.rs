@@ -9,6 +9,7 @@
 //! model's interrupt line then goes to [`gic::Gic`], whose output decides whether the guest takes an IRQ.
 #![no_std]
 
+pub mod flash;
 pub mod gic;
 pub mod mmio;
 pub mod pl011;
@@ -24,6 +25,7 @@ extern crate std;
 #[cfg(test)]
 mod robustness;
 
+pub use flash::Flash;
 pub use gic::Gic;
 pub use mmio::{Mmio, Width};
 pub use pl011::Pl011;
