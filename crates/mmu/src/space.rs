@@ -11,7 +11,7 @@
 //! write the invalid entry, flush the ASID, free the table.
 
 use crate::bitmap::{MEGABYTES, MegabyteSet};
-use crate::guest::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0, TTBCR_PD1};
+use crate::guest::regime::{Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_EAE, TTBCR_PD0, TTBCR_PD1};
 use crate::guest::walk::PageSize;
 use crate::host::{self, FirstLevel};
 use crate::papers::Separation;
@@ -40,6 +40,9 @@ pub(crate) struct Key {
     ttbcr: u32,
 }
 
+/// What a walk of long descriptors looks at: T0SZ, EPD0, T1SZ, EPD1.
+const LONG_TTBCR: u32 = TTBCR_EAE | 0b111 | 1 << 7 | 0b111 << 16 | 1 << 23;
+
 impl Key {
     /// The flat space of a guest whose MMU is off.
     pub(crate) const FLAT: Self = Self { sctlr: 0, ttbr0: 0, ttbr1: 0, ttbcr: 0, asid: 0 };
@@ -48,6 +51,12 @@ impl Key {
     pub(crate) fn of(regime: &Regime) -> Self {
         if !regime.mmu_on() {
             return Self::FLAT;
+        }
+        if regime.is_long() {
+            // Where a table's upper word is not 0, there is no table, and nothing to be told apart.
+            let sctlr = regime.sctlr & (SCTLR_M | SCTLR_EE);
+            let [ttbr0, ttbr1] = [regime.ttbr0 & !0x1f, regime.ttbr1 & !0x1f];
+            return Self { sctlr, ttbr0, ttbr1, ttbcr: regime.ttbcr & LONG_TTBCR, asid: regime.asid };
         }
         let n = regime.ttbcr & 0b111;
         Self {

@@ -36,6 +36,11 @@ const SCTLR_RESET: u32 = 0x00c5_0078;
 /// Bits of SCTLR that change translation or permission checks.
 const SCTLR_REGIME: u32 = SCTLR_M | SCTLR_TRE | SCTLR_AFE;
 
+/// Long descriptors.
+pub const TTBCR_EAE: u32 = 1 << 31;
+/// With long descriptors: TTBR1 has the ASID.
+const TTBCR_A1: u32 = 1 << 22;
+
 /// FPEXC.EN: VFP and Advanced SIMD are enabled.
 pub const FPEXC_EN: u32 = 1 << 30;
 
@@ -61,6 +66,8 @@ pub struct CpuId {
     pub fpsid: u32,
     pub mvfr: [u32; 2],
     pub dbgdidr: u32,
+    /// Long descriptors can be used, whatever `mmfr` says: see `Cp15::write_wide`.
+    pub lpae: bool,
 }
 
 /// Registers that hold state.
@@ -93,6 +100,8 @@ pub struct Cp15 {
     pub l2ctlr: u32,
     pub teecr: u32,
     pub teehbr: u32,
+    /// The upper words of TTBR0, TTBR1 and PAR, where there are long descriptors.
+    pub tops: [u32; 3],
 }
 
 /// A TLB maintenance operation (B4.2.2).
@@ -245,13 +254,44 @@ impl Cp15 {
             l2ctlr: 0,
             teecr: 0,
             teehbr: 0,
+            tops: [0; 3],
         }
     }
 
     /// The current ASID (B4.1.36).
     #[must_use]
     pub fn asid(&self) -> u8 {
-        self.contextidr as u8
+        match self.ttbcr & (TTBCR_EAE | TTBCR_A1) {
+            TTBCR_EAE => (self.tops[0] >> 16) as u8,
+            both if both & TTBCR_EAE != 0 => (self.tops[1] >> 16) as u8,
+            _ => self.contextidr as u8,
+        }
+    }
+
+    /// Reads a register of 64 bits by MRRC: the upper word and the lower one. `None` if there is none.
+    #[must_use]
+    pub fn read_wide(&self, id: &CpuId, opc1: u8, crm: u8) -> Option<[u32; 2]> {
+        let low = match (id.lpae, opc1, crm) {
+            (true, 0, 2) => self.ttbr0,
+            (true, 1, 2) => self.ttbr1,
+            (true, 0, 7) => self.par,
+            _ => return None,
+        };
+        Some([self.tops[if crm == 7 { 2 } else { opc1.into() }], low])
+    }
+
+    /// Writes one by MCRR. With long descriptors the guest's TTBRs have 64 bits (B4.1.154). They are for guests whose
+    /// firmware expects QEMU's own processor; other processors of this architecture do not have them.
+    pub fn write_wide(&mut self, id: &CpuId, opc1: u8, crm: u8, [high, low]: [u32; 2]) -> Option<Effect> {
+        let (field, top) = match (id.lpae, opc1, crm) {
+            (true, 0, 2) => (&mut self.ttbr0, 0),
+            (true, 1, 2) => (&mut self.ttbr1, 1),
+            (true, 0, 7) => (&mut self.par, 2),
+            _ => return None,
+        };
+        let same = (*field, self.tops[top]) == (low, high);
+        (*field, self.tops[top]) = (low, high);
+        Some(if same || crm == 7 { Effect::None } else { Effect::Regime })
     }
 
     /// Reads a CP15 or CP14 register. `tpidrprw` and `tpidruro` live in the vCPU page and are passed in.
@@ -392,7 +432,9 @@ impl Cp15 {
             (1, 0, 1, _) => Effect::None,
             (2, 0, 0, 0) => regime(&mut self.ttbr0, value),
             (2, 0, 0, 1) => regime(&mut self.ttbr1, value),
-            // No LPAE: N, PD0 and PD1 (B4.1.153).
+            // The format of long descriptors (B4.1.153): IMPLEMENTATION DEFINED and reserved bits are 0.
+            (2, 0, 0, 2) if id.lpae && value & TTBCR_EAE != 0 => regime(&mut self.ttbcr, value & 0xbfc7_3f87),
+            // That of short ones: N, PD0 and PD1.
             (2, 0, 0, 2) => regime(&mut self.ttbcr, value & 0x37),
             (3, 0, 0, 0) => {
                 let old = self.dacr;

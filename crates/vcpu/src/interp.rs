@@ -215,6 +215,22 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             }
             Step::Next(Effect::None)
         }
+        Op::CoprocMove2 { load: true, coproc: 15, opc1, crm, rt, rt2 } => {
+            let Some([high, low]) = cpu.cp15.read_wide(&cpu.id, opc1, crm) else { return Step::Undefined };
+            cpu.regs[rt.n() as usize % 15] = low;
+            cpu.regs[rt2.n() as usize % 15] = high;
+            Step::Next(Effect::None)
+        }
+        Op::CoprocMove2 { load: false, coproc: 15, opc1, crm, rt, rt2 } => {
+            let value = [read_reg(cpu, rt2, pc), read_reg(cpu, rt, pc)];
+            match cpu.cp15.write_wide(&cpu.id, opc1, crm, value) {
+                Some(effect) => {
+                    cpu.show();
+                    Step::Next(effect)
+                }
+                None => Step::Undefined,
+            }
+        }
         Op::VfpSystem { load, sysreg, rt } => vfp_system(cpu, load, sysreg, rt),
         Op::WaitForInterrupt => Step::Wait,
         Op::Breakpoint { .. } => Step::Breakpoint,

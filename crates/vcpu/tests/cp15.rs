@@ -37,6 +37,7 @@ fn id() -> CpuId {
         fpsid: value(),
         mvfr: [value(), value()],
         dbgdidr: value(),
+        lpae: false,
     }
 }
 
@@ -281,4 +282,33 @@ fn thumbee_registers_exist_with_thumbee() {
     cp15.write(&id(), teehbr, u32::MAX);
     assert_eq!(cp15.read(&id(), teecr, 0, 0), ReadResult::Value(1));
     assert_eq!(cp15.read(&id(), teehbr, 0, 0), ReadResult::Value(!3));
+}
+
+#[test]
+fn long_descriptors_are_there_for_those_who_were_given_them() {
+    let ttbcr = CpReg { coproc: 15, opc1: 0, crn: 2, crm: 0, opc2: 2 };
+    let (without, with) = (id(), CpuId { lpae: true, ..id() });
+    let mut cp15 = Cp15::reset();
+    // On other cores EAE does not exist, nor do 64-bit registers.
+    cp15.write(&without, ttbcr, u32::MAX);
+    assert_eq!(cp15.ttbcr, 0x37);
+    assert_eq!(cp15.write_wide(&without, 0, 2, [1, 2]), None);
+    assert_eq!(cp15.read_wide(&without, 0, 2), None);
+
+    cp15.write(&with, ttbcr, 0x7fff_ffff);
+    assert_eq!(cp15.ttbcr, 0x37, "without EAE, the format is the short one");
+    assert_eq!(cp15.write(&with, ttbcr, 0x8000_0f00), WriteResult::Done(Effect::Regime));
+    assert_eq!(cp15.ttbcr, 0x8000_0f00);
+    for (opc1, crm) in [(0, 2), (1, 2)] {
+        let value = [0x0012_0003 << opc1, 0x4000_0000 + u32::from(opc1)];
+        assert_eq!(cp15.write_wide(&with, opc1, crm, value), Some(Effect::Regime));
+        assert_eq!(cp15.write_wide(&with, opc1, crm, value), Some(Effect::None), "nothing changes");
+        assert_eq!(cp15.read_wide(&with, opc1, crm), Some(value));
+    }
+    assert_eq!((cp15.ttbr0, cp15.ttbr1, cp15.asid()), (0x4000_0000, 0x4000_0001, 0x12));
+    cp15.write(&with, ttbcr, 1 << 31 | 1 << 22);
+    assert_eq!(cp15.asid(), 0x24, "TTBCR.A1: it is TTBR1's");
+    assert_eq!(cp15.write_wide(&with, 0, 7, [1, 2]), Some(Effect::None));
+    assert_eq!(cp15.read_wide(&with, 0, 7), Some([1, 2]));
+    assert_eq!((cp15.read_wide(&with, 2, 2), cp15.read_wide(&with, 1, 7)), (None, None));
 }

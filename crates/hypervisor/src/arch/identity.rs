@@ -81,6 +81,7 @@ pub fn read() -> CpuId {
         fpsid,
         mvfr: [mvfr0, mvfr1],
         dbgdidr: mrc!("14", "0", "0", "0", "0"),
+        lpae: false,
     }
 }
 

@@ -309,6 +309,10 @@ impl Common {
 /// Whether a first-level descriptor is that of a section, or a piece of a supersection, that its domain does not close
 /// (ARM ARM figure B3-4): all pages in it are mapped as they were when it was the same.
 fn is_open_section(regime: &Regime, descriptor: u32) -> bool {
+    // Long descriptors are nothing for here: each page is looked at.
+    if regime.is_long() {
+        return false;
+    }
     const SUPERSECTION: u32 = 1 << 18;
     let domain = if descriptor & SUPERSECTION != 0 { 0 } else { descriptor >> 5 & 0xf };
     descriptor & 0b10 != 0 && DomainAccess::of(regime.dacr, domain as u8) != DomainAccess::None

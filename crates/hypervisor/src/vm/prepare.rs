@@ -11,7 +11,7 @@ use crate::world::{IRQ_WAITS, Privilege};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
-use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE};
+use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE, TTBCR_EAE};
 
 impl Vm {
     /// Puts the guest's tables, DACR and the rest of its state in place, and what `fast.s` needs to switch privilege.
@@ -43,7 +43,7 @@ impl Vm {
                 }
             }
         }
-        let guest_dacr = cpu.cp15.dacr;
+        let guest_dacr = effective_dacr(cpu);
         if mmu_on && privilege == Privilege::User {
             vcpu.mmu.enter_user(core, guest_dacr);
         }
@@ -163,6 +163,11 @@ fn vfp_allowed(cpu: &spica_vcpu::Cpu, privilege: Privilege) -> bool {
     access == 0xf || access == 0b0101 && privilege == Privilege::Kernel
 }
 
+/// The guest's DACR. With long descriptors there are no domains: all are clients.
+fn effective_dacr(cpu: &spica_vcpu::Cpu) -> u32 {
+    if cpu.cp15.ttbcr & TTBCR_EAE != 0 { 0x5555_5555 } else { cpu.cp15.dacr }
+}
+
 /// The guest's translation regime.
 pub fn regime(cpu: &spica_vcpu::Cpu) -> Regime {
     let cp15 = &cpu.cp15;
@@ -171,7 +176,8 @@ pub fn regime(cpu: &spica_vcpu::Cpu) -> Regime {
         ttbr0: cp15.ttbr0,
         ttbr1: cp15.ttbr1,
         ttbcr: cp15.ttbcr,
-        dacr: cp15.dacr,
+        dacr: effective_dacr(cpu),
+        tops: [cp15.tops[0] & 0xff, cp15.tops[1] & 0xff],
         prrr: cp15.prrr,
         nmrr: cp15.nmrr,
         asid: cp15.asid(),

@@ -2,6 +2,7 @@
 //! tables has its place beside [`walk`]; nothing here knows what the shadow's tables look like (`host.rs`).
 
 pub mod fault;
+mod long;
 pub mod plain;
 pub mod regime;
 pub mod walk;

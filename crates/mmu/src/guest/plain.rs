@@ -3,7 +3,7 @@
 //! anything else is left to [`walk`](super::walk).
 
 use super::fault::{Fault, FaultKind};
-use super::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_PD0};
+use super::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_EAE, TTBCR_PD0};
 use super::walk::{GuestMemory, Permission, decode_ap};
 use spica_addr::{GuestPa, GuestVa};
 
@@ -15,7 +15,7 @@ const NOT_GLOBAL: u32 = 1 << 11;
 /// of it under TTBR0, no access flag.
 #[must_use]
 pub const fn is_plain(regime: &Regime) -> bool {
-    regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE) == SCTLR_M && regime.ttbcr & (0b111 | TTBCR_PD0) == 0
+    regime.sctlr & (SCTLR_M | SCTLR_EE | SCTLR_AFE) == SCTLR_M && regime.ttbcr & (0b111 | TTBCR_PD0 | TTBCR_EAE) == 0
 }
 
 /// What plain tables say about an access.

@@ -16,6 +16,9 @@ pub const TTBCR_PD0: u32 = 1 << 4;
 /// TTBCR.PD1: walks through TTBR1 are disabled.
 pub const TTBCR_PD1: u32 = 1 << 5;
 
+/// TTBCR.EAE: translation tables have long descriptors.
+pub const TTBCR_EAE: u32 = 1 << 31;
+
 /// The guest's CP15 values on which a walk depends (ARM ARM B4.1 names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Regime {
@@ -25,16 +28,18 @@ pub struct Regime {
     pub ttbr0: u32,
     /// Translation table base 1.
     pub ttbr1: u32,
-    /// Translation table base control: N, PD0, PD1. EAE does not exist on the guest's CPU and is ignored.
+    /// The upper words of both, without the ASID: with long descriptors only.
+    pub tops: [u32; 2],
+    /// Translation table base control: N, PD0, PD1; or EAE and what goes with it, where the guest's CPU has that.
     pub ttbcr: u32,
     /// Domain access control.
     pub dacr: u32,
-    /// Primary region remap, used where SCTLR.TRE is set.
+    /// Primary region remap, used where SCTLR.TRE is set; MAIR0 with long descriptors.
     pub prrr: u32,
     /// Normal memory remap. Cacheability is not translated to the host, so nothing reads it here; it is part of the
-    /// regime because a change of it is a change of regime.
+    /// regime because a change of it is a change of regime. MAIR1 with long descriptors.
     pub nmrr: u32,
-    /// CONTEXTIDR.ASID.
+    /// CONTEXTIDR.ASID, or that of the TTBR that TTBCR.A1 says.
     pub asid: u8,
     /// The guest's CPU implements privileged execute-never (ID_MMFR0.VMSA ≥ 4). Where false, as on A8 and A9,
     /// first-level type 0b11 is reserved and faults, and bit 2 of a page-table descriptor is ignored.
@@ -48,16 +53,22 @@ impl Regime {
         self.sctlr & SCTLR_M != 0
     }
 
+    /// Whether the tables have long descriptors.
+    #[must_use]
+    pub const fn is_long(&self) -> bool {
+        self.ttbcr & TTBCR_EAE != 0
+    }
+
     /// Whether SCTLR.AFE is set.
     #[must_use]
     pub const fn access_flag(&self) -> bool {
         self.sctlr & SCTLR_AFE != 0
     }
 
-    /// What the guest's DACR says of `domain` (0..=15).
+    /// What the guest's DACR says of `domain` (0..=15). Long descriptors have no domains.
     #[must_use]
     pub const fn domain_access(&self, domain: u8) -> DomainAccess {
-        DomainAccess::of(self.dacr, domain)
+        if self.is_long() { DomainAccess::Client } else { DomainAccess::of(self.dacr, domain) }
     }
 }
 

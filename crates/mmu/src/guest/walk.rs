@@ -1,4 +1,5 @@
-//! The guest's translation-table walk: short descriptors, complete, as ARM ARM B3.5 describes them.
+//! The guest's translation-table walk: short descriptors, complete, as ARM ARM B3.5 describes them; [`long`](super::long)
+//! has the others.
 //!
 //! Every hidden fault starts here, so this is warm code; but it is the *reference* for what the guest may do, so it is
 //! written to be checked against the manual first. [`lookup`] reads at most two words of guest memory and decodes
@@ -36,6 +37,10 @@ pub enum PageSize {
     Section1M,
     /// Supersection, 16 MiB.
     Super16M,
+    /// Block of the second level of long descriptors, 2 MiB.
+    Block2M,
+    /// Block of the first level of long descriptors, 1 GiB.
+    Block1G,
 }
 
 impl PageSize {
@@ -47,13 +52,24 @@ impl PageSize {
             Self::Large64K => 0x1_0000,
             Self::Section1M => 0x10_0000,
             Self::Super16M => 0x100_0000,
+            Self::Block2M => 0x20_0000,
+            Self::Block1G => 0x4000_0000,
         }
     }
 
-    /// Whether a first-level descriptor maps it.
+    /// Whether it covers the megabyte of any address in it: of short descriptors, those of the first level.
     #[must_use]
     pub const fn is_first_level(self) -> bool {
-        matches!(self, Self::Section1M | Self::Super16M)
+        !matches!(self, Self::Small4K | Self::Large64K)
+    }
+
+    /// The level of the long descriptor that maps it.
+    const fn long_level(self) -> u8 {
+        match self {
+            Self::Block1G => 1,
+            Self::Block2M => 2,
+            _ => 3,
+        }
     }
 }
 
@@ -125,7 +141,12 @@ impl Mapping {
         if !regime.mmu_on() {
             return Ok(());
         }
-        let fault = |kind| Err(Fault { kind, domain: self.domain, section_level: self.size.is_first_level() });
+        let fault = |kind| {
+            Err(match regime.is_long() {
+                true => Fault::long(kind, self.size.long_level()),
+                false => Fault { kind, domain: self.domain, section_level: self.size.is_first_level() },
+            })
+        };
         if !self.accessed {
             return fault(FaultKind::AccessFlag);
         }
@@ -255,6 +276,9 @@ pub fn lookup(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Result<Mapping
             accessed: true,
         });
     }
+    if r.is_long() {
+        return super::long::lookup(mem, r, va);
+    }
     let va = va.0;
     let first = |kind| Fault { kind, domain: 0, section_level: true };
     let address = first_level_address(r, va).ok_or(first(FaultKind::Translation))?;
@@ -267,8 +291,12 @@ pub fn lookup(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Result<Mapping
     }
 }
 
-/// The first-level descriptor that a walk for `va` reads; `None` where there is none to read. The MMU must be on.
+/// The first-level descriptor that a walk for `va` reads; `None` where there is none to read, and where the tables have
+/// long descriptors. The MMU must be on.
 pub fn first_level_descriptor(mem: &impl GuestMemory, r: &Regime, va: GuestVa) -> Option<u32> {
+    if r.is_long() {
+        return None;
+    }
     read_descriptor(mem, r, first_level_address(r, va.0)?)
 }
 
@@ -299,6 +327,9 @@ pub fn find_mapped(
 /// far as that is quickly seen: false also where these are not all in one table, in a row. The MMU must be on.
 pub fn has_no_descriptors(mem: &impl GuestMemory, r: &Regime, va: GuestVa, count: u32) -> bool {
     let Some(behind) = count.checked_sub(1) else { return true };
+    if r.is_long() {
+        return false;
+    }
     // They are not where TTBR0's part of the address space ends, nor at its end.
     let first = first_level_address(r, va.0)
         .filter(|first| first_level_address(r, megabyte_behind(va, behind).0) == first.checked_add(4 * behind));
@@ -314,6 +345,14 @@ const fn megabyte_behind(va: GuestVa, n: u32) -> GuestVa {
 
 /// Whether the guest's tables map a page of the megabyte of `va` to an address for which `counts` holds.
 fn maps_megabyte(mem: &impl GuestMemory, r: &Regime, va: GuestVa, counts: impl Fn(GuestPa) -> bool) -> bool {
+    if r.is_long() {
+        return match lookup(mem, r, va) {
+            Ok(mapping) if mapping.size.is_first_level() => counts(mapping.pa),
+            _ => (0..256)
+                .filter_map(|page| lookup(mem, r, GuestVa(va.0 & 0xfff0_0000 | page << 12)).ok())
+                .any(|mapping| counts(mapping.pa)),
+        };
+    }
     let Some(l1) = first_level_address(r, va.0).and_then(|address| read_descriptor(mem, r, address)) else {
         return false;
     };

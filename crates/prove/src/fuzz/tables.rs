@@ -17,6 +17,7 @@ pub fn walk(data: &[u8]) {
         ttbr0: RAM + (bytes.word() & (RAM_BYTES - 1)),
         ttbr1: RAM + (bytes.word() & (RAM_BYTES - 1)),
         ttbcr: u32::from(bytes.byte() & 0x37),
+        tops: [0; 2],
         dacr: bytes.word(),
         prrr: bytes.word(),
         nmrr: bytes.word(),

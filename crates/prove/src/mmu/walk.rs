@@ -38,6 +38,7 @@ fn regime(random: &mut Random) -> Regime {
         } else {
             random.below(8) | u32::from(random.one_in(10)) << 4 | u32::from(random.one_in(10)) << 5
         },
+        tops: [0; 2],
         dacr: random.word() | if random.one_in(2) { 0x5555_5555 } else { 0 },
         prrr: random.word(),
         nmrr: random.word(),

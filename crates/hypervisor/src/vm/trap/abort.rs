@@ -186,6 +186,7 @@ fn deliver(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege, fault: Fault, 
             None => return Resume::Stop(Stop::WildJump(pc)),
         },
     };
+    let fault = fault.under(&regime(&vm.vcpu.context.cpu));
     vm.vcpu.take(Exception::DataAbort { pc: pc.0, fsr: fault.fsr(write), far })
 }
 
@@ -385,7 +386,10 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege) -> Resume
                 Resume::Guest(GuestVa(pc))
             }
             Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
-            Fill::Device(_) => deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far),
+            Fill::Device(_) => {
+                let fault = Fault::without_descriptor(FaultKind::External).under(&regime(&vm.vcpu.context.cpu));
+                deliver_fetch(vm, fault.ifsr(), far)
+            }
             // Nothing is there that could be executed, whoever lives at the address.
             Fill::Region(pa) if !vm.common.ram.contains(pa) => {
                 deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)

@@ -188,8 +188,15 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         Effect::Translate { va, privileged, write } => {
             let kind = if write { AccessKind::Write } else { AccessKind::Read };
             let memory = common.ram.at(core.enter_host_space());
+            let regime = regime(cpu);
+            cpu.cp15.tops[2] = 0;
             // PAR in the short-descriptor format (B4.1.112): PA with SS for supersections, or the fault status and F.
-            cpu.cp15.par = match translate(&memory, &regime(cpu), GuestVa(va), Access { kind, privileged }) {
+            cpu.cp15.par = match translate(&memory, &regime, GuestVa(va), Access { kind, privileged }) {
+                // In the other format: bit 11 says so, and the status has six bits.
+                Ok(mapping) if regime.is_long() => mapping.pa.0 & 0xffff_f000 | 1 << 11 | 1 << 9,
+                Err(fault) if regime.is_long() && fault.kind != FaultKind::ExternalOnWalk => {
+                    1 << 11 | (fault.ifsr() & 0x3f) << 1 | 1
+                }
                 Ok(mapping) if mapping.size == PageSize::Super16M => mapping.pa.0 & 0xff00_0000 | 1 << 1,
                 Ok(mapping) => mapping.pa.0 & 0xffff_f000,
                 // The only fault that is taken instead of being put into PAR (B3.13.1).
@@ -269,6 +276,9 @@ pub fn invalidate_pages(vm: &mut Vm, core: &mut HostCpu, count: u32, next: Cache
 
 /// TLB maintenance (B4.2.2); of a page, `count` times, of pages in a row in one megabyte.
 fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
+    // The page may be one of a block of long descriptors, pieces of which are in many megabytes.
+    let long = regime(&vm.vcpu.context.cpu).is_long();
+    let (op, count) = if long && matches!(op, TlbOp::Page { .. }) { (TlbOp::All, 1) } else { (op, count) };
     let mmu = &mut vm.vcpu.mmu;
     if !matches!(op, TlbOp::Asid(_)) {
         mmu.forget_devices();
