@@ -97,7 +97,9 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
         // Without Jazelle, and with JMCR.JE = 0, BXJ is BX (A2.10.2).
         Op::BranchJazelle { rm } => Step::Branch(read_reg(cpu, rm, pc)),
         Op::SupervisorCall { .. } => Step::SupervisorCall,
+        // As QEMU's `virt` has it without firmware of its own: HVC calls it, too, from privileged modes (B9.3.4).
         Op::SecureMonitorCall { .. } => Step::SecureMonitorCall,
+        Op::HypervisorCall { .. } if cpu.privileged() => Step::SecureMonitorCall,
         Op::Mrs { spsr, rd } => {
             // MRS of the CPSR reads IT, J, T as zero (B9.3.8).
             let value = if spsr { cpu.page.spsr } else { cpu.cpsr() & !(psr::IT | psr::J | psr::T) };

@@ -313,9 +313,9 @@ fn what_is_left_to_others() {
         (AL | 0x0320_f002, Step::Next(Effect::None)),
         (AL | 0x07f0_00f0, Step::Undefined),
         (0xffff_ffff, Step::Undefined),
-        (AL | 0x0e00_0000, Step::Undefined), // CDP p0
-        (AL | 0x0d90_0000, Step::Undefined), // LDC p0
-        (AL | 0x0140_0070, Step::Undefined), // HVC
+        (AL | 0x0e00_0000, Step::Undefined),         // CDP p0
+        (AL | 0x0d90_0000, Step::Undefined),         // LDC p0
+        (AL | 0x0140_0070, Step::SecureMonitorCall), // HVC
     ] {
         let before = snapshot(&cpu);
         assert_eq!(execute(&mut cpu, &mut world, word, PC), expected, "{word:#x}");
