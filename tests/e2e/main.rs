@@ -11,6 +11,7 @@ mod drivers;
 mod endings;
 mod endurance;
 mod fast_paths;
+mod firmware;
 mod guest;
 mod host_devices;
 mod hostile;

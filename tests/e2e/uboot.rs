@@ -23,7 +23,14 @@ fn kernel() -> Vec<u8> {
     words[0] = 0xea00_000a_u32; // b 0x30
     words[9] = 0x016f_2818;
     words[11] = 4 * words.len() as u32;
-    let code = [
+    let code = code();
+    words[12..12 + code.len()].copy_from_slice(&code);
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+/// Its code, which runs anywhere.
+pub const fn code() -> [u32; 9] {
+    [
         0xe3a0_1409, // mov r1, #0x09000000
         0xe3a0_2041, // mov r2, #'A'
         0xe581_2000, // str r2, [r1]
@@ -33,13 +40,11 @@ fn kernel() -> Vec<u8> {
         0xe348_0400, // movt r0, #0x8400
         0xe160_0070, // smc #0
         0xeaff_fffe, // b .
-    ];
-    words[12..12 + code.len()].copy_from_slice(&code);
-    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    ]
 }
 
 /// A package of U-Boot, fetched and unpacked once.
-fn u_boot(project: &Project, package: &str) -> Result<PathBuf> {
+pub fn u_boot(project: &Project, package: &str) -> Result<PathBuf> {
     // Several tests run at once, but not for the same package.
     let dir = project.build(&format!("u-boot/{package}"));
     let tree = dir.join("tree");

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::archive::ArchiveError;
-use crate::{DtbError, MANIFEST, Mac, SECTOR, ZImageError};
+use crate::{DtbError, FLASH_BANK, ImageError, MANIFEST, Mac, SECTOR};
 
 /// Why a bundle cannot be booted. Lines count from 1 in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub enum BundleError {
     /// The archive does not hold a file that a guest names.
     MissingFile { guest: String, line: usize, key: &'static str, file: String },
     /// A guest's kernel is not one.
-    Kernel { guest: String, line: usize, file: String, error: ZImageError },
+    Kernel { guest: String, line: usize, file: String, error: ImageError },
+    /// A file for flash that is empty, or larger than a bank.
+    FlashSize { guest: String, line: usize, file: String, size: usize },
     /// A guest's device tree is none.
     Dtb { guest: String, line: usize, file: String, error: DtbError },
     /// A disk that does not consist of whole sectors.
@@ -126,6 +128,11 @@ impl fmt::Display for InFile<'_> {
             BundleError::Kernel { guest, line, file, error } => {
                 write!(f, "{manifest}:{line}: guest `{guest}`: kernel `{file}`: {error}")
             }
+            BundleError::FlashSize { guest, line, file, size } => write!(
+                f,
+                "{manifest}:{line}: guest `{guest}`: flash `{file}` has {size} bytes; expected {FLASH_BANK} at most, and at \
+                 least one"
+            ),
             BundleError::DoesNotFit { guest, line, needed, memory } => write!(
                 f,
                 "{manifest}:{line}: guest `{guest}`: its files have {needed} bytes, more than its memory of {}M",

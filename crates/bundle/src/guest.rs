@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::Mac;
+use crate::image::{Address, Kernel};
 
 /// The most guests of a board.
 pub const MAX_GUESTS: usize = 8;
@@ -101,6 +102,10 @@ pub struct GuestEntry {
     /// The kernel's file. `None` only on the development machine ([`crate::Place::Workstation`]), where it means
     /// Debian.
     pub kernel: Option<String>,
+    /// Where its kernel goes, if that is a raw image.
+    pub address: Address,
+    /// The files in flash, bank by bank, with which the guest starts instead of a kernel; none or [`MAX_FLASH`] at most.
+    pub flash: Vec<String>,
     /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk
     /// of it.
     pub system: Option<System>,
@@ -126,6 +131,8 @@ impl GuestEntry {
             line: 1,
             name: name.into(),
             kernel: None,
+            address: Address::default(),
+            flash: Vec::new(),
             system: None,
             initrd: None,
             dtb: None,
@@ -136,15 +143,49 @@ impl GuestEntry {
         }
     }
 
+    /// Whether it is Debian's: it says nothing of what it starts with.
+    #[must_use]
+    pub fn is_debian(&self) -> bool {
+        self.kernel.is_none() && self.flash.is_empty()
+    }
+
     /// Every file that the guest needs, with the key that names it.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let keys = [("kernel", &self.kernel), ("initrd", &self.initrd), ("dtb", &self.dtb)];
         let plain = keys.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
-        plain.chain(self.disks.iter().filter_map(|disk| match &disk.source {
+        let flash = self.flash.iter().map(|file| ("flash", file.as_str()));
+        plain.chain(flash).chain(self.disks.iter().filter_map(|disk| match &disk.source {
             DiskSource::File(name) => Some(("file", name.as_str())),
             _ => None,
         }))
     }
+}
+
+/// The banks of flash of a guest.
+pub const MAX_FLASH: usize = 2;
+/// The addresses of a bank, and so the most bytes of a file in it.
+pub const FLASH_BANK: usize = 64 << 20;
+/// A bank has memory for so many bytes, or a multiple.
+pub const FLASH_UNIT: u32 = 1 << 20;
+
+/// What a guest starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start<'a> {
+    /// A kernel.
+    Kernel(Kernel<'a>),
+    /// Firmware in flash: the contents of each bank. The first has some.
+    Firmware([&'a [u8]; MAX_FLASH]),
+}
+
+/// The bytes of memory of the guest's banks of flash, if there is any: each has room for its file, and some.
+#[must_use]
+pub const fn flash_bytes(files: [usize; MAX_FLASH]) -> [u32; MAX_FLASH] {
+    [flash_room(files[0]), flash_room(files[1])]
+}
+
+const fn flash_room(len: usize) -> u32 {
+    let least = if len == 0 { 1 } else { len };
+    least.next_multiple_of(FLASH_UNIT as usize) as u32
 }
 
 /// What a guest is given beside its files and memory.
@@ -187,8 +228,8 @@ pub struct GuestSpec<'a> {
     /// Its name, unique in the bundle: 1 to [`MAX_NAME`] of `a`–`z`, `0`–`9`, `-`, `_`, `.`; neither `all` nor a
     /// number.
     pub name: String,
-    /// The kernel's file, a zImage, as the owner gave it.
-    pub kernel: &'a [u8],
+    /// What it starts with.
+    pub start: Start<'a>,
     /// The initial RAM disk's file, if there is one.
     pub initrd: Option<&'a [u8]>,
     /// The device tree that the guest is to see; `None`: one that describes the guest machine.
@@ -204,18 +245,27 @@ pub struct GuestSpec<'a> {
 }
 
 impl<'a> GuestSpec<'a> {
-    /// A guest with this kernel and as many bytes of memory, with nothing else.
+    /// A guest with this zImage and as many bytes of memory, with nothing else.
     #[must_use]
     pub fn new(name: impl Into<String>, kernel: &'a [u8], memory_bytes: u32) -> Self {
         Self {
             name: name.into(),
-            kernel,
+            start: Start::Kernel(Kernel::ZImage(kernel)),
             initrd: None,
             dtb: None,
             append: String::new(),
             memory_bytes,
             options: GuestOptions::default(),
             disks: Vec::new(),
+        }
+    }
+
+    /// The bytes of memory of its banks of flash; none at all if it has no flash.
+    #[must_use]
+    pub const fn flash_bytes(&self) -> [u32; MAX_FLASH] {
+        match self.start {
+            Start::Kernel(_) => [0; MAX_FLASH],
+            Start::Firmware([first, second]) => flash_bytes([first.len(), second.len()]),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! ```toml
 //! [[guest]]
 //! name    = "debian"                 # what the monitor and the reports call it
-//! kernel  = "debian/vmlinuz"         # a zImage, by its name in the archive
+//! kernel  = "debian/vmlinuz"         # by its name in the archive
 //! initrd  = "debian/initrd.gz"       # optional
 //! append  = "console=ttyAMA0"        # optional: the guest's command line
 //! memory  = "256M"                   # the guest's RAM
@@ -16,7 +16,7 @@
 //!
 //! [`Bundle::parse`] turns the bytes into guests that can be loaded, or into one [`BundleError`] that names the file,
 //! the line, the key, and what would be right. Everything that can be known from the bytes alone is checked here: a
-//! guest that comes out of [`Bundle::guests`] has a kernel that is a [`ZImage`] and files that fit its memory. The same
+//! guest that comes out of [`Bundle::guests`] has a [`Kernel`], or firmware, and files that fit its memory. The same
 //! code runs on the board, where the error goes to the console, and on the development machine, where it keeps `spica`
 //! from starting an emulator in vain; so this crate is `no_std`, and writes archives as well as reading them.
 //!
@@ -30,6 +30,7 @@ pub mod archive;
 mod dtb;
 mod error;
 mod guest;
+pub mod image;
 mod mac;
 mod manifest;
 mod memory;
@@ -42,9 +43,11 @@ use alloc::vec::Vec;
 pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
 pub use guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS,
-    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, FLASH_BANK, FLASH_UNIT, GuestEntry, GuestOptions, GuestSpec,
+    MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK,
+    Start, System, flash_bytes,
 };
+pub use image::{Address, ImageError, Kernel, RAM_START};
 pub use mac::Mac;
 pub use manifest::{Manifest, Place};
 pub use memory::{MAX_MEMORY, MIN_MEMORY, MemoryError, parse_memory};
@@ -122,15 +125,29 @@ impl GuestEntry {
         };
         let optional = |key, name: &Option<_>| name.as_deref().map(|name| file(key, name)).transpose();
         let (initrd, dtb) = (optional("initrd", &guest.initrd)?, optional("dtb", &guest.dtb)?);
-        // A manifest for a board has a name here.
-        let kernel_name = guest.kernel.as_deref().unwrap_or_default();
-        let kernel = file("kernel", kernel_name)?;
-        ZImage::parse(kernel).map_err(|error| BundleError::Kernel {
-            guest: guest.name.clone(),
-            line: guest.line,
-            file: kernel_name.to_string(),
-            error,
-        })?;
+        // A manifest for a board has a name here, or flash.
+        let (start, kernel) = if guest.flash.is_empty() {
+            let name = guest.kernel.as_deref().unwrap_or_default();
+            let bytes = file("kernel", name)?;
+            let kernel = Kernel::parse(bytes, guest.address, guest.memory_bytes);
+            let kernel = kernel.map_err(|error| BundleError::Kernel {
+                guest: guest.name.clone(),
+                line: guest.line,
+                file: name.to_string(),
+                error,
+            })?;
+            (Start::Kernel(kernel), bytes)
+        } else {
+            let mut banks: [&[u8]; MAX_FLASH] = [&[]; MAX_FLASH];
+            for (bank, name) in banks.iter_mut().zip(&guest.flash) {
+                *bank = file("flash", name)?;
+                if !(1..=FLASH_BANK).contains(&bank.len()) {
+                    let (line, size) = (guest.line, bank.len());
+                    return Err(BundleError::FlashSize { guest: guest.name.clone(), line, file: name.clone(), size });
+                }
+            }
+            (Start::Firmware(banks), &[][..])
+        };
         if let Some(dtb) = dtb {
             let name = || guest.dtb.clone().unwrap_or_default();
             dtb::check(dtb).map_err(|error| BundleError::Dtb {
@@ -169,7 +186,7 @@ impl GuestEntry {
         }
         Ok(GuestSpec {
             name: guest.name.clone(),
-            kernel,
+            start,
             initrd,
             dtb,
             append: guest.append.clone(),

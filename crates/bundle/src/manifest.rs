@@ -11,11 +11,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_GUESTS,
-    MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH,
+    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
 };
 use crate::table::{Table, line_at};
-use crate::{BundleError, Mac, parse_memory};
+use crate::{Address, BundleError, Mac, parse_memory};
 
 mod write;
 
@@ -24,6 +24,9 @@ const GUEST_KEYS: &[&str] = &[
     "name",
     "system",
     "kernel",
+    "load",
+    "entry",
+    "flash",
     "initrd",
     "dtb",
     "append",
@@ -131,6 +134,8 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         }
     };
     let (kernel, initrd, dtb) = (file("kernel")?, file("initrd")?, file("dtb")?);
+    let flash = flash(table)?;
+    let address = Address { load: table.address("load")?, entry: table.address("entry")? };
     let disks = disks(table)?;
     let system = table.word("system", System::WORDS)?;
     if let Some(system) = &system {
@@ -151,7 +156,8 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         };
         expected.map_or(Ok(()), |expected| Err(table.wrong("system", system.span(), expected)))?;
     }
-    if kernel.is_none() && place == Place::Board {
+    started_by_one(table, !flash.is_empty(), kernel.is_some())?;
+    if kernel.is_none() && flash.is_empty() && place == Place::Board {
         return Err(table.missing("kernel"));
     }
     let memory = table.required("memory")?;
@@ -165,6 +171,8 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         line: table.line,
         name: name.get_ref().to_string(),
         kernel,
+        address,
+        flash,
         initrd,
         dtb,
         append: append.map(|s| s.get_ref().to_string()).unwrap_or_default(),
@@ -181,6 +189,34 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         system: system.map(Spanned::into_inner),
         disks,
     })
+}
+
+/// A guest starts with a kernel, or with what is in its flash, not with both; and only a kernel has an address.
+fn started_by_one(table: &Table<'_>, flash: bool, kernel: bool) -> Result<(), BundleError> {
+    let refuse = |keys: &[&'static str], expected| {
+        let at = keys.iter().find_map(|&key| Some((key, table.get(key)?.span())));
+        at.map_or(Ok(()), |(key, at)| Err(table.wrong(key, at, expected)))
+    };
+    if flash {
+        let firmware = "the guest has `flash`, and what is there loads the kernel, from a disk; expected no such key";
+        refuse(&["kernel", "system", "initrd", "load", "entry"], firmware)?;
+    }
+    if !kernel {
+        refuse(&["load", "entry"], "it says where a raw `kernel` goes; expected that key, too")?;
+    }
+    Ok(())
+}
+
+fn flash(guest: &Table<'_>) -> Result<Vec<String>, BundleError> {
+    const FLASH: &str = "expected an array of names of files, such as [\"u-boot.bin\"]";
+    let mut files = Vec::new();
+    for value in guest.list("flash", MAX_FLASH, FLASH)? {
+        match value.get_ref() {
+            DeValue::String(name) if !name.is_empty() => files.push(name.to_string()),
+            _ => return Err(guest.wrong("flash", value.span(), FLASH)),
+        }
+    }
+    Ok(files)
 }
 
 fn disks(guest: &Table<'_>) -> Result<Vec<Disk<String>>, BundleError> {

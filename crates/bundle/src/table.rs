@@ -90,6 +90,17 @@ impl<'a> Table<'a> {
         })
     }
 
+    /// An address, if the key is there.
+    pub fn address(&self, key: &'static str) -> Result<Option<u32>, BundleError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let number = match value.get_ref() {
+            DeValue::Integer(i) => u32::from_str_radix(i.as_str(), i.radix()).ok(),
+            _ => None,
+        };
+        let expected = "expected an address of 32 bits, such as 0x40008000, without quotes";
+        number.map(Some).ok_or_else(|| self.wrong(key, value.span(), expected))
+    }
+
     /// One of a few words, if the key is there.
     pub fn word<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Result<Option<Spanned<T>>, BundleError> {
         let Some(value) = self.string(key)? else { return Ok(None) };

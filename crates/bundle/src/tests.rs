@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::archive::{Writer, entries};
-use crate::{Bundle, MAX_MEMORY, MemoryError, ZImage, parse_memory};
+use crate::{Bundle, Kernel, MAX_MEMORY, MemoryError, Start, ZImage, parse_memory};
 
 mod options;
 
@@ -45,7 +45,7 @@ fn a_whole_bundle() {
     let bundle = Bundle::parse(&bytes).unwrap();
     let [debian, two] = bundle.guests() else { panic!("two guests") };
     assert_eq!(debian.name, "debian");
-    assert_eq!(debian.kernel, zimage());
+    assert_eq!(debian.start, Start::Kernel(Kernel::ZImage(&zimage())));
     assert_eq!(debian.initrd, Some(&b"12345"[..]));
     assert_eq!(debian.append, "console=ttyAMA0 \"x\"");
     assert_eq!(debian.memory_bytes, 256 << 20);
@@ -174,7 +174,7 @@ fn guest_of_the_wrong_shape() {
 fn unknown_keys() {
     assert_eq!(
         error(&archive("[[guest]]\nname = \"debian\"\nmemroy = \"256M\"\nkernel = \"vmlinuz\"\n")),
-        "manifest.toml:3: unknown key `memroy` in [[guest]]; expected one of `name`, `system`, `kernel`, `initrd`, `dtb`, \
+        "manifest.toml:3: unknown key `memroy` in [[guest]]; expected one of `name`, `system`, `kernel`, `load`, `entry`, `flash`, `initrd`, `dtb`, \
          `append`, `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
     );
     assert_eq!(
@@ -244,10 +244,12 @@ fn kernels_that_are_none() {
         error(&writer.finish())
     };
     let prefix = "manifest.toml:1: guest `debian`: kernel `vmlinuz`: ";
-    let short = format!("{prefix}not an ARM Linux zImage: it is shorter than a header");
+    let else_what = "; nor a uImage or an ELF file; for a raw image, say with `load` where it goes";
+    let short = format!("{prefix}not an ARM Linux zImage: it is shorter than a header{else_what}");
     assert_eq!(with(b""), short);
     assert_eq!(with(&[0; 0x27]), short);
-    let not = format!("{prefix}not an ARM Linux zImage: the word at offset 0x24 is 0x00000000 instead of 0x016f2818");
+    let not = "not an ARM Linux zImage: the word at offset 0x24 is 0x00000000 instead of 0x016f2818";
+    let not = format!("{prefix}{not}{else_what}");
     assert_eq!(with(&[0; 0x28]), not);
     assert_eq!(with(&[0; 64]), not);
     let cut = format!("{prefix}the zImage is cut short: its header says 64 bytes, the file has 63");

@@ -2,8 +2,8 @@
 //!
 //! It follows the one that QEMU makes for its `virt` board, so that whatever boots there finds what it expects, with
 //! these differences: PSCI is called by `smc`; the timer is marked `arm,cpu-registers-not-fw-configured`, which makes
-//! Linux use the physical timer and keep user mode away from the counter; and there is no flash, PCI, fw-cfg, PMU, or
-//! MSI frame.
+//! Linux use the physical timer and keep user mode away from the counter; there is flash only where firmware was given;
+//! and there is no PCI, fw-cfg, PMU, or MSI frame.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,6 +27,8 @@ pub struct FdtSpec<'a> {
     pub initrd: Option<(GuestPa, u32)>,
     /// What kind of CPU the guest sees, such as `arm,cortex-a9`.
     pub cpu_compatible: &'a str,
+    /// Whether there is flash.
+    pub flash: bool,
 }
 
 /// The handles by which nodes refer to each other, in the order of their making.
@@ -107,6 +109,9 @@ pub fn build(spec: &FdtSpec<'_>) -> Vec<u8> {
         .child(rtc())
         .child(gpio())
         .child(power_key());
+    if spec.flash {
+        root = root.child(flash());
+    }
     for slot in 0..map::VIRTIO_SLOTS {
         root = root.child(virtio(slot));
     }
@@ -272,6 +277,14 @@ fn power_key() -> Node {
         .with("linux,code", KEY_POWER)
         .with("gpios", [phandle::GPIO, map::POWER_KEY_LINE, GPIO_ACTIVE_HIGH]);
     Node::new("gpio-keys").with("compatible", "gpio-keys").child(key)
+}
+
+fn flash() -> Node {
+    let [first, second] = map::FLASH;
+    Node::new(format!("flash@{:x}", first.0))
+        .with("compatible", "cfi-flash")
+        .with("reg", [0, first.0, 0, map::FLASH_BANK, 0, second.0, 0, map::FLASH_BANK])
+        .with("bank-width", 4u32)
 }
 
 fn virtio(slot: u32) -> Node {

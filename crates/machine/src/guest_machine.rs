@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
-use spica_devices::{Setting, TimerReg};
+use spica_devices::{Flash, Setting, TimerReg};
 use spica_virtio::{Backends, Dma, Plug, Slot, Work};
 
 use crate::fdt::{AdaptError, FdtSpec};
-use crate::loader::{LoadError, Placement};
+use crate::loader::{LoadError, Placement, Program};
 use crate::psci::PsciResult;
 
 /// What distinguishes one machine from another.
@@ -19,12 +19,16 @@ pub struct MachineConfig {
     pub rtc_base_seconds: u64,
     /// The virtio devices, from slot 0 on. There are [`crate::map::VIRTIO_SLOTS`] slots; what is beyond is not plugged.
     pub virtio: Vec<Plug>,
+    /// How many bytes of each bank of flash can be programmed, whole blocks. None at all: there is no flash.
+    pub flash: [u32; 2],
 }
 
 /// See the module's text. It prints its state for a report about a silent guest.
 pub trait GuestMachine: fmt::Display + Sized {
     /// Where RAM begins.
     const RAM: GuestPa;
+    /// Where its banks of flash begin, if it has any.
+    const FLASH: [GuestPa; 2];
     /// Ticks of the guest's counter in a second.
     const COUNTER_HZ: u32;
 
@@ -40,8 +44,16 @@ pub trait GuestMachine: fmt::Display + Sized {
     #[must_use]
     fn has_device(&self, pa: GuestPa) -> bool;
 
+    /// The bank of flash at `pa`: its number, and the offset in it. Its contents are the caller's, and so are loads and
+    /// stores: neither [`Self::mmio_read`] nor [`Self::mmio_write`] answers there.
+    fn flash(&mut self, pa: GuestPa) -> Option<(usize, u32, &mut Flash)>;
+
     /// A store of 1, 2 or 4 bytes to a guest physical address at time `now`; `None` if nothing answers there.
     fn mmio_write(&mut self, pa: GuestPa, bytes: u32, value: u32, now: u64) -> Option<()>;
+
+    /// What the machine that this one stands for has at `pa`, where nothing answers here.
+    #[must_use]
+    fn absent(pa: GuestPa) -> Option<&'static str>;
 
     /// Reads a register of the generic timer at time `now`; 32-bit registers are zero-extended.
     #[must_use]
@@ -108,11 +120,11 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// The guest calls its firmware.
     fn firmware(&mut self, function: u32, arguments: [u32; 3]) -> PsciResult;
 
-    /// Where kernel, RAM disk and device tree go in `ram_size` bytes of RAM.
+    /// Where what is started, RAM disk and device tree go in `ram_size` bytes of RAM.
     ///
     /// # Errors
     /// If the kernel is none, or they do not fit.
-    fn plan(kernel: &[u8], initrd_len: u32, tree_len: u32, ram_size: u32) -> Result<Placement, LoadError>;
+    fn plan(kernel: &Program<'_>, initrd_len: u32, tree_len: u32, ram_size: u32) -> Result<Placement, LoadError>;
 
     /// The device tree that a guest gets: its own, adapted, or the machine's.
     ///

@@ -7,6 +7,11 @@ pub const RAM: GuestPa = GuestPa(0x4000_0000);
 /// The most RAM that fits: up to the end of the 32-bit space.
 pub const MAX_RAM: u32 = 0xc000_0000;
 
+/// The two banks of flash. The processor starts at the beginning of the first, if there is flash.
+pub const FLASH: [GuestPa; 2] = [GuestPa(0), GuestPa(0x0400_0000)];
+/// The size of each of them.
+pub const FLASH_BANK: u32 = 0x0400_0000;
+
 /// The interrupt controller's distributor.
 pub const GICD: GuestPa = GuestPa(0x0800_0000);
 /// The interrupt controller's CPU interface.
@@ -53,3 +58,45 @@ pub const POWER_KEY_LINE: u32 = 3;
 
 /// The frequency of the guest's counter in Hz, as on QEMU.
 pub const COUNTER_HZ: u32 = 62_500_000;
+
+/// What QEMU's board has that a guest may lack, by the address where it begins and its size; in order.
+const ABSENT: [(u32, u32, &str); 14] = [
+    (0, 0x0800_0000, "flash"),
+    (0x0802_0000, 0x1000, "the frame for message-signalled interrupts"),
+    (0x0803_0000, 0x2_0000, "the interrupt controller's part for virtual machines"),
+    (0x080a_0000, 0xf6_0000, "redistributors of a GICv3"),
+    (0x0902_0000, 0x18, "fw_cfg"),
+    (0x0904_0000, 0x1000, "the secure UART"),
+    (0x0905_0000, 0x2_0000, "the SMMU"),
+    (0x0907_0000, 0x4_0000, "slots for memory, and ACPI's devices"),
+    (0x090b_0000, 0x1000, "the secure GPIO"),
+    (0x0c00_0000, 0x0200_0000, "the platform bus"),
+    (0x0e00_0000, 0x0100_0000, "secure memory"),
+    (0x1000_0000, 0x2eff_0000, "PCI devices"),
+    (0x3eff_0000, 0x1_0000, "PCI ports"),
+    (0x3f00_0000, 0x0100_0000, "PCI configuration"),
+];
+
+/// What QEMU's board has at an address where a guest found nothing, if anything.
+#[must_use]
+pub fn absent(pa: GuestPa) -> Option<&'static str> {
+    ABSENT.iter().find(|&&(base, size, _)| pa.0.wrapping_sub(base) < size).map(|&(_, _, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_has_a_name_and_what_is_there_none() {
+        assert_eq!(absent(GuestPa(0x0400_0004)), Some("flash"));
+        assert_eq!(absent(GuestPa(0x0902_0008)), Some("fw_cfg"));
+        assert_eq!(absent(GuestPa(0x3f00_0000)), Some("PCI configuration"));
+        for there in [GICD, GICC, UART, RTC, GPIO, VIRTIO, RAM, GuestPa(u32::MAX)] {
+            assert_eq!(absent(there), None, "{there}");
+        }
+        for (at, pair) in ABSENT.windows(2).enumerate() {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0, "entry {at} reaches into the next");
+        }
+    }
+}

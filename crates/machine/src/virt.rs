@@ -14,11 +14,11 @@ use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::gic::{CpuInterface, Distributor, PPI_BASE, SPI_BASE};
-use spica_devices::{GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
+use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
 use spica_virtio::{Backends, Dma, Slot, Work};
 
 use crate::fdt::{self, AdaptError, FdtSpec};
-use crate::loader::{self, LoadError, Placement};
+use crate::loader::{self, LoadError, Placement, Program};
 use crate::psci::{self, PsciResult};
 use crate::{GuestMachine, MachineConfig, map};
 
@@ -33,6 +33,7 @@ pub struct Virt {
     rtc: Pl031,
     gpio: Pl061,
     virtio: [Slot; SLOTS],
+    flash: Option<[Flash; 2]>,
     /// A bit for each slot that wants to be served.
     wanting: u32,
     /// The slot that is served first the next time.
@@ -135,6 +136,7 @@ impl Virt {
 
 impl GuestMachine for Virt {
     const RAM: GuestPa = map::RAM;
+    const FLASH: [GuestPa; 2] = map::FLASH;
     const COUNTER_HZ: u32 = map::COUNTER_HZ;
 
     fn new(config: &MachineConfig) -> Self {
@@ -145,6 +147,7 @@ impl GuestMachine for Virt {
             rtc: Pl031::new(config.rtc_base_seconds),
             gpio: Pl061::new(),
             virtio: core::array::from_fn(|slot| config.virtio.get(slot).map(Slot::new).unwrap_or_default()),
+            flash: (config.flash != [0; 2]).then(|| config.flash.map(Flash::new)),
             wanting: 0,
             turn: 0,
             rtc_base_seconds: config.rtc_base_seconds,
@@ -162,6 +165,13 @@ impl GuestMachine for Virt {
         Some(value)
     }
 
+    fn flash(&mut self, pa: GuestPa) -> Option<(usize, u32, &mut Flash)> {
+        // Both banks are in a row.
+        let bank = (pa.0 / map::FLASH_BANK) as usize;
+        let flash = self.flash.as_mut()?.get_mut(bank)?;
+        Some((bank, pa.0 % map::FLASH_BANK, flash))
+    }
+
     fn has_device(&self, pa: GuestPa) -> bool {
         target(pa.page(), 4).is_some()
     }
@@ -172,6 +182,10 @@ impl GuestMachine for Virt {
         self.with(device, |device| device.write(offset, width, value));
         self.wire(device);
         Some(())
+    }
+
+    fn absent(pa: GuestPa) -> Option<&'static str> {
+        map::absent(pa)
     }
 
     fn timer_read(&mut self, reg: TimerReg, now: u64) -> u64 {
@@ -276,7 +290,7 @@ impl GuestMachine for Virt {
         psci::call(function, arguments)
     }
 
-    fn plan(kernel: &[u8], initrd_len: u32, tree_len: u32, ram_size: u32) -> Result<Placement, LoadError> {
+    fn plan(kernel: &Program<'_>, initrd_len: u32, tree_len: u32, ram_size: u32) -> Result<Placement, LoadError> {
         loader::plan(kernel, initrd_len, tree_len, ram_size)
     }
 

@@ -43,6 +43,7 @@ impl Files {
         let keys = [("kernel", &mut guest.kernel), ("initrd", &mut guest.initrd), ("dtb", &mut guest.dtb)];
         let mut named: Vec<(&'static str, &'static str, &mut String)> =
             keys.into_iter().filter_map(|(key, file)| Some((key, key, file.as_mut()?))).collect();
+        named.extend(guest.flash.iter_mut().map(|file| ("flash", "flash", file)));
         named.extend(guest.disks.iter_mut().filter_map(|disk| match &mut disk.source {
             DiskSource::File(file) => Some(("file", "disk", file)),
             _ => None,
@@ -85,7 +86,7 @@ impl Files {
 mod tests {
     use super::*;
     use spica_bundle::archive::entries;
-    use spica_bundle::{Disk, DiskMode};
+    use spica_bundle::{Disk, DiskMode, Kernel, Start};
 
     fn zimage(last: u8) -> Vec<u8> {
         let mut file = vec![0; 64];
@@ -120,7 +121,7 @@ mod tests {
         let bytes = files.bundle(guests).unwrap();
         let names: Vec<_> = entries(&bytes).map(|e| e.unwrap().name).collect();
         assert_eq!(names, ["manifest.toml", "kernel", "initrd", "disk", "kernel-2"]);
-        assert_eq!(Bundle::parse(&bytes).unwrap().guests()[2].kernel, zimage(2));
+        assert_eq!(Bundle::parse(&bytes).unwrap().guests()[2].start, Start::Kernel(Kernel::ZImage(&zimage(2))));
     }
 
     #[test]

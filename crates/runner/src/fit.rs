@@ -6,7 +6,7 @@
 //! in their order. What is left is for what guests write to copy-on-write disks: each disk gets the same, as far as it
 //! needs it.
 
-use spica_bundle::{DiskMode, DiskSource, GuestEntry, MIN_MEMORY};
+use spica_bundle::{DiskMode, DiskSource, GuestEntry, MIN_MEMORY, flash_bytes};
 
 use crate::board::Board;
 use crate::error::{Error, Result};
@@ -125,9 +125,12 @@ impl Wish {
             // As large as it may be: nobody knows here.
             _ => u64::MAX,
         };
+        // Flash lies behind RAM, in the same piece.
+        let len = |bank: usize| guest.flash.get(bank).map_or(0, |file| size(file) as usize);
+        let flash = if guest.flash.is_empty() { [0; 2] } else { flash_bytes([len(0), len(1)]) };
         Self {
             name: guest.name.clone(),
-            memory: guest.memory_bytes.into(),
+            memory: u64::from(guest.memory_bytes) + flash.map(u64::from).iter().sum::<u64>(),
             written: written.map(|disk| bytes(&disk.source)).collect(),
             claims: guest.disks.iter().filter(|disk| !matches!(disk.source, DiskSource::File(_))).count(),
             cards: guest.options.networks.len(),

@@ -99,7 +99,7 @@ impl Draft {
             }
         }
         let draft = Self { file: name, guests, uplink, files, directory };
-        draft.guests.iter().filter(|g| g.kernel.is_some()).try_for_each(|g| draft.check(g))?;
+        draft.guests.iter().filter(|g| !g.is_debian()).try_for_each(|g| draft.check(g))?;
         Ok(draft)
     }
 
@@ -134,7 +134,7 @@ impl Draft {
     /// If files do not fit a guest's memory, or the guests not the board's.
     pub fn complete(mut self, room: &Room<'_>, debian: &Guest, systems: &Systems, overlay: &Overlay) -> Result<Packed> {
         let mut guests = self.guests.clone();
-        for guest in guests.iter_mut().filter(|g| g.kernel.is_none()) {
+        for guest in guests.iter_mut().filter(|g| g.is_debian()) {
             let mut take = |path: &Path, overlay: Option<&Overlay>| -> Result<String> {
                 // An absolute path; should the manifest name the same file, its bytes are not the ones that are wanted
                 // here.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spica_bundle::{GuestEntry, Restart, ZImage, parse_memory};
+use spica_bundle::{Address, GuestEntry, Kernel, MAX_MEMORY, Restart, parse_memory};
 
 use crate::board::Board;
 use crate::control::server::{Server, Who};
@@ -58,6 +58,10 @@ pub struct Request {
     /// If the emulated time is the count of executed instructions, how long one takes: 2 to the power of this
     /// nanoseconds.
     pub icount: Option<u8>,
+    /// Where the kernel goes, if it is a raw image.
+    pub address: Address,
+    /// A file with firmware, which starts from flash instead of a kernel.
+    pub bios: Option<PathBuf>,
     /// What is plugged into the board.
     pub plugged: Plugged,
 }
@@ -79,6 +83,8 @@ impl Request {
             overlay: Overlay::new(),
             spica_append: String::new(),
             icount: None,
+            address: Address::default(),
+            bios: None,
             plugged: Plugged::default(),
         }
     }
@@ -190,20 +196,27 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     // A mistake of the user's is said before anything is built or fetched.
     let most = Most::memory(board.name, board.memory_mib);
     let named = |option, error: Error| Error { message: format!("--{option}: {}", error.message), ..error };
-    let own_kernel = request.kernel.as_deref().map(|path| kernel_file(path, &most));
+    let own_kernel = request.kernel.as_deref().map(|path| regular::read(path, &most));
     let own_kernel = own_kernel.transpose().map_err(|e| named("kernel", e))?;
+    let bios = request.bios.as_deref().map(|path| regular::read(path, &most));
+    let bios = bios.transpose().map_err(|e| named("bios", e))?;
     let own_initrd = request.initrd.as_deref().map(|path| regular::read(path, &most));
     let own_initrd = own_initrd.transpose().map_err(|e| named("initrd", e))?;
     let memory =
         |text: &str| parse_memory(text).map_err(|e| Error::usage(format!("wrong value {text:?} of --memory: {e}")));
     let own_memory = request.memory.as_deref().map(memory).transpose()?;
-    let name = if own_kernel.is_some() || own_initrd.is_some() { "guest" } else { "debian" };
+    let own = own_kernel.is_some() || own_initrd.is_some() || bios.is_some();
+    let name = if own { "guest" } else { "debian" };
     let mut entry = GuestEntry::new(name, own_memory.unwrap_or_default());
     // Whoever watches one guest wants to see its end.
     entry.options.restart = Restart::Never;
     let uplink = request.plugged.give_to(&mut entry);
+    let mut linux = bios.is_none();
+    if let (Some(path), Some(bytes)) = (&request.kernel, &own_kernel) {
+        linux = is_linux(path, bytes, request.address, own_memory)?;
+    }
     if own_memory.is_some() {
-        fits_board(request, &entry, 0)?;
+        fits_board(request, &entry, 0, 0)?;
     }
 
     let (guest, image) = locked(project, || {
@@ -215,14 +228,19 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         Ok((guest, image))
     })?;
     let kernel = match own_kernel {
+        _ if bios.is_some() => Vec::new(),
         Some(bytes) => bytes,
-        None => kernel_file(&guest.kernel, &most)?,
+        None => regular::read(&guest.kernel, &most)?,
     };
+    let has_initrd = own_initrd.is_some() || linux;
     let mut initrd = match own_initrd {
         Some(bytes) => bytes,
-        None => read(&guest.initrd)?,
+        None if linux => read(&guest.initrd)?,
+        None => Vec::new(),
     };
-    request.overlay.append_to(&mut initrd);
+    if has_initrd {
+        request.overlay.append_to(&mut initrd);
+    }
     entry.memory_bytes = match own_memory {
         Some(bytes) => bytes,
         None if request.native => board.memory_mib << 20,
@@ -245,12 +263,22 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             write(&run.initrd, &initrd)?;
         }
         Some(image) => {
-            entry.append = join(&guest.append, &request.append);
             let mut files = Files::new(uplink);
-            entry.kernel = Some(files.add("kernel", kernel));
-            entry.initrd = Some(files.add("initrd", initrd));
+            let flash_len = bios.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            match bios {
+                Some(bytes) => {
+                    entry.append.clone_from(&request.append);
+                    entry.flash.push(files.add("flash", bytes));
+                }
+                None => {
+                    entry.append = join(&guest.append, &request.append);
+                    entry.address = request.address;
+                    entry.kernel = Some(files.add("kernel", kernel));
+                    entry.initrd = has_initrd.then(|| files.add("initrd", initrd));
+                }
+            }
             let bundle = files.bundle(vec![entry.clone()])?;
-            fits_board(request, &entry, bundle.len() as u64)?;
+            fits_board(request, &entry, flash_len, bundle.len() as u64)?;
             run.kernel = image;
             write(&run.initrd, &bundle)?;
         }
@@ -340,19 +368,24 @@ fn locked<T>(project: &Project, work: impl FnOnce() -> Result<T>) -> Result<T> {
     work()
 }
 
-/// Reads a kernel, and checks that it is one.
-fn kernel_file(path: &Path, most: &Most) -> Result<Vec<u8>> {
-    let bytes = regular::read(path, most)?;
-    ZImage::parse(&bytes).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
-    Ok(bytes)
+/// Whether a kernel of the user's is Linux, for which Debian's initial RAM disk may do: nothing but a zImage says so.
+///
+/// # Errors
+/// If it cannot be started, with so much memory or as much as there can be.
+fn is_linux(path: &Path, bytes: &[u8], address: Address, memory: Option<u32>) -> Result<bool> {
+    let kernel = Kernel::parse(bytes, address, memory.unwrap_or(MAX_MEMORY));
+    let kernel = kernel.map_err(|e| Error::failed(format!("--kernel: {}: {e}", path.display())))?;
+    Ok(matches!(kernel, Kernel::ZImage(_)))
 }
 
-/// Whether a guest fits the board that boots it alone, with a bundle of so many bytes at least.
-fn fits_board(request: &Request, guest: &GuestEntry, bundle: u64) -> Result<()> {
+/// Whether a guest fits the board that boots it alone, with a file of `flash` bytes for its flash, if it has any, and a
+/// bundle of so many bytes at least.
+fn fits_board(request: &Request, guest: &GuestEntry, flash: u64, bundle: u64) -> Result<()> {
     let board = request.board;
     let memory = u64::from(guest.memory_bytes) / MIB;
     if !request.native {
-        let wishes = Wishes { guests: vec![Wish::of(guest, |_| 0)], uplink: request.plugged.network.is_some(), bundle };
+        let wishes =
+            Wishes { guests: vec![Wish::of(guest, |_| flash)], uplink: request.plugged.network.is_some(), bundle };
         let room = Room::new(board.name, [board.memory_mib; 2], Loader::Qemu).with_words(&request.spica_append);
         return match fit::board_memory(&room, &wishes) {
             Ok(_) => Ok(()),

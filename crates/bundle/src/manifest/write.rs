@@ -1,6 +1,7 @@
 //! The manifest as text, which the development machine writes and a board reads.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Manifest;
@@ -37,6 +38,15 @@ fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
         if let Some(value) = value {
             writeln!(out, "{key} = {}", quoted(value))?;
         }
+    }
+    for (key, address) in [("load", guest.address.load), ("entry", guest.address.entry)] {
+        if let Some(address) = address {
+            writeln!(out, "{key} = {address:#x}")?;
+        }
+    }
+    if !guest.flash.is_empty() {
+        let names: Vec<_> = guest.flash.iter().map(|name| quoted(name)).collect();
+        writeln!(out, "flash = [{}]", names.join(", "))?;
     }
     if let Some(system) = guest.system {
         writeln!(out, "system = \"{system}\"")?;

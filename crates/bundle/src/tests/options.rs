@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use super::{GOOD, archive, error, zimage};
 use crate::archive::Writer;
 use crate::{
-    Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart, System,
+    Address, Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart,
+    Start, System,
 };
 
 /// The error of a guest with these lines added to it, without the name of the file.
@@ -370,7 +371,10 @@ fn a_written_manifest_reads_back() {
     ];
     let mut two = GuestEntry::new("two", 16 << 20);
     two.kernel = Some("k".to_string());
-    let mut manifest = Manifest { guests: vec![one, two], uplink: Some("wan".to_string()) };
+    two.address = Address { load: Some(0x4000_8000), entry: Some(0x4000_8004) };
+    let mut three = GuestEntry::new("three", 16 << 20);
+    three.flash = vec!["u-boot \"x\"".to_string(), "env".to_string()];
+    let mut manifest = Manifest { guests: vec![one, two, three], uplink: Some("wan".to_string()) };
     let mut read = Manifest::parse(&manifest.to_toml(), Place::Board).unwrap();
     for guest in manifest.guests.iter_mut().chain(&mut read.guests) {
         guest.line = 0;
@@ -394,4 +398,39 @@ fn the_uplink_is_one_of_the_guests_switches() {
             "manifest.toml:1: wrong value of `uplink`: expected the name of a switch at which a guest has a card";
         assert_eq!(error, expected);
     }
+}
+
+#[test]
+fn firmware_starts_a_guest_instead_of_a_kernel() {
+    let text = |rest: &str| alloc::format!("[[guest]]\nname = \"a\"\nmemory = \"16M\"\nflash = [\"fw\"]\n{rest}");
+    let guest = |text: &str| Manifest::parse(text, Place::Board).map(|manifest| manifest.guests[0].clone());
+    let entry = guest(&text("")).unwrap();
+    assert!(!entry.is_debian());
+    assert_eq!(entry.files().collect::<Vec<_>>(), [("flash", "fw")]);
+    for key in ["kernel = \"k\"", "initrd = \"i\"", "load = 0", "entry = 0"] {
+        let error = guest(&text(key)).unwrap_err().to_string();
+        assert!(error.contains("the guest has `flash`, and what is there loads the kernel, from a disk"), "{error}");
+    }
+    let error = guest(&text("").replace("[\"fw\"]", "[\"a\", \"b\", \"c\"]")).unwrap_err().to_string();
+    assert!(error.contains("3 is too many; expected at most 2"), "{error}");
+    let of = |file: &'static [u8]| entry.load(move |_| Some(file)).map(|spec| (spec.start.clone(), spec.flash_bytes()));
+    assert_eq!(of(b"code"), Ok((Start::Firmware([&b"code"[..], &[]]), [1 << 20; 2])));
+    let error = of(b"").unwrap_err().to_string();
+    assert!(error.contains("flash `fw` has 0 bytes; expected 67108864 at most, and at least one"), "{error}");
+}
+
+#[test]
+fn only_a_kernel_has_an_address() {
+    let parse = |text: &str| Manifest::parse(text, Place::Workstation).map(|manifest| manifest.guests[0].address);
+    let address = Address { load: Some(0x4000_8000), entry: Some(0x4000_9000) };
+    assert_eq!(parse(&alloc::format!("{GOOD}load = 0x4000_8000\nentry = 0x40009000\n")), Ok(address));
+    for wrong in ["\"0x40008000\"", "-1", "0x1_0000_0000", "1.5"] {
+        let error = parse(&alloc::format!("{GOOD}load = {wrong}\n")).unwrap_err().to_string();
+        assert!(
+            error.contains("`load`: expected an address of 32 bits, such as 0x40008000, without quotes"),
+            "{error}"
+        );
+    }
+    let error = parse("[[guest]]\nname = \"a\"\nmemory = \"16M\"\nload = 1\n").unwrap_err().to_string();
+    assert!(error.contains("it says where a raw `kernel` goes; expected that key, too"), "{error}");
 }

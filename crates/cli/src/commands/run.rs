@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use spica_bundle::Address;
 use spica_cli::interactive;
 use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board::{self, BOARDS};
@@ -22,7 +23,7 @@ spica: Ctrl-] opens Spica's monitor: `console GUEST` there types to one guest, `
 spica: in another terminal: `spica list`, `spica console GUEST`";
 
 /// What describes the one guest, where there are not several.
-const ONE_GUEST: [&str; 6] = ["native", "exec", "kernel", "initrd", "append", "memory"];
+const ONE_GUEST: [&str; 9] = ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory"];
 
 /// How long a command in the guest may take, boot included, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
@@ -51,6 +52,8 @@ Examples:
   spica run --count 3                    three guests side by side
   spica run --guests guests/two.toml     guests of your own; docs/guests.md has every key
   spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M
+  spica run --kernel app.bin --load 0x40008000   a raw image
+  spica run --bios u-boot.bin            U-Boot, as for QEMU's virt, from flash
   spica run --board virt --disk FILE     a board with a disk, which the guest has as /dev/vda
   spica run --board virt --uplink        a board with a network card; 10.0.2.2 is this machine")]
 pub struct RunArgs {
@@ -72,9 +75,18 @@ pub struct RunArgs {
     /// Give up after this many seconds [default: none; 300 with --exec]
     #[arg(long, value_name = "SECS", value_parser = seconds())]
     timeout: Option<u64>,
-    /// A kernel of your own: an ARMv7 zImage
+    /// A kernel of your own for 32-bit ARM: a zImage, a uImage, an ELF file, or with --load a raw image
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
+    /// Where a raw image goes in the guest's memory, which begins at 0x40000000
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "kernel", conflicts_with = "native")]
+    load: Option<u32>,
+    /// Where the processor starts in a raw image [default: its first byte]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "load")]
+    entry: Option<u32>,
+    /// Firmware of your own, such as U-Boot for QEMU's `virt`: starts from flash instead of a kernel
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "exec", "kernel", "initrd"])]
+    bios: Option<PathBuf>,
     /// An initial RAM disk of your own
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     initrd: Option<PathBuf>,
@@ -109,6 +121,16 @@ fn board_help() -> String {
     text
 }
 
+/// An address: hexadecimal behind 0x, else decimal.
+fn address(text: &str) -> std::result::Result<u32, String> {
+    let plain = text.replace('_', "");
+    let number = match plain.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => plain.parse(),
+    };
+    number.map_err(|_| "expected an address of 32 bits, such as 0x40008000".to_string())
+}
+
 /// A name that can be typed and listed.
 fn run_name(name: String) -> Result<String> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
@@ -127,6 +149,8 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         label: args.name.map(run_name).transpose()?,
         guests: args.guests.map(Source::Manifest).or(args.count.map(Source::Count)),
         kernel: args.kernel,
+        address: Address { load: args.load, entry: args.entry },
+        bios: args.bios,
         initrd: args.initrd,
         append: args.append,
         memory: args.memory,

@@ -7,7 +7,8 @@ pub mod scheduler;
 use alloc::vec::Vec;
 use core::fmt::Display;
 
-use spica_bundle::{Bundle, GuestSpec};
+use spica_bundle::image::Kind;
+use spica_bundle::{Bundle, GuestSpec, Kernel, Start};
 use spica_console::consoles::Consoles;
 
 use crate::host::Host;
@@ -23,6 +24,7 @@ use crate::vm::boot::Image;
 use crate::vm::devices::Devices;
 use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::load::Sizes;
+use crate::vm::mmu::LONG_RECORDS;
 use guest::Guest;
 use scheduler::Scheduler;
 use spica_options::Options;
@@ -76,6 +78,25 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     scheduler.host.flush_disks()
 }
 
+/// What a guest's file was taken for, where that is not the usual.
+fn say_what_starts(spec: &GuestSpec<'_>) {
+    let name = &spec.name;
+    match &spec.start {
+        Start::Kernel(Kernel::ZImage(_)) => {}
+        Start::Kernel(Kernel::Fixed(kernel)) => {
+            let article = if kernel.kind == Kind::Elf { "an" } else { "a" };
+            let (kind, entry) = (kernel.kind, kernel.entry);
+            println!("spica: guest {name}: its kernel is {article} {kind}, and starts at {entry:#010x}");
+        }
+        Start::Firmware([first, second]) => {
+            let (first, second) = (first.len(), second.len());
+            println!(
+                "spica: guest {name}: starts from flash, with {first} bytes in it and {second} in the second bank"
+            );
+        }
+    }
+}
+
 /// More than a guest's share of the hypervisor's memory ever is.
 const SHARE_MOST: u32 = 18 << 20;
 
@@ -100,7 +121,8 @@ fn make(
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
         // Three bits for each page of its RAM that it may give.
         let balloon = if spec.options.balloon { spec.memory_bytes / 4096 } else { 0 };
-        let records = cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
+        let long = if matches!(spec.start, Start::Firmware(_)) { LONG_RECORDS } else { 0 };
+        let records = long + cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
         shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
     let mut memories = Vec::new();
@@ -128,6 +150,7 @@ fn make(
         host.balloons.extend(devices.balloon().map(|slot| (at, slot)));
         host.terminals.extend(devices.console().map(|slot| (at, slot)));
         let switches = options.boot_switches.unwrap_or(options.switches);
+        say_what_starts(spec);
         let image = Image::new(host_space, spec, spec.memory_bytes).map_err(|error| problem(spec, &error))?;
         let mut vm =
             Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;

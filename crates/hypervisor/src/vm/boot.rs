@@ -13,9 +13,9 @@ use core::fmt;
 
 use sha2::{Digest, Sha256};
 use spica_addr::{GuestPa, GuestVa};
-use spica_bundle::GuestSpec;
+use spica_bundle::{GuestSpec, Kernel, Start};
 use spica_machine::fdt::{AdaptError, FdtSpec};
-use spica_machine::loader::{LoadError as PlaceError, Placement};
+use spica_machine::loader::{LoadError as PlaceError, Placement, Program};
 
 use super::ram::Ram;
 use super::{Resume, Vm, regime};
@@ -29,13 +29,43 @@ use crate::world::core_state::CoreState;
 /// Bytes that are copied or cleared before anybody else is asked: some 40 µs of a Cortex-A8.
 const PIECE: u32 = 64 * 1024;
 
+/// Something that is to be put into a guest's memory.
+#[derive(Clone, Copy)]
+struct Part {
+    at: GuestPa,
+    what: Filling,
+}
+
+#[derive(Clone, Copy)]
+enum Filling {
+    /// Bytes of the bundle.
+    Bytes(&'static [u8]),
+    /// So many bytes of this value.
+    Same(u32, u8),
+}
+
+impl Part {
+    const fn len(&self) -> u32 {
+        match self.what {
+            Filling::Bytes(bytes) => bytes.len() as u32,
+            Filling::Same(len, _) => len,
+        }
+    }
+}
+
 /// What a guest starts with, kept for its resets. The files stay in the bundle, in the host's memory.
 pub struct Image {
-    kernel: &'static [u8],
-    initrd: &'static [u8],
-    tree: &'static [u8],
+    /// What is put into RAM at each start.
+    parts: &'static [Part],
+    /// What is put into flash when it is new.
+    flash: &'static [Part],
+    /// The kernel's length, as far as it is in the bundle.
+    kernel_len: u32,
     place: Placement,
 }
+
+// What is said of a kernel's addresses before a board starts is said of this machine.
+const _: () = assert!(spica_bundle::RAM_START == Machine::RAM.0);
 
 impl Image {
     /// What `spec` names, for a guest with `ram_size` bytes of RAM. What the bundle holds is host memory, mapped in the
@@ -51,14 +81,51 @@ impl Image {
                 bootargs: &spec.append,
                 initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
                 cpu_compatible: identity::compatible(),
+                flash: matches!(spec.start, Start::Firmware(_)),
             };
             Machine::tree(spec.dtb, &wanted).map_err(LoadError::DeviceTree)
         };
         let size = tree(spec.initrd.map(|_| Machine::RAM))?.len() as u32;
-        let place = Machine::plan(spec.kernel, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
-        let tree = tree(spec.initrd.map(|_| place.initrd))?;
+        let mut extents = Vec::new();
+        let program = match &spec.start {
+            Start::Kernel(Kernel::ZImage(file)) => Program::ZImage(file.len() as u32),
+            Start::Kernel(Kernel::Fixed(kernel)) => {
+                extents.extend(kernel.pieces.iter().map(|piece| (GuestPa(piece.start), piece.len() as u32)));
+                Program::Fixed { pieces: &extents, entry: GuestPa(kernel.entry) }
+            }
+            Start::Firmware(_) => Program::Firmware,
+        };
+        let place = Machine::plan(&program, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
+        let tree: &'static [u8] = tree(spec.initrd.map(|_| place.initrd))?.leak();
+        let bytes = |at, bytes| Part { at, what: Filling::Bytes(bytes) };
+        let (mut parts, mut flash) = (Vec::from([bytes(place.dtb, tree)]), Vec::new());
+        match &spec.start {
+            Start::Kernel(Kernel::ZImage(file)) => parts.push(bytes(place.entry, file)),
+            Start::Kernel(Kernel::Fixed(kernel)) => {
+                for piece in &kernel.pieces {
+                    let at = GuestPa(piece.start);
+                    parts.push(bytes(at, piece.data));
+                    let behind = at.wrapping_add(piece.data.len() as u32);
+                    parts.push(Part { at: behind, what: Filling::Same(piece.zeroes, 0) });
+                }
+            }
+            Start::Firmware(files) => {
+                for ((file, at), room) in files.iter().zip(Machine::FLASH).zip(spec.flash_bytes()) {
+                    flash.push(bytes(at, file));
+                    let len = file.len() as u32;
+                    // Erased.
+                    flash.push(Part { at: at.wrapping_add(len), what: Filling::Same(room - len, 0xff) });
+                }
+            }
+        }
+        parts.push(bytes(place.initrd, initrd));
+        let kernel_len = match &spec.start {
+            Start::Kernel(Kernel::ZImage(file)) => file.len() as u32,
+            Start::Kernel(Kernel::Fixed(kernel)) => kernel.pieces.iter().map(|piece| piece.data.len() as u32).sum(),
+            Start::Firmware([file, _]) => file.len() as u32,
+        };
         // Kept for the resets, which there may be as long as the board is on.
-        Ok(Image { kernel: spec.kernel, initrd, tree: tree.leak(), place })
+        Ok(Image { parts: parts.leak(), flash: flash.leak(), kernel_len, place })
     }
 }
 
@@ -67,14 +134,15 @@ impl Image {
 pub struct Loading {
     /// How many bytes at the end of RAM are to be cleared. Comes first.
     unclear: u32,
-    /// Files, or what is left of them, that are to be copied to where they belong.
-    files: [(GuestPa, &'static [u8]); 3],
+    /// What is to be put in place behind that, flash first, and how much of the first of it is.
+    parts: [&'static [Part]; 2],
+    done: u32,
 }
 
 impl Loading {
     /// Whether nothing is left.
     pub fn is_done(&self) -> bool {
-        self.unclear == 0 && self.files.iter().all(|(_, bytes)| bytes.is_empty())
+        self.unclear == 0 && self.parts.iter().all(|parts| parts.is_empty())
     }
 
     /// Clears or copies a piece. False if there is none left.
@@ -85,17 +153,25 @@ impl Loading {
             self.unclear -= piece;
             return true;
         }
-        let Some((at, bytes)) = self.files.iter_mut().find(|(_, bytes)| !bytes.is_empty()) else { return false };
-        let (piece, rest) = bytes.split_at(bytes.len().min(PIECE as usize));
-        // Where it lies in RAM was planned.
-        if let Some(to) = ram.bytes_mut(host_space, *at, piece.len() as u32) {
-            to.copy_from_slice(piece);
+        let Some(parts) = self.parts.iter_mut().find(|parts| !parts.is_empty()) else { return false };
+        let Some((part, rest)) = parts.split_first() else { return false };
+        let piece = (part.len() - self.done).min(PIECE);
+        let at = part.at.wrapping_add(self.done);
+        // Where it lies was planned.
+        if let Some(to) = ram.loaded_mut(host_space, at, piece) {
+            match part.what {
+                Filling::Bytes(bytes) => to.copy_from_slice(&bytes[self.done as usize..][..piece as usize]),
+                Filling::Same(_, value) => to.fill(value),
+            }
             // A loader leaves what it loads where instruction fetches see it (Linux's boot protocol: "the data cache
             // must be off"), and the guest may jump there in User mode.
             cache::clean_to_pou(to.as_ptr() as u32, to.len() as u32);
             cache::invalidate_instructions();
         }
-        (*at, *bytes) = (at.wrapping_add(piece.len() as u32), rest);
+        self.done += piece;
+        if self.done == part.len() {
+            (*parts, self.done) = (rest, 0);
+        }
         true
     }
 }
@@ -119,24 +195,30 @@ impl fmt::Display for LoadError {
 }
 
 impl Vm {
-    /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the kernel's start, as the
-    /// Linux ARM boot protocol has it: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor
+    /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the start, as the Linux ARM
+    /// boot protocol has it for a kernel: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor
     /// mode, everything masked. `cold`: all of RAM is cleared before.
     pub fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
         // What was to be cleared and is not yet is still to be.
         let unclear = if cold { self.common.ram.size() } else { self.loading.unclear };
-        let files = [(place.dtb, image.tree), (place.kernel, image.kernel), (place.initrd, image.initrd)];
-        self.loading = Loading { unclear, files };
+        // So does flash, whose contents outlive a reset.
+        let new = cold || !self.loading.parts[0].is_empty();
+        let flash = if new { image.flash } else { &[] };
+        self.loading = Loading { unclear, parts: [flash, image.parts], done: 0 };
         let cpu = &mut self.vcpu.context.cpu;
         cpu.reset();
-        cpu.regs[1] = u32::MAX;
-        cpu.regs[2] = place.dtb.0;
-        cpu.pc = place.kernel.0;
-        self.vcpu.next = Resume::Guest(GuestVa(place.kernel.0));
+        // Firmware knows where it is.
+        if image.flash.is_empty() {
+            cpu.regs[1] = u32::MAX;
+            cpu.regs[2] = place.dtb.0;
+        }
+        cpu.pc = place.entry.0;
+        self.vcpu.next = Resume::Guest(GuestVa(place.entry.0));
         let regime = regime(cpu);
         self.vcpu.core_state = CoreState::new();
         self.vcpu.mmu.reset(&regime);
+        self.common.open_flash(&mut self.vcpu.mmu);
         self.common.engine.vcpu_reset();
     }
 
@@ -160,7 +242,7 @@ impl Vm {
 
     /// Where the kernel lies before it first runs, and how long it is.
     pub fn kernel(&self, image: &Image) -> (GuestPa, u32) {
-        (GuestPa(self.vcpu.context.cpu.pc), image.kernel.len() as u32)
+        (GuestPa(self.vcpu.context.cpu.pc), image.kernel_len)
     }
 
     /// SHA-256 of the kernel as it lies in the guest's RAM, before it first runs.
@@ -178,8 +260,8 @@ impl Vm {
         // Tables that are in force are not to be freed.
         vcpu.mmu.release(core.enter_host_space());
         common.forget_code(&mut vcpu.mmu);
-        let virtio = common.devices.plugs();
-        common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio });
+        let (virtio, flash) = (common.devices.plugs(), common.ram.flash().map(|(_, _, bytes)| bytes));
+        common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio, flash });
         common.devices.reset();
         common.start = host.now();
         vcpu.nested = 0;

@@ -86,13 +86,16 @@ fn endian(cpu: &Cpu, value: u32, bytes: u32) -> u32 {
 /// Alignment goes before everything else (B3.12.4).
 fn check_alignment(cpu: &Cpu, va: u32, bytes: u32, write: bool) -> Result<(), Abort> {
     if va & (bytes - 1) != 0 && cpu.cp15.sctlr & SCTLR_A != 0 {
-        return Err(Abort { fsr: Fault::without_descriptor(FaultKind::Alignment).fsr(write), far: va });
+        return Err(Abort {
+            fsr: Fault::without_descriptor(FaultKind::Alignment).under(&regime(cpu)).fsr(write),
+            far: va,
+        });
     }
     Ok(())
 }
 
-fn external(va: u32, write: bool) -> Abort {
-    Abort { fsr: Fault::without_descriptor(FaultKind::External).fsr(write), far: va }
+fn external(cpu: &Cpu, va: u32, write: bool) -> Abort {
+    Abort { fsr: Fault::without_descriptor(FaultKind::External).under(&regime(cpu)).fsr(write), far: va }
 }
 
 impl Env for TrapEnv<'_> {
@@ -112,8 +115,19 @@ impl Env for TrapEnv<'_> {
                 Some(part) => part,
                 None => {
                     self.common.counters.mmio += 1;
+                    let host_space = self.core.enter_host_space();
+                    if let Some(part) = self.common.flash_load(self.mmu, host_space, pa, bytes) {
+                        value |= part << shift;
+                        return Ok(());
+                    }
                     let now = self.host.guest_now(self.common.start);
-                    self.common.machine.mmio_read(pa, bytes, now).ok_or(external(va, false))?
+                    match self.common.machine.mmio_read(pa, bytes, now) {
+                        Some(part) => part,
+                        None => {
+                            self.common.misses(pa, false);
+                            return Err(external(cpu, va, false));
+                        }
+                    }
                 }
             };
             value |= part << shift;
@@ -138,13 +152,20 @@ impl Env for TrapEnv<'_> {
                     let written = (pa, bytes, value >> shift);
                     self.patched |= self.common.code_is_stored_to(self.mmu, host_space, written, !self.patched);
                 }
-                self.common.ram.store(host_space, pa, bytes, value >> shift).ok_or(external(va, true))?;
+                self.common.ram.store(host_space, pa, bytes, value >> shift).ok_or(external(cpu, va, true))?;
                 self.mmu.table_written(host_space, pa, bytes);
                 return Ok(());
             }
             self.common.counters.mmio += 1;
+            let host_space = self.core.enter_host_space();
+            if self.common.flash_store(self.mmu, host_space, pa, bytes, value >> shift).is_some() {
+                return Ok(());
+            }
             let now = self.host.guest_now(self.common.start);
-            self.common.machine.mmio_write(pa, bytes, value >> shift, now).ok_or(external(va, true))?;
+            if self.common.machine.mmio_write(pa, bytes, value >> shift, now).is_none() {
+                self.common.misses(pa, true);
+                return Err(external(cpu, va, true));
+            }
             self.common.pass_output(self.host);
             self.host.arm_timer(self.common.start, self.common.machine.next_deadline());
             Ok(())

@@ -150,20 +150,22 @@ impl fmt::Display for CreateError {
 }
 
 impl Vm {
-    /// Takes the memory of a guest, in one piece.
+    /// Takes the memory of a guest, in one piece: its RAM, and behind it that of its flash.
     ///
     /// # Errors
     /// If no free piece is as large.
     pub fn memory(spec: &GuestSpec<'static>) -> Result<Ram, CreateError> {
-        let wanted = spec.memory_bytes;
+        let flash = spec.flash_bytes();
+        let wanted = spec.memory_bytes + flash[0] + flash[1];
         let host_pa = host_ram::take(spica_addr::HostPa(0), wanted, MEGABYTE).ok_or_else(|| CreateError::Memory {
             wanted,
             largest: host_ram::largest_piece(),
             free: host_ram::free_bytes(),
             all: host_ram::banks().iter().map(Span::len).sum(),
         })?;
+        let banks = [0, 1].map(|bank| (Machine::FLASH[bank], flash[bank]));
         // SAFETY: just taken, for this guest.
-        Ok(unsafe { Ram::new(Machine::RAM, host_pa, wanted) })
+        Ok(unsafe { Ram::new(Machine::RAM, host_pa, spec.memory_bytes, banks) })
     }
 
     /// A VM as its description asks for, with this memory. It waits for an [`Image`](super::boot::Image) to be loaded.
@@ -192,7 +194,7 @@ impl Vm {
         for (va, entry) in engine.first_level() {
             kernel_region[((va - REGION_START) / MEGABYTE) as usize] = entry;
         }
-        let shadow = Shadow::new(&Config {
+        let mut shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             region_first_mb: (REGION_START / MEGABYTE) as usize,
             region_kernel: &kernel_region,
@@ -207,15 +209,31 @@ impl Vm {
         })
         .map_err(|_| CreateError::Pool)?;
 
+        for (guest, at, bytes) in ram.flash().into_iter().filter(|&(_, _, bytes)| bytes != 0) {
+            if !shadow.add_rom(guest, at, bytes) {
+                return Err(CreateError::Pool);
+            }
+        }
+
+        let flash = ram.flash().map(|(_, _, bytes)| bytes);
         // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
-        let cpu = Cpu::new(vcpu_page, cpu_id());
-        let mmu = Mmu::new(shadow, tables);
+        // Firmware is built for QEMU's own processor, which has long descriptors, and does not ask.
+        let id = CpuId { lpae: flash != [0; 2], ..cpu_id() };
+        let cpu = Cpu::new(vcpu_page, id);
+        let mut mmu = Mmu::new(shadow, tables);
+        if cpu.id.lpae {
+            mmu.allow_long();
+        }
         let context = Box::new(Context::new(cpu, engine.jump_cache(), mmu.spaces()));
         let common = Common {
             name: spec.name.to_string(),
             ram,
-            machine: Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio: devices.plugs() }),
+            machine: Machine::new(&MachineConfig {
+                rtc_base_seconds: host.wall_clock(),
+                virtio: devices.plugs(),
+                flash,
+            }),
             devices,
             engine,
             switches,
@@ -225,6 +243,7 @@ impl Vm {
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             later: None,
+            missed: Default::default(),
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),
         };

@@ -1,11 +1,13 @@
 //! The MMU of a virtual CPU: its shadow tables, with the memory that they are in, and what else was derived from the
 //! guest's tables and is good as long as the guest's registers and its TLB maintenance say so.
 
+use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{
-    AccessKind, DomainAccess, FastFill, Fill, GuestMemory, OutOfTables, PageSize, Regime, Shadow, View, guest, lookup,
+    AccessKind, DomainAccess, FastFill, Fill, GuestMemory, OutOfTables, PAGEWISE_FROM, PageSize, Regime, Shadow, View,
+    guest, lookup,
 };
 
 use spica_options::Options;
@@ -15,9 +17,24 @@ use super::mmio::{Known, Sites};
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
 use crate::host_cpu::{HostCpu, HostSpace};
+use crate::machine::{GuestMachine, Machine};
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, NO_ASID};
+
+/// Bytes of the heap that a guest with long descriptors takes beyond those of others.
+pub const LONG_RECORDS: u32 = ((1 << 20) - (PAGEWISE_FROM.0 >> 12)) / 8 + 512;
+
+/// All of what [`Shadow::watched_megabytes`] and [`Shadow::watched_pages`] tell apart.
+struct AllWatched {
+    megabytes: [u32; 128],
+    pages: [u32; ((1 << 20) - (PAGEWISE_FROM.0 >> 12) as usize) / 32],
+}
+
+const _: () = assert!(size_of::<AllWatched>() == LONG_RECORDS as usize);
+
+/// Below this, a guest has flash or nothing.
+const FLASH_END: u32 = Machine::FLASH[1].0 + spica_machine::map::FLASH_BANK;
 
 /// See the module's text.
 pub struct Mmu {
@@ -35,6 +52,8 @@ pub struct Mmu {
     stale: bool,
     /// The guest's tables are such as [`Shadow::fast_fill`] can read, and it may.
     plain_tables: bool,
+    /// For a guest that may have long descriptors.
+    all_watched: Option<Box<AllWatched>>,
 }
 
 impl Mmu {
@@ -49,7 +68,17 @@ impl Mmu {
             sites: Sites::default(),
             stale: true,
             plain_tables: false,
+            all_watched: None,
         }
+    }
+
+    /// The guest may have long descriptors. To be called when it is made, with room for [`LONG_RECORDS`].
+    pub fn allow_long(&mut self) {
+        let all = AllWatched {
+            megabytes: [u32::MAX; 128],
+            pages: [u32::MAX; ((1 << 20) - (PAGEWISE_FROM.0 >> 12) as usize) / 32],
+        };
+        self.all_watched = Some(Box::new(all));
     }
 
     /// The shadow tables, to ask them.
@@ -155,6 +184,11 @@ impl Mmu {
         self.shadow.set_absent(pa, absent);
     }
 
+    /// Loads and fetches of the bank of flash at `pa` reach its memory from now on, or do not.
+    pub fn set_rom_open(&mut self, pa: GuestPa, open: bool) {
+        self.shadow.set_rom_open(pa, open, &mut self.tables, &mut RealTlb);
+    }
+
     /// Drops all entries.
     pub fn forget_all(&mut self, _: HostSpace<'_>) {
         self.shadow.forget_all(&mut self.tables, &mut RealTlb);
@@ -253,8 +287,13 @@ impl Mmu {
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
         self.plain_tables = quick_faults && guest::plain::is_plain(&self.active);
         context.tables.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
-        context.tables.watched = self.shadow.watched_megabytes().as_ptr();
-        context.tables.watched_pages = Context::watched_pages(self.shadow.watched_pages());
+        // A block of a long descriptor may be anywhere in a GiB: all maintenance comes to Rust.
+        let (megabytes, pages) = match &self.all_watched {
+            Some(all) if self.active.is_long() => (&all.megabytes, &all.pages[..]),
+            _ => (self.shadow.watched_megabytes(), self.shadow.watched_pages()),
+        };
+        context.tables.watched = megabytes.as_ptr();
+        context.tables.watched_pages = Context::watched_pages(pages);
         context.tables.table_offset = self.tables.va_offset();
         context.tables.private = self.shadow.private_megabytes().as_ptr();
         context.tables.hints = self.shadow.page_hints();
@@ -263,6 +302,9 @@ impl Mmu {
 
     /// Notes the active space as one that assembly may switch to.
     pub(super) fn learn_space(&mut self, context: &Context) {
+        if self.active.is_long() {
+            return;
+        }
         // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.
         let asid = self.shadow.holds_private().then(|| context.cpu.cp15.asid());
         let tlb_asid = asid.map_or(NO_ASID, |_| context.tables.tlb_asid);
@@ -295,7 +337,9 @@ impl Mmu {
         let Ok(mapping) = lookup(&ram.at(host_space), regime, va) else { return };
         // A manager's access says nothing of what the page permits (B3.7.3), which `Sites::get` relies on.
         let checked = DomainAccess::of(regime.dacr, mapping.domain) == DomainAccess::Client;
-        if checked && mapping.global && mapping.size == PageSize::Small4K && !ram.contains(mapping.pa) {
+        // Flash is a device only while it is given commands.
+        let device = !ram.contains(mapping.pa) && mapping.pa.0 >= FLASH_END;
+        if checked && mapping.global && mapping.size == PageSize::Small4K && device {
             self.sites.note(pc, generation, va, write, (Known::new(mapping.pa, word), mapping.domain));
             self.watch(va, mapping.size);
         }

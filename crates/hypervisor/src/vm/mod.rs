@@ -14,6 +14,7 @@ pub mod counters;
 pub mod devices;
 pub mod disk_room;
 pub mod env;
+mod flash;
 pub mod load;
 pub mod mmio;
 pub mod mmu;
@@ -30,6 +31,7 @@ pub mod vcpu;
 
 crate::parts::part!(devices: devices);
 crate::parts::part!(disk_room: devices);
+crate::parts::part!(flash: devices);
 crate::parts::part!(mmu: mmu);
 crate::parts::part!(ram: mmu);
 crate::parts::part!(tables: mmu);
@@ -37,13 +39,14 @@ crate::parts::part!(tables: mmu);
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_switches::Switches;
 
 use crate::engine::{KernelEngine, LedFrom};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::{GuestMachine, Machine};
+use crate::println;
 use backlog::Backlog;
 use boot::Loading;
 use counters::Counters;
@@ -152,6 +155,8 @@ pub struct Common {
     snapshot: Box<[u32; 1024]>,
     /// What it runs with later, if that is something else.
     later: Option<Later>,
+    /// Which of the devices that the guest found missing have been said.
+    missed: Missed,
     /// Host time at which the guest's counter was 0.
     start: u64,
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices'
@@ -159,7 +164,26 @@ pub struct Common {
     overhead: u32,
 }
 
+/// So many missing devices are said of a guest at most, from its making on.
+const MISSED_MOST: usize = 8;
+
+/// See [`Common::misses`].
+#[derive(Default)]
+struct Missed([Option<&'static str>; MISSED_MOST]);
+
 impl Common {
+    /// The guest found nothing at `pa`, and takes the abort that the bare machine gives. If it looked for a device that
+    /// QEMU has, that is worth a line, once.
+    pub fn misses(&mut self, pa: GuestPa, write: bool) {
+        let Some(device) = Machine::absent(pa) else { return };
+        let slot = self.missed.0.iter_mut().find(|said| said.is_none_or(|said| said == device));
+        if let Some(said @ None) = slot {
+            *said = Some(device);
+            let (name, access) = (&self.name, if write { "write to" } else { "read of" });
+            println!("spica: guest {name}: {access} {pa}: {device} on QEMU's virt, this guest has none");
+        }
+    }
+
     /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to
     /// do.
     pub fn catch_up(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {

@@ -24,18 +24,53 @@ pub struct Ram {
     /// Pages that the guest has given away, a bit each, and how many they are.
     absent: Vec<u32>,
     absent_count: u32,
+    /// The memory of banks of flash: where the guest has it, its first byte under the host table, and its length.
+    flash: [(GuestPa, *mut u8, u32); 2],
 }
 
 impl Ram {
-    /// RAM of `size` bytes at guest physical `base`, which lies at `host`.
+    /// RAM of `size` bytes at guest physical `base`, which lies at `host`, and behind it memory of so many bytes for
+    /// each bank of flash.
     ///
     /// # Safety
-    /// The host memory belongs to this guest alone.
+    /// The host memory belongs to this guest alone, that for flash included.
     ///
     /// # Panics
     /// If the host memory is not RAM.
-    pub unsafe fn new(base: GuestPa, host: HostPa, size: u32) -> Ram {
-        Ram { base, host, size, start: phys::pointer(host, size), absent: Vec::new(), absent_count: 0 }
+    pub unsafe fn new(base: GuestPa, host: HostPa, size: u32, flash: [(GuestPa, u32); 2]) -> Ram {
+        let mut behind = host.wrapping_add(size);
+        let flash = flash.map(|(at, bytes)| {
+            let start = phys::pointer(behind, bytes);
+            behind = behind.wrapping_add(bytes);
+            (at, start, bytes)
+        });
+        Ram { base, host, size, start: phys::pointer(host, size), absent: Vec::new(), absent_count: 0, flash }
+    }
+
+    /// The memory of the banks of flash: where the guest has it, where it lies, how long it is.
+    pub fn flash(&self) -> [(GuestPa, HostPa, u32); 2] {
+        let mut behind = self.host.wrapping_add(self.size);
+        self.flash.map(|(at, _, bytes)| {
+            let host = behind;
+            behind = behind.wrapping_add(bytes);
+            (at, host, bytes)
+        })
+    }
+
+    /// Pointer to `len` bytes at `pa`, if they are all in the memory of one bank of flash.
+    fn flash_pointer(&self, pa: GuestPa, len: u32) -> Option<*mut u8> {
+        self.flash.iter().find_map(|&(at, start, bytes)| {
+            let offset = pa.0.wrapping_sub(at.0);
+            (offset < bytes && len <= bytes - offset).then(|| start.wrapping_add(offset as usize))
+        })
+    }
+
+    /// `len` bytes of flash at `pa`.
+    pub fn flash_mut<'a>(&'a mut self, _: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
+        let start = self.flash_pointer(pa, len)?;
+        // SAFETY: the range is this guest's (`new`), mapped in the host address space, where we are; the guest does not
+        // run, and `self` is borrowed mutably.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
     }
 
     /// Takes the page at `pa` away, or gives it back.
@@ -124,6 +159,11 @@ impl Ram {
         Some(unsafe { core::slice::from_raw_parts_mut(start, len as usize) })
     }
 
+    /// `len` bytes at `pa`, of RAM or flash: for a loader.
+    pub fn loaded_mut<'a>(&'a mut self, host_space: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
+        if self.contains(pa) { self.bytes_mut(host_space, pa, len) } else { self.flash_mut(host_space, pa, len) }
+    }
+
     /// Clears `len` bytes at `pa`. Both are multiples of 4, and all of it is RAM that the guest has.
     pub fn clear(&mut self, _: HostSpace<'_>, pa: GuestPa, len: u32) {
         let Some(start) = self.pointer(pa, len) else { return };
@@ -131,10 +171,10 @@ impl Ram {
         cache::clear(unsafe { core::slice::from_raw_parts_mut(start.cast(), len as usize / 4) });
     }
 
-    /// The words of the page at `pa`.
+    /// The words of the page at `pa`, in RAM or flash.
     pub fn page<'a>(&'a self, _: HostSpace<'a>, pa: GuestPa) -> Option<&'a [u32; 1024]> {
-        let start = self.pointer(pa.page(), 4096)?;
-        // SAFETY: as above; guest RAM starts at a megabyte, so a page of it is aligned for words.
+        let start = self.pointer(pa.page(), 4096).or_else(|| self.flash_pointer(pa.page(), 4096))?;
+        // SAFETY: as above; guest RAM and flash start at a megabyte, so a page of them is aligned for words.
         Some(unsafe { &*start.cast() })
     }
 

@@ -20,7 +20,7 @@ impl Common {
     ) -> Result<(Code, bool), Fault> {
         let page = source.pa;
         let external = Fault::without_descriptor(FaultKind::External);
-        if !self.ram.contains(page) {
+        if self.ram.page(host_space, page).is_none() {
             return Err(external);
         }
         mmu.protect_code_page(page);

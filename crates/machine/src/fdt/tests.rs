@@ -8,6 +8,7 @@ const SPEC: FdtSpec<'static> = FdtSpec {
     bootargs: "console=ttyAMA0 panic=-1",
     initrd: Some((GuestPa(0x4400_0000), 0x1234)),
     cpu_compatible: "arm,cortex-a9",
+    flash: false,
 };
 
 /// The blob, read back. Unchecked, for the check refuses names of more than 31 characters, as the specification does,
@@ -39,6 +40,15 @@ fn chosen_tells_what_this_guest_is_given() {
 
     let without = build(&FdtSpec { initrd: None, ..SPEC });
     assert!(property(&without, "/chosen", "linux,initrd-start").is_none());
+}
+
+#[test]
+fn flash_is_there_for_firmware_only() {
+    assert!(property(&build(&SPEC), "/flash@0", "reg").is_none());
+    let blob = build(&FdtSpec { flash: true, ..SPEC });
+    assert_eq!(property(&blob, "/flash@0", "compatible").unwrap(), b"cfi-flash\0");
+    assert_eq!(cells(&blob, "/flash@0", "reg"), [0, 0, 0, 0x400_0000, 0, 0x400_0000, 0, 0x400_0000]);
+    assert_eq!(cells(&blob, "/flash@0", "bank-width"), [4]);
 }
 
 #[test]

@@ -1,16 +1,10 @@
 use super::*;
 use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 const MIB: u32 = 1 << 20;
 
-/// A `zImage` of `len` bytes, header only.
-fn zimage(len: usize) -> Vec<u8> {
-    let mut image = vec![0; len];
-    image[0x24..0x28].copy_from_slice(&0x016f_2818u32.to_le_bytes());
-    image[0x2c..0x30].copy_from_slice(&(len as u32).to_le_bytes());
-    image
+const fn zimage(len: u32) -> Program<'static> {
+    Program::ZImage(len)
 }
 
 #[test]
@@ -18,7 +12,7 @@ fn small_memory_is_split_in_half() {
     let placement = plan(&zimage(5 << 20), 0x12_3456, 0x4000, 64 * MIB).unwrap();
     assert_eq!(
         placement,
-        Placement { kernel: GuestPa(0x4001_0000), initrd: GuestPa(0x4200_0000), dtb: GuestPa(0x4212_4000) }
+        Placement { entry: GuestPa(0x4001_0000), initrd: GuestPa(0x4200_0000), dtb: GuestPa(0x4212_4000) }
     );
 }
 
@@ -37,29 +31,26 @@ fn without_initial_ram_disk_the_device_tree_takes_its_place() {
 }
 
 #[test]
-fn a_file_that_is_no_zimage_is_refused_with_advice() {
-    assert_eq!(plan(&[0; 0x2f], 0, 0, 64 * MIB), Err(LoadError::TooShort(0x2f)));
-    assert_eq!(plan(&[], 0, 0, 64 * MIB), Err(LoadError::TooShort(0)));
-    let error = plan(&[0x7f; 4096], 0, 0, 64 * MIB).unwrap_err();
-    assert_eq!(error, LoadError::NotZImage(0x7f7f_7f7f));
-    assert!(error.to_string().contains("zImage"));
+fn a_program_with_addresses_keeps_them_and_the_rest_makes_room() {
+    let at = |mib: u32| GuestPa(map::RAM.0 + mib * MIB);
+    let place = |pieces: &[(GuestPa, u32)]| plan(&Program::Fixed { pieces, entry: at(1) }, MIB + 1, 0x4000, 64 * MIB);
+    let placement = place(&[(at(1), MIB), (at(40), MIB)]).unwrap();
+    assert_eq!(placement, Placement { entry: at(1), initrd: at(32), dtb: GuestPa(at(33).0 + 0x1000) });
+    // What is in the way is passed, and so is what is behind it.
+    assert_eq!(place(&[(at(31), 2 * MIB), (at(34), 5)]).unwrap().initrd, GuestPa(at(34).0 + 0x1000));
+    let full = place(&[(at(20), 44 * MIB)]);
+    assert_eq!(full, Err(LoadError::NoRoom { needed: u64::from(MIB + 0x1000 + 0x4000) }));
+    for (start, len) in
+        [(GuestPa(0), 4), (GuestPa(0x3fff_ffff), 2), (at(63), MIB + 1), (at(64), 1), (GuestPa(u32::MAX), u32::MAX)]
+    {
+        assert_eq!(place(&[(at(1), MIB), (start, len)]), Err(LoadError::OutsideRam { start, len, ram: 64 * MIB }));
+    }
 }
 
 #[test]
-fn a_truncated_or_damaged_kernel_is_refused() {
-    let mut image = zimage(8192);
-    image.truncate(8000);
-    assert_eq!(plan(&image, 0, 0, 64 * MIB), Err(LoadError::Truncated { stated: 8192, actual: 8000 }));
-    let mut image = zimage(8192);
-    image[0x28..0x2c].copy_from_slice(&0x9000u32.to_le_bytes());
-    assert_eq!(plan(&image, 0, 0, 64 * MIB), Err(LoadError::BadExtent { start: 0x9000, end: 0x2000 }));
-    // Not even as long as the header.
-    image[0x28..0x2c].copy_from_slice(&0x1fd1u32.to_le_bytes());
-    assert_eq!(plan(&image, 0, 0, 64 * MIB), Err(LoadError::BadExtent { start: 0x1fd1, end: 0x2000 }));
-    // Appended data, such as a device tree, is no damage.
-    let mut image = zimage(8192);
-    image.extend([0; 100]);
-    assert!(plan(&image, 0, 0, 64 * MIB).is_ok());
+fn firmware_finds_the_device_tree_where_ram_begins() {
+    let placement = plan(&Program::Firmware, 0, 0x4000, 16 * MIB).unwrap();
+    assert_eq!((placement.entry, placement.dtb), (GuestPa(0), map::RAM));
 }
 
 #[test]

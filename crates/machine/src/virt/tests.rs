@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 const HZ: u64 = map::COUNTER_HZ as u64;
 
 fn machine() -> Virt {
-    Virt::new(&MachineConfig { rtc_base_seconds: 1_700_000_000, virtio: Vec::new() })
+    Virt::new(&MachineConfig { rtc_base_seconds: 1_700_000_000, virtio: Vec::new(), ..MachineConfig::default() })
 }
 
 fn write(machine: &mut Virt, pa: u32, value: u32, now: u64) {
@@ -219,4 +219,17 @@ fn no_access_panics() {
     }
     assert!(deadlines > 1000, "{deadlines} deadlines");
     machine.take_output(usize::MAX, drop);
+}
+
+#[test]
+fn flash_is_two_banks_below_the_devices_or_none() {
+    let mut without = machine();
+    assert!(without.flash(GuestPa(0)).is_none());
+    let mut with = Virt::new(&MachineConfig { flash: [0x10_0000; 2], ..MachineConfig::default() });
+    let mut at = |pa| with.flash(GuestPa(pa)).map(|(bank, offset, _)| (bank, offset));
+    assert_eq!(at(0x10), Some((0, 0x10)));
+    assert_eq!(at(0x03ff_ffff), Some((0, 0x03ff_ffff)));
+    assert_eq!(at(0x0400_0004), Some((1, 4)));
+    assert_eq!(at(0x0800_0000), None);
+    assert_eq!(with.mmio_read(GuestPa(0), 4, 0), None, "its contents are not the machine's");
 }

@@ -3,12 +3,13 @@
 
 use spica_addr::GuestPa;
 use spica_bundle::archive::Writer;
-use spica_bundle::{Bundle, MANIFEST, Manifest, Place, ZImage};
+use spica_bundle::image::FixedKernel;
+use spica_bundle::{Address, Bundle, Kernel, MANIFEST, Manifest, Place, Start, ZImage};
 use spica_console::command::Lines;
 use spica_drivers::info::Info;
 use spica_drivers::tree::{Node, Tree};
 use spica_machine::fdt::{FdtSpec, adapt, build};
-use spica_machine::loader::plan;
+use spica_machine::loader::{Program, plan};
 use spica_machine::map;
 use spica_options::Options;
 
@@ -17,11 +18,27 @@ pub fn bundle(data: &[u8]) {
     match Bundle::parse(data) {
         Ok(bundle) => {
             for guest in bundle.guests() {
-                assert!(ZImage::parse(guest.kernel).is_ok(), "a guest without a kernel came through");
+                match &guest.start {
+                    Start::Kernel(Kernel::ZImage(file)) => {
+                        assert!(ZImage::parse(file).is_ok(), "a guest without a kernel came through");
+                    }
+                    Start::Kernel(Kernel::Fixed(kernel)) => in_ram(kernel, guest.memory_bytes),
+                    Start::Firmware([first, _]) => assert!(!first.is_empty(), "a guest without firmware came through"),
+                }
             }
             let _ = bundle.uplink();
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Every piece of the kernel is, and none is in the place of another.
+fn in_ram(kernel: &FixedKernel<'_>, ram: u32) {
+    let spans: Vec<_> = kernel.pieces.iter().map(|piece| (u64::from(piece.start), piece.len())).collect();
+    let start = u64::from(map::RAM.0);
+    for (n, &(at, len)) in spans.iter().enumerate() {
+        assert!(at >= start && at + len <= start + u64::from(ram), "a piece outside of RAM");
+        assert!(spans[..n].iter().all(|&(other, bytes)| other + bytes <= at || at + len <= other), "pieces overlap");
     }
 }
 
@@ -46,15 +63,45 @@ pub fn zimage(data: &[u8]) {
     let bytes = &mut super::bytes::Bytes::new(data);
     let (initrd, dtb, ram) = (bytes.value(), bytes.value(), bytes.value());
     let kernel = bytes.rest();
-    let header = ZImage::parse(kernel);
-    if let Err(error) = &header {
-        assert!(!error.to_string().is_empty());
+    let address = Address { load: bytes_of(kernel, 0), entry: bytes_of(kernel, 4) };
+    for address in [Address::default(), Address { entry: None, ..address }, address] {
+        let kernel = match Kernel::parse(kernel, address, ram.min(map::MAX_RAM)) {
+            Ok(kernel) => kernel,
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                continue;
+            }
+        };
+        let extents: Vec<_> = match &kernel {
+            Kernel::ZImage(_) => Vec::new(),
+            Kernel::Fixed(fixed) => {
+                in_ram(fixed, ram);
+                fixed.pieces.iter().map(|piece| (GuestPa(piece.start), piece.len() as u32)).collect()
+            }
+        };
+        let program = match &kernel {
+            Kernel::ZImage(file) => Program::ZImage(file.len() as u32),
+            Kernel::Fixed(fixed) => Program::Fixed { pieces: &extents, entry: GuestPa(fixed.entry) },
+        };
+        planned(&program, &extents, initrd, dtb, ram);
     }
-    match plan(kernel, initrd, dtb, ram) {
+}
+
+/// A word of `file`, as an address of a raw image.
+fn bytes_of(file: &[u8], at: usize) -> Option<u32> {
+    file.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+fn planned(program: &Program<'_>, extents: &[(GuestPa, u32)], initrd: u32, dtb: u32, ram: u32) {
+    match plan(program, initrd, dtb, ram) {
         Ok(place) => {
             let end = |at: GuestPa, len: u32| u64::from(at.0 - map::RAM.0) + u64::from(len);
-            assert!(header.is_ok(), "planned, but no kernel");
-            assert!(end(place.kernel, kernel.len() as u32) <= end(place.initrd, 0), "the kernel reaches the RAM disk");
+            if let Program::ZImage(len) = *program {
+                assert!(end(place.entry, len) <= end(place.initrd, 0), "the kernel reaches the RAM disk");
+            }
+            let clear =
+                |&(at, len): &(GuestPa, u32)| end(at, len) <= end(place.initrd, 0) || end(place.dtb, dtb) <= end(at, 0);
+            assert!(extents.iter().all(clear), "a piece of the kernel is where the RAM disk or the device tree goes");
             assert!(end(place.initrd, initrd) <= end(place.dtb, 0), "the RAM disk reaches the device tree");
             assert!(end(place.dtb, dtb) <= u64::from(ram), "the device tree is not in RAM");
         }
@@ -68,6 +115,7 @@ fn spec() -> FdtSpec<'static> {
         bootargs: "console=ttyAMA0",
         initrd: Some((GuestPa(0x4800_0000), 0x1234)),
         cpu_compatible: "arm,cortex-a8",
+        flash: false,
     }
 }
 
@@ -221,6 +269,6 @@ mod tests {
             let tree = Tree::new(&seed).expect("a tree");
             assert!(Info::read(tree).is_ok());
         }
-        assert!(plan(&kernel(), 16, 16, 1 << 28).is_ok());
+        assert!(plan(&Program::ZImage(kernel().len() as u32), 16, 16, 1 << 28).is_ok());
     }
 }

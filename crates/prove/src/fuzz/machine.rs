@@ -45,7 +45,11 @@ fn address(bytes: &mut Bytes<'_>) -> GuestPa {
 /// See [`super::TARGETS`].
 pub fn devices(data: &[u8]) {
     let bytes = &mut Bytes::new(data);
-    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: bytes.double(), virtio: plugs().into() });
+    let mut machine = Virt::new(&MachineConfig {
+        rtc_base_seconds: bytes.double(),
+        virtio: plugs().into(),
+        ..MachineConfig::default()
+    });
     // RAM and the other ends of the virtio devices.
     let mut rig = Rig::new(&Plug::Rng);
     let mut now = 0u64;

@@ -60,6 +60,14 @@ fn zimage() -> Vec<u8> {
     file
 }
 
+/// The kernel of a guest that starts with a zImage.
+fn zimage_of<'a>(guest: &spica_bundle::GuestSpec<'a>) -> &'a [u8] {
+    match guest.start {
+        spica_bundle::Start::Kernel(spica_bundle::Kernel::ZImage(file)) => file,
+        _ => panic!("{:?}", guest.start),
+    }
+}
+
 fn cubieboard() -> Room<'static> {
     board::find("cubieboard").unwrap().into()
 }
@@ -88,9 +96,9 @@ fn a_manifest_becomes_a_bundle() {
     assert_eq!((packed.names, packed.board_memory_mib), (vec!["own".to_string(), "web".to_string()], 512));
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [own, web] = bundle.guests() else { panic!("two guests") };
-    assert_eq!((own.kernel, own.initrd, own.append.as_str(), own.options.weight), (&zimage()[..], None, "", 300));
+    assert_eq!((zimage_of(own), own.initrd, own.append.as_str(), own.options.weight), (&zimage()[..], None, "", 300));
     assert_eq!(web.append, "console=ttyAMA0 hostname=web quiet");
-    assert_eq!(web.kernel.len(), 65);
+    assert_eq!(zimage_of(web).len(), 65);
     assert!(web.initrd.unwrap().starts_with(b"1234070701"));
     let place = |guest: &spica_bundle::GuestSpec<'_>| match guest.disks[0].source {
         DiskSource::File(bytes) => bytes.as_ptr(),
@@ -122,7 +130,7 @@ fn a_system_is_a_disk_that_guests_share() {
     let bundle = Bundle::parse(&packed.bundle).unwrap();
     let [a, b] = bundle.guests() else { panic!("two guests") };
     assert_eq!(b.append, "console=ttyAMA0 hostname=b quiet");
-    assert_eq!((a.kernel, a.initrd), (&zimage()[..], Some(&b"12345"[..])));
+    assert_eq!((zimage_of(a), a.initrd), (&zimage()[..], Some(&b"12345"[..])));
     assert_eq!((a.disks.len(), b.disks.len()), (2, 1));
     assert_eq!(a.disks[0], b.disks[0]);
     assert_eq!((a.disks[0].name.as_str(), a.disks[0].mode), ("root", DiskMode::CopyOnWrite));
@@ -153,8 +161,8 @@ fn mistakes_are_said_with_the_file_and_the_line() {
     let guest = "\n[[guest]]\nname = \"a\"\nmemory = \"64M\"\n";
     assert_eq!(
         error(&format!("{guest}wieght = 1\n")),
-        "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `system`, `kernel`, `initrd`, `dtb`, `append`, \
-         `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
+        "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `system`, `kernel`, `load`, `entry`, `flash`, `initrd`, \
+         `dtb`, `append`, `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
     );
     assert_eq!(
         error(&format!("{guest}initrd = \"none\"\n")),
@@ -162,7 +170,8 @@ fn mistakes_are_said_with_the_file_and_the_line() {
     );
     assert_eq!(
         error(&format!("{guest}kernel = \"bad\"\n")),
-        "guests.toml:2: guest `a`: kernel `bad`: not an ARM Linux zImage: the word at offset 0x24 is 0x00000000 instead of 0x016f2818"
+        "guests.toml:2: guest `a`: kernel `bad`: not an ARM Linux zImage: the word at offset 0x24 is 0x00000000 instead of 0x016f2818; \
+         nor a uImage or an ELF file; for a raw image, say with `load` where it goes"
     );
     let dir = Directory::new("none", &[]);
     assert_eq!(dir.error(), "cannot read guests.toml: No such file or directory (os error 2)");

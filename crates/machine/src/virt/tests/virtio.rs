@@ -10,7 +10,11 @@ const RAM: u32 = map::RAM.0;
 /// A machine with two entropy devices in slots 0 and 1, whose drivers are ready with one queue each. SPI 16 and 17 are
 /// enabled, as edge-triggered: ICFGR has two bits for each.
 fn with_devices() -> (Virt, Ram, [Rings; 2]) {
-    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng, Plug::Rng] });
+    let mut machine = Virt::new(&MachineConfig {
+        rtc_base_seconds: 0,
+        virtio: vec![Plug::Rng, Plug::Rng],
+        ..MachineConfig::default()
+    });
     let mut ram = Ram::new(RAM, 0x1_0000);
     write(&mut machine, 0x0800_0000, 1, 0);
     write(&mut machine, 0x0800_0c0c, 0b1010, 0);
@@ -57,7 +61,8 @@ fn slots_are_filled_from_the_first() {
     assert!(
         report.ends_with("\nvirtio 0: device 4, status 0xf, line false\nvirtio 1: device 4, status 0xf, line false")
     );
-    let mut many = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng; 40] });
+    let mut many =
+        Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Rng; 40], ..MachineConfig::default() });
     assert_eq!(read(&mut many, 0x0a00_3e08, 0), 4);
     assert_eq!(many.mmio_read(GuestPa(0x0a00_4008), 4, 0), None);
 }
@@ -123,8 +128,11 @@ fn devices_take_turns_when_work_is_short() {
 
 #[test]
 fn a_cause_that_was_overlooked_interrupts_again() {
-    let mut machine =
-        Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: vec![Plug::Net { port: 0, mac: [0; 6] }] });
+    let mut machine = Virt::new(&MachineConfig {
+        rtc_base_seconds: 0,
+        virtio: vec![Plug::Net { port: 0, mac: [0; 6] }],
+        ..MachineConfig::default()
+    });
     write(&mut machine, 0x0800_0000, 1, 0);
     write(&mut machine, 0x0800_0c0c, 0b10, 0);
     write(&mut machine, 0x0800_0104, 1 << 16, 0);
@@ -153,7 +161,7 @@ fn no_access_to_a_device_panics() {
         Plug::Net { port: 0, mac: [2, 0, 0, 0, 0, 1] },
         Plug::Balloon { pages: 16, base: map::RAM },
     ];
-    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: plugs });
+    let mut machine = Virt::new(&MachineConfig { rtc_base_seconds: 0, virtio: plugs, ..MachineConfig::default() });
     let (mut ram, mut ends) = (Ram::new(RAM, 0x1_0000), Ends::new(64));
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut random = || {

@@ -1,0 +1,192 @@
+//! What a guest may start with beside a zImage. Firmware: Debian's U-Boot for QEMU's `virt`, unmodified, starts from
+//! flash, and its commands answer as they do on that machine. Kernels: each kind of file, side by side on one board.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use spica_runner::board;
+use spica_runner::guests::Source;
+use spica_runner::prepare::{Request, prepare};
+use spica_runner::project::{Project, read};
+use spica_runner::qemu::{Event, Session};
+use spica_runner::spica::{HALTED, failure, is_power_off};
+
+use super::uboot::{code, u_boot};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const PROMPT: &str = "\n=> ";
+
+/// The checksum of zip, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 })
+    })
+}
+
+/// U-Boot's console.
+struct Console {
+    session: Session,
+    deadline: Instant,
+    spica: Vec<String>,
+}
+
+impl Console {
+    /// What comes until `text` does.
+    #[track_caller]
+    fn until(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            match self.session.next(None, Some(self.deadline)).expect("a console") {
+                Event::Guest(bytes) => seen += &String::from_utf8_lossy(&bytes).replace('\r', ""),
+                Event::Spica(line) => self.spica.push(line),
+                Event::Quiet | Event::Exited(_) => {
+                    panic!("no {text:?}:\n{}\n{:#?}", self.session.console(40), self.spica)
+                }
+                _ => {}
+            }
+            if seen.contains(text) {
+                return seen;
+            }
+        }
+    }
+
+    /// What a command prints. U-Boot reads its UART only now and then, and that keeps no more than 16 characters: each is
+    /// typed when the one before it has been shown.
+    #[track_caller]
+    fn run(&mut self, command: &str) -> String {
+        for letter in command.chars() {
+            self.session.send(letter.to_string().as_bytes());
+            self.until(&letter.to_string());
+        }
+        self.session.send(b"\n");
+        self.until(PROMPT)
+    }
+}
+
+#[track_caller]
+fn answers(board: &str) {
+    let project = Project::find(None).expect("the project");
+    let firmware = u_boot(&project, "u-boot-qemu").expect("U-Boot").join("qemu_arm/u-boot.bin");
+    let code = read(&firmware).expect("U-Boot");
+    let memory = Some("64M".to_string());
+    let request = Request { bios: Some(firmware), memory, ..Request::new(board::find(board).expect("a board")) };
+    let run = prepare(&project, &request).expect("a run");
+    let session = run.start(None, false).expect("QEMU");
+    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    console.until("Hit any key");
+    console.session.send(b" ");
+    console.until(PROMPT);
+
+    assert!(console.run("version").contains("U-Boot 20"));
+    let info = console.run("bdinfo");
+    for line in ["-> start    = 0x40000000", "-> size     = 0x04000000", "flashsize   = 0x04000000"] {
+        assert!(info.contains(line), "{info}");
+    }
+    // Flash is read in place, again once it was given commands, and is erased behind its contents.
+    let first = format!("==> {:08x}", crc32(&code[..0x1000]));
+    assert!(console.run("crc32 0 1000").contains(&first));
+    assert!(console.run("mw.l 40200000 12345678 400").contains(PROMPT));
+    let pattern = 0x1234_5678_u32.to_le_bytes().repeat(0x400);
+    assert!(console.run("crc32 40200000 1000").contains(&format!("==> {:08x}", crc32(&pattern))));
+    let written = console.run("cp.b 40200000 40c0000 40");
+    assert!(written.contains("done"), "{written}");
+    assert!(console.run("crc32 40c0000 40").contains(&format!("==> {:08x}", crc32(&pattern[..0x40]))));
+    let erased = console.run("erase 40c0000 +40");
+    assert!(erased.contains("Erased 1 sectors"), "{erased}");
+    assert!(console.run("crc32 40c0000 40").contains(&format!("==> {:08x}", crc32(&[0xff; 0x40]))));
+    assert!(console.run("crc32 0 1000").contains(&first));
+
+    // What is not there aborts, and Spica says what it was; U-Boot starts anew, by PSCI.
+    console.session.send(b"md 3f000000 1\n");
+    let abort = console.until("Hit any key");
+    assert!(abort.contains("data abort"), "{abort}");
+    console.session.send(b" ");
+    console.until(PROMPT);
+    let missing = "read of 0x3f000000: PCI configuration on QEMU's virt, this guest has none";
+    assert_eq!(console.spica.iter().filter(|line| line.contains(missing)).count(), 1, "{:#?}", console.spica);
+
+    console.session.send(b"poweroff\n");
+    while console.spica.last().is_none_or(|line| line != HALTED) {
+        match console.session.next(None, Some(console.deadline)).expect("a console") {
+            Event::Spica(line) => console.spica.push(line),
+            Event::Quiet | Event::Exited(_) => panic!("it is not off:\n{:#?}", console.spica),
+            _ => {}
+        }
+    }
+    assert!(console.spica.iter().any(|line| is_power_off(line, "guest")), "{:#?}", console.spica);
+    assert_eq!(failure(&console.spica, &["guest".to_string()]), None, "{:#?}", console.spica);
+}
+
+#[test]
+fn u_boot_answers_on_a_cortex_a8() {
+    answers("cubieboard");
+}
+
+#[test]
+fn u_boot_answers_on_a_cortex_a9() {
+    answers("vexpress-a9");
+}
+
+/// A program that prints a letter, in each kind of file, and with code that is not at its beginning where that can be.
+#[test]
+fn every_kind_of_image_starts() {
+    let project = Project::find(None).expect("the project");
+    let dir = project.build(&format!("images-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let code: Vec<u8> = code().iter().flat_map(|word| word.to_le_bytes()).collect();
+    let behind = [&[0; 16][..], &code].concat();
+
+    // Its data segment is above the code, and is all zeroes; its entry point is virtual.
+    let mut elf = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let mut put = |words: &[u32]| words.iter().for_each(|word| elf.extend(word.to_le_bytes()));
+    put(&[2 | 40 << 16, 1, 0xc010_0010, 52, 0, 0, 52 | 32 << 16, 2, 0]);
+    let (offset, len) = (52 + 64, behind.len() as u32);
+    put(&[1, offset, 0xc010_0000, 0x4010_0000, len, len, 5, 4]);
+    put(&[1, 0, 0xc020_0000, 0x4020_0000, 0, 0x1000, 6, 4]);
+    elf.extend(&behind);
+
+    let mut header = [0; 64];
+    let fields = [0x2705_1956, 0, 0, len, 0x4020_0000, 0x4020_0010, crc32(&behind), 0x0502_0200];
+    for (field, value) in header.chunks_mut(4).zip(fields) {
+        field.copy_from_slice(&u32::to_be_bytes(value));
+    }
+    let crc = crc32(&header);
+    header[4..8].copy_from_slice(&crc.to_be_bytes());
+    let uimage = [&header[..], &behind].concat();
+
+    let mut manifest = String::new();
+    for (name, bytes, more) in
+        [("elf", &elf, ""), ("uimage", &uimage, ""), ("raw", &behind, "load = 0x4040_0000\nentry = 0x4040_0010\n")]
+    {
+        fs::write(dir.join(name), bytes).expect("a file");
+        manifest += &format!("[[guest]]\nname = \"{name}\"\nkernel = \"{name}\"\nmemory = \"16M\"\n{more}");
+    }
+    // The same in flash.
+    fs::write(dir.join("flash"), &code).expect("a file");
+    manifest += "[[guest]]\nname = \"flash\"\nmemory = \"16M\"\nflash = [\"flash\"]\n";
+    fs::write(dir.join("guests.toml"), manifest).expect("a file");
+    let guests = Some(Source::Manifest(dir.join("guests.toml")));
+    let request = Request { guests, ..Request::new(board::find("vexpress-a9").expect("a board")) };
+    let run = prepare(&project, &request).expect("a run");
+    let mut session = run.start(None, false).expect("QEMU");
+    let deadline = Instant::now() + LIMIT;
+    let (mut said, mut spica) = (String::new(), Vec::<String>::new());
+    while spica.last().is_none_or(|line| line != HALTED) {
+        match session.next(None, Some(deadline)).expect("a console") {
+            Event::Guest(bytes) => said += &String::from_utf8_lossy(&bytes),
+            Event::Spica(line) => spica.push(line),
+            Event::Quiet | Event::Exited(_) => panic!("it does not end:\n{said}\n{spica:#?}"),
+            _ => {}
+        }
+    }
+    for (name, kind) in [
+        ("elf", "its kernel is an ELF file, and starts at 0x40100010"),
+        ("uimage", "its kernel is a uImage, and starts at 0x40200010"),
+        ("raw", "its kernel is a raw image, and starts at 0x40400010"),
+        ("flash", "starts from flash, with 36 bytes in it and 0 in the second bank"),
+    ] {
+        assert!(said.lines().any(|line| line.trim_end() == format!("{name}| A")), "{said}\n{spica:#?}");
+        assert!(spica.contains(&format!("guest {name}: {kind}")), "{spica:#?}");
+    }
+    let _ = fs::remove_dir_all(&dir);
+}
