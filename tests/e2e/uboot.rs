@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use spica_runner::apt::Apt;
@@ -45,7 +46,9 @@ pub const fn code() -> [u32; 9] {
 
 /// A package of U-Boot, fetched and unpacked once.
 pub fn u_boot(project: &Project, package: &str) -> Result<PathBuf> {
-    // Several tests run at once, but not for the same package.
+    static ONE: Mutex<()> = Mutex::new(());
+    // Several tests run at once.
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = project.build(&format!("u-boot/{package}"));
     let tree = dir.join("tree");
     if !tree.is_dir() {
