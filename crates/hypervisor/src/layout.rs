@@ -10,8 +10,8 @@
 //! | 0xF180_0000 | 0xF200_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
 //! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
 //! | 0xF5F0_0000 | 0xF600_0000 | a stack for each guest ([`crate::memory::stacks`]), with pages between that are not mapped      |
-//! | 0xF600_0000 | 0xF610_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
-//! | 0xF610_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
+//! | 0xF600_0000 | 0xF620_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
+//! | 0xF620_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!
 //! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel
@@ -36,14 +36,16 @@ pub const REGION_SIZE: u32 = 184 * MEGABYTE;
 /// First-level entries that make up the hypervisor region.
 pub const REGION_ENTRIES: usize = (REGION_SIZE / MEGABYTE) as usize;
 
-/// The megabyte that holds the image; the image starts at `link.ld`'s offset into it.
+/// The first megabyte that holds the image; the image starts at `link.ld`'s offset into it.
 pub const IMAGE_START: u32 = 0xf600_0000;
+/// Megabytes that hold the image, as far as it goes.
+pub const IMAGE_MEGABYTES: u32 = 2;
 
 /// The megabyte that holds the guests' stacks.
 pub const STACKS_START: u32 = IMAGE_START - MEGABYTE;
 
 /// First virtual address of the pool.
-pub const POOL_START: u32 = 0xf610_0000;
+pub const POOL_START: u32 = IMAGE_START + IMAGE_MEGABYTES * MEGABYTE;
 /// Bytes of virtual address space kept for the pool.
 pub const POOL_SIZE: u32 = DEVICES_START - POOL_START;
 /// Bytes of the pool that are taken first, all for the heap of Rust's `alloc`: what is not one virtual machine's.

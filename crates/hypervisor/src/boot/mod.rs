@@ -9,7 +9,7 @@ use spica_addr::HostPa;
 use spica_vcpu::psr::{self, Mode};
 
 use crate::assemble::assemble;
-use crate::layout::{HOST_DACR, HOST_DOMAIN, MEGABYTE, TTBR_WALK};
+use crate::layout::{HOST_DACR, HOST_DOMAIN, IMAGE_MEGABYTES, MEGABYTE, TTBR_WALK};
 use crate::memory::host_space::{
     PAGE, PAGE_NOT_GLOBAL, PAGE_READ_WRITE, SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN,
 };
@@ -25,6 +25,7 @@ assemble! {
     MODE_HYP = MODE_HYP;
 
     MEGABYTE = MEGABYTE;
+    IMAGE_MEGABYTES = IMAGE_MEGABYTES;
     MEGABYTE_BITS = MEGABYTE.trailing_zeros();
     // Executable, not global: under ASID 0, until the host table is there.
     BOOT_SECTION = SECTION & !SECTION_XN | SECTION_NORMAL | SECTION_NOT_GLOBAL;

@@ -229,11 +229,15 @@ placed:
     movw    r1, #BOOT_PAGES
     orr     r8, r6, r1
     lsr     r2, r0, #MEGABYTE_BITS
+    .rept   IMAGE_MEGABYTES
     str     r8, [r5, r2, lsl #2]
+    add     r2, r2, #1
+    add     r8, r8, #1024
+    .endr
     movw    r1, #BOOT_PAGE
     lsr     r8, r4, #MEGABYTE_BITS
     orr     r8, r1, r8, lsl #MEGABYTE_BITS
-    mov     r3, #256
+    mov     r3, #256 * IMAGE_MEGABYTES
 6:  str     r8, [r6], #4
     add     r8, r8, #4096
     subs    r3, r3, #1

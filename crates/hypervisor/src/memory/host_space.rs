@@ -20,7 +20,8 @@ use crate::arch::cache::clean_table;
 use crate::arch::tlb;
 use crate::boot::Handover;
 use crate::layout::{
-    HOST_ASID, HOST_DOMAIN, IMAGE_START, MEGABYTE, REGION_ENTRIES, REGION_SIZE, REGION_START, STACKS_START,
+    HOST_ASID, HOST_DOMAIN, IMAGE_MEGABYTES, IMAGE_START, MEGABYTE, REGION_ENTRIES, REGION_SIZE, REGION_START,
+    STACKS_START,
 };
 
 /// First-level section: privileged read/write, XN, in the host's domain.
@@ -60,7 +61,8 @@ unsafe impl Sync for FirstLevel {}
 unsafe impl Sync for SecondLevel {}
 
 static HOST_TABLE: FirstLevel = FirstLevel(UnsafeCell::new([0; 4096]));
-static IMAGE_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
+static IMAGE_PAGES: [SecondLevel; IMAGE_MEGABYTES as usize] =
+    [const { SecondLevel(UnsafeCell::new([0; 256])) }; IMAGE_MEGABYTES as usize];
 static STACK_PAGES: SecondLevel = SecondLevel(UnsafeCell::new([0; 256]));
 
 macro_rules! linker_symbols {
@@ -139,7 +141,7 @@ pub fn stack_guard() -> u32 {
 /// Builds the host table around the image and the device tree, and makes it current. Called once, first thing in Rust.
 pub fn install(handover: &Handover) {
     let image = handover.image;
-    let pages = IMAGE_PAGES.0.get().cast::<u32>();
+    let pages = (&raw const IMAGE_PAGES).cast::<u32>().cast_mut();
     let guards = [address_of!(__exception_stack_guard), address_of!(__stack_guard)];
     let mut va = address_of!(__image_start);
     while va < address_of!(__image_end) {
@@ -151,7 +153,7 @@ pub fn install(handover: &Handover) {
             PAGE_READ_WRITE | PAGE_XN
         };
         if !guards.contains(&va) {
-            // SAFETY: within the table (the image lies in one megabyte); mapped like this is how Rust expects the
+            // SAFETY: within the table (`link.ld` has the same bound for the image); mapped like this is how Rust expects the
             // image.
             unsafe {
                 write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access)
@@ -161,7 +163,11 @@ pub fn install(handover: &Handover) {
     }
     let pages_pa = image_pa(image, pages as u32);
     // SAFETY: nothing is mapped there in the host table yet, which is not in use.
-    unsafe { write(first_level(IMAGE_START), pages_pa.0 | HOST_DOMAIN << 5 | 0b01) }
+    for megabyte in 0..IMAGE_MEGABYTES {
+        let table = pages_pa.0 + megabyte * size_of::<SecondLevel>() as u32;
+        // SAFETY: as above.
+        unsafe { write(first_level(IMAGE_START + megabyte * MEGABYTE), table | HOST_DOMAIN << 5 | 0b01) }
+    }
     let stacks_pa = image_pa(image, STACK_PAGES.0.get() as u32);
     // SAFETY: as above; there is nothing in that table yet.
     unsafe { write(first_level(STACKS_START), stacks_pa.0 | HOST_DOMAIN << 5 | 0b01) }
@@ -198,10 +204,7 @@ pub struct HostTables {
 
 /// Spica's own tables.
 pub fn tables(image: HostPa) -> HostTables {
-    HostTables {
-        host: image_pa(image, HOST_TABLE.0.get() as u32),
-        region: image_pa(image, address_of!(__boot_table)),
-    }
+    HostTables { host: image_pa(image, HOST_TABLE.0.get() as u32), region: image_pa(image, address_of!(__boot_table)) }
 }
 
 /// Maps a megabyte of RAM at its physical address.

@@ -77,7 +77,7 @@ impl Piece {
     }
 }
 
-/// Gives the report to `out`, line by line. Not made part of whoever asks: the image has a megabyte.
+/// Gives the report to `out`, line by line. Not made part of whoever asks: code has a megabyte.
 #[inline(never)]
 pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments<'_>)) {
     macro_rules! say {
