@@ -50,21 +50,21 @@ pub struct Location {
     pub undo: Undo,
 }
 
-/// Guest instructions in a block. One may be joined to the last of them.
-const LONGEST: usize = MAX_LENGTH - 1;
-
-/// Translates the block at `entry`, with the guest's words fetched by `fetch` from the page of `entry` only. Returns
-/// the number of guest instructions in it.
+/// Translates the block at `entry`, of at most `limit` instructions, with the guest's words fetched by `fetch` from the
+/// page of `entry` only. Returns the number of guest instructions in it. With that as the limit, it is the same again.
 pub fn translate(
     emitter: &mut Emitter<'_>,
     options: &Options,
     entry: GuestVa,
+    limit: usize,
     mut fetch: impl FnMut(GuestVa) -> u32,
 ) -> usize {
+    let limit = limit.clamp(1, MAX_LENGTH);
     let mut pc = entry;
     let mut count = 0;
     let mut lost = None;
     emitter.begin(entry);
+    emitter.set_last(entry.wrapping_add(4 * (limit as u32 - 1)));
     if emitter.mirror_of(entry).is_some() {
         rules::landing(emitter);
     }
@@ -83,11 +83,7 @@ pub fn translate(
         if lost.is_some() {
             continue;
         }
-        if pc.page_offset() == 0
-            || count >= options.max_block.min(LONGEST)
-            || !emitter.has_room()
-            || flow == Flow::Splits
-        {
+        if pc.page_offset() == 0 || count >= limit || !emitter.has_room() || flow == Flow::Splits {
             emitter.begin(pc);
             emitter.exit(pc);
             return count;

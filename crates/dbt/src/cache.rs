@@ -10,6 +10,7 @@
 //! holds until then; links within a page, always.
 
 use crate::block::{self, Location};
+use crate::breakpoints::Breakpoints;
 use crate::emit::{self, Emitter};
 use crate::guest_pages::{GuestPages, Job};
 use crate::jump_cache::{Entry, JumpCache};
@@ -139,6 +140,7 @@ pub struct Translator {
     mirror: ReturnMirror,
     pages: papers::Pages,
     located: Located,
+    breakpoints: Breakpoints,
     version: u32,
     generation: u64,
     stats: Stats,
@@ -213,6 +215,7 @@ impl Translator {
             ),
             pages: papers::Pages::new(&options),
             located: Located::new(),
+            breakpoints: Breakpoints::new(),
             version: 0,
             generation: 0,
             stats: Stats::default(),
@@ -320,7 +323,7 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(false, va, pa, global, words, memory)
+        self.translate_with(None, va, pa, global, words, memory)
     }
 
     /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It
@@ -332,12 +335,24 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(true, va, pa, false, words, memory)
+        self.translate_with(Some(usize::MAX), va, pa, false, words, memory)
     }
 
+    /// The same with no more than the first instruction, whether there is a breakpoint or not.
+    pub fn translate_one(
+        &mut self,
+        va: GuestVa,
+        pa: GuestPa,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        self.translate_with(Some(1), va, pa, false, words, memory)
+    }
+
+    /// `once`: for one execution, with so many instructions.
     fn translate_with(
         &mut self,
-        once: bool,
+        once: Option<usize>,
         va: GuestVa,
         pa: GuestPa,
         global: bool,
@@ -348,13 +363,14 @@ impl Translator {
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
         let base = self.layout.code_page(code_page);
-        let options = self.options_of(once, self.options.vfp);
+        let options = self.options_of(once.is_some(), self.options.vfp);
+        let limit = once.unwrap_or(usize::MAX).min(options.max_block).min(self.breakpoints.room_at(va));
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(page, hot, cold, None, mirror, source, spilling);
-        let length = block::translate(&mut emitter, &options, va, |pc| words[pc.page_offset() as usize / 4]);
+        let length = block::translate(&mut emitter, &options, va, limit, |pc| words[pc.page_offset() as usize / 4]);
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
         let mut block = Block::new(va, pa, length, emitter.constants(), self.exits.len());
@@ -365,10 +381,10 @@ impl Translator {
         block.hot = (hot as u16, self.hot as u16);
         block.cold = (self.cold as u16, cold as u16);
         block.set(Flag::Global, global);
-        block.set(Flag::Once, once);
+        block.set(Flag::Once, once.is_some());
         block.set(Flag::Vfp, self.options.vfp);
         block.next_in_page = self.guest_pages.enter(pa.page().0, va.page().0, id);
-        if !once {
+        if once.is_none() {
             block.next_in_bucket = core::mem::replace(&mut self.buckets[bucket(va)], id);
         }
         self.blocks.push(block);
@@ -484,7 +500,7 @@ impl Translator {
         let mirror = self.mirror.window();
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(None, hot, cold, Some(word), mirror, source, spilling);
-        block::translate(&mut emitter, &options, block.va, |pc| words[pc.page_offset() as usize / 4]);
+        block::translate(&mut emitter, &options, block.va, block.length(), |pc| words[pc.page_offset() as usize / 4]);
         emitter.found()
     }
 
@@ -819,6 +835,52 @@ impl Translator {
             }
         }
         self.version = self.version.wrapping_add(1);
+    }
+
+    /// Whether there is a breakpoint at `va`: then no block is to be made there.
+    #[must_use]
+    pub fn is_breakpoint(&self, va: GuestVa) -> bool {
+        self.breakpoints.contains(va)
+    }
+
+    /// Sets a breakpoint, at any address, and drops the blocks that contain it. The guest must be in none of them, and
+    /// must not run before [`Self::settle`] is done. False if there are [`crate::MOST_BREAKPOINTS`] already.
+    pub fn set_breakpoint(&mut self, va: GuestVa, memory: &mut impl CodeMemory) -> bool {
+        if !self.breakpoints.insert(va) {
+            return false;
+        }
+        self.drop_around(va, memory);
+        true
+    }
+
+    /// Takes a breakpoint away, at any time. Blocks that end in front of it stay as they are, and lead on. False if
+    /// there is none.
+    pub fn clear_breakpoint(&mut self, va: GuestVa) -> bool {
+        self.breakpoints.remove(va)
+    }
+
+    /// Takes all of them away.
+    pub fn clear_breakpoints(&mut self) {
+        self.breakpoints = Breakpoints::new();
+    }
+
+    /// Drops the blocks that contain `va`; all that there are, if its page has many to look at.
+    fn drop_around(&mut self, at: GuestVa, memory: &mut impl CodeMemory) {
+        let va = at.page().0;
+        let at_va = |pages: &GuestPages, after| pages.next_at(va, after).map(|(number, _, first)| (number, first));
+        if self.left.pages.is_some() || self.are_many(at_va) {
+            self.flush(memory);
+            return;
+        }
+        let mut next = self.guest_pages.next_at(va, None);
+        while let Some((number, pa, _)) = next {
+            next = self.guest_pages.next_at(va, Some(number));
+            if self.are_many(|pages, after| pages.next_of(pa, after)) {
+                self.flush(memory);
+                return;
+            }
+            self.drop_where(pa, |block| at.0.wrapping_sub(block.va.0) < 4 * block.length() as u32, memory);
+        }
     }
 
     /// Whether guest pages, of which `next` says what comes behind another one, have more blocks than are dropped at

@@ -42,6 +42,8 @@ pub struct Emitter<'a> {
     pub(crate) exits: [PendingExit; MAX_EXITS],
     pub(crate) exit_count: usize,
     guest: GuestVa,
+    /// The block goes no further than to here.
+    last: GuestVa,
     undo: Undo,
     wanted: Option<usize>,
     found: Option<Location>,
@@ -76,6 +78,7 @@ impl<'a> Emitter<'a> {
             exits: [none; MAX_EXITS],
             exit_count: 0,
             guest: GuestVa(0),
+            last: GuestVa(0),
             undo: Undo::NONE,
             wanted,
             found: None,
@@ -139,9 +142,9 @@ impl<'a> Emitter<'a> {
         self.constants.get()
     }
 
-    /// The word of the guest's next instruction, as [`Self::source_word`].
+    /// The word of the guest's next instruction, as [`Self::source_word`], if that may belong to this block.
     pub fn next_word(&self) -> Option<u32> {
-        self.source_word(self.guest.wrapping_add(4))
+        if self.guest == self.last { None } else { self.source_word(self.guest.wrapping_add(4)) }
     }
 
     /// The same for the next three.
@@ -159,6 +162,11 @@ impl<'a> Emitter<'a> {
     /// What the instruction that was translated last has lost, if it is joined to the next.
     pub fn take_joined(&mut self) -> Option<Reg> {
         self.joined.take()
+    }
+
+    /// The block goes no further than to the instruction at `pc`.
+    pub(crate) fn set_last(&mut self, pc: GuestVa) {
+        self.last = pc;
     }
 
     /// From now on words belong to the guest instruction at `pc`.

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod block;
+mod breakpoints;
 mod cache;
 pub mod code_map;
 mod emit;
@@ -32,6 +33,7 @@ pub mod trap;
 pub mod volatile;
 
 pub use block::{Location, Undo};
+pub use breakpoints::MOST_BREAKPOINTS;
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
 pub use options::{Options, Spill};
 #[cfg(feature = "papers")]

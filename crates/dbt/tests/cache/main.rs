@@ -1,6 +1,7 @@
 //! The code cache's records: one test for each promise, then everything at random.
 
 mod blocks;
+mod breakpoints;
 mod fixture;
 mod jump_cache;
 mod links;
