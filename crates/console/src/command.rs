@@ -7,6 +7,8 @@
 
 use alloc::string::{String, ToString};
 
+use crate::debug::{self, Debug};
+
 /// The escape key for people: Ctrl-], as telnet has it.
 const ESCAPE: u8 = 0x1d;
 /// The escape key for programs: RS, in nobody's reach on a keyboard.
@@ -35,7 +37,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("help", "this text"),
 ];
 
-/// What is asked for. Guests are named as the asker named them: by name or by number, from 0.
+/// What is asked for. `debug`, which [`debug`] describes, is for programs. Guests are named as the asker named them: by name or by number, from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "HELP says what they do")]
 pub enum Command {
@@ -55,6 +57,7 @@ pub enum Command {
     Log(String),
     Check,
     Help,
+    Debug(String, Debug),
 }
 
 /// A line that was typed.
@@ -74,6 +77,9 @@ pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_ascii_whitespace();
     let Some(verb) = words.next() else { return Ok(Command::Leave) };
     let guest = words.next().map(ToString::to_string);
+    if verb == "debug" {
+        return Ok(Command::Debug(guest.unwrap_or_default(), debug::parse(words)?));
+    }
     if verb == "balloon" {
         let megabytes = words.next().and_then(|word| word.parse().ok());
         return match (guest, megabytes, words.next()) {

@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod command;
 pub mod consoles;
+pub mod debug;
 mod limit;
 pub mod output;
 mod plain;

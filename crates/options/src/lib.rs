@@ -11,6 +11,8 @@
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
+//! | `spica.halt`        | each guest waits for a debugger at its first instruction |
+//! | `spica.halt`        | each guest waits at its first instruction for a debugger to let it go on |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.faults`      | guests may ask for faults of Spica's own, for tests: see `src/fault.rs` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
@@ -47,6 +49,8 @@ pub struct Options {
     pub single_table: Option<bool>,
     /// Changed mappings are learnt of by the guest's writes to its tables.
     pub tracked_writes: bool,
+    /// Each guest waits for a debugger at its first instruction.
+    pub halt: bool,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Guests may ask for faults of Spica's own.
@@ -71,6 +75,7 @@ impl Options {
             boot_until: String::new(),
             single_table: None,
             tracked_writes: false,
+            halt: false,
             stats: false,
             faults: false,
             overlay: u32::MAX,
@@ -85,6 +90,7 @@ impl Options {
                 ("loglevel", name) if name.parse::<LevelFilter>().is_ok() => {
                     options.level = name.parse().unwrap_or(options.level);
                 }
+                ("halt", "") => options.halt = true,
                 ("stats", "") => options.stats = true,
                 ("faults", "") => options.faults = true,
                 ("translation", list) if Switches::parse(list).is_ok() => {

@@ -112,6 +112,11 @@ impl Engine for Blocks {
         self.translator.entry(block)
     }
 
+    fn make_one(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc {
+        let block = self.translator.translate_one(va, pa, words, &mut self.code);
+        self.translator.entry(block)
+    }
+
     fn enter(&mut self, block: BlockId, from: Option<From>) -> CachePc {
         match from {
             Some(From::Exit(exit)) => {
@@ -177,6 +182,22 @@ impl Engine for Blocks {
         if let Some(block) = self.translator.block_at(pc) {
             self.translator.close(block, &mut self.code);
         }
+    }
+
+    fn is_breakpoint(&self, pc: GuestVa) -> bool {
+        self.translator.is_breakpoint(pc)
+    }
+
+    fn set_breakpoint(&mut self, pc: GuestVa) -> bool {
+        self.translator.set_breakpoint(pc, &mut self.code)
+    }
+
+    fn clear_breakpoint(&mut self, pc: GuestVa) -> bool {
+        self.translator.clear_breakpoint(pc)
+    }
+
+    fn clear_breakpoints(&mut self) {
+        self.translator.clear_breakpoints();
     }
 
     fn set_vfp(&mut self, vfp: bool) -> bool {

@@ -55,6 +55,8 @@ pub trait Engine {
     fn make(&mut self, source: Source, words: &Words) -> (Self::Code, bool);
     /// Makes code for one execution, which is never found again. Where it begins.
     fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
+    /// The same for a single instruction, be it at a breakpoint.
+    fn make_one(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
     /// Code is about to be entered, and at hand from now on. `from` leads there the next time, if that is allowed.
     /// Where it begins.
     fn enter(&mut self, code: Self::Code, from: Option<Self::From>) -> CachePc;
@@ -91,6 +93,16 @@ pub trait Engine {
 
     /// The code at `pc`, where the guest is, is left at its next end, for an interrupt.
     fn leave_soon(&mut self, pc: CachePc);
+
+    /// Whether there is a breakpoint at `pc`. No code is to be made there.
+    fn is_breakpoint(&self, pc: GuestVa) -> bool;
+    /// Sets a breakpoint: there is no code that goes on to `pc` by itself. The guest must be in no code. False if there
+    /// are too many.
+    fn set_breakpoint(&mut self, pc: GuestVa) -> bool;
+    /// Takes a breakpoint away. False if there is none.
+    fn clear_breakpoint(&mut self, pc: GuestVa) -> bool;
+    /// Takes all breakpoints away.
+    fn clear_breakpoints(&mut self);
 
     /// The guest's VFP is there or not. True if that has made all code wrong, which is gone.
     fn set_vfp(&mut self, vfp: bool) -> bool;

@@ -8,6 +8,7 @@ use spica_bundle::{GuestOptions, Restart};
 use spica_console::Limit;
 use spica_sched::{Latency, Turn};
 
+use super::debug::Debugger;
 use crate::console;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
@@ -75,6 +76,8 @@ pub struct Guest {
     pub switches: u64,
     /// The resets that it asked for itself.
     pub restarts: Limit,
+    /// Its debugger, if it has one.
+    pub debugger: Option<Debugger>,
     restart: Restart,
     /// It was off, so that its RAM does not hold what it held.
     cold: bool,
@@ -114,6 +117,7 @@ impl Guest {
             latency: Latency::default(),
             switches: 0,
             restarts: Limit::new(host.ticks(1_000_000)),
+            debugger: None,
             restart: options.restart,
             cold: false,
             delay: FIRST_DELAY,
@@ -227,6 +231,10 @@ impl Guest {
     /// If pages of its RAM are not to be had. It is off then.
     pub fn restart(&mut self, core: &mut HostCpu, host: &mut Host) -> Result<bool, String> {
         self.cut_report();
+        if self.debugger.as_mut().is_some_and(Debugger::take_halted) {
+            // It stands again, where it begins.
+            self.vm.halt_soon();
+        }
         self.state = State::Off(Until::Command);
         match self.vm.take_back(core.enter_host_space(), &mut self.back) {
             Ok(true) => {}

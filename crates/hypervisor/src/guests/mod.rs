@@ -1,5 +1,6 @@
 //! From the bundle to running guests: the hypervisor's main job, once the platform is up.
 
+pub mod debug;
 pub mod guest;
 pub mod monitor;
 pub mod scheduler;
@@ -158,6 +159,9 @@ fn make(
         vm.set_tracking(options);
         if options.boot_switches.is_some() {
             vm.set_later(Later::new(options.switches, &options.boot_until));
+        }
+        if options.halt {
+            vm.halt_soon();
         }
         if options.digest {
             let (kernel, len) = vm.kernel(&image);

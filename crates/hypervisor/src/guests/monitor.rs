@@ -35,7 +35,7 @@ const PIECE: usize = report::BYTES;
 const LOG_PIECE: usize = 256;
 
 /// What is left of a long answer.
-enum Answering {
+pub(super) enum Answering {
     /// The log of a guest, from a byte to another.
     Log(usize, u64, u64),
     /// The reports of these guests, and whether they are all: then nothing is said of one that has none.
@@ -45,10 +45,10 @@ enum Answering {
 }
 
 /// An answer: lines for a person, or lines behind `@ID` for a program.
-struct Answer<'a>(Option<&'a str>);
+pub(super) struct Answer<'a>(pub(super) Option<&'a str>);
 
 impl Answer<'_> {
-    fn line(&self, line: &str) {
+    pub(super) fn line(&self, line: &str) {
         self.text("", line);
     }
 
@@ -107,6 +107,7 @@ impl Monitor {
             Err(problem) => Err(problem.clone()),
         };
         match result {
+            Ok(After::Later) => {}
             Ok(After::Answer(answering)) => {
                 self.answering = Some((request, answering));
                 self.go_on(scheduler);
@@ -140,7 +141,7 @@ impl Monitor {
                 scheduler.host.release_console();
                 return;
             }
-            Ok(After::Stay | After::Answer(_)) => {}
+            Ok(After::Stay | After::Answer(_) | After::Later) => {}
             Err(problem) => answer.line(&problem),
         }
         self.lines.reopen();
@@ -149,13 +150,15 @@ impl Monitor {
 }
 
 /// What comes after a command.
-enum After {
+pub(super) enum After {
     /// A person goes on typing to the monitor.
     Stay,
     /// To the guests.
     Leave,
     /// There is more to be said first.
     Answer(Answering),
+    /// The answer comes when what was asked for happens.
+    Later,
 }
 
 impl Answering {
@@ -278,7 +281,12 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         Command::Stop(who) => {
             let at = find(scheduler, who)?;
             scheduler.ask_for(at, |guest, _, _| guest.stop())??;
+            scheduler.tell_debugger(at);
             done(answer, scheduler, at);
+        }
+        Command::Debug(who, debug) => {
+            let at = find(scheduler, who)?;
+            return scheduler.answer_debugger(at, debug, answer);
         }
         Command::Balloon(who, megabytes) => {
             let at = find(scheduler, who)?;

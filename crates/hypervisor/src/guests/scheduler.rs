@@ -247,7 +247,11 @@ impl Scheduler {
     }
 
     /// Does something on behalf of guest `at`. `None` if Spica failed: the guest is off for good.
-    fn on_behalf<R>(&mut self, at: usize, act: impl FnOnce(&mut Guest, &mut HostCpu, &mut Host) -> R) -> Option<R> {
+    pub(super) fn on_behalf<R>(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Guest, &mut HostCpu, &mut Host) -> R,
+    ) -> Option<R> {
         let others = self.guests.iter().enumerate().any(|(other, guest)| other != at && !guest.is_over());
         let (guest, core, host) = (&mut self.guests[at], &mut self.core, &mut self.host);
         let (mut act, mut result) = (Some(act), None);
@@ -264,6 +268,7 @@ impl Scheduler {
     #[cold]
     fn failed(&mut self, at: usize) {
         self.guests[at].fail();
+        self.tell_debugger(at);
         if self.core.queue.is_current(at) {
             self.core.queue.take_current();
             // Whatever its own records say of what is in the core.
@@ -285,7 +290,7 @@ impl Scheduler {
     }
 
     /// Leaves nothing of the guest that ran last in the core.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if let Some(last) = self.core.queue.take_current() {
             self.guests[last].vm.depart(&mut self.core);
         }
@@ -362,8 +367,15 @@ impl Scheduler {
         }
     }
 
-    /// Guest `at` is over, or wants to begin again.
+    /// Guest `at` is over, or wants to begin again, or a debugger wants something of it.
     fn stopped(&mut self, at: usize, stop: Stop) {
+        let stop = match stop {
+            Stop::Debugger => match self.debug(at) {
+                Some(stop) => stop,
+                None => return,
+            },
+            stop => stop,
+        };
         self.leave();
         // What it has sent and its UART still has goes out, too.
         self.on_behalf(at, |guest, _, host| {
@@ -376,6 +388,7 @@ impl Scheduler {
             }
             let stats = self.stats;
             self.on_behalf(at, |guest, _, host| guest.over(stop, stats, host));
+            self.tell_debugger(at);
             return;
         }
         self.guests[at].restarts.happens();

@@ -214,8 +214,8 @@ impl Vm {
             cpu.regs[2] = place.dtb.0;
         }
         cpu.pc = place.entry.0;
-        self.vcpu.next = Resume::Guest(GuestVa(place.entry.0));
         let regime = regime(cpu);
+        self.vcpu.go_on_at(Resume::Guest(GuestVa(place.entry.0)));
         self.vcpu.core_state = CoreState::new();
         self.vcpu.mmu.reset(&regime);
         self.common.open_flash(&mut self.vcpu.mmu);

@@ -11,6 +11,7 @@ pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
 pub mod check;
 pub mod counters;
+pub mod debug;
 pub mod devices;
 pub mod disk_room;
 pub mod env;
@@ -99,6 +100,8 @@ pub enum Stop {
     ThumbKernel,
     /// The guest's kernel accesses data big-endian, which translated code cannot.
     BigEndianKernel,
+    /// Not over: a debugger has something to see to ([`debug`]).
+    Debugger,
     /// Taking an exception raises an exception, endlessly.
     ExceptionLoop,
     /// The guest's kernel jumped into the middle of Spica's code cache.

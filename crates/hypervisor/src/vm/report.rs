@@ -16,6 +16,7 @@ impl fmt::Display for Stop {
         match self {
             Stop::PowerOff => write!(f, "powered off"),
             Stop::Reset => write!(f, "reset"),
+            Stop::Debugger => write!(f, "halted for a debugger"),
             Stop::ThumbKernel => write!(f, "stopped: its kernel entered Thumb state; only A32 kernels are supported"),
             Stop::BigEndianKernel => {
                 write!(f, "stopped: its kernel switched to big-endian data, which is not supported")

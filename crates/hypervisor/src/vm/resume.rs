@@ -12,6 +12,20 @@ use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
 
+/// Why there is no block for a guest PC.
+enum NoBlock {
+    /// The guest may not execute there.
+    Fault(Fault),
+    /// A debugger wants the guest to be stopped there.
+    Breakpoint,
+}
+
+impl From<Fault> for NoBlock {
+    fn from(fault: Fault) -> NoBlock {
+        NoBlock::Fault(fault)
+    }
+}
+
 impl Vm {
     /// Puts everything in place for the guest to go on.
     pub(super) fn resume(&mut self, core: &mut HostCpu, mut resume: Resume) -> Result<Privilege, Stop> {
@@ -48,7 +62,8 @@ impl Vm {
             }
             match self.find_block(core, pc, from) {
                 Ok(entry) => resume = Resume::Cache(entry),
-                Err(fault) => {
+                Err(NoBlock::Breakpoint) => return Err(self.at_breakpoint(pc)),
+                Err(NoBlock::Fault(fault)) => {
                     self.common.counters.guest_aborts += 1;
                     resume = self.vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
                 }
@@ -57,7 +72,7 @@ impl Vm {
     }
 
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
-    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<LedFrom>) -> Result<CachePc, Fault> {
+    fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<LedFrom>) -> Result<CachePc, NoBlock> {
         let Vm { vcpu, common, .. } = self;
         let pc = GuestVa(pc.0 & !3);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
@@ -75,7 +90,10 @@ impl Vm {
         let host_space = core.enter_host_space();
         let mapping = translate(&common.ram.at(host_space), &regime, pc, access)?;
         if fiq || common.volatile.contains(mapping.pa) {
-            let entry = common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping)?;
+            if common.engine.is_breakpoint(pc) {
+                return Err(NoBlock::Breakpoint);
+            }
+            let entry = common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping, false)?;
             vcpu.nested = 0;
             return Ok(entry);
         }
@@ -85,6 +103,7 @@ impl Vm {
         let made = known.is_none();
         let code = match known {
             Some(code) => code,
+            None if common.engine.is_breakpoint(pc) => return Err(NoBlock::Breakpoint),
             None => {
                 let (code, flushed) = common.translate(&mut vcpu.mmu, host_space, source)?;
                 if flushed {

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
 use crate::vm::trap::{self, Answer};
-use crate::world::Privilege;
+use crate::world::{Privilege, Trap};
 use spica_addr::GuestPa;
 
 impl Vm {
@@ -91,10 +91,7 @@ impl Vm {
     #[inline(always)]
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Resume {
         loop {
-            self.vcpu.mmu.catch_up_spaces();
-            self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
-            self.common.engine.mend(self.vcpu.context.cpu.page);
-            let (trap, left) = self.vcpu.context.enter(privilege);
+            let (trap, left) = self.enter_once(privilege);
             self.arrived(core, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
@@ -108,6 +105,15 @@ impl Vm {
                 return self.vcpu.unresumed(privilege);
             }
         }
+    }
+
+    /// Runs the guest at `privilege` until the next trap that assembly does not answer.
+    #[inline(always)]
+    pub(super) fn enter_once(&mut self, privilege: Privilege) -> (Trap, Privilege) {
+        self.vcpu.mmu.catch_up_spaces();
+        self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
+        self.common.engine.mend(self.vcpu.context.cpu.page);
+        self.vcpu.context.enter(privilege)
     }
 
     /// The guest was left at `privilege`.

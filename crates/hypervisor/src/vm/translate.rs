@@ -35,13 +35,14 @@ impl Common {
     }
 
     /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
-    /// any time, or it is not for other modes. So it is never found again, nor linked to.
+    /// any time, or it is not for other modes. So it is never found again, nor linked to. `one`: of a single instruction.
     pub(super) fn translate_once(
         &mut self,
         mmu: &mut Mmu,
         host_space: HostSpace<'_>,
         pc: GuestVa,
         mapping: &Mapping,
+        one: bool,
     ) -> Result<CachePc, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
         if self.volatile.contains(mapping.pa) {
@@ -52,7 +53,7 @@ impl Common {
             mmu.protect_code_page(mapping.pa);
         }
         let words = self.ram.page(host_space, mapping.pa).ok_or(external)?;
-        Ok(self.engine.make_once(pc, mapping.pa, words))
+        Ok(if one { self.engine.make_one(pc, mapping.pa, words) } else { self.engine.make_once(pc, mapping.pa, words) })
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use spica_addr::{CachePc, GuestVa};
 use spica_vcpu::{Exception, psr};
 
+use super::debug::Debug;
 use super::mmu::Mmu;
 use super::{Resume, Stop, prepare};
 use crate::arch::{barrier, cache};
@@ -26,6 +27,8 @@ pub struct Vcpu {
     pub core_state: CoreState,
     /// Where it goes on when it runs again.
     pub(super) next: Resume,
+    /// What a debugger wants of it.
+    pub(super) debug: Debug,
     /// Exceptions taken since guest code last ran.
     pub(super) nested: u32,
     /// Nothing but interrupts keeps `fast.s` from switching privilege.
@@ -42,6 +45,7 @@ impl Vcpu {
             mmu,
             core_state: CoreState::new(),
             next: Resume::Wait(GuestVa(0)),
+            debug: Debug::default(),
             nested: 0,
             plain: false,
             vfp: [false; 2],

@@ -128,6 +128,16 @@ impl CoreState {
         self.vfp_on
     }
 
+    /// The VFP registers D0 to D31 and FPSCR of a guest that does not run.
+    pub fn vfp(&mut self) -> (&mut [u64; 32], &mut u32) {
+        self.bank.saved()
+    }
+
+    /// The thread ID that user code writes (TPIDRURW), of a guest that does not run.
+    pub fn thread_id_read_write(&self) -> u32 {
+        self.thread_ids[1]
+    }
+
     /// Turns VFP off; the registers stay in the core until the guest departs.
     pub fn disable_vfp(&mut self) {
         if self.vfp_on {

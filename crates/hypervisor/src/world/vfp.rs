@@ -60,6 +60,12 @@ impl Bank {
         }
     }
 
+    /// The registers and FPSCR, as long as the core does not hold them.
+    pub fn saved(&mut self) -> (&mut [u64; 32], &mut u32) {
+        self.save();
+        (&mut self.registers, &mut self.fpscr)
+    }
+
     /// Whether the core holds the registers.
     pub const fn in_core(&self) -> bool {
         self.in_core

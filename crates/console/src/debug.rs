@@ -1,0 +1,145 @@
+//! What a debugger asks of a guest: the monitor's `debug GUEST …`, for programs. Numbers are hexadecimal.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// Bytes of memory that are read at once at most.
+pub const READ_BYTES: usize = 256;
+/// Bytes that are written at once at most: a line has 200 characters.
+pub const WRITE_BYTES: usize = 64;
+
+/// A question or a wish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Debug {
+    /// `attach`: who asks is the guest's debugger. It has one at most.
+    Attach,
+    /// `detach`: no longer. Breakpoints go, and the guest goes on.
+    Detach,
+    /// `halt`: it is to stand between two instructions.
+    Halt,
+    /// `go`: it is to go on.
+    Go,
+    /// `step`: it is to execute one instruction of its kernel.
+    Step,
+    /// `wait`: answered when the guest stands, with `halted PC WHY`, or is off, with `off`, or has lost its debugger, with
+    /// `detached`.
+    Wait,
+    /// `regs GROUP`: answered with the registers of a group, `regs VALUE…`.
+    Registers(Group),
+    /// `set GROUP N VALUE`.
+    Set(Group, usize, u32),
+    /// `read SPACE ADDRESS COUNT`: answered with `memory BYTES`, which may be fewer.
+    Read(Space, u32, usize),
+    /// `write SPACE ADDRESS BYTES`.
+    Write(Space, u32, Vec<u8>),
+    /// `break ADDRESS`.
+    Break(u32),
+    /// `clear ADDRESS`.
+    Clear(u32),
+}
+
+/// Registers that are shown together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// `core`: R0 to R14 of the present mode, PC, CPSR.
+    Core,
+    /// `banked`: SP and LR of User mode; SP, LR, SPSR of Supervisor, Abort, Undefined, IRQ, FIQ mode; R8 to R12 of FIQ
+    /// mode, or in that mode those of the others.
+    Banked,
+    /// `system`: SCTLR, CPACR, TTBR0, TTBR1, TTBCR, DACR, DFSR, IFSR, DFAR, IFAR, VBAR, CONTEXTIDR, TPIDRURW, TPIDRURO,
+    /// TPIDRPRW, FPEXC.
+    System,
+    /// `vfp`: D0 to D31, the low half of each first, and FPSCR.
+    Vfp,
+}
+
+impl Group {
+    const ALL: [(&str, Group); 4] =
+        [("core", Group::Core), ("banked", Group::Banked), ("system", Group::System), ("vfp", Group::Vfp)];
+
+    /// How many words it has.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        match self {
+            Group::Core => 17,
+            Group::Banked => 22,
+            Group::System => 16,
+            Group::Vfp => 65,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Group::ALL.iter().find(|(_, group)| *group == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What an address is an address of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// `va`: what the guest's own tables say now.
+    Virtual,
+    /// `pa`: guest physical memory.
+    Physical,
+}
+
+/// Understands what is behind `debug GUEST`.
+///
+/// # Errors
+/// What is wrong.
+pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, String> {
+    let verb = words.next().ok_or("`debug` needs a guest and a verb; it is for `spica gdb`")?;
+    let debug = match verb {
+        "attach" => Debug::Attach,
+        "detach" => Debug::Detach,
+        "halt" => Debug::Halt,
+        "go" => Debug::Go,
+        "step" => Debug::Step,
+        "wait" => Debug::Wait,
+        "regs" => Debug::Registers(group(words.next())?),
+        "set" => Debug::Set(group(words.next())?, number(words.next())? as usize, number(words.next())?),
+        "read" => {
+            let (space, address, bytes) = (space(words.next())?, number(words.next())?, number(words.next())? as usize);
+            if !(1..=READ_BYTES).contains(&bytes) {
+                return Err("at most 100 bytes, hexadecimal, are read at once".to_string());
+            }
+            Debug::Read(space, address, bytes)
+        }
+        "write" => Debug::Write(space(words.next())?, number(words.next())?, bytes(words.next())?),
+        "break" => Debug::Break(number(words.next())?),
+        "clear" => Debug::Clear(number(words.next())?),
+        _ => return Err(alloc::format!("`debug GUEST {verb}` is nothing that can be asked")),
+    };
+    match words.next() {
+        None => Ok(debug),
+        Some(word) => Err(alloc::format!("`{word}` is one word too many")),
+    }
+}
+
+fn group(word: Option<&str>) -> Result<Group, String> {
+    let found = Group::ALL.iter().find(|(name, _)| Some(*name) == word);
+    found.map(|(_, group)| *group).ok_or_else(|| "registers are `core`, `banked`, `system` or `vfp`".to_string())
+}
+
+fn space(word: Option<&str>) -> Result<Space, String> {
+    match word {
+        Some("va") => Ok(Space::Virtual),
+        Some("pa") => Ok(Space::Physical),
+        _ => Err("an address is `va` or `pa`".to_string()),
+    }
+}
+
+fn number(word: Option<&str>) -> Result<u32, String> {
+    let digits = |word: &&str| word.bytes().all(|b| b.is_ascii_hexdigit());
+    let value = word.filter(digits).and_then(|word| u32::from_str_radix(word, 16).ok());
+    value.ok_or_else(|| "a number is 1 to 8 hexadecimal digits".to_string())
+}
+
+fn bytes(word: Option<&str>) -> Result<Vec<u8>, String> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|digit| digit as u8);
+    let pairs = word.unwrap_or("").as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
+    let fits = |bytes: &Vec<u8>| (1..=WRITE_BYTES).contains(&bytes.len());
+    bytes.filter(fits).ok_or_else(|| "bytes are 1 to 40 pairs, hexadecimal, of digits".to_string())
+}

@@ -1,0 +1,245 @@
+//! A guest's debugger: what it asks by the monitor ([`spica_console::debug`]), and when it is told that the guest
+//! stands.
+//!
+//! A guest that stands is paused, so its clocks stand still; all others run on. Each question is answered at once, in a
+//! bounded time, but for `wait`. What takes longer, to come to the end of a block or to execute an instruction, happens
+//! in the guest's own turn ([`crate::vm::debug`]).
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write;
+
+use spica_addr::GuestVa;
+use spica_console::debug::Debug;
+
+use super::guest::{Guest, State, Until};
+use super::monitor::{After, Answer};
+use super::scheduler::Scheduler;
+use crate::println;
+use crate::vm::Stop;
+use crate::vm::debug::Turn;
+
+/// See the module's text.
+#[derive(Default)]
+pub struct Debugger {
+    /// The program's name for the question that is answered when the guest stands.
+    waiting: Option<String>,
+    /// The guest stands for the debugger.
+    halted: bool,
+    /// It has been asked for an instruction.
+    stepped: bool,
+}
+
+impl Debugger {
+    /// Whether the guest stood for the debugger, which it does no more.
+    pub fn take_halted(&mut self) -> bool {
+        core::mem::take(&mut self.halted)
+    }
+}
+
+impl Guest {
+    /// It stands between two instructions.
+    fn halted(&mut self, now: u64) {
+        self.state = State::Paused { since: now, waiting: false };
+        match &mut self.debugger {
+            Some(debugger) => debugger.halted = true,
+            None => println!(
+                "spica: guest {}: waits for a debugger (`spica gdb`), or the monitor's `resume {}`",
+                self.name(),
+                self.name()
+            ),
+        }
+    }
+
+    /// Why it stands.
+    fn why_halted(&self, pc: GuestVa) -> &'static str {
+        match &self.debugger {
+            Some(Debugger { stepped: true, .. }) => "step",
+            _ if self.vm.is_breakpoint(pc) => "breakpoint",
+            _ => "halt",
+        }
+    }
+
+    /// Its debugger.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn debugger(&mut self) -> Result<&mut Debugger, String> {
+        let problem = format!("nobody debugs {}: `debug {} attach` comes first", self.name(), self.name());
+        self.debugger.as_mut().ok_or(problem)
+    }
+
+    /// # Errors
+    /// If it does not stand for its debugger.
+    fn check_halted(&mut self) -> Result<(), String> {
+        let halted = self.debugger()?.halted;
+        match self.state {
+            State::Paused { .. } if halted && self.vm.stands_at().is_some() => Ok(()),
+            _ => Err(format!("{} is {}, not halted", self.name(), self.state_name())),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Does what a debugger wants of guest `at`, whose turn it is. If it is over, why.
+    #[cold]
+    pub(super) fn debug(&mut self, at: usize) -> Option<Stop> {
+        let turn = self.on_behalf(at, |guest, core, host| guest.vm.debug_turn(core, host))?;
+        match turn {
+            Turn::More | Turn::Goes => None,
+            Turn::Stop(stop) => Some(stop),
+            Turn::Halted => {
+                self.leave();
+                let now = self.host.now();
+                self.guests[at].halted(now);
+                self.tell_debugger(at);
+                None
+            }
+        }
+    }
+
+    /// Answers the debugger that waits for guest `at`, if it stands or is off.
+    #[cold]
+    pub(super) fn tell_debugger(&mut self, at: usize) {
+        let guest = &mut self.guests[at];
+        let Some(debugger) = &mut guest.debugger else { return };
+        let text = match guest.state {
+            State::Paused { .. } if debugger.halted => {
+                let Some(pc) = guest.vm.stands_at() else { return };
+                format!("halted {:x} {}", pc.0, guest.why_halted(pc))
+            }
+            State::Off(Until::Never | Until::Command) | State::Failed => "off".to_string(),
+            _ => return,
+        };
+        if let Some(id) = guest.debugger.as_mut().and_then(|debugger| debugger.waiting.take()) {
+            println!("spica: @{id} {text}");
+            println!("spica: @{id} ok");
+        }
+    }
+
+    /// Answers a debugger of guest `at`.
+    ///
+    /// # Errors
+    /// What does not work, and why.
+    pub(super) fn answer_debugger(&mut self, at: usize, debug: &Debug, answer: &Answer<'_>) -> Result<After, String> {
+        let Some(id) = answer.0 else { return Err("`debug` is for programs: see `spica gdb --help`".into()) };
+        if self.guests[at].state == State::Failed && *debug != Debug::Detach {
+            return Err(self.guests[at].failure());
+        }
+        match debug {
+            Debug::Attach => {
+                let guest = &mut self.guests[at];
+                if guest.debugger.is_some() {
+                    return Err(format!("{} has a debugger already", guest.name()));
+                }
+                let halted = matches!(guest.state, State::Paused { .. }) && guest.vm.stands();
+                guest.debugger = Some(Debugger { halted, ..Debugger::default() });
+            }
+            Debug::Detach => {
+                self.guests[at].debugger()?;
+                let waiting = self.guests[at].debugger.take().and_then(|debugger| debugger.waiting);
+                if let Some(id) = waiting {
+                    println!("spica: @{id} detached");
+                    println!("spica: @{id} ok");
+                }
+                self.ask_for(at, |guest, _, _| guest.vm.forget_debugger())?;
+                if let State::Paused { .. } = self.guests[at].state {
+                    self.resume(at)?;
+                }
+            }
+            Debug::Halt => return self.halt(at).map(|()| After::Stay),
+            Debug::Go => {
+                self.guests[at].check_halted()?;
+                self.guests[at].vm.go_soon();
+                self.let_go(at, false)?;
+            }
+            Debug::Step => {
+                self.guests[at].check_halted()?;
+                self.guests[at].vm.step_soon()?;
+                self.let_go(at, true)?;
+            }
+            Debug::Wait => {
+                self.guests[at].debugger()?.waiting = Some(id.to_string());
+                self.tell_debugger(at);
+                return Ok(After::Later);
+            }
+            Debug::Registers(group) => {
+                self.guests[at].check_halted()?;
+                let values = self.ask_for(at, |guest, _, _| guest.vm.registers(*group))?;
+                let mut text = "regs".to_string();
+                values.iter().try_for_each(|value| write!(text, " {value:x}")).map_err(|_| "no memory")?;
+                answer.line(&text);
+            }
+            Debug::Set(group, n, value) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, _, _| guest.vm.set_register(*group, *n, *value))??;
+            }
+            Debug::Read(space, address, bytes) => {
+                self.guests[at].check_halted()?;
+                let found = self.ask_for(at, |guest, core, _| guest.vm.read_memory(core, *space, *address, *bytes))?;
+                if found.is_empty() {
+                    return Err(format!("there is no RAM at {address:x}"));
+                }
+                let mut text = "memory ".to_string();
+                found.iter().try_for_each(|byte| write!(text, "{byte:02x}")).map_err(|_| "no memory")?;
+                answer.line(&text);
+            }
+            Debug::Write(space, address, bytes) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, core, _| guest.vm.write_memory(core, *space, *address, bytes))??;
+            }
+            Debug::Break(pc) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
+            }
+            Debug::Clear(pc) => {
+                self.guests[at].debugger()?;
+                if !self.guests[at].vm.clear_breakpoint(GuestVa(*pc)) {
+                    return Err(format!("there is no breakpoint at {pc:x}"));
+                }
+            }
+        }
+        Ok(After::Stay)
+    }
+
+    /// Guest `at` is to stand.
+    fn halt(&mut self, at: usize) -> Result<(), String> {
+        let guest = &mut self.guests[at];
+        let debugger = guest.debugger()?;
+        debugger.stepped = false;
+        if debugger.halted {
+            return Ok(());
+        }
+        match guest.state {
+            State::Ready | State::Waiting if guest.vm.stands() => {
+                // Nothing of it is to be in the core.
+                self.leave();
+                let now = self.host.now();
+                self.guests[at].halted(now);
+                self.tell_debugger(at);
+            }
+            State::Ready | State::Waiting => {
+                guest.vm.halt_soon();
+                guest.state = State::Ready;
+            }
+            State::Paused { .. } => {
+                guest.vm.halt_soon();
+                self.resume(at)?;
+                self.guests[at].state = State::Ready;
+            }
+            State::Off(Until::Time(_)) => guest.vm.halt_soon(),
+            State::Off(_) | State::Failed => {
+                return Err(format!("{} is off: `spica start {}` turns it on", guest.name(), guest.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Guest `at`, which stood, does what it is to do.
+    fn let_go(&mut self, at: usize, stepped: bool) -> Result<(), String> {
+        self.resume(at)?;
+        let debugger = self.guests[at].debugger()?;
+        (debugger.halted, debugger.stepped) = (false, stepped);
+        Ok(())
+    }
+}

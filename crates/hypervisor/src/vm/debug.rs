@@ -1,0 +1,421 @@
+//! What a debugger does with a guest: it stops it between two instructions, looks at it, changes it, and lets it go on.
+//!
+//! None of this costs a guest anything that has no debugger. Who wants something of a guest puts
+//! [`Stop::Debugger`] where it goes on: so [`Vm::run`] loads what is to be loaded, does what is left to do, and comes
+//! back at once. What is wanted is done then, in the guest's turn ([`Vm::debug_turn`]). A breakpoint is an address for
+//! which no block is made ([`spica_dbt::MOST_BREAKPOINTS`]): it is looked for where a block would be translated.
+//!
+//! A guest whose kernel was interrupted in a block is let run to the end of it, as for an interrupt; its user code can
+//! be stopped anywhere. A single step is a block of one instruction. Interrupts of the guest wait meanwhile.
+
+use alloc::vec::Vec;
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_console::debug::{Group, Space};
+use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
+use spica_vcpu::{Bank, Cpu, Exception, psr};
+
+use super::{Resume, Stop, Vcpu, Vm, regime, trap};
+use crate::arch::cache;
+use crate::engine::Engine;
+use crate::host::Host;
+use crate::host_cpu::HostCpu;
+use crate::world::Privilege;
+
+/// Traps that the guest makes in one turn on its way to the end of a block: more than a block of 32 instructions has.
+const TRAPS: u32 = 64;
+
+/// What a debugger wants of a virtual CPU.
+pub struct Debug {
+    wish: Option<Wish>,
+    /// With a wish, where the guest goes on.
+    at: Resume,
+}
+
+/// What is to be done when the guest's turn comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// It is to stand between two instructions.
+    Halt,
+    /// It executes an instruction before that.
+    Step,
+    /// It executes an instruction, and goes on.
+    StepAndGo,
+    /// It goes on when it stands between two instructions.
+    Go,
+}
+
+impl Default for Debug {
+    fn default() -> Self {
+        Debug { wish: None, at: Resume::Wait(GuestVa(0)) }
+    }
+}
+
+/// What came of a turn.
+pub enum Turn {
+    /// There is more to do.
+    More,
+    /// The guest stands between two instructions.
+    Halted,
+    /// It goes on.
+    Goes,
+    /// It is over.
+    Stop(Stop),
+}
+
+impl Vcpu {
+    /// It goes on there, once a debugger has got what it wants.
+    pub(super) fn go_on_at(&mut self, resume: Resume) {
+        match self.debug.wish {
+            Some(_) => (self.debug.at, self.debug.wish) = (resume, Some(Wish::Halt)),
+            None => self.next = resume,
+        }
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        if self.debug.wish.is_none() {
+            self.debug.at = self.next;
+        }
+        (self.debug.wish, self.next) = (Some(wish), Resume::Stop(Stop::Debugger));
+    }
+
+    /// Nothing is wanted of it any more.
+    fn forget_wish(&mut self) {
+        if self.debug.wish.take().is_some() {
+            self.next = self.debug.at;
+        }
+    }
+}
+
+impl Vm {
+    /// The guest's kernel has come to a breakpoint.
+    #[cold]
+    pub(super) fn at_breakpoint(&mut self, pc: GuestVa) -> Stop {
+        self.vcpu.next = Resume::Guest(pc);
+        self.vcpu.wish(Wish::Halt);
+        Stop::Debugger
+    }
+
+    /// The guest's PC, if it stands between two instructions.
+    pub fn stands_at(&self) -> Option<GuestVa> {
+        match self.vcpu.next {
+            Resume::Guest(pc) | Resume::Wait(pc) => Some(pc),
+            _ => None,
+        }
+    }
+
+    /// Whether it stands between two instructions, with nothing left to do.
+    pub fn stands(&self) -> bool {
+        self.stands_at().is_some() && self.loading.is_done() && self.is_settled()
+    }
+
+    /// It is to stand between two instructions.
+    pub fn halt_soon(&mut self) {
+        self.vcpu.wish(Wish::Halt);
+    }
+
+    /// It is to execute an instruction.
+    ///
+    /// # Errors
+    /// If it is about to run user code.
+    pub fn step_soon(&mut self) -> Result<(), &'static str> {
+        if !self.vcpu.context.cpu.privileged() {
+            return Err("the guest is in user code, which runs natively: it cannot be stepped");
+        }
+        self.vcpu.wish(Wish::Step);
+        Ok(())
+    }
+
+    /// It is to go on, over a breakpoint if there is one where it stands.
+    pub fn go_soon(&mut self) {
+        match self.vcpu.next {
+            Resume::Guest(pc) if self.vcpu.context.cpu.privileged() && self.common.engine.is_breakpoint(pc) => {
+                self.vcpu.wish(Wish::StepAndGo);
+            }
+            _ => {}
+        }
+    }
+
+    /// The debugger has gone.
+    pub fn forget_debugger(&mut self) {
+        self.common.engine.clear_breakpoints();
+        self.vcpu.forget_wish();
+    }
+
+    /// Does some of what a debugger wants, in the guest's turn.
+    pub fn debug_turn(&mut self, core: &mut HostCpu, host: &mut Host) -> Turn {
+        let Some(wish) = self.vcpu.debug.wish else { return Turn::Goes };
+        if let Err(stop) = trap::catch_up(self, core) {
+            return self.stopped_under_debugger(stop);
+        }
+        let mut resume = self.vcpu.debug.at;
+        let next = match wish {
+            Wish::Step => Wish::Halt,
+            Wish::StepAndGo => Wish::Go,
+            Wish::Halt | Wish::Go => wish,
+        };
+        if next != wish
+            && let Resume::Guest(pc) | Resume::Wait(pc) = resume
+        {
+            resume = self.begin_step(core, pc);
+        }
+        self.vcpu.debug.wish = Some(next);
+        for _ in 0..TRAPS {
+            let pc = match resume {
+                Resume::Cache(pc) | Resume::Back(pc) => pc,
+                Resume::Stop(stop) => return self.stopped_under_debugger(stop),
+                Resume::Led(pc, _) => return self.arrived_for_debugger(core, next, Resume::Guest(pc)),
+                Resume::Guest(_) | Resume::Wait(_) => return self.arrived_for_debugger(core, next, resume),
+            };
+            self.vcpu.debug.at = Resume::Cache(pc);
+            if !self.is_settled() {
+                break;
+            }
+            // Every way out of this block leads here.
+            self.common.engine.leave_soon(pc);
+            self.vcpu.context.cpu.pc = pc.0;
+            self.prepare(core, Privilege::Kernel);
+            (self.vcpu.context.leave, self.vcpu.context.slow_path) = (1, 1);
+            let (trap, left) = self.enter_once(Privilege::Kernel);
+            self.arrived(core, left);
+            resume = trap::handle(self, core, host, left, trap);
+        }
+        if let Resume::Cache(pc) | Resume::Back(pc) = resume {
+            self.vcpu.debug.at = Resume::Cache(pc);
+        }
+        Turn::More
+    }
+
+    /// Makes a block of the instruction at `pc`. Where to go on for it to be executed.
+    fn begin_step(&mut self, core: &mut HostCpu, pc: GuestVa) -> Resume {
+        let Vm { vcpu, common, .. } = self;
+        let cpu = &vcpu.context.cpu;
+        if !cpu.privileged() {
+            return Resume::Guest(pc);
+        }
+        if cpu.psr & psr::T != 0 {
+            return Resume::Stop(Stop::ThumbKernel);
+        }
+        if cpu.psr & psr::E != 0 {
+            return Resume::Stop(Stop::BigEndianKernel);
+        }
+        let pc = GuestVa(pc.0 & !3);
+        let regime = regime(cpu);
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        let host_space = core.enter_host_space();
+        let made = translate(&common.ram.at(host_space), &regime, pc, access)
+            .and_then(|mapping| common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping, true));
+        match made {
+            Ok(entry) => {
+                vcpu.nested = 0;
+                Resume::Cache(entry)
+            }
+            Err(fault) => {
+                common.counters.guest_aborts += 1;
+                vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
+            }
+        }
+    }
+
+    /// The guest stands between two instructions.
+    fn arrived_for_debugger(&mut self, core: &mut HostCpu, wish: Wish, at: Resume) -> Turn {
+        self.vcpu.debug.wish = None;
+        self.vcpu.next = at;
+        if let Err(stop) = trap::catch_up(self, core) {
+            return Turn::Stop(stop);
+        }
+        // What was executed may have left something to do, which the guest's next turn begins with.
+        if !self.is_settled() {
+            self.vcpu.wish(wish);
+            return Turn::More;
+        }
+        if wish == Wish::Go { Turn::Goes } else { Turn::Halted }
+    }
+
+    fn stopped_under_debugger(&mut self, stop: Stop) -> Turn {
+        self.vcpu.debug.wish = None;
+        Turn::Stop(stop)
+    }
+}
+
+/// What can be asked and told while the guest stands between two instructions, and another one or nobody has the core.
+impl Vm {
+    /// The registers of a group, in the order of [`Group`].
+    pub fn registers(&mut self, group: Group) -> Vec<u32> {
+        let pc = self.stands_at().unwrap_or(GuestVa(0)).0;
+        let thread_id = self.vcpu.core_state.thread_id_read_write();
+        let cpu = &mut self.vcpu.context.cpu;
+        match group {
+            Group::Core => cpu.regs.iter().copied().chain([pc, cpu.cpsr()]).collect(),
+            Group::Banked => (0..Group::Banked.count()).filter_map(|n| banked(cpu, n).map(|place| *place)).collect(),
+            Group::System => {
+                let cp15 = &cpu.cp15;
+                alloc::vec![
+                    cp15.sctlr,
+                    cp15.cpacr,
+                    cp15.ttbr0,
+                    cp15.ttbr1,
+                    cp15.ttbcr,
+                    cp15.dacr,
+                    cp15.dfsr,
+                    cp15.ifsr,
+                    cp15.dfar,
+                    cp15.ifar,
+                    cp15.vbar,
+                    cp15.contextidr,
+                    thread_id,
+                    cpu.page.tpidruro,
+                    cpu.page.tpidrprw,
+                    cp15.fpexc,
+                ]
+            }
+            Group::Vfp => {
+                let (registers, fpscr) = self.vcpu.core_state.vfp();
+                let words = registers.iter().flat_map(|&d| [d as u32, (d >> 32) as u32]);
+                words.chain([*fpscr]).collect()
+            }
+        }
+    }
+
+    /// Sets register `n` of a group.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be set.
+    pub fn set_register(&mut self, group: Group, n: usize, value: u32) -> Result<(), &'static str> {
+        const NONE: &str = "no such register";
+        let cpu = &mut self.vcpu.context.cpu;
+        match (group, n) {
+            (Group::Core, 0..=14) => cpu.regs[n] = value,
+            (Group::Core, 15) => self.vcpu.next = Resume::Guest(GuestVa(value)),
+            (Group::Core, 16) => cpu.set_cpsr(value),
+            (Group::Core, _) => return Err(NONE),
+            (Group::Banked, _) => *banked(cpu, n).ok_or(NONE)? = value,
+            (Group::System, _) => return Err("system control registers are only shown"),
+            (Group::Vfp, 0..=63) => {
+                let place = &mut self.vcpu.core_state.vfp().0[n / 2];
+                let shift = 32 * (n as u32 % 2);
+                *place = *place & !(0xffff_ffff << shift) | u64::from(value) << shift;
+            }
+            (Group::Vfp, 64) => *self.vcpu.core_state.vfp().1 = value,
+            (Group::Vfp, _) => return Err(NONE),
+        }
+        Ok(())
+    }
+
+    /// Where `address` lies, whoever may access it there.
+    fn place(&self, core: &mut HostCpu, space: Space, address: u32) -> Option<GuestPa> {
+        match space {
+            Space::Physical => Some(GuestPa(address)),
+            Space::Virtual => {
+                let memory = self.common.ram.at(core.enter_host_space());
+                lookup(&memory, &regime(&self.vcpu.context.cpu), GuestVa(address)).ok().map(|mapping| mapping.pa)
+            }
+        }
+    }
+
+    /// The pieces of `bytes` bytes at `address` that are in one page each: where they begin among them, and how long
+    /// they are.
+    fn pieces(address: u32, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+        let first = (0x1000 - (address & 0xfff) as usize).min(bytes);
+        let rest = (first..bytes).step_by(0x1000).map(move |at| (at, (bytes - at).min(0x1000)));
+        core::iter::once((0, first)).chain(rest).filter(|piece| piece.1 > 0)
+    }
+
+    /// Reads memory: as much of it as there is RAM without a gap.
+    pub fn read_memory(&self, core: &mut HostCpu, space: Space, address: u32, bytes: usize) -> Vec<u8> {
+        let mut read = Vec::with_capacity(bytes);
+        for (at, len) in Self::pieces(address, bytes) {
+            let Some(pa) = self.place(core, space, address.wrapping_add(at as u32)) else { break };
+            let Some(found) = self.common.ram.bytes(core.enter_host_space(), pa, len as u32) else { break };
+            read.extend_from_slice(found);
+        }
+        read
+    }
+
+    /// Writes memory, whoever may write there; code that was made from it is dropped.
+    ///
+    /// # Errors
+    /// If not all of it is RAM: nothing is written.
+    pub fn write_memory(
+        &mut self,
+        core: &mut HostCpu,
+        space: Space,
+        address: u32,
+        bytes: &[u8],
+    ) -> Result<(), &'static str> {
+        let mut places = Vec::new();
+        for (at, len) in Self::pieces(address, bytes.len()) {
+            let pa = self.place(core, space, address.wrapping_add(at as u32));
+            let pa = pa.filter(|&pa| self.common.ram.has(pa, len as u32)).ok_or("there is no RAM")?;
+            places.push((pa, &bytes[at..at + len]));
+        }
+        let Vm { vcpu, common, .. } = self;
+        let host_space = core.enter_host_space();
+        for (pa, piece) in places {
+            if vcpu.mmu.shadow().is_code_page(pa) {
+                common.code_changes(&mut vcpu.mmu, pa);
+            }
+            vcpu.mmu.table_written(host_space, pa, piece.len() as u32);
+            if let Some(to) = common.ram.bytes_mut(host_space, pa, piece.len() as u32) {
+                to.copy_from_slice(piece);
+                // User code may be fetched from there.
+                cache::clean_to_pou(to.as_ptr() as u32, to.len() as u32);
+            }
+        }
+        vcpu.context.cpu.page.stale = 1;
+        Ok(())
+    }
+
+    /// Sets a breakpoint for the guest's kernel.
+    ///
+    /// # Errors
+    /// If there can be none.
+    pub fn set_breakpoint(&mut self, core: &mut HostCpu, pc: GuestVa) -> Result<(), &'static str> {
+        if pc.0 & 3 != 0 {
+            return Err("Thumb code has no breakpoints");
+        }
+        let regime = regime(&self.vcpu.context.cpu);
+        let mapping = lookup(&self.common.ram.at(core.enter_host_space()), &regime, pc);
+        // A kernel may run from memory that user code reaches, but hardly from that of a process.
+        if mapping.is_ok_and(|mapping| mapping.user != Permission::None && !mapping.global) {
+            return Err("user code runs natively and has no breakpoints: only the guest's kernel has");
+        }
+        if !self.common.engine.set_breakpoint(pc) {
+            return Err("there are too many breakpoints");
+        }
+        self.vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
+        Ok(())
+    }
+
+    /// Takes a breakpoint away. False if there is none.
+    pub fn clear_breakpoint(&mut self, pc: GuestVa) -> bool {
+        self.common.engine.clear_breakpoint(pc)
+    }
+
+    /// Whether there is a breakpoint.
+    pub fn is_breakpoint(&self, pc: GuestVa) -> bool {
+        self.common.engine.is_breakpoint(pc)
+    }
+}
+
+/// Register `n` of [`Group::Banked`], wherever it is now.
+fn banked(cpu: &mut Cpu, n: usize) -> Option<&mut u32> {
+    let current = Bank::of(cpu.mode());
+    let (bank, which) = match n {
+        0 | 1 => (Bank::Usr, n),
+        2..17 => ([Bank::Svc, Bank::Abt, Bank::Und, Bank::Irq, Bank::Fiq][(n - 2) / 3], (n - 2) % 3),
+        17..22 => {
+            let r8_r12 = if current == Bank::Fiq { &mut cpu.regs[8..13] } else { &mut cpu.page.bank_r8_r12[..] };
+            return r8_r12.get_mut(n - 17);
+        }
+        _ => return None,
+    };
+    Some(match (which, bank == current) {
+        (0, true) => &mut cpu.regs[13],
+        (1, true) => &mut cpu.regs[14],
+        (_, true) => &mut cpu.page.spsr,
+        (0, false) => &mut cpu.page.bank[bank as usize].sp,
+        (1, false) => &mut cpu.page.bank[bank as usize].lr,
+        (_, false) => &mut cpu.page.bank_spsr[bank as usize],
+    })
+}
