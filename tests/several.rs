@@ -69,8 +69,8 @@ impl Remains {
 #[derive(Debug)]
 pub struct Board {
     session: Session,
-    _run: Run,
-    _scratch: Scratch,
+    run: Run,
+    scratch: Scratch,
     /// Finds answers where they stand in a guest's line.
     filter: Filter,
     answers: VecDeque<Answer>,
@@ -133,8 +133,8 @@ impl Board {
         let shown = (parts.len() == 1).then(|| parts[0].name.to_string());
         Ok(Self {
             session,
-            _run: run,
-            _scratch: scratch,
+            run,
+            scratch,
             filter: Filter::default(),
             answers: VecDeque::new(),
             consoles,
@@ -162,6 +162,7 @@ impl Board {
             unpacked: true,
             spica_append: format!("spica.stats {words}"),
             icount: icount.then_some(ICOUNT_SHIFT),
+            label: scratch.file_name().map(|name| name.to_string_lossy().into_owned()),
             ..Request::new(board::find(machine.board())?)
         };
         prepare(project, &request)
@@ -187,6 +188,22 @@ impl Board {
             Event::Ending(_) | Event::Input(_) => {}
         }
         true
+    }
+
+    /// Lets the board be controlled from elsewhere; by the name of the run.
+    ///
+    /// # Panics
+    /// If that cannot be.
+    #[track_caller]
+    pub fn serve(&mut self) -> String {
+        self.run.serve(&mut self.session).unwrap_or_else(|error| panic!("{error}"));
+        self.run.label.clone()
+    }
+
+    /// The ELF file of guest `name`, with its symbols.
+    #[must_use]
+    pub fn symbols(&self, name: &str) -> PathBuf {
+        self.scratch.0.join(name).join("kernel.elf")
     }
 
     fn hear(&mut self, bytes: &[u8]) {

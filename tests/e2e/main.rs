@@ -7,6 +7,7 @@ mod bench;
 mod bundles;
 mod command_line;
 mod contained;
+mod debugger;
 mod drivers;
 mod endings;
 mod endurance;

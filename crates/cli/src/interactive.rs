@@ -4,6 +4,7 @@
 //! guest). Ctrl-] goes to the board like any other key; there, Spica takes it and opens its monitor.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,8 +17,11 @@ use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
 use spica_runner::initramfs::Overlay;
 use spica_runner::prepare::Run;
+use spica_runner::project::Project;
 use spica_runner::qemu::Event;
 use spica_runner::spica::{HALTED, failure, is_power_off};
+
+use crate::debugger::{self, Guest};
 
 const CTRL_A: u8 = 0x01;
 
@@ -36,11 +40,18 @@ pub fn describe_terminal(overlay: &mut Overlay) {
     overlay.file("spica/terminal", 0o644, text.as_bytes());
 }
 
-/// Boots a run and connects its console with this terminal until it ends.
+/// Boots a run and connects its console with this terminal until it ends. With `debugger`, the guest waits for one, which
+/// may connect there.
 ///
 /// # Errors
 /// If Spica stops the guest, or QEMU ends by itself with a failure, or `timeout` passes.
-pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbose: bool) -> Result<()> {
+pub fn interact(
+    run: &Run,
+    timeout: Option<Duration>,
+    log: Option<&Path>,
+    verbose: bool,
+    mut debugger: Option<(&Project, TcpListener)>,
+) -> Result<()> {
     let mut session = run.start(log, verbose)?;
     let deadline = timeout.map(|t| Instant::now() + t);
     let stdin = std::io::stdin();
@@ -61,6 +72,12 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
                 print(&bytes)?;
             }
             Event::Spica(line) => {
+                if line.contains(WAITS_FOR_DEBUGGER)
+                    && let Some((project, listener)) = debugger.take()
+                {
+                    serve_debugger(project.clone(), listener, end_of_line);
+                    continue;
+                }
                 // Where a guest stood that switched itself off is of no interest; the report's lines are indented.
                 let power_off = run.names.iter().any(|name| is_power_off(&line, name));
                 hide = (hide && line.starts_with("  ") || power_off) && !verbose;
@@ -101,6 +118,29 @@ pub fn interact(run: &Run, timeout: Option<Duration>, log: Option<&Path>, verbos
             }
         }
     }
+}
+
+/// What Spica says of a guest that waits at its first instruction.
+const WAITS_FOR_DEBUGGER: &str = ": waits for a debugger";
+
+/// Serves debuggers of the guest of this run, beside the guest's console.
+fn serve_debugger(project: Project, listener: TcpListener, end_of_line: &'static str) {
+    let mut say = move |line: &str| eprint!("spica: {line}{end_of_line}");
+    match listener.local_addr() {
+        Ok(address) => {
+            let port = address.port();
+            say(&format!(
+                "the guest waits at its first instruction for GDB: target remote :{port}; `spica gdb --help`"
+            ));
+        }
+        Err(error) => say(&format!("no debugger can connect: {error}")),
+    }
+    std::thread::spawn(move || {
+        let run = std::process::id().to_string();
+        if let Err(error) = debugger::over_tcp(listener, || Guest::attach(&project, Some(&run), None), &mut say) {
+            say(&error.to_string());
+        }
+    });
 }
 
 /// Finds our commands among the keys.

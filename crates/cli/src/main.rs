@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::bench::BenchArgs;
 use commands::control::Control;
+use commands::gdb::GdbArgs;
 use commands::install::InstallArgs;
 use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
@@ -54,6 +55,8 @@ enum Command {
     Run(Box<RunArgs>),
     #[command(flatten)]
     Control(Control),
+    /// Let GDB debug a guest's kernel on a board that runs
+    Gdb(GdbArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
     Pack(PackArgs),
     /// Fetch the guest's packages from Debian, if they are not here yet
@@ -101,6 +104,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
             }
         }
         Command::Control(command) => commands::control::run(&project, command)?,
+        Command::Gdb(args) => commands::gdb::run(&project, args)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),

@@ -165,10 +165,19 @@ impl Run {
     pub fn start(&self, log: Option<&Path>, verbose: bool) -> Result<Session> {
         let mut session = Session::start(self.board, &self.boot(), log, verbose)?;
         if !self.native {
-            let (run, board, guests) = (self.label.clone(), self.board.name.to_string(), self.names.clone());
-            session.serve(Server::open(self.scratch.path(), Who { run, board, guests })?);
+            self.serve(&mut session)?;
         }
         Ok(session)
+    }
+
+    /// Lets a board of this run, with Spica on it, be controlled from elsewhere.
+    ///
+    /// # Errors
+    /// If there can be no socket.
+    pub fn serve(&self, session: &mut Session) -> Result<()> {
+        let (run, board, guests) = (self.label.clone(), self.board.name.to_string(), self.names.clone());
+        session.serve(Server::open(self.scratch.path(), Who { run, board, guests })?);
+        Ok(())
     }
 
     /// The board's memory in MiB.

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod control;
+pub mod gdb;
 pub mod install;
 pub mod man;
 pub mod pack;

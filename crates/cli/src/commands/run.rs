@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use spica_bundle::Address;
-use spica_cli::interactive;
+use spica_cli::{debugger, interactive};
 use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board::{self, BOARDS};
 use spica_runner::error::{Error, Result};
@@ -105,6 +105,10 @@ pub struct RunArgs {
     /// A name for this run, by which `spica list --run NAME` finds it [default: the number of the process]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Let the guest wait at its first instruction for GDB, which connects to PORT of this machine; see `spica gdb --help`
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234",
+          conflicts_with_all = ["native", "exec", "guests", "count"])]
+    gdb: Option<u16>,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -156,7 +160,11 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         memory: args.memory,
         icount: args.icount.then_some(ICOUNT_SHIFT),
         plugged: Plugged { disks: args.disk, network: args.uplink },
-        spica_append: if verbose { "spica.verbose".to_string() } else { String::new() },
+        spica_append: [("spica.verbose", verbose), ("spica.halt", args.gdb.is_some())]
+            .iter()
+            .filter_map(|(word, wanted)| wanted.then_some(*word))
+            .collect::<Vec<_>>()
+            .join(" "),
         ..Request::new(board::find(&args.board)?)
     };
     let timeout = args.timeout.map(Duration::from_secs);
@@ -174,7 +182,9 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
             eprintln!("spica: booting {names} {place} on {} ({}, emulated)", board.name, board.cpu);
             eprintln!("spica: `exit` or Ctrl-A x leaves{}", if run.native { "" } else { "; Ctrl-] opens the monitor" });
         }
-        interactive::interact(&run, timeout, log, verbose)?;
+        let listener = args.gdb.map(debugger::listen).transpose()?;
+        let debugger = listener.map(|listener| (project, listener));
+        interactive::interact(&run, timeout, log, verbose, debugger)?;
         return Ok(0);
     };
     let script = Script::new(&command, &mut request.overlay)?;

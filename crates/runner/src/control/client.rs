@@ -1,6 +1,7 @@
 //! The other end of the control socket: finds the run that is meant, and asks it.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -81,8 +82,29 @@ impl Board {
     /// # Errors
     /// What the board says is wrong, or if it ends.
     pub fn ask(&mut self, command: &str) -> Result<Vec<String>> {
-        let gone = || Error::failed("the board was switched off before it had answered");
-        self.stream.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(|_| gone())?;
+        self.begin(command)?;
+        self.end()
+    }
+
+    /// Asks the board something that it may take long to answer: [`Self::end`] has the answer.
+    ///
+    /// # Errors
+    /// If the board has gone.
+    pub fn begin(&mut self, command: &str) -> Result<()> {
+        self.stream.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(|_| gone())
+    }
+
+    /// What can be read when an answer begins.
+    #[must_use]
+    pub fn waits_for(&self) -> BorrowedFd<'_> {
+        self.stream.get_ref().as_fd()
+    }
+
+    /// Takes the answer to the last question, as [`Self::ask`].
+    ///
+    /// # Errors
+    /// What the board says is wrong, or if it ends.
+    pub fn end(&mut self) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
@@ -117,4 +139,8 @@ impl Board {
     pub(super) fn terminal(&mut self) -> &mut UnixStream {
         self.stream.get_mut()
     }
+}
+
+fn gone() -> Error {
+    Error::failed("the board was switched off before it had answered")
 }

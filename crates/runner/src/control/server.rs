@@ -34,6 +34,14 @@ pub struct Who {
     pub guests: Vec<String>,
 }
 
+impl Who {
+    /// The guest of that name or number.
+    fn find(&self, guest: &str) -> Option<usize> {
+        let by_name = self.guests.iter().position(|name| name == guest);
+        by_name.or_else(|| guest.parse().ok().filter(|&at: &usize| at < self.guests.len()))
+    }
+}
+
 /// What is to be done for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -64,6 +72,8 @@ struct Client {
     input: Vec<u8>,
     output: VecDeque<u8>,
     state: State,
+    /// The guest that it debugs, or has asked for.
+    debugs: Option<usize>,
     gone: bool,
 }
 
@@ -72,9 +82,22 @@ enum State {
     /// Its next line is a command.
     Idle,
     /// Its command is with the board.
-    Asked { id: String, attach: bool, until: Instant },
+    Asked { id: String, kind: Kind, until: Option<Instant> },
     /// It is a terminal.
     Attached,
+}
+
+/// What the answer to a client's question means for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing.
+    Plain,
+    /// It becomes a terminal.
+    Attach,
+    /// It becomes a guest's debugger.
+    Debugger,
+    /// It is one no longer.
+    NoDebugger,
 }
 
 impl Server {
@@ -102,7 +125,7 @@ impl Server {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let until = |client: &Client| match client.state {
-            State::Asked { until, .. } => Some(until),
+            State::Asked { until, .. } => until,
             _ => None,
         };
         self.clients.iter().filter_map(until).min()
@@ -117,7 +140,7 @@ impl Server {
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
                 let (input, output) = (Vec::new(), VecDeque::new());
-                self.clients.push(Client { stream, input, output, state: State::Idle, gone: false });
+                self.clients.push(Client { stream, input, output, state: State::Idle, debugs: None, gone: false });
             }
         }
         for index in 0..self.clients.len() {
@@ -125,8 +148,11 @@ impl Server {
             self.obey(index, &mut actions)?;
             self.clients[index].send();
         }
-        // Who leaves leaves nothing behind: no question, and no guest that alone is shown.
+        // Who leaves leaves nothing behind: no question, no guest that alone is shown, and none that stands.
         for client in self.clients.extract_if(.., |c| c.gone) {
+            if let Some(guest) = client.debugs {
+                actions.push(Action::Ask { id: random_id()?, command: format!("debug {guest} detach") });
+            }
             match client.state {
                 State::Asked { id, .. } => actions.push(Action::Forget(id)),
                 State::Attached if self.who.guests.len() > 1 => {
@@ -140,13 +166,15 @@ impl Server {
 
     /// Does what a client's input says.
     fn obey(&mut self, index: usize, actions: &mut Vec<Action>) -> Result<()> {
-        let taken = self.clients.iter().any(|c| matches!(c.state, State::Attached | State::Asked { attach: true, .. }));
+        let attaches = |state: &State| matches!(state, State::Attached | State::Asked { kind: Kind::Attach, .. });
+        let taken = self.clients.iter().any(|c| attaches(&c.state));
+        let debugged: Vec<_> = self.clients.iter().filter_map(|c| c.debugs).collect();
         let client = &mut self.clients[index];
         match &client.state {
             State::Attached if client.input.is_empty() => {}
             State::Attached => actions.push(Action::Type(std::mem::take(&mut client.input))),
             State::Asked { id, until, .. } => {
-                if Instant::now() >= *until {
+                if until.is_some_and(|until| Instant::now() >= until) {
                     actions.push(Action::Forget(id.clone()));
                     client.state = State::Idle;
                     client.say(&format!("error the board did not answer within {} s", PATIENCE.as_secs()));
@@ -176,9 +204,30 @@ impl Server {
                     client.say(&format!("error a command is up to {LINE} characters of ASCII"));
                     return Ok(());
                 }
+                let words: Vec<_> = command.split(' ').collect();
+                let (kind, patience) = match words[..] {
+                    ["debug", guest, "attach"] => {
+                        let Some(guest) = self.who.find(guest) else {
+                            let problem = format!("error no guest `{guest}`: there are {}", self.who.guests.join(", "));
+                            client.say(&problem);
+                            return Ok(());
+                        };
+                        if debugged.contains(&guest) {
+                            client.say(&format!("error {} has a debugger already", self.who.guests[guest]));
+                            return Ok(());
+                        }
+                        client.debugs = Some(guest);
+                        (Kind::Debugger, Some(PATIENCE))
+                    }
+                    ["debug", _, "detach"] => (Kind::NoDebugger, Some(PATIENCE)),
+                    // That may take as long as it likes.
+                    ["debug", _, "wait"] => (Kind::Plain, None),
+                    _ if attach.is_some() => (Kind::Attach, Some(PATIENCE)),
+                    _ => (Kind::Plain, Some(PATIENCE)),
+                };
                 let id = random_id()?;
                 actions.push(Action::Ask { id: id.clone(), command });
-                client.state = State::Asked { id, attach: attach.is_some(), until: Instant::now() + PATIENCE };
+                client.state = State::Asked { id, kind, until: patience.map(|patience| Instant::now() + patience) };
             }
         }
         Ok(())
@@ -190,8 +239,12 @@ impl Server {
         let Some(client) = self.clients.iter_mut().find(asked) else { return };
         client.say(&answer.text);
         if let Some(end) = answer.end() {
-            let attach = matches!(client.state, State::Asked { attach: true, .. });
-            client.state = if attach && end.is_ok() { State::Attached } else { State::Idle };
+            let kind = if let State::Asked { kind, .. } = client.state { kind } else { Kind::Plain };
+            let attached = kind == Kind::Attach && end.is_ok();
+            client.state = if attached { State::Attached } else { State::Idle };
+            if kind == Kind::NoDebugger || kind == Kind::Debugger && end.is_err() {
+                client.debugs = None;
+            }
         }
         client.send();
     }

@@ -17,6 +17,7 @@ use crate::qemu::{Event, Session};
 fn board(mut uart: UnixStream) {
     let mut paused = false;
     let mut view = "all".to_string();
+    let mut debugger = "none".to_string();
     let mut input = Vec::new();
     loop {
         let mut byte = [0];
@@ -53,6 +54,14 @@ fn board(mut uart: UnixStream) {
                 view = command.to_string();
                 "ok".to_string()
             }
+            "debug web attach" | "debug 0 detach" => {
+                debugger = command.to_string();
+                "ok".to_string()
+            }
+            "debug db attach" => "error db is off".to_string(),
+            // It comes when the guest stands.
+            "debug web wait" => continue,
+            "which debugger" => format!("{debugger}\nok"),
             "which view" => format!("view {view}\nok"),
             "silence" => continue,
             "end" => return,
@@ -178,6 +187,28 @@ fn a_console_is_shown_in_another_terminal() {
     let goes_back = |_| second.ask("which view").unwrap() == ["view console all"];
     assert!((0..100_000).any(goes_back), "the view stays");
     second.ask("attach web").unwrap();
+}
+
+#[test]
+fn a_guest_whose_debugger_has_gone_goes_on() {
+    let run = Run::start("debug", &["lab"]).pop().unwrap();
+    let [mut first, mut waiting, mut second] = [(); 3].map(|()| run.find(None).unwrap());
+    let refused = |board: &mut Board, guest: &str| board.ask(&format!("debug {guest} attach")).unwrap_err().message;
+    first.ask("debug web attach").unwrap();
+    waiting.begin("debug web wait").unwrap();
+    assert_eq!(refused(&mut second, "web"), "web has a debugger already");
+    assert_eq!(refused(&mut second, "0"), "web has a debugger already");
+    assert_eq!(refused(&mut second, "moon"), "no guest `moon`: there are web, db");
+    assert_eq!(refused(&mut second, "db"), "db is off");
+    // Who has asked in vain, or only waits, takes nothing along.
+    drop(second);
+    drop(waiting);
+    let mut second = run.find(None).unwrap();
+    assert_eq!(second.ask("which debugger").unwrap(), ["debug web attach"]);
+    drop(first);
+    let detached = |_| second.ask("which debugger").unwrap() == ["debug 0 detach"];
+    assert!((0..100_000).any(detached), "it stands for ever");
+    second.ask("debug web attach").unwrap();
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! A guest's debugger: GDB, connected by TCP or by our standard input and output, and the board that it asks.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use spica_gdb::session::{Wire, serve};
+use spica_gdb::{Link, Problem};
+use spica_runner::control::client::Board;
+use spica_runner::error::{Context, Error, Result};
+use spica_runner::project::Project;
+
+/// The port that GDB's manuals and QEMU have.
+pub const PORT: u16 = 1234;
+
+/// A guest of a running board, whose debugger we are.
+pub struct Guest {
+    name: String,
+    number: usize,
+    questions: Board,
+    /// Another connection, for what takes long to be answered.
+    waits: Board,
+}
+
+impl Guest {
+    /// Becomes the debugger of `guest`, or of the only one, on the running board that `run` says.
+    ///
+    /// # Errors
+    /// If there is no such board or guest, or it has a debugger.
+    pub fn attach(project: &Project, run: Option<&str>, guest: Option<&str>) -> Result<Self> {
+        let questions = Board::find(project, run)?;
+        let waits = Board::find(project, Some(&questions.pid.to_string()))?;
+        let names = &questions.who.guests;
+        let number = match guest {
+            None if names.len() == 1 => 0,
+            None => return Err(Error::usage(format!("which guest? there are {}", names.join(", ")))),
+            Some(guest) => {
+                let number = guest.parse().ok().filter(|&at: &usize| at < names.len());
+                names.iter().position(|name| name == guest).or(number).ok_or_else(|| {
+                    Error::usage(format!("no guest is called {guest:?}; there are {}", names.join(", ")))
+                })?
+            }
+        };
+        let mut guest = Guest { name: names[number].clone(), number, questions, waits };
+        guest.ask("attach").map_err(Error::failed)?;
+        Ok(guest)
+    }
+
+    fn command(&self, question: &str) -> String {
+        format!("debug {} {question}", self.number)
+    }
+}
+
+impl Link for Guest {
+    fn guest(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, question: &str) -> std::result::Result<Vec<String>, Problem> {
+        let command = self.command(question);
+        self.questions.ask(&command).map_err(|error| error.message)
+    }
+
+    fn begin_wait(&mut self) -> std::result::Result<(), Problem> {
+        let command = self.command("wait");
+        self.waits.begin(&command).map_err(|error| error.message)
+    }
+
+    fn waits_for(&self) -> BorrowedFd<'_> {
+        self.waits.waits_for()
+    }
+
+    fn end_wait(&mut self) -> std::result::Result<Vec<String>, Problem> {
+        self.waits.end().map_err(|error| error.message)
+    }
+}
+
+/// Serves GDB at our standard input and output.
+///
+/// # Errors
+/// If the guest cannot be stopped, or the board has gone.
+pub fn over_stdio(mut guest: Guest, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let no = || "cannot use standard input and output".to_string();
+    let input = std::io::stdin().as_fd().try_clone_to_owned().context(no)?;
+    let output = std::io::stdout().as_fd().try_clone_to_owned().context(no)?;
+    let how = serve(&mut guest, Wire::new(input, output), say).map_err(Error::failed)?;
+    say(&format!("{how}; {} goes on", guest.name));
+    Ok(())
+}
+
+/// Listens for GDB, on this machine only.
+///
+/// # Errors
+/// If somebody else does.
+pub fn listen(port: u16) -> Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .context(|| format!("cannot listen on port {port}; `--port` chooses another one"))
+}
+
+/// Serves one GDB after the other that connects to `listener`. `attach` is asked for the guest when it is needed.
+///
+/// # Errors
+/// If the guest is not to be had, or the board has gone.
+pub fn over_tcp(
+    listener: TcpListener,
+    mut attach: impl FnMut() -> Result<Guest>,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<()> {
+    let busy = Arc::new(AtomicBool::new(false));
+    let (found, connections) = mpsc::channel::<TcpStream>();
+    let taken = busy.clone();
+    // Whoever comes while one is served hears of it at once: its connection is closed.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if taken.swap(true, Ordering::SeqCst) {
+                eprintln!("spica: a second debugger was refused: there is one already\r");
+            } else if found.send(stream).is_err() {
+                return;
+            }
+        }
+    });
+    let mut guest: Option<Guest> = None;
+    for stream in connections {
+        let guest = match &mut guest {
+            Some(guest) => guest,
+            none => none.insert(attach()?),
+        };
+        let _ = stream.set_nodelay(true);
+        let problem = || "cannot use the debugger's connection".to_string();
+        let output: OwnedFd = stream.try_clone().context(problem)?.into();
+        say(&format!("a debugger is here; {} stands", guest.name));
+        match serve(guest, Wire::new(stream.into(), output), say) {
+            Ok(how) => say(&format!("{how}; {} goes on", guest.name)),
+            Err(problem) => {
+                say(&problem);
+                // If the board has gone, this is the end.
+                guest.questions.ask("list")?;
+            }
+        }
+        busy.store(false, Ordering::SeqCst);
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! GDB's remote protocol for a guest: what GDB asks becomes questions to the board's monitor
+//! (`crates/console/src/debug.rs`), which this crate reaches through the trait [`Link`].
+//!
+//! [`registers`] says what GDB sees of a virtual CPU, [`target`] is the guest as the crate `gdbstub` wants it, and
+//! [`session`] a debugger's stay, over whatever connects it.
+
+pub mod registers;
+pub mod session;
+pub mod target;
+
+use std::os::fd::BorrowedFd;
+
+/// What goes wrong, for a person.
+pub type Problem = String;
+
+/// A guest on a board, whose debugger we are: questions are what comes behind `debug GUEST`.
+pub trait Link {
+    /// The guest's name.
+    fn guest(&self) -> &str;
+
+    /// Asks, and gives the lines of the answer without the last one.
+    ///
+    /// # Errors
+    /// What the board says is wrong, or that it has gone.
+    fn ask(&mut self, question: &str) -> Result<Vec<String>, Problem>;
+
+    /// Asks `wait`, whose answer comes when the guest stands.
+    ///
+    /// # Errors
+    /// If the board has gone.
+    fn begin_wait(&mut self) -> Result<(), Problem>;
+
+    /// What can be read when that answer is here.
+    fn waits_for(&self) -> BorrowedFd<'_>;
+
+    /// That answer.
+    ///
+    /// # Errors
+    /// What the board says is wrong, or that it has gone.
+    fn end_wait(&mut self) -> Result<Vec<String>, Problem>;
+}

@@ -1,0 +1,336 @@
+//! A guest as the crate `gdbstub` wants it: GDB's requests become questions to the board.
+
+use std::collections::HashMap;
+
+use gdbstub::common::Signal;
+use gdbstub::outputln;
+use gdbstub::stub::SingleThreadStopReason;
+use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::single_register_access::{SingleRegisterAccess, SingleRegisterAccessOps};
+use gdbstub::target::ext::base::singlethread::{
+    SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep, SingleThreadSingleStepOps,
+};
+use gdbstub::target::ext::breakpoints::{
+    Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, SwBreakpoint, SwBreakpointOps,
+};
+use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
+use gdbstub::target::{Target, TargetError, TargetResult};
+
+use crate::registers::{Arm, Core, Register};
+use crate::{Link, Problem};
+
+/// Bytes that the board reads at once, which divide a page.
+const LINE: u32 = 256;
+/// Lines that are kept.
+const LINES: usize = 1024;
+/// Bytes that it writes at once.
+const WRITE: usize = 64;
+
+/// Why the guest stands.
+pub type Stop = SingleThreadStopReason<u32>;
+
+/// See the module's text.
+pub struct Guest<'a> {
+    /// The board.
+    pub link: &'a mut dyn Link,
+    say: &'a mut dyn FnMut(&str),
+    /// Addresses are guest physical ones.
+    physical: bool,
+    /// `wait` has been asked, and not answered.
+    waiting: bool,
+    /// To be reported without asking.
+    reported: Option<Stop>,
+    /// What the board has said of memory since the guest stands: GDB asks for the same again and again. By space and
+    /// address; empty where there is nothing.
+    memory: HashMap<(&'static str, u32), Vec<u8>>,
+    /// And of registers.
+    registers: HashMap<&'static str, Vec<u32>>,
+}
+
+impl<'a> Guest<'a> {
+    /// The guest behind `link`; what GDB has no words for goes to `say`.
+    pub fn new(link: &'a mut dyn Link, say: &'a mut dyn FnMut(&str)) -> Self {
+        Guest {
+            link,
+            say,
+            physical: false,
+            waiting: false,
+            reported: None,
+            memory: HashMap::new(),
+            registers: HashMap::new(),
+        }
+    }
+
+    /// What to report to GDB now, whatever the board says.
+    pub fn take_reported(&mut self) -> Option<Stop> {
+        self.reported.take()
+    }
+
+    /// Why the guest stands, which it does.
+    ///
+    /// # Errors
+    /// If the board has gone.
+    pub fn stopped(&mut self) -> Result<Stop, Problem> {
+        self.waiting = false;
+        let lines = self.link.end_wait()?;
+        let words: Vec<_> = lines.first().map(|line| line.split(' ').collect()).unwrap_or_default();
+        match words[..] {
+            ["halted", _, "step"] => Ok(Stop::DoneStep),
+            ["halted", _, "breakpoint"] => Ok(Stop::SwBreak(())),
+            ["halted", _, "halt"] => Ok(Stop::Signal(Signal::SIGINT)),
+            ["off"] => {
+                let text = format!("{} is off", self.link.guest());
+                (self.say)(&text);
+                Ok(Stop::Exited(0))
+            }
+            ref other => Err(format!("the board answered {other:?}, which this version does not understand")),
+        }
+    }
+
+    /// Asks the board to stop the guest, which [`Self::stopped`] then says.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub fn halt(&mut self) -> Result<(), Problem> {
+        self.link.ask("halt")?;
+        self.wait()
+    }
+
+    /// Lets the guest go on without a debugger, and stays ready for the next one.
+    ///
+    /// # Errors
+    /// If the board has gone.
+    pub fn leave(&mut self) -> Result<(), Problem> {
+        self.link.ask("detach")?;
+        if std::mem::take(&mut self.waiting) {
+            self.link.end_wait()?;
+        }
+        self.link.ask("attach").map(drop)
+    }
+
+    fn wait(&mut self) -> Result<(), Problem> {
+        if !self.waiting {
+            self.link.begin_wait()?;
+            self.waiting = true;
+        }
+        Ok(())
+    }
+
+    /// Asks the board. What it refuses is said, and an error for GDB.
+    fn ask(&mut self, question: &str) -> TargetResult<Vec<String>, Self> {
+        self.link.ask(question).map_err(|problem| {
+            (self.say)(&problem);
+            TargetError::Errno(14)
+        })
+    }
+
+    /// What is known of the guest's state may not be so any more.
+    fn forget(&mut self) {
+        self.memory.clear();
+        self.registers.clear();
+    }
+
+    fn group(&mut self, group: &'static str) -> TargetResult<Vec<u32>, Self> {
+        if let Some(words) = self.registers.get(group) {
+            return Ok(words.clone());
+        }
+        let lines = self.ask(&format!("regs {group}"))?;
+        let words = lines.first().and_then(|line| line.strip_prefix("regs ")).unwrap_or("").split(' ');
+        let words: Result<Vec<u32>, _> = words.map(|word| u32::from_str_radix(word, 16)).collect();
+        let words = words.map_err(|_| TargetError::NonFatal)?;
+        self.registers.insert(group, words.clone());
+        Ok(words)
+    }
+
+    /// The line of memory at `address`, or as much of it as there is.
+    fn line(&mut self, address: u32) -> &[u8] {
+        let space = self.space();
+        if self.memory.len() == LINES {
+            self.memory.clear();
+        }
+        let link = &mut *self.link;
+        self.memory.entry((space, address)).or_insert_with(|| {
+            // GDB tries addresses that are nowhere, and says so itself.
+            let lines = link.ask(&format!("read {space} {address:x} {LINE:x}")).unwrap_or_default();
+            let digits = lines.first().and_then(|line| line.strip_prefix("memory ")).unwrap_or("").as_bytes();
+            let digit = |d: u8| char::from(d).to_digit(16).unwrap_or(0) as u8;
+            digits.as_chunks::<2>().0.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect()
+        })
+    }
+
+    fn space(&self) -> &'static str {
+        if self.physical { "pa" } else { "va" }
+    }
+
+    fn breakpoint(&mut self, verb: &str, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        if kind != 4 {
+            (self.say)("a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints");
+            return Ok(false);
+        }
+        Ok(self.ask(&format!("{verb} {address:x}")).is_ok())
+    }
+}
+
+impl Target for Guest<'_> {
+    type Arch = Arm;
+    type Error = Problem;
+
+    fn base_ops(&mut self) -> BaseOps<'_, Arm, Problem> {
+        BaseOps::SingleThread(self)
+    }
+
+    fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_monitor_cmd(&mut self) -> Option<MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleThreadBase for Guest<'_> {
+    fn read_registers(&mut self, registers: &mut Core) -> TargetResult<(), Self> {
+        let words = self.group("core")?;
+        registers.0 = words.try_into().map_err(|_| TargetError::NonFatal)?;
+        Ok(())
+    }
+
+    fn write_registers(&mut self, registers: &Core) -> TargetResult<(), Self> {
+        self.forget();
+        // CPSR first: it says whose R13 and R14 follow.
+        for n in [16].into_iter().chain(0..16) {
+            self.ask(&format!("set core {n:x} {:x}", registers.0[n]))?;
+        }
+        Ok(())
+    }
+
+    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, (), Self>> {
+        Some(self)
+    }
+
+    fn read_addrs(&mut self, address: u32, data: &mut [u8]) -> TargetResult<usize, Self> {
+        let mut read = 0;
+        while read < data.len() {
+            let at = address.wrapping_add(read as u32);
+            let known = self.line(at & !(LINE - 1)).get((at % LINE) as usize..).unwrap_or_default();
+            let count = known.len().min(data.len() - read);
+            if count == 0 {
+                break;
+            }
+            data[read..read + count].copy_from_slice(&known[..count]);
+            read += count;
+        }
+        if read == 0 { Err(TargetError::Errno(14)) } else { Ok(read) }
+    }
+
+    fn write_addrs(&mut self, address: u32, data: &[u8]) -> TargetResult<(), Self> {
+        self.forget();
+        for (n, piece) in data.chunks(WRITE).enumerate() {
+            let bytes: String = piece.iter().map(|byte| format!("{byte:02x}")).collect();
+            let at = address.wrapping_add((n * WRITE) as u32);
+            self.ask(&format!("write {} {at:x} {bytes}", self.space()))?;
+        }
+        Ok(())
+    }
+
+    fn support_resume(&mut self) -> Option<SingleThreadResumeOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleRegisterAccess<()> for Guest<'_> {
+    fn read_register(&mut self, (): (), register: Register, buffer: &mut [u8]) -> TargetResult<usize, Self> {
+        let words = self.group(register.group)?;
+        let words = words.get(register.at..register.at + register.words).ok_or(TargetError::NonFatal)?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        buffer.get_mut(..bytes.len()).ok_or(TargetError::NonFatal)?.copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_register(&mut self, (): (), register: Register, value: &[u8]) -> TargetResult<(), Self> {
+        let (words, _) = value.as_chunks::<4>();
+        if words.len() != register.words {
+            return Err(TargetError::NonFatal);
+        }
+        self.forget();
+        for (n, word) in words.iter().enumerate() {
+            let (at, value) = (register.at + n, u32::from_le_bytes(*word));
+            self.ask(&format!("set {} {at:x} {value:x}", register.group))?;
+        }
+        Ok(())
+    }
+}
+
+impl SingleThreadResume for Guest<'_> {
+    fn resume(&mut self, _: Option<Signal>) -> Result<(), Problem> {
+        self.forget();
+        self.link.ask("go")?;
+        self.wait()
+    }
+
+    fn support_single_step(&mut self) -> Option<SingleThreadSingleStepOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleThreadSingleStep for Guest<'_> {
+    fn step(&mut self, _: Option<Signal>) -> Result<(), Problem> {
+        self.forget();
+        match self.link.ask("step") {
+            Ok(_) => self.wait(),
+            Err(problem) => {
+                (self.say)(&problem);
+                // Another signal than that of a step: GDB does not try again.
+                self.reported = Some(Stop::Signal(Signal::SIGSTOP));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Breakpoints for Guest<'_> {
+    fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SwBreakpoint for Guest<'_> {
+    fn add_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.breakpoint("break", address, kind)
+    }
+
+    fn remove_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.breakpoint("clear", address, kind)
+    }
+}
+
+/// There is one kind of breakpoints, whatever GDB calls them.
+impl HwBreakpoint for Guest<'_> {
+    fn add_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.breakpoint("break", address, kind)
+    }
+
+    fn remove_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.breakpoint("clear", address, kind)
+    }
+}
+
+impl MonitorCmd for Guest<'_> {
+    fn handle_monitor_cmd(&mut self, command: &[u8], mut out: ConsoleOutput<'_>) -> Result<(), Problem> {
+        match command {
+            b"physical on" | b"physical off" => self.physical = command.ends_with(b"on"),
+            b"physical" => {}
+            _ => {
+                outputln!(out, "monitor physical on     addresses are guest physical ones");
+                outputln!(out, "monitor physical off    addresses are virtual ones, by the guest's own tables");
+                return Ok(());
+            }
+        }
+        outputln!(out, "addresses are {}", if self.physical { "guest physical ones" } else { "virtual ones" });
+        Ok(())
+    }
+}

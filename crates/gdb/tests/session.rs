@@ -1,0 +1,239 @@
+//! A debugger's stay at a board that is none: what GDB says, byte by byte, and what the board is asked.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+use spica_gdb::session::{Wire, serve};
+use spica_gdb::{Link, Problem};
+
+/// A guest that answers as a board does, and keeps what it was asked.
+struct Board {
+    asked: Vec<String>,
+    halted: bool,
+    why: &'static str,
+    waiting: bool,
+    answers: VecDeque<String>,
+    /// Readable when an answer to `wait` is here.
+    ready: (UnixStream, UnixStream),
+}
+
+impl Board {
+    fn new() -> Board {
+        let ready = UnixStream::pair().unwrap();
+        Board { asked: Vec::new(), halted: false, why: "halt", waiting: false, answers: VecDeque::new(), ready }
+    }
+
+    fn tell(&mut self, text: &str) {
+        if std::mem::take(&mut self.waiting) {
+            self.answers.push_back(text.to_string());
+            self.ready.0.write_all(b"x").unwrap();
+        }
+    }
+}
+
+impl Link for Board {
+    fn guest(&self) -> &str {
+        "web"
+    }
+
+    fn ask(&mut self, question: &str) -> Result<Vec<String>, Problem> {
+        self.asked.push(question.to_string());
+        let words: Vec<_> = question.split(' ').collect();
+        match words[..] {
+            ["halt"] => {
+                (self.halted, self.why) = (true, "halt");
+                self.tell("halted c0008000 halt");
+            }
+            ["detach"] => {
+                self.halted = false;
+                self.tell("detached");
+            }
+            ["attach"] => {}
+            _ if !self.halted => return Err("web is running, not halted".to_string()),
+            ["go"] => self.halted = false,
+            ["step"] => self.why = "step",
+            ["regs", "core"] => {
+                let words: Vec<_> = (0..17).map(|n| format!("{n:x}")).collect();
+                return Ok(vec![format!("regs {}", words.join(" "))]);
+            }
+            ["read", "va", address, _] if address.starts_with("c0") => {
+                return Ok(vec![format!("memory {}", "5a".repeat(256))]);
+            }
+            ["read", ..] => return Err("there is no RAM".to_string()),
+            ["break", "1000"] => return Err("user code".to_string()),
+            ["set" | "write" | "break" | "clear", ..] => {}
+            _ => return Err(format!("{question:?} is nothing that can be asked")),
+        }
+        Ok(Vec::new())
+    }
+
+    fn begin_wait(&mut self) -> Result<(), Problem> {
+        assert!(!self.waiting, "once is enough");
+        self.waiting = true;
+        if self.halted {
+            self.tell(&format!("halted c0008000 {}", self.why));
+        }
+        Ok(())
+    }
+
+    fn waits_for(&self) -> BorrowedFd<'_> {
+        self.ready.1.as_fd()
+    }
+
+    fn end_wait(&mut self) -> Result<Vec<String>, Problem> {
+        self.ready.1.read_exact(&mut [0]).unwrap();
+        Ok(self.answers.pop_front().into_iter().collect())
+    }
+}
+
+/// A session, GDB's end of it, and what came of it: how it ended, what the board was asked, and what was said.
+type Ended = (Result<&'static str, Problem>, Vec<String>, Vec<String>);
+
+fn session() -> (UnixStream, JoinHandle<Ended>) {
+    let (gdb, ours) = UnixStream::pair().unwrap();
+    let work = std::thread::spawn(move || {
+        let (mut board, mut said) = (Board::new(), Vec::new());
+        let wire = Wire::new(ours.try_clone().unwrap().into(), ours.into());
+        let how = serve(&mut board, wire, &mut |text| said.push(text.to_string()));
+        (how, board.asked, said)
+    });
+    (gdb, work)
+}
+
+/// Sends a packet, and gives the answer to it.
+fn ask(gdb: &mut UnixStream, packet: &str) -> String {
+    let sum = packet.bytes().fold(0u8, u8::wrapping_add);
+    gdb.write_all(format!("${packet}#{sum:02x}").as_bytes()).unwrap();
+    answer(gdb)
+}
+
+fn answer(gdb: &mut UnixStream) -> String {
+    let (mut text, mut byte) = (String::new(), [0]);
+    loop {
+        gdb.read_exact(&mut byte).unwrap();
+        match byte[0] {
+            b'#' => break,
+            b'$' => text.clear(),
+            other => text.push(char::from(other)),
+        }
+    }
+    gdb.read_exact(&mut [0; 2]).unwrap();
+    // Whoever has detached hears no more.
+    let _ = gdb.write_all(b"+");
+    text
+}
+
+#[test]
+fn a_guest_is_looked_at_changed_and_let_go() {
+    let (mut gdb, work) = session();
+    assert!(ask(&mut gdb, "qSupported:swbreak+").contains("qXfer:features:read+"));
+    let registers = ask(&mut gdb, "g");
+    assert!(registers.len() > 40, "{registers}");
+    assert_eq!(ask(&mut gdb, "g"), registers);
+    assert!(ask(&mut gdb, "mc0000010,4").starts_with("5a"));
+    assert!(ask(&mut gdb, "mc0000020,4").starts_with("5a"));
+    assert!(ask(&mut gdb, "m10,4").starts_with('E'));
+    assert_eq!(ask(&mut gdb, "Mc0000010,2:0102"), "OK");
+    assert!(ask(&mut gdb, "mc0000010,4").starts_with("5a"));
+    assert_eq!(ask(&mut gdb, "Z0,c0008000,4"), "OK");
+    assert!(ask(&mut gdb, "Z0,1000,4").starts_with('E'));
+    assert!(ask(&mut gdb, "Z0,c0008000,2").starts_with('E'), "Thumb");
+    assert!(ask(&mut gdb, "vCont;s:1").starts_with('S'));
+    assert_eq!(ask(&mut gdb, "D"), "OK");
+    let (how, asked, said) = work.join().unwrap();
+    assert_eq!(how, Ok("the debugger has detached"));
+    // What was read is not read again, until something may have changed it.
+    let reads: Vec<_> = asked.iter().filter(|question| question.starts_with("read")).collect();
+    assert_eq!(reads, ["read va c0000000 100", "read va 0 100", "read va c0000000 100"]);
+    assert_eq!(asked.iter().filter(|question| *question == "regs core").count(), 1);
+    assert_eq!(asked[asked.len() - 2..], ["detach", "attach"]);
+    assert_eq!(said, ["user code", "a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints"]);
+}
+
+#[test]
+fn ctrl_c_stops_it_and_a_closed_connection_lets_it_go() {
+    let (mut gdb, work) = session();
+    let packet = "vCont;c:1";
+    let sum = packet.bytes().fold(0u8, u8::wrapping_add);
+    gdb.write_all(format!("${packet}#{sum:02x}\x03").as_bytes()).unwrap();
+    assert!(answer(&mut gdb).contains("02"), "SIGINT");
+    drop(gdb);
+    let (how, asked, _) = work.join().unwrap();
+    assert_eq!(how, Ok("the debugger's connection is closed"));
+    assert_eq!(asked, ["halt", "go", "halt", "detach", "attach"]);
+    // The same while the guest runs, with `wait` unanswered.
+    let (mut gdb, work) = session();
+    gdb.write_all(format!("${packet}#{sum:02x}").as_bytes()).unwrap();
+    gdb.shutdown(std::net::Shutdown::Write).unwrap();
+    let (how, asked, _) = work.join().unwrap();
+    assert_eq!(how, Ok("the debugger's connection is closed"));
+    assert_eq!(asked, ["halt", "go", "detach", "attach"]);
+}
+
+#[test]
+fn any_bytes_end_with_the_guest_going_on() {
+    // Pieces of packets in any order, right and wrong checksums, and what belongs to none.
+    let pieces = [
+        "$",
+        "#",
+        "00",
+        "g",
+        "m",
+        "M",
+        "c0000000",
+        ",",
+        ":",
+        ";",
+        "4",
+        "ffffffff",
+        "Z0",
+        "z0",
+        "vCont",
+        "?",
+        "s",
+        "c",
+        "\u{3}",
+        "+",
+        "-",
+        "}",
+        "*",
+        "qSupported",
+        "qXfer:features:read:target.xml:0,fff",
+        "P19=",
+        "p1a",
+        "X",
+        "H",
+        "T",
+        "\u{7f}",
+        "$?#3f",
+        "$g#67",
+        "$m0,99999999#00",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut dice = |sides: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % sides
+    };
+    for _ in 0..300 {
+        let (mut gdb, work) = session();
+        for _ in 0..dice(40) {
+            let mut piece = pieces[dice(pieces.len())].to_string();
+            if dice(3) == 0 {
+                let sum = piece.bytes().fold(0u8, u8::wrapping_add);
+                piece = format!("${piece}#{sum:02x}");
+            }
+            if gdb.write_all(piece.as_bytes()).is_err() {
+                break;
+            }
+        }
+        // Nobody reads what is answered, and that is not much.
+        let _ = gdb.shutdown(std::net::Shutdown::Write);
+        let (_, asked, _) = work.join().expect("no panic");
+        assert_eq!(asked[asked.len() - 2..], ["detach", "attach"]);
+    }
+}

@@ -1,0 +1,227 @@
+//! A guest under GDB: the real one, from Debian's package `gdb-multiarch`.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use spica_cli::debugger::{self, Guest};
+use spica_runner::project::Project;
+use spica_tests::Machine;
+use spica_tests::several::{Board, Part};
+
+/// A board whose guest `it` can be debugged, and the port for that.
+struct Debugged {
+    board: Board,
+    run: String,
+    port: u16,
+}
+
+impl Debugged {
+    fn start() -> Debugged {
+        let parts = [Part::new("it", "debugged", &[]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
+        let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
+        let run = board.serve();
+        let listener = debugger::listen(0).expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        let name = run.clone();
+        thread::spawn(move || {
+            let project = Project::find(None).expect("the project");
+            let attach = || Guest::attach(&project, Some(&name), Some("it"));
+            // It ends when the board does.
+            let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
+        });
+        Debugged { board, run, port }
+    }
+
+    /// Does something elsewhere while the board goes on.
+    #[track_caller]
+    fn meanwhile<T: Send + 'static>(&mut self, what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let work = thread::spawn(work);
+        self.board.poll(what, |_| work.is_finished());
+        work.join().expect(what)
+    }
+
+    /// Has GDB obey `commands` behind `target remote`, and gives what it printed.
+    #[track_caller]
+    fn gdb(&mut self, commands: &[&str]) -> String {
+        self.gdb_while(commands, |_| ())
+    }
+
+    /// The same, with something done again and again meanwhile.
+    #[track_caller]
+    fn gdb_while(&mut self, commands: &[&str], mut meanwhile: impl FnMut(&mut Board)) -> String {
+        let mut gdb = Command::new("gdb-multiarch");
+        gdb.args(["-nx", "-batch", "-ex", "set architecture arm", "-ex", "set confirm off"]);
+        gdb.args(["-ex", &format!("target remote :{}", self.port)]);
+        gdb.args(commands.iter().flat_map(|command| ["-ex", command]));
+        gdb.arg(self.board.symbols("it")).stdin(Stdio::null());
+        let work = thread::spawn(move || gdb.output().expect("gdb-multiarch"));
+        self.board.poll("GDB", |board| {
+            meanwhile(board);
+            work.is_finished()
+        });
+        let output = work.join().expect("GDB");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        eprintln!("{text}");
+        text
+    }
+}
+
+/// Whether the pieces are in a text, one behind the other.
+#[track_caller]
+fn in_order(text: &str, pieces: &[&str]) {
+    let mut rest = text;
+    for piece in pieces {
+        let Some((_, behind)) = rest.split_once(piece) else { panic!("no {piece:?} in\n{rest}\nof\n{text}") };
+        rest = behind;
+    }
+}
+
+#[test]
+fn gdb_debugs_a_guests_kernel() {
+    let mut it = Debugged::start();
+    it.board.spica("guest it: waits for a debugger", 1);
+    it.board.spica("guest other: waits for a debugger", 1);
+    it.board.tell("resume other");
+
+    // From the first instruction on; the MMU is off, and code is written that has a breakpoint already.
+    let text = it.gdb(&[
+        "p/x $pc",
+        "p/x $cpsr",
+        "break main",
+        "break *0x40208000",
+        "continue",
+        "p $sctlr & 1",
+        "info symbol $lr",
+        "continue",
+        "p $sctlr & 1",
+        "x/i $pc",
+        "p *(int *)0x40208000 == *(int *)&late_source",
+        "stepi",
+        "p/x $r0",
+        "bt",
+        // An exception, and the return from it.
+        "break call",
+        "continue",
+        "stepi",
+        "x/i $pc",
+        "stepi",
+        "info symbol $pc",
+        "stepi",
+        "info symbol $pc",
+        // What is changed is changed; out of a function, into another one.
+        "delete",
+        "set var *(int *)&rounds = 0x1000",
+        "tbreak work",
+        "continue",
+        "finish",
+        "p/x $r0",
+        "monitor physical on",
+        "p/x *(int *)&rounds",
+        "monitor physical off",
+        "p/x *(int *)0x70000000",
+        "info registers banked",
+        "p $d0 = 1.5",
+        "p $d0",
+        "detach",
+    ]);
+    in_order(
+        &text,
+        &[
+            "$1 = 0x40010000",
+            "$2 = 0x1d3",
+            "Breakpoint 1, 0x4001",
+            " in main",
+            "$3 = 0",
+            "start + ",
+            "Breakpoint 2, 0x40208000",
+            "$4 = 1",
+            "mov\tr0, #85",
+            "$5 = 1",
+            "$6 = 0x55",
+            "Breakpoint 3, ",
+            " in call ()",
+            "handler>",
+            "handler in section",
+            "call + 4",
+            "Temporary breakpoint 4, ",
+            " in go_round ()",
+            "$7 = 0x1001",
+            "$8 = 0x1001",
+            "spsr_und",
+            "1.5",
+            "1.5",
+            "detached",
+        ],
+    );
+    for said in ["Cannot access memory at address 0x70000000", "physical ones"] {
+        assert!(text.contains(said), "{text}");
+    }
+    // It goes on, and the other one was never held up.
+    assert_ne!(it.board.state("it"), "paused");
+    let ticks = it.board.counters("other")["guest.interrupts"];
+    assert!(ticks > 100, "{ticks}");
+    let resets = |board: &mut Board| board.counters("it")["guest.resets"];
+    assert_eq!(resets(&mut it.board), 0);
+
+    // Bytes that are no packets end the session, and the guest goes on.
+    let port = it.port;
+    let run = it.run.clone();
+    let connect = move || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    for garbage in ["$g#00", "$Z0,;#b0\u{3}$m,#99", "}}}$$#24#"] {
+        it.meanwhile("the end of a bad connection", move || {
+            let mut stream = connect();
+            let _ = stream.write_all(garbage.as_bytes());
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        it.board.poll("it goes on", |board| board.state("it") != "paused");
+    }
+
+    // Whoever comes second is refused, at the port and at the board.
+    let first = it.meanwhile("a connection", move || {
+        let mut first = connect();
+        first.write_all(b"+$?#3f").expect("it listens");
+        first.read_exact(&mut [0; 2]).expect("an answer");
+        first
+    });
+    assert_eq!(it.board.state("it"), "paused");
+    let second = it.meanwhile("the end of the second connection", move || connect().read(&mut [0; 16]));
+    assert_eq!(second.ok().unwrap_or(0), 0, "hung up");
+    let attach = move |guest| {
+        let project = Project::find(None).expect("the project");
+        Guest::attach(&project, Some(&run), Some(guest)).err().expect("no").message
+    };
+    let (again, nobody) = it.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
+    assert_eq!(again, "it has a debugger already");
+    assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other");
+
+    // A connection that ends while the guest stands.
+    drop(first);
+    it.board.poll("it goes on", |board| board.state("it") != "paused");
+
+    // Ctrl-C stops it; a guest that is reset under its debugger comes to the same breakpoints again; and it ends there.
+    let interrupt = "python import threading, os, signal; \
+                     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()";
+    let text = it.gdb(&["p *(int *)&rounds > 0x1000", interrupt, "continue", "detach"]);
+    in_order(&text, &["$1 = 1", "SIGINT", "detached"]);
+    // GDB goes on when it has been seen that the guest stands.
+    let seen = it.board.symbols("it").with_extension("seen");
+    let wait = format!("shell while [ ! -e {} ]; do sleep 0.05; done", seen.display());
+    let (mut stood, mut reset) = (false, false);
+    let commands = ["hbreak main", &wait, "continue", "delete", "set var *(int *)&go_on = 0", "continue"];
+    let text = it.gdb_while(&commands, |board| {
+        let stands = board.state("it") == "paused";
+        if stands && !stood {
+            std::fs::write(&seen, "").expect("a file");
+            stood = true;
+        } else if !stands && stood && !reset {
+            board.tell("reset it");
+            reset = true;
+        }
+    });
+    in_order(&text, &["Breakpoint 1, ", " in main", "exited normally"]);
+    it.board.spica("guest it: powered off", 1);
+    assert_eq!(it.board.line("it", " rounds=", 1), " rounds=00000001");
+}
