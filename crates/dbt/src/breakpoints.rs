@@ -25,8 +25,16 @@ impl Breakpoints {
         &self.at[..self.count]
     }
 
+    /// Where there are none, this is all that there is to do.
+    #[inline]
     pub(crate) fn contains(&self, va: GuestVa) -> bool {
-        self.all().contains(&va)
+        self.count != 0 && self.find(va).is_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, va: GuestVa) -> Option<usize> {
+        self.all().iter().position(|&at| at == va)
     }
 
     /// Adds one. False if there is no room.
@@ -42,14 +50,21 @@ impl Breakpoints {
 
     /// Removes one. False if it is not there.
     pub(crate) fn remove(&mut self, va: GuestVa) -> bool {
-        let Some(found) = self.all().iter().position(|&at| at == va) else { return false };
+        let Some(found) = self.find(va) else { return false };
         self.count -= 1;
         self.at[found] = self.at[self.count];
         true
     }
 
     /// How many instructions there are from `va` up to the next breakpoint behind it.
+    #[inline]
     pub(crate) fn room_at(&self, va: GuestVa) -> usize {
+        if self.count == 0 { usize::MAX } else { self.least_room_at(va) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn least_room_at(&self, va: GuestVa) -> usize {
         let behind = self.all().iter().filter(|at| at.0 > va.0);
         behind.map(|at| (at.0 - va.0) as usize / 4).min().unwrap_or(usize::MAX)
     }

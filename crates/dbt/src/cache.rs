@@ -838,6 +838,7 @@ impl Translator {
     }
 
     /// Whether there is a breakpoint at `va`: then no block is to be made there.
+    #[inline]
     #[must_use]
     pub fn is_breakpoint(&self, va: GuestVa) -> bool {
         self.breakpoints.contains(va)

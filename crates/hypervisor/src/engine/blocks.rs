@@ -178,12 +178,15 @@ impl Engine for Blocks {
         self.translator.flush(&mut self.code);
     }
 
+    // See `Vm::prepare`.
+    #[inline(always)]
     fn leave_soon(&mut self, pc: CachePc) {
         if let Some(block) = self.translator.block_at(pc) {
             self.translator.close(block, &mut self.code);
         }
     }
 
+    #[inline]
     fn is_breakpoint(&self, pc: GuestVa) -> bool {
         self.translator.is_breakpoint(pc)
     }
