@@ -125,6 +125,7 @@ impl Vcpu {
     }
 
     /// What [`Vm::prepare`] needs to know of system registers, after a change of any.
+    #[inline(always)]
     fn learn_views(&mut self, core: &mut HostCpu, common: &mut Common) {
         let Vcpu { context, mmu, .. } = self;
         for (privilege, view) in [(Privilege::Kernel, View::Kernel), (Privilege::User, View::User)] {

@@ -58,6 +58,8 @@ pub fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Priv
 }
 
 /// Handles a trap, and says where the guest goes on.
+// See `Vm::prepare`.
+#[inline(always)]
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, trap: Trap) -> Resume {
     if let Err(stop) = catch_up(vm, core) {
         return Resume::Stop(stop);
