@@ -30,7 +30,7 @@ impl Guest {
     /// If there is no such board or guest, or it has a debugger.
     pub fn attach(project: &Project, run: Option<&str>, guest: Option<&str>) -> Result<Self> {
         let questions = Board::find(project, run)?;
-        let waits = Board::find(project, Some(&questions.pid.to_string()))?;
+        let waits = questions.another()?;
         let names = &questions.who.guests;
         let number = match guest {
             None if names.len() == 1 => 0,

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::server::Who;
@@ -21,6 +21,8 @@ pub struct Board {
     pub who: Who,
     /// The process of that run.
     pub pid: u32,
+    /// Where its socket is.
+    directory: PathBuf,
     stream: BufReader<UnixStream>,
 }
 
@@ -60,12 +62,20 @@ impl Board {
         format!("{run} (process {}, {board}: {})", self.pid, guests.join(", "))
     }
 
+    /// Another connection to the same board.
+    ///
+    /// # Errors
+    /// If it has gone.
+    pub fn another(&self) -> Result<Self> {
+        Self::connect(&self.directory)
+    }
+
     fn connect(directory: &Path) -> Result<Self> {
         let no = || format!("{} does not answer", directory.display());
         let stream = socket::connect(directory).context(no)?;
         stream.set_read_timeout(Some(GREETING)).context(no)?;
         let who = Who { run: String::new(), board: String::new(), guests: Vec::new() };
-        let mut board = Self { who, pid: 0, stream: BufReader::new(stream) };
+        let mut board = Self { who, pid: 0, directory: directory.to_path_buf(), stream: BufReader::new(stream) };
         let lines = board.ask("who")?;
         let mut words = lines.first().map(String::as_str).unwrap_or_default().split(' ').skip(1).map(str::to_string);
         let mut word = || words.next().ok_or_else(|| Error::failed(no()));
