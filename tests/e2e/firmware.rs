@@ -50,8 +50,8 @@ impl Console {
         }
     }
 
-    /// What a command prints. U-Boot reads its UART only now and then, and that keeps no more than 16 characters: each is
-    /// typed when the one before it has been shown.
+    /// What a command prints. U-Boot reads its UART only now and then, and that keeps no more than 16 characters: each
+    /// is typed when the one before it has been shown.
     #[track_caller]
     fn run(&mut self, command: &str) -> String {
         for letter in command.chars() {

@@ -104,7 +104,8 @@ pub struct GuestEntry {
     pub kernel: Option<String>,
     /// Where its kernel goes, if that is a raw image.
     pub address: Address,
-    /// The files in flash, bank by bank, with which the guest starts instead of a kernel; none or [`MAX_FLASH`] at most.
+    /// The files in flash, bank by bank, with which the guest starts instead of a kernel; none or [`MAX_FLASH`] at
+    /// most.
     pub flash: Vec<String>,
     /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk
     /// of it.

@@ -40,8 +40,8 @@ pub fn describe_terminal(overlay: &mut Overlay) {
     overlay.file("spica/terminal", 0o644, text.as_bytes());
 }
 
-/// Boots a run and connects its console with this terminal until it ends. With `debugger`, the guest waits for one, which
-/// may connect there.
+/// Boots a run and connects its console with this terminal until it ends. With `debugger`, the guest waits for one,
+/// which may connect there.
 ///
 /// # Errors
 /// If Spica stops the guest, or QEMU ends by itself with a failure, or `timeout` passes.

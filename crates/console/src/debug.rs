@@ -21,8 +21,8 @@ pub enum Debug {
     Go,
     /// `step`: it is to execute one instruction of its kernel.
     Step,
-    /// `wait`: answered when the guest stands, with `halted PC WHY`, or is off, with `off`, or has lost its debugger, with
-    /// `detached`.
+    /// `wait`: answered when the guest stands, with `halted PC WHY`, or is off, with `off`, or has lost its debugger,
+    /// with `detached`.
     Wait,
     /// `regs GROUP`: answered with the registers of a group, `regs VALUE…`.
     Registers(Group),

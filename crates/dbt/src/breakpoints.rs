@@ -2,8 +2,8 @@
 //!
 //! Blocks end in front of them, so whatever leads to one traps, as to any address that has no block yet: an exit that
 //! cannot be linked, a branch through the return mirror, a look into the jump cache. Whoever then asks for a block at
-//! the address asks first whether there is a breakpoint ([`crate::Translator::is_breakpoint`]). Neither guest memory nor
-//! translated code has anything of them, and an address may get one before there is code.
+//! the address asks first whether there is a breakpoint ([`crate::Translator::is_breakpoint`]). Neither guest memory
+//! nor translated code has anything of them, and an address may get one before there is code.
 
 use spica_addr::GuestVa;
 

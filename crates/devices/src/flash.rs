@@ -3,13 +3,13 @@
 //! commands).
 //!
 //! The contents are not here. What this knows is which command the chips are in the middle of: a load gives a status or
-//! an identification, or it reads the [contents](Flash::read); a store may [change](Change) them. Erasing a block is long
-//! work, so it is done piece by piece, one with each access that follows, and the chips say meanwhile that they are busy,
-//! as real ones do for a second.
+//! an identification, or it reads the [contents](Flash::read); a store may [change](Change) them. Erasing a block is
+//! long work, so it is done piece by piece, one with each access that follows, and the chips say meanwhile that they
+//! are busy, as real ones do for a second.
 //!
 //! As on QEMU, commands count by their low byte and to both chips, blocks are never locked, and a program command takes
-//! effect with its data. Unlike there, programming only clears bits, as it does in real chips, and the status is "ready"
-//! after it was cleared.
+//! effect with its data. Unlike there, programming only clears bits, as it does in real chips, and the status is
+//! "ready" after it was cleared.
 
 use crate::Width;
 

@@ -1,9 +1,9 @@
 //! Where the parts of a guest go in its memory.
 //!
-//! For Linux, the rules are the kernel's (Documentation/arm/booting.rst): the `zImage` anywhere in the first 128 MiB, with room
-//! to decompress below its final address; the initial RAM disk and the device tree out of the way of both, within
-//! lowmem. The places are QEMU's, so that a guest behaves as it does there: kernel at 64 KiB, initial RAM disk at half
-//! the memory but at most 128 MiB up, device tree behind it.
+//! For Linux, the rules are the kernel's (Documentation/arm/booting.rst): the `zImage` anywhere in the first 128 MiB,
+//! with room to decompress below its final address; the initial RAM disk and the device tree out of the way of both,
+//! within lowmem. The places are QEMU's, so that a guest behaves as it does there: kernel at 64 KiB, initial RAM disk
+//! at half the memory but at most 128 MiB up, device tree behind it.
 
 use core::fmt;
 
@@ -115,8 +115,8 @@ impl fmt::Display for LoadError {
 
 impl core::error::Error for LoadError {}
 
-/// Decides where the program, an initial RAM disk of `initrd_len` bytes (0: none) and a device tree of `dtb_len` bytes go
-/// in `ram_size` bytes of RAM.
+/// Decides where the program, an initial RAM disk of `initrd_len` bytes (0: none) and a device tree of `dtb_len` bytes
+/// go in `ram_size` bytes of RAM.
 ///
 /// # Errors
 /// If the memory is too small or too big, or a piece of the program is not all in it.

@@ -265,8 +265,8 @@ pub(crate) struct Ram {
 /// Guests have so many pieces of memory at most that they can read, but not simply write.
 pub const MAX_ROMS: usize = 2;
 
-/// Memory that the guest reads and executes in place, and that is never mapped writable: a store there is an access of a
-/// device. While it is closed, so is a load.
+/// Memory that the guest reads and executes in place, and that is never mapped writable: a store there is an access of
+/// a device. While it is closed, so is a load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rom {
     guest: GuestPa,

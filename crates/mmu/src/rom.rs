@@ -1,7 +1,7 @@
 //! Memory that the guest reads and executes in place but does not simply write: flash.
 //!
-//! While such memory is *open*, loads and fetches reach it natively, through entries that are never writable; a store is
-//! [`Fill::Device`](crate::Fill::Device), as everything is while it is closed: a flash chip that was given a command
+//! While such memory is *open*, loads and fetches reach it natively, through entries that are never writable; a store
+//! is [`Fill::Device`](crate::Fill::Device), as everything is while it is closed: a flash chip that was given a command
 //! answers loads itself.
 
 use crate::shadow::Shadow;
@@ -9,8 +9,8 @@ use crate::table::{HostTlb, TableMemory};
 use spica_addr::{GuestPa, HostPa};
 
 impl Shadow {
-    /// Adds `bytes` of ROM, closed. All of it is in whole pages, and neither RAM nor another ROM is there; false if that
-    /// is not so, or if there are as many as there can be.
+    /// Adds `bytes` of ROM, closed. All of it is in whole pages, and neither RAM nor another ROM is there; false if
+    /// that is not so, or if there are as many as there can be.
     pub fn add_rom(&mut self, guest: GuestPa, host: HostPa, bytes: u32) -> bool {
         self.ram.add_rom(guest, host, bytes)
     }

@@ -105,7 +105,8 @@ pub struct RunArgs {
     /// A name for this run, by which `spica list --run NAME` finds it [default: the number of the process]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Let the guest wait at its first instruction for GDB, which connects to PORT of this machine; see `spica gdb --help`
+    /// Let the guest wait at its first instruction for GDB, which connects to PORT of this machine; see `spica gdb
+    /// --help`
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234",
           conflicts_with_all = ["native", "exec", "guests", "count"])]
     gdb: Option<u16>,

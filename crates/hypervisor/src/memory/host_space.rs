@@ -107,7 +107,7 @@ fn region_level(va: u32) -> *mut u32 {
 /// Writes a first-level entry of the hypervisor region to both tables.
 ///
 /// # Safety
-/// As for [`write`]; [`install`] is done.
+/// As for [`write()`]; [`install`] is done.
 unsafe fn write_region(va: u32, value: u32) {
     for entry in [first_level(va), region_level(va)] {
         // SAFETY: passed on to the caller.
@@ -153,8 +153,8 @@ pub fn install(handover: &Handover) {
             PAGE_READ_WRITE | PAGE_XN
         };
         if !guards.contains(&va) {
-            // SAFETY: within the table (`link.ld` has the same bound for the image); mapped like this is how Rust expects the
-            // image.
+            // SAFETY: within the table (`link.ld` has the same bound for the image); mapped like this is how Rust
+            // expects the image.
             unsafe {
                 write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access)
             }
@@ -180,8 +180,8 @@ pub fn install(handover: &Handover) {
     }
 
     let HostTables { host, .. } = tables(image);
-    // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use. There is
-    // no region table yet; what is remembered of the host table under ASID 0 instead, goes.
+    // SAFETY: the new tables map the image as the old ones do, but for write permissions that Rust does not use. There
+    // is no region table yet; what is remembered of the host table under ASID 0 instead, goes.
     unsafe { tlb::switch_table(host, host, HOST_ASID) }
     // What the boot table left behind belongs to ASID 0, which nobody has from here on.
     tlb::invalidate_all();

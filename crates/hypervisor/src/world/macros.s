@@ -2,8 +2,8 @@
 
 @ From the tables in force to those of \ttbr0 and \contextidr, by way of the table that has the hypervisor region alone:
 @ all its entries are global, so that nothing can be remembered under an ASID that it does not belong to (ARM ARM
-@ B3.10.4). In: \region = that table's TTBR0. Out: synchronised, but for the last write: an ISB or an exception return is
-@ to come before anything is used that is not in the hypervisor region (B3.15.5).
+@ B3.10.4). In: \region = that table's TTBR0. Out: synchronised, but for the last write: an ISB or an exception return
+@ is to come before anything is used that is not in the hypervisor region (B3.15.5).
 .macro CHANGE_TABLES region, ttbr0, contextidr
     mcr p15, 0, \region, c2, c0, 0  @ TTBR0
     isb

@@ -141,8 +141,8 @@ pub struct Clock {
 /// one that a compiler has written code to, and take two instructions for each real line (`clean_line` in `fast.s`).
 pub const CLEANED: u32 = 8;
 
-/// Bytes of the smallest real line of the data cache. It is 32 or 64; of a core that has larger ones than a line of ours
-/// has room for, they are cleaned more than once.
+/// Bytes of the smallest real line of the data cache. It is 32 or 64; of a core that has larger ones than a line of
+/// ours has room for, they are cleaned more than once.
 fn real_line() -> u32 {
     cache::data_line().min(4096 / CLEANED)
 }
@@ -314,7 +314,7 @@ pub struct Context {
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
-    /// more than that: see [`Context::note_dacr`].
+    /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
     /// How assembly cleans what the guest's CTR announces as a line of the data cache: the bytes from one of
     /// [`CLEANED`] operations to the next, and the bytes of that line, less one.

@@ -35,8 +35,8 @@ pub enum FaultKind {
 pub struct Fault {
     /// The source of the fault.
     pub kind: FaultKind,
-    /// The domain (0..=15) of the descriptor that faulted; meaningful only where [`Fault::domain_valid`] says so. With long
-    /// descriptors, [`LONG`] and the level of the descriptor, 0 to 3.
+    /// The domain (0..=15) of the descriptor that faulted; meaningful only where [`Fault::domain_valid`] says so. With
+    /// long descriptors, `LONG` and the level of the descriptor, 0 to 3.
     pub domain: u8,
     /// True where the first-level descriptor decided (a section, a supersection, or no second level reached); false
     /// where the second-level descriptor did. Tells "first level" from "second level" status codes.

@@ -1,8 +1,8 @@
 //! The walk of long descriptors, stage 1 (ARM ARM B3.6): what a guest's tables mean while its TTBCR.EAE is set.
 //!
-//! The processors that Spica runs on have short descriptors only, and a guest is told so. But firmware for QEMU's `virt`
-//! is built for that machine's own processor, which has both, and does not ask. Nothing of the host depends on the
-//! format: shadow tables are made of what a walk finds.
+//! The processors that Spica runs on have short descriptors only, and a guest is told so. But firmware for QEMU's
+//! `virt` is built for that machine's own processor, which has both, and does not ask. Nothing of the host depends on
+//! the format: shadow tables are made of what a walk finds.
 //!
 //! A guest has nothing above 4 GiB: a table or a page there is where nothing answers. There are no domains: what is
 //! mapped is in domain 0, and [`Regime::domain_access`] has that as a client.

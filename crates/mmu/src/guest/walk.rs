@@ -1,5 +1,5 @@
-//! The guest's translation-table walk: short descriptors, complete, as ARM ARM B3.5 describes them; [`long`](super::long)
-//! has the others.
+//! The guest's translation-table walk: short descriptors, complete, as ARM ARM B3.5 describes them;
+//! `long` has the others.
 //!
 //! Every hidden fault starts here, so this is warm code; but it is the *reference* for what the guest may do, so it is
 //! written to be checked against the manual first. [`lookup`] reads at most two words of guest memory and decodes

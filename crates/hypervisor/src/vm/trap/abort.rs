@@ -156,9 +156,9 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
     interpret(vm, core, host, svc)
 }
 
-/// DCCMVAU, DCCMVAC or DCCIMVAC, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing for assembly: it is
-/// interpreted, by the guest's own tables. The next one at this address need not come here, as far as that can be: what
-/// the guest has there is mapped from now on, even in a domain that is closed to its kernel.
+/// DCCMVAU, DCCMVAC or DCCIMVAC, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing
+/// for assembly: it is interpreted, by the guest's own tables. The next one at this address need not come here, as far
+/// as that can be: what the guest has there is mapped from now on, even in a domain that is closed to its kernel.
 pub fn clean_line(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc) -> Resume {
     vm.common.counters.lines += 1;
     let host_space = core.enter_host_space();
@@ -308,8 +308,9 @@ parts::count!(write_to_code, "trap.protected-write");
 /// [`Common::code_is_stored_to`](crate::vm::Common::code_is_stored_to), and the page stays protected, as a rule. After
 /// any other write, several words are to be expected: all of the page's code goes, and it becomes writable.
 ///
-/// If the block writes to its own page, the guest's store is interpreted. Does the block itself go with that, it is left,
-/// and a new one begins behind the store: its words are not those any more by which a fault in it could be located.
+/// If the block writes to its own page, the guest's store is interpreted. Does the block itself go with that, it is
+/// left, and a new one begins behind the store: its words are not those any more by which a fault in it could be
+/// located.
 #[inline(never)]
 fn write_to_code(
     vm: &mut Vm,
