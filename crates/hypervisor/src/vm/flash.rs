@@ -10,6 +10,7 @@ use spica_machine::flash::Change;
 
 use super::Common;
 use super::mmu::Mmu;
+use crate::arch::cache;
 use crate::engine::Engine;
 use crate::host_cpu::HostSpace;
 use crate::machine::{GuestMachine, Machine};
@@ -84,5 +85,8 @@ impl Common {
             }
             Change::Erase { .. } => memory.fill(0xff),
         }
+        // A chip's contents are nowhere else: user code is fetched from the point of unification on, and a guest that
+        // has changed them by commands has nothing to clean. What it invalidates is its own business.
+        cache::clean_to_pou(memory.as_ptr() as u32, len);
     }
 }
