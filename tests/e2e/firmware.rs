@@ -11,7 +11,7 @@ use spica_runner::project::{Project, read};
 use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure, is_power_off};
 
-use super::uboot::{code, u_boot};
+use super::uboot::{code as words, u_boot};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const PROMPT: &str = "\n=> ";
@@ -133,7 +133,7 @@ fn every_kind_of_image_starts() {
     let project = Project::find(None).expect("the project");
     let dir = project.build(&format!("images-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a directory");
-    let code: Vec<u8> = code().iter().flat_map(|word| word.to_le_bytes()).collect();
+    let code: Vec<u8> = words().iter().flat_map(|word| word.to_le_bytes()).collect();
     let behind = [&[0; 16][..], &code].concat();
 
     // Its data segment is above the code, and is all zeroes; its entry point is virtual.
@@ -161,8 +161,24 @@ fn every_kind_of_image_starts() {
         fs::write(dir.join(name), bytes).expect("a file");
         manifest += &format!("[[guest]]\nname = \"{name}\"\nkernel = \"{name}\"\nmemory = \"16M\"\n{more}");
     }
-    // The same in flash.
-    fs::write(dir.join("flash"), &code).expect("a file");
+    // The same in flash, where it first programs itself: what comes behind the store is what is there now.
+    let programs_itself = [
+        0xe28f_4010_u32, // adr r4, letter
+        0xe302_3042,     // movw r3, #0x2042
+        0xe34e_33a0,     // movt r3, #0xe3a0: mov r2, #'B'
+        0xe3a0_2040,     // mov r2, #0x40
+        0xe584_2000,     // str r2, [r4]: program a word
+        0xe584_3000,     // str r3, [r4]
+        0xe3a0_2043,     // letter: mov r2, #'C'
+        0xe3a0_1409,     // mov r1, #0x09000000
+        0xe581_2000,     // str r2, [r1]
+    ];
+    // Firmware for a board without firmware of its own calls PSCI by HVC.
+    const SMC: u32 = 0xe160_0070;
+    const HVC: u32 = 0xe140_0070;
+    let by_hvc = words().map(|word| if word == SMC { HVC } else { word });
+    let flash: Vec<u8> = programs_itself.into_iter().chain(by_hvc).flat_map(u32::to_le_bytes).collect();
+    fs::write(dir.join("flash"), &flash).expect("a file");
     manifest += "[[guest]]\nname = \"flash\"\nmemory = \"16M\"\nflash = [\"flash\"]\n";
     fs::write(dir.join("guests.toml"), manifest).expect("a file");
     let guests = Some(Source::Manifest(dir.join("guests.toml")));
@@ -179,13 +195,13 @@ fn every_kind_of_image_starts() {
             _ => {}
         }
     }
-    for (name, kind) in [
-        ("elf", "its kernel is an ELF file, and starts at 0x40100010"),
-        ("uimage", "its kernel is a uImage, and starts at 0x40200010"),
-        ("raw", "its kernel is a raw image, and starts at 0x40400010"),
-        ("flash", "starts from flash, with 36 bytes in it and 0 in the second bank"),
+    for (name, kind, prints) in [
+        ("elf", "its kernel is an ELF file, and starts at 0x40100010", "A"),
+        ("uimage", "its kernel is a uImage, and starts at 0x40200010", "A"),
+        ("raw", "its kernel is a raw image, and starts at 0x40400010", "A"),
+        ("flash", "starts from flash, with 72 bytes in it and 0 in the second bank", "BA"),
     ] {
-        assert!(said.lines().any(|line| line.trim_end() == format!("{name}| A")), "{said}\n{spica:#?}");
+        assert!(said.lines().any(|line| line.trim_end() == format!("{name}| {prints}")), "{said}\n{spica:#?}");
         assert!(spica.contains(&format!("guest {name}: {kind}")), "{spica:#?}");
     }
     let _ = fs::remove_dir_all(&dir);

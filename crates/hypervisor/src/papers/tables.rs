@@ -1,6 +1,6 @@
 //! Write-protected guest tables ([`Tracking::Writes`]): who tells the shadow of writes to them.
 
-use spica_addr::{CachePc, GuestPa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::Op;
 use spica_mmu::{Shadow, TRACKED_BYTES, Tracking};
 
@@ -60,7 +60,7 @@ pub fn write_to_table(
     let pc = CachePc(vm.vcpu.context.cpu.pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
     if privilege == Privilege::Kernel && vm.engine().word(pc).is_some_and(plain) {
-        return Some(emulate_access(vm, core, host, pc, far, true, None));
+        return Some(emulate_access(vm, core, host, pc, (GuestVa(far), pa), true, None));
     }
     if privilege == Privilege::User
         && let Some(resume) = emulate_user_access(vm, core, host, pc.0)

@@ -11,7 +11,7 @@ use spica_vcpu::{Effect, Exception};
 
 use super::{emulate, indirect, interrupt, locate, undefined};
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
-use crate::engine::Engine;
+use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
@@ -93,9 +93,9 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                     Some(resume) => resume,
                     None => write_to_code(vm, core, host, privilege, (GuestVa(far), pa), again),
                 },
-                Fill::Device(_) if privilege == Privilege::Kernel => {
+                Fill::Device(pa) if privilege == Privilege::Kernel => {
                     note_device(vm, core.enter_host_space(), CachePc(pc), GuestVa(far), write);
-                    emulate_access(vm, core, host, CachePc(pc), far, write, None)
+                    emulate_access(vm, core, host, CachePc(pc), (GuestVa(far), pa), write, None)
                 }
                 Fill::Device(_) => match emulate_user_access(vm, core, host, pc) {
                     Some(resume) => resume,
@@ -191,15 +191,16 @@ fn deliver(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege, fault: Fault, 
 }
 
 parts::count!(emulate_access, "trap.mmio");
-/// A load or store of translated code that reached a device: interpreted from the code cache, with the registers that
-/// it has there (a spilled register may stand in for another). `known` is a page that it may reach, and where that is.
+/// A load or store of translated code that reached the device at `pa` by `va`: interpreted from the code cache, with
+/// the registers that it has there (a spilled register may stand in for another). `known` is a page that it may reach,
+/// and where that is.
 #[inline(never)]
 pub fn emulate_access(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
     pc: CachePc,
-    far: u32,
+    (va, pa): (GuestVa, GuestPa),
     write: bool,
     known: Option<(GuestVa, GuestPa)>,
 ) -> Resume {
@@ -207,7 +208,13 @@ pub fn emulate_access(
     let decoded = spica_isa::decode(word);
     if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
         // Exclusives and VFP on a device: no bus supports it.
-        return deliver(vm, core, Privilege::Kernel, Fault::without_descriptor(FaultKind::External), write, far);
+        return deliver(vm, core, Privilege::Kernel, Fault::without_descriptor(FaultKind::External), write, va.0);
+    }
+    if vm.common.machine.flash(pa).is_some()
+        && let Some(code) = vm.common.engine.code_at(pc)
+        && vm.common.machine.flash(vm.common.engine.source(code).1).is_some()
+    {
+        return flash_from_flash(vm, core, host, pc, code);
     }
     if let Some(resume) = interpret_in_cache(vm, core, host, pc, &decoded, known) {
         return resume;
@@ -215,6 +222,39 @@ pub fn emulate_access(
     // What the guest did to the device may have raised an interrupt.
     interrupt::leave_soon(vm, pc);
     Resume::Cache(pc.wrapping_add(4))
+}
+
+/// A load or store by which block `code`, made of flash, reaches flash. It may be what programs the block's own page,
+/// or what another piece of that is erased with: what the block was made of is gone then, and with that where its words
+/// come from. So the guest's instruction is interpreted, and a block that did not outlive it is left, as in
+/// [`write_to_code`].
+#[cold]
+fn flash_from_flash(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    pc: CachePc,
+    code: <KernelEngine as Engine>::Code,
+) -> Resume {
+    let Some((location, decoded)) = locate::find(vm, core.enter_host_space(), pc) else {
+        return Resume::Stop(Stop::WildJump(pc.0));
+    };
+    let copied = vm.common.engine.word(pc) == Some(decoded.word);
+    let guest = locate::restore(vm, &location);
+    let (cpu, mut env) = TrapEnv::new(vm, core, host);
+    match interp::execute(cpu, &mut env, &decoded, guest.0) {
+        Step::Next(Effect::None) if copied && vm.common.engine.is_live(code) => {
+            interrupt::leave_soon(vm, pc);
+            Resume::Cache(pc.wrapping_add(4))
+        }
+        Step::Next(Effect::None) => Resume::Guest(guest.wrapping_add(4)),
+        Step::Branch(target) => vm.branch(target),
+        Step::Abort(abort) => {
+            vm.common.counters.guest_aborts += 1;
+            vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })
+        }
+        _ => Resume::Stop(Stop::WildJump(pc.0)),
+    }
 }
 
 /// Interprets a load or store in the code cache, as it is there. `None` if it is done; else where the guest goes on.
@@ -264,7 +304,7 @@ fn in_region(
             .engine
             .word(CachePc(pc))
             .is_some_and(|word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_)))
-            .then(|| emulate_access(vm, core, host, CachePc(pc), far, write, None)),
+            .then(|| emulate_access(vm, core, host, CachePc(pc), (GuestVa(far), pa), write, None)),
     };
     match resume {
         Some(resume) => resume,

@@ -121,8 +121,9 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
     }
     // The access may go on into another page, which DACR decides about.
     super::settle(vm, core);
+    let at = (GuestVa(far), GuestPa(known.page.0 | far & 0xfff));
     let known = Some((GuestVa(far).page(), known.page));
-    match abort::emulate_access(vm, core, host, pc, far, write, known) {
+    match abort::emulate_access(vm, core, host, pc, at, write, known) {
         Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(Privilege::Kernel),
         resume => Answer::Resume(resume),
     }
