@@ -321,6 +321,9 @@ fn what_is_left_to_others() {
         assert_eq!(execute(&mut cpu, &mut world, word, PC), expected, "{word:#x}");
         assert_eq!(snapshot(&cpu), before);
     }
+    // Nothing of User mode's (B9.3.4).
+    cpu.set_cpsr(USR);
+    assert_eq!(execute(&mut cpu, &mut world, AL | 0x0140_0070, PC), Step::Undefined);
 }
 
 /// Fills the vCPU page with whatever a guest can write there.
