@@ -7,7 +7,7 @@
 
     .equ LATE, SCRATCH + 0x8000
 
-    .global main, work, late_source, rounds, go_on, handler, go_round, call
+    .global main, work, late_source, rounds, go_on, longest, handler, go_round, call
 main:
     push {r4-r12, lr}
     say "up\n"
@@ -23,6 +23,7 @@ main:
     ldm r0, {r2, r3}
     stm r1, {r2, r3}
     publish_all
+    now r4, r5
 go_round:
     ldr r0, =rounds
     bl work
@@ -32,6 +33,14 @@ call:
     svc #0x42
     ldr r0, =MILLISECOND
     bl sleep
+    now r0, r1                      @ how long this round took, if no other took as long
+    sub r1, r0, r4
+    mov r4, r0
+    get r0, longest
+    cmp r0, r1
+    bhs 1f
+    put longest, r1, r0
+1:
     get r0, go_on
     cmp r0, #0
     bne go_round
@@ -76,3 +85,5 @@ rounds:
     .word 0
 go_on:
     .word 1
+longest:
+    .word 0

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use object::{Object, ObjectSymbol};
 use spica_cli::debugger::{self, Guest};
 use spica_runner::project::Project;
 use spica_tests::Machine;
@@ -32,6 +33,14 @@ impl Debugged {
             let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
         });
         Debugged { board, run, port }
+    }
+
+    /// The address of a symbol of the guest's.
+    #[track_caller]
+    fn address_of(&self, name: &str) -> u64 {
+        let bytes = std::fs::read(self.board.symbols("it")).expect("the guest");
+        let file = object::File::parse(&*bytes).expect("an ELF file");
+        file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name).address()
     }
 
     /// Does something elsewhere while the board goes on.
@@ -78,6 +87,12 @@ fn in_order(text: &str, pieces: &[&str]) {
     }
 }
 
+/// A packet of GDB's protocol.
+fn packet(text: &str) -> Vec<u8> {
+    let sum = text.bytes().fold(0u8, u8::wrapping_add);
+    format!("${text}#{sum:02x}").into_bytes()
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();
@@ -117,6 +132,17 @@ fn gdb_debugs_a_guests_kernel() {
         "continue",
         "finish",
         "p/x $r0",
+        // While it stands, its clock stands still: half a second is no part of the longest round.
+        "set var *(int *)&longest = 0",
+        "shell sleep 0.6",
+        "tbreak work",
+        "continue",
+        "p *(unsigned *)&longest > 0 && *(unsigned *)&longest < 500 * 62500",
+        // Code that is written for it, where other code ran.
+        "set var *(int *)0x40208000 = 0xe3a00066",
+        "tbreak call",
+        "continue",
+        "p/x $r0",
         "monitor physical on",
         "p/x *(int *)&rounds",
         "monitor physical off",
@@ -148,7 +174,11 @@ fn gdb_debugs_a_guests_kernel() {
             "Temporary breakpoint 4, ",
             " in go_round ()",
             "$7 = 0x1001",
-            "$8 = 0x1001",
+            "Temporary breakpoint 5, ",
+            "$8 = 1",
+            "Temporary breakpoint 6, ",
+            "$9 = 0x66",
+            "$10 = 0x1002",
             "spsr_und",
             "1.5",
             "1.5",
@@ -180,10 +210,18 @@ fn gdb_debugs_a_guests_kernel() {
     }
 
     // Whoever comes second is refused, at the port and at the board.
+    let breakpoint = packet(&format!("Z0,{:x},4", it.address_of("work")));
     let first = it.meanwhile("a connection", move || {
         let mut first = connect();
         first.write_all(b"+$?#3f").expect("it listens");
         first.read_exact(&mut [0; 2]).expect("an answer");
+        // Its breakpoint goes with it.
+        first.write_all(&breakpoint).expect("it listens");
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        while !answer.ends_with(b"$OK#") {
+            first.read_exact(&mut byte).expect("an answer");
+            answer.push(byte[0]);
+        }
         first
     });
     assert_eq!(it.board.state("it"), "paused");
@@ -196,6 +234,9 @@ fn gdb_debugs_a_guests_kernel() {
     let (again, nobody) = it.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
     assert_eq!(again, "it has a debugger already");
     assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other");
+
+    let refused = it.board.ask("debug it attach").expect_err("no");
+    assert_eq!(refused, "it has a debugger already");
 
     // A connection that ends while the guest stands.
     drop(first);

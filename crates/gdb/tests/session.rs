@@ -59,6 +59,7 @@ impl Link for Board {
                 let words: Vec<_> = (0..17).map(|n| format!("{n:x}")).collect();
                 return Ok(vec![format!("regs {}", words.join(" "))]);
             }
+            ["read", "pa", ..] => return Ok(vec![format!("memory {}", "a5".repeat(256))]),
             ["read", "va", address, _] if address.starts_with("c0") => {
                 return Ok(vec![format!("memory {}", "5a".repeat(256))]);
             }
@@ -151,6 +152,24 @@ fn a_guest_is_looked_at_changed_and_let_go() {
     assert_eq!(asked.iter().filter(|question| *question == "regs core").count(), 1);
     assert_eq!(asked[asked.len() - 2..], ["detach", "attach"]);
     assert_eq!(said, ["user code", "a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints"]);
+}
+
+#[test]
+fn addresses_are_physical_ones_on_request() {
+    let (mut gdb, work) = session();
+    let monitor = |text: &str| format!("qRcmd,{}", text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+    for (command, byte) in [("physical on", "a5"), ("physical off", "5a"), ("physical", "5a"), ("physical on", "a5")] {
+        assert!(ask(&mut gdb, &monitor(command)).starts_with('O'), "{command}");
+        assert_eq!(answer(&mut gdb), "OK");
+        assert!(ask(&mut gdb, "mc0000010,1").starts_with(byte), "{command}");
+    }
+    assert_eq!(ask(&mut gdb, "Mc0000010,1:00"), "OK");
+    drop(gdb);
+    let (_, asked, _) = work.join().unwrap();
+    let of =
+        |verb: &str| asked.iter().filter(|question| question.starts_with(verb)).map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(of("read"), ["read pa c0000000 100", "read va c0000000 100"], "each is kept");
+    assert_eq!(of("write"), ["write pa c0000010 00"]);
 }
 
 #[test]

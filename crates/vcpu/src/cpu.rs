@@ -195,4 +195,25 @@ impl Cpu {
             self.page.bank[Bank::of(mode) as usize].sp = value;
         }
     }
+
+    /// A banked register, wherever it is now, by its number in this order: SP and LR of User mode; SP, LR and SPSR of
+    /// Supervisor, Abort, Undefined, IRQ and FIQ mode; R8 to R12 of FIQ mode.
+    pub fn banked(&mut self, n: usize) -> Option<&mut u32> {
+        let current = Bank::of(self.mode());
+        let (bank, which) = match n {
+            0 | 1 => (Bank::Usr, n),
+            2..17 => ([Bank::Svc, Bank::Abt, Bank::Und, Bank::Irq, Bank::Fiq][(n - 2) / 3], (n - 2) % 3),
+            17..22 if current == Bank::Fiq => return self.regs.get_mut(n - 9),
+            17..22 => return self.page.bank_r8_r12.get_mut(n - 17),
+            _ => return None,
+        };
+        Some(match (which, bank == current) {
+            (0, true) => &mut self.regs[13],
+            (1, true) => &mut self.regs[14],
+            (_, true) => &mut self.page.spsr,
+            (0, false) => &mut self.page.bank[bank as usize].sp,
+            (1, false) => &mut self.page.bank[bank as usize].lr,
+            (_, false) => &mut self.page.bank_spsr[bank as usize],
+        })
+    }
 }

@@ -355,3 +355,31 @@ fn reset_is_supervisor_mode_with_all_masked() {
     assert_eq!((cpu.pc, cpu.vector_base()), (0, 0));
     assert!(cpu.privileged() && cpu.irq_masked() && cpu.fiq_masked());
 }
+
+/// What a debugger shows as banked registers: from each mode, each of them is the one of its name.
+#[test]
+fn all_banked_registers_from_any_mode() {
+    let mut places = vec![(USR, 13), (USR, 14)];
+    places.extend([SVC, ABT, UND, IRQ, FIQ].into_iter().flat_map(|mode| [13, 14, 16].map(|n| (mode, n))));
+    places.extend((8..13).map(|n| (FIQ, n)));
+    for current in MODES {
+        let (mut cpu, mut model) = (vcpu(), Registers::new());
+        cpu.set_cpsr(current);
+        model.cpsr = current;
+        for (n, &(mode, register)) in places.iter().enumerate() {
+            let value = 0x2000 + n as u32;
+            *cpu.banked(n).expect("a register") = value;
+            model.set(mode, register, value);
+            model.check(&cpu, "a write to one banked register");
+        }
+        let shown: Vec<u32> = (0..places.len()).map(|n| *cpu.banked(n).expect("a register")).collect();
+        assert_eq!(shown, places.iter().map(|&(mode, n)| model.get(mode, n)).collect::<Vec<_>>());
+        assert!(cpu.banked(places.len()).is_none());
+        // The same seen from the other modes.
+        for mode in MODES {
+            cpu.set_cpsr(mode);
+            model.cpsr = mode;
+            model.check(&cpu, "a change of mode");
+        }
+    }
+}

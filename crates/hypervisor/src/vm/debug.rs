@@ -10,10 +10,10 @@
 
 use alloc::vec::Vec;
 
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::{GuestPa, GuestVa, pieces};
 use spica_console::debug::{Group, Space};
 use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
-use spica_vcpu::{Bank, Cpu, Exception, psr};
+use spica_vcpu::{Exception, psr};
 
 use super::{Resume, Stop, Vcpu, Vm, regime, trap};
 use crate::arch::cache;
@@ -247,7 +247,7 @@ impl Vm {
         let cpu = &mut self.vcpu.context.cpu;
         match group {
             Group::Core => cpu.regs.iter().copied().chain([pc, cpu.cpsr()]).collect(),
-            Group::Banked => (0..Group::Banked.count()).filter_map(|n| banked(cpu, n).map(|place| *place)).collect(),
+            Group::Banked => (0..Group::Banked.count()).filter_map(|n| cpu.banked(n).map(|place| *place)).collect(),
             Group::System => {
                 let cp15 = &cpu.cp15;
                 alloc::vec![
@@ -289,7 +289,7 @@ impl Vm {
             (Group::Core, 15) => self.vcpu.next = Resume::Guest(GuestVa(value)),
             (Group::Core, 16) => cpu.set_cpsr(value),
             (Group::Core, _) => return Err(NONE),
-            (Group::Banked, _) => *banked(cpu, n).ok_or(NONE)? = value,
+            (Group::Banked, _) => *cpu.banked(n).ok_or(NONE)? = value,
             (Group::System, _) => return Err("system control registers are only shown"),
             (Group::Vfp, 0..=63) => {
                 let place = &mut self.vcpu.core_state.vfp().0[n / 2];
@@ -313,18 +313,10 @@ impl Vm {
         }
     }
 
-    /// The pieces of `bytes` bytes at `address` that are in one page each: where they begin among them, and how long
-    /// they are.
-    fn pieces(address: u32, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
-        let first = (0x1000 - (address & 0xfff) as usize).min(bytes);
-        let rest = (first..bytes).step_by(0x1000).map(move |at| (at, (bytes - at).min(0x1000)));
-        core::iter::once((0, first)).chain(rest).filter(|piece| piece.1 > 0)
-    }
-
     /// Reads memory: as much of it as there is RAM without a gap.
     pub fn read_memory(&self, core: &mut HostCpu, space: Space, address: u32, bytes: usize) -> Vec<u8> {
         let mut read = Vec::with_capacity(bytes);
-        for (at, len) in Self::pieces(address, bytes) {
+        for (at, len) in pieces(address, bytes) {
             let Some(pa) = self.place(core, space, address.wrapping_add(at as u32)) else { break };
             let Some(found) = self.common.ram.bytes(core.enter_host_space(), pa, len as u32) else { break };
             read.extend_from_slice(found);
@@ -344,7 +336,7 @@ impl Vm {
         bytes: &[u8],
     ) -> Result<(), &'static str> {
         let mut places = Vec::new();
-        for (at, len) in Self::pieces(address, bytes.len()) {
+        for (at, len) in pieces(address, bytes.len()) {
             let pa = self.place(core, space, address.wrapping_add(at as u32));
             let pa = pa.filter(|&pa| self.common.ram.has(pa, len as u32)).ok_or("there is no RAM")?;
             places.push((pa, &bytes[at..at + len]));
@@ -396,26 +388,4 @@ impl Vm {
     pub fn is_breakpoint(&self, pc: GuestVa) -> bool {
         self.common.engine.is_breakpoint(pc)
     }
-}
-
-/// Register `n` of [`Group::Banked`], wherever it is now.
-fn banked(cpu: &mut Cpu, n: usize) -> Option<&mut u32> {
-    let current = Bank::of(cpu.mode());
-    let (bank, which) = match n {
-        0 | 1 => (Bank::Usr, n),
-        2..17 => ([Bank::Svc, Bank::Abt, Bank::Und, Bank::Irq, Bank::Fiq][(n - 2) / 3], (n - 2) % 3),
-        17..22 => {
-            let r8_r12 = if current == Bank::Fiq { &mut cpu.regs[8..13] } else { &mut cpu.page.bank_r8_r12[..] };
-            return r8_r12.get_mut(n - 17);
-        }
-        _ => return None,
-    };
-    Some(match (which, bank == current) {
-        (0, true) => &mut cpu.regs[13],
-        (1, true) => &mut cpu.regs[14],
-        (_, true) => &mut cpu.page.spsr,
-        (0, false) => &mut cpu.page.bank[bank as usize].sp,
-        (1, false) => &mut cpu.page.bank[bank as usize].lr,
-        (_, false) => &mut cpu.page.bank_spsr[bank as usize],
-    })
 }
