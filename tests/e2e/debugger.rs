@@ -7,6 +7,7 @@ use std::thread;
 
 use object::{Object, ObjectSymbol};
 use spica_cli::debugger::{self, Guest};
+use spica_console::base64;
 use spica_runner::project::Project;
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part};
@@ -91,6 +92,26 @@ fn in_order(text: &str, pieces: &[&str]) {
 fn packet(text: &str) -> Vec<u8> {
     let sum = text.bytes().fold(0u8, u8::wrapping_add);
     format!("${text}#{sum:02x}").into_bytes()
+}
+
+/// What `spica symbols` asks, of a guest that stands.
+fn memory_is_searched_and_dumped(board: &mut Board) {
+    let pattern = b"0\x001\x002\x003\x004\x005\x006\x007\0";
+    let digits: String = pattern.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Over the end of a page, and of what is searched at once.
+    board.tell(&format!("debug it write pa 40203ff8 {digits}"));
+    assert_eq!(board.tell(&format!("debug it find 40100000 400000 {digits}")), ["found 40203ff8"]);
+    for (from, bytes) in [(0x4010_0000, 0x10_3ff8), (0x4020_3ff9, 0x1000), (0x7000_0000, 0x40_0000)] {
+        assert!(board.tell(&format!("debug it find {from:x} {bytes:x} {digits}")).is_empty(), "{from:x}");
+    }
+    let dump = |lines: Vec<String>| -> Vec<u8> {
+        let bytes =
+            lines.iter().map(|line| base64::decode(line.strip_prefix("memory ").expect("memory")).expect("bytes"));
+        bytes.flatten().collect()
+    };
+    let bytes = dump(board.tell("debug it dump 40203ff0 2000"));
+    assert_eq!((bytes.len(), &bytes[8..24]), (0x2000, &pattern[..]));
+    assert!(dump(board.tell("debug it dump 70000000 10000")).is_empty());
 }
 
 #[test]
@@ -237,6 +258,7 @@ fn gdb_debugs_a_guests_kernel() {
 
     let refused = it.board.ask("debug it attach").expect_err("no");
     assert_eq!(refused, "it has a debugger already");
+    memory_is_searched_and_dumped(&mut it.board);
 
     // A connection that ends while the guest stands.
     drop(first);

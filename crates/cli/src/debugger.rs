@@ -9,7 +9,10 @@ use spica_gdb::session::{Wire, serve};
 use spica_gdb::{Link, Problem};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
+use spica_runner::progress::Step;
 use spica_runner::project::Project;
+
+use crate::symbols;
 
 /// The port that GDB's manuals and QEMU have.
 pub const PORT: u16 = 1234;
@@ -21,6 +24,28 @@ pub struct Guest {
     questions: Board,
     /// Another connection, for what takes long to be answered.
     waits: Board,
+    /// The names of its kernel's functions, once they were read.
+    symbols: Option<Arc<[u8]>>,
+}
+
+/// The guest of that name or number on a board, or the only one.
+///
+/// # Errors
+/// If there is none: those that there are.
+pub fn choose(board: &Board, guest: Option<&str>) -> Result<usize> {
+    let names = &board.who.guests;
+    match guest {
+        None if names.len() == 1 => Ok(0),
+        None => Err(Error::usage(format!("which guest? there are {}", names.join(", ")))),
+        Some(guest) => {
+            let number = guest.parse().ok().filter(|&at: &usize| at < names.len());
+            names
+                .iter()
+                .position(|name| name == guest)
+                .or(number)
+                .ok_or_else(|| Error::usage(format!("no guest is called {guest:?}; there are {}", names.join(", "))))
+        }
+    }
 }
 
 impl Guest {
@@ -31,20 +56,21 @@ impl Guest {
     pub fn attach(project: &Project, run: Option<&str>, guest: Option<&str>) -> Result<Self> {
         let questions = Board::find(project, run)?;
         let waits = questions.another()?;
-        let names = &questions.who.guests;
-        let number = match guest {
-            None if names.len() == 1 => 0,
-            None => return Err(Error::usage(format!("which guest? there are {}", names.join(", ")))),
-            Some(guest) => {
-                let number = guest.parse().ok().filter(|&at: &usize| at < names.len());
-                names.iter().position(|name| name == guest).or(number).ok_or_else(|| {
-                    Error::usage(format!("no guest is called {guest:?}; there are {}", names.join(", ")))
-                })?
-            }
-        };
-        let mut guest = Guest { name: names[number].clone(), number, questions, waits };
+        let number = choose(&questions, guest)?;
+        let name = questions.who.guests[number].clone();
+        let mut guest = Guest { name, number, questions, waits, symbols: None };
         guest.ask("attach").map_err(Error::failed)?;
         Ok(guest)
+    }
+
+    /// Reads the names of its kernel's functions; or says that they come later.
+    pub fn look_for_symbols(&mut self, say: &mut dyn FnMut(&str)) {
+        let step = Step::begin("reading the names of the kernel's functions");
+        let read = self.read_symbols(&mut |_| ());
+        drop(step);
+        if let Err(problem) = read {
+            say(&format!("{problem}; in GDB, `monitor symbols` looks again"));
+        }
     }
 
     fn command(&self, question: &str) -> String {
@@ -73,6 +99,18 @@ impl Link for Guest {
 
     fn end_wait(&mut self) -> std::result::Result<Vec<String>, Problem> {
         self.waits.end().map_err(|error| error.message)
+    }
+
+    fn symbols(&self) -> Option<Arc<[u8]>> {
+        self.symbols.clone()
+    }
+
+    fn read_symbols(&mut self, progress: &mut dyn FnMut(&str)) -> std::result::Result<(), Problem> {
+        let read = symbols::read(&mut self.questions, self.number, &mut || progress("."));
+        let found = read.map_err(|error| error.message)?;
+        progress(&format!(" {} names", found.count));
+        self.symbols = Some(found.file.into());
+        Ok(())
     }
 }
 

@@ -5,4 +5,5 @@
 pub mod debugger;
 pub mod interactive;
 pub mod suite;
+pub mod symbols;
 pub mod terminal;

@@ -14,6 +14,7 @@ use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
+use commands::symbols::SymbolsArgs;
 use spica_cli::suite;
 use spica_cli::terminal::StandardError;
 use spica_runner::error::{Result, USAGE};
@@ -57,6 +58,8 @@ enum Command {
     Control(Control),
     /// Let GDB debug a guest's kernel on a board that runs
     Gdb(GdbArgs),
+    /// Write a file with the names of the functions of a guest's kernel, for GDB
+    Symbols(SymbolsArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
     Pack(PackArgs),
     /// Fetch the guest's packages from Debian, if they are not here yet
@@ -105,6 +108,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         }
         Command::Control(command) => commands::control::run(&project, command)?,
         Command::Gdb(args) => commands::gdb::run(&project, args)?,
+        Command::Symbols(args) => commands::symbols::run(&project, args)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),

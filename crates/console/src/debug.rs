@@ -7,6 +7,14 @@ use alloc::vec::Vec;
 pub const READ_BYTES: usize = 256;
 /// Bytes that are written at once at most: a line has 200 characters.
 pub const WRITE_BYTES: usize = 64;
+/// Bytes that are dumped for one question at most: 7.6 s at 115,200 baud, in which nobody else is answered.
+pub const DUMP_BYTES: u32 = 0x1_0000;
+/// Bytes of a line of a dump: 2,048 characters.
+pub const DUMP_LINE: u32 = 1536;
+/// Bytes that are searched for one question at most.
+pub const FIND_BYTES: u32 = 0x40_0000;
+/// Bytes that are searched for.
+pub const PATTERN_BYTES: core::ops::RangeInclusive<usize> = 8..=32;
 
 /// A question or a wish.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +44,12 @@ pub enum Debug {
     Break(u32),
     /// `clear ADDRESS`.
     Clear(u32),
+    /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
+    /// The guest need not stand, nor have a debugger.
+    Dump(u32, u32),
+    /// `find ADDRESS COUNT BYTES`: answered with `found ADDRESS` if these bytes begin somewhere in so much guest
+    /// physical memory. The guest need not stand, nor have a debugger.
+    Find(u32, u32, Vec<u8>),
 }
 
 /// Registers that are shown together.
@@ -44,7 +58,7 @@ pub enum Group {
     /// `core`: R0 to R14 of the present mode, PC, CPSR.
     Core,
     /// `banked`: SP and LR of User mode; SP, LR, SPSR of Supervisor, Abort, Undefined, IRQ, FIQ mode; R8 to R12 of FIQ
-    /// mode, or in that mode those of the others.
+    /// mode.
     Banked,
     /// `system`: SCTLR, CPACR, TTBR0, TTBR1, TTBCR, DACR, DFSR, IFSR, DFAR, IFAR, VBAR, CONTEXTIDR, TPIDRURW, TPIDRURO,
     /// TPIDRPRW, FPEXC.
@@ -106,9 +120,17 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             }
             Debug::Read(space, address, bytes)
         }
-        "write" => Debug::Write(space(words.next())?, number(words.next())?, bytes(words.next())?),
+        "write" => {
+            let bytes = |word| bytes(word, 1..=WRITE_BYTES).ok_or("bytes are 1 to 40 pairs, hexadecimal, of digits");
+            Debug::Write(space(words.next())?, number(words.next())?, bytes(words.next())?)
+        }
         "break" => Debug::Break(number(words.next())?),
         "clear" => Debug::Clear(number(words.next())?),
+        "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
+        "find" => {
+            let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");
+            Debug::Find(number(words.next())?, count(words.next(), FIND_BYTES)?, pattern(words.next())?)
+        }
         _ => return Err(alloc::format!("`debug GUEST {verb}` is nothing that can be asked")),
     };
     match words.next() {
@@ -136,10 +158,40 @@ fn number(word: Option<&str>) -> Result<u32, String> {
     value.ok_or_else(|| "a number is 1 to 8 hexadecimal digits".to_string())
 }
 
-fn bytes(word: Option<&str>) -> Result<Vec<u8>, String> {
+fn count(word: Option<&str>, most: u32) -> Result<u32, String> {
+    let count = number(word)?;
+    let fits = (1..=most).contains(&count);
+    fits.then_some(count).ok_or_else(|| alloc::format!("a count is 1 to {most:x}"))
+}
+
+fn bytes(word: Option<&str>, fit: core::ops::RangeInclusive<usize>) -> Option<Vec<u8>> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|digit| digit as u8);
     let pairs = word.unwrap_or("").as_bytes().chunks(2);
     let bytes: Option<Vec<u8>> = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
-    let fits = |bytes: &Vec<u8>| (1..=WRITE_BYTES).contains(&bytes.len());
-    bytes.filter(fits).ok_or_else(|| "bytes are 1 to 40 pairs, hexadecimal, of digits".to_string())
+    bytes.filter(|bytes| fit.contains(&bytes.len()))
+}
+
+/// Where `pattern`, of [`PATTERN_BYTES`], is first in `bytes`.
+///
+/// It looks at words: of each place where the pattern may be, one word lies wholly in it.
+#[must_use]
+pub fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    let part = |n: usize| Some(u32::from_le_bytes(*pattern.get(n..)?.first_chunk()?));
+    let [a, b, c, d] = [part(0)?, part(1)?, part(2)?, part(3)?];
+    for (n, word) in bytes.as_chunks::<4>().0.iter().enumerate() {
+        let word = u32::from_le_bytes(*word);
+        if word != a && word != b && word != c && word != d {
+            continue;
+        }
+        // The earliest place first.
+        for (before, part) in [d, c, b, a].into_iter().enumerate().map(|(n, part)| (3 - n, part)) {
+            if word == part
+                && let Some(at) = (4 * n).checked_sub(before)
+                && bytes[at..].starts_with(pattern)
+            {
+                return Some(at);
+            }
+        }
+    }
+    None
 }

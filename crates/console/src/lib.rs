@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod base64;
 pub mod command;
 pub mod consoles;
 pub mod debug;

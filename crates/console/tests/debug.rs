@@ -1,7 +1,8 @@
 //! What a debugger asks.
 
+use spica_console::base64::{decode, encode};
 use spica_console::command::{Command, parse};
-use spica_console::debug::{Debug, Group, READ_BYTES, Space, WRITE_BYTES};
+use spica_console::debug::{DUMP_BYTES, Debug, FIND_BYTES, Group, READ_BYTES, Space, WRITE_BYTES, find};
 
 fn debug(line: &str) -> Result<Debug, String> {
     match parse(&format!("debug web {line}"))? {
@@ -25,6 +26,8 @@ fn questions_are_understood() {
         ("write pa 40000000 00fF", Debug::Write(Space::Physical, 0x4000_0000, vec![0, 0xff])),
         ("break c0008000", Debug::Break(0xc000_8000)),
         ("clear 0", Debug::Clear(0)),
+        ("dump 40000000 10000", Debug::Dump(0x4000_0000, DUMP_BYTES)),
+        ("find 40000000 400000 3000310032003300", Debug::Find(0x4000_0000, FIND_BYTES, b"0\x001\x002\x003\0".to_vec())),
     ];
     for (line, question) in questions {
         assert_eq!(debug(line), Ok(question), "{line}");
@@ -34,6 +37,7 @@ fn questions_are_understood() {
 #[test]
 fn what_is_wrong_is_said() {
     let long = format!("write va 0 {}", "00".repeat(WRITE_BYTES + 1));
+    let long_pattern = format!("find 0 1000 {}", "00".repeat(33));
     let wrong = [
         "",
         "dance",
@@ -57,6 +61,13 @@ fn what_is_wrong_is_said() {
         "break",
         "break main",
         "clear 0 0",
+        "dump 0",
+        "dump 0 0",
+        "dump 0 10001",
+        "find 0 0 3000310032003300",
+        "find 0 400001 3000310032003300",
+        "find 0 1000 30003100320033",
+        &long_pattern,
     ];
     for line in wrong {
         assert!(debug(line).is_err(), "{line}");
@@ -68,5 +79,37 @@ fn what_is_wrong_is_said() {
 fn groups_have_names() {
     for group in [Group::Core, Group::Banked, Group::System, Group::Vfp] {
         assert_eq!(debug(&format!("regs {}", group.name())), Ok(Debug::Registers(group)));
+    }
+}
+
+#[test]
+fn patterns_are_found_wherever_they_are() {
+    let pattern = *b"0\x001\x002\x003\x004\0";
+    for at in 0..40 {
+        let mut bytes = [0; 64];
+        assert_eq!(find(&bytes, &pattern), None);
+        bytes[at..at + 10].copy_from_slice(&pattern);
+        assert_eq!(find(&bytes, &pattern), Some(at));
+        assert_eq!(find(&bytes[..at + 10], &pattern), Some(at));
+        assert_eq!(find(&bytes[..at + 9], &pattern), None);
+        // The first of two, and one that begins before the first word that is alike.
+        bytes[50..60].copy_from_slice(&pattern);
+        assert_eq!(find(&bytes, &pattern), Some(at));
+    }
+    assert_eq!(find(&[7; 40], &[7; 8]), Some(0));
+    assert_eq!(find(&[], &[7; 8]), None);
+}
+
+#[test]
+fn bytes_as_text_and_back() {
+    for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+        assert_eq!((encode(bytes.as_bytes()), decode(text)), (text.to_string(), Some(bytes.as_bytes().to_vec())));
+    }
+    let all: Vec<u8> = (0..=255).rev().collect();
+    for from in 0..256 {
+        assert_eq!(decode(&encode(&all[from..])), Some(all[from..].to_vec()));
+    }
+    for wrong in ["Z", "Zg=", "Zg==Zg==", "Z===", "====", "Zm9-", "Zg=v", "Zm9vZ"] {
+        assert_eq!(decode(wrong), None, "{wrong}");
     }
 }

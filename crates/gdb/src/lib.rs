@@ -1,14 +1,16 @@
 //! GDB's remote protocol for a guest: what GDB asks becomes questions to the board's monitor
 //! (`crates/console/src/debug.rs`), which this crate reaches through the trait [`Link`].
 //!
-//! [`registers`] says what GDB sees of a virtual CPU, [`target`] is the guest as the crate `gdbstub` wants it, and
-//! [`session`] a debugger's stay, over whatever connects it.
+//! [`registers`] says what GDB sees of a virtual CPU, [`target`] is the guest as the crate `gdbstub` wants it,
+//! [`files`] has the names of its kernel's functions, and [`session`] is a debugger's stay, over whatever connects it.
 
+pub mod files;
 pub mod registers;
 pub mod session;
 pub mod target;
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// What goes wrong, for a person.
 pub type Problem = String;
@@ -38,4 +40,13 @@ pub trait Link {
     /// # Errors
     /// What the board says is wrong, or that it has gone.
     fn end_wait(&mut self) -> Result<Vec<String>, Problem>;
+
+    /// An ELF file with the names of the kernel's functions, if they were read.
+    fn symbols(&self) -> Option<Arc<[u8]>>;
+
+    /// Reads them, which takes seconds. `progress` is called several times in each of them, with words for a person.
+    ///
+    /// # Errors
+    /// If there are none, or the board has gone.
+    fn read_symbols(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Problem>;
 }

@@ -16,6 +16,9 @@ use crate::{Link, Problem};
 /// How long a guest may take until it stands: the board is emulated, and the guest may still be loaded.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Bytes of a packet at most: files are read by so many.
+const PACKET: usize = 0x4000;
+
 /// What GDB is connected by.
 pub struct Wire {
     input: File,
@@ -133,7 +136,7 @@ fn stay<'a>(guest: &mut Guest<'a>, wire: Wire) -> Result<&'static str, Problem> 
     if let Stop::Exited(_) = guest.stopped()? {
         return Err(format!("{0} is off: `spica start {0}` turns it on", guest.link.guest()));
     }
-    let stub = GdbStub::builder(wire).build().map_err(|error| error.to_string())?;
+    let stub = GdbStub::builder(wire).packet_buffer_size(PACKET).build().map_err(|error| error.to_string())?;
     match stub.run_blocking::<Running<'a>>(guest) {
         Ok(DisconnectReason::Disconnect) => Ok("the debugger has detached"),
         Ok(DisconnectReason::Kill) => Ok("the debugger has left (`kill` ends its session, not the guest)"),

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use gdbstub::common::Signal;
-use gdbstub::outputln;
 use gdbstub::stub::SingleThreadStopReason;
 use gdbstub::target::ext::base::BaseOps;
 use gdbstub::target::ext::base::single_register_access::{SingleRegisterAccess, SingleRegisterAccessOps};
@@ -13,9 +12,13 @@ use gdbstub::target::ext::base::singlethread::{
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, SwBreakpoint, SwBreakpointOps,
 };
+use gdbstub::target::ext::exec_file::ExecFileOps;
+use gdbstub::target::ext::host_io::HostIoOps;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
+use gdbstub::{output, outputln};
 
+use crate::files::{KERNEL, Open};
 use crate::registers::{Arm, Core, Register};
 use crate::{Link, Problem};
 
@@ -45,6 +48,7 @@ pub struct Guest<'a> {
     memory: HashMap<(&'static str, u32), Vec<u8>>,
     /// And of registers.
     registers: HashMap<&'static str, Vec<u32>>,
+    pub(crate) open: Open,
 }
 
 impl<'a> Guest<'a> {
@@ -58,6 +62,7 @@ impl<'a> Guest<'a> {
             reported: None,
             memory: HashMap::new(),
             registers: HashMap::new(),
+            open: Open::default(),
         }
     }
 
@@ -184,6 +189,15 @@ impl Target for Guest<'_> {
     }
 
     fn support_monitor_cmd(&mut self) -> Option<MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_exec_file(&mut self) -> Option<ExecFileOps<'_, Self>> {
+        // GDB would say that the file is not there.
+        if self.link.symbols().is_some() { Some(self) } else { None }
+    }
+
+    fn support_host_io(&mut self) -> Option<HostIoOps<'_, Self>> {
         Some(self)
     }
 }
@@ -324,9 +338,22 @@ impl MonitorCmd for Guest<'_> {
         match command {
             b"physical on" | b"physical off" => self.physical = command.ends_with(b"on"),
             b"physical" => {}
+            b"symbols" => {
+                let read = self.link.read_symbols(&mut |text| {
+                    output!(out, "{text}");
+                    // GDB hears that somebody is at work.
+                    out.flush();
+                });
+                match read {
+                    Ok(()) => outputln!(out, "\nthey are in a file: symbol-file target:{KERNEL}"),
+                    Err(problem) => outputln!(out, "\n{problem}"),
+                }
+                return Ok(());
+            }
             _ => {
                 outputln!(out, "monitor physical on     addresses are guest physical ones");
                 outputln!(out, "monitor physical off    addresses are virtual ones, by the guest's own tables");
+                outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());
             }
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use spica_gdb::session::{Wire, serve};
@@ -16,6 +17,7 @@ struct Board {
     why: &'static str,
     waiting: bool,
     answers: VecDeque<String>,
+    symbols: Option<Arc<[u8]>>,
     /// Readable when an answer to `wait` is here.
     ready: (UnixStream, UnixStream),
 }
@@ -23,7 +25,15 @@ struct Board {
 impl Board {
     fn new() -> Board {
         let ready = UnixStream::pair().unwrap();
-        Board { asked: Vec::new(), halted: false, why: "halt", waiting: false, answers: VecDeque::new(), ready }
+        Board {
+            asked: Vec::new(),
+            halted: false,
+            why: "halt",
+            waiting: false,
+            answers: VecDeque::new(),
+            symbols: None,
+            ready,
+        }
     }
 
     fn tell(&mut self, text: &str) {
@@ -88,15 +98,32 @@ impl Link for Board {
         self.ready.1.read_exact(&mut [0]).unwrap();
         Ok(self.answers.pop_front().into_iter().collect())
     }
+
+    fn symbols(&self) -> Option<Arc<[u8]>> {
+        self.symbols.clone()
+    }
+
+    fn read_symbols(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Problem> {
+        progress("reading");
+        self.symbols = Some(FILE.into());
+        Ok(())
+    }
 }
+
+/// What stands for the file of symbols; `#` and `}` are escaped in packets.
+const FILE: &[u8] = b"0123}#56789";
 
 /// A session, GDB's end of it, and what came of it: how it ended, what the board was asked, and what was said.
 type Ended = (Result<&'static str, Problem>, Vec<String>, Vec<String>);
 
 fn session() -> (UnixStream, JoinHandle<Ended>) {
+    session_at(Board::new)
+}
+
+fn session_at(board: fn() -> Board) -> (UnixStream, JoinHandle<Ended>) {
     let (gdb, ours) = UnixStream::pair().unwrap();
     let work = std::thread::spawn(move || {
-        let (mut board, mut said) = (Board::new(), Vec::new());
+        let (mut board, mut said) = (board(), Vec::new());
         let wire = Wire::new(ours.try_clone().unwrap().into(), ours.into());
         let how = serve(&mut board, wire, &mut |text| said.push(text.to_string()));
         (how, board.asked, said)
@@ -170,6 +197,44 @@ fn addresses_are_physical_ones_on_request() {
         |verb: &str| asked.iter().filter(|question| question.starts_with(verb)).map(String::as_str).collect::<Vec<_>>();
     assert_eq!(of("read"), ["read pa c0000000 100", "read va c0000000 100"], "each is kept");
     assert_eq!(of("write"), ["write pa c0000010 00"]);
+}
+
+#[test]
+fn a_debugger_reads_the_kernels_names() {
+    let (mut gdb, work) = session_at(|| Board { symbols: Some(FILE.into()), ..Board::new() });
+    let name = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert!(ask(&mut gdb, "qSupported:swbreak+").contains("qXfer:exec-file:read+"));
+    assert_eq!(ask(&mut gdb, "qXfer:exec-file:read:1:0,ff"), "m/kernel");
+    assert_eq!(ask(&mut gdb, "qXfer:exec-file:read:1:7,ff"), "l");
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/etc/passwd"))), "F-1,02");
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},1,0", name("/kernel"))), "F-1,1e");
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/kernel"))), "F00");
+    assert!(ask(&mut gdb, "vFile:fstat:0").starts_with("F40;"));
+    assert_eq!(ask(&mut gdb, "vFile:pread:0,4,1"), "F04;123}]");
+    assert_eq!(ask(&mut gdb, "vFile:pread:0,ff,9"), "F02;89");
+    for beyond in ["b", "c", "ffffffffffffffff"] {
+        assert_eq!(ask(&mut gdb, &format!("vFile:pread:0,ff,{beyond}")), "F00;");
+    }
+    assert_eq!(ask(&mut gdb, "vFile:pread:1,1,0"), "F-1,09");
+    assert_eq!(ask(&mut gdb, "vFile:close:0"), "F0");
+    assert_eq!(ask(&mut gdb, "vFile:close:0"), "F-1,09");
+    for fd in 1..=16 {
+        assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/kernel"))), format!("F{fd:02x}"));
+    }
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/kernel"))), "F-1,18");
+    drop(gdb);
+    work.join().unwrap().0.unwrap();
+
+    // Where they are not known, nobody asks for them before they are read.
+    let (mut gdb, work) = session();
+    assert!(!ask(&mut gdb, "qSupported:swbreak+").contains("exec-file"));
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/kernel"))), "F-1,02");
+    assert_eq!(ask(&mut gdb, &format!("qRcmd,{}", name("symbols"))), format!("O{}", name("reading")));
+    assert!(answer(&mut gdb).starts_with('O'));
+    assert_eq!(answer(&mut gdb), "OK");
+    assert_eq!(ask(&mut gdb, &format!("vFile:open:{},0,0", name("/kernel"))), "F00");
+    drop(gdb);
+    work.join().unwrap().0.unwrap();
 }
 
 #[test]

@@ -18,7 +18,7 @@ A session:
   (gdb) target remote :1234
   (gdb) info registers                   `info registers system` has CP15, `info registers banked` the other modes
   (gdb) x/4i $pc
-  (gdb) break *0xc0008000                `grep ' vfs_read$' /proc/kallsyms` in the guest says where functions are
+  (gdb) break vfs_read                   names are read from the kernel's memory; `monitor symbols` does so again
   (gdb) continue                         Ctrl-C stops the guest again
   (gdb) stepi
   (gdb) monitor physical on              from now on, addresses are guest physical ones
@@ -47,11 +47,13 @@ pub struct GdbArgs {
 pub fn run(project: &Project, args: GdbArgs) -> Result<()> {
     let attach = || Guest::attach(project, args.run.as_deref(), args.guest.as_deref());
     let mut say = |text: &str| eprintln!("spica: {text}");
-    let guest = attach()?;
+    let mut guest = attach()?;
     if args.stdio {
+        // GDB has connected, and is not used to wait.
         return debugger::over_stdio(guest, &mut say);
     }
     let listener = debugger::listen(args.port)?;
+    guest.look_for_symbols(&mut say);
     say(&format!("GDB may connect: target remote :{}", args.port));
     let mut guest = Some(guest);
     debugger::over_tcp(listener, || guest.take().map_or_else(attach, Ok), &mut say)

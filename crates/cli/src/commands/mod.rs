@@ -9,6 +9,7 @@ pub mod pack;
 pub mod profile;
 pub mod prove;
 pub mod run;
+pub mod symbols;
 
 use clap::builder::RangedU64ValueParser;
 

@@ -13,7 +13,7 @@ use spica_addr::GuestVa;
 use spica_console::debug::Debug;
 
 use super::guest::{Guest, State, Until};
-use super::monitor::{After, Answer};
+use super::monitor::{After, Answer, Answering};
 use super::scheduler::Scheduler;
 use crate::println;
 use crate::vm::Stop;
@@ -191,6 +191,12 @@ impl Scheduler {
             Debug::Break(pc) => {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
+            }
+            Debug::Dump(from, bytes) => {
+                return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));
+            }
+            Debug::Find(from, bytes, pattern) => {
+                return Ok(After::Answer(Answering::Find(at, *from, *bytes, pattern.clone())));
             }
             Debug::Clear(pc) => {
                 self.guests[at].debugger()?;

@@ -11,11 +11,13 @@ use core::ops::Range;
 
 use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use spica_console::consoles::View;
-use spica_console::plain;
+use spica_console::debug::{DUMP_LINE, Space};
+use spica_console::{base64, output, plain};
 
-use super::guest::State;
+use super::guest::{Guest, State};
 use super::scheduler::Scheduler;
 use crate::host::Host;
+use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::{heap, lending};
 use crate::vm::report;
@@ -33,6 +35,8 @@ pub struct Monitor {
 const PIECE: usize = report::BYTES;
 /// Bytes of a guest's log in a piece of an answer: if each ends a line, the lines' beginnings take 8 KiB.
 const LOG_PIECE: usize = 256;
+/// Bytes that are searched in a piece of an answer.
+const FIND_PIECE: u32 = 16 * 1024;
 
 /// What is left of a long answer.
 pub(super) enum Answering {
@@ -42,6 +46,10 @@ pub(super) enum Answering {
     Registers(Range<usize>, bool),
     /// The same with counters, and those of all together.
     Stats(Range<usize>, bool),
+    /// Physical memory of a guest: from where on, and how much.
+    Memory(usize, u32, u32),
+    /// The same, where bytes are looked for.
+    Find(usize, u32, u32, Vec<u8>),
 }
 
 /// An answer: lines for a person, or lines behind `@ID` for a program.
@@ -204,6 +212,32 @@ impl Answering {
                     return Ok(None);
                 }
                 Ok((all || !guests.is_empty()).then_some(Answering::Stats(guests, all)))
+            }
+            Answering::Memory(at, from, bytes) => {
+                // Behind what is short, guests have their turn at the port.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Memory(at, from, bytes)));
+                }
+                let piece = bytes.min(DUMP_LINE);
+                let read = |guest: &mut Guest, core: &mut HostCpu, _: &mut Host| {
+                    guest.vm.read_memory(core, Space::Physical, from, piece as usize)
+                };
+                let found = scheduler.ask_for(at, read)?;
+                if !found.is_empty() {
+                    answer.text("memory ", base64::encode(&found));
+                }
+                let more = found.len() as u32 == piece && bytes > piece;
+                Ok(more.then_some(Answering::Memory(at, from.wrapping_add(piece), bytes.wrapping_sub(piece))))
+            }
+            Answering::Find(at, from, bytes, pattern) => {
+                let piece = bytes.min(FIND_PIECE);
+                let found = scheduler.ask_for(at, |guest, core, _| guest.vm.find(core, from, piece, &pattern))?;
+                if let Some(found) = found {
+                    answer.line(&format!("found {found:x}"));
+                    return Ok(None);
+                }
+                let rest = bytes - piece;
+                Ok((rest > 0).then(|| Answering::Find(at, from.wrapping_add(piece), rest, pattern)))
             }
         }
     }

@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use spica_addr::{GuestPa, GuestVa, pieces};
-use spica_console::debug::{Group, Space};
+use spica_console::debug::{self, Group, Space};
 use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
 use spica_vcpu::{Exception, psr};
 
@@ -322,6 +322,19 @@ impl Vm {
             read.extend_from_slice(found);
         }
         read
+    }
+
+    /// Where `pattern` begins in so many bytes of physical memory, if it does.
+    pub fn find(&self, core: &mut HostCpu, address: u32, bytes: u32, pattern: &[u8]) -> Option<u32> {
+        let host_space = core.enter_host_space();
+        pieces(address, bytes as usize).find_map(|(at, len)| {
+            let pa = address.wrapping_add(at as u32);
+            // It may end in the next page, if there is one.
+            let beyond = len + pattern.len() - 1;
+            let piece = self.common.ram.bytes(host_space, GuestPa(pa), beyond as u32);
+            let piece = piece.or_else(|| self.common.ram.bytes(host_space, GuestPa(pa), len as u32))?;
+            debug::find(piece, pattern).map(|found| pa.wrapping_add(found as u32))
+        })
     }
 
     /// Writes memory, whoever may write there; code that was made from it is dropped.

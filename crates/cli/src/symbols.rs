@@ -1,0 +1,87 @@
+//! The names of the functions of a guest's kernel, read from its memory by questions to the monitor.
+
+use std::ops::Range;
+
+use spica_console::base64;
+use spica_console::debug::{DUMP_BYTES, FIND_BYTES};
+use spica_kallsyms::tables::Memory;
+use spica_kallsyms::{Problem, elf};
+use spica_runner::control::client::Board;
+use spica_runner::control::reply;
+use spica_runner::error::{Error, Result};
+
+/// Where a guest's RAM begins.
+const RAM: u32 = 0x4000_0000;
+/// How far a kernel reaches from there at most: Debian's 6.1 takes 30 MiB.
+const KERNEL: u32 = 48 << 20;
+/// Its code comes first, which takes so much as a rule: there is nothing to be found there.
+const CODE: u32 = 8 << 20;
+
+/// An ELF file of symbols, and how many there are.
+pub struct Symbols {
+    /// The file's contents.
+    pub file: Vec<u8>,
+    /// How many symbols it has.
+    pub count: usize,
+}
+
+/// The physical memory of a guest.
+struct GuestMemory<'a> {
+    board: &'a mut Board,
+    guest: usize,
+    progress: &'a mut dyn FnMut(),
+}
+
+impl GuestMemory<'_> {
+    fn ask(&mut self, question: &str) -> std::result::Result<Vec<String>, Problem> {
+        (self.progress)();
+        self.board.ask(&format!("debug {} {question}", self.guest)).map_err(|error| error.message)
+    }
+}
+
+impl Memory for GuestMemory<'_> {
+    fn find(&mut self, from: u32, to: u32, pattern: &[u8]) -> std::result::Result<Option<u32>, Problem> {
+        let digits: String = pattern.iter().map(|byte| format!("{byte:02x}")).collect();
+        for from in (from..to).step_by(FIND_BYTES as usize) {
+            let bytes = (to - from).min(FIND_BYTES);
+            let lines = self.ask(&format!("find {from:x} {bytes:x} {digits}"))?;
+            let found = lines.first().and_then(|line| u32::from_str_radix(line.strip_prefix("found ")?, 16).ok());
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, at: u32, bytes: u32) -> std::result::Result<Vec<u8>, Problem> {
+        let mut read = Vec::new();
+        while (read.len() as u32) < bytes {
+            let piece = (bytes - read.len() as u32).min(DUMP_BYTES);
+            let lines = self.ask(&format!("dump {:x} {piece:x}", at + read.len() as u32))?;
+            let before = read.len();
+            for line in lines {
+                let bytes = line.strip_prefix("memory ").and_then(base64::decode);
+                read.extend(bytes.ok_or("the board answered what this version does not understand")?);
+            }
+            if read.len() - before != piece as usize {
+                break;
+            }
+        }
+        read.truncate(bytes as usize);
+        Ok(read)
+    }
+}
+
+/// Reads the symbols of guest number `guest`. `progress` is called again and again meanwhile.
+///
+/// # Errors
+/// If it has no Linux kernel that runs and has them, or the board has gone.
+pub fn read(board: &mut Board, guest: usize, progress: &mut dyn FnMut()) -> Result<Symbols> {
+    let guests = reply::guests(&board.ask("list")?)?;
+    let mib = guests.iter().find(|it| it.index as usize == guest).map_or(0, |it| it.memory_mib);
+    let range: Range<u32> = RAM..RAM + (mib << 20).min(KERNEL);
+    let mut memory = GuestMemory { board, guest, progress };
+    let symbols = spica_kallsyms::find(&mut memory, range, RAM + CODE).map_err(Error::failed)?;
+    let file = elf::write(&symbols).map_err(Error::failed)?;
+    Ok(Symbols { file, count: symbols.len() })
+}
