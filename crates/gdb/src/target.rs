@@ -1,6 +1,6 @@
 //! A guest as the crate `gdbstub` wants it: GDB's requests become questions to the board.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gdbstub::common::Signal;
 use gdbstub::stub::SingleThreadStopReason;
@@ -49,6 +49,9 @@ pub struct Guest<'a> {
     /// And of registers.
     registers: HashMap<&'static str, Vec<u32>>,
     pub(crate) open: Open,
+    /// Where GDB has breakpoints, and where exceptions are caught: one place may be both.
+    breakpoints: HashSet<u32>,
+    caught: HashMap<u32, &'static Vector>,
 }
 
 impl<'a> Guest<'a> {
@@ -63,6 +66,8 @@ impl<'a> Guest<'a> {
             memory: HashMap::new(),
             registers: HashMap::new(),
             open: Open::default(),
+            breakpoints: HashSet::new(),
+            caught: HashMap::new(),
         }
     }
 
@@ -81,7 +86,17 @@ impl<'a> Guest<'a> {
         let words: Vec<_> = lines.first().map(|line| line.split(' ').collect()).unwrap_or_default();
         match words[..] {
             ["halted", _, "step"] => Ok(Stop::DoneStep),
-            ["halted", _, "breakpoint"] => Ok(Stop::SwBreak(())),
+            ["halted", pc, "breakpoint"] => {
+                let pc = u32::from_str_radix(pc, 16).unwrap_or(0);
+                match self.caught.get(&pc) {
+                    // GDB has no breakpoint there.
+                    Some(vector) if !self.breakpoints.contains(&pc) => {
+                        (self.say)(&format!("{} takes {}", self.link.guest(), vector.what));
+                        Ok(Stop::Signal(Signal::SIGTRAP))
+                    }
+                    _ => Ok(Stop::SwBreak(())),
+                }
+            }
             ["halted", _, "halt"] => Ok(Stop::Signal(Signal::SIGINT)),
             ["off"] => {
                 let text = format!("{} is off", self.link.guest());
@@ -167,14 +182,78 @@ impl<'a> Guest<'a> {
         if self.physical { "pa" } else { "va" }
     }
 
-    fn breakpoint(&mut self, verb: &str, address: u32, kind: usize) -> TargetResult<bool, Self> {
+    fn set_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
         if kind != 4 {
             (self.say)("a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints");
             return Ok(false);
         }
-        Ok(self.ask(&format!("{verb} {address:x}")).is_ok())
+        if !self.caught.contains_key(&address) && self.ask(&format!("break {address:x}")).is_err() {
+            return Ok(false);
+        }
+        self.breakpoints.insert(address);
+        Ok(true)
+    }
+
+    fn clear_breakpoint(&mut self, address: u32) -> TargetResult<bool, Self> {
+        let there = self.breakpoints.remove(&address);
+        Ok(there && (self.caught.contains_key(&address) || self.ask(&format!("clear {address:x}")).is_ok()))
+    }
+
+    /// `catch` and `uncatch`: an exception is caught at its vector, where that is now.
+    fn catch(&mut self, words: &[&str], out: &mut ConsoleOutput<'_>) {
+        let [verb, name] = words else { return outputln!(out, "`catch` and `uncatch` need one exception") };
+        let Some(vector) = VECTORS.iter().find(|vector| vector.name == *name) else {
+            outputln!(out, "exceptions are {}", VECTORS.each_ref().map(|vector| vector.name).join(", "));
+            return;
+        };
+        if *verb == "uncatch" {
+            let places: Vec<u32> = self.caught.extract_if(|_, caught| caught.name == *name).map(|(pc, _)| pc).collect();
+            for pc in places {
+                if !self.breakpoints.contains(&pc) {
+                    // It is gone whatever the board says.
+                    let _ = self.ask(&format!("clear {pc:x}"));
+                }
+            }
+            outputln!(out, "{} is not caught", vector.what);
+            return;
+        }
+        // SCTLR.V and VBAR (B1.8.1), in the group's order.
+        let base = match self.group("system") {
+            Ok(words) if words.first().is_some_and(|sctlr| sctlr >> 13 & 1 != 0) => 0xffff_0000,
+            Ok(words) => words.get(VBAR).map_or(0, |base| base & !0x1f),
+            Err(_) => return,
+        };
+        let pc = base + vector.offset;
+        if !self.breakpoints.contains(&pc)
+            && let Err(problem) = self.link.ask(&format!("break {pc:x}"))
+        {
+            outputln!(out, "{problem}");
+            return;
+        }
+        self.caught.insert(pc, vector);
+        outputln!(out, "{} is caught at its vector, {pc:#x}", vector.what);
     }
 }
+
+/// Where VBAR is in the group `system`.
+const VBAR: usize = 10;
+
+/// An exception that can be caught.
+struct Vector {
+    name: &'static str,
+    /// Table B1-3.
+    offset: u32,
+    what: &'static str,
+}
+
+const VECTORS: [Vector; 6] = [
+    Vector { name: "undef", offset: 0x04, what: "an Undefined Instruction exception" },
+    Vector { name: "svc", offset: 0x08, what: "a system call (SVC)" },
+    Vector { name: "pabt", offset: 0x0c, what: "a Prefetch Abort" },
+    Vector { name: "dabt", offset: 0x10, what: "a Data Abort" },
+    Vector { name: "irq", offset: 0x18, what: "an IRQ" },
+    Vector { name: "fiq", offset: 0x1c, what: "an FIQ" },
+];
 
 impl Target for Guest<'_> {
     type Arch = Arm;
@@ -314,22 +393,22 @@ impl Breakpoints for Guest<'_> {
 
 impl SwBreakpoint for Guest<'_> {
     fn add_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        self.breakpoint("break", address, kind)
+        self.set_breakpoint(address, kind)
     }
 
-    fn remove_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        self.breakpoint("clear", address, kind)
+    fn remove_sw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
+        self.clear_breakpoint(address)
     }
 }
 
 /// There is one kind of breakpoints, whatever GDB calls them.
 impl HwBreakpoint for Guest<'_> {
     fn add_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        self.breakpoint("break", address, kind)
+        self.set_breakpoint(address, kind)
     }
 
-    fn remove_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        self.breakpoint("clear", address, kind)
+    fn remove_hw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
+        self.clear_breakpoint(address)
     }
 }
 
@@ -338,6 +417,11 @@ impl MonitorCmd for Guest<'_> {
         match command {
             b"physical on" | b"physical off" => self.physical = command.ends_with(b"on"),
             b"physical" => {}
+            command if command.starts_with(b"catch ") || command.starts_with(b"uncatch ") => {
+                let text = String::from_utf8_lossy(command).into_owned();
+                self.catch(&text.split(' ').collect::<Vec<_>>(), &mut out);
+                return Ok(());
+            }
             b"symbols" => {
                 let read = self.link.read_symbols(&mut |text| {
                     output!(out, "{text}");
@@ -353,6 +437,8 @@ impl MonitorCmd for Guest<'_> {
             _ => {
                 outputln!(out, "monitor physical on     addresses are guest physical ones");
                 outputln!(out, "monitor physical off    addresses are virtual ones, by the guest's own tables");
+                outputln!(out, "monitor catch svc       stops at system calls; also undef, pabt, dabt, irq, fiq");
+                outputln!(out, "monitor uncatch svc     no longer");
                 outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());
             }

@@ -69,6 +69,13 @@ impl Link for Board {
                 let words: Vec<_> = (0..17).map(|n| format!("{n:x}")).collect();
                 return Ok(vec![format!("regs {}", words.join(" "))]);
             }
+            ["regs", "system"] => {
+                // High vectors, and then a VBAR.
+                let sctlr = if self.asked.iter().any(|question| question == "go") { 0 } else { 0x2000 };
+                let words: Vec<_> = (0..16u32).map(|n| if n == 0 { sctlr } else { 0x1000_0000 * n + 0xc0 }).collect();
+                let words: Vec<_> = words.iter().map(|word| format!("{word:x}")).collect();
+                return Ok(vec![format!("regs {}", words.join(" "))]);
+            }
             ["read", "pa", ..] => return Ok(vec![format!("memory {}", "a5".repeat(256))]),
             ["read", "va", address, _] if address.starts_with("c0") => {
                 return Ok(vec![format!("memory {}", "5a".repeat(256))]);
@@ -154,6 +161,21 @@ fn answer(gdb: &mut UnixStream) -> String {
     text
 }
 
+/// Without the protocol's run-length encoding: `0*"` is `0000`.
+fn expand(text: &str) -> String {
+    let (mut plain, mut chars) = (String::new(), text.chars());
+    while let Some(char) = chars.next() {
+        match (char, plain.chars().last()) {
+            ('*', Some(last)) => {
+                let count = chars.next().map_or(0, |count| count as usize - 29);
+                plain.extend(std::iter::repeat_n(last, count));
+            }
+            _ => plain.push(char),
+        }
+    }
+    plain
+}
+
 #[test]
 fn a_guest_is_looked_at_changed_and_let_go() {
     let (mut gdb, work) = session();
@@ -197,6 +219,40 @@ fn addresses_are_physical_ones_on_request() {
         |verb: &str| asked.iter().filter(|question| question.starts_with(verb)).map(String::as_str).collect::<Vec<_>>();
     assert_eq!(of("read"), ["read pa c0000000 100", "read va c0000000 100"], "each is kept");
     assert_eq!(of("write"), ["write pa c0000010 00"]);
+}
+
+#[test]
+fn exceptions_are_caught_at_their_vectors() {
+    let (mut gdb, work) = session();
+    let monitor = |gdb: &mut UnixStream, text: &str| {
+        let command: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let said = expand(&ask(gdb, &format!("qRcmd,{command}")));
+        assert_eq!(answer(gdb), "OK");
+        let digits: Vec<u32> = said.chars().skip(1).map(|digit| digit.to_digit(16).expect("a digit")).collect();
+        digits.chunks(2).map(|pair| char::from((pair[0] << 4 | pair[1]) as u8)).collect::<String>()
+    };
+    assert!(monitor(&mut gdb, "catch everything").contains("undef, svc, pabt, dabt, irq, fiq"));
+    assert!(monitor(&mut gdb, "catch svc irq").contains("need one"));
+    assert!(monitor(&mut gdb, "catch svc").contains("0xffff0008"));
+    // A breakpoint at the same place is another thing.
+    assert_eq!(ask(&mut gdb, "Z0,ffff0008,4"), "OK");
+    assert_eq!(ask(&mut gdb, "z0,ffff0008,4"), "OK");
+    assert!(ask(&mut gdb, "z0,ffff0008,4").starts_with('E'));
+    assert_eq!(ask(&mut gdb, "Z0,ffff0008,4"), "OK");
+    assert!(monitor(&mut gdb, "uncatch svc").contains("not caught"));
+    assert_eq!(ask(&mut gdb, "z0,ffff0008,4"), "OK");
+    // The base is looked at when an exception is caught.
+    let packet = "vCont;c:1";
+    let sum = packet.bytes().fold(0u8, u8::wrapping_add);
+    gdb.write_all(format!("${packet}#{sum:02x}\x03").as_bytes()).unwrap();
+    assert!(answer(&mut gdb).contains("02"));
+    assert!(monitor(&mut gdb, "catch dabt").contains("0xa00000d0"));
+    assert!(monitor(&mut gdb, "uncatch dabt").contains("not caught"));
+    drop(gdb);
+    let (_, asked, _) = work.join().unwrap();
+    let places: Vec<_> =
+        asked.iter().filter(|question| question.starts_with("break") || question.starts_with("clear")).collect();
+    assert_eq!(places, ["break ffff0008", "clear ffff0008", "break a00000d0", "clear a00000d0"]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ A session:
   (gdb) break vfs_read                   names are read from the kernel's memory; `monitor symbols` does so again
   (gdb) continue                         Ctrl-C stops the guest again
   (gdb) stepi
+  (gdb) monitor catch svc                stop at system calls; also undef, pabt, dabt, irq, fiq
   (gdb) monitor physical on              from now on, addresses are guest physical ones
   (gdb) detach
 
