@@ -167,6 +167,8 @@ pub fn over_tcp(
         let _ = stream.set_nodelay(true);
         let problem = || "cannot use the debugger's connection".to_string();
         let output: OwnedFd = stream.try_clone().context(problem)?.into();
+        // Who sees the connection's end may connect again at once, and is not to be refused.
+        let open = stream.try_clone().context(problem)?;
         say(&format!("a debugger is here; {} stands", guest.name));
         match serve(guest, Wire::new(stream.into(), output), say) {
             Ok(how) => say(&format!("{how}; {} goes on", guest.name)),
@@ -177,6 +179,7 @@ pub fn over_tcp(
             }
         }
         busy.store(false, Ordering::SeqCst);
+        drop(open);
     }
     Ok(())
 }
