@@ -1,7 +1,6 @@
 //! Comparisons: worst first, and nothing left out.
 
-mod common;
-
+use crate::common;
 use spica_bench::compare::{Change, Comparison, compare};
 use spica_bench::events::Trap;
 use spica_bench::results::*;

@@ -1,7 +1,6 @@
 //! The cost model against figures worked out by hand.
 
-mod common;
-
+use crate::common;
 use spica_bench::events::{Event, Trap};
 use spica_bench::model::costs::{Core, Range, Source, base_cpi, cost};
 use spica_bench::model::{Handler, Handlers, cycles};

@@ -1,7 +1,6 @@
 //! The reports: well-formed, complete, and true to their data.
 
-mod common;
-
+use crate::common;
 use roxmltree::{Document, Node, ParsingOptions};
 use spica_bench::catalogue::KERNEL;
 use spica_bench::report;

@@ -1,7 +1,6 @@
 //! The result file: what is written is read back, and what is wrong with a file is said.
 
-mod common;
-
+use crate::common;
 use proptest::prelude::*;
 use spica_bench::events::{Event, Trap};
 use spica_bench::results::*;

@@ -3,10 +3,7 @@
 //! The device tree here is small and made for this; the board's own is tried where Debian's file is at hand
 //! (`tests/e2e/beaglebone.rs`).
 
-#[path = "support/am33xx.rs"]
-mod shape;
-mod support;
-
+use crate::support::am33xx as shape;
 use shape::{UART, tree};
 use spica_console::SerialPort;
 use spica_drivers::error::BoardError;

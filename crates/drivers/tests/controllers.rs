@@ -1,12 +1,9 @@
 //! The drivers of interrupt controllers, on models of them (`gic`, `sun4i`, `am33xx`): what holds for all of them, and
 //! what is the GIC's and the A10's own.
 
-#[path = "support/controllers.rs"]
-mod boards;
-#[path = "support/am33xx.rs"]
-mod shape;
-mod support;
-
+use crate::support;
+use crate::support::am33xx as shape;
+use crate::support::controllers as boards;
 use boards::{GIC, INTC, with, with_gic, with_intc};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,7 +1,6 @@
 //! The device-tree reader: addresses through buses, interrupts through maps, and errors that say where.
 
-mod support;
-
+use crate::support;
 use std::slice;
 
 use dtoolkit::model::DeviceTreeProperty;

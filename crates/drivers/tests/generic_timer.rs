@@ -1,9 +1,6 @@
 //! The driver of the core's own timer, on a model of it.
 
-#[path = "support/plain.rs"]
-mod plain;
-mod support;
-
+use crate::support::plain;
 use plain::discover;
 use spica_drivers::Line;
 use spica_drivers::models::bus;

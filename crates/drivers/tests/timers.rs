@@ -2,12 +2,9 @@
 //! and what is the SP804's and the A10's own. Two whole boards are here, too: a timer whose interrupt goes through the
 //! controller.
 
-#[path = "support/controllers.rs"]
-mod boards;
-#[path = "support/am33xx.rs"]
-mod shape;
-mod support;
-
+use crate::support;
+use crate::support::am33xx as shape;
+use crate::support::controllers as boards;
 use boards::{GIC, INTC, with, with_gic, with_intc};
 use dtoolkit::model::DeviceTreeNode;
 use proptest::prelude::*;

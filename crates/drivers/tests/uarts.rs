@@ -1,7 +1,6 @@
 //! The drivers of the PL011 and the 16550 on models of them that are as slow as real ones (`uarts`).
 
-mod support;
-
+use crate::support;
 use spica_console::SerialPort;
 use spica_drivers::error::BoardError;
 use spica_drivers::find_serial;

@@ -1,9 +1,7 @@
 //! Which of the board's virtio devices are found.
 
-#[path = "support/plain.rs"]
-mod plain;
-mod support;
-
+use crate::support;
+use crate::support::plain;
 use dtoolkit::model::DeviceTreeNode;
 use plain::discover;
 use spica_drivers::Line;

@@ -1,8 +1,7 @@
 //! CP15 and CP14: every encoding has an answer, registers that are storage keep what is written to them, and what is
 //! announced to others is announced rightly.
 
-mod support;
-
+use crate::support;
 use spica_isa::CpReg;
 use spica_vcpu::cp15::{Cp15, LineOp, ReadResult, TimerReg, TlbOp, WriteResult};
 use spica_vcpu::interp::Step;

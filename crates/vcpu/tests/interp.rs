@@ -1,8 +1,7 @@
 //! The interpreter: loads and stores with the right permissions, aborts that leave everything as it was, results of
 //! data processing, and no panic whatever the instruction, the registers and the vCPU page are.
 
-mod support;
-
+use crate::support;
 use spica_isa::{DpOp, ModImm, Operand2, Reg, ShiftType};
 use spica_vcpu::alu;
 use spica_vcpu::interp::{Abort, Step};

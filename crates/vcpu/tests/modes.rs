@@ -1,8 +1,7 @@
 //! Modes, banked registers and exceptions: random sequences of everything that changes the mode, against a model that
 //! has one cell for each register of figure B1-2; and each exception from each state, by the tables of B1.8 and B1.9.
 
-mod support;
-
+use crate::support;
 use spica_vcpu::Exception;
 use spica_vcpu::cp15::{SCTLR_EE, SCTLR_TE, SCTLR_V};
 use spica_vcpu::interp::Step;

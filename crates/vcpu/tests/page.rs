@@ -1,8 +1,7 @@
 //! The vCPU page: where its fields lie for those who reach them without Rust's help, and that its copies of system
 //! control registers are what those registers are, after whatever wrote them.
 
-mod support;
-
+use crate::support;
 use spica_isa::CpReg;
 use spica_vcpu::cp15::{FPEXC_EN, ReadResult};
 use spica_vcpu::interp::Step;

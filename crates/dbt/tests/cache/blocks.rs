@@ -1,6 +1,6 @@
 //! What is in one block: the guest instruction of each word, literals, and where it ends.
 
-use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
+use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::Options;
 use spica_dbt::layout::{HOT_FIELDS, PAGE, PAGE_WORDS};

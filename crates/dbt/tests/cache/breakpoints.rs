@@ -1,6 +1,6 @@
 //! Breakpoints: no block contains one, everything that leads to one traps, and nothing is left of one that is gone.
 
-use crate::fixture::{BX_LR, Fixture, NOP, PA, VA, b};
+use super::fixture::{BX_LR, Fixture, NOP, PA, VA, b};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::{MOST_BREAKPOINTS, Options};
 

@@ -1,6 +1,6 @@
 //! The jump cache: what it remembers, and what it must forget.
 
-use crate::fixture::{Fixture, PA, VA};
+use super::fixture::{Fixture, PA, VA};
 use spica_dbt::jump_cache::{ENTRIES, JumpCache};
 
 #[test]

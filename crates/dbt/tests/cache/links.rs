@@ -1,6 +1,6 @@
 //! Links: which exits become branches to which blocks, and what is left when they are cut.
 
-use crate::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target, chain};
+use super::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target, chain};
 use spica_addr::CachePc;
 use spica_dbt::layout::PAGE_WORDS;
 use spica_dbt::{BlockId, Capacity, Options};

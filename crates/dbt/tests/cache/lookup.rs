@@ -1,6 +1,6 @@
 //! Which blocks are found, and what takes them away: dropped and unmapped pages, flushes.
 
-use crate::fixture::{Fixture, LAYOUT, PA, VA, b, branch_target, chain, literal_of};
+use super::fixture::{Fixture, LAYOUT, PA, VA, b, branch_target, chain, literal_of};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::PAGE;
 use spica_dbt::{BlockId, Capacity, Options, trap};

@@ -1,6 +1,6 @@
 //! Words that change: what was made from them goes, and nothing else.
 
-use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
+use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
 use spica_dbt::{BlockId, Capacity, Options};
 use spica_prove::random::Random;
 use spica_prove::translator::generate::{self, Window};

@@ -3,7 +3,7 @@
 //! After every step the whole of code memory is what the model says: each word as it was translated, but for the
 //! branches of links that still hold.
 
-use crate::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
+use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
 use spica_dbt::{BlockId, Capacity, Options, trap};

@@ -1,6 +1,6 @@
 //! The shadow stack's part of the cache: ways back from calls, returns that are closed, and what a flush means.
 
-use crate::fixture::{BX_LR, Fixture, LAYOUT, PA, VA};
+use super::fixture::{BX_LR, Fixture, LAYOUT, PA, VA};
 use spica_addr::CachePc;
 use spica_dbt::{BlockId, Capacity, Options, shadow_stack, trap};
 use spica_vcpu::{VcpuPage, field};

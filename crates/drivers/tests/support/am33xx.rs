@@ -4,7 +4,7 @@
 use dtoolkit::model::DeviceTreeNode;
 use spica_drivers::models::am33xx::{TIMER2, UART0};
 
-use super::support::{blob, node, text, words};
+use super::{blob, node, text, words};
 
 /// The path of the UART.
 pub const UART: &str = "/ocp/interconnect@44c00000/target-module@9000/serial@0";

@@ -2,7 +2,7 @@
 
 use dtoolkit::model::DeviceTreeNode;
 
-use super::support::{blob, node, text, words};
+use super::{blob, node, text, words};
 
 /// The GIC's registers: distributor, CPU interface.
 pub const GIC: [u32; 2] = [0x1e00_1000, 0x1e00_0100];

@@ -1,5 +1,9 @@
 //! Device trees, made for a test.
 
+pub mod am33xx;
+pub mod controllers;
+pub mod plain;
+
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
 /// A property of cells.

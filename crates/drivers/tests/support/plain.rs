@@ -8,7 +8,7 @@ use spica_drivers::models::am33xx::Chip;
 use spica_drivers::models::bus::Bus;
 use spica_drivers::tree::Tree;
 
-use super::support::{blob, node, text, words};
+use super::{blob, node, text, words};
 
 /// The devices of a board.
 pub type Board = spica_drivers::Board<Bus>;

@@ -1,0 +1,7 @@
+//! The tests of this crate in one program: each program more would be linked with all of it again.
+
+mod common;
+mod compare;
+mod model;
+mod report;
+mod results;

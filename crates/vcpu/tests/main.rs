@@ -1,0 +1,7 @@
+//! The tests of this crate in one program: each program more would be linked with all of it again.
+
+mod cp15;
+mod interp;
+mod modes;
+mod page;
+mod support;

@@ -1,0 +1,4 @@
+//! The tests of this crate in one program: each program more would be linked with all of it again.
+
+mod differential;
+mod hostile;
