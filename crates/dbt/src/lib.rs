@@ -26,6 +26,7 @@ mod located;
 mod options;
 #[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
 mod papers;
+pub mod preemptive_flush;
 mod records;
 pub mod return_mirror;
 mod rules;

@@ -36,6 +36,8 @@ pub struct Switches {
     pub watch_pages: bool,
     /// Who empties an address space's TLB entries again and again keeps the tables.
     pub keep_tables: bool,
+    /// Code is made anew, close together, once the guest has come to rest.
+    pub preemptive_flush: bool,
 }
 
 /// Where the switch of a name is.
@@ -51,6 +53,7 @@ const OWN: &[(&str, Place)] = &[
     ("share-kernel", |switches| &mut switches.share_kernel),
     ("watch-pages", |switches| &mut switches.watch_pages),
     ("keep-tables", |switches| &mut switches.keep_tables),
+    ("preemptive-flush", |switches| &mut switches.preemptive_flush),
 ];
 
 impl Switches {
@@ -67,6 +70,7 @@ impl Switches {
             share_kernel: true,
             watch_pages: true,
             keep_tables: true,
+            preemptive_flush: true,
         }
     }
 
@@ -83,6 +87,7 @@ impl Switches {
             share_kernel: false,
             watch_pages: false,
             keep_tables: false,
+            preemptive_flush: false,
         }
     }
 

@@ -248,4 +248,8 @@ impl Engine for Blocks {
     fn made(&self) -> u64 {
         self.translator.stats().translated
     }
+
+    fn pieces(&self) -> usize {
+        self.translator.in_use().0
+    }
 }

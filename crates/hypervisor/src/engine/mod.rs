@@ -125,4 +125,6 @@ pub trait Engine {
     fn known_version(&self) -> u32;
     /// Pieces of code made so far.
     fn made(&self) -> u64;
+    /// Pieces of code that there are, and what has been dropped and still takes room.
+    fn pieces(&self) -> usize;
 }

@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use core::fmt;
 
 use spica_bundle::GuestSpec;
+use spica_dbt::preemptive_flush::PreemptiveFlush;
 use spica_dbt::{Capacity, Options};
 use spica_mmu::{Chunk, Config, Shadow};
 use spica_switches::Switches;
@@ -243,6 +244,7 @@ impl Vm {
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             later: None,
+            preemptive_flush: PreemptiveFlush::default(),
             missed: Default::default(),
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),

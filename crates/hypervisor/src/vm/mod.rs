@@ -55,6 +55,7 @@ use devices::Devices;
 use mmu::Mmu;
 use ram::Ram;
 use spica_dbt::code_map::CodeMap;
+use spica_dbt::preemptive_flush::PreemptiveFlush;
 use spica_dbt::volatile::VolatilePages;
 use spica_switches::later::Later;
 
@@ -158,6 +159,8 @@ pub struct Common {
     snapshot: Box<[u32; 1024]>,
     /// What it runs with later, if that is something else.
     later: Option<Later>,
+    /// When code that is there is made anew, closer together.
+    preemptive_flush: PreemptiveFlush,
     /// Which of the devices that the guest found missing have been said.
     missed: Missed,
     /// Host time at which the guest's counter was 0.

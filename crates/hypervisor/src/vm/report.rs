@@ -150,13 +150,15 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     let t = common.engine.translator().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     say!(
-        "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes",
+        "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes, \
+         {} preemptive ones",
         t.translated,
         t.instructions,
         t.links,
         t.unlinks,
         t.dropped,
-        t.flushes
+        t.flushes,
+        c.preemptive_flushes
     );
     say!(
         "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
@@ -190,7 +192,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
-    let rows: [(&str, u64); 51] = [
+    let rows: [(&str, u64); 52] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -219,6 +221,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.unlinks", t.unlinks),
         ("translator.dropped", t.dropped),
         ("translator.flushes", t.flushes),
+        ("translator.preemptive-flushes", c.preemptive_flushes),
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),

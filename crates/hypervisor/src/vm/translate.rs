@@ -3,6 +3,7 @@
 use super::Common;
 use super::mmu::Mmu;
 use crate::engine::{Code, Engine, Source};
+use crate::host::Host;
 use crate::host_cpu::HostSpace;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
@@ -28,7 +29,7 @@ impl Common {
         let (code, flushed) = self.engine.make(source, words);
         if flushed {
             // No code is left but this.
-            mmu.unprotect_all_code_pages();
+            self.code_is_gone(mmu);
             mmu.protect_code_page(page);
         }
         Ok((code, flushed))
@@ -78,14 +79,37 @@ impl Common {
         self.backlog.clear();
         self.engine.set_vfp(false);
         self.engine.forget_all();
-        mmu.unprotect_all_code_pages();
+        self.code_is_gone(mmu);
     }
 
     /// Other switches from now on, between two blocks.
     pub fn set_switches(&mut self, mmu: &mut Mmu, switches: Switches) {
         self.switches = switches;
         self.engine.set_options(switches.translation);
+        self.code_is_gone(mmu);
+    }
+
+    /// Nothing is left that was translated.
+    fn code_is_gone(&mut self, mmu: &mut Mmu) {
+        self.preemptive_flush.flushed();
         mmu.unprotect_all_code_pages();
+    }
+
+    /// Asked now and then while the guest runs: if it is time, and the guest is `between_blocks`, all that was
+    /// translated goes, to be made anew where it is executed ([`PreemptiveFlush`]). Whether it has.
+    ///
+    /// [`PreemptiveFlush`]: spica_dbt::preemptive_flush::PreemptiveFlush
+    pub fn flush_preemptively(&mut self, mmu: &mut Mmu, host: &mut Host, between_blocks: bool) -> bool {
+        let (now, per_ms) = (host.now(), host.ticks(1000));
+        let due = self.preemptive_flush.is_due(now, per_ms, self.engine.made(), self.engine.pieces())
+            && between_blocks
+            && self.switches.preemptive_flush;
+        if due {
+            self.counters.preemptive_flushes += 1;
+            self.engine.forget_all();
+            self.code_is_gone(mmu);
+        }
+        due
     }
 
     /// Other switches from some point on.

@@ -27,6 +27,9 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if vm.common.glance_is_due(host) {
         let regime = regime(&vm.vcpu.context.cpu);
         vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
+        if vm.common.flush_preemptively(&mut vm.vcpu.mmu, host, privilege == Privilege::User) {
+            return Err(Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc)));
+        }
     }
     let pc = vm.vcpu.context.cpu.pc;
     if privilege == Privilege::User {

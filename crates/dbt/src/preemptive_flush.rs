@@ -1,0 +1,156 @@
+//! When all blocks should go although the code cache has room: a *preemptive flush*, as in Dynamo (Bala, Duesterwald and
+//! Banerjia, PLDI 2000).
+//!
+//! Blocks lie in the order in which they were first executed. While a kernel boots, or while a program runs for the
+//! first time, code that is seldom executed comes to lie between code that is executed all the time, and the latter is
+//! spread over more pages and lines than TLBs and caches have. After a flush, what is still executed is made anew, close
+//! together. So a flush pays when the guest has come to *rest*: it executes what it has, and makes hardly any blocks.
+//!
+//! It costs as much as making the blocks that are executed again, some 6 µs for each. So it may not come soon after
+//! another one, and not if most blocks are executed: how many that may be is seen at the first rest after a flush.
+
+/// To have fewer blocks than these beside those that are needed is no reason: they fill some 40 code pages.
+const FEW: usize = 2048;
+/// The guest is at rest when in this time,
+const REST_MS: u64 = 50;
+/// no more blocks than these were made: 0.4 % of the time.
+const AT_REST: u64 = 32;
+/// Least time since the last flush, for each block that would go: if all of them had to be made anew, that would be
+/// 4 % of it.
+const US_PER_BLOCK: u64 = 150;
+/// Between two looks, the guest has run for so long at most: others run, too.
+const MOST_MS: u64 = 8;
+
+/// See the module's text. All times are in ticks of the host's timer.
+#[derive(Clone, Debug, Default)]
+pub struct PreemptiveFlush {
+    /// When it was last asked.
+    asked: u64,
+    /// How long the guest has run since the last flush, about.
+    ran: u64,
+    /// How long it had when the present rest, if it is one, began.
+    rest_since: u64,
+    /// Blocks that had ever been made then.
+    made: u64,
+    /// Blocks that were in use at the first rest after the last flush, once it has come. There is none to learn from
+    /// before the first flush.
+    needed: Option<usize>,
+    /// There was a flush.
+    flushed: bool,
+}
+
+impl PreemptiveFlush {
+    /// Asked now and then while the guest runs: whether all of its `in_use` blocks should go. `made` blocks were made
+    /// ever; a millisecond has `per_ms` ticks.
+    pub fn is_due(&mut self, now: u64, per_ms: u64, made: u64, in_use: usize) -> bool {
+        self.ran += now.saturating_sub(self.asked).min(MOST_MS * per_ms);
+        self.asked = now;
+        if made - self.made > AT_REST {
+            (self.made, self.rest_since) = (made, self.ran);
+        }
+        if self.ran - self.rest_since < REST_MS * per_ms {
+            return false;
+        }
+        if self.flushed && self.needed.is_none() {
+            self.needed = Some(in_use);
+        }
+        in_use >= 2 * self.needed.unwrap_or(0) + FEW && self.ran >= in_use as u64 * US_PER_BLOCK * per_ms / 1000
+    }
+
+    /// All blocks have gone, for whatever reason.
+    pub fn flushed(&mut self) {
+        (self.ran, self.rest_since, self.needed, self.flushed) = (0, 0, None, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks of a millisecond.
+    const MS: u64 = 24_000;
+
+    /// A guest that is looked at each millisecond.
+    #[derive(Default)]
+    struct Guest {
+        flush: PreemptiveFlush,
+        now: u64,
+        made: u64,
+        in_use: usize,
+    }
+
+    impl Guest {
+        /// Runs for so many milliseconds, and makes so many blocks in each. Whether a flush was due meanwhile, and the
+        /// millisecond; the guest's blocks are gone then.
+        fn run(&mut self, ms: u64, blocks: u64) -> Option<u64> {
+            for n in 1..=ms {
+                self.now += MS;
+                self.made += blocks;
+                self.in_use += blocks as usize;
+                if self.flush.is_due(self.now, MS, self.made, self.in_use) {
+                    self.in_use = 0;
+                    self.flush.flushed();
+                    return Some(n);
+                }
+            }
+            None
+        }
+    }
+
+    #[test]
+    fn a_flush_is_due_at_rest_and_not_before() {
+        let mut guest = Guest::default();
+        assert_eq!(guest.run(2000, 5), None);
+        // At rest, once that is long enough for its blocks, and as a rest: its last blocks were too few to interrupt one.
+        assert_eq!(guest.run(2000, 0), Some(REST_MS - 5));
+        let mut guest = Guest::default();
+        assert_eq!(guest.run(100, 100), None);
+        assert_eq!(guest.run(2000, 0), Some(10_000 * US_PER_BLOCK / 1000 - 100));
+    }
+
+    #[test]
+    fn few_blocks_stay() {
+        let mut guest = Guest::default();
+        assert_eq!(guest.run(10, FEW as u64 / 10), None);
+        assert_eq!(guest.run(100_000, 0), None);
+    }
+
+    #[test]
+    fn what_is_needed_stays() {
+        let mut guest = Guest::default();
+        guest.run(1000, 5);
+        assert!(guest.run(1000, 0).is_some());
+        // All of 4,000 blocks are made anew, and that is what the guest needs.
+        assert_eq!(guest.run(40, 100), None);
+        assert_eq!(guest.run(100_000, 0), None);
+        // As many beside them, and some, are a reason.
+        assert_eq!(guest.run(40, 100), None);
+        assert_eq!(guest.run(100_000, 0), None);
+        assert_eq!(guest.run(21, 100), None);
+        assert_eq!(guest.run(100_000, 0), Some(REST_MS));
+    }
+
+    /// Whatever a guest does, to make blocks anew costs no more than a 25th of its time.
+    #[test]
+    fn flushes_are_no_more_than_time_allows() {
+        let mut guest = Guest::default();
+        let (mut flushes, mut gone) = (0, 0);
+        for round in 0..1000 {
+            guest.run(1 + round % 7, 400);
+            let before = guest.in_use as u64;
+            if guest.run(60 + round % 50 * 20, 0).is_some() {
+                (flushes, gone) = (flushes + 1, gone + before);
+            }
+        }
+        assert!(flushes > 5, "{flushes}");
+        assert!(gone * 6 * 25 <= guest.now / MS * 1000, "{gone} blocks in {} ms", guest.now / MS);
+    }
+
+    #[test]
+    fn time_in_which_others_run_does_not_count() {
+        let mut guest = Guest::default();
+        assert_eq!(guest.run(100, 100), None);
+        guest.now += 1_000_000 * MS;
+        assert_eq!(guest.run(2000, 0), Some(10_000 * US_PER_BLOCK / 1000 - 100 - MOST_MS + 1));
+    }
+}
