@@ -43,7 +43,7 @@ fn decoder_all() {
 
 #[test]
 fn translator() {
-    slice("translator", 40_000);
+    slice("translator", 10_000);
 }
 
 #[test]
