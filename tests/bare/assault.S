@@ -106,7 +106,7 @@ jumps:
     b survived
 
 @ 2: returns to all sorts of addresses from code with a return mirror, those above all that the mirror's distance leads
-@ into Spica's places. Even ones: odd ones are Thumb's (hostile.S, 22).
+@ into Spica's places. Even ones: odd ones are Thumb's (hostile.S, 22). Parameter 1 says how many.
 returns:
     bl fill_memory
     bl kernel_tables
@@ -133,7 +133,12 @@ returns:
 1:  push {r4}
     ldr pc, [sp], #4
 3:  next_is 3b
-    again 2b, 4000
+    get r0, attempts
+    add r0, r0, #1
+    put attempts, r0, r1
+    get r1, "parameters + 4"
+    cmp r0, r1
+    blo 2b
     b survived
 
 @ 3: every megabyte of the physical address space mapped and read, and what is not the guest's written: Spica's memory

@@ -44,6 +44,12 @@ macro_rules! boards {
             }
 
             #[test]
+            #[ignore = "more of what `code_cache_and_vcpu_page` has: a minute"]
+            fn forged_returns() {
+                all_of(MACHINE, "forged returns");
+            }
+
+            #[test]
             $(#[$slow])?
             fn supervisor_calls() {
                 all_of(MACHINE, "supervisor calls");

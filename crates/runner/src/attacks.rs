@@ -67,9 +67,10 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
             attack("the same, MMU on", "hostile", 3).with(1, 0),
             attack("stores to all of Spica's places", "assault", 0),
             attack("jumps to all of Spica's places", "assault", 1),
-            attack("forged returns", "assault", 2),
+            attack("forged returns", "assault", 2).with(1000, 0),
         ],
     ),
+    ("forged returns", &[attack("forged returns, more of them", "assault", 2).with(4000, 0)]),
     (
         "supervisor calls",
         &[
