@@ -183,8 +183,10 @@ extern "C" fn executed(_processor: c_uint, data: *mut c_void) {
         plugin.stale = false;
         if let Some(handles) = &plugin.handles {
             // SAFETY: this is a callback on the processor's thread. Registers of CP15 are in QEMU's memory at any time.
-            let (registers, [vbar]) = unsafe { (handles.registers(), handles.system([plugin::System::Vbar])) };
-            plugin.model.set_registers(registers, vbar);
+            let (registers, [dacr, vbar]) = unsafe {
+                (handles.registers(), handles.system([plugin::System::Dacr, plugin::System::Vbar]))
+            };
+            plugin.model.set_registers(registers, dacr, vbar);
         }
     }
     let mut operand = 0;

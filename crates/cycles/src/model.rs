@@ -25,6 +25,7 @@ struct Last {
 pub struct Model {
     parts: &'static Parts,
     registers: Registers,
+    dacr: u32,
     vectors: u32,
     counts: Counts,
     pipeline: Pipeline,
@@ -55,6 +56,7 @@ impl Model {
         Model {
             parts,
             registers: Registers::default(),
+            dacr: 0,
             vectors: 0,
             counts: Counts::default(),
             pipeline: Pipeline::new(parts),
@@ -77,12 +79,16 @@ impl Model {
         counts
     }
 
-    /// The registers of CP15 are these from now on, and vectors are there (VBAR).
-    pub fn set_registers(&mut self, registers: Registers, vbar: u32) {
-        if self.parts.micro_tlbs && registers != self.registers {
+    /// The registers of CP15 are these from now on, domains have those rights (DACR), and vectors are there (VBAR).
+    ///
+    /// A change of what micro TLBs are checked or filled by empties them, and DACR is such a register, because they hold
+    /// rights, not domains (A9 TRM §6.2.1).
+    pub fn set_registers(&mut self, registers: Registers, dacr: u32, vbar: u32) {
+        if self.parts.micro_tlbs && (registers, dacr) != (self.registers, self.dacr) {
             self.tlbs.iter_mut().for_each(Tlb::clear);
         }
         self.registers = registers;
+        self.dacr = dacr;
         self.vectors = if registers.sctlr & HIGH_VECTORS != 0 { 0xffff_0000 } else { vbar };
         self.line = None;
     }
@@ -322,9 +328,12 @@ mod tests {
     const ON: Registers =
         Registers { sctlr: 0x1805, ttbr0: 0x404a, ttbr1: 0, ttbcr: 0, contextidr: 1, prrr: 0, nmrr: 0 };
 
+    /// DACR: domain 0 is client.
+    const CLIENT: u32 = 1;
+
     fn model(core: Core) -> Model {
         let mut model = Model::new(core);
-        model.set_registers(ON, 0x10_0000);
+        model.set_registers(ON, CLIENT, 0x10_0000);
         model
     }
 
@@ -385,10 +394,10 @@ mod tests {
         for core in Core::ALL {
             let mut model = model(core);
             model.access(0x100_1000, 4, false, &Pages);
-            model.set_registers(Registers { contextidr: 2, ..ON }, 0);
+            model.set_registers(Registers { contextidr: 2, ..ON }, CLIENT, 0);
             model.access(0x100_1000, 4, false, &Pages);
             assert_eq!(model.counts().get(Count::DataWalk), 2, "{core}");
-            model.set_registers(ON, 0);
+            model.set_registers(ON, CLIENT, 0);
             model.access(0x100_1000, 4, false, &Pages);
             let counts = model.counts();
             assert_eq!(counts.get(Count::DataWalk), 2, "{core}");
@@ -401,6 +410,22 @@ mod tests {
             model.execute(&flush, 1, &Flat);
             model.access(0x100_1000, 4, false, &Pages);
             assert_eq!(model.counts().get(Count::DataWalk), 3, "{core}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_domains_empties_micro_tlbs_alone() {
+        for core in Core::ALL {
+            let mut model = model(core);
+            let mut look_ups = |dacr| {
+                model.set_registers(ON, dacr, 0);
+                model.access(0x100_1000, 4, false, &Pages);
+                let counts = model.counts();
+                [Count::DataWalk, Count::DataMainTlb].map(|count| counts.get(count))
+            };
+            assert_eq!(look_ups(CLIENT), [1, 0], "{core}");
+            assert_eq!(look_ups(CLIENT), [1, 0], "{core}: the same value again");
+            assert_eq!(look_ups(5), [1, u64::from(core == Core::CortexA9)], "{core}");
         }
     }
 
@@ -475,7 +500,7 @@ mod tests {
         let mut model = Model::new(Core::CortexA8);
         (0..2).for_each(|_| model.access(0x8000, 4, false, &Flat));
         assert_eq!(model.counts().get(Count::LoadUncached), 2);
-        model.set_registers(Registers { sctlr: 0x1, ..ON }, 0);
+        model.set_registers(Registers { sctlr: 0x1, ..ON }, CLIENT, 0);
         (0..2).for_each(|_| model.access(0x8000, 4, true, &Flat));
         assert_eq!(model.counts().get(Count::StoreUncached), 2);
     }
