@@ -1,6 +1,6 @@
 # Work without end: rounds of the same work, until the time is up, each with its time and a checksum of what came of it.
-# `$1` is how many seconds of guest time, `$2` by how much a round has less of everything;
-# `crates/runner/src/endurance.rs` reads what is printed, and judges it. Runs in the guest's busybox, with programs of
+# `$1` is how many seconds of guest time, `$2` by how much a round has less of everything, `$3` how many rounds there
+# are at least; `crates/runner/src/endurance.rs` reads what is printed, and judges it. Runs in the guest's busybox, with programs of
 # Debian's packages beside it.
 #
 #   @round N               a round begins
@@ -10,6 +10,7 @@
 
 seconds=$1
 less=$2
+least=$3
 work=/tmp/endurance
 mkdir -p $work
 # The same addresses in each round, or none is like another.
@@ -130,7 +131,7 @@ while :; do
     part complaints complaints
     # The first round has brought everything into caches; what comes behind the second must be as it was.
     [ $round != 2 ] || levels
-    [ $round -lt 3 ] || [ "$(centiseconds)" -lt $end ] || break
+    [ $round -lt "$least" ] || [ "$(centiseconds)" -lt $end ] || break
 done
 levels
 echo "@done"

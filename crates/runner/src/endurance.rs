@@ -56,6 +56,8 @@ pub struct Options {
     pub seconds: u32,
     /// By how much a round has less of everything.
     pub less: u32,
+    /// So many rounds at least.
+    pub rounds: u32,
     /// An instruction takes 2 to the power of this nanoseconds of guest time.
     pub shift: u8,
     /// Seconds of this machine's time, at most.
@@ -69,7 +71,16 @@ impl Options {
     /// ours.
     #[must_use]
     pub fn new(board: &'static Board, seconds: u32) -> Self {
-        Self { board, native: false, seconds, less: 1, shift: 6, timeout: Duration::from_secs(24 * 3600), log: None }
+        Self {
+            board,
+            native: false,
+            seconds,
+            less: 1,
+            rounds: 3,
+            shift: 6,
+            timeout: Duration::from_secs(24 * 3600),
+            log: None,
+        }
     }
 }
 
@@ -96,7 +107,8 @@ pub fn run(project: &Project, options: &Options, progress: &mut dyn FnMut(&str))
         request.overlay.file(&path, permissions, &data);
     }
     let work = read_text(&project.source("tests/guest/endurance.sh"))?;
-    let script = Script::new(&format!("set -- {} {}\n{work}", options.seconds, options.less), &mut request.overlay)?;
+    let arguments = format!("{} {} {}", options.seconds, options.less, options.rounds);
+    let script = Script::new(&format!("set -- {arguments}\n{work}"), &mut request.overlay)?;
     let run = prepare(project, &request)?;
 
     let mut record = Record::new(options.shift);
