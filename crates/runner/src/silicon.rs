@@ -155,6 +155,12 @@ pub const EXPLAINED: &[Explained] = &[
               and ISB some instructions later; the two that were patched and executed in between choose the attributes of \
               walks, and either choice works",
     },
+    Explained {
+        class: Class::CodeNotInvalidated,
+        place: Place::NativeStart,
+        why: "__v7_ca9mp_setup reads ACTLR, to set its bit SMP, by an instruction that was patched for one processor, before \
+              __v7_setup invalidates the instruction cache; the old one would set a bit that does no harm there",
+    },
 ];
 
 const FAULTS_AGAIN: &str = "after a fault, Linux writes a descriptor and returns without DSB: if the walk does not see it, \
