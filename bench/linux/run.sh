@@ -140,6 +140,15 @@ redis() {
     wait $server
 }
 
+# Many small files.
+tree() {
+    [ -d /tmp/tree ] || (mkdir /tmp/tree && cd /tmp/tree && split -l 16 -a 3 /bench/text)
+}
+
+unpacked() {
+    tar -x -O -f "$1"
+}
+
 # stress STRESSOR OPERATIONS [OPTION]...: one stressor of stress-ng that ends by itself after that many operations.
 stress() {
     stressor=$1
@@ -253,6 +262,20 @@ workload() {
     redis) redis ;;
     hackbench-pipe) hackbench --pipe ;;
     hackbench-socket) hackbench ;;
+    tar-files)
+        tree
+        check=unpacked
+        application $null /tmp/tree.tar /bin/tar -c -f - tree
+        ;;
+    grep-files)
+        tree
+        check=sorted
+        application $null /tmp/found /bin/grep -r -i 'school .* large' tree
+        ;;
+    shell-script)
+        tree
+        application $null /tmp/script.out /bin/sh /bench/script.sh tree/*
+        ;;
     stress-matrix) stress matrix 100 --matrix-method prod --matrix-size 64 ;;
     stress-sort) stress qsort 10 --qsort-size 16384 ;;
     stress-memory) stress vm 2000 --vm-bytes 1m --vm-method incdec ;;

@@ -124,6 +124,8 @@ fn assemble(
         } else if workload.own {
             let source = if workload.packages.is_empty() { "" } else { ", with lmbench's definitions" };
             prepared.sources.insert(workload.name, format!("a program of Spica's own{source}"));
+        } else if workload.packages.is_empty() {
+            prepared.sources.insert(workload.name, "the guest's busybox".into());
         } else {
             let reason = format!("the Debian package {} cannot be had", absent.join(", "));
             prepared.missing.push((workload.name, reason));

@@ -124,6 +124,35 @@ pub fn text() -> Vec<u8> {
     prose(80_000, 3).into_bytes()
 }
 
+/// A script for a shell, as builds and starts of systems have them: loops, patterns, functions, redirections, and
+/// programs for what the shell cannot do. Its arguments are files.
+#[must_use]
+pub fn script() -> Vec<u8> {
+    let script = r#"
+longest() {
+    line=
+    while read -r words; do
+        [ ${#words} -le ${#line} ] || line=$words
+    done <"$1"
+    echo "$line"
+}
+files=0 sum=0 many=0
+for file; do
+    files=$((files + 1))
+    read -r first rest <"$file"
+    case $first in
+    a* | t*) sum=$(((sum * 31 + ${#rest}) % 65521)) ;;
+    *[aeiou]) continue ;;
+    esac
+    lines=$(wc -l <"$file")
+    [ "$lines" -lt 16 ] || many=$((many + 1))
+    [ $((files % 16)) != 0 ] || longest "$file" | tr a-z A-Z
+done
+echo "$files $sum $many"
+"#;
+    script.trim_start().into()
+}
+
 /// Words in lines. Some are much more frequent than others, as in every language.
 fn prose(words: usize, seed: u32) -> String {
     let [right, wrong] = [WORDS, MISSPELT].map(|list| list.split(' ').collect::<Vec<_>>());

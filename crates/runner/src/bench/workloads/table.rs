@@ -227,6 +227,10 @@ pub const WORKLOADS: &[Workload] = &[
     .gives(|| inputs::sha256(&inputs::redis_answers())),
     application("hackbench-pipe", "20 processes with much to say, by pipes", &["rt-tests"], HACKBENCH).quick(),
     application("hackbench-socket", "20 processes with much to say, by AF_UNIX", &["rt-tests"], HACKBENCH),
+    application("tar-files", "packs 417 small files with busybox", &[], &[]).with(&[("bench/text", inputs::text)]),
+    application("grep-files", "searches them for a word with busybox", &[], &[]).with(&[("bench/text", inputs::text)]),
+    application("shell-script", "a script of busybox's shell that reads and counts them", &[], &[])
+        .with(&[("bench/text", inputs::text), ("bench/script.sh", inputs::script)]),
     application("stress-matrix", "stress-ng: products of matrices of floating-point numbers", &["stress-ng"], STRESS),
     application("stress-sort", "stress-ng: sorts integers", &["stress-ng"], STRESS),
     application("stress-memory", "stress-ng: maps, fills and checks memory", &["stress-ng"], STRESS),
