@@ -137,8 +137,13 @@ pub struct Instruction {
     pub reads: u32,
     /// Those of them that it needs a cycle earlier than others: for an address or a shift.
     pub early: u32,
+    /// Those of them that it needs a cycle later: what it stores.
+    pub late: u32,
     /// Registers that it writes, and [`FLAGS`].
     pub writes: u32,
+    /// The register among them that a load or store writes its address back to: it is there as early as the results of
+    /// plain arithmetic.
+    pub base: u32,
     /// What it does to the system.
     pub system: Option<System>,
     /// The register that a system operation takes its address from.
@@ -169,7 +174,9 @@ impl Instruction {
             latency: 0,
             reads: 0,
             early: 0,
+            late: 0,
             writes: 0,
+            base: 0,
             system: None,
             operand: 0,
         }
@@ -179,6 +186,13 @@ impl Instruction {
     #[must_use]
     pub const fn behind(&self) -> u32 {
         self.address.wrapping_add(self.size as u32)
+    }
+
+    /// Makes it write its address back to registers.
+    const fn write_back(&mut self, to: u32) {
+        // What is loaded into the register itself comes later, and is unpredictable besides (A8.8.63).
+        self.base |= to & !self.writes;
+        self.writes |= to;
     }
 
     /// Makes it a load or store of so many words.
@@ -322,6 +336,14 @@ mod tests {
         assert_eq!((add.unit, add.reads, add.writes), (Unit::Arithmetic, 0b1010, 4 | FLAGS));
         let pop = Instruction::arm(8, 0xe8bd_80f0); // pop {r4-r7, pc}
         assert_eq!((pop.unit, pop.cycles, pop.reads), (Unit::Memory, 3, 1 << 13));
+        let store = Instruction::arm(8, 0xe580_3000); // str r3, [r0]
+        assert_eq!((store.reads, store.early, store.late), (9, 1, 8));
+        let pop = Instruction::arm(8, 0xe49d_f004); // pop {pc}
+        assert_eq!((pop.writes, pop.base), (1 << 15 | 1 << 13, 1 << 13));
+        let push = Instruction::thumb(8, 0xb510, None); // push {r4, lr}
+        assert_eq!((push.writes, push.base), (1 << 13, 1 << 13));
+        let load = Instruction::thumb(8, 0xf853, Some(0x2b04)); // ldr r2, [r3], #4
+        assert_eq!((load.writes, load.base), (0b1100, 0b1000));
         let multiply = Instruction::arm(0, 0xe000_0291); // mul r0, r1, r2
         assert_eq!((multiply.unit, multiply.reads, multiply.writes), (Unit::Multiply, 6, 1));
         let load = Instruction::thumb(0, 0x6843, None); // ldr r3, [r0, #4]

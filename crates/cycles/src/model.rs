@@ -147,7 +147,7 @@ impl Model {
             }
         };
         self.counts.add(missed);
-        self.pipeline.stall();
+        self.pipeline.redirect();
     }
 
     fn fetch(&mut self, address: u32, memory: &impl Memory) {

@@ -77,9 +77,10 @@ pub fn decode(address: u32, word: u32) -> Instruction {
                 }
             } else {
                 i.reads |= u32::from(m.regs);
+                i.late |= u32::from(m.regs) & !i.early;
             }
             if m.writeback {
-                i.writes |= bit(m.rn);
+                i.write_back(bit(m.rn));
             }
         }
         Op::Preload { rn, .. } => {
@@ -189,9 +190,10 @@ fn memory(i: &mut Instruction, m: Mem, indirect: Flow, back: Flow) {
         }
     } else {
         i.reads |= bit(m.rt) | both;
+        i.late |= (bit(m.rt) | both) & !i.early;
     }
     if m.writeback {
-        i.writes |= bit(m.rn);
+        i.write_back(bit(m.rn));
     }
 }
 

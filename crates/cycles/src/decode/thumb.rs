@@ -31,6 +31,7 @@ fn store(i: &mut Instruction, base: u16, from: u32, words: u32) {
     i.transfer(words);
     i.reads |= bit(base) | from;
     i.early |= bit(base);
+    i.late |= from & !i.early;
 }
 
 fn branch(i: &mut Instruction, flow: Flow) {
@@ -156,12 +157,12 @@ fn miscellaneous(i: &mut Instruction, h: u16) {
         4 | 5 => {
             let registers = u32::from(h & 0xff) | u32::from(h >> 8 & 1) << 14;
             store(i, SP, registers, registers.count_ones());
-            i.writes |= bit(SP);
+            i.write_back(bit(SP));
         }
         12 | 13 => {
             let registers = u32::from(h & 0xff) | u32::from(h >> 8 & 1) << 15;
             load(i, SP, registers, registers.count_ones());
-            i.writes |= bit(SP);
+            i.write_back(bit(SP));
             if h & 0x100 != 0 {
                 i.flow = BACK;
             }
@@ -186,7 +187,7 @@ fn long(i: &mut Instruction, first: u16, second: u16) {
                     store(i, rn, u32::from(second), words);
                 }
                 if first & 0x20 != 0 {
-                    i.writes |= bit(rn);
+                    i.write_back(bit(rn));
                 }
             }
             0 => {
@@ -242,7 +243,7 @@ fn long(i: &mut Instruction, first: u16, second: u16) {
                     store(i, rn, bit(rt), 1);
                 }
                 if is_indexed && second & 0x0100 != 0 {
-                    i.writes |= bit(rn);
+                    i.write_back(bit(rn));
                 }
                 if first & 0x80 == 0 && second & 0x0fc0 == 0 {
                     i.reads |= bit(rm);
