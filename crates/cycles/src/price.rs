@@ -5,7 +5,8 @@
 //! §16.4 and its Table 16-16 (8 cycles and up for a load that misses, 24 for a walk whose tables are in the L2 cache,
 //! 13 for a flow change that was not predicted); H&P §2.6 (an L1 miss of a Cortex-A8 at 1 GHz takes 11 cycles, one of
 //! the L2 60); 7-cpu (a Cortex-A9 at 1.2 GHz: 19 cycles for the L2, 7 for a micro TLB miss, 7 more for a main one,
-//! 110 ns for memory).
+//! 110 ns for memory); TI (Texas Instruments' performance guides of Processor SDK Linux, 09.01: `lat_mem_rd` of an AM335x,
+//! a Cortex-A8, and an AM437x, a Cortex-A9, both at 1 GHz).
 
 use std::fmt;
 use std::ops::{Add, Mul};
@@ -119,15 +120,17 @@ const fn cortex_a8(count: Count) -> Price {
         Count::FetchOuter => {
             price(8.0, 11.0, 20.0, Published("H&P §2.6: 11 for an L1 miss; at least 8 by TRM Table 16-16"))
         }
-        Count::LoadOuter => {
-            price(8.0, 11.0, 14.0, Published("H&P §2.6: 11 for an L1 miss; at least 8 by TRM Table 16-16"))
-        }
-        Count::FetchMemory | Count::LoadMemory => price(
-            71.0,
-            110.0,
-            200.0,
-            Estimate("at least 11 + 60 (H&P §2.6); boards with mobile memory take up to 200 ns"),
+        Count::LoadOuter => price(
+            6.0,
+            8.0,
+            11.0,
+            Published(
+                "TRM Table 16-16: 8; TI: 6 to 9 beyond the first cache's 3, at strides of 128 bytes; H&P §2.6: 11",
+            ),
         ),
+        Count::FetchMemory | Count::LoadMemory => {
+            price(71.0, 110.0, 220.0, Estimate("at least 11 + 60 (H&P §2.6); TI: 180 to 220 with 16 bits of DDR3"))
+        }
         Count::StoreOuter => price(0.0, 1.0, 8.0, Estimate("none unless the store buffer is full (TRM Table 16-16)")),
         Count::StoreMemory => price(
             0.0,
