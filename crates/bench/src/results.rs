@@ -122,6 +122,9 @@ pub enum Group {
     Machine,
     /// What ordinary programs do that is many times slower under a hypervisor than natively, unless it sees to that.
     Cliff,
+    /// What a core does, one by one, by programs of the guest that probe it: the same under Spica as without. Only
+    /// where somebody asks for it.
+    Probes,
     /// Application programs.
     Application,
     /// From reset to a point in the start of the system.
@@ -134,8 +137,16 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the report.
-    pub const ALL: [Group; 7] =
-        [Group::Kernel, Group::Machine, Group::Cliff, Group::Application, Group::Boot, Group::Several, Group::Latency];
+    pub const ALL: [Group; 8] = [
+        Group::Kernel,
+        Group::Machine,
+        Group::Cliff,
+        Group::Probes,
+        Group::Application,
+        Group::Boot,
+        Group::Several,
+        Group::Latency,
+    ];
 
     /// Its name in result files and on the command line.
     #[must_use]
@@ -144,6 +155,7 @@ impl Group {
             Group::Kernel => "kernel",
             Group::Machine => "machine",
             Group::Cliff => "cliff",
+            Group::Probes => "probes",
             Group::Application => "application",
             Group::Boot => "boot",
             Group::Several => "several",
@@ -154,7 +166,7 @@ impl Group {
     /// Whether its workloads are operations that a guest repeats for as long as it takes to time them.
     #[must_use]
     pub const fn is_repeated(self) -> bool {
-        matches!(self, Group::Kernel | Group::Cliff)
+        matches!(self, Group::Kernel | Group::Cliff | Group::Probes)
     }
 
     /// Whether its workloads run on the bare board, too.

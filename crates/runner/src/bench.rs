@@ -52,7 +52,7 @@ use workloads::Prepared;
 pub const ICOUNT_SHIFT: u8 = 1;
 
 /// Which workloads time is modelled for.
-const ONLY: &str = "only kernel operations, applications and boots have";
+const ONLY: &str = "only kernel operations, cliffs, probes, applications and boots have";
 
 /// The memory of a Linux guest, and of the same Linux without Spica.
 pub(crate) const MEMORY: &str = "256M";
@@ -184,7 +184,7 @@ fn request(board: &'static Board, side: Side, group: Group) -> Request {
     let words = match side {
         Side::Native => String::new(),
         Side::Spica(configuration) => match group {
-            Group::Kernel | Group::Cliff | Group::Application => {
+            Group::Kernel | Group::Cliff | Group::Probes | Group::Application => {
                 format!("{} {}", configuration.words, configuration.quick_boot)
             }
             Group::Machine | Group::Boot | Group::Several | Group::Latency => configuration.words.to_string(),
@@ -232,6 +232,10 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
             return Err(Error::usage("several guests need Spica; leave out --config native"));
         }
     }
+    if options.workloads.is_empty() && old.is_none() {
+        // They say nothing of Spica.
+        chosen.retain(|item| item.group != Group::Probes);
+    }
     let all = (boards, configurations, chosen);
     let (boards, configurations, mut chosen) = match &old {
         Some(old) => session::resumed(old, options, all),
@@ -260,7 +264,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         (false, false) => None,
     };
     let mut suites = BTreeMap::new();
-    for group in [Group::Kernel, Group::Cliff, Group::Application] {
+    for group in [Group::Kernel, Group::Cliff, Group::Probes, Group::Application] {
         if chosen.iter().any(|i| i.group == group) {
             suites.insert(group, linux::prepare(project, group, &chosen)?);
         }

@@ -10,11 +10,13 @@
 //!   nanoseconds of one. It stands in for lmbench where that cannot be had, with the same definitions.
 //! * `stopwatch profile NAME COUNT` does the same COUNT times and twice that, with places in between where a debugger
 //!   can stop the board, for `spica profile`.
+//! * `stopwatch probe NAME TIMES` runs a probe of the core, and prints the nanoseconds of one operation.
 #![no_std]
 #![no_main]
 
 mod linux;
 mod operations;
+mod probes;
 mod run;
 
 use core::ffi::CStr;
@@ -32,8 +34,10 @@ fn run(arguments: &Arguments) -> ! {
         Some(b"run") => run::run(arguments),
         Some(b"operation") => operations::run(arguments),
         Some(b"profile") => operations::profile(arguments),
+        Some(b"probe") => probes::run(arguments),
         _ => usage(
-            "stopwatch run [-i FILE] [-o FILE] PROGRAM... | stopwatch operation NAME [ENOUGH] | stopwatch profile NAME COUNT",
+            "stopwatch run [-i FILE] [-o FILE] PROGRAM... | stopwatch operation NAME [ENOUGH] | \
+             stopwatch profile NAME COUNT | stopwatch probe NAME TIMES",
         ),
     }
 }

@@ -11,7 +11,7 @@ use spica_cycles::price::{self, Price, Range};
 use spica_cycles::{Core, Count, Part};
 
 /// The measurements of a board under a configuration that have a time, in the order of the report.
-fn timed<'a>(results: &'a Results, board: Board, configuration: &str) -> Vec<(&'a Measurement, &'a Timing)> {
+pub(super) fn timed<'a>(results: &'a Results, board: Board, configuration: &str) -> Vec<(&'a Measurement, &'a Timing)> {
     let of_group = |group| select::workloads(results, board, group).into_iter().map(move |workload| (group, workload));
     let all = Group::ALL.into_iter().flat_map(of_group);
     let found = all.filter_map(|(group, workload)| {
@@ -50,7 +50,7 @@ pub fn tables(results: &Results, board: Board) -> Vec<Table> {
             let row = [m.workload.clone(), m.unit.clone()].into_iter().chain(numbers);
             table.rows.push(row.chain([ratio(timing.ratio(core)), instructions]).collect());
         }
-        for group in Group::ALL {
+        for group in Group::ALL.into_iter().filter(|group| *group != Group::Probes) {
             let here = || timed.iter().filter(|(m, _)| m.group == group);
             let cycles: Vec<_> = here().map(|(_, timing)| timing.ratio(core)).collect();
             let instructions = select::mean(here().filter_map(|(m, _)| m.ratio()));
@@ -83,7 +83,9 @@ pub fn tables(results: &Results, board: Board) -> Vec<Table> {
 /// The ratios of a board as a figure, if there are any.
 pub fn figure(results: &Results, board: Board) -> Option<Figure> {
     let core = Core::from(board);
-    let timed = timed(results, board, catalogue::DEFAULT);
+    let mut timed = timed(results, board, catalogue::DEFAULT);
+    // They are about the core, not about Spica.
+    timed.retain(|(m, _)| m.group != Group::Probes);
     let ratios: Vec<_> = timed.iter().map(|(_, timing)| timing.ratio(core)).collect();
     let all = mean(&ratios)?;
     let title = format!("Time on a {core}, by a model that follows each instruction");

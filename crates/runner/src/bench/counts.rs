@@ -117,7 +117,7 @@ pub fn prepare(debugger: &mut Debugger) -> crate::error::Result<()> {
 pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window, String> {
     let markers: Vec<_> = stops.iter().map(|s| s.marker).collect();
     let expected: &[Marker] = match group {
-        Group::Kernel | Group::Cliff => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
+        Group::Kernel | Group::Cliff | Group::Probes => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
         Group::Boot => &[marker::RESET, marker::BEHIND],
         Group::Application | Group::Machine | Group::Several | Group::Latency => &[marker::BEFORE, marker::BEHIND],
     };
@@ -137,7 +137,9 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     let operations = |n: u64| (n as f64 / instructions).round() as u64;
     // The second time is to be twice the first. Where one operation takes longer than is enough, or lmbench comes to
     // the same number of repetitions again, what it is longer by is no operation: all of it counts then.
-    if operations(more) >= 5 && more >= last.instructions / 4 {
+    // A probe's is known to be: whatever else it does, it does as often both times.
+    let twice = group == Group::Probes || more >= last.instructions / 4;
+    if operations(more) >= 5 && twice {
         let counts = last.counts.beyond(&first.counts);
         return Ok(Window { operations: operations(more), instructions: more, counts });
     }
@@ -220,6 +222,11 @@ mod tests {
         let same = [stop(markers[0], 0, 0), stop(markers[1], 20_000, 300), stop(markers[2], 40_700, 590)];
         let all = window(Group::Kernel, &same, 100.0).unwrap();
         assert_eq!((all.operations, mmio(&all)), (207, 290));
+        // A probe that takes longer to be made ready than it runs: what it runs counts all the same.
+        let short = [stop(markers[0], 0, 0), stop(markers[1], 90_000, 900), stop(markers[2], 190_000, 1900)];
+        assert_eq!(mmio(&window(Group::Kernel, &short, 100.0).unwrap()), 1000);
+        let probe = window(Group::Probes, &short, 100.0).unwrap();
+        assert_eq!((probe.operations, mmio(&probe)), (100, 100));
         assert!(window(Group::Kernel, &stops[..2], 100.0).unwrap_err().contains("2 stops"));
         assert!(window(Group::Application, &stops, 100.0).is_err());
     }

@@ -29,7 +29,7 @@ pub fn items() -> Vec<Item> {
         source: w.description.into(),
         quick: w.quick,
     };
-    workloads::list().iter().map(item).collect()
+    workloads::list().map(item).collect()
 }
 
 /// Makes the workloads of a group ready that are among `items`.

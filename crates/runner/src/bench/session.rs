@@ -201,7 +201,7 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, String)) -> Outcom
     let result = match job.group {
         Group::Boot => boot::run(context, job.board, job.side, &mut said),
         Group::Machine => machine::run(context, job.board, job.side, &mut said),
-        Group::Kernel | Group::Cliff | Group::Application => linux::run(context, job, &mut said),
+        Group::Kernel | Group::Cliff | Group::Probes | Group::Application => linux::run(context, job, &mut said),
         Group::Several => several::run(context, job, &mut said),
         Group::Latency => several::late::run(context, job, &mut said),
     };

@@ -32,7 +32,7 @@ use crate::progress::Step;
 use crate::project::{Project, read};
 
 pub use reading::{Reading, parse};
-pub use table::{Program, WORKLOADS, Workload};
+pub use table::{PROBES, Program, WORKLOADS, Workload};
 
 /// What lmbench is told in its environment, and other fixed parameters: names and values, as the script sees them.
 ///
@@ -48,9 +48,8 @@ pub const PARAMETERS: &[(&str, &str)] = &[
 ];
 
 /// All workloads for Linux guests, in the order in which they are best run.
-#[must_use]
-pub const fn list() -> &'static [Workload] {
-    WORKLOADS
+pub fn list() -> impl Iterator<Item = &'static Workload> {
+    WORKLOADS.iter().chain(&PROBES)
 }
 
 /// The workload of this name.
@@ -58,8 +57,8 @@ pub const fn list() -> &'static [Workload] {
 /// # Errors
 /// If there is none; the error lists those that there are.
 pub fn find(name: &str) -> Result<&'static Workload> {
-    WORKLOADS.iter().find(|w| w.name == name).ok_or_else(|| {
-        let known: Vec<_> = WORKLOADS.iter().map(|w| w.name).collect();
+    list().find(|w| w.name == name).ok_or_else(|| {
+        let known: Vec<_> = list().map(|w| w.name).collect();
         Error::usage(format!("unknown workload {name:?}; those of Linux guests are {}", known.join(", ")))
     })
 }
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_fit_a_line() {
-        let mut names: Vec<_> = list().iter().map(|w| w.name).collect();
+        let mut names: Vec<_> = list().map(|w| w.name).collect();
         let fits = |n: &str| n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         assert!(names.iter().all(|n| fits(n)), "{names:?}");
         names.sort_unstable();
@@ -218,10 +217,11 @@ mod tests {
     #[test]
     fn the_script_knows_every_workload() {
         let script = include_str!("../../../../bench/linux/run.sh");
-        for workload in list() {
+        for workload in WORKLOADS {
             let label = format!("\n    {})", workload.name);
             assert_eq!(script.matches(&label).count(), 1, "{}", workload.name);
         }
+        assert!(PROBES.iter().all(|w| w.name.starts_with("probe-")) && script.contains("\n    probe-*)"));
         for (name, _) in PARAMETERS {
             assert!(script.contains(name), "{name} is not used");
         }
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn own_operations_are_in_the_stopwatch() {
         let source = include_str!("../../../../bench/linux/program/src/operations.rs");
-        for workload in list().iter().filter(|w| w.own) {
+        for workload in WORKLOADS.iter().filter(|w| w.own) {
             assert!(source.contains(&format!("(\"{}\", ", workload.name)), "{}", workload.name);
         }
-        assert!(list().iter().all(|w| !w.own || w.group.is_repeated()));
+        assert!(list().all(|w| !w.own || w.group.is_repeated()));
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn without_packages_only_own_operations_are_left() {
         let tree = packages::Tree::default();
-        let workloads: Vec<_> = list().iter().collect();
+        let workloads: Vec<_> = list().collect();
         let prepared = assemble(&tree, &workloads, b"script", b"stopwatch").unwrap();
         assert!(prepared.names.contains(&"null") && !prepared.names.contains(&"context-2"));
         assert!(prepared.sources["null"].contains("own"));

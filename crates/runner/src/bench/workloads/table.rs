@@ -1,5 +1,5 @@
 //! Every workload for Linux guests: what it needs and where it comes from. How it is run stands in
-//! `bench/linux/run.sh`, under the same name.
+//! `bench/linux/run.sh`, under the same name. Probes of the core stand in `bench/probes`.
 
 use spica_bench::results::Group;
 
@@ -81,6 +81,11 @@ const fn cliff(name: &'static str, unit: &'static str) -> Workload {
     Workload { group: Group::Cliff, packages: &[], ..kernel(name, unit, &[]) }
 }
 
+/// A probe of the core.
+const fn probe(probe: &spica_probes::Probe) -> Workload {
+    Workload { group: Group::Probes, packages: &[], ..kernel(probe.name, probe.kind.unit(), &[]) }
+}
+
 /// A run of a program from start to end.
 const fn application(
     name: &'static str,
@@ -130,7 +135,18 @@ const ISPELL: &[Program] = &[
 ];
 const ISPELL_PACKAGES: &[&str] = &["ispell", "iamerican", "ienglish-common"];
 
-/// All workloads, in the order of a run: later ones may use what earlier ones have made, and make it themselves if they
+/// Probes of the core.
+pub static PROBES: [Workload; spica_probes::PROBES.len()] = {
+    let mut all = [probe(&spica_probes::PROBES[0]); spica_probes::PROBES.len()];
+    let mut n = 1;
+    while n < all.len() {
+        all[n] = probe(&spica_probes::PROBES[n]);
+        n += 1;
+    }
+    all
+};
+
+/// All other workloads, in the order of a run: later ones may use what earlier ones have made, and make it themselves if they
 /// run alone.
 pub const WORKLOADS: &[Workload] = &[
     kernel("null", "getppid()", lmbench!["lat_syscall"]).quick(),
