@@ -12,9 +12,11 @@
 //! * [`compare`]: what changed between two result files;
 //! * [`mod@format`]: how numbers are written;
 //! * [`model`]: from counts to cycles on a Cortex-A8 and a Cortex-A9, after ARMvisor;
+//! * [`boards`]: what others measured on real boards;
 //! * [`papers`]: what STAR and ARMvisor report, with where they say so;
 //! * [`report`]: tables in Markdown, and a page in HTML with the papers' figures redrawn from our data.
 
+pub mod boards;
 pub mod catalogue;
 pub mod compare;
 pub mod events;

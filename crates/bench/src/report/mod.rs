@@ -8,6 +8,7 @@
 //! says so, a missing bar is drawn as missing.
 
 mod beside;
+mod boards;
 mod chart;
 mod compared;
 mod figures;
@@ -157,7 +158,8 @@ fn board_tables(results: &Results, board: Board) -> Vec<Table> {
     let of = |group| [tables::group(results, board, group), tables::configurations(results, board, group)];
     let compared = Group::ALL.into_iter().filter(|group| group.has_native());
     let ratios = compared.flat_map(of).flatten();
-    ratios.chain(timing::tables(results, board)).chain(several::tables(results, board)).collect()
+    let times = timing::tables(results, board).into_iter().chain(boards::tables(results, board));
+    ratios.chain(times).chain(several::tables(results, board)).collect()
 }
 
 /// A number to see first.

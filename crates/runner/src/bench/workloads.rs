@@ -237,6 +237,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_on_boards_is_measured_here() {
+        let names: Vec<_> =
+            spica_bench::boards::MEASURED.iter().flat_map(|m| m.cycles).map(|(name, _)| *name).collect();
+        assert!(!names.is_empty() && names.iter().all(|name| find(name).is_ok()), "{names:?}");
+    }
+
+    #[test]
     fn an_unknown_name_is_said() {
         let error = find("nul").unwrap_err();
         assert_eq!(error.status, crate::error::USAGE);
