@@ -1,6 +1,6 @@
 //! The emitter: puts words into one code page and keeps account of which guest instruction each belongs to.
 //!
-//! Hot code grows upwards from [`layout::HOT_FIELDS`], cold words (exit stubs, literals) grow downwards from the end of
+//! Hot code grows upwards from [`layout::HOT_FIELDS`], cold words (exit stubs, ways out) grow downwards from the end of
 //! the page. The same code runs in two ways: to write a block, and without a page to write to, to find the guest
 //! instruction of a code-cache address (STAR §3.7.1); both must emit exactly the same words.
 
@@ -304,21 +304,16 @@ impl<'a> Emitter<'a> {
         self.put(slow.back, asm::b(Cond::Al, offset).unwrap_or(asm::NOP));
     }
 
-    /// `rd = value` by MOVW and MOVT.
+    /// `rd = value` by MOVW and MOVT, or one of the two. A literal would take one instruction, but an entry of the data
+    /// TLB for the code page, and a line of the data cache.
     pub fn load_constant(&mut self, cond: Cond, rd: Reg, value: u32) {
+        if value == u32::MAX {
+            return self.emit(asm::all_ones(cond, rd));
+        }
         self.emit(asm::movw(cond, rd, value as u16));
         if value >> 16 != 0 {
             self.emit(asm::movt(cond, rd, (value >> 16) as u16));
         }
-    }
-
-    /// `rd = value` by one load of a cold literal, or by no load at all.
-    pub fn load_literal(&mut self, cond: Cond, rd: Reg, value: u32) {
-        if value == u32::MAX {
-            return self.emit(asm::all_ones(cond, rd));
-        }
-        let literal = self.literal(value);
-        self.load(cond, rd, literal);
     }
 
     /// A cold literal.

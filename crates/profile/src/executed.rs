@@ -107,18 +107,18 @@ mod tests {
     fn a_listing_has_what_was_executed() {
         let mut bytes = vec![0; BYTES];
         let code = CACHE.start + 0x1100;
-        // Landing, mov r0, r0, literal load, exit, its number.
-        for (n, word) in [0xe59f_ef04u32, 0xe1a0_0000, 0xe59f_eeec, 0xef00_0001, 7].iter().enumerate() {
+        // Landing, mov r0, r0, LR's two halves, exit, its number.
+        for (n, word) in [0xe59f_ef04u32, 0xe1a0_0000, 0xe300_e01c, 0xe34c_e010, 0xef00_0001, 7].iter().enumerate() {
             bytes[copy_of_page(code).unwrap() + 0x100 + 4 * n..][..4].copy_from_slice(&word.to_le_bytes());
         }
         // One in ten thousand is not worth a line.
-        for (n, count) in [(0, 1000u64), (1, 1), (2, 6000), (3, 6000)] {
+        for (n, count) in [(0, 1000u64), (1, 1), (2, 6000), (3, 6000), (4, 6000)] {
             bytes[8 * counter(code + 4 * n)..][..8].copy_from_slice(&count.to_ne_bytes());
         }
         let (none, all) = (Counted::nothing(), Counted::from_bytes(0, &bytes).unwrap());
         let text = listing(&Window::between(&none, &all), 4000);
         let lines: Vec<_> = text.lines().skip(1).collect();
-        assert_eq!(lines.len(), 4, "{text}");
+        assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[0].starts_with("f1801100 e59fef04  ldr lr, [pc, #0xf04] "), "{text}");
         assert!(lines[0].ends_with("0.250      returns and indirect branches") && lines[1].is_empty(), "{text}");
         assert!(lines[2].ends_with("1.500  own direct branches and calls"), "{text}");

@@ -6,7 +6,7 @@ use crate::options::Options;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded};
 
-/// An exit to `target`; a call sets LR by one load of a literal.
+/// An exit to `target`; a call sets LR to a constant.
 pub fn direct(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, target: GuestVa, pc: GuestVa) -> Flow {
     if d.cond == Cond::Al {
         if link {

@@ -22,7 +22,7 @@ use spica_vcpu::field;
 pub fn set_link(e: &mut Emitter<'_>, options: &Options, pc: GuestVa) {
     let behind = pc.wrapping_add(4);
     if window(e, options, pc).is_some() || !shadow_stack::call(e, options, behind) {
-        e.load_literal(Cond::Al, Reg::LR, behind.0);
+        e.load_constant(Cond::Al, Reg::LR, behind.0);
     }
 }
 
@@ -78,7 +78,7 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
         && !(link && rm == Reg::LR)
     {
         if link {
-            e.load_literal(d.cond, Reg::LR, pc.wrapping_add(4).0);
+            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(4).0);
         }
         put_link_away(e, d.cond);
         return reflect(e, d.cond, rm, window);

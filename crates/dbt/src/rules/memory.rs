@@ -22,7 +22,7 @@ pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
         if mem.size == MemSize::Word
             && let Some(value) = e.source_word(literal)
         {
-            e.load_literal(d.cond, mem.rt, value);
+            e.load_constant(d.cond, mem.rt, value);
             return Flow::Continues;
         }
         let bytes = if mem.size == MemSize::Dual { 8 } else { 4 };

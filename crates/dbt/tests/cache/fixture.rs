@@ -175,9 +175,18 @@ pub fn chain(f: &mut Fixture, global: bool) -> [BlockId; 3] {
     [0, 1, 2].map(|n| f.translate(at(n), PA + 0x1000 * n, global))
 }
 
-/// The word that the first word of a block, `LDR rt, [PC, #offset]`, loads.
+/// The constant that the first guest instruction of a block, a load of a literal, has become.
 pub fn literal_of(f: &Fixture, block: BlockId) -> Option<u32> {
+    let half = |word: u32| word >> 4 & 0xf000 | word & 0xfff;
     let pc = f.entry(block);
-    let word = f.word(pc);
-    (word & 0x0fff_0000 == 0x059f_0000).then(|| f.word(pc + 8 + (word & 0xfff)))
+    let low = f.word(pc);
+    if low & 0x0ff0_0000 != 0x0300_0000 {
+        return None;
+    }
+    let next = f.word(pc + 4);
+    let top = next & 0x0ff0_f000 == 0x0340_0000 | low & 0xf000;
+    let behind = if top { f.word(pc + 8) } else { next };
+    // An address that is loaded from is none.
+    let loads = behind & 0x0f3f_ffff == 0x0510_0000 | (low & 0xf000) | (low & 0xf000) << 4;
+    (!loads).then(|| half(low) | if top { half(next) << 16 } else { 0 })
 }

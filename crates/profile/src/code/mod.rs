@@ -13,8 +13,8 @@
 //! `tests/translator.rs` has the real translator make pages and compares word by word with what it says itself
 //! ([`spica_dbt::Translator::locate`]).
 //!
-//! **What cannot be told.** A constant in place of an operand that is the PC (`adr`) looks like the guest's own `movw`
-//! and `movt`: it is taken for that, where nothing else gives it away. The exit at the end of a guest's page looks like
+//! **What cannot be told.** A constant in place of an operand that is the PC (`adr`), or of a literal, looks like the
+//! guest's own `movw` and `movt`: it is taken for that, where nothing else gives it away. The exit at the end of a guest's page looks like
 //! a branch. Techniques to spill other than the vCPU page, and the shadow stack, are not known here.
 
 mod page;

@@ -149,7 +149,7 @@ impl Page<'_> {
     fn translation(&mut self, at: usize) -> Translation {
         match self.word(at) {
             Word::Field { load, rt, field } => self.with_field(at, load, rt, field),
-            Word::Literal { rt } => self.with_literal(at, rt),
+            Word::Half { rd: Reg::LR, top: false } => self.with_link(at),
             Word::Trap(trap::EMULATE) => Translation { literals: 2, ..Translation::new(Rule::Emulated, at + 3) },
             Word::Trap(trap::COUNTER) => Translation::new(Rule::Counter, at + 3),
             Word::Trap(number) => Translation::new(of_trap(number), at + 1),
@@ -182,16 +182,18 @@ impl Page<'_> {
         }
     }
 
-    fn with_literal(&mut self, at: usize, rt: Reg) -> Translation {
-        self.cold -= 1;
-        let next = self.word(at + 1);
-        if rt == Reg::LR && next.exits() {
+    /// LR becomes a constant: for a call, if one follows.
+    fn with_link(&mut self, at: usize) -> Translation {
+        let next = self.word(at + 2);
+        if self.word(at + 1) != (Word::Half { rd: Reg::LR, top: true }) {
+            Translation::new(Rule::Copied, at + 1)
+        } else if next.exits() {
             self.exits += 1;
-            Translation { literals: 1, ..Translation::new(Rule::Branch, at + 3) }
-        } else if rt == Reg::LR && next.is_put_away() {
+            Translation { literals: 1, ..Translation::new(Rule::Branch, at + 4) }
+        } else if next.is_put_away() {
             self.reflection(at)
         } else {
-            Translation::new(Rule::PcOperand, at + 1)
+            Translation::new(Rule::Copied, at + 1)
         }
     }
 
@@ -204,9 +206,8 @@ impl Page<'_> {
     /// The operand of a trap is where indirect branches have their target.
     fn targeted(&mut self, at: usize) -> Translation {
         let mut next = at + 1;
-        if let Word::Literal { .. } = self.word(next) {
-            self.cold -= 1;
-            next += 1;
+        if self.word(next) == (Word::Half { rd: Reg::LR, top: false }) {
+            next += 2;
         }
         let Word::Trap(number) = self.word(next) else { return Translation::new(Rule::Register, next) };
         let access = usize::from(matches!(number, trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE));

@@ -11,8 +11,8 @@ use spica_vcpu::field;
 pub enum Word {
     /// A load from a field of the vCPU page, or a store to it.
     Field { load: bool, rt: Reg, field: u32 },
-    /// A load of a word of the same page.
-    Literal { rt: Reg },
+    /// `MOVW` or, for the upper half, `MOVT`.
+    Half { rd: Reg, top: bool },
     /// `SVC` with this number.
     Trap(u32),
     /// A branch by that many words.
@@ -36,6 +36,7 @@ impl Word {
         match d.op {
             Op::Mem(mem @ Mem { rn: Reg::PC, .. }) => Self::relative(at, mem),
             Op::SupervisorCall { .. } if !d.uncond => Self::Trap(trap::number(word)),
+            Op::MoveWide { top, rd, .. } => Self::Half { rd, top },
             Op::Branch { link: false, offset } => Self::Branch { always, words: offset / 4 + 2 },
             Op::DataProcessing { op: DpOp::Add, s: false, rd: Reg::PC, rn, op2 } => match op2 {
                 Operand2::Imm(_) => Self::Reflect,
@@ -55,8 +56,6 @@ impl Word {
             Self::Plain
         } else if field < HOT_FIELDS {
             Self::Field { load: mem.load, rt: mem.rt, field }
-        } else if mem.load && target < PAGE {
-            Self::Literal { rt: mem.rt }
         } else {
             Self::Plain
         }
