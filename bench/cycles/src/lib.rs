@@ -13,10 +13,12 @@
 //! | `counts=FILE` | where the counts are: numbers of 64 bits, in the order of [`spica_cycles::Count`] |
 //! | `core=a8`, `core=a9` | the core |
 //! | `ram=ADDRESS:BYTES` | where the board's memory is |
+//! | `places=FILE` | where it is noted what is due to each instruction, see [`spica_cycles::ledger`] |
+//! | `code=FILE` | where pages of the code cache are copied to, see [`spica_profile::area`] |
 //! | `from=ADDRESS` | nothing is modelled before the instruction there; without it, all is |
 //!
-//! The file is mapped. Counts are written there at each return from an exception: where a guest's program begins,
-//! which a debugger stops it at, they are those of all before it.
+//! The files are mapped. Counts are written at each return from an exception: where a guest's program begins,
+//! which a debugger stops it at, they are those of all before it. What is due to an instruction is written at once.
 
 // Its symbols are QEMU's own: no test program has them.
 #[cfg(not(test))]

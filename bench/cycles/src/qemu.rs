@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use spica_cycles::decode::{Flow, System, Unit};
+use spica_cycles::ledger::{self, Places};
 use spica_cycles::{Core, Counts, Instruction, Model};
 use spica_plugin as plugin;
 use spica_plugin::{
@@ -14,13 +15,16 @@ use spica_plugin::{
     qemu_plugin_register_vcpu_mem_cb, qemu_plugin_register_vcpu_tb_trans_cb, qemu_plugin_reset,
     qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
 };
+use spica_profile::area;
 
 /// All that the plugin has.
 struct Plugin {
-    model: Model,
+    model: Model<Option<Places<'static>>>,
     ram: Ram,
     /// The mapped file.
     counts: *mut [u64; Counts::LENGTH],
+    /// Where pages of the code cache are copied to: the mapped file.
+    code: Option<*mut [u8; area::BYTES]>,
     /// Where modelling begins, if not at reset.
     from: Option<u32>,
     handles: Option<Handles>,
@@ -65,10 +69,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
 
 fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
     let (mut counts, mut core, mut ram, mut from) = (None, None, None, None);
+    let (mut places, mut code) = (None, None);
     for argument in arguments {
         let problem = || format!("the argument {argument:?} means nothing");
         match argument.split_once('=').ok_or_else(problem)? {
             ("counts", file) => counts = Some(map(file)?),
+            ("places", file) => places = Some(map::<[u64; ledger::LENGTH]>(file)?),
+            ("code", file) => code = Some(map(file)?),
             ("core", name) => core = Some(Core::from_key(name).ok_or_else(problem)?),
             ("ram", place) => ram = Some(Ram::of(place).ok_or_else(problem)?),
             ("from", address) => from = Some(plugin::number(address).ok_or_else(problem)?),
@@ -79,12 +86,16 @@ fn install(arguments: impl Iterator<Item = String>) -> Result<Plugin, String> {
         return Err("one of the arguments counts=FILE, core=NAME and ram=ADDRESS:BYTES is missing".into());
     };
     let known = HashMap::new();
-    Ok(Plugin { model: Model::new(core), ram, counts, from, handles: None, stale: true, known })
+    // SAFETY: the mapping is this table's, stays as long as QEMU, and nobody else here uses it. Its readers are other
+    // processes, while the processor stands still.
+    let places = places.map(|table| Places::new(unsafe { &mut *table }));
+    let model = Model::with_ledger(core, places);
+    Ok(Plugin { model, ram, counts, code, from, handles: None, stale: true, known })
 }
 
-/// Maps the file of counts.
-fn map(path: &str) -> Result<*mut [u64; Counts::LENGTH], String> {
-    let bytes = Counts::LENGTH * size_of::<u64>();
+/// Maps a file that is a `T`: numbers, of which any will do.
+fn map<T>(path: &str) -> Result<*mut T, String> {
+    let bytes = size_of::<T>();
     let problem = |e: &dyn std::fmt::Display| format!("{path}: {e}");
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| problem(&e))?;
     if file.metadata().map_err(|e| problem(&e))?.len() < bytes as u64 {
@@ -113,6 +124,12 @@ extern "C" fn translated(id: u64, block: *mut c_void) {
         let address = unsafe { qemu_plugin_insn_vaddr(handle) } as u32;
         // SAFETY: as above.
         unsafe { plugin.ram.find(&handles, handle, address) };
+        if at == 0
+            && let (Some(file), Some(to)) = (plugin.code, area::copy_of_page(address))
+        {
+            // SAFETY: as above. The file has a page there.
+            unsafe { copy_page(handle, address, file.cast::<u8>().add(to)) };
+        }
         match plugin.from {
             Some(from) if from == address => {
                 let id = std::ptr::without_provenance_mut(id as usize);
@@ -128,6 +145,22 @@ extern "C" fn translated(id: u64, block: *mut c_void) {
         }
     }
     plugin.handles = Some(handles);
+}
+
+/// Copies the page that an instruction is in, as `bench/counter` does: words that were written since the last time are
+/// translated by QEMU before they are executed.
+///
+/// # Safety
+/// QEMU's own instruction, in a callback about it; there is room for a page.
+unsafe fn copy_page(handle: *mut c_void, address: u32, to: *mut u8) {
+    // SAFETY: the caller's.
+    let here = unsafe { plugin::qemu_plugin_insn_haddr(handle) }.cast::<u8>();
+    if here.is_null() {
+        return;
+    }
+    // SAFETY: the board's memory is mapped in whole pages, so all of the instruction's page is there. It is not the
+    // mapped file.
+    unsafe { std::ptr::copy_nonoverlapping(here.sub(address as usize % area::PAGE), to, area::PAGE) };
 }
 
 /// Has QEMU call for an instruction and its accesses.
@@ -183,9 +216,8 @@ extern "C" fn executed(_processor: c_uint, data: *mut c_void) {
         plugin.stale = false;
         if let Some(handles) = &plugin.handles {
             // SAFETY: this is a callback on the processor's thread. Registers of CP15 are in QEMU's memory at any time.
-            let (registers, [dacr, vbar]) = unsafe {
-                (handles.registers(), handles.system([plugin::System::Dacr, plugin::System::Vbar]))
-            };
+            let (registers, [dacr, vbar]) =
+                unsafe { (handles.registers(), handles.system([plugin::System::Dacr, plugin::System::Vbar])) };
             plugin.model.set_registers(registers, dacr, vbar);
         }
     }

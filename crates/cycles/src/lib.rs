@@ -13,7 +13,8 @@
 //! The way of an instruction: [`decode`] says once what it is; [`Model::execute`] fetches it (instruction TLB,
 //! instruction cache), checks what the predictor made of the branch before it ([`branch`]) and puts it through the
 //! pipeline; [`Model::access`] takes each of its accesses through the data TLB ([`tlb`]) and the caches ([`cache`]). A
-//! miss of the TLB reads the real tables in the board's memory ([`walk`]), through the caches.
+//! miss of the TLB reads the real tables in the board's memory ([`walk`]), through the caches. Which instruction each
+//! count is due to, a [`ledger`] may note.
 //!
 //! The crate touches no machine. It is as deterministic as what it is fed: what silicon replaces at random, it replaces
 //! by a generator that always starts with the same number.
@@ -25,6 +26,7 @@ pub mod cache;
 pub mod core;
 pub mod counts;
 pub mod decode;
+pub mod ledger;
 pub mod model;
 pub mod pipeline;
 pub mod price;

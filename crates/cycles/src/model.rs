@@ -5,6 +5,7 @@ use crate::cache::Cache;
 use crate::core::{Core, Parts};
 use crate::counts::{Count, Counts};
 use crate::decode::{Flow, Instruction, System, Unit};
+use crate::ledger::Ledger;
 use crate::pipeline::Pipeline;
 use crate::tlb::Tlb;
 use crate::walk::{self, Memory, Registers, Translation};
@@ -20,9 +21,14 @@ struct Last {
     flow: Flow,
 }
 
-/// A core.
+/// A core. The ledger is told which instruction each count is due to.
 #[derive(Clone)]
-pub struct Model {
+pub struct Model<L = ()> {
+    ledger: L,
+    /// The instruction that counts are due to.
+    due: u32,
+    /// The pipeline's cycles that are in the ledger.
+    charged: u64,
     parts: &'static Parts,
     registers: Registers,
     dacr: u32,
@@ -51,9 +57,20 @@ enum Side {
 impl Model {
     /// A core as it is after reset: nothing is cached.
     #[must_use]
-    pub fn new(core: Core) -> Model {
+    pub fn new(core: Core) -> Self {
+        Self::with_ledger(core, ())
+    }
+}
+
+impl<L: Ledger> Model<L> {
+    /// The same, with a ledger.
+    #[must_use]
+    pub fn with_ledger(core: Core, ledger: L) -> Self {
         let parts = core.parts();
-        Model {
+        Self {
+            ledger,
+            due: 0,
+            charged: 0,
             parts,
             registers: Registers::default(),
             dacr: 0,
@@ -96,8 +113,9 @@ impl Model {
     /// An instruction begins. `operand` is the value of the register that [`Instruction::operand`] names, and is
     /// looked at only if it is a system operation.
     pub fn execute(&mut self, i: &Instruction, operand: u32, memory: &impl Memory) {
-        self.counts.add(Count::Instructions);
         self.flow(i);
+        self.due = i.address;
+        self.add(Count::Instructions);
         let line = i.address >> self.instructions.line_shift();
         if self.line != Some(line) {
             self.fetch(i.address, memory);
@@ -109,6 +127,9 @@ impl Model {
             self.line = Some(end >> self.instructions.line_shift());
         }
         self.pipeline.issue(i);
+        let cycles = self.pipeline.cycles();
+        self.ledger.charge(i.address, Count::Base, cycles - self.charged);
+        self.charged = cycles;
         if i.unit == Unit::System
             && let Some(system) = i.system
         {
@@ -117,7 +138,13 @@ impl Model {
         self.last = Some(Last { address: i.address, behind: i.behind(), flow: i.flow });
     }
 
-    /// What the step from the instruction before to this one was.
+    /// Once more, which is due to the present instruction.
+    fn add(&mut self, count: Count) {
+        self.counts.add(count);
+        self.ledger.charge(self.due, count, 1);
+    }
+
+    /// What the step from the instruction before to this one was. It is due to the one before.
     fn flow(&mut self, i: &Instruction) {
         let Some(last) = self.last else { return };
         let sequential = last.behind == i.address;
@@ -146,7 +173,7 @@ impl Model {
                 }
             }
         };
-        self.counts.add(missed);
+        self.add(missed);
         self.pipeline.redirect();
     }
 
@@ -158,7 +185,7 @@ impl Model {
             return;
         }
         let outer = cached && self.outer.touch(physical, physical);
-        self.counts.add(if outer { Count::FetchOuter } else { Count::FetchMemory });
+        self.add(if outer { Count::FetchOuter } else { Count::FetchMemory });
         self.pipeline.stall();
     }
 
@@ -175,17 +202,17 @@ impl Model {
         let translation = self.translate(Side::Data, address, memory);
         let physical = translation.physical(address);
         if !translation.memory {
-            self.counts.add(if store { Count::StoreDevice } else { Count::LoadDevice });
+            self.add(if store { Count::StoreDevice } else { Count::LoadDevice });
             return;
         }
         if !translation.cached || !self.registers.caches_data() {
-            self.counts.add(if store { Count::StoreUncached } else { Count::LoadUncached });
+            self.add(if store { Count::StoreUncached } else { Count::LoadUncached });
             return;
         }
         if store && !self.parts.stores_allocate {
             if !self.data.holds(address, physical) {
                 let outer = self.outer.touch(physical, physical);
-                self.counts.add(if outer { Count::StoreOuter } else { Count::StoreMemory });
+                self.add(if outer { Count::StoreOuter } else { Count::StoreMemory });
             }
             return;
         }
@@ -193,7 +220,7 @@ impl Model {
             return;
         }
         let outer = self.outer.touch(physical, physical);
-        self.counts.add(match (store, outer) {
+        self.add(match (store, outer) {
             (false, true) => Count::LoadOuter,
             (false, false) => Count::LoadMemory,
             (true, true) => Count::StoreOuter,
@@ -215,25 +242,28 @@ impl Model {
             Side::Data => (Count::DataMainTlb, Count::DataWalk),
         };
         if let Some(found) = self.main.as_mut().and_then(|main| main.find(address, asid)) {
-            self.counts.add(from_main);
+            self.add(from_main);
             self.tlbs[side as usize].put(found);
             return found;
         }
-        self.counts.add(walked);
+        self.add(walked);
         let inner = self.parts.walks_in_data_cache && self.registers.walks_cached(address);
         let (data, outer, counts) = (&mut self.data, &mut self.outer, &mut self.counts);
+        let (ledger, due) = (&mut self.ledger, self.due);
         let found = walk::walk(&self.registers, memory, address, |at| {
             // A walk brings the lines that it reads: 7-cpu's 7 cycles for a main TLB miss allow no other.
-            counts.add(if inner && data.touch(at, at) {
+            let count = if inner && data.touch(at, at) {
                 Count::WalkInner
             } else if outer.touch(at, at) {
                 Count::WalkOuter
             } else {
                 Count::WalkMemory
-            });
+            };
+            counts.add(count);
+            ledger.charge(due, count, 1);
         });
         let Some(found) = found else {
-            self.counts.add(Count::Lost);
+            self.add(Count::Lost);
             return Translation::flat(address, true);
         };
         self.tlbs[side as usize].put(found);
@@ -290,7 +320,7 @@ impl Model {
                 Count::PredictorFlush
             }
         };
-        self.counts.add(count);
+        self.add(count);
         if matches!(system, System::Isb | System::Dsb) {
             self.pipeline.stall();
             self.line = None;
@@ -477,6 +507,39 @@ mod tests {
             model.counts().get(Count::FetchOuter) - lines
         };
         assert!(misses(true) > misses(false));
+    }
+
+    #[test]
+    fn a_ledger_has_all_that_is_counted() {
+        #[derive(Default)]
+        struct ByPlace(std::collections::BTreeMap<u32, Counts>);
+        impl Ledger for ByPlace {
+            fn charge(&mut self, address: u32, count: Count, times: u64) {
+                let counts = self.0.entry(address).or_default();
+                counts.set(count, counts.get(count) + times);
+            }
+        }
+        for core in Core::ALL {
+            let mut model = Model::with_ledger(core, ByPlace::default());
+            model.set_registers(ON, CLIENT, 0x10_0000);
+            // A loop of a load, a flush of the TLBs, and a branch; the branch back is wrong when the loop is left.
+            for round in 0..20u32 {
+                model.execute(&Instruction::arm(0x1000, 0xe590_1000), 0, &Flat);
+                model.access(0x10_0000 + 64 * round, 4, false, &Flat);
+                model.execute(&Instruction::arm(0x1004, 0xee08_0f17), 0, &Flat);
+                model.execute(&Instruction::arm(0x1008, 0x1aff_fffc), 0, &Flat);
+            }
+            model.execute(&Instruction::arm(0x100c, 0xe1a0_0000), 0, &Flat);
+            let places = &model.ledger.0;
+            for count in Count::ALL {
+                let sum: u64 = places.values().map(|counts| counts.get(*count)).sum();
+                assert_eq!(sum, model.counts().get(*count), "{core}: {}", count.key());
+            }
+            assert_eq!(places[&0x1000].get(Count::LoadMemory), 20, "{core}");
+            assert_eq!(places[&0x1004].get(Count::TlbOperation), 20, "{core}");
+            assert!(places[&0x1008].get(Count::MissedDirect) > 0, "{core}: due to the branch, not to its target");
+            assert_eq!(places[&0x100c].get(Count::MissedDirect), 0, "{core}");
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@
 
 use std::ops::Range;
 
+use spica_cycles::Count;
+
+use crate::cycles::Places;
 use crate::slow::KINDS;
 
 /// The code cache.
@@ -94,6 +97,21 @@ impl Counted {
         let counters = counters.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
         let code = code.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         Some(Self { executed, counters, code })
+    }
+
+    /// The same of a run in which a model noted what is due to each instruction (`spica_cycles::ledger`): the bytes have
+    /// the copies of code alone. Slow traps are not told apart then.
+    #[must_use]
+    pub fn of_places(executed: u64, bytes: &[u8], places: &Places) -> Option<Self> {
+        let mut counted = Self::from_bytes(executed, bytes)?;
+        for (&address, counts) in places {
+            let instructions = counts.get(Count::Instructions);
+            counted.counters[counter(address)] += instructions;
+            if IMAGE.contains(&address) {
+                counted.counters[OF_THE_IMAGE] += instructions;
+            }
+        }
+        Some(counted)
     }
 
     /// The words of the code page at an address.

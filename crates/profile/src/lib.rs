@@ -10,11 +10,12 @@
 //! | the return mirror | overhead of returns and indirect branches | the address |
 //! | Spica's image | a fast trap, a slow trap, the translator, the MMU … | [`image`]: the symbol there |
 //!
-//! [`profile`] is what comes of it, [`text`] how it is written. Nothing here runs a board: see
+//! [`profile`] is what comes of it, [`cycles`] what that costs by the model of a core, [`text`] how it is written. Nothing here runs a board: see
 //! `crates/runner/src/profile.rs`.
 
 pub mod area;
 pub mod code;
+pub mod cycles;
 pub mod executed;
 pub mod image;
 pub mod profile;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::area::{REFLECTED, USER, Window, of_kind};
 use crate::code::Rule;
+use crate::cycles::Cycles;
 use crate::executed::{Executed, executed};
 use crate::image::{Image, Symbol};
 use crate::slow::{self, KINDS};
@@ -150,6 +151,9 @@ pub struct Profile {
     pub slow: Vec<Row>,
     /// Spica's functions that took most, by themselves.
     pub symbols: Vec<Row>,
+    /// Its cycles, if they were modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<Cycles>,
 }
 
 /// How many of Spica's functions are named.
@@ -232,6 +236,7 @@ pub fn profile(workload: &Workload<'_>, window: &Window<'_>, image: &Image) -> P
         parts,
         slow,
         symbols: symbols.map(row).collect(),
+        cycles: None,
     }
 }
 

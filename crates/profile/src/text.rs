@@ -6,6 +6,8 @@ use spica_bench::format::{fine, number, ratio};
 
 use crate::profile::{Part, Profile, Row};
 
+mod cycles;
+
 /// Rows that are less than this share of the whole are summed up as one.
 const SMALL: f64 = 0.0005;
 
@@ -23,7 +25,10 @@ pub fn terminal(profile: &Profile) -> String {
             line(&format!("  {}", row.name), row.instructions, &times(&row));
         }
     }
-    let _ = writeln!(text, "  slow traps by kind, with all that Spica did for them");
+    // A run with cycles does not tell them apart.
+    if !profile.slow.is_empty() {
+        let _ = writeln!(text, "  slow traps by kind, with all that Spica did for them");
+    }
     for row in together(&profile.slow, profile) {
         let (instructions, times) = (number(row.instructions), times(&row));
         let _ = writeln!(text, "    {:<56} {instructions:>13} {:>8} {times:>11}", row.name, "");
@@ -32,6 +37,7 @@ pub fn terminal(profile: &Profile) -> String {
     for row in &profile.symbols {
         let _ = writeln!(text, "    {:>11} {}", number(row.instructions), shortened(&row.name));
     }
+    text.extend(profile.cycles.as_ref().map(|cycles| cycles::terminal(profile, cycles)));
     text
 }
 
@@ -50,7 +56,10 @@ pub fn markdown(profile: &Profile) -> String {
             line(&row.name.replace('|', "\\|"), row.instructions, &times(&row));
         }
     }
-    text.push_str("\nSlow traps by kind, with all that Spica did for them:\n\n| trap | instructions | times | each |\n|---|--:|--:|--:|\n");
+    if !profile.slow.is_empty() {
+        text.push_str("\nSlow traps by kind, with all that Spica did for them:\n\n");
+        text.push_str("| trap | instructions | times | each |\n|---|--:|--:|--:|\n");
+    }
     for row in together(&profile.slow, profile) {
         let each = row.times.filter(|times| *times > 0.0).map(|times| number((row.instructions / times).round()));
         let (instructions, each) = (number(row.instructions), each.unwrap_or_default());
@@ -62,6 +71,7 @@ pub fn markdown(profile: &Profile) -> String {
     for row in &profile.symbols {
         let _ = writeln!(text, "| `{}` | {} |", shortened(&row.name).replace('|', "\\|"), number(row.instructions));
     }
+    text.extend(profile.cycles.as_ref().map(|cycles| cycles::markdown(profile, cycles)));
     text
 }
 
@@ -126,7 +136,7 @@ mod tests {
     use super::*;
     use crate::profile::{Native, Section};
 
-    fn profile() -> Profile {
+    pub(super) fn profile() -> Profile {
         let row = |name: &str, instructions, times| Row { name: name.into(), instructions, times };
         let part = |section, rows| Part { section, rows };
         Profile {
@@ -143,6 +153,7 @@ mod tests {
             ],
             slow: vec![row("start", 30.0, Some(2.0))],
             symbols: vec![row("a|b", 7.0, None)],
+            cycles: None,
         }
     }
 

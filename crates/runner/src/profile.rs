@@ -16,12 +16,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+use spica_cycles::Core;
+use spica_profile::cycles::{self, Cycles};
 use spica_profile::executed::{image_listing, listing};
 use spica_profile::image::{Entry, Image as Notes};
 use spica_profile::profile::{Profile, profile};
 use spica_profile::text;
 
-use crate::bench::{counter, instructions};
+use crate::bench::plan::results_board;
+use crate::bench::{clock, counter, instructions};
 use crate::board::find;
 use crate::error::{Error, Result};
 use crate::image::Image;
@@ -39,6 +42,8 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// Run without Spica, too.
     pub native: bool,
+    /// Model cycles, too.
+    pub cycles: bool,
     /// List the executed words of the code cache and of Spica's image, too.
     pub code: bool,
     /// Where tables go; `None` means `build/profile`.
@@ -56,9 +61,17 @@ struct Context<'a> {
     /// Where tables and consoles go.
     dir: PathBuf,
     /// QEMU's plugin.
-    plugin: PathBuf,
+    tool: Tool,
     /// What is profiled.
     chosen: Vec<Chosen>,
+}
+
+/// QEMU's plugin.
+enum Tool {
+    /// Counts instructions.
+    Counter(PathBuf),
+    /// Models a core, and notes what is due to each instruction.
+    Clock(clock::Tools),
 }
 
 /// What a run came to.
@@ -96,11 +109,15 @@ struct File<'a> {
 pub fn run(project: &Project, options: &Options) -> Result<Profiled> {
     let board = find(&options.board)?;
     let chosen = workloads::choose(&options.workloads)?;
-    board::look_for_plugins()?;
-    let plugin = counter::build(project)?;
+    let tool = if options.cycles {
+        Tool::Clock(clock::prepare(project)?)
+    } else {
+        board::look_for_plugins()?;
+        Tool::Counter(counter::build(project)?)
+    };
     let dir = options.output.clone().unwrap_or_else(|| project.build("profile"));
     create_dir(&dir)?;
-    let context = Context { project, options, dir, plugin, chosen };
+    let context = Context { project, options, dir, tool, chosen };
     let natives = if options.native { Some(board::run(&context, board, true)?) } else { None };
     let readings = board::run(&context, board, false)?;
     let image = counter::notes(project, Image::Shipped)?;
@@ -113,7 +130,8 @@ pub fn run(project: &Project, options: &Options) -> Result<Profiled> {
         .enumerate()
         .map(|(at, reading)| {
             let native = natives.as_ref().and_then(|natives| natives.get(at));
-            of_reading(reading, native, &image)
+            let core = options.cycles.then(|| Core::from(results_board(board)));
+            of_reading(reading, native, &image, core)
         })
         .collect();
 
@@ -137,7 +155,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Profiled> {
     Ok(Profiled { profiles, files: [name("md"), name("json")] })
 }
 
-fn of_reading(reading: &Reading, without: Option<&Reading>, image: &Notes) -> Profile {
+fn of_reading(reading: &Reading, without: Option<&Reading>, image: &Notes, core: Option<Core>) -> Profile {
     let work = spica_profile::profile::Workload {
         name: &reading.workload.name,
         operation: reading.workload.operation,
@@ -146,9 +164,15 @@ fn of_reading(reading: &Reading, without: Option<&Reading>, image: &Notes) -> Pr
     };
     let native =
         |native: &Reading| spica_profile::profile::native(&native.window(), native.operations(), native.before_mmu);
+    let cycles = core.map(|core| {
+        let cycles = cycles::cycles(core, &reading.due(), &reading.window(), reading.operations(), image);
+        let native = without.map(|native| cycles::native(core, &native.due(), native.operations()));
+        Cycles { native, ..cycles }
+    });
     Profile {
         reported: reading.nanoseconds.map(instructions),
         native: without.map(native),
+        cycles,
         ..profile(&work, &reading.window(), image)
     }
 }

@@ -31,6 +31,7 @@ Examples:
   spica profile                                null system call, fork, exec, boot
   spica profile --workload null --native       with the bare board's figure beside it: one boot more
   spica profile --workload pipe --board vexpress-a9
+  spica profile --workload stat --cycles       where the cycles go by the model of docs/cycles.md; several minutes
   spica profile --workload null --code         which instructions these are, as they were translated
   spica profile --list")]
 pub struct ProfileArgs {
@@ -43,6 +44,10 @@ pub struct ProfileArgs {
     /// Do the same without Spica, too, for comparison
     #[arg(long)]
     native: bool,
+    /// Model cycles, too, with another QEMU: which part of the time each row is, and which pages, lines and
+    /// instructions are at fault
+    #[arg(long)]
+    cycles: bool,
     /// List every executed word, too, with how often: DIR/BOARD-NAME.code has those of the code cache and what they
     /// count as, DIR/BOARD-NAME.image those of Spica's functions
     #[arg(long)]
@@ -73,6 +78,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
             board: args.board,
             workloads: args.workload,
             native: args.native,
+            cycles: args.cycles,
             code: args.code,
             output: args.output,
             stall: Duration::from_secs(args.stall),

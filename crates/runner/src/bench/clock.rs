@@ -10,6 +10,7 @@ use super::plan::results_board;
 use crate::board::Board;
 use crate::emulator::{self, Emulator};
 use crate::error::{Error, Result};
+use crate::prepare::Run;
 use crate::process;
 use crate::progress::Step;
 use crate::project::{Project, read, write};
@@ -55,12 +56,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Counts that are all 0, in a file of that name, of a board with so much memory. With `from`, nothing is
-    /// modelled before the instruction there.
+    /// Counts of a run that are all 0, in a file of that name. With `from`, nothing is modelled before the instruction
+    /// there.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn new(tools: &Tools, file: &Path, board: &Board, mib: u32, from: Option<u32>) -> Result<Self> {
+    pub fn new(tools: &Tools, file: &Path, run: &Run, from: Option<u32>) -> Result<Self> {
+        let mib = run.boot().memory_mib.unwrap_or(run.board.memory_mib);
         write(file, &[0; Counts::LENGTH * size_of::<u64>()])?;
         let path = |path: &Path| path.display().to_string().replace(',', ",,");
         let from = from.map_or_else(String::new, |address| format!(",from={address:#x}"));
@@ -68,8 +70,8 @@ impl Clock {
             "file={},counts={},core={},ram={:#x}:{:#x}{from}",
             path(&tools.plugin),
             path(file),
-            Core::from(results_board(board)).key(),
-            memory(board),
+            Core::from(results_board(run.board)).key(),
+            memory(run.board),
             u64::from(mib) << 20,
         );
         Ok(Self { file: file.into(), argument })

@@ -46,10 +46,7 @@ impl<'a> Meter<'a> {
             Some(Instrument::Counter(plugin)) => {
                 Some(Self::Counter(Counter::new(context.project, plugin, &file, side)?))
             }
-            Some(Instrument::Clock(tools)) => {
-                let mib = run.boot().memory_mib.unwrap_or(run.board.memory_mib);
-                Some(Self::Clock(Clock::new(tools, &file, run.board, mib, from)?, tools))
-            }
+            Some(Instrument::Clock(tools)) => Some(Self::Clock(Clock::new(tools, &file, run, from)?, tools)),
         })
     }
 

@@ -7,10 +7,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use object::{Object, ObjectSymbol};
+use spica_cycles::ledger;
 use spica_profile::area::{BYTES, Counted, USER, Window};
+use spica_profile::cycles::{Due, Places};
 
 use super::workloads::{Chosen, Kind};
-use super::{Context, entries};
+use super::{Context, Tool, entries};
+use crate::bench::clock::Clock;
 use crate::bench::debugger::Debugger;
 use crate::bench::marker::{BEFORE, BEHIND, INIT, Marker, SHELL};
 use crate::bench::{ICOUNT_SHIFT, MEMORY, counter, workloads};
@@ -18,7 +21,7 @@ use crate::board::Board;
 use crate::error::{Context as _, Error, Result};
 use crate::image::Image;
 use crate::initramfs::Overlay;
-use crate::prepare::{self, Request};
+use crate::prepare::{self, Request, Run};
 use crate::process;
 use crate::progress;
 use crate::project::{Project, read};
@@ -27,13 +30,27 @@ use crate::qemu::Plugin;
 /// What the guest's lines begin with that are for us.
 const LINE: &str = "@profile ";
 
+/// What had been counted when the board stood still.
+struct Stop {
+    counted: Counted,
+    /// What was due to each instruction, where that is modelled.
+    places: Places,
+}
+
+impl Stop {
+    /// Nothing yet.
+    fn reset() -> Self {
+        Self { counted: Counted::nothing(), places: Places::new() }
+    }
+}
+
 /// What was counted for a workload.
 pub struct Reading {
     /// The workload.
     pub workload: Chosen,
     /// Where the window begins, and where it ends; in between, if it is one that is done twice as often the second
     /// time.
-    stops: Vec<Counted>,
+    stops: Vec<Stop>,
     /// The instructions that were executed in it before the MMU was on.
     pub before_mmu: i64,
     /// How long an operation takes by the guest's clock, as the workload says.
@@ -44,8 +61,20 @@ impl Reading {
     /// The window of the workload's operations.
     pub fn window(&self) -> Window<'_> {
         match &self.stops[..] {
-            [begin, end] => Window::between(begin, end),
-            [begin, middle, end] => Window::beyond(begin, middle, end),
+            [begin, end] => Window::between(&begin.counted, &end.counted),
+            [begin, middle, end] => Window::beyond(&begin.counted, &middle.counted, &end.counted),
+            _ => unreachable!("there are two stops or three"),
+        }
+    }
+
+    /// What was due to each instruction in it, where that is modelled.
+    pub fn due(&self) -> Due<'_> {
+        match &self.stops[..] {
+            [begin, end] => Due { window: [&begin.places, &end.places], less: None },
+            [begin, middle, end] => {
+                let less = Some([&begin.places, &middle.places]);
+                Due { window: [&middle.places, &end.places], less }
+            }
             _ => unreachable!("there are two stops or three"),
         }
     }
@@ -90,27 +119,81 @@ impl Stops {
     }
 }
 
-/// The counters' file, removed at the end.
-struct Counters(PathBuf);
+/// A file that a plugin writes, removed at the end.
+struct Shared(PathBuf);
 
-impl Counters {
-    fn new(file: PathBuf) -> Result<Self> {
-        let made = File::create(&file).and_then(|made| made.set_len(BYTES as u64));
+impl Shared {
+    fn new(file: PathBuf, bytes: usize) -> Result<Self> {
+        let made = File::create(&file).and_then(|made| made.set_len(bytes as u64));
         made.context(|| format!("cannot write {}", file.display()))?;
         Ok(Self(file))
     }
 
-    /// What was counted until now. The board stands still, and has executed so many instructions.
-    fn read(&self, executed: u64) -> Result<Counted> {
-        let counted = Counted::from_bytes(executed, &read(&self.0)?);
-        counted.ok_or_else(|| Error::failed(format!("{} is too short", self.0.display())))
+    fn too_short(&self) -> Error {
+        Error::failed(format!("{} is too short", self.0.display()))
     }
 }
 
-impl Drop for Counters {
+impl Drop for Shared {
     fn drop(&mut self) {
         // It is of no use without the run.
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a plugin writes.
+enum Counters {
+    /// A counter for each word of code.
+    Instructions(Shared),
+    /// What the model counts, all together and for each instruction, and copies of code.
+    Cycles { clock: Clock, places: Shared, code: Shared },
+}
+
+impl Counters {
+    fn new(context: &Context<'_>, run: &Run, log: &Path, from: Option<u32>) -> Result<Self> {
+        let file = |extension| log.with_extension(extension);
+        Ok(match &context.tool {
+            Tool::Counter(_) => Self::Instructions(Shared::new(file("counters"), BYTES)?),
+            Tool::Clock(tools) => Self::Cycles {
+                clock: Clock::new(tools, &file("counts"), run, from)?,
+                places: Shared::new(file("places"), ledger::LENGTH * size_of::<u64>())?,
+                code: Shared::new(file("code"), BYTES)?,
+            },
+        })
+    }
+
+    /// What QEMU is told behind `-plugin`.
+    fn argument(&self, context: &Context<'_>, native: bool) -> Result<String> {
+        let path = |path: &Path| path.display().to_string().replace(',', ",,");
+        Ok(match (self, &context.tool) {
+            (Self::Cycles { clock, places, code }, _) => {
+                format!("{},places={},code={}", clock.argument, path(&places.0), path(&code.0))
+            }
+            (Self::Instructions(counters), Tool::Counter(plugin)) => {
+                // The image is built by now.
+                let entries =
+                    if native { String::new() } else { entries(&counter::notes(context.project, Image::Shipped)?) };
+                format!("file={},profile={}{entries}", path(plugin), path(&counters.0))
+            }
+            (Self::Instructions(_), Tool::Clock(_)) => unreachable!("made for the tool"),
+        })
+    }
+
+    /// What was counted until now. The board stands still, and has executed so many instructions.
+    fn read(&self, executed: u64) -> Result<Stop> {
+        match self {
+            Self::Instructions(file) => {
+                let counted = Counted::from_bytes(executed, &read(&file.0)?).ok_or_else(|| file.too_short())?;
+                Ok(Stop { counted, places: Places::new() })
+            }
+            Self::Cycles { places, code, .. } => {
+                let bytes = read(&places.0)?;
+                let numbers: Vec<_> = bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+                let due = ledger::read(&numbers).ok_or_else(|| places.too_short())?;
+                let counted = Counted::of_places(executed, &read(&code.0)?, &due).ok_or_else(|| code.too_short())?;
+                Ok(Stop { counted, places: due })
+            }
+        }
     }
 }
 
@@ -136,12 +219,15 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     overlay(context.project, &mut request.overlay, &program, &operations, &script)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.dir.join(format!("{}-{side}.log", board.name));
-    let counters = Counters::new(log.with_extension("counters"))?;
-    let path = |path: &Path| path.display().to_string().replace(',', ",,");
-    // The image is built by now.
-    let entries = if native { String::new() } else { entries(&counter::notes(context.project, Image::Shipped)?) };
-    let argument = format!("file={},profile={}{entries}", path(&context.plugin), path(&counters.0));
-    let plugin = Plugin { argument: &argument, emulator: None };
+    // A boot is modelled from reset; what comes behind it needs no more than warm caches.
+    let from = if chosen(Kind::Boot).next().is_some() { None } else { Some(SHELL.address()) };
+    let counters = Counters::new(context, &run, &log, from)?;
+    let argument = counters.argument(context, native)?;
+    let emulator = match &context.tool {
+        Tool::Counter(_) => None,
+        Tool::Clock(tools) => Some(&tools.emulator),
+    };
+    let plugin = Plugin { argument: &argument, emulator };
     let mut debugger = Debugger::start(&run, Some(plugin), Some(&log), context.options.verbose)?;
     let markers = [INIT, SHELL, BEFORE, BEHIND].map(Marker::address);
     debugger.stop_at(&[&markers[..], &[stops.begins, stops.middle, stops.ends]].concat())?;
@@ -149,7 +235,7 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     let title = format!("{} {}", board.name, if native { "without Spica" } else { "under Spica" });
     let mut told = Progress { title, begun: Instant::now() };
     let stall = context.options.stall;
-    let mut next = |what: &str, address: u32, debugger: &mut Debugger| -> Result<Counted> {
+    let mut next = |what: &str, address: u32, debugger: &mut Debugger| -> Result<Stop> {
         let (at, executed) = debugger.run(stall)?;
         if at != address {
             return Err(Error::failed(format!("the board stopped at {at:#010x}, not at {address:#010x}: {what}")));
@@ -159,9 +245,9 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     };
     let init = next("the first process begins", INIT.address(), &mut debugger)?;
     let shell = next("a shell starts its first program", SHELL.address(), &mut debugger)?;
-    let reset = Counted::nothing();
+    let reset = Stop::reset();
     // No user code ran until then.
-    let before_mmu = Window::between(&reset, &init).counter(USER);
+    let before_mmu = Window::between(&reset.counted, &init.counted).counter(USER);
     drop(init);
     let mut boot = Some(vec![reset, shell]);
     let mut readings = Vec::new();
