@@ -219,8 +219,12 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     overlay(context.project, &mut request.overlay, &program, &operations, &script)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.dir.join(format!("{}-{side}.log", board.name));
-    // A boot is modelled from reset; what comes behind it needs no more than warm caches.
-    let from = if chosen(Kind::Boot).next().is_some() { None } else { Some(SHELL.address()) };
+    // A boot is modelled from reset. All else needs no more than warm caches, which come with its first round.
+    let from = match (chosen(Kind::Boot).next(), operations.is_empty()) {
+        (Some(_), _) => None,
+        (None, false) => Some(stops.begins),
+        (None, true) => Some(BEFORE.address()),
+    };
     let counters = Counters::new(context, &run, &log, from)?;
     let argument = counters.argument(context, native)?;
     let emulator = match &context.tool {
@@ -339,6 +343,10 @@ fn benchmarks(project: &Project, applications: &[&Chosen], overlay: &mut Overlay
 /// Lays the markers, the program and the script over a guest, which goes on with the commands `then`.
 fn overlay(project: &Project, overlay: &mut Overlay, program: &[u8], operations: &[&Chosen], then: &str) -> Result<()> {
     let mut script = String::from("/spica/shell\ndd if=/dev/zero of=/tmp/bench-file bs=1M count=4 2>/dev/null\n");
+    if !operations.is_empty() {
+        // As the benchmarks do, and for the same reason: bench/linux/run.sh.
+        script.push_str("/bench/bin/stopwatch operation stat 600000 >/dev/null\n");
+    }
     for Chosen { name, operations, .. } in operations {
         let _ = writeln!(script, "echo \"{LINE}{name} $(/bench/bin/stopwatch profile {name} {operations})\"");
     }
