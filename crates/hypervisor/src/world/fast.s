@@ -158,8 +158,7 @@ domain_access:
     ldrdne r4, r5, [sp, #CTX_DACR_PAIRS + 8]
     cmpne r3, r4
     bne 1f
-2:  mcr p15, 0, r5, c3, c0, 0
-    isb
+2:  mcr p15, 0, r5, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
     str r3, [r2, #PAGE_DACR_REAL]
     str r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
     str r5, [sp, #CTX_KERNEL + VIEW_DACR]
@@ -500,8 +499,7 @@ range_of_kernel:
     ldr r7, [sp, #\view + VIEW_CONTEXTIDR]      @ the host's ASID
     bfi r0, r7, #0, #12
     mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
-    dsb
-    isb
+    dsb                             @ the exception return is the ISB (B3.10.1): the guest's pages are not used before
 2:
 .endm
 
