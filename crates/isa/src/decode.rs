@@ -31,7 +31,7 @@ pub(crate) const fn bits(word: u32, hi: u32, lo: u32) -> u32 {
 }
 
 /// Whether bit `n` of `word` is set.
-const fn bit(word: u32, n: u32) -> bool {
+pub(crate) const fn bit(word: u32, n: u32) -> bool {
     word >> n & 1 != 0
 }
 

@@ -53,7 +53,7 @@ impl fmt::Display for DpOp {
 }
 
 /// An immediate: decimal where that is one digit, else hexadecimal.
-struct Imm(u32);
+pub(crate) struct Imm(pub(crate) u32);
 
 impl fmt::Display for Imm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ impl fmt::Display for ModImm {
 }
 
 /// A register shifted by a constant, from its raw fields (A8.4.1).
-struct Shifted(Reg, ShiftType, u8);
+pub(crate) struct Shifted(pub(crate) Reg, pub(crate) ShiftType, pub(crate) u8);
 
 impl fmt::Display for Shifted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +97,7 @@ impl fmt::Display for Operand2 {
 }
 
 /// A register list in braces.
-struct List(u16);
+pub(crate) struct List(pub(crate) u16);
 
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,7 +122,7 @@ impl fmt::Display for StatusFields {
 }
 
 /// `!` where the base is written back.
-const fn bang(writeback: bool) -> &'static str {
+pub(crate) const fn bang(writeback: bool) -> &'static str {
     if writeback { "!" } else { "" }
 }
 
@@ -288,7 +288,7 @@ fn data_processing(
     write!(f, "{op2}")
 }
 
-fn load_store(f: &mut fmt::Formatter<'_>, c: Cond, m: &Mem) -> fmt::Result {
+pub(crate) fn load_store(f: &mut fmt::Formatter<'_>, c: Cond, m: &Mem) -> fmt::Result {
     let size = match m.size {
         MemSize::Word => "",
         MemSize::Byte => "b",
@@ -314,7 +314,7 @@ fn load_store(f: &mut fmt::Formatter<'_>, c: Cond, m: &Mem) -> fmt::Result {
 }
 
 /// A number without `#`: decimal where that is one digit, else hexadecimal.
-struct Hex(u32);
+pub(crate) struct Hex(pub(crate) u32);
 
 impl fmt::Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

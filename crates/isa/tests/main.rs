@@ -2,3 +2,4 @@
 
 mod classes;
 mod operands;
+mod t32;
