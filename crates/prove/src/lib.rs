@@ -40,6 +40,10 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(decoder::text::Text),
         #[cfg(feature = "command")]
         Box::new(decoder::exhaustive::Exhaustive),
+        #[cfg(feature = "command")]
+        Box::new(decoder::t32::parts::Sampled),
+        #[cfg(feature = "command")]
+        Box::new(decoder::t32::parts::Exhaustive),
         Box::new(translator::Random),
         Box::new(translator::Points),
         Box::new(mmu::Walk),

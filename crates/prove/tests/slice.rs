@@ -1,7 +1,7 @@
 //! A short slice of each part that needs no board: always the same cases, so that it fails only if something changed.
 
 use spica_prove::run::{Plan, part};
-use spica_prove::work::Limit;
+use spica_prove::work::{Limit, Work};
 
 /// Runs so many cases of a part. Nothing may be wrong, and everything that a part has to see must be seen.
 fn slice(name: &str, cases: u64) {
@@ -39,6 +39,30 @@ fn decoder() {
 #[test]
 fn decoder_all() {
     slice("decoder-all", 500_000);
+}
+
+#[test]
+fn decoder_t32() {
+    slice("decoder-t32", 500_000);
+}
+
+#[test]
+fn decoder_t32_all() {
+    slice("decoder-t32-all", 400_000);
+}
+
+/// Debian's programs for armhf are T32: the first 256 KiB of busybox, nearly all of them code.
+#[test]
+fn t32_of_a_real_program() {
+    let project = spica_runner::project::Project::find(None).expect("this is it");
+    let guest = spica_runner::guest::prepare(&project, false).expect("the guest that all tests use");
+    let busybox = std::fs::read(guest.tree.join("bin/busybox")).expect("it is in the guest");
+    let work = Work::new(Limit::Cases(0), 1, 1, std::path::PathBuf::new());
+    let count = spica_prove::decoder::t32::parts::program(&busybox[..256 << 10], &work);
+    eprintln!("{count} instructions");
+    for (what, times) in work.notes() {
+        eprintln!("{times:>8} {what}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The decoder and the encoder of A32: every word, as far as time allows.
+//! The decoders and the encoders of A32 and T32: every word, as far as time allows. What follows is about A32.
 //!
 //! [`RoundTrip`] asks whether the encoder is the inverse of the decoder. It is quick, and needs no oracle. [`text`]
 //! compares the text of instructions with an independent decoder's.
@@ -6,6 +6,7 @@
 #[cfg(feature = "command")]
 pub mod exhaustive;
 pub mod round_trip;
+pub mod t32;
 #[cfg(feature = "command")]
 pub mod text;
 pub mod words;

@@ -8,11 +8,12 @@ use crate::part::{Failure, Part};
 use crate::work::Work;
 use capstone::prelude::*;
 use spica_isa::{Cond, Decoded, Mem, Offset, Op, decode};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// Puts capstone's text in our terms into `out`; false where it knows no instruction.
-fn theirs(capstone: &Capstone, word: u32, out: &mut String) -> bool {
+pub(super) fn theirs(capstone: &Capstone, word: u32, out: &mut String) -> bool {
     out.clear();
     let bytes = word.to_le_bytes();
     // One at a time: it stops at what is no instruction, and branches have addresses.
@@ -20,12 +21,7 @@ fn theirs(capstone: &Capstone, word: u32, out: &mut String) -> bool {
     let Some(instruction) = one.next() else { return false };
     let mnemonic = instruction.mnemonic().expect("a build with text");
     let operands = instruction.op_str().unwrap_or("");
-    // The other names of two conditions.
-    match (word >> 28, mnemonic.strip_suffix("hs"), mnemonic.strip_suffix("lo")) {
-        (2, Some(stem), _) => normalise(&format!("{stem}cs"), out),
-        (3, _, Some(stem)) => normalise(&format!("{stem}cc"), out),
-        _ => normalise(mnemonic, out),
-    }
+    normalise(&condition_name(mnemonic, word >> 28), out);
     if !operands.is_empty() {
         out.push(' ');
     }
@@ -39,8 +35,18 @@ fn theirs(capstone: &Capstone, word: u32, out: &mut String) -> bool {
     true
 }
 
+/// A mnemonic under the condition of number `cond`, of which two have another name: it stands before the data type.
+pub(super) fn condition_name(mnemonic: &str, cond: u32) -> Cow<'_, str> {
+    let (name, data_type) = mnemonic.split_at(mnemonic.find('.').unwrap_or(mnemonic.len()));
+    match (cond, name.strip_suffix("hs"), name.strip_suffix("lo")) {
+        (2, Some(stem), _) => format!("{stem}cs{data_type}").into(),
+        (3, _, Some(stem)) => format!("{stem}cc{data_type}").into(),
+        _ => mnemonic.into(),
+    }
+}
+
 /// One spelling for numbers (hexadecimal, 32 bits), for registers, and for blanks, behind what is in `out`.
-fn normalise(text: &str, out: &mut String) {
+pub(super) fn normalise(text: &str, out: &mut String) {
     let mut rest = text.trim();
     while let Some(&first) = rest.as_bytes().first() {
         let length = if first.is_ascii_alphanumeric() {
@@ -69,7 +75,7 @@ fn normalise(text: &str, out: &mut String) {
     }
 }
 
-fn number(token: &str) -> Option<u32> {
+pub(super) fn number(token: &str) -> Option<u32> {
     if !token.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
@@ -80,7 +86,7 @@ fn number(token: &str) -> Option<u32> {
 }
 
 /// The allow-list: why the two decoders may differ on this instruction.
-fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
+pub(super) fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
     let Some(theirs) = theirs else {
         return match d.op {
             Op::Hint if d.uncond => Some("A5.7.1: unallocated memory hints execute as NOP; capstone rejects them"),
@@ -140,7 +146,7 @@ fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
 }
 
 /// Whether the operands of a text name the PC.
-fn names_pc(text: &str) -> bool {
+pub(super) fn names_pc(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric()).any(|token| token == "pc")
 }
 
@@ -154,7 +160,7 @@ fn pop(text: &str) -> Option<String> {
 }
 
 /// What our reading of a word is worth.
-enum Reading {
+pub(super) enum Reading {
     /// As theirs.
     Same,
     /// Another, for a reason.

@@ -1,20 +1,23 @@
 //! Guest code.
 
 use super::bytes::Bytes;
-use crate::decoder::round_trip;
+use crate::decoder::{round_trip, t32};
 use crate::random::Random;
 use crate::translator::generate::{self, WORDS, Window};
 use crate::translator::{CODE, DATA, Disturb, Lockstep, Memory};
 use spica_dbt::Options;
 use spica_isa::decode;
+use spica_isa::t32::ItState;
 use std::cell::RefCell;
 
 /// See [`super::TARGETS`].
 pub fn words(data: &[u8]) {
+    let state = data.first().copied().unwrap_or(0);
     for chunk in data.chunks_exact(4) {
         let word = u32::from_le_bytes(chunk.try_into().expect("four bytes"));
         round_trip::check(word);
         assert!(!decode(word).to_string().is_empty());
+        t32::rules::check(t32::cases::Case::of(word, ItState::new(state)));
     }
 }
 
