@@ -14,6 +14,7 @@ fn options(workload: &str) -> Options {
     Options {
         board: "cubieboard".into(),
         workloads: vec![workload.into()],
+        cycles: false,
         native: false,
         code: false,
         output: None,
