@@ -317,11 +317,13 @@ impl<'a> Emitter<'a> {
     }
 
     /// A cold literal.
+    #[cfg(feature = "papers")]
     pub fn literal(&mut self, value: u32) -> usize {
         self.emit_cold(&[value])
     }
 
     /// `rd` = a literal.
+    #[cfg(feature = "papers")]
     pub fn load(&mut self, cond: Cond, rd: Reg, literal: usize) {
         match asm::ldr_str(true, cond, rd, Reg::PC, Self::relative(self.hot, literal)) {
             Some(word) => self.emit(word),
