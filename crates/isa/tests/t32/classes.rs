@@ -91,6 +91,7 @@ fn data_processing() {
         (0xf100_0d10, "add sp, r0, #16 (A8.8.4)"),
         (0xf020_0d10, "bic sp, r0, #16 (A8.8.21)"),
         (0xea20_000d, "bic r0, r0, sp (A8.8.22)"),
+        (0xf04d_0010, "orr r0, sp, #16 (A8.8.122)"),
         (0xea4f_0d0d, "mov sp, sp (A8.8.103)"),
         (0xea5f_000d, "movs r0, sp (A8.8.103)"),
         (0xea4f_0f00, "mov pc, r0 (A8.8.103)"),

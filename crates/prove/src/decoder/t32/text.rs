@@ -104,41 +104,35 @@ fn spell(mnemonic: &str, operands: &str, cond: Cond, out: &mut String) {
     }
 }
 
-/// The A32 instruction that is this one in the coprocessor and Advanced SIMD spaces, whether it is allocated or not
-/// (A6.3.18, A7.4, A7.7).
-fn coprocessor(d: &Decoded) -> Option<spica_isa::Decoded> {
+/// The A32 instruction that is this one; in the coprocessor and Advanced SIMD spaces, where the bits are those of A32,
+/// also if it is not allocated (A6.3.18, A7.4, A7.7).
+fn a32(d: &Decoded) -> Option<spica_isa::Decoded> {
     let bits = d.code.bits();
-    let word = match bits >> 24 {
-        0xef | 0xff => 0xf200_0000 | bits >> 28 << 24 & 0x0100_0000 | bits & 0x00ff_ffff,
-        0xf9 if bits >> 20 & 1 == 0 => 0xf400_0000 | bits & 0x00ff_ffff,
-        0xec..=0xee | 0xfc..=0xfe => bits,
+    let word = match (d.op, bits >> 24) {
+        (Op::A32(same), _) => return Some(same),
+        (_, 0xef | 0xff) => 0xf200_0000 | bits >> 28 << 24 & 0x0100_0000 | bits & 0x00ff_ffff,
+        (_, 0xf9) if bits >> 20 & 1 == 0 => 0xf400_0000 | bits & 0x00ff_ffff,
+        (_, 0xec..=0xee | 0xfc..=0xfe) => bits,
         _ => return None,
     };
     Some(spica_isa::decode(word))
 }
 
-/// The allow-list: why the two decoders may differ on this instruction.
+/// The allow-list: why the two decoders may differ on this instruction. What holds for A32 holds for T32.
 fn expected(d: &Decoded, theirs: Option<&str>) -> Option<&'static str> {
-    let mnemonic = theirs.map(|theirs| theirs.split_once(' ').map_or(theirs, |(mnemonic, _)| mnemonic));
-    if let Some(a32) = coprocessor(d)
-        && let Some(reason) = super::super::text::expected(&a32, theirs)
-    {
+    let a32 = a32(d);
+    if let Some(reason) = a32.and_then(|a32| super::super::text::expected(&a32, theirs)) {
         return Some(reason);
     }
-    let Some(mnemonic) = mnemonic else {
-        return match d.op {
-            Op::A32(spica_isa::Decoded { op: spica_isa::Op::VirtExt, .. }) => {
-                Some("B9.3.9, B9.3.10: should-be bits are of no interest where all are UNDEFINED")
-            }
-            Op::Hint => Some("A6.3.8, A6.3.9: unallocated memory hints execute as NOP; capstone rejects them"),
-            _ => None,
-        };
-    };
-    match d.op {
-        Op::Undefined if mnemonic.starts_with("stl") || mnemonic.starts_with("lda") => {
+    let mnemonic = theirs.map(|theirs| theirs.split_once(' ').map_or(theirs, |(mnemonic, _)| mnemonic));
+    match (d.op, mnemonic) {
+        (Op::Hint, None) => Some("A6.3.8, A6.3.9: unallocated memory hints execute as NOP; capstone rejects them"),
+        (Op::ThumbEe { .. }, None) => Some("A9.3.1: ENTERX and LEAVEX; capstone does not know ThumbEE"),
+        (Op::A32(_), Some("eret")) => Some("B9.3.19: SUBS PC, LR, #0 is ERET of the virtualisation extensions"),
+        (Op::Undefined, Some("trap")) => Some("A8.8.247: two UDFs that toolchains call TRAP"),
+        (Op::Undefined, Some(name)) if name.starts_with("stl") || name.starts_with("lda") => {
             Some("A6.3.6: loads that acquire and stores that release came with ARMv8")
         }
-        Op::Undefined if mnemonic == "trap" => Some("A8.8.247: two UDFs that toolchains call TRAP"),
         _ => None,
     }
 }
