@@ -2,10 +2,10 @@
 //!
 //! What does a load cost by the size of what is walked through, how many pages do the TLBs reach, what does a branch
 //! cost that nobody foresaw? Each probe is a loop of A32 instructions that does one thing, and the data that it works
-//! on. The guest's stopwatch (`bench/linux/program`) puts both into memory and calls the loop; on a board, what it costs
-//! is measured, and `spica bench --cycles` has the model of a core count it. The tests of this crate interpret the same
-//! instructions and feed the model directly: so a probe is known to do what it says, and what the model alone makes
-//! of it can be told from what Linux adds.
+//! on. The guest's stopwatch (`bench/linux/program`) puts both into memory and calls the loop; on a board, what it
+//! costs is measured, and `spica bench --cycles` has the model of a core count it. The tests of this crate interpret
+//! the same instructions and feed the model directly: so a probe is known to do what it says, and what the model alone
+//! makes of it can be told from what Linux adds.
 //!
 //! The instructions are made here word by word ([`code`]) and not by a compiler, because their number, their order and
 //! their places are what is measured. [`table`] has all probes; [`data`] makes what they load.
@@ -134,6 +134,12 @@ impl Kind {
         };
         let rounds = operations / self.in_round();
         if rounds == 0 { 1 } else { rounds }
+    }
+
+    /// The operations of a run: what a run for two times has more than one for one time.
+    #[must_use]
+    pub const fn operations(self) -> u32 {
+        self.rounds() * self.in_round()
     }
 
     /// The rounds after which caches, TLBs and predictors have seen all that the probe has: what comes then is like

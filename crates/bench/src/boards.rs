@@ -139,9 +139,9 @@ pub const MEASURED: &[Measured] = &[
     },
     Measured {
         board: "Exynos 4210",
-        source: "7-cpu.com, ARM Cortex-A9: 1200 MHz, 1 MiB L2. It gives levels: 4 cycles for the first cache, 19 more for \
-                 the second, 7 for a miss of the micro TLB, 7 more for one of the main TLB, 110 ns for memory; those that \
-                 a probe has are added up here",
+        source: "7-cpu.com, ARM Cortex-A9: 1200 MHz, 1 MiB L2. It gives levels: 4 cycles for the first cache, 19 more \
+                 for the second, 7 for a miss of the micro TLB, 7 more for one of the main TLB, 110 ns for memory; \
+                 those that a probe has are added up here",
         core: Core::CortexA9,
         cycles: &[
             ("probe-load-64-16k", 4.0),

@@ -110,11 +110,11 @@ pub fn prepare(debugger: &mut Debugger) -> crate::error::Result<()> {
     debugger.stop_at(&marker::IN_WORKLOADS.map(Marker::address))
 }
 
-/// What belongs to a workload's operations, one of which takes so many `instructions`.
+/// What belongs to the operations of the workload of this name, one of which takes so many `instructions`.
 ///
 /// # Errors
 /// Why that cannot be said.
-pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window, String> {
+pub fn window(group: Group, name: &str, stops: &[Stop], instructions: f64) -> Result<Window, String> {
     let markers: Vec<_> = stops.iter().map(|s| s.marker).collect();
     let expected: &[Marker] = match group {
         Group::Kernel | Group::Cliff | Group::Probes => &[marker::BEFORE, marker::MIDDLE, marker::BEHIND],
@@ -134,12 +134,15 @@ pub fn window(group: Group, stops: &[Stop], instructions: f64) -> Result<Window,
     }
     let first = between(&stops[0], &stops[1]);
     let more = last.instructions.saturating_sub(first.instructions);
+    if let Some(probe) = spica_probes::find(name) {
+        // How many more they are the second time, is known: what else happened to be executed are no operations.
+        let counts = last.counts.beyond(&first.counts);
+        return Ok(Window { operations: probe.kind.operations().into(), instructions: more, counts });
+    }
     let operations = |n: u64| (n as f64 / instructions).round() as u64;
     // The second time is to be twice the first. Where one operation takes longer than is enough, or lmbench comes to
     // the same number of repetitions again, what it is longer by is no operation: all of it counts then.
-    // A probe's is known to be: whatever else it does, it does as often both times.
-    let twice = group == Group::Probes || more >= last.instructions / 4;
-    if operations(more) >= 5 && twice {
+    if operations(more) >= 5 && more >= last.instructions / 4 {
         let counts = last.counts.beyond(&first.counts);
         return Ok(Window { operations: operations(more), instructions: more, counts });
     }
@@ -212,23 +215,24 @@ mod tests {
         let calls = [0, 7 + 200, 2 * 7 + 800];
         let markers = [marker::BEFORE, marker::MIDDLE, marker::BEHIND];
         let stops: Vec<_> = (0..3).map(|i| stop(markers[i], at[i], calls[i])).collect();
-        let more = window(Group::Kernel, &stops, 100.0).unwrap();
+        let more = window(Group::Kernel, "null", &stops, 100.0).unwrap();
         assert_eq!((more.operations, mmio(&more)), (200, 400));
         // An operation that takes longer than either time: nothing is left of the difference.
         let long: Vec<_> = (0..3).map(|i| stop(markers[i], 20_000 * i as u64, 50 * i as u64)).collect();
-        let all = window(Group::Kernel, &long, 9000.0).unwrap();
+        let all = window(Group::Kernel, "null", &long, 9000.0).unwrap();
         assert_eq!((all.operations, mmio(&all)), (2, 50));
         // The same number of repetitions twice, the second time with something else in between.
         let same = [stop(markers[0], 0, 0), stop(markers[1], 20_000, 300), stop(markers[2], 40_700, 590)];
-        let all = window(Group::Kernel, &same, 100.0).unwrap();
+        let all = window(Group::Kernel, "null", &same, 100.0).unwrap();
         assert_eq!((all.operations, mmio(&all)), (207, 290));
-        // A probe that takes longer to be made ready than it runs: what it runs counts all the same.
+        // A probe's are known, whatever it takes to be made ready.
+        let name = "probe-load-32-8m";
+        let probe = window(Group::Probes, name, &long, 9000.0).unwrap();
+        assert_eq!((probe.operations, mmio(&probe)), (1 << 20, 0));
         let short = [stop(markers[0], 0, 0), stop(markers[1], 90_000, 900), stop(markers[2], 190_000, 1900)];
-        assert_eq!(mmio(&window(Group::Kernel, &short, 100.0).unwrap()), 1000);
-        let probe = window(Group::Probes, &short, 100.0).unwrap();
-        assert_eq!((probe.operations, mmio(&probe)), (100, 100));
-        assert!(window(Group::Kernel, &stops[..2], 100.0).unwrap_err().contains("2 stops"));
-        assert!(window(Group::Application, &stops, 100.0).is_err());
+        assert_eq!(mmio(&window(Group::Probes, name, &short, 1.0).unwrap()), 100);
+        assert!(window(Group::Kernel, "null", &stops[..2], 100.0).unwrap_err().contains("2 stops"));
+        assert!(window(Group::Application, "gzip", &stops, 100.0).is_err());
     }
 
     #[test]

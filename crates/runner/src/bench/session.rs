@@ -208,7 +208,7 @@ fn boot(context: &Context<'_>, job: &Job, tell: &dyn Fn(&str, String)) -> Outcom
     outcome.error = result.err().map(|e| e.to_string());
     for (name, stops) in &stops {
         let Some(Ok(first)) = outcome.found.get(name) else { continue };
-        match (counts::window(job.group, stops, *again.get(name).unwrap_or(first)), job.side) {
+        match (counts::window(job.group, name, stops, *again.get(name).unwrap_or(first)), job.side) {
             (Ok(window), Side::Native) => context.natives.keep(job.board, job.group, name, window),
             (Ok(window), Side::Spica(_)) => {
                 let beside = context.natives.with(job.board, job.group, name, &window);
