@@ -169,6 +169,17 @@ pub(super) enum Reading {
     Wrong(String),
 }
 
+impl Reading {
+    /// Panics if the texts differ; counts the known differences.
+    pub(super) fn settle(self, work: &Work) {
+        match self {
+            Reading::Same => {}
+            Reading::Known(reason) => work.note(&format!("known difference: {reason}"), 1),
+            Reading::Wrong(message) => panic!("{message}"),
+        }
+    }
+}
+
 /// What a thread needs: not to be shared, and slow to make.
 struct Reader {
     capstone: Capstone,
@@ -224,11 +235,7 @@ thread_local! {
 
 /// Panics if the texts differ; counts the known differences.
 pub(super) fn check(word: u32, work: &Work) {
-    match READER.with_borrow_mut(|reader| reader.read(word)) {
-        Reading::Same => {}
-        Reading::Known(reason) => work.note(&format!("known difference: {reason}"), 1),
-        Reading::Wrong(message) => panic!("{message}"),
-    }
+    READER.with_borrow_mut(|reader| reader.read(word)).settle(work);
 }
 
 /// Sampled words.

@@ -209,11 +209,7 @@ thread_local! {
 
 /// Panics if the texts differ; counts the known differences.
 pub fn check(case: Case, work: &Work) {
-    match READER.with_borrow_mut(|reader| reader.read(case)) {
-        Reading::Same => {}
-        Reading::Known(reason) => work.note(&format!("known difference: {reason}"), 1),
-        Reading::Wrong(message) => panic!("{message}"),
-    }
+    READER.with_borrow_mut(|reader| reader.read(case)).settle(work);
 }
 
 #[cfg(test)]
