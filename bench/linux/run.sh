@@ -301,8 +301,8 @@ dd if=/dev/zero of=$file bs=1M count=4 2>/dev/null
 # The kernel makes its random numbers ready when they are first asked for, which takes a second. No workload shall pay
 # it.
 head -c 1 /dev/random >/dev/null
-# Nor what a boot leaves behind: a guest of Spica's that comes to rest has its code made anew, without what only the boot
-# needed (crates/dbt/src/preemptive_flush.rs). For systems that run for years, that is over.
+# Nor what a boot leaves behind: a guest of Spica's that comes to rest has its code made anew, without what only the
+# boot needed (crates/dbt/src/preemptive_flush.rs). For systems that run for years, that is over.
 stopwatch operation stat 600000 >/dev/null
 
 while read -r name; do

@@ -1,7 +1,7 @@
 # Work without end: rounds of the same work, until the time is up, each with its time and a checksum of what came of it.
 # `$1` is how many seconds of guest time, `$2` by how much a round has less of everything, `$3` how many rounds there
-# are at least; `crates/runner/src/endurance.rs` reads what is printed, and judges it. Runs in the guest's busybox, with programs of
-# Debian's packages beside it.
+# are at least; `crates/runner/src/endurance.rs` reads what is printed, and judges it. Runs in the guest's busybox, with
+# programs of Debian's packages beside it.
 #
 #   @round N               a round begins
 #   @part NAME CS RESULT   a part of it has taken so many hundredths of a second, and this came of it

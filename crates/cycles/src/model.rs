@@ -98,8 +98,8 @@ impl<L: Ledger> Model<L> {
 
     /// The registers of CP15 are these from now on, domains have those rights (DACR), and vectors are there (VBAR).
     ///
-    /// A change of what micro TLBs are checked or filled by empties them, and DACR is such a register, because they hold
-    /// rights, not domains (A9 TRM §6.2.1).
+    /// A change of what micro TLBs are checked or filled by empties them, and DACR is such a register, because they
+    /// hold rights, not domains (A9 TRM §6.2.1).
     pub fn set_registers(&mut self, registers: Registers, dacr: u32, vbar: u32) {
         if self.parts.micro_tlbs && (registers, dacr) != (self.registers, self.dacr) {
             self.tlbs.iter_mut().for_each(Tlb::clear);

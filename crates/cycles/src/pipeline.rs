@@ -3,9 +3,8 @@
 //! **Cortex-A8** (TRM chapter 16): two instructions a cycle, in order. An instruction waits until its operands are
 //! there. Results of arithmetic and addresses that are written back are there in the next cycle, those of loads one
 //! later, of multiplies three; addresses and shifted operands are needed a cycle before others, what is stored a cycle
-//! behind them. The second of a pair
-//! must not need the result of the first, nor the same unit; what takes several cycles is issued first, and what comes
-//! behind may join its last cycle. A load of PC takes a cycle more (§16.8).
+//! behind them. The second of a pair must not need the result of the first, nor the same unit; what takes several
+//! cycles is issued first, and what comes behind may join its last cycle. A load of PC takes a cycle more (§16.8).
 //!
 //! **Cortex-A9**: two instructions a cycle are dispatched in order; each starts when its operands are there, however
 //! late that is for those before it; no more than a window of them is under way. Loads and stores start one a cycle,

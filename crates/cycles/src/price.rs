@@ -1,12 +1,12 @@
 //! What each count costs in cycles, and how we know.
 //!
-//! Manuals state few of these figures. One that they do not state is an estimate with a range, and whoever shows
-//! cycles shows what the ranges come to. Sources that are cited, beside those of [`crate::core`]: the Cortex-A8 TRM
-//! §16.4 and its Table 16-16 (8 cycles and up for a load that misses, 24 for a walk whose tables are in the L2 cache,
-//! 13 for a flow change that was not predicted); H&P §2.6 (an L1 miss of a Cortex-A8 at 1 GHz takes 11 cycles, one of
-//! the L2 60); 7-cpu (a Cortex-A9 at 1.2 GHz: 19 cycles for the L2, 7 for a micro TLB miss, 7 more for a main one,
-//! 110 ns for memory); TI (Texas Instruments' performance guides of Processor SDK Linux, 09.01: `lat_mem_rd` of an AM335x,
-//! a Cortex-A8, and an AM437x, a Cortex-A9, both at 1 GHz).
+//! Manuals state few of these figures. One that they do not state is an estimate with a range, and whoever shows cycles
+//! shows what the ranges come to. Sources that are cited, beside those of [`crate::core`]: the Cortex-A8 TRM §16.4 and
+//! its Table 16-16 (8 cycles and up for a load that misses, 24 for a walk whose tables are in the L2 cache, 13 for a
+//! flow change that was not predicted); H&P §2.6 (an L1 miss of a Cortex-A8 at 1 GHz takes 11 cycles, one of the L2
+//! 60); 7-cpu (a Cortex-A9 at 1.2 GHz: 19 cycles for the L2, 7 for a micro TLB miss, 7 more for a main one, 110 ns for
+//! memory); TI (Texas Instruments' performance guides of Processor SDK Linux, 09.01: `lat_mem_rd` of an AM335x, a
+//! Cortex-A8, and an AM437x, a Cortex-A9, both at 1 GHz).
 
 use std::fmt;
 use std::ops::{Add, Mul};

@@ -1,10 +1,11 @@
-//! When all blocks should go although the code cache has room: a *preemptive flush*, as in Dynamo (Bala, Duesterwald and
-//! Banerjia, PLDI 2000).
+//! When all blocks should go although the code cache has room: a *preemptive flush*, as in Dynamo (Bala, Duesterwald
+//! and Banerjia, PLDI 2000).
 //!
 //! Blocks lie in the order in which they were first executed. While a kernel boots, or while a program runs for the
 //! first time, code that is seldom executed comes to lie between code that is executed all the time, and the latter is
-//! spread over more pages and lines than TLBs and caches have. After a flush, what is still executed is made anew, close
-//! together. So a flush pays when the guest has come to *rest*: it executes what it has, and makes hardly any blocks.
+//! spread over more pages and lines than TLBs and caches have. After a flush, what is still executed is made anew,
+//! close together. So a flush pays when the guest has come to *rest*: it executes what it has, and makes hardly any
+//! blocks.
 //!
 //! It costs as much as making the blocks that are executed again, some 6 µs for each. So it may not come soon after
 //! another one, and not if most blocks are executed: how many that may be is seen at the first rest after a flush.
@@ -15,8 +16,8 @@ const FEW: usize = 2048;
 const REST_MS: u64 = 50;
 /// no more blocks than these were made: 0.4 % of the time.
 const AT_REST: u64 = 32;
-/// Least time since the last flush, for each block that would go: if half of them have to be made anew, and more are not
-/// needed where that is known, that is 4 % of it.
+/// Least time since the last flush, for each block that would go: if half of them have to be made anew, and more are
+/// not needed where that is known, that is 4 % of it.
 const US_PER_BLOCK: u64 = 75;
 /// Between two looks, the guest has run for so long at most: others run, too.
 const MOST_MS: u64 = 8;
@@ -101,7 +102,8 @@ mod tests {
     fn a_flush_is_due_at_rest_and_not_before() {
         let mut guest = Guest::default();
         assert_eq!(guest.run(2000, 5), None);
-        // At rest, once that is long enough for its blocks, and as a rest: its last blocks were too few to interrupt one.
+        // At rest, once that is long enough for its blocks, and as a rest: its last blocks were too few to interrupt
+        // one.
         assert_eq!(guest.run(2000, 0), Some(REST_MS - 5));
         let mut guest = Guest::default();
         assert_eq!(guest.run(100, 100), None);

@@ -99,8 +99,8 @@ impl Counted {
         Some(Self { executed, counters, code })
     }
 
-    /// The same of a run in which a model noted what is due to each instruction (`spica_cycles::ledger`): the bytes have
-    /// the copies of code alone. Slow traps are not told apart then.
+    /// The same of a run in which a model noted what is due to each instruction (`spica_cycles::ledger`): the bytes
+    /// have the copies of code alone. Slow traps are not told apart then.
     #[must_use]
     pub fn of_places(executed: u64, bytes: &[u8], places: &Places) -> Option<Self> {
         let mut counted = Self::from_bytes(executed, bytes)?;

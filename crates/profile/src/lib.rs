@@ -10,8 +10,8 @@
 //! | the return mirror | overhead of returns and indirect branches | the address |
 //! | Spica's image | a fast trap, a slow trap, the translator, the MMU … | [`image`]: the symbol there |
 //!
-//! [`profile`] is what comes of it, [`cycles`] what that costs by the model of a core, [`text`] how it is written. Nothing here runs a board: see
-//! `crates/runner/src/profile.rs`.
+//! [`profile`] is what comes of it, [`cycles`] what that costs by the model of a core, [`text`] how it is written.
+//! Nothing here runs a board: see `crates/runner/src/profile.rs`.
 
 pub mod area;
 pub mod code;

@@ -158,8 +158,8 @@ pub const EXPLAINED: &[Explained] = &[
     Explained {
         class: Class::CodeNotInvalidated,
         place: Place::NativeStart,
-        why: "__v7_ca9mp_setup reads ACTLR, to set its bit SMP, by an instruction that was patched for one processor, before \
-              __v7_setup invalidates the instruction cache; the old one would set a bit that does no harm there",
+        why: "__v7_ca9mp_setup reads ACTLR, to set its bit SMP, by an instruction that was patched for one processor, \
+              before __v7_setup invalidates the instruction cache; the old one would set a bit that does no harm there",
     },
 ];
 

@@ -213,8 +213,8 @@ pub struct MemDual {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub enum Op {
-    /// What this A32 instruction does, but for the PC. Its condition is that of [`Decoded::cond`], unless it is from the
-    /// unconditional space. It is neither [`Undefined`](crate::Op::Undefined) nor
+    /// What this A32 instruction does, but for the PC. Its condition is that of [`Decoded::cond`], unless it is from
+    /// the unconditional space. It is neither [`Undefined`](crate::Op::Undefined) nor
     /// [`Unpredictable`](crate::Op::Unpredictable), and no branch with an offset.
     A32(crate::Decoded),
     /// Data processing with a constant that A32 cannot encode. Unused fields are 0. The carry behind the logical
@@ -239,8 +239,8 @@ pub enum Op {
     BranchLinkExchangeImm { offset: i32 },
     /// CBZ and CBNZ (`nonzero`); `offset` as for B, never negative.
     CompareBranch { nonzero: bool, rn: Reg, offset: u8 },
-    /// TBB and TBH (`half`): branches forward by twice the byte at `rn + rm`, or the halfword at `rn + 2 * rm`. As `rn`,
-    /// the PC is not aligned.
+    /// TBB and TBH (`half`): branches forward by twice the byte at `rn + rm`, or the halfword at `rn + 2 * rm`. As
+    /// `rn`, the PC is not aligned.
     TableBranch { half: bool, rn: Reg, rm: Reg },
     /// IT: the state behind it.
     IfThen(ItState),

@@ -14,8 +14,9 @@
 //! ([`spica_dbt::Translator::locate`]).
 //!
 //! **What cannot be told.** A constant in place of an operand that is the PC (`adr`), or of a literal, looks like the
-//! guest's own `movw` and `movt`: it is taken for that, where nothing else gives it away. The exit at the end of a guest's page looks like
-//! a branch. Techniques to spill other than the vCPU page, and the shadow stack, are not known here.
+//! guest's own `movw` and `movt`: it is taken for that, where nothing else gives it away. The exit at the end of a
+//! guest's page looks like a branch. Techniques to spill other than the vCPU page, and the shadow stack, are not known
+//! here.
 
 mod page;
 mod word;

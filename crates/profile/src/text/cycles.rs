@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn a_terminal_has_a_column_for_each_part() {
         let text = terminal(&profile(), &cycles());
-        let head = "  a system call takes 600 cycles of a Cortex-A8 (400 to 900), 2.00 times the 300 of the bare board (50 of \
-                    user code, 250 of the kernel).";
+        let head = "  a system call takes 600 cycles of a Cortex-A8 (400 to 900), 2.00 times the 300 of the bare board \
+                    (50 of user code, 250 of the kernel).";
         assert_eq!(text.lines().next(), Some(head));
         let cells = |name: &str| {
             let line =

@@ -146,8 +146,8 @@ pub static PROBES: [Workload; spica_probes::PROBES.len()] = {
     all
 };
 
-/// All other workloads, in the order of a run: later ones may use what earlier ones have made, and make it themselves if they
-/// run alone.
+/// All other workloads, in the order of a run: later ones may use what earlier ones have made, and make it themselves
+/// if they run alone.
 pub const WORKLOADS: &[Workload] = &[
     kernel("null", "getppid()", lmbench!["lat_syscall"]).quick(),
     kernel("read", "read() of a byte of /dev/zero", lmbench!["lat_syscall"]).quick(),
