@@ -16,9 +16,10 @@ const FEW: usize = 2048;
 const REST_MS: u64 = 50;
 /// no more blocks than these were made: 0.4 % of the time.
 const AT_REST: u64 = 32;
-/// Least time since the last flush, for each block that would go: if half of them have to be made anew, and more are
-/// not needed where that is known, that is 4 % of it.
-const US_PER_BLOCK: u64 = 75;
+/// Least time since the last flush, for each block that would go: if all of them had to be made anew, that would be
+/// 4 % of it. With half of it, a flush comes while programs of a start still run, and Linux finds that a timer's
+/// interrupt takes long.
+const US_PER_BLOCK: u64 = 150;
 /// Between two looks, the guest has run for so long at most: others run, too.
 const MOST_MS: u64 = 8;
 

@@ -345,7 +345,7 @@ fn overlay(project: &Project, overlay: &mut Overlay, program: &[u8], operations:
     let mut script = String::from("/spica/shell\ndd if=/dev/zero of=/tmp/bench-file bs=1M count=4 2>/dev/null\n");
     if !operations.is_empty() {
         // As the benchmarks do, and for the same reason (bench/linux/run.sh); longer, because less came before.
-        script.push_str("/bench/bin/stopwatch operation stat 1500000 >/dev/null\n");
+        script.push_str("/bench/bin/stopwatch operation stat 6000000 >/dev/null\n");
     }
     for Chosen { name, operations, .. } in operations {
         let _ = writeln!(script, "echo \"{LINE}{name} $(/bench/bin/stopwatch profile {name} {operations})\"");
