@@ -29,6 +29,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board;
 use spica_runner::error::{Error, Result};
 use spica_runner::exec::{Script, exec};
@@ -149,7 +150,19 @@ pub fn transcript_with(machine: Machine, script: &'static str, words: &'static s
         let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *known.entry((machine, script, words)).or_insert_with(|| Box::leak(Box::default()))
     };
-    cell.get_or_init(|| boot(machine, script, words).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}")))
+    cell.get_or_init(|| {
+        boot(machine, script, words, None).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}"))
+    })
+}
+
+/// A boot of its own in which time is the count of executed instructions, so that nothing depends on how fast and how
+/// busy this machine is.
+///
+/// # Panics
+/// As [`transcript`].
+#[must_use]
+pub fn counted_transcript(machine: Machine, script: &str) -> Transcript {
+    boot(machine, script, "", Some(ICOUNT_SHIFT)).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}"))
 }
 
 /// Debian boots to a shell under Spica with `words` on its command line, and all of the guest's own checks (`modes.sh`)
@@ -178,14 +191,14 @@ pub fn debian_boots(words: &'static str) {
     }
 }
 
-fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
+fn boot(machine: Machine, script: &str, words: &str, icount: Option<u8>) -> Result<Transcript> {
     let project = Project::find(None)?;
     let (file, arguments) = script.split_once(' ').unwrap_or((script, ""));
     let command = read_text(&project.source(&format!("tests/guest/{file}")))?;
     let command = format!("set -- {arguments}\n{command}");
     let board = board::find(machine.board())?;
     let native = machine.native();
-    let mut request = Request { native, unpacked: true, spica_append: words.into(), ..Request::new(board) };
+    let mut request = Request { native, unpacked: true, spica_append: words.into(), icount, ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
     request.overlay.file(
         "lib/reads-user-memory.ko",
@@ -197,6 +210,7 @@ fn boot(machine: Machine, script: &str, words: &str) -> Result<Transcript> {
 
     create_dir(&project.build("logs"))?;
     let name = if words.is_empty() { script.replace(' ', "-") } else { format!("{words}-{script}") };
+    let name = if icount.is_some() { format!("counted-{name}") } else { name };
     let log = project.build(&format!("logs/{machine:?}-{name}.log"));
     let start = Instant::now();
     let mut parser = Parser::default();
