@@ -6,16 +6,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use spica_runner::apt::Apt;
 use spica_runner::error::Result;
 use spica_runner::guests::Source;
 use spica_runner::project::{Project, create_dir, remove_dir};
 use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure};
-use spica_runner::{pack, process};
+use spica_runner::{pack, prepare};
 
 /// A kernel that prints `A` and a line feed on the guest machine's UART, then turns its machine off (PSCI's
 /// SYSTEM_OFF).
@@ -44,22 +42,9 @@ pub const fn code() -> [u32; 9] {
     ]
 }
 
-/// A package of U-Boot, fetched and unpacked once.
+/// Where a package of U-Boot has its files.
 pub fn u_boot(project: &Project, package: &str) -> Result<PathBuf> {
-    static ONE: Mutex<()> = Mutex::new(());
-    // Several tests run at once.
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let dir = project.build(&format!("u-boot/{package}"));
-    let tree = dir.join("tree");
-    if !tree.is_dir() {
-        let files = Apt::update(&dir.join("apt"), "armhf")?.download(&[package], &dir.join("download"))?;
-        let new = dir.join("tree.new");
-        remove_dir(&new)?;
-        let mut command = Command::new("dpkg-deb");
-        process::output(command.arg("--extract").arg(&files[0]).arg(&new), "cannot unpack U-Boot")?;
-        fs::rename(&new, &tree).expect("a directory");
-    }
-    Ok(tree.join("usr/lib/u-boot"))
+    Ok(prepare::package(project, package)?.join("usr/lib/u-boot"))
 }
 
 /// A directory for the files of one test, with a subdirectory `card` that has what `spica pack` made.

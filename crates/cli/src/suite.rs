@@ -25,6 +25,10 @@ const END_TO_END: &str = "spica-tests";
 /// How many of the slowest tests the summary names.
 const SLOWEST: usize = 10;
 
+/// Debian's packages of boot loaders that the tests start. They are fetched while there is something to compile: without
+/// them, some tests at the end would wait for a server, and for nothing else.
+const BOOT_LOADERS: [&str; 2] = ["u-boot-qemu", "u-boot-sunxi"];
+
 /// What libtest is told, to say how long each test took.
 const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 
@@ -253,9 +257,10 @@ impl Run<'_> {
     }
 }
 
-/// Fetches the guest and builds the board images that the tests boot, the one that most need first.
+/// Fetches the guest and boot loaders, and builds the board images that the tests boot, the one that most need first.
 fn build_images(project: &Project, all: bool) -> Result<()> {
     prepare::fetch(project, false)?;
+    BOOT_LOADERS.into_iter().try_for_each(|package| prepare::package(project, package).map(drop))?;
     let long = all.then_some(Image::SingleTable);
     for image in [Image::Shipped, Image::CheckFastPaths, Image::Papers].into_iter().chain(long) {
         prepare::board_image(project, image)?;

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Context, Error, Result};
 use crate::process;
@@ -21,6 +21,10 @@ use crate::project::{create_dir, read_text, remove_dir, write};
 /// How many seconds to wait before fetching the lists once more, while a mirror is being updated: its files fit its
 /// signed index again after seconds or minutes. `./spica` waits as long for the lists of this machine.
 const PAUSES: [u64; 3] = [5, 15, 30];
+/// Lists that are here are not good enough.
+const NEW: Duration = Duration::ZERO;
+/// How old lists may be that are as good as new ones, for who asks for packages that need not be the newest.
+const RECENT: Duration = Duration::from_secs(3600);
 /// What apt says of files that do not fit the signed index.
 const UPDATED: [&str; 3] = ["Hash Sum mismatch", "File has unexpected size", "Mirror sync in progress"];
 
@@ -39,13 +43,23 @@ impl Apt {
         Self::update_with(dir, architecture, &[])
     }
 
+    /// As [`Apt::update`], but with the lists that are in `dir` if they were fetched a short while ago, from the same
+    /// archives: what a server did not give then, it hardly gives now.
+    ///
+    /// # Errors
+    /// As [`Apt::update`].
+    pub fn recent(dir: &Path, architecture: &str) -> Result<Self> {
+        let choose = |sources: &[Source], codename: &str| debian_archives(sources, codename, &[]);
+        Self::update_from(dir, architecture, choose, RECENT)
+    }
+
     /// As [`Apt::update`], with more components of the same archives than `main`: `non-free` for one. An archive that
     /// has no such component is no error: then its packages are missing.
     ///
     /// # Errors
     /// As [`Apt::update`].
     pub fn update_with(dir: &Path, architecture: &str, components: &[&str]) -> Result<Self> {
-        Self::update_from(dir, architecture, |sources, codename| debian_archives(sources, codename, components))
+        Self::update_from(dir, architecture, |sources, codename| debian_archives(sources, codename, components), NEW)
     }
 
     /// As [`Apt::update`], with the backports of the same archives, and nothing else.
@@ -53,15 +67,15 @@ impl Apt {
     /// # Errors
     /// As [`Apt::update`].
     pub fn update_backports(dir: &Path, architecture: &str) -> Result<Self> {
-        Self::update_from(dir, architecture, backports)
+        Self::update_from(dir, architecture, backports, NEW)
     }
 
     fn update_from(
         dir: &Path,
         architecture: &str,
         choose: impl FnOnce(&[Source], &str) -> Vec<Source>,
+        age: Duration,
     ) -> Result<Self> {
-        let _step = Step::begin(format!("fetching Debian's package lists for {architecture}"));
         let os_release = read_text(Path::new("/etc/os-release"))?;
         let codename = os_release.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
         let sources = choose(&machine_sources()?, codename.trim_matches('"'));
@@ -71,25 +85,34 @@ impl Apt {
                  /etc/apt/sources.list.d; the guest's packages come from there"
             )));
         }
+        let mut text = String::new();
+        for source in &sources {
+            let _ = writeln!(text, "{source}");
+        }
+        let configuration = configuration(dir, architecture, &machine_options());
+        let (list, config, fetched) = (dir.join("sources/spica.sources"), dir.join("apt.conf"), dir.join("fetched"));
+        let has = |file: &Path, text: &str| fs::read_to_string(file).is_ok_and(|there| there == text);
+        if younger(&fetched, age) && has(&list, &text) && has(&config, &configuration) {
+            return Ok(Self { config });
+        }
+
+        let _step = Step::begin(format!("fetching Debian's package lists for {architecture}"));
+        let _ = fs::remove_file(&fetched);
         // Old index files would outlive a change of the sources.
         remove_dir(&dir.join("state"))?;
         for sub in ["state/lists/partial", "cache/archives/partial", "sources"] {
             create_dir(&dir.join(sub))?;
         }
-        let mut text = String::new();
-        for source in &sources {
-            let _ = writeln!(text, "{source}");
-        }
-        write(&dir.join("sources/spica.sources"), text.as_bytes())?;
+        write(&list, text.as_bytes())?;
         write(&dir.join("status"), b"")?;
-        let config = dir.join("apt.conf");
-        write(&config, configuration(dir, architecture, &machine_options()).as_bytes())?;
+        write(&config, configuration.as_bytes())?;
 
         let apt = Self { config };
         apt.fetch_lists(|message, pause| {
             progress::say(message);
             std::thread::sleep(pause);
         });
+        write(&fetched, b"")?;
         Ok(apt)
     }
 
@@ -434,6 +457,12 @@ fn machine_options() -> String {
     dump.lines().filter(keep).filter(quoted).map(|l| format!("{l}\n")).collect()
 }
 
+/// Whether a file was written less than `age` ago. What the clock puts into the future is not.
+fn younger(file: &Path, age: Duration) -> bool {
+    let written = fs::metadata(file).and_then(|data| data.modified());
+    written.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|past| past < age))
+}
+
 /// The private configuration: it replaces the machine's own, since `APT_CONFIG` is read first and switches off the
 /// rest.
 fn configuration(dir: &Path, architecture: &str, options: &str) -> String {
@@ -522,6 +551,22 @@ mod tests {
             backports(&sources, "bookworm").iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["Types: deb\nURIs: http://m/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: /a.gpg\n"]
         );
+    }
+
+    #[test]
+    fn lists_are_recent_for_a_while() {
+        let dir = crate::scratch::Scratch::new(&std::env::temp_dir().join("spica-apt")).unwrap();
+        let file = dir.path().join("fetched");
+        assert!(!younger(&file, RECENT), "there are none");
+        let write = |time| fs::File::create(&file).unwrap().set_modified(time).unwrap();
+        let now = SystemTime::now();
+        write(now - Duration::from_secs(60));
+        assert!(younger(&file, RECENT));
+        assert!(!younger(&file, NEW), "who wants new ones gets them");
+        write(now - RECENT);
+        assert!(!younger(&file, RECENT));
+        write(now + Duration::from_secs(60));
+        assert!(!younger(&file, RECENT), "nobody knows how old that is");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod bench;
 pub mod board;
 pub mod console;
 pub mod control;
+pub mod debian;
 pub mod emulator;
 pub mod endurance;
 pub mod error;

@@ -8,6 +8,7 @@ use spica_bundle::{Address, GuestEntry, Kernel, MAX_MEMORY, Restart, parse_memor
 
 use crate::board::Board;
 use crate::control::server::{Server, Who};
+use crate::debian;
 use crate::emulator::Emulator;
 use crate::error::{Context, Error, Result};
 use crate::files::Files;
@@ -358,6 +359,14 @@ fn debian(project: &Project, unpacked: bool) -> Result<Guest> {
 /// As [`guest::prepare`].
 pub fn fetch(project: &Project, update: bool) -> Result<Guest> {
     locked(project, || guest::prepare(project, update))
+}
+
+/// A package of Debian's: [`debian::unpacked`].
+///
+/// # Errors
+/// As there.
+pub fn package(project: &Project, package: &str) -> Result<PathBuf> {
+    locked(project, || debian::unpacked(project, package))
 }
 
 /// Builds the board image, if anything changed.
