@@ -268,6 +268,8 @@ fn time_is_in_both_reports() {
     });
     measured.expect("a figure").timing = Some(timing);
     let text = report::markdown(&results);
+    let beside = text.lines().find(|l| l.starts_with("| simple system calls, optimised")).expect("a row");
+    assert!(beside.contains("2.00×, within 2.00 to 2.54×"), "{beside}");
     // 100 cycles, and 100 more for 25 walks at 4.
     assert!(text.contains("cubieboard: modelled cycles of a Cortex-A8") && text.contains("2.00×"), "{text}");
     assert!(text.contains("| data TLB |") && text.contains("0 / 100"), "{text}");

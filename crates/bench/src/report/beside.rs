@@ -91,7 +91,8 @@ fn cite(paper: &Figure) -> String {
     format!("{} {}: {paper}", paper.paper, paper.place)
 }
 
-/// Least to most of the ratios, counted and modelled.
+/// Least to most of the ratios, counted and modelled: by the model of the core where it followed the run, else by the
+/// prices of counted events.
 fn both(results: &Results, board: Board, ours: &[&Measurement]) -> (String, String) {
     let figures: Vec<&Figures> = ours.iter().filter_map(|m| m.figures()).collect();
     if figures.is_empty() {
@@ -107,8 +108,15 @@ fn both(results: &Results, board: Board, ours: &[&Measurement]) -> (String, Stri
     let counted = span(select::extremes(figures.iter().map(|f| f.ratio())));
     let missing = ours.len() - figures.len();
     let counted = if missing > 0 { format!("{counted} ({missing} missing)") } else { counted };
+    let timed: Vec<_> = figures.iter().filter_map(|f| Some(f.timing.as_ref()?.ratio(board.into()))).collect();
+    if !timed.is_empty() {
+        let likely = span(select::extremes(timed.iter().map(|r| r.mid)));
+        let low = timed.iter().map(|r| r.low).fold(f64::INFINITY, f64::min);
+        let high = timed.iter().map(|r| r.high).fold(0.0, f64::max);
+        return (counted, format!("{likely}, within {}", span(Some((low, high)))));
+    }
     if modelled.is_empty() {
-        return (counted, "not modelled: traps were not counted".into());
+        return (counted, "not modelled: neither traps nor cycles were counted".into());
     }
     let low = modelled.iter().map(|r| r.low).fold(f64::INFINITY, f64::min);
     let high = modelled.iter().map(|r| r.high).fold(0.0, f64::max);
