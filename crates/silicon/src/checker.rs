@@ -1,5 +1,7 @@
 //! The whole: fed with what is executed, it asks each rule.
 
+mod compare;
+
 use spica_cycles::decode::{Flow, Instruction, System};
 use spica_cycles::walk::{self, Memory, Registers, Translation};
 use spica_cycles::{Core, core::Parts};
@@ -11,7 +13,7 @@ use crate::monitor::Monitor;
 use crate::operation::{Operation, operand};
 use crate::spaces::Spaces;
 use crate::tables::Tables;
-use crate::tlb::Tlb;
+use crate::tlb::{Entry, Tlb};
 
 /// SCTLR.V and AFE (B4.1.130); TTBCR.PD0 (B4.1.153).
 const HIGH_VECTORS: u32 = 1 << 13;
@@ -176,6 +178,15 @@ struct Seen {
 /// How many pages are remembered as looked at, for each kind of access.
 const SEEN: usize = 1024;
 
+/// What a walk found.
+#[derive(Clone, Copy, Debug)]
+struct Walked {
+    found: Option<Translation>,
+    /// The first descriptor that a walk may not see as it is, with what it may see.
+    unseen: Option<(u32, Option<u32>)>,
+    descriptors: [u32; 2],
+}
+
 /// The instruction that was executed last.
 #[derive(Clone, Copy, Debug)]
 struct Last {
@@ -211,6 +222,8 @@ pub struct Checker {
     tlb: Tlb,
     spaces: Spaces,
     monitor: Monitor,
+    /// The instruction that translated an address last, if nothing synchronised PAR since.
+    translated_by: Option<u32>,
     report: Report,
     /// Whether there was a complaint in a new place since [`Checker::news`].
     news: bool,
@@ -240,8 +253,9 @@ impl Checker {
             code,
             tables: Tables::new(start, bytes),
             tlb: Tlb::default(),
-            spaces: Spaces::default(),
+            spaces: Spaces::new(core == Core::CortexA9),
             monitor: Monitor::default(),
+            translated_by: None,
             report: Report::default(),
             news: false,
         }
@@ -385,6 +399,7 @@ impl Checker {
     fn synchronise(&mut self) {
         self.code.synchronise();
         self.tlb.synchronise();
+        self.translated_by = None;
         if self.pending {
             self.pending = false;
             self.settled = self.now;
@@ -407,34 +422,9 @@ impl Checker {
         self.synchronise();
     }
 
-    /// An abort: would it have come with what the TLB may hold?
-    fn abort(&mut self, fetch: bool, address: u32, machine: &impl Machine) {
-        if !self.now.registers.translates() {
-            return;
-        }
-        let (found, _) = self.walk(address, machine);
-        let allows = |translation: &Translation, kind| self.now.allows(translation, kind, self.user);
-        let may = |kind| found.as_ref().is_some_and(|found| allows(found, kind));
-        // QEMU's plugins cannot read DFSR. Where loads are allowed, it was a store; where stores are as well, it was
-        // nothing of the tables.
-        let kind = match fetch {
-            true => Kind::Fetch,
-            false if may(Kind::Load) => Kind::Store,
-            false => Kind::Load,
-        };
-        if may(kind) {
-            return;
-        }
-        let mut stale = None;
-        self.tlb.each(address, self.now.registers.asid(), kind == Kind::Fetch, |entry| {
-            if allows(entry, kind) {
-                stale = Some(entry.physical(address));
-            }
-        });
-        if let Some(other) = stale {
-            self.complain(Class::StaleAllows, address, found.map_or(0, |t| t.physical(address)), other);
-            self.tlb.forgive(address, self.now.registers.asid());
-        }
+    /// Whether walks of an address's tables look into the data cache.
+    fn coherent(&self, address: u32) -> bool {
+        self.parts.walks_in_data_cache && self.now.registers.walks_cached(address)
     }
 
     /// Where an address leads, and whether through caches. Complains if it may lead elsewhere.
@@ -453,25 +443,26 @@ impl Checker {
     }
 
     fn look(&mut self, kind: Kind, address: u32, machine: &impl Machine) -> Option<(u32, bool)> {
-        let (asid, fetch) = (self.now.registers.asid(), kind == Kind::Fetch);
+        let asid = self.now.registers.asid();
         if !self.now.registers.translates() {
-            self.compare_settled(kind, &Translation::flat(address, fetch), address, machine);
             // Without translation, instructions may be cached and data may not (B3.2.1).
+            let fetch = kind == Kind::Fetch;
+            self.compare_settled(kind, &Translation::flat(address, fetch), address, machine);
             return Some((address, fetch));
         }
         self.report.walks += 1;
-        let (found, unseen) = self.walk(address, machine);
+        let Walked { found, unseen, descriptors } = self.walk(address, machine);
         let Some(found) = found else {
             // QEMU's own TLB had it.
             let mut stale = None;
-            self.tlb.each(address, asid, fetch, |entry| stale = Some(*entry));
+            self.tlb.each(address, asid, |entry| stale = Some(*entry));
             let entry = stale?;
             self.complain(Class::StaleAddress, address, 0, entry.physical(address));
             return Some((entry.physical(address), entry.cached));
         };
         let physical = found.physical(address);
         let (mut wrong, mut known) = (None, false);
-        self.tlb.each(address, asid, fetch, |entry| {
+        self.tlb.each(address, asid, |entry| {
             let class = if entry.physical(address) != physical {
                 Class::StaleAddress
             } else if entry.size_shift != found.size_shift {
@@ -495,19 +486,19 @@ impl Checker {
             let class = if leads { Class::TableNotSeen } else { Class::TableNotSeenFault };
             self.complain(class, address, at, older.unwrap_or(0));
         }
-        self.compare_spaces(&found, address, machine);
+        self.compare_spaces(kind, &found, address, machine);
         self.compare_settled(kind, &found, address, machine);
-        self.tlb.put(found);
+        self.tlb.put(Entry { translation: found, descriptors });
         Some((physical, found.cached))
     }
 
-    /// Walks the tables. Gives the first descriptor that a walk may not see as it is, with what it may see.
-    fn walk(&mut self, address: u32, machine: &impl Machine) -> (Option<Translation>, Option<(u32, Option<u32>)>) {
-        let registers = self.now.registers;
-        let coherent = self.parts.walks_in_data_cache && registers.walks_cached(address);
+    /// Walks the tables.
+    fn walk(&mut self, address: u32, machine: &impl Machine) -> Walked {
+        let coherent = self.coherent(address);
         let (code, tables) = (&self.code, &mut self.tables);
-        let mut unseen = None;
-        let found = walk::walk(&registers, machine, address, |at| {
+        let (mut unseen, mut first, mut last) = (None, None, 0);
+        let found = walk::walk(&self.now.registers, machine, address, |at| {
+            (first, last) = (first.or(Some(at)), at);
             let descriptor = machine.word(at).unwrap_or(0);
             if let Some(older) = tables.read(at, descriptor, code.is_seen(at, coherent))
                 && older != Some(descriptor)
@@ -515,51 +506,7 @@ impl Checker {
                 unseen.get_or_insert((at, older));
             }
         });
-        (found, unseen)
-    }
-
-    /// What other tables have for the address, that the core may have walked for this ASID.
-    fn compare_spaces(&mut self, found: &Translation, address: u32, machine: &impl Machine) {
-        let registers = self.now.registers;
-        let mut wrong = None;
-        for other in self.spaces.others(registers.asid(), registers.ttbr0) {
-            let elsewhere = walk::walk(&Registers { ttbr0: other, ..registers }, machine, address, |_| ());
-            if elsewhere.is_some_and(|e| e.asid.is_some() && e.physical(address) != found.physical(address)) {
-                wrong = Some(other);
-            }
-        }
-        if let Some(other) = wrong {
-            self.complain(Class::MixedSpaces, address, found.physical(address), other);
-            self.spaces.forget(registers.asid(), true);
-        }
-    }
-
-    /// What the registers of before the last writes make of the access, if nothing made sure of the new ones.
-    fn compare_settled(&mut self, kind: Kind, found: &Translation, address: u32, machine: &impl Machine) {
-        if !self.pending {
-            return;
-        }
-        let settled = self.settled;
-        let older = if settled.registers.translates() {
-            walk::walk(&settled.registers, machine, address, |_| ())
-        } else {
-            None
-        };
-        let flat = !settled.registers.translates();
-        let physical = found.physical(address);
-        let before = if flat { Some(address) } else { older.map(|older| older.physical(address)) };
-        let class = if before != Some(physical) {
-            Class::ContextAddress
-        } else if older.is_some_and(|older| !settled.allows(&older, kind, self.user)) {
-            Class::ContextRights
-        } else {
-            return;
-        };
-        self.complain(class, address, physical, self.written_by);
-        // Once for each write.
-        self.pending = false;
-        self.settled = self.now;
-        self.spaces.synchronise(self.now.registers.ttbr0, self.now.registers.asid());
+        Walked { found, unseen, descriptors: [first.unwrap_or(last), last] }
     }
 
     /// Where an address of maintenance leads.
@@ -571,27 +518,21 @@ impl Checker {
     }
 
     fn operate(&mut self, operation: Operation, step: &Step, machine: &impl Machine) {
-        let walks = self.now.walks();
         let value = || machine.register(operand(step.word));
         match operation {
             Operation::Isb => self.synchronise(),
             Operation::Dsb => {
                 self.code.dsb();
                 self.tlb.dsb();
+                self.spaces.dsb();
             }
             Operation::Context => {
                 self.stale = true;
                 self.written_by = self.pc;
             }
-            Operation::TlbAll => {
-                self.tlb.invalidate_all();
-                self.spaces.forget_all(walks);
-            }
-            Operation::TlbPage => self.tlb.invalidate_page(value(), value() as u8),
-            Operation::TlbPageOfAll => self.tlb.invalidate_page_of_all(value()),
-            Operation::TlbAsid => {
-                self.tlb.invalidate_asid(value() as u8);
-                self.spaces.forget(value() as u8, walks);
+            Operation::TlbAll | Operation::TlbPage | Operation::TlbPageOfAll | Operation::TlbAsid => {
+                let value = if operation == Operation::TlbAll { 0 } else { value() };
+                self.forget(operation, value, machine);
             }
             Operation::Clean => {
                 if let Some(physical) = self.peek(value(), machine) {
@@ -606,6 +547,15 @@ impl Checker {
             }
             Operation::InstructionAll => self.code.invalidate_all(),
             Operation::Predictor => self.code.invalidate_predictor(),
+            Operation::Translate { write, user } => {
+                self.translated_by = Some(self.pc);
+                self.compare_translated(if write { Kind::Store } else { Kind::Load }, value(), user, machine);
+            }
+            Operation::ReadTranslated => {
+                if let Some(by) = self.translated_by.take() {
+                    self.complain(Class::TranslationNotSynchronised, self.pc, self.pc, by);
+                }
+            }
             // The access itself says that it was executed.
             Operation::LoadExclusive => {}
             Operation::StoreExclusive { status, base, offset } => {
@@ -620,9 +570,32 @@ impl Checker {
                 }
             }
         }
-        if matches!(operation, Operation::TlbAll | Operation::TlbPage | Operation::TlbPageOfAll | Operation::TlbAsid) {
-            self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Maintenance of the TLB.
+    fn forget(&mut self, operation: Operation, value: u32, machine: &impl Machine) {
+        let (walks, asid) = (self.now.walks(), value as u8);
+        let (code, tables) = (&self.code, &self.tables);
+        let coherent = self.coherent(value);
+        // A walk behind the invalidation may read what the descriptor was.
+        let stays = |entry: &Entry| {
+            entry.descriptors.into_iter().any(|at| {
+                !code.is_seen(at, coherent) && tables.seen(at).is_some_and(|seen| machine.word(at) != Some(seen))
+            })
+        };
+        match operation {
+            Operation::TlbPage => self.tlb.invalidate_page(value, asid, stays),
+            Operation::TlbPageOfAll => self.tlb.invalidate_page_of_all(value, stays),
+            Operation::TlbAsid => {
+                self.tlb.invalidate_asid(asid, stays);
+                self.spaces.forget(asid, walks);
+            }
+            _ => {
+                self.tlb.invalidate_all(stays);
+                self.spaces.forget_all(walks);
+            }
         }
+        self.epoch = self.epoch.wrapping_add(1);
     }
 }
 

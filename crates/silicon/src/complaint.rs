@@ -36,19 +36,21 @@ pub enum Class {
     MixedSpaces,
     /// A register of translation was written, and the old value leads elsewhere.
     ContextAddress,
-    /// A register of translation was written, and the old value refuses what is done.
+    /// A register of translation was written, and the old value refuses what is done, or allows what is refused.
     ContextRights,
     /// VBAR or SCTLR.V was written, and an exception is taken.
     ContextVectors,
     /// CPACR was written, and the old value makes an instruction undefined.
     ContextFloat,
+    /// PAR is read, and may be what it was before the translation.
+    TranslationNotSynchronised,
     /// A store-exclusive might pair with a load-exclusive of something else.
     Exclusive,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Class; 19] = [
+    pub const ALL: [Class; 20] = [
         Class::CodeNotCleaned,
         Class::CodeNotSettled,
         Class::CodeNotInvalidated,
@@ -67,6 +69,7 @@ impl Class {
         Class::ContextRights,
         Class::ContextVectors,
         Class::ContextFloat,
+        Class::TranslationNotSynchronised,
         Class::Exclusive,
     ];
 
@@ -92,6 +95,7 @@ impl Class {
             Class::ContextRights => "context-rights",
             Class::ContextVectors => "context-vectors",
             Class::ContextFloat => "context-float",
+            Class::TranslationNotSynchronised => "translation-not-synchronised",
             Class::Exclusive => "exclusive",
         }
     }
@@ -128,10 +132,11 @@ impl Class {
             Class::MixedSpaces => "uses a translation; another table may have been walked for the same ASID",
             Class::ContextAddress => "relies on a translation register that was written, without ISB or exception",
             Class::ContextRights => {
-                "relies on rights that a register gives which was written, without ISB or exception"
+                "relies on what a register allows or refuses that was written, without ISB or exception"
             }
             Class::ContextVectors => "takes an exception by vectors that were set without ISB",
             Class::ContextFloat => "uses VFP, which CPACR was written for, without ISB or exception",
+            Class::TranslationNotSynchronised => "reads PAR, without ISB behind the translation that writes it",
             Class::Exclusive => {
                 "looks at the result of a store-exclusive; the monitor may have another one's load, without CLREX"
             }

@@ -11,7 +11,7 @@
 //! | class | rule | ARM ARM |
 //! |---|---|---|
 //! | [`Class::CodeNotCleaned`] and the five below it | a word that was written is executed: clean to the point of unification, DSB, invalidate, (predictor,) DSB, ISB | A3.5.4, B2.2.7 to B2.2.9 |
-//! | [`Class::StaleAddress`], [`Class::StaleAttributes`], [`Class::StaleRights`] | a translation that was used and changed since: TLB maintenance, DSB; for fetches, ISB | B3.10.1 |
+//! | [`Class::StaleAddress`], [`Class::StaleAttributes`], [`Class::StaleRights`] | a translation that was used and changed since: TLB maintenance behind what makes the change visible to walks, DSB, ISB | B3.10.1 |
 //! | [`Class::StaleAllows`] | a fault that an older translation, still allowed, would not raise | B3.10.1 |
 //! | [`Class::Overlap`] | translations of several sizes for one address at once | B3.10.1 |
 //! | [`Class::TableNotSeen`], [`Class::TableNotSeenFault`] | a descriptor that was written is needed: (clean to the point of unification,) DSB | B3.10.1 |
@@ -19,6 +19,7 @@
 //! | [`Class::ContextAddress`], [`Class::ContextRights`] | SCTLR, TTBRs, TTBCR, CONTEXTIDR, DACR, PRRR, NMRR were written, and what follows would differ without it: ISB, or exception entry or return | B3.15.5 |
 //! | [`Class::ContextVectors`] | the same of VBAR and SCTLR.V, when an exception is taken | B3.15.5 |
 //! | [`Class::ContextFloat`] | the same of CPACR, when VFP or Advanced SIMD is used | B3.15.5 |
+//! | [`Class::TranslationNotSynchronised`] | PAR is read: ISB behind the translation | B3.15.5, B4.2.4 |
 //! | [`Class::Exclusive`] | a store-exclusive that only its address or address space keeps from pairing with another thread's load, and whose result is looked at: CLREX at switches | A3.4.5 |
 //!
 //! Each module is a small state machine for one of them: [`code`], [`tlb`], [`spaces`], [`tables`], [`monitor`].

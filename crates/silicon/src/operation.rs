@@ -27,6 +27,15 @@ pub enum Operation {
     InstructionAll,
     /// BPIALL, BPIMVA.
     Predictor,
+    /// An address is translated, as if it were read or written, in this mode: the ATS1C operations.
+    Translate {
+        /// As if it were written.
+        write: bool,
+        /// By User mode.
+        user: bool,
+    },
+    /// What came of that is read: PAR.
+    ReadTranslated,
     /// LDREX and its like.
     LoadExclusive,
     /// STREX and its like: the register of the result, that of the address, and what is added to it.
@@ -119,6 +128,8 @@ impl Operation {
                 | Operation::InstructionLine
                 | Operation::InstructionAll
                 | Operation::Predictor
+                | Operation::Translate { .. }
+                | Operation::ReadTranslated
         )
     }
 }
@@ -133,6 +144,10 @@ const fn coprocessor(word: u32) -> Option<Operation> {
             let system = class == 14 && word & 0x00e0_0f10 == 0x00e0_0a10;
             return if system { None } else { Some(Operation::Float) };
         }
+        // MRC p15, 0, Rt, c7, c4, 0.
+        if word & 0x0fff_0fff == 0x0e17_0f14 {
+            return Some(Operation::ReadTranslated);
+        }
         // MCR p15, 0.
         if class == 14 && word & 0x00f0_0f10 == 0x0000_0f10 {
             return match (word >> 16 & 15, word & 15, word >> 5 & 7) {
@@ -142,6 +157,7 @@ const fn coprocessor(word: u32) -> Option<Operation> {
                 (7, 1 | 5, 0) => Some(Operation::InstructionAll),
                 (7, 5, 1) => Some(Operation::InstructionLine),
                 (7, 1 | 5, 6 | 7) => Some(Operation::Predictor),
+                (7, 8, op @ 0..=3) => Some(Operation::Translate { write: op & 1 != 0, user: op & 2 != 0 }),
                 (7, 10 | 11 | 14, 1) => Some(Operation::Clean),
                 (7, 10 | 14, 2) => Some(Operation::CleanSets),
                 (8, 3 | 5 | 6 | 7, 0) => Some(Operation::TlbAll),
@@ -193,6 +209,10 @@ mod tests {
             (0xee07_0f3b, Some(Operation::Clean)),
             (0xee07_0f3a, Some(Operation::Clean)),
             (0xee07_0f3e, Some(Operation::Clean)),
+            (0xee07_0f18, Some(Operation::Translate { write: false, user: false })),
+            (0xee07_1f78, Some(Operation::Translate { write: true, user: true })),
+            (0xee17_6f14, Some(Operation::ReadTranslated)),
+            (0xee07_6f14, None),
             (0xee07_0f36, None), // DCIMVAC
             (0xee07_0f5a, Some(Operation::CleanSets)),
             (0xee07_0f15, Some(Operation::InstructionAll)),

@@ -6,7 +6,8 @@
 //! (the second); else translations of one table stay under the ASID of another. So the pairs that were in force are
 //! kept, and a use is compared with what the other tables of its ASID have for the address.
 //!
-//! A register that was written and not synchronised has its old value and its new one.
+//! A register that was written and not synchronised has its old value and its new one. On a Cortex-A9, a walk of the
+//! old table may still be under way then, and end under the new ASID, until a DSB (erratum 754322 of its errata notice).
 
 /// How many tables of one ASID are kept; the oldest goes.
 const MOST: usize = 8;
@@ -19,15 +20,20 @@ pub struct Spaces {
     /// Values that the core may use: those since the last synchronisation.
     bases: Vec<u32>,
     asids: Vec<u8>,
-}
-
-impl Default for Spaces {
-    fn default() -> Spaces {
-        Spaces { tables: vec![Vec::new(); 256], bases: Vec::new(), asids: Vec::new() }
-    }
+    /// Whether walks outlive their table's time (Cortex-A9).
+    walks_on: bool,
+    /// Values that walks may still use, because no DSB came.
+    under_way: Vec<u32>,
 }
 
 impl Spaces {
+    /// None. `walks_on` says whether the core has erratum 754322.
+    #[must_use]
+    pub fn new(walks_on: bool) -> Spaces {
+        let (bases, asids, under_way) = (Vec::new(), Vec::new(), Vec::new());
+        Spaces { tables: vec![Vec::new(); 256], bases, asids, walks_on, under_way }
+    }
+
     /// TTBR0 and the ASID are these now; `walks` says if anything is walked. Says whether there is a new pair.
     pub fn set(&mut self, base: u32, asid: u8, walks: bool) -> bool {
         if !self.bases.contains(&base) {
@@ -43,7 +49,7 @@ impl Spaces {
         let mut new = false;
         for &asid in &self.asids {
             let tables = &mut self.tables[usize::from(asid)];
-            for &base in &self.bases {
+            for &base in self.bases.iter().chain(&self.under_way) {
                 if !tables.contains(&base) {
                     if tables.len() == MOST {
                         tables.remove(0);
@@ -58,8 +64,18 @@ impl Spaces {
 
     /// An ISB, or an exception's entry or return: registers have the values that were written last.
     pub fn synchronise(&mut self, base: u32, asid: u8) {
-        (self.bases.len() > 1).then(|| self.bases = vec![base]);
+        if self.bases.len() > 1 {
+            let old = std::mem::replace(&mut self.bases, vec![base]);
+            if self.walks_on {
+                self.under_way.extend(old.into_iter().filter(|&old| old != base));
+            }
+        }
         (self.asids.len() > 1).then(|| self.asids = vec![asid]);
+    }
+
+    /// A DSB: walks of tables that are in force no more are over.
+    pub fn dsb(&mut self) {
+        self.under_way.clear();
     }
 
     /// TLBIASID: nothing is remembered of what was; what is in force may be walked again.
@@ -96,7 +112,11 @@ mod tests {
     }
 
     fn running() -> Spaces {
-        let mut spaces = Spaces::default();
+        running_on(false)
+    }
+
+    fn running_on(walks_on: bool) -> Spaces {
+        let mut spaces = Spaces::new(walks_on);
         spaces.set(OLD, 1, true);
         spaces.synchronise(OLD, 1);
         spaces
@@ -127,6 +147,20 @@ mod tests {
         let mut spaces = running();
         go(&mut spaces, &[(OLD, 0), (NEW, 0), (NEW, 2)], false);
         assert_eq!((others(&spaces, 2, NEW), others(&spaces, 1, OLD)), (vec![OLD], vec![NEW]));
+    }
+
+    #[test]
+    fn walks_under_way_end_with_a_barrier() {
+        for dsb in [false, true] {
+            let mut spaces = running_on(true);
+            // By way of a table without anything of its own.
+            go(&mut spaces, &[(0, 1)], true);
+            if dsb {
+                spaces.dsb();
+            }
+            go(&mut spaces, &[(0, 2), (NEW, 2)], true);
+            assert_eq!(others(&spaces, 2, NEW).contains(&OLD), !dsb);
+        }
     }
 
     #[test]

@@ -33,12 +33,18 @@ impl Tables {
         self.blocks.get((physical.wrapping_sub(self.start) >> BLOCK_SHIFT) as usize).is_some_and(|&is| is)
     }
 
+    /// What a walk last saw for certain of a descriptor.
+    #[must_use]
+    pub fn seen(&self, physical: u32) -> Option<u32> {
+        self.seen.get(&physical).copied()
+    }
+
     /// A walk reads a descriptor. If it might see an older one, gives that; `None` in it is one that no walk has read.
     pub fn read(&mut self, physical: u32, descriptor: u32, is_seen: bool) -> Option<Option<u32>> {
         let block = self.blocks.get_mut((physical.wrapping_sub(self.start) >> BLOCK_SHIFT) as usize);
         block.into_iter().for_each(|block| *block = true);
         if !is_seen {
-            return Some(self.seen.get(&physical).copied());
+            return Some(self.seen(physical));
         }
         if self.seen.len() == MOST {
             self.seen.clear();

@@ -1,8 +1,11 @@
 //! A TLB that forgets nothing by itself.
 //!
-//! What was used may stay until it is invalidated, and the invalidation is complete with a DSB; an instruction fetch
-//! may use it until the ISB behind that (B3.10.1). Invalidations take entries out of the tables below, to where they
+//! What was used may stay until it is invalidated, and the invalidation is complete with a DSB, and sure to be noticed
+//! by what follows with an ISB behind that (B3.10.1). Invalidations take entries out of the tables below, to where they
 //! wait for their barriers, so that invalidating all costs no more than invalidating one.
+//!
+//! An invalidation that comes before its descriptor's change is visible to walks is in vain: a walk behind it may read
+//! the old descriptor, and the entry is there again. So it stays.
 
 use spica_cycles::walk::Translation;
 
@@ -20,7 +23,16 @@ const fn key(address: u32, size_shift: u32) -> u32 {
     address & (u32::MAX << size_shift) | size_shift
 }
 
-type Entries = Map<u32, Translation>;
+/// A translation, with the physical addresses of the descriptors that it is of; twice the same if it is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The translation.
+    pub translation: Translation,
+    /// The descriptors.
+    pub descriptors: [u32; 2],
+}
+
+type Entries = Map<u32, Entry>;
 
 /// Entries of one address space that were invalidated.
 #[derive(Debug)]
@@ -53,22 +65,24 @@ fn space(asid: Option<u8>) -> usize {
 
 impl Tlb {
     /// Calls for each entry that the core may use for an address.
-    pub fn each(&self, address: u32, asid: u8, fetch: bool, mut found: impl FnMut(&Translation)) {
+    pub fn each(&self, address: u32, asid: u8, mut found: impl FnMut(&Translation)) {
         for at in [GLOBAL, asid.into()] {
-            let dying = self.dying.iter().filter(|d| d.space == at && (fetch || !d.complete)).map(|d| &d.entries);
+            let dying = self.dying.iter().filter(|d| d.space == at).map(|d| &d.entries);
             for entries in dying.chain([&self.spaces[at]]).filter(|entries| !entries.is_empty()) {
-                SIZES.iter().filter_map(|&size| entries.get(&key(address, size))).for_each(&mut found);
+                let here = SIZES.iter().filter_map(|&size| entries.get(&key(address, size)));
+                here.for_each(|entry| found(&entry.translation));
             }
         }
     }
 
     /// An entry was used. It takes the place of one of the same size.
-    pub fn put(&mut self, entry: Translation) {
+    pub fn put(&mut self, entry: Entry) {
         if self.held == MOST {
             self.spaces.iter_mut().for_each(Entries::clear);
             self.held = 0;
         }
-        let old = self.spaces[space(entry.asid)].insert(key(entry.address, entry.size_shift), entry);
+        let Translation { address, size_shift, asid, .. } = entry.translation;
+        let old = self.spaces[space(asid)].insert(key(address, size_shift), entry);
         self.held += usize::from(old.is_none());
     }
 
@@ -88,7 +102,14 @@ impl Tlb {
         }
     }
 
-    fn doom(&mut self, space: usize, entries: Entries) {
+    /// Invalidates all of a space, but for what stays.
+    fn doom(&mut self, space: usize, stays: &impl Fn(&Entry) -> bool) {
+        let mut entries = std::mem::take(&mut self.spaces[space]);
+        if entries.values().any(stays) {
+            self.spaces[space] =
+                entries.iter().filter(|(_, entry)| stays(entry)).map(|(&k, &entry)| (k, entry)).collect();
+            entries.retain(|_, entry| !stays(entry));
+        }
         self.held -= entries.len();
         self.invalidated += entries.len() as u64;
         if !entries.is_empty() {
@@ -96,36 +117,36 @@ impl Tlb {
         }
     }
 
-    /// TLBIALL.
-    pub fn invalidate_all(&mut self) {
+    /// TLBIALL. `stays` says of which entries walks may still read the old descriptors; in the functions below as well.
+    pub fn invalidate_all(&mut self, stays: impl Fn(&Entry) -> bool) {
         for at in 0..=GLOBAL {
             if !self.spaces[at].is_empty() {
-                let entries = std::mem::take(&mut self.spaces[at]);
-                self.doom(at, entries);
+                self.doom(at, &stays);
             }
         }
     }
 
     /// TLBIASID.
-    pub fn invalidate_asid(&mut self, asid: u8) {
-        let entries = std::mem::take(&mut self.spaces[usize::from(asid)]);
-        self.doom(asid.into(), entries);
+    pub fn invalidate_asid(&mut self, asid: u8, stays: impl Fn(&Entry) -> bool) {
+        self.doom(asid.into(), &stays);
     }
 
     /// TLBIMVA, which takes global entries as well (B4.2.2).
-    pub fn invalidate_page(&mut self, address: u32, asid: u8) {
-        self.invalidate_page_in(address, GLOBAL);
-        self.invalidate_page_in(address, asid.into());
+    pub fn invalidate_page(&mut self, address: u32, asid: u8, stays: impl Fn(&Entry) -> bool) {
+        self.invalidate_page_in(address, GLOBAL, &stays);
+        self.invalidate_page_in(address, asid.into(), &stays);
     }
 
     /// TLBIMVAA.
-    pub fn invalidate_page_of_all(&mut self, address: u32) {
-        (0..=GLOBAL).for_each(|at| self.invalidate_page_in(address, at));
+    pub fn invalidate_page_of_all(&mut self, address: u32, stays: impl Fn(&Entry) -> bool) {
+        (0..=GLOBAL).for_each(|at| self.invalidate_page_in(address, at, &stays));
     }
 
-    fn invalidate_page_in(&mut self, address: u32, at: usize) {
+    fn invalidate_page_in(&mut self, address: u32, at: usize, stays: &impl Fn(&Entry) -> bool) {
         for size in SIZES {
-            let Some(entry) = self.spaces[at].remove(&key(address, size)) else { continue };
+            let key = key(address, size);
+            let Some(entry) = self.spaces[at].get(&key).copied().filter(|entry| !stays(entry)) else { continue };
+            self.spaces[at].remove(&key);
             self.held -= 1;
             self.invalidated += 1;
             // Loops over pages make one.
@@ -133,7 +154,7 @@ impl Tlb {
                 self.dying.push(Dying { space: at, entries: Entries::default(), complete: false });
             }
             if let Some(last) = self.dying.last_mut() {
-                last.entries.insert(key(address, size), entry);
+                last.entries.insert(key, entry);
             }
         }
     }
@@ -156,40 +177,54 @@ mod tests {
     use super::*;
     use spica_cycles::walk::Rights;
 
-    fn entry(address: u32, size_shift: u32, asid: Option<u8>) -> Translation {
-        let physical = address ^ 0x4000_0000;
-        Translation { address, size_shift, physical, asid, cached: true, memory: true, rights: Rights::default() }
+    fn entry(address: u32, size_shift: u32, asid: Option<u8>) -> Entry {
+        let (physical, rights) = (address ^ 0x4000_0000, Rights::default());
+        let translation = Translation { address, size_shift, physical, asid, cached: true, memory: true, rights };
+        Entry { translation, descriptors: [address >> 12; 2] }
     }
 
-    fn count(tlb: &Tlb, address: u32, asid: u8, fetch: bool) -> usize {
+    fn count(tlb: &Tlb, address: u32, asid: u8) -> usize {
         let mut count = 0;
-        tlb.each(address, asid, fetch, |_| count += 1);
+        tlb.each(address, asid, |_| count += 1);
         count
     }
 
+    const INVALIDATE: [fn(&mut Tlb, bool); 4] = [
+        |t, stays| t.invalidate_all(|_| stays),
+        |t, stays| t.invalidate_asid(5, |_| stays),
+        |t, stays| t.invalidate_page(0x1abc, 5, |_| stays),
+        |t, stays| t.invalidate_page_of_all(0x1000, |_| stays),
+    ];
+
     #[test]
     fn entries_stay_until_their_barriers() {
-        let invalidate: [fn(&mut Tlb); 4] = [
-            Tlb::invalidate_all,
-            |t| t.invalidate_asid(5),
-            |t| t.invalidate_page(0x1abc, 5),
-            |t| t.invalidate_page_of_all(0x1000),
-        ];
-        for one in invalidate {
+        for one in INVALIDATE {
             let mut tlb = Tlb::default();
             tlb.put(entry(0x1000, 12, Some(5)));
             tlb.dsb();
             tlb.synchronise();
-            assert_eq!((count(&tlb, 0x1fff, 5, false), count(&tlb, 0x1fff, 6, false)), (1, 0));
-            one(&mut tlb);
-            assert_eq!((count(&tlb, 0x1fff, 5, false), count(&tlb, 0x1fff, 5, true)), (1, 1));
+            assert_eq!((count(&tlb, 0x1fff, 5), count(&tlb, 0x1fff, 6)), (1, 0));
+            one(&mut tlb, false);
+            assert_eq!(count(&tlb, 0x1fff, 5), 1);
             tlb.synchronise();
-            assert_eq!((count(&tlb, 0x1fff, 5, false), count(&tlb, 0x1fff, 5, true)), (1, 1), "ISB alone");
+            assert_eq!(count(&tlb, 0x1fff, 5), 1, "ISB alone");
             tlb.dsb();
-            assert_eq!((count(&tlb, 0x1fff, 5, false), count(&tlb, 0x1fff, 5, true)), (0, 1));
+            assert_eq!(count(&tlb, 0x1fff, 5), 1, "DSB alone");
             tlb.synchronise();
-            assert_eq!((count(&tlb, 0x1fff, 5, false), count(&tlb, 0x1fff, 5, true)), (0, 0));
+            assert_eq!(count(&tlb, 0x1fff, 5), 0);
             assert_eq!((tlb.invalidated, tlb.held), (1, 0));
+        }
+    }
+
+    #[test]
+    fn too_early_is_in_vain() {
+        for one in INVALIDATE {
+            let mut tlb = Tlb::default();
+            tlb.put(entry(0x1000, 12, Some(5)));
+            one(&mut tlb, true);
+            tlb.dsb();
+            tlb.synchronise();
+            assert_eq!((count(&tlb, 0x1fff, 5), tlb.invalidated, tlb.held), (1, 0, 1));
         }
     }
 
@@ -198,17 +233,18 @@ mod tests {
         let mut tlb = Tlb::default();
         tlb.put(entry(0x1000, 12, Some(5)));
         tlb.put(entry(0x10_0000, 20, None));
-        tlb.invalidate_asid(6);
-        tlb.invalidate_page(0x1000, 6);
-        tlb.invalidate_page(0x2000, 5);
+        tlb.invalidate_asid(6, |_| false);
+        tlb.invalidate_page(0x1000, 6, |_| false);
+        tlb.invalidate_page(0x2000, 5, |_| false);
         tlb.dsb();
         tlb.synchronise();
-        assert_eq!((count(&tlb, 0x1000, 5, false), count(&tlb, 0x1f_f000, 9, false)), (1, 1));
+        assert_eq!((count(&tlb, 0x1000, 5), count(&tlb, 0x1f_f000, 9)), (1, 1));
         // An address within a section is of the section, and global entries are of all.
-        tlb.invalidate_page(0x15_5000, 77);
+        tlb.invalidate_page(0x15_5000, 77, |_| false);
         tlb.dsb();
-        assert_eq!(count(&tlb, 0x1f_f000, 9, false), 0);
+        tlb.synchronise();
+        assert_eq!(count(&tlb, 0x1f_f000, 9), 0);
         tlb.forgive(0x1000, 5);
-        assert_eq!((count(&tlb, 0x1000, 5, true), tlb.held), (0, 0));
+        assert_eq!((count(&tlb, 0x1000, 5), tlb.held), (0, 0));
     }
 }

@@ -30,6 +30,8 @@ const TLBIASID: u32 = 0xee08_0f57;
 const DCCMVAU: u32 = 0xee07_0f3b;
 const ICIMVAU: u32 = 0xee07_0f35;
 const BPIALL: u32 = 0xee07_0fd5;
+const ATS1CPR: u32 = 0xee07_0f18;
+const READ_PAR: u32 = 0xee17_0f14;
 const RFE: u32 = 0xf8bd_0a00;
 const LOAD: u32 = 0xe590_3000;
 const STORE: u32 = 0xe580_3000;
@@ -188,13 +190,16 @@ fn a_page_that_moved_is_stale_until_it_is_invalidated() {
         run.load(DATA);
         assert_eq!(run.checker.report.complaints[0].count, 1);
     }
-    // Without the barrier, it may not have happened yet.
-    let mut run = Run::a8();
-    run.load(DATA);
-    run.change(page(PAGE + 0x2000));
-    run.with(TLBIALL, 0);
-    run.load(DATA);
-    run.only(Class::StaleAddress);
+    // Without the barriers, it may not have happened yet, or not be noticed.
+    for barriers in [&[][..], &[DSB], &[ISB], &[ISB, DSB]] {
+        let mut run = Run::a8();
+        run.load(DATA);
+        run.change(page(PAGE + 0x2000));
+        run.with(TLBIALL, 0);
+        run.go(barriers);
+        run.load(DATA);
+        run.only(Class::StaleAddress);
+    }
 }
 
 #[test]
@@ -251,13 +256,157 @@ fn rights_and_attributes_and_sizes() {
     run.only(Class::Overlap);
 }
 
+/// A load of DATA aborts.
+fn abort(run: &mut Run) {
+    run.board.faults = Faults { dfar: DATA, ..Faults::default() };
+    run.go(&[LOAD]);
+    run.exception(0x10);
+}
+
+#[test]
+fn invalidation_is_in_vain_before_the_table_is_visible() {
+    for (invalidate, operand) in [(TLBIALL, 0), (TLBIMVA, DATA | 1), (TLBIASID, 1)] {
+        for (clean, settle, right) in [(true, true, true), (true, false, false), (false, true, false)] {
+            let mut run = Run::a8();
+            run.load(DATA);
+            run.store(LEAVES[0], LEAVES[0], page(PAGE + 0x2000));
+            if clean {
+                run.with(DCCMVAU, LEAVES[0]);
+            }
+            if settle {
+                run.go(&[DSB]);
+            }
+            run.with(invalidate, operand);
+            run.go(&[DSB, ISB]);
+            // All is visible from here on.
+            run.with(DCCMVAU, LEAVES[0]);
+            run.go(&[DSB, ISB]);
+            run.load(DATA);
+            if right {
+                run.quiet();
+            } else {
+                run.only(Class::StaleAddress);
+            }
+        }
+    }
+    // Another descriptor that is not visible is nothing to it.
+    let mut run = Run::a8();
+    run.load(DATA);
+    run.change(page(PAGE + 0x2000));
+    run.store(LEAVES[0] + 4, LEAVES[0] + 4, page(PAGE));
+    run.with(TLBIMVA, DATA | 1);
+    run.go(&[DSB, ISB]);
+    run.load(DATA);
+    run.quiet();
+}
+
+#[test]
+fn a_fault_must_be_one_for_walks_as_well() {
+    // The TLB does not know the page: a walk finds it, if it reads the old descriptor.
+    for barriers in [true, false] {
+        let mut run = Run::a8();
+        run.load(DATA);
+        run.with(TLBIALL, 0);
+        run.go(&[DSB, ISB]);
+        run.store(LEAVES[0], LEAVES[0], 0);
+        if barriers {
+            run.with(DCCMVAU, LEAVES[0]);
+            run.go(&[DSB]);
+        }
+        abort(&mut run);
+        if barriers {
+            run.quiet();
+        } else {
+            run.only(Class::TableNotSeen);
+        }
+    }
+    // Or by another table, under the same ASID.
+    for (asids, right) in [([1, 1], false), ([0, 2], true)] {
+        let mut run = Run::a8();
+        run.board.memory.insert(LEAVES[1], 0);
+        run.set(CONTEXTIDR, |c| c.registers.contextidr = asids[0]);
+        run.go(&[ISB]);
+        run.set(TTBR0, |c| c.registers.ttbr0 = TWO | 0x4a);
+        run.go(&[ISB]);
+        run.set(CONTEXTIDR, |c| c.registers.contextidr = asids[1]);
+        run.go(&[ISB]);
+        abort(&mut run);
+        if right {
+            run.quiet();
+        } else {
+            run.only(Class::MixedSpaces);
+        }
+    }
+    // Or by a domain that was open.
+    for barrier in [true, false] {
+        let mut run = Run::a8();
+        run.board.memory.insert(ONE + (DATA >> 20 << 2), LEAVES[0] | 1 | 1 << 5);
+        run.load(DATA);
+        run.set(DACR, |c| c.dacr = 0x5555_5551);
+        if barrier {
+            run.go(&[ISB]);
+        }
+        abort(&mut run);
+        assert_eq!(run.classes().contains(&Class::ContextRights), !barrier);
+    }
+}
+
+#[test]
+fn tables_of_one_asid_may_differ_in_rights_alone() {
+    // The other table lets the page be read only.
+    for (store, right) in [(false, true), (true, false)] {
+        let mut run = Run::a8();
+        run.board.memory.insert(LEAVES[1], page(PAGE) | 1 << 9);
+        run.set(TTBR0, |c| c.registers.ttbr0 = TWO | 0x4a);
+        run.go(&[ISB]);
+        run.set(TTBR0, |c| c.registers.ttbr0 = ONE | 0x4a);
+        run.go(&[ISB]);
+        if store {
+            run.store(DATA, PAGE, 1);
+        } else {
+            run.load(DATA);
+        }
+        if right {
+            run.quiet();
+        } else {
+            run.only(Class::MixedSpaces);
+        }
+    }
+}
+
+#[test]
+fn translations_that_are_asked_for() {
+    for barrier in [true, false] {
+        let mut run = Run::a8();
+        run.with(ATS1CPR, DATA);
+        if barrier {
+            run.go(&[ISB]);
+        }
+        run.go(&[READ_PAR, READ_PAR]);
+        if barrier {
+            run.quiet();
+        } else {
+            run.only(Class::TranslationNotSynchronised);
+        }
+    }
+    // By a domain that has just been opened.
+    for barrier in [true, false] {
+        let mut run = Run::a8();
+        run.board.context.dacr = 0x5555_5551;
+        run.board.memory.insert(ONE + (DATA >> 20 << 2), LEAVES[0] | 1 | 1 << 5);
+        run.set(DACR, |_| ());
+        run.go(&[ISB]);
+        run.set(DACR, |c| c.dacr = 0x5555_5555);
+        if barrier {
+            run.go(&[ISB]);
+        }
+        run.with(ATS1CPR, DATA);
+        assert_eq!(run.classes().contains(&Class::ContextRights), !barrier);
+    }
+}
+
 #[test]
 fn a_fault_must_be_one_for_the_tlb_as_well() {
-    let abort = |run: &mut Run| {
-        run.board.faults = Faults { dfar: DATA, ..Faults::default() };
-        run.go(&[LOAD]);
-        run.exception(0x10);
-    };
     let mut run = Run::a8();
     run.load(DATA);
     run.change(0);
