@@ -462,6 +462,11 @@ impl Checker {
         };
         let physical = found.physical(address);
         let (mut wrong, mut known) = (None, false);
+        if !self.now.allows(&found, kind, self.user) {
+            // QEMU's own TLB had what allows it.
+            self.complain(Class::StaleAllows, address, physical, physical);
+            self.tlb.forgive(address, asid);
+        }
         self.tlb.each(address, asid, |entry| {
             let class = if entry.physical(address) != physical {
                 Class::StaleAddress

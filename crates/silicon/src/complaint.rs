@@ -24,7 +24,7 @@ pub enum Class {
     StaleAttributes,
     /// The TLB may refuse what the tables allow.
     StaleRights,
-    /// The TLB may allow what the tables refused, with a fault.
+    /// The TLB may allow what the tables refuse, be it that there was a fault or not.
     StaleAllows,
     /// The TLB may have translations of several sizes.
     Overlap,
@@ -125,7 +125,7 @@ impl Class {
             Class::StaleAddress => "uses a translation; the TLB may hold another address for it",
             Class::StaleAttributes => "uses a translation; the TLB may hold other attributes for it",
             Class::StaleRights => "uses a translation; the TLB may hold one that refuses it",
-            Class::StaleAllows => "takes a fault that an entry which the TLB may hold does not raise",
+            Class::StaleAllows => "is refused by the tables; an entry that the TLB may hold allows it",
             Class::Overlap => "uses a translation; the TLB may hold one of another size beside it",
             Class::TableNotSeen => "uses a descriptor that a walk may not see yet; the older one leads elsewhere",
             Class::TableNotSeenFault => "uses a descriptor that a walk may not see yet; the older one faults",

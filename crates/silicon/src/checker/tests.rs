@@ -264,6 +264,17 @@ fn abort(run: &mut Run) {
 }
 
 #[test]
+fn what_the_tables_refuse_may_not_happen() {
+    let mut run = Run::a8();
+    run.store(DATA, PAGE, 1);
+    run.change(page(PAGE) | 1 << 9);
+    run.load(DATA);
+    run.quiet();
+    run.store(DATA, PAGE, 1);
+    run.only(Class::StaleAllows);
+}
+
+#[test]
 fn invalidation_is_in_vain_before_the_table_is_visible() {
     for (invalidate, operand) in [(TLBIALL, 0), (TLBIMVA, DATA | 1), (TLBIASID, 1)] {
         for (clean, settle, right) in [(true, true, true), (true, false, false), (false, true, false)] {
