@@ -631,26 +631,43 @@ user_code:
     bl publish
     blx r4
     show kernel, r0
-    user writes_code
+    bl user_writes
     ldr r4, =PAGES + 0x30000
     mov r0, #0
     blx r4
     show kernel, r0
-    user writes_code
+    bl user_writes
     pop {pc}
+
+    .equ NUMBER, PAGES + 0x3f000    @ what the code returns
+@ User code writes it, the kernel does the maintenance, user code runs it.
+user_writes:
+    push {r5, lr}
+    mov r5, #7
+1:  ldr r0, =NUMBER
+    str r5, [r0]
+    user writes_code
+    ldr r0, =PAGES + 0x30000
+    bl publish
+    user runs_code
+    subs r5, r5, #3
+    bpl 1b
+    pop {r5, pc}
 writes_code:
     ldr r4, =PAGES + 0x30000
-    mov r5, #7
-1:  ldr r1, =MOV_R0
+    ldr r5, =NUMBER
+    ldr r5, [r5]
+    ldr r1, =MOV_R0
     orr r1, r1, r5
     ldr r2, =BX_LR
     stm r4, {r1, r2}
-    svc #1                          @ printed; the system would do the maintenance
+    svc #1
+    svc #LEAVE
+runs_code:
+    ldr r4, =PAGES + 0x30000
     ldr lr, =2f
     bx r4
 2:  show user, r0
-    subs r5, r5, #3
-    bpl 1b
     svc #LEAVE
 
     .ltorg
