@@ -105,7 +105,20 @@ impl Board {
     #[track_caller]
     pub fn start_with(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str) -> Self {
         let remains = Remains::default();
-        Self::try_start(machine, parts, icount, words, &remains).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+        Self::try_start(machine, parts, icount, words, &remains, |_, _| Ok(()))
+            .unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+    }
+
+    /// Starts a board, with counted instructions, and with something done to its run before it starts.
+    ///
+    /// # Errors
+    /// If that does not work.
+    pub fn start_changed(
+        machine: Machine,
+        parts: &[Part<'_>],
+        change: impl FnOnce(&Project, &mut Run) -> Result<()>,
+    ) -> Result<Self> {
+        Self::try_start(machine, parts, true, "", &Remains::default(), change)
     }
 
     /// The same on a board whose RAM is not empty when it is switched on; instructions are counted.
@@ -115,16 +128,25 @@ impl Board {
     #[must_use]
     #[track_caller]
     pub fn start_among(machine: Machine, parts: &[Part<'_>], remains: &Remains) -> Self {
-        Self::try_start(machine, parts, true, "", remains).unwrap_or_else(|error| panic!("{machine:?}: {error}"))
+        Self::try_start(machine, parts, true, "", remains, |_, _| Ok(()))
+            .unwrap_or_else(|error| panic!("{machine:?}: {error}"))
     }
 
-    fn try_start(machine: Machine, parts: &[Part<'_>], icount: bool, words: &str, remains: &Remains) -> Result<Self> {
+    fn try_start(
+        machine: Machine,
+        parts: &[Part<'_>],
+        icount: bool,
+        words: &str,
+        remains: &Remains,
+        change: impl FnOnce(&Project, &mut Run) -> Result<()>,
+    ) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let project = Project::find(None)?;
         let scratch =
             project.build(&format!("several/{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
         let scratch = Scratch(scratch);
-        let run = Self::prepare(&project, &scratch.0, machine, parts, icount, words)?;
+        let mut run = Self::prepare(&project, &scratch.0, machine, parts, icount, words)?;
+        change(&project, &mut run)?;
         let mut boot = run.boot();
         let options = [boot.plugged, &remains.options(machine, &scratch.0)?].concat();
         boot.plugged = &options;

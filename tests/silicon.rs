@@ -15,6 +15,7 @@ use spica_runner::project::{Project, create_dir, read, read_text};
 use spica_runner::silicon::{self, Report, Symbols, explanation, say};
 
 use crate::bare::{self, Guest};
+use crate::several::{Board, Part};
 use crate::{Machine, Parser, probe};
 
 /// How long a boot with its work may take. It is twenty times as slow as any other.
@@ -84,8 +85,21 @@ impl Found {
 }
 
 /// Bare-metal guests that keep the architecture's rules themselves in the code that runs in User mode. Others of
-/// `exact.rs` jump to what they have written without maintenance, on purpose.
-pub const GUESTS: &[&str] = &["exclusive", "modes", "vfp"];
+/// `exact.rs` jump there to what they have written without maintenance, or which nobody has written, on purpose.
+pub const GUESTS: &[&str] = &[
+    "upkeep",
+    "attributes",
+    "exclusive",
+    "modes",
+    "vfp",
+    "stale",
+    "ranges",
+    "code",
+    "region",
+    "exceptions",
+    "pc",
+    "cp15",
+];
 
 /// Runs one of [`GUESTS`] under Spica, under the checker.
 ///
@@ -108,6 +122,72 @@ pub fn check_guest(machine: Machine, name: &str) -> Result<Found> {
         found.failed.push(format!("that it comes to its end: {}", outcome.tail()));
     }
     Ok(found)
+}
+
+/// How often guests that count by exclusives do, in either mode.
+const COUNTS: [u32; 1] = [300];
+/// How often a guest of [`check_several`] is stopped in the midst of its work, and started again.
+const STOPS: usize = 8;
+/// What Debian does there: files, pipes, processes.
+const TYPED: &str = "for n in 1 2 3; do ls -lR /bin /lib | sort | wc -l; done; echo all is done\r";
+
+/// Runs several guests at once under the checker, on a board of Spica's, one of which is stopped and started again and
+/// again: small ones of our own, and, if `debian`, a Debian among them, which works, is stopped, and starts once more.
+///
+/// # Errors
+/// If there is no QEMU for it.
+///
+/// # Panics
+/// If a guest does not do what it is to.
+pub fn check_several(machine: Machine, debian: bool) -> Result<Found> {
+    let project = Project::find(None)?;
+    let tools = silicon::prepare(&project)?;
+    create_dir(&project.build("logs"))?;
+    let kind = if debian { "debian" } else { "small" };
+    let file = project.build(&format!("logs/silicon-{machine:?}-several-{kind}.report"));
+    let no_alignment = [u32::from(machine == Machine::VexpressA9)];
+    let mut parts = vec![
+        Part::new("one", "locks", &COUNTS),
+        Part::new("two", "locks", &COUNTS),
+        Part::new("stale", "stale", &no_alignment),
+        Part::new("it", "cycle", &[]),
+    ];
+    if debian {
+        parts.push(Part { name: "debian", guest: None, keys: "memory = \"128M\"\n".into() });
+    }
+    let mut board = Board::start_changed(machine, &parts, |_, run| {
+        run.load(tools.argument(&file, run.board, run.board_memory_mib())?, tools.emulator.clone());
+        Ok(())
+    })?;
+    let mut ups = 0;
+    for _ in 0..STOPS {
+        ups += 1;
+        board.line("it", "up", ups);
+        // If it is not at its end already.
+        let _ = board.ask("stop it");
+        board.tell("start it");
+    }
+    for name in ["one", "two"] {
+        let line = board.line(name, "counted", 1);
+        assert_eq!(crate::several::value(&line, "times"), 2 * COUNTS[0], "{line}");
+    }
+    if debian {
+        let prompt = |board: &mut Board, count| {
+            board.until("a shell of Debian's", |board| {
+                (board.console("debian").matches("root@debian:").count() >= count).then_some(())
+            });
+        };
+        prompt(&mut board, 1);
+        board.show(Some("debian"));
+        board.type_keys(TYPED);
+        board.line("debian", "all is done", 1);
+        let shells = board.console("debian").matches("root@debian:").count();
+        board.tell("stop debian");
+        board.tell("start debian");
+        prompt(&mut board, shells + 1);
+    }
+    drop(board);
+    Found::new(&project, machine, silicon::report(&file)?)
 }
 
 /// Boots a machine with the work, under the checker.

@@ -1,14 +1,31 @@
 //! Nothing relies on what QEMU gives and a core need not: see `spica_tests::silicon`.
 
+use spica_runner::error::Result;
 use spica_tests::Machine;
-use spica_tests::silicon::check;
+use spica_tests::silicon::{Found, check, check_guest};
 
 fn quiet(machine: Machine) {
-    let found = check(machine).unwrap_or_else(|error| panic!("{error}\n{}", error.details.clone().unwrap_or_default()));
+    verdict(check(machine));
+}
+
+#[track_caller]
+fn verdict(found: Result<Found>) {
+    let found = found.unwrap_or_else(|error| panic!("{error}\n{}", error.details.clone().unwrap_or_default()));
     println!("{}\n{}", found.figures(), found.explained.join("\n"));
     if let Err(wrong) = found.verdict() {
         panic!("{wrong}");
     }
+}
+
+/// The guest that is told of the most when maintenance is left out of Spica (docs/silicon.md).
+#[test]
+fn a_guest_on_a_cortex_a8() {
+    verdict(check_guest(Machine::Cubieboard, "attributes"));
+}
+
+#[test]
+fn a_guest_on_a_cortex_a9() {
+    verdict(check_guest(Machine::VexpressA9, "attributes"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use spica_runner::error::Result as Checked;
 use spica_tests::Machine;
 use spica_tests::exact::MACHINES;
-use spica_tests::silicon::{Found, GUESTS, check, check_guest};
+use spica_tests::silicon::{Found, GUESTS, check, check_guest, check_several};
 use std::time::Duration;
 
 use crate::board::machine;
@@ -17,6 +17,14 @@ const CASES: [(&str, Machine); 4] = [
     ("cubieboard", Machine::Cubieboard),
     ("vexpress-a9-native", Machine::VexpressA9Native),
     ("vexpress-a9", Machine::VexpressA9),
+];
+
+/// Several guests at once, under Spica: small ones alone, and with a Debian among them.
+const SEVERAL: [(&str, Machine, bool); 4] = [
+    ("cubieboard-several", Machine::Cubieboard, false),
+    ("vexpress-a9-several", Machine::VexpressA9, false),
+    ("cubieboard-several-debian", Machine::Cubieboard, true),
+    ("vexpress-a9-several-debian", Machine::VexpressA9, true),
 ];
 
 /// What a boot of Debian takes at least.
@@ -43,7 +51,8 @@ impl Part for Silicon {
     }
 
     fn must_see(&self) -> Vec<String> {
-        CASES.iter().map(|(name, _)| (*name).to_string()).collect()
+        let names = CASES.iter().map(|(name, _)| name).chain(SEVERAL.iter().map(|(name, ..)| name));
+        names.map(|name| (*name).to_string()).collect()
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
@@ -53,6 +62,15 @@ impl Part for Silicon {
             }
             let name = format!("{}/{guest}", machine.board());
             verdict(&name, work, || check_guest(machine, guest))?;
+            work.count(1);
+        }
+        for (name, machine, debian) in SEVERAL {
+            let enough = !debian || matches!(work.limit(), Limit::Cases(_)) || work.left() >= LEAST;
+            if work.is_over() || !enough {
+                return Ok(());
+            }
+            verdict(name, work, || check_several(machine, debian))?;
+            work.note(name, 1);
             work.count(1);
         }
         for (name, machine) in CASES {
@@ -71,11 +89,15 @@ impl Part for Silicon {
         if let Some((name, machine)) = CASES.into_iter().find(|(name, _)| *name == case) {
             return verdict(name, work, || check(machine));
         }
+        if let Some((name, machine, debian)) = SEVERAL.into_iter().find(|(name, ..)| *name == case) {
+            return verdict(name, work, || check_several(machine, debian));
+        }
         let of_guest = case.split_once('/').and_then(|(board, guest)| Some((machine(board)?, guest)));
         match of_guest.filter(|(_, guest)| GUESTS.contains(guest)) {
             Some((machine, guest)) => verdict(case, work, || check_guest(machine, guest)),
             None => {
-                let names: Vec<_> = CASES.iter().map(|(name, _)| *name).collect();
+                let several = SEVERAL.iter().map(|(name, ..)| *name);
+                let names: Vec<_> = CASES.iter().map(|(name, _)| *name).chain(several).collect();
                 Err(Failure::trouble(format!(
                     "{case:?} is no case: expected one of {}, or BOARD/GUEST with a guest of {}",
                     names.join(", "),
