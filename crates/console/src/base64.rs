@@ -8,16 +8,20 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// `bytes` as text.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let at = |n: usize| u32::from(group.get(n).copied().unwrap_or(0));
-        let word = at(0) << 16 | at(1) << 8 | at(2);
-        for n in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * n) & 63) as usize];
-            text.push(if n <= group.len() { char::from(digit) } else { '=' });
-        }
+    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    let digits = |[a, b, c]: [u8; 3]| {
+        let word = u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c);
+        [18, 12, 6, 0].map(|shift| DIGITS[(word >> shift & 63) as usize])
+    };
+    let (groups, rest) = bytes.as_chunks::<3>();
+    groups.iter().for_each(|group| text.extend_from_slice(&digits(*group)));
+    match *rest {
+        [a, b] => text.extend_from_slice(&[&digits([a, b, 0])[..3], b"="].concat()),
+        [a] => text.extend_from_slice(&[&digits([a, 0, 0])[..2], b"=="].concat()),
+        _ => {}
     }
-    text
+    // They are ASCII.
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// What was encoded. `None` if that is no such text.

@@ -34,10 +34,13 @@ struct Message<'a>(&'a mut Output);
 
 impl Write for Message<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().try_for_each(|byte| {
-            let room = (byte != b'\n' || self.0.push(b'\r')) && self.0.push(byte);
-            room.then_some(()).ok_or(fmt::Error)
-        })
+        for (n, line) in text.split('\n').enumerate() {
+            let room = (n == 0 || self.0.push_all(b"\r\n")) && self.0.push_all(line.as_bytes());
+            if !room {
+                return Err(fmt::Error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -77,6 +80,20 @@ impl Output {
         true
     }
 
+    /// Appends all of these bytes, or none.
+    fn push_all(&mut self, bytes: &[u8]) -> bool {
+        if self.room() < bytes.len() {
+            return false;
+        }
+        let at = self.first + self.len;
+        let at = if at < self.bytes.len() { at } else { at - self.bytes.len() };
+        let (front, back) = bytes.split_at(bytes.len().min(self.bytes.len() - at));
+        self.bytes[at..][..front.len()].copy_from_slice(front);
+        self.bytes[..back.len()].copy_from_slice(back);
+        self.len += bytes.len();
+        true
+    }
+
     /// Appends bytes as they are: a guest's, or what is typed to the monitor. What has no room is lost.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
@@ -94,6 +111,14 @@ impl Output {
             lost => self.whole(format_args!("spica: [{lost} messages lost]\n{arguments}")),
         };
         self.lost = if fits { 0 } else { self.lost.saturating_add(1) };
+    }
+
+    /// The same for a message that whoever reads takes out again, so that nothing is left of it: where a line is not
+    /// complete, it begins none, and the line goes on behind it.
+    pub fn insert(&mut self, arguments: fmt::Arguments<'_>) {
+        let in_line = self.end_line();
+        self.message(arguments);
+        self.in_line = in_line;
     }
 
     /// Whether the last byte ends no line. Then one is to be begun.

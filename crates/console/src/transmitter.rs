@@ -110,6 +110,14 @@ impl Transmitter {
         }
     }
 
+    /// Prints a message that whoever reads takes out again ([`Output::insert`]).
+    pub fn insert(&mut self, arguments: fmt::Arguments<'_>) {
+        if let Some((output, _)) = self.buffer() {
+            output.insert(arguments);
+            self.send_some();
+        }
+    }
+
     /// Sends bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) {
         if let Some((output, _)) = self.buffer() {
