@@ -63,6 +63,8 @@ pub struct Session {
     events: VecDeque<Event>,
     outgoing: VecDeque<u8>,
     server: Option<Server>,
+    /// The board has printed something: it hears what is typed.
+    speaks: bool,
 }
 
 impl Session {
@@ -82,7 +84,7 @@ impl Session {
         if verbose {
             progress::say(format_args!("{command:?}"));
         }
-        let log = log.map(log_file).transpose()?;
+        let log = log.map(output_file).transpose()?;
         let mut child = launch::spawn(command, debug)?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| Error::failed("QEMU has no pipes"))?;
@@ -118,6 +120,7 @@ impl Session {
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
             server: None,
+            speaks: false,
         })
     }
 
@@ -212,6 +215,7 @@ impl Session {
                         log.write_all(&buffer[..n]).context(|| "cannot write the log")?;
                     }
                     self.console.feed(&buffer[..n]);
+                    self.speaks = true;
                     let (rest, answers) = self.filter.feed(&buffer[..n]);
                     if let Some(server) = &mut self.server {
                         answers.iter().for_each(|answer| server.answer(answer));
@@ -245,7 +249,7 @@ impl Session {
     /// Does what those want who are connected to the control socket.
     fn control(&mut self) -> Result<()> {
         let Some(server) = &mut self.server else { return Ok(()) };
-        for action in server.turn()? {
+        for action in server.turn(self.speaks)? {
             match action {
                 Action::Ask { id, command } => self.ask(&id, &command),
                 Action::Forget(id) => self.filter.forget(&id),
@@ -307,8 +311,11 @@ impl Drop for Session {
     }
 }
 
-/// Opens the log. A pipe that nobody reads is an error, where it would make us wait for somebody.
-fn log_file(path: &Path) -> Result<File> {
+/// Opens a file to be written anew. A pipe that nobody reads is an error, where it would make us wait for somebody.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn output_file(path: &Path) -> Result<File> {
     let problem = || format!("cannot write {}", path.display());
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path);
@@ -344,16 +351,16 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let (fifo, file) = (dir.join("fifo"), dir.join("file"));
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let error = log_file(&fifo).unwrap_err().message;
+        let error = output_file(&fifo).unwrap_err().message;
         let expected = format!("cannot write {}: it is a pipe or socket, and nobody reads there", fifo.display());
         assert_eq!(error, expected);
         // With a reader, writing waits until there is room: nothing is lost.
         let reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&fifo);
-        let log = log_file(&fifo).unwrap();
+        let log = output_file(&fifo).unwrap();
         assert!(!fcntl_getfl(&log).unwrap().contains(OFlags::NONBLOCK));
         drop(reader);
         std::fs::write(&file, b"old").unwrap();
-        drop(log_file(&file).unwrap());
+        drop(output_file(&file).unwrap());
         assert_eq!(std::fs::read(&file).unwrap(), b"");
         std::fs::remove_dir_all(&dir).unwrap();
     }

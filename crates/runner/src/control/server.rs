@@ -74,6 +74,8 @@ struct Client {
     state: State,
     /// The guest that it debugs, or has asked for.
     debugs: Option<usize>,
+    /// The board records for it what guests do, or it has asked for that.
+    traces: bool,
     gone: bool,
 }
 
@@ -98,6 +100,10 @@ enum Kind {
     Debugger,
     /// It is one no longer.
     NoDebugger,
+    /// The board records for it what guests do.
+    Tracer,
+    /// It does no longer.
+    NoTracer,
 }
 
 impl Server {
@@ -131,27 +137,33 @@ impl Server {
         self.clients.iter().filter_map(until).min()
     }
 
-    /// Moves what can be moved, without waiting.
+    /// Moves what can be moved, without waiting. What is asked of a board waits until it `speaks`: what is typed before
+    /// it has a driver for its UART is lost.
     ///
     /// # Errors
     /// If this machine has no random numbers.
-    pub fn turn(&mut self) -> Result<Vec<Action>> {
+    pub fn turn(&mut self, speaks: bool) -> Result<Vec<Action>> {
         let mut actions = Vec::new();
         while let Ok((stream, _)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_ok() {
                 let (input, output) = (Vec::new(), VecDeque::new());
-                self.clients.push(Client { stream, input, output, state: State::Idle, debugs: None, gone: false });
+                let (state, debugs) = (State::Idle, None);
+                self.clients.push(Client { stream, input, output, state, debugs, traces: false, gone: false });
             }
         }
         for index in 0..self.clients.len() {
             self.clients[index].receive();
-            self.obey(index, &mut actions)?;
+            self.obey(index, speaks, &mut actions)?;
             self.clients[index].send();
         }
-        // Who leaves leaves nothing behind: no question, no guest that alone is shown, and none that stands.
+        // Who leaves leaves nothing behind: no question, no guest that alone is shown, and none that stands, and nothing
+        // that is recorded.
         for client in self.clients.extract_if(.., |c| c.gone) {
             if let Some(guest) = client.debugs {
                 actions.push(Action::Ask { id: random_id()?, command: format!("debug {guest} detach") });
+            }
+            if client.traces {
+                actions.push(Action::Ask { id: random_id()?, command: "trace stop".to_string() });
             }
             match client.state {
                 State::Asked { id, .. } => actions.push(Action::Forget(id)),
@@ -165,9 +177,10 @@ impl Server {
     }
 
     /// Does what a client's input says.
-    fn obey(&mut self, index: usize, actions: &mut Vec<Action>) -> Result<()> {
+    fn obey(&mut self, index: usize, speaks: bool, actions: &mut Vec<Action>) -> Result<()> {
         let attaches = |state: &State| matches!(state, State::Attached | State::Asked { kind: Kind::Attach, .. });
         let taken = self.clients.iter().any(|c| attaches(&c.state));
+        let traced = self.clients.iter().any(|c| c.traces);
         let debugged: Vec<_> = self.clients.iter().filter_map(|c| c.debugs).collect();
         let client = &mut self.clients[index];
         match &client.state {
@@ -185,6 +198,9 @@ impl Server {
                     client.gone |= client.input.len() > LINE;
                     return Ok(());
                 };
+                if !speaks && client.input[..end] != *b"who" {
+                    return Ok(());
+                }
                 let line: Vec<u8> = client.input.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line[..end]).into_owned();
                 if line == "who" {
@@ -219,6 +235,15 @@ impl Server {
                         client.debugs = Some(guest);
                         (Kind::Debugger, Some(PATIENCE))
                     }
+                    ["trace", "start"] => {
+                        if traced {
+                            client.say("error what this board's guests do is recorded for somebody else already");
+                            return Ok(());
+                        }
+                        client.traces = true;
+                        (Kind::Tracer, Some(PATIENCE))
+                    }
+                    ["trace", "stop"] => (Kind::NoTracer, Some(PATIENCE)),
                     ["debug", _, "detach"] => (Kind::NoDebugger, Some(PATIENCE)),
                     // That may take as long as it likes.
                     ["debug", _, "wait"] => (Kind::Plain, None),
@@ -244,6 +269,9 @@ impl Server {
             client.state = if attached { State::Attached } else { State::Idle };
             if kind == Kind::NoDebugger || kind == Kind::Debugger && end.is_err() {
                 client.debugs = None;
+            }
+            if kind == Kind::NoTracer || kind == Kind::Tracer && end.is_err() {
+                client.traces = false;
             }
         }
         client.send();

@@ -18,7 +18,9 @@ fn board(mut uart: UnixStream) {
     let mut paused = false;
     let mut view = "all".to_string();
     let mut debugger = "none".to_string();
+    let mut tracer = "none".to_string();
     let mut input = Vec::new();
+    let _ = uart.write_all(b"spica: a board\r\n");
     loop {
         let mut byte = [0];
         if uart.read(&mut byte).unwrap_or(0) == 0 {
@@ -61,6 +63,11 @@ fn board(mut uart: UnixStream) {
             "debug db attach" => "error db is off".to_string(),
             // It comes when the guest stands.
             "debug web wait" => continue,
+            "trace start" | "trace stop" => {
+                tracer = command.to_string();
+                "ok".to_string()
+            }
+            "which tracer" => format!("{tracer}\nok"),
             "which debugger" => format!("{debugger}\nok"),
             "which view" => format!("view {view}\nok"),
             "silence" => continue,
@@ -152,7 +159,7 @@ fn questions_are_answered_and_leave_no_trace() {
     let (guest, spica) = run.end();
     // Seven questions: what the guest printed around their answers is whole.
     assert_eq!(guest, "web$ spica: @guess ok\nweb| spica: @".repeat(7));
-    assert_eq!(spica, [] as [&str; 0]);
+    assert_eq!(spica, ["a board"]);
 }
 
 #[test]
@@ -209,6 +216,24 @@ fn a_guest_whose_debugger_has_gone_goes_on() {
     let detached = |_| second.ask("which debugger").unwrap() == ["debug 0 detach"];
     assert!((0..100_000).any(detached), "it stands for ever");
     second.ask("debug web attach").unwrap();
+}
+
+#[test]
+fn nothing_is_recorded_for_whoever_has_gone() {
+    let run = Run::start("trace", &["lab"]).pop().unwrap();
+    let [mut first, mut second] = [(); 2].map(|()| run.find(None).unwrap());
+    first.ask("trace start").unwrap();
+    let refused = second.ask("trace start").unwrap_err().message;
+    assert_eq!(refused, "what this board's guests do is recorded for somebody else already");
+    drop(second);
+    let mut second = run.find(None).unwrap();
+    assert_eq!(second.ask("which tracer").unwrap(), ["trace start"]);
+    drop(first);
+    let stopped = |_| second.ask("which tracer").unwrap() == ["trace stop"];
+    assert!((0..100_000).any(stopped), "it is recorded for ever");
+    second.ask("trace start").unwrap();
+    second.ask("trace stop").unwrap();
+    run.find(None).unwrap().ask("trace start").unwrap();
 }
 
 #[test]
