@@ -8,6 +8,7 @@
 use alloc::string::{String, ToString};
 
 use crate::debug::{self, Debug};
+use crate::trace::{self, Trace};
 
 /// The escape key for people: Ctrl-], as telnet has it.
 const ESCAPE: u8 = 0x1d;
@@ -37,7 +38,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("help", "this text"),
 ];
 
-/// What is asked for. `debug`, which [`debug`] describes, is for programs. Guests are named as the asker named them: by
+/// What is asked for. `debug` and `trace`, which [`debug`] and [`trace`] describe, are for programs. Guests are named as the asker named them: by
 /// name or by number, from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "HELP says what they do")]
@@ -59,6 +60,7 @@ pub enum Command {
     Check,
     Help,
     Debug(String, Debug),
+    Trace(Trace),
 }
 
 /// A line that was typed.
@@ -80,6 +82,13 @@ pub fn parse(line: &str) -> Result<Command, String> {
     let guest = words.next().map(ToString::to_string);
     if verb == "debug" {
         return Ok(Command::Debug(guest.unwrap_or_default(), debug::parse(words)?));
+    }
+    if verb == "trace" {
+        let trace = trace::parse(guest.as_deref())?;
+        return match words.next() {
+            None => Ok(Command::Trace(trace)),
+            Some(word) => Err(alloc::format!("`{word}` is one word too many")),
+        };
     }
     if verb == "balloon" {
         let megabytes = words.next().and_then(|word| word.parse().ok());

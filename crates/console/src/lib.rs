@@ -16,6 +16,7 @@ mod limit;
 pub mod output;
 mod plain;
 mod port;
+pub mod trace;
 pub mod transmitter;
 
 pub use limit::Limit;

@@ -260,9 +260,16 @@ impl Gic {
     }
 
     /// The interrupt that drives the outputs.
-    #[cfg(test)]
-    pub(crate) fn signalled(&self) -> Option<u32> {
+    #[must_use]
+    pub fn signalled(&self) -> Option<u32> {
         self.signalled.map(|candidate| candidate.intid)
+    }
+
+    /// An interrupt that is active, the one of the lowest number: acknowledged, and not ended yet.
+    #[must_use]
+    pub fn active(&self) -> Option<u32> {
+        let word = self.active.iter().position(|&word| word != 0)?;
+        Some(32 * word as u32 + self.active[word].trailing_zeros())
     }
 
     /// What a register for `group1` or Group 0 interrupts may show of a candidate.

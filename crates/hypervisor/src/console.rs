@@ -38,6 +38,11 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     CONSOLE.try_with(|mut console| console.print(arguments));
 }
 
+/// See [`Transmitter::insert`].
+pub fn insert(arguments: fmt::Arguments<'_>) {
+    CONSOLE.with(|console| console.insert(arguments));
+}
+
 /// Sends bytes as they are: what the monitor echoes.
 pub fn write(bytes: &[u8]) {
     CONSOLE.with(|console| console.write(bytes));

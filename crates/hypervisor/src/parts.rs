@@ -72,6 +72,7 @@ packages! {
     "spica_virtio_driver": devices, "spica_virtio_driver";
     "spica_console": devices, "spica_console";
     "spica_sched": scheduler, "spica_sched";
+    "spica_trace_ring": other, "the timeline";
     "spica_drivers": devices, "";
     "spica_fdt": other, "start: bundle, device tree, boot";
     "spica_ram": other, "spica_ram";

@@ -80,6 +80,10 @@ pub trait GuestMachine: fmt::Display + Sized {
     #[must_use]
     fn fiq_asserted(&self) -> bool;
 
+    /// The interrupt that is signalled to the CPU, and one that the guest has acknowledged and not ended yet.
+    #[must_use]
+    fn interrupts(&self) -> (Option<u32>, Option<u32>);
+
     /// The time, in counter ticks, at which a timer or alarm will next raise a line by itself: always later than the
     /// last [`update`](Self::update). `None`: nothing will happen however long one waits.
     #[must_use]

@@ -228,6 +228,10 @@ impl GuestMachine for Virt {
         self.gic.fiq_asserted()
     }
 
+    fn interrupts(&self) -> (Option<u32>, Option<u32>) {
+        (self.gic.signalled(), self.gic.active())
+    }
+
     fn next_deadline(&self) -> Option<u64> {
         let alarm = self
             .rtc

@@ -12,7 +12,7 @@
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
 //! | `spica.halt`        | each guest waits for a debugger at its first instruction |
-//! | `spica.halt`        | each guest waits at its first instruction for a debugger to let it go on |
+//! | `spica.trace`       | record what guests do from the start on, for `spica run --trace` |
 //! | `spica.stats`       | say every counter at the end of a guest, `spica: stat NAME VALUE` |
 //! | `spica.faults`      | guests may ask for faults of Spica's own, for tests: see `src/fault.rs` |
 //! | `spica.selftest`    | test the platform instead of running guests, then stay idle   |
@@ -51,6 +51,8 @@ pub struct Options {
     pub tracked_writes: bool,
     /// Each guest waits for a debugger at its first instruction.
     pub halt: bool,
+    /// Record what guests do from the start on.
+    pub trace: bool,
     /// Say every counter at the end of a guest.
     pub stats: bool,
     /// Guests may ask for faults of Spica's own.
@@ -76,6 +78,7 @@ impl Options {
             single_table: None,
             tracked_writes: false,
             halt: false,
+            trace: false,
             stats: false,
             faults: false,
             overlay: u32::MAX,
@@ -91,6 +94,7 @@ impl Options {
                     options.level = name.parse().unwrap_or(options.level);
                 }
                 ("halt", "") => options.halt = true,
+                ("trace", "") => options.trace = true,
                 ("stats", "") => options.stats = true,
                 ("faults", "") => options.faults = true,
                 ("translation", list) if Switches::parse(list).is_ok() => {

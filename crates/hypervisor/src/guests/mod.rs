@@ -73,6 +73,9 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     // Now, so that no guest begins with less of the processor's time to its credit than its neighbours.
     guests.iter_mut().for_each(|guest| guest.vm.clear(host_space));
     let mut scheduler = Scheduler::new(guests, core, host, platform.options.stats);
+    if platform.options.trace {
+        scheduler.start_trace(false)?;
+    }
     console::start_buffer();
     scheduler.run();
     console::finish(&mut scheduler.host.consoles);

@@ -11,7 +11,8 @@ use core::ops::Range;
 
 use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use spica_console::consoles::View;
-use spica_console::debug::{DUMP_LINE, Space};
+use spica_console::debug::{DUMP_LINE, Debug, Space};
+use spica_console::trace::{PIECE_BYTES, Trace};
 use spica_console::{base64, output, plain};
 
 use super::guest::{Guest, State};
@@ -50,21 +51,39 @@ pub(super) enum Answering {
     Memory(usize, u32, u32),
     /// The same, where bytes are looked for.
     Find(usize, u32, u32, Vec<u8>),
+    /// So many records of the timeline at least, if there are.
+    Trace(usize),
 }
 
 /// An answer: lines for a person, or lines behind `@ID` for a program.
-pub(super) struct Answer<'a>(pub(super) Option<&'a str>);
+pub(super) struct Answer<'a>(pub(super) Option<&'a str>, Shape);
 
-impl Answer<'_> {
+/// Where the lines of an answer stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// By themselves: a line of a guest's that is not complete is broken for them.
+    Lines,
+    /// Wherever they come: there are so many that not much would be left of what guests print.
+    Within,
+}
+
+impl<'a> Answer<'a> {
+    fn new(request: &'a Request) -> Answer<'a> {
+        let within =
+            matches!(request.command, Ok(Command::Trace(_) | Command::Debug(_, Debug::Dump(..) | Debug::Find(..))));
+        Answer(request.id.as_deref(), if within { Shape::Within } else { Shape::Lines })
+    }
+
     pub(super) fn line(&self, line: &str) {
         self.text("", line);
     }
 
     /// A line that programs find behind `mark`.
     fn text(&self, mark: &str, line: impl fmt::Display) {
-        match self.0 {
-            Some(id) => println!("spica: @{id} {mark}{line}"),
-            None => println!("spica: {line}"),
+        match (self.0, self.1) {
+            (Some(id), Shape::Lines) => println!("spica: @{id} {mark}{line}"),
+            (Some(id), Shape::Within) => console::insert(format_args!("spica: @{id} {mark}{line}\n")),
+            (None, _) => println!("spica: {line}"),
         }
     }
 }
@@ -109,7 +128,7 @@ impl Monitor {
     }
 
     fn answer(&mut self, request: Request, scheduler: &mut Scheduler) {
-        let answer = Answer(request.id.as_deref());
+        let answer = Answer::new(&request);
         let result = match &request.command {
             Ok(command) => obey(command, scheduler, &answer),
             Err(problem) => Err(problem.clone()),
@@ -127,7 +146,7 @@ impl Monitor {
     /// Gives the next piece of an answer.
     fn go_on(&mut self, scheduler: &mut Scheduler) {
         let Some((request, answering)) = self.answering.take() else { return };
-        match answering.piece(scheduler, &Answer(request.id.as_deref())) {
+        match answering.piece(scheduler, &Answer::new(&request)) {
             Ok(Some(rest)) => self.answering = Some((request, rest)),
             result => self.end(&request, result.map(|_| After::Stay), scheduler),
         }
@@ -135,7 +154,7 @@ impl Monitor {
 
     /// An answer is complete.
     fn end(&mut self, request: &Request, result: Result<After, String>, scheduler: &mut Scheduler) {
-        let answer = Answer(request.id.as_deref());
+        let answer = Answer::new(request);
         if request.id.is_some() {
             match result {
                 Ok(_) => answer.line("ok"),
@@ -229,6 +248,19 @@ impl Answering {
                 let more = found.len() as u32 == piece && bytes > piece;
                 Ok(more.then_some(Answering::Memory(at, from.wrapping_add(piece), bytes.wrapping_sub(piece))))
             }
+            Answering::Trace(records) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Trace(records)));
+                }
+                let before = scheduler.host.tracer.waiting();
+                let piece = scheduler.host.take_trace(PIECE_BYTES);
+                if !piece.is_empty() {
+                    answer.text("records ", base64::encode(&piece));
+                }
+                let rest = records.saturating_sub(before - scheduler.host.tracer.waiting());
+                Ok((rest > 0 && !piece.is_empty()).then_some(Answering::Trace(rest)))
+            }
             Answering::Find(at, from, bytes, pattern) => {
                 let piece = bytes.min(FIND_PIECE);
                 let found = scheduler.ask_for(at, |guest, core, _| guest.vm.find(core, from, piece, &pattern))?;
@@ -321,6 +353,20 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
         Command::Debug(who, debug) => {
             let at = find(scheduler, who)?;
             return scheduler.answer_debugger(at, debug, answer);
+        }
+        Command::Trace(trace) => {
+            if answer.0.is_none() {
+                return Err("`trace` is for programs: see `spica trace --help`".into());
+            }
+            match trace {
+                Trace::Start => {
+                    scheduler.start_trace(true)?;
+                    let (hertz, records) = scheduler.host.trace_clock();
+                    answer.line(&format!("clock {hertz} {records}"));
+                }
+                Trace::Read => return Ok(After::Answer(Answering::Trace(scheduler.host.tracer.waiting()))),
+                Trace::Stop => scheduler.stop_trace(),
+            }
         }
         Command::Balloon(who, megabytes) => {
             let at = find(scheduler, who)?;

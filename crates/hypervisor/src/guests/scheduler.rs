@@ -17,6 +17,7 @@ use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
 use crate::world::core_state::CoreState;
 use crate::{console, contain, println};
+use spica_trace_ring::Ring;
 
 /// Longest time that a guest runs while another wants to, in microseconds.
 pub const SLICE: u32 = 10_000;
@@ -117,10 +118,14 @@ impl Scheduler {
             self.report(now);
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
-                None if self.guests.iter().all(|guest| guest.is_over() && !guest.has_report()) => return,
                 None => {
+                    let over = self.guests.iter().all(|guest| guest.is_over() && !guest.has_report());
+                    let rest = if over { self.host.end_of_trace(now) } else { None };
+                    if over && rest.is_none() {
+                        return;
+                    }
                     self.leave();
-                    let limit = self.deadline();
+                    let limit = self.deadline().into_iter().chain(rest).min();
                     self.host.set_limit(limit);
                     self.host.wait();
                     self.core.queue.charge(self.host.now());
@@ -296,6 +301,27 @@ impl Scheduler {
         }
     }
 
+    /// Records what guests do from now on; for whoever asks if `claim`, else for the first who does.
+    ///
+    /// # Errors
+    /// If that is done for somebody already, or there is no memory.
+    pub fn start_trace(&mut self, claim: bool) -> Result<(), &'static str> {
+        let ring = self.host.start_trace(claim, self.guests.len())?;
+        self.set_trace(Some(ring));
+        Ok(())
+    }
+
+    /// Records nothing any more.
+    pub fn stop_trace(&mut self) {
+        self.host.stop_trace();
+        self.set_trace(None);
+    }
+
+    fn set_trace(&mut self, ring: Option<&'static Ring>) {
+        let sound = self.guests.iter_mut().filter(|guest| guest.state != State::Failed);
+        sound.for_each(|guest| guest.vm.set_trace(ring));
+    }
+
     /// Lets a guest go on that was paused.
     ///
     /// # Errors
@@ -352,7 +378,14 @@ impl Scheduler {
             self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
         self.host.begin_turn();
+        let traced = self.host.trace_turn_begins();
         let pause = self.on_behalf(at, |guest, core, host| guest.vm.run(core, host));
+        if let Some(begun) = traced {
+            if pause.is_some() {
+                self.on_behalf(at, |guest, _, host| guest.vm.turn_ends(host));
+            }
+            self.host.trace_turn_ends(begun, pause);
+        }
         let entered = self.host.entered().unwrap_or(start);
         self.charge(payer, entered);
         let end = match (self.host.limit_seen(), limit) {

@@ -4,7 +4,10 @@ pub mod disks;
 mod entropy;
 pub mod networks;
 pub mod pending;
+pub mod trace;
 pub mod uplink;
+
+crate::parts::part!(trace: other, "the timeline");
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,6 +26,7 @@ use disks::Disks;
 use entropy::Entropy;
 use networks::Networks;
 use pending::PendingSlots;
+use trace::Tracer;
 
 /// Bytes that can be typed before anybody looks.
 const TYPED_BYTES: usize = 4096;
@@ -44,6 +48,8 @@ pub struct Host {
     pub networks: Networks,
     /// The board's disks that guests have.
     pub disks: Disks,
+    /// Who records what guests do.
+    pub tracer: Tracer,
     /// Which virtio devices of guests have something pending from the host.
     pub pending: PendingSlots,
     /// The guests' balloons: guest and slot.
@@ -116,6 +122,7 @@ impl Host {
             consoles,
             networks: Networks::default(),
             disks: Disks::default(),
+            tracer: Tracer::default(),
             pending: PendingSlots::default(),
             balloons: Vec::new(),
             terminals: Vec::new(),
@@ -505,6 +512,8 @@ impl Host {
     /// Sleeps until an interrupt waits, of the timer at the limit or of another device.
     pub fn wait(&mut self) {
         self.arm_timer(0, None);
+        let begun = self.trace_begin();
         barrier::wait_for_interrupt();
+        self.trace_idle(begun);
     }
 }

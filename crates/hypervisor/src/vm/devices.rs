@@ -303,9 +303,11 @@ impl Common {
         let at = ram.host();
         let host_space = core.enter_host_space();
         let mut memory = GuestMemory { host_space, ram, mmu, engine, counters };
+        let begun = host.trace_begin();
         let mut ends = Ends { host_space, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
         let moved = ends.moved;
+        host.trace_virtio(begun);
         if !moved.is_empty() {
             self.exchange(mmu, host_space, &moved);
         }

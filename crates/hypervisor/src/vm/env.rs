@@ -120,6 +120,7 @@ impl Env for TrapEnv<'_> {
                         value |= part << shift;
                         return Ok(());
                     }
+                    self.host.tracer.note_device(pa, false);
                     let now = self.host.guest_now(self.common.start);
                     match self.common.machine.mmio_read(pa, bytes, now) {
                         Some(part) => part,
@@ -161,6 +162,7 @@ impl Env for TrapEnv<'_> {
             if self.common.flash_store(self.mmu, host_space, pa, bytes, value >> shift).is_some() {
                 return Ok(());
             }
+            self.host.tracer.note_device(pa, true);
             let now = self.host.guest_now(self.common.start);
             if self.common.machine.mmio_write(pa, bytes, value >> shift, now).is_none() {
                 self.common.misses(pa, true);

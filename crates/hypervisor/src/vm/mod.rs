@@ -26,6 +26,7 @@ pub mod report;
 mod resume;
 mod run;
 pub mod tables;
+mod traced;
 mod translate;
 pub mod trap;
 pub mod vcpu;
@@ -36,6 +37,7 @@ crate::parts::part!(flash: devices);
 crate::parts::part!(mmu: mmu);
 crate::parts::part!(ram: mmu);
 crate::parts::part!(tables: mmu);
+crate::parts::part!(traced: other, "the timeline");
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -8,6 +8,7 @@ use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
 use spica_options::Options;
 use spica_switches::later::Later;
+use spica_trace_ring::Ring;
 
 impl Vm {
     /// Its name, from the manifest.
@@ -48,6 +49,11 @@ impl Vm {
     /// Leaves nothing of it in the core.
     pub fn depart(&mut self, core: &mut HostCpu) {
         self.vcpu.depart(core);
+    }
+
+    /// What it does without Rust is recorded in `ring` from now on, or no longer.
+    pub fn set_trace(&mut self, ring: Option<&'static Ring>) {
+        self.vcpu.context.set_trace(ring);
     }
 
     /// Presses its power key.

@@ -105,7 +105,11 @@ impl Vm {
             Some(code) => code,
             None if common.engine.is_breakpoint(pc) => return Err(NoBlock::Breakpoint),
             None => {
+                let begun = vcpu.context.trace_time();
                 let (code, flushed) = common.translate(&mut vcpu.mmu, host_space, source)?;
+                if let Some(begun) = begun {
+                    vcpu.context.trace_translation(begun, pc);
+                }
                 if flushed {
                     // What led here is gone, too.
                     vcpu.nested = 0;

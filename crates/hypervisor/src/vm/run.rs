@@ -91,7 +91,8 @@ impl Vm {
     #[inline(always)]
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Resume {
         loop {
-            let (trap, left) = self.enter_once(privilege);
+            let (trap, left) =
+                if host.tracer.is_on() { self.enter_traced(host, privilege) } else { self.enter_once(privilege) };
             self.arrived(core, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,

@@ -7,6 +7,7 @@ use core::mem::offset_of;
 use spica_dbt::jump_cache::{self, Entry};
 use spica_dbt::trap;
 use spica_mmu::{Fault, FaultKind, MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
+use spica_trace_ring::{Ring, SLOTS, record};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
@@ -82,6 +83,7 @@ assemble! {
         include_str!("fast.s"),
         include_str!("faults.s"),
         include_str!("undefined.s"),
+        include_str!("trace.s"),
         all_to_rust!(),
     ];
     functions: [world_panic];
@@ -147,6 +149,7 @@ assemble! {
     CTX_HOST_SP = context!(host_sp);
     CTX_SCRATCH = context!(scratch) + 4;
     CTX_SPILL = context!(spill);
+    CTX_TRACE = context!(trace);
     SPILL_TPIDRURW = SPILL.0;
     SPILL_TRAP = SPILL.1;
 
@@ -165,6 +168,23 @@ assemble! {
     CLOCK_PART = offset_of!(Clock, part);
     CLOCK_FRACTION = offset_of!(Clock, fraction);
     CLOCK_COUNT = offset_of!(Clock, count);
+
+    // The timeline
+    RING_HEAD = offset_of!(Ring, head);
+    RING_TAIL = offset_of!(Ring, tail);
+    RING_LOST = offset_of!(Ring, lost);
+    RING_GUEST = offset_of!(Ring, guest);
+    RING_CLOCK = offset_of!(Ring, clock);
+    RING_COMPLEMENT = offset_of!(Ring, complement);
+    RING_SLOTS = offset_of!(Ring, slots);
+    SLOTS = SLOTS;
+    SLOT_BITS = SLOTS.trailing_zeros();
+    RECORD_SYSTEM_CALL = record::SYSTEM_CALL;
+    RECORD_EXCEPTION_RETURN = record::EXCEPTION_RETURN;
+    RECORD_TTBR0 = record::TTBR0;
+    RECORD_CONTEXTIDR = record::CONTEXTIDR;
+    RECORD_USER_DATA_ABORT = record::USER_DATA_ABORT;
+    RECORD_USER_PREFETCH_ABORT = record::USER_PREFETCH_ABORT;
 
     // The vCPU page
     PAGE_TARGET = offset_of!(VcpuPage, target);

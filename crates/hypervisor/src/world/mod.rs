@@ -17,13 +17,14 @@ use spica_dbt::jump_cache::{Entry, JumpCache};
 use spica_machine::Setting;
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
 use spica_switches::Switches;
+use spica_trace_ring::{Record, Ring, record};
 use spica_vcpu::psr::Mode;
 
 use spica_vcpu::{Cpu, psr};
 
 use crate::arch::barrier::isb;
-use crate::arch::cache;
 use crate::arch::cp15::{SysRegWrite, Vbar};
+use crate::arch::{cache, generic_timer};
 use crate::engine::{Engine, Source};
 use crate::papers::{CoreRegister, SEPARATION};
 use crate::vectors;
@@ -34,6 +35,8 @@ unsafe extern "C" {
     fn world_install(cpu: *mut c_void);
     static world_kernel_vectors: [u32; 8];
     static world_user_vectors: [u32; 8];
+    static world_kernel_vectors_traced: [u32; 8];
+    static world_user_vectors_traced: [u32; 8];
 }
 
 #[cfg(feature = "check-fast-paths")]
@@ -344,6 +347,8 @@ pub struct Context {
     pub slow_path: u32,
     host_sp: u32,
     scratch: [u32; 2],
+    /// Where vectors that record write to (`trace.s`); `None`, which is 0, as long as there are others.
+    trace: Option<&'static Ring>,
     /// The virtual CPU.
     pub cpu: Cpu,
 }
@@ -386,7 +391,45 @@ impl Context {
             slow_path: 1,
             host_sp: 0,
             scratch: [0; 2],
+            trace: None,
             cpu,
+        }
+    }
+
+    /// From now on, traps that assembly answers are recorded in `ring`, or no longer.
+    pub fn set_trace(&mut self, ring: Option<&'static Ring>) {
+        let vectors = match ring {
+            Some(_) => [&raw const world_kernel_vectors_traced, &raw const world_user_vectors_traced],
+            None => [&raw const world_kernel_vectors, &raw const world_user_vectors],
+        };
+        self.trace = ring;
+        [self.kernel.vbar, self.user.vbar] = vectors.map(|vectors| vectors as u32);
+    }
+
+    /// The time as assembly reads it for records: the low half of the host's clock. `None` if nothing is recorded.
+    pub fn trace_time(&self) -> Option<u32> {
+        let ring = self.trace?;
+        let address = ring.clock.get();
+        if address == 0 {
+            return Some(generic_timer::now() as u32);
+        }
+        // SAFETY: the driver of the clock says that this is a register, and that reading it changes nothing.
+        let count = unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() };
+        Some(count ^ ring.complement.get())
+    }
+
+    /// Code was translated for the guest's `pc` since `begun`.
+    #[cold]
+    pub fn trace_translation(&self, begun: u32, pc: GuestVa) {
+        if let (Some(ring), Some(now)) = (self.trace, self.trace_time()) {
+            ring.push(Record {
+                time: begun,
+                kind: record::TRANSLATION,
+                guest: ring.running(),
+                detail: 1,
+                length: now.wrapping_sub(begun),
+                argument: pc.0,
+            });
         }
     }
 

@@ -144,6 +144,7 @@ fn plain_access(vm: &mut Vm, host: &mut Host, reg: u8, write: bool, pa: GuestPa)
         *reg = common.machine.mmio_read(pa, 4, now)?;
     }
     common.counters.mmio += 1;
+    host.tracer.note_device(pa, write);
     Some(())
 }
 
