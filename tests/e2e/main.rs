@@ -29,4 +29,5 @@ mod silicon;
 mod spilling;
 mod switches;
 mod system;
+mod trace;
 mod uboot;

@@ -6,4 +6,6 @@ pub mod debugger;
 pub mod interactive;
 pub mod suite;
 pub mod symbols;
+pub mod tasks;
 pub mod terminal;
+pub mod tracer;

@@ -15,6 +15,7 @@ use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
 use commands::symbols::SymbolsArgs;
+use commands::trace::TraceArgs;
 use spica_cli::suite;
 use spica_cli::terminal::StandardError;
 use spica_runner::error::{Result, USAGE};
@@ -60,6 +61,8 @@ enum Command {
     Gdb(GdbArgs),
     /// Write a file with the names of the functions of a guest's kernel, for GDB
     Symbols(SymbolsArgs),
+    /// Record what the guests of a board that runs do when: a timeline, for Perfetto or as a page
+    Trace(TraceArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
     Pack(PackArgs),
     /// Fetch the guest's packages from Debian, if they are not here yet
@@ -109,6 +112,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         Command::Control(command) => commands::control::run(&project, command)?,
         Command::Gdb(args) => commands::gdb::run(&project, args)?,
         Command::Symbols(args) => commands::symbols::run(&project, args)?,
+        Command::Trace(args) => commands::trace::run(&project, args)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),

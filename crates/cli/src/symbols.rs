@@ -11,7 +11,7 @@ use spica_runner::control::reply;
 use spica_runner::error::{Error, Result};
 
 /// Where a guest's RAM begins.
-const RAM: u32 = 0x4000_0000;
+pub(crate) const RAM: u32 = 0x4000_0000;
 /// How far a kernel reaches from there at most: Debian's 6.1 takes 30 MiB.
 const KERNEL: u32 = 48 << 20;
 /// Its code comes first, which takes so much as a rule: there is nothing to be found there.

@@ -136,6 +136,24 @@ fn times_that_are_none() {
 }
 
 #[test]
+fn timelines_that_cannot_be() {
+    let place = Place::new("timelines");
+    for time in ["0s", "0ms", "5", "61m", "-1s", "9999999999999999999s"] {
+        let (said, status) = place.spica(&["trace", &format!("--for={time}")]);
+        let expected = format!(
+            "error: invalid value '{time}' for '--for <TIME>': expected a time from 1ms to 60m, such as 500ms, 5s or 2m\n"
+        );
+        assert!(said.starts_with(&expected), "{time}: {said}");
+        assert_eq!(status, 2);
+    }
+    place.fails(&["run", "--trace", "none/t.json"], "cannot write none/t.json: No such file or directory (os error 2)");
+    place.fails(&["run", "--trace", "directory"], "cannot write directory: Is a directory (os error 21)");
+    place.fails(&["run", "--trace", "fifo"], "cannot write fifo: it is a pipe or socket, and nobody reads there");
+    let (said, _) = place.spica(&["trace", "--run", "none-of-that-name"]);
+    assert!(said.starts_with("spica: no board is running") || said.starts_with("spica: no run is called"), "{said}");
+}
+
+#[test]
 fn files_that_are_not_what_they_should_be() {
     let place = Place::new("files");
     let missing = "cannot read none: No such file or directory (os error 2)";

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use spica_bundle::Address;
+use spica_cli::tracer::{self, Output};
 use spica_cli::{debugger, interactive};
 use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board::{self, BOARDS};
@@ -110,6 +111,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234",
           conflicts_with_all = ["native", "exec", "guests", "count"])]
     gdb: Option<u16>,
+    /// Record what guests do when, from their first instruction on, and write a timeline to FILE: a page if its name
+    /// ends in .html, else JSON for Perfetto; see `spica trace --help`
+    #[arg(long, value_name = "FILE", conflicts_with = "native")]
+    trace: Option<PathBuf>,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -161,15 +166,20 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         memory: args.memory,
         icount: args.icount.then_some(ICOUNT_SHIFT),
         plugged: Plugged { disks: args.disk, network: args.uplink },
-        spica_append: [("spica.verbose", verbose), ("spica.halt", args.gdb.is_some())]
-            .iter()
-            .filter_map(|(word, wanted)| wanted.then_some(*word))
-            .collect::<Vec<_>>()
-            .join(" "),
+        spica_append: [
+            ("spica.verbose", verbose),
+            ("spica.halt", args.gdb.is_some()),
+            ("spica.trace", args.trace.is_some()),
+        ]
+        .iter()
+        .filter_map(|(word, wanted)| wanted.then_some(*word))
+        .collect::<Vec<_>>()
+        .join(" "),
         ..Request::new(board::find(&args.board)?)
     };
     let timeout = args.timeout.map(Duration::from_secs);
     let log = args.log.as_deref();
+    let tracer = args.trace.map(Output::create).transpose()?;
     let Some(command) = args.exec else {
         interactive::describe_terminal(&mut request.overlay);
         let run = prepare::prepare(project, &request)?;
@@ -185,7 +195,10 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         }
         let listener = args.gdb.map(debugger::listen).transpose()?;
         let debugger = listener.map(|listener| (project, listener));
-        interactive::interact(&run, timeout, log, verbose, debugger)?;
+        let tracer = tracer.map(|output| tracer::beside(project, &run.label, output));
+        let result = interactive::interact(&run, timeout, log, verbose, debugger);
+        tracer.map_or(Ok(()), |tracer| tracer.finish())?;
+        result?;
         return Ok(0);
     };
     let script = Script::new(&command, &mut request.overlay)?;
@@ -198,5 +211,8 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         let mut out = std::io::stdout();
         out.write_all(bytes).and_then(|()| out.flush()).map(|()| Vec::new())
     };
-    Ok(exec::exec(&run, &script, timeout, log, verbose, &mut print)?.status)
+    let tracer = tracer.map(|output| tracer::beside(project, &run.label, output));
+    let result = exec::exec(&run, &script, timeout, log, verbose, &mut print);
+    tracer.map_or(Ok(()), |tracer| tracer.finish())?;
+    Ok(result?.status)
 }

@@ -1,0 +1,99 @@
+//! `spica trace`: its arguments.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use spica_cli::debugger;
+use spica_cli::tracer::{self, End, Output, Tracer};
+use spica_runner::control::client::Board;
+use spica_runner::error::Result;
+use spica_runner::progress::Step;
+use spica_runner::project::Project;
+
+/// The longest recording.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+#[derive(Args)]
+#[command(after_help = "\
+The timeline has, for the board, who had the processor when, and for each guest: its processes, and in each what user code,
+system calls, page faults and interrupts took; traps that Spica answered, by class and with their length; translation;
+interrupts from the line to the handler to its end; virtio devices. Guests run on, and notice nothing but that some of the
+processor's time is not theirs. What they do faster than the serial line carries is lost, and counted.
+
+A file whose name ends in .html is a page by itself. Any other is JSON for Perfetto's viewer: open it at
+https://ui.perfetto.dev, which keeps it in the browser, or with chrome://tracing.
+
+A session:
+  spica run                                    in one terminal
+  spica trace --for 5s --output t.json         in another, while the guest does something
+
+From the first instruction on:
+  spica run --trace boot.html --exec true
+
+docs/tracing.md says what is seen, what is not, and what it costs.")]
+pub struct TraceArgs {
+    /// Only this guest: its name or number, as `spica list` shows them
+    #[arg(long, value_name = "GUEST")]
+    guest: Option<String>,
+    /// How long to record: 500ms, 5s, 2m
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = time)]
+    time: Duration,
+    /// The file to write; several may be given
+    #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
+    output: Vec<PathBuf>,
+    /// Of several boards that run, the one of `spica run --name NAME`, or of this process
+    #[arg(long, value_name = "NAME|PID")]
+    run: Option<String>,
+}
+
+/// A time with its unit.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || "expected a time from 1ms to 60m, such as 500ms, 5s or 2m".to_string();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        _ => return Err(wrong()),
+    };
+    let number = number.parse::<u64>().map_err(|_| wrong())?;
+    let time = Duration::from_millis(number.checked_mul(milliseconds).ok_or_else(wrong)?);
+    if time.is_zero() || time > LONGEST { Err(wrong()) } else { Ok(time) }
+}
+
+/// Does what the arguments say.
+pub fn run(project: &Project, args: TraceArgs) -> Result<()> {
+    let board = Board::find(project, args.run.as_deref())?;
+    let only = args.guest.as_deref().map(|guest| debugger::choose(&board, Some(guest))).transpose()?;
+    let outputs = args.output.into_iter().map(Output::create).collect::<Result<Vec<_>>>()?;
+    let mut tracer = Tracer::start(board)?;
+    let begun = Instant::now();
+    let step = Step::begin("recording what guests do");
+    let end = tracer.record(Some(begun + args.time))?;
+    drop(step);
+    match end {
+        End::Time => {}
+        End::Gone(problem) => eprintln!("spica: after {} ms: {problem}", begun.elapsed().as_millis()),
+        End::Full => eprintln!("spica: the recording was full after {} ms", begun.elapsed().as_millis()),
+    }
+    print!("{}", tracer::write(&tracer.into_recording(), only, outputs)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(time("60m"), Ok(LONGEST));
+        for wrong in ["", "5", "s", "0s", "0ms", "61m", "-1s", "1.5s", "5 s", "5h", "99999999999999999999s"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+        assert!(time(&format!("{}m", u64::MAX)).is_err());
+    }
+}

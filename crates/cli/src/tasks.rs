@@ -1,0 +1,112 @@
+//! The names of a Linux guest's tasks, read from its memory while it runs.
+//!
+//! A task is known by the address of its `task_struct`, which has the name at an offset that depends on the kernel's
+//! configuration. The first task, which idles, has its `task_struct` in the kernel's image and a name that is known: so
+//! the offset is found there, once the guest has idled. Names are as of when they are read: a program has its own only
+//! since `execve`, and the memory of a task that has ended is soon another one's. The last name that was read counts.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use spica_console::base64;
+use spica_runner::control::client::Board;
+
+use crate::symbols::RAM;
+
+/// Where a kernel has its linear map of RAM, and how far its image reaches at most.
+const LINEAR: u32 = 0xc000_0000;
+const IMAGE_END: u32 = LINEAR + (48 << 20);
+/// What the task is called that idles: `swapper/0`, or `swapper` where there is one processor.
+const IDLE: &[u8] = b"swapper";
+/// Bytes of a `task_struct` in which the name is looked for.
+const LOOKED_THROUGH: u32 = 4096;
+/// Bytes of a name (TASK_COMM_LEN).
+const NAME: u32 = 16;
+/// Names that are asked for at once at most: other questions wait meanwhile.
+const AT_ONCE: usize = 16;
+/// When a name is read again of a task that still runs: it may have become another program.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Those that were seen, and when their names were last to be read.
+    seen: BTreeMap<(usize, u32), Instant>,
+    /// Those whose names are still to be read.
+    waiting: Vec<(usize, u32)>,
+    /// Where a guest's tasks have their names.
+    offsets: BTreeMap<usize, u32>,
+    /// The names.
+    pub names: BTreeMap<(usize, u32), String>,
+}
+
+impl Tasks {
+    /// A task was seen.
+    pub fn note(&mut self, guest: usize, task: u32) {
+        let now = Instant::now();
+        let known = self.seen.get(&(guest, task)).is_some_and(|read| now.duration_since(*read) < AGAIN);
+        if task >= LINEAR && task & 3 == 0 && !known {
+            self.seen.insert((guest, task), now);
+            self.waiting.push((guest, task));
+        }
+    }
+
+    /// Reads some of the names that are missing. What cannot be read has none.
+    pub fn read(&mut self, board: &mut Board) {
+        let unknown = self.waiting.iter().copied().find(|(guest, task)| {
+            !self.offsets.contains_key(guest) && *task < IMAGE_END && !self.names.contains_key(&(*guest, *task))
+        });
+        if let Some((guest, task)) = unknown {
+            let bytes = dump(board, guest, task, LOOKED_THROUGH);
+            let found = bytes.windows(IDLE.len()).position(|bytes| bytes == IDLE).filter(|at| at % 4 == 0);
+            match found {
+                Some(at) => _ = self.offsets.insert(guest, at as u32),
+                // It is not that one.
+                None => self.waiting.retain(|it| *it != (guest, task)),
+            }
+        }
+        let known = |(guest, _): &(usize, u32)| self.offsets.contains_key(guest);
+        let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(known);
+        self.waiting = now.iter().skip(AT_ONCE).copied().chain(later).collect();
+        for (guest, task) in now.into_iter().take(AT_ONCE) {
+            let bytes = dump(board, guest, task.wrapping_add(self.offsets[&guest]), NAME);
+            if let Some(name) = name(&bytes) {
+                self.names.insert((guest, task), name);
+            }
+        }
+    }
+
+    /// Whether more can be read.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.waiting.iter().any(|(guest, _)| self.offsets.contains_key(guest))
+    }
+}
+
+/// A name, if these bytes are one: text that ends with a zero.
+fn name(bytes: &[u8]) -> Option<String> {
+    let name = bytes.split(|&byte| byte == 0).next().filter(|name| name.len() < bytes.len())?;
+    let is_text = !name.is_empty() && name.iter().all(|byte| (b' '..=b'~').contains(byte));
+    is_text.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Memory of a guest's kernel; nothing where it cannot be read.
+fn dump(board: &mut Board, guest: usize, va: u32, bytes: u32) -> Vec<u8> {
+    let pa = va.wrapping_sub(LINEAR).wrapping_add(RAM);
+    let lines = board.ask(&format!("debug {guest} dump {pa:x} {bytes:x}")).unwrap_or_default();
+    lines.iter().filter_map(|line| base64::decode(line.strip_prefix("memory ")?)).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn names_are_text() {
+        assert_eq!(name(b"kworker/0:1\0\0\0\0\0").as_deref(), Some("kworker/0:1"));
+        assert_eq!(name(b"sh\0ab\x01"), Some("sh".into()));
+        for none in [&b""[..], b"\0\0", b"sixteen letters!", b"a\x1bb\0", b"\xff\0"] {
+            assert_eq!(name(none), None, "{none:?}");
+        }
+    }
+}
