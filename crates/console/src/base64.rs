@@ -1,6 +1,7 @@
 //! Bytes as text, four characters for three (RFC 4648, 4): what a serial line carries of memory.
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -8,17 +9,18 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// `bytes` as text.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    let mut text = vec![b'='; bytes.len().div_ceil(3) * 4];
     let digits = |[a, b, c]: [u8; 3]| {
         let word = u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c);
         [18, 12, 6, 0].map(|shift| DIGITS[(word >> shift & 63) as usize])
     };
     let (groups, rest) = bytes.as_chunks::<3>();
-    groups.iter().for_each(|group| text.extend_from_slice(&digits(*group)));
-    match *rest {
-        [a, b] => text.extend_from_slice(&[&digits([a, b, 0])[..3], b"="].concat()),
-        [a] => text.extend_from_slice(&[&digits([a, 0, 0])[..2], b"=="].concat()),
-        _ => {}
+    let (quads, _) = text.as_chunks_mut::<4>();
+    quads.iter_mut().zip(groups).for_each(|(quad, group)| *quad = digits(*group));
+    if let (Some([quad @ .., _]), [a, b]) = (quads.last_mut(), rest) {
+        quad.copy_from_slice(&digits([*a, *b, 0])[..3]);
+    } else if let (Some([quad @ .., _, _]), [a]) = (quads.last_mut(), rest) {
+        quad.copy_from_slice(&digits([*a, 0, 0])[..2]);
     }
     // They are ASCII.
     String::from_utf8(text).unwrap_or_default()

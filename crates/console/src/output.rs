@@ -137,14 +137,20 @@ impl Output {
         fits
     }
 
-    /// Gives the oldest bytes to `port` as long as it takes them, at most so many. How many it took.
-    #[inline]
-    pub fn send(&mut self, most: usize, mut port: impl FnMut(u8) -> bool) -> usize {
+    /// Gives the oldest bytes to `port`, which says how many it takes of those that it is given, as long as it takes them
+    /// all, at most so many. How many it took.
+    pub fn send(&mut self, most: usize, mut port: impl FnMut(&[u8]) -> usize) -> usize {
         let mut sent = 0;
-        while sent < most && self.len != 0 && port(self.bytes[self.first]) {
-            self.first = if self.first + 1 < self.bytes.len() { self.first + 1 } else { 0 };
-            self.len -= 1;
-            sent += 1;
+        while sent < most && self.len != 0 {
+            let end = (self.first + self.len.min(most - sent)).min(self.bytes.len());
+            let given = &self.bytes[self.first..end];
+            let (given, taken) = (given.len(), port(given));
+            self.first = if self.first + taken < self.bytes.len() { self.first + taken } else { 0 };
+            self.len -= taken;
+            sent += taken;
+            if taken < given {
+                break;
+            }
         }
         sent
     }

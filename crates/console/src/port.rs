@@ -4,6 +4,10 @@
 pub trait SerialPort: Send {
     /// Sends a byte if the transmitter has room now. False if it has none.
     fn try_put(&mut self, byte: u8) -> bool;
+    /// Sends as many of these bytes as the transmitter has room for now. How many.
+    fn try_put_all(&mut self, bytes: &[u8]) -> usize {
+        bytes.iter().take_while(|&&byte| self.try_put(byte)).count()
+    }
     /// Sends a byte, waiting for room: at 115,200 baud, 87 µs. Only where nobody runs whom that delays.
     fn put(&mut self, byte: u8) {
         while !self.try_put(byte) {}

@@ -55,9 +55,9 @@ impl Write for Text<'_> {
 
 /// Sends everything, by polling.
 fn flush(output: &mut Output, port: &mut dyn SerialPort) {
-    output.send(usize::MAX, |byte| {
-        port.put(byte);
-        true
+    output.send(usize::MAX, |bytes| {
+        bytes.iter().for_each(|&byte| port.put(byte));
+        bytes.len()
     });
 }
 
@@ -73,12 +73,17 @@ impl Transmitter {
         self.polled = false;
     }
 
-    /// Sends everything that was printed, and bytes by polling from now on.
-    pub fn poll(&mut self) {
+    /// Sends everything that was printed, and waits for that.
+    pub fn drain(&mut self) {
         if let Some((output, port)) = self.buffer() {
             flush(output, port);
             self.set_interrupt(false);
         }
+    }
+
+    /// The same, and sends bytes by polling from now on.
+    pub fn poll(&mut self) {
+        self.drain();
         self.polled = true;
     }
 
@@ -140,7 +145,7 @@ impl Transmitter {
                 self.set_interrupt(false);
                 return Sent { bytes, waits: false };
             }
-            match output.send(AT_ONCE.min(most - bytes), |byte| port.try_put(byte)) {
+            match output.send(AT_ONCE.min(most - bytes), |bytes| port.try_put_all(bytes)) {
                 0 => {
                     self.rest = true;
                     self.want_interrupt();
@@ -186,7 +191,7 @@ impl Transmitter {
     /// Sends what the port has room for now.
     fn send_some(&mut self) {
         if let Some((output, port)) = self.buffer() {
-            output.send(AT_ONCE, |byte| port.try_put(byte));
+            output.send(AT_ONCE, |bytes| port.try_put_all(bytes));
             if !output.is_empty() {
                 self.want_interrupt();
             }

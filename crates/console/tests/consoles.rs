@@ -26,9 +26,9 @@ impl Port {
     fn send(&mut self) {
         loop {
             self.consoles.draw(&mut self.output);
-            let sent = self.output.send(usize::MAX, |byte| {
-                self.out.push(byte);
-                true
+            let sent = self.output.send(usize::MAX, |bytes| {
+                self.out.extend_from_slice(bytes);
+                bytes.len()
             });
             if sent == 0 {
                 break;

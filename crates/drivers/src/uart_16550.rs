@@ -106,6 +106,20 @@ impl<R: Registers> SerialPort for Uart<R> {
         true
     }
 
+    fn try_put_all(&mut self, bytes: &[u8]) -> usize {
+        let mut left = bytes;
+        while let Some((&first, more)) = left.split_first()
+            && self.try_put(first)
+        {
+            // What there is room for now, without asking for each byte.
+            let (now, later) = more.split_at(more.len().min(self.room as usize));
+            now.iter().for_each(|&byte| self.write(DATA, byte.into()));
+            self.room -= now.len() as u32;
+            left = later;
+        }
+        bytes.len() - left.len()
+    }
+
     fn set_tx_interrupt(&mut self, on: bool) {
         self.enabled = self.enabled & !TRANSMIT_INTERRUPT | if on { TRANSMIT_INTERRUPT } else { 0 };
         self.write(INTERRUPT_ENABLE, self.enabled);

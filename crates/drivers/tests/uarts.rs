@@ -40,6 +40,8 @@ fn send(port: &mut dyn SerialPort, text: &[u8], raised: impl Fn() -> bool) -> us
     loop {
         while at < text.len() && port.try_put(text[at]) {
             at += 1;
+            // Some of them together.
+            at += port.try_put_all(&text[at..text.len().min(at + at % 40)]);
         }
         if at == text.len() {
             break;
