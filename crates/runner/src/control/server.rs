@@ -243,6 +243,10 @@ impl Server {
                         client.traces = true;
                         (Kind::Tracer, Some(PATIENCE))
                     }
+                    ["trace", _] if traced && !client.traces => {
+                        client.say("error what is recorded is for somebody else");
+                        return Ok(());
+                    }
                     ["trace", "stop"] => (Kind::NoTracer, Some(PATIENCE)),
                     ["debug", _, "detach"] => (Kind::NoDebugger, Some(PATIENCE)),
                     // That may take as long as it likes.

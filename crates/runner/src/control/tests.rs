@@ -225,6 +225,10 @@ fn nothing_is_recorded_for_whoever_has_gone() {
     first.ask("trace start").unwrap();
     let refused = second.ask("trace start").unwrap_err().message;
     assert_eq!(refused, "what this board's guests do is recorded for somebody else already");
+    // Nor does anybody read it, or end it, but for whom it is.
+    for command in ["trace read", "trace stop"] {
+        assert_eq!(second.ask(command).unwrap_err().message, "what is recorded is for somebody else");
+    }
     drop(second);
     let mut second = run.find(None).unwrap();
     assert_eq!(second.ask("which tracer").unwrap(), ["trace start"]);
