@@ -43,6 +43,11 @@ pub fn insert(arguments: fmt::Arguments<'_>) {
     CONSOLE.with(|console| console.insert(arguments));
 }
 
+/// See [`Transmitter::drain`].
+pub fn drain() {
+    CONSOLE.with(|console| console.drain());
+}
+
 /// Sends bytes as they are: what the monitor echoes.
 pub fn write(bytes: &[u8]) {
     CONSOLE.with(|console| console.write(bytes));

@@ -30,6 +30,22 @@ impl Record {
     pub const fn of_words([time, what, length, argument]: [u32; 4]) -> Record {
         Record { time, kind: what as u8, guest: (what >> 8) as u8, detail: (what >> 16) as u16, length, argument }
     }
+
+    /// That so many were lost before `time`, which is near `near`.
+    #[must_use]
+    pub(crate) const fn lost(count: u32, time: u32, near: u64) -> Record {
+        let length = (near >> NEAR_SHIFT) as u32;
+        Record { time, kind: LOST, guest: NOBODY, detail: 0, length, argument: count }
+    }
+
+    /// Its time in 64 bits, if `before` is that of the record before.
+    ///
+    /// From one record to the next it is less than half a turn of 32 bits: whoever writes sees to that. Where some were
+    /// lost it may be more.
+    pub(crate) const fn whole_time(&self, before: u64) -> u64 {
+        let near = if self.kind == LOST { (self.length as u64) << NEAR_SHIFT } else { before };
+        near.wrapping_add_signed(self.time.wrapping_sub(near as u32).cast_signed() as i64)
+    }
 }
 
 /// For [`Record::guest`]: none.
@@ -60,8 +76,10 @@ pub const USER_DATA_ABORT: u8 = 17;
 pub const USER_PREFETCH_ABORT: u8 = 18;
 /// Virtio devices worked for `length`.
 pub const VIRTIO: u8 = 19;
-/// So many records were lost, before this one: `argument`.
+/// So many records were lost, before this one: `argument`. `length`: bits 47:16 of the host's clock not long before.
 pub const LOST: u8 = 20;
+/// See there.
+const NEAR_SHIFT: u32 = 16;
 /// Since its last record, the kernel has another value in TPIDRURO: `argument`. In Linux, that is the task that runs
 /// (CONFIG_CURRENT_POINTER_IN_TPIDRURO). `length`: its SP.
 pub const TASK: u8 = 21;

@@ -136,6 +136,9 @@ fn make(
     if !stacks::make(specs.len()) {
         return Err("the board has no memory left for Spica's stacks".into());
     }
+    if options.trace {
+        host.reserve_trace();
+    }
     if lends {
         lending::open(disk_room::overlays(specs) * LENT_MOST);
     }

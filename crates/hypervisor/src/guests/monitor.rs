@@ -258,6 +258,10 @@ impl Answering {
                 if !piece.is_empty() {
                     answer.text("records ", base64::encode(&piece));
                 }
+                if scheduler.host.tracer.is_ending() {
+                    // Nobody is left who would have to wait for the port.
+                    console::drain();
+                }
                 let rest = records.saturating_sub(before - scheduler.host.tracer.waiting());
                 Ok((rest > 0 && !piece.is_empty()).then_some(Answering::Trace(rest)))
             }

@@ -119,13 +119,16 @@ impl Scheduler {
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
                 None => {
-                    let over = self.guests.iter().all(|guest| guest.is_over() && !guest.has_report());
-                    let rest = if over { self.host.end_of_trace(now) } else { None };
-                    if over && rest.is_none() {
+                    self.leave();
+                    if self.guests.iter().all(|guest| guest.is_over() && !guest.has_report()) {
+                        if self.host.trace_is_awaited(now) {
+                            // Awake: where time is counted in instructions, it leaps while the board sleeps, and whoever
+                            // reads is always late.
+                            continue;
+                        }
                         return;
                     }
-                    self.leave();
-                    let limit = self.deadline().into_iter().chain(rest).min();
+                    let limit = self.deadline().into_iter().chain(self.host.trace_deadline(now)).min();
                     self.host.set_limit(limit);
                     self.host.wait();
                     self.core.queue.charge(self.host.now());
@@ -153,7 +156,12 @@ impl Scheduler {
             let pending = consoles.peek_input(at).is_some() || consoles.may_go_on(at) || self.host.pending.is_for(at);
             if due.is_some() || pending {
                 self.host.speak_for(at);
-                let caught_up = self.on_behalf(at, |guest, core, host| guest.vm.catch_up(core, host));
+                let caught_up = self.on_behalf(at, |guest, core, host| {
+                    guest.vm.catch_up(core, host);
+                    if host.tracer.is_on() {
+                        host.trace_wake(due, guest.vm.interrupts());
+                    }
+                });
                 if caught_up.is_none() {
                     continue;
                 }
@@ -362,7 +370,8 @@ impl Scheduler {
         }
         let slice_end = self.core.queue.slices.turn(at, now, |at| self.guests[at].state == State::Ready);
         let alone = self.ready().count() == 1;
-        let limit = self.deadline().into_iter().chain((!alone).then_some(slice_end)).min();
+        let limits = self.deadline().into_iter().chain((!alone).then_some(slice_end));
+        let limit = limits.chain(self.host.trace_deadline(now)).min();
         self.host.speak_for(at);
         self.host.set_limit(limit);
 
@@ -378,7 +387,12 @@ impl Scheduler {
             self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
         }
         self.host.begin_turn();
-        let traced = self.host.trace_turn_begins();
+        let traced = if self.host.tracer.is_on() {
+            let due = self.guests[at].deadline(&self.host);
+            self.host.trace_turn_begins(due)
+        } else {
+            None
+        };
         let pause = self.on_behalf(at, |guest, core, host| guest.vm.run(core, host));
         if let Some(begun) = traced {
             if pause.is_some() {

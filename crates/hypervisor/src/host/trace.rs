@@ -1,42 +1,57 @@
 //! The timeline: records of what guests do, while somebody asks for them (`spica trace`).
 //!
-//! The ring is taken from the heap when that is first so, and stays. Whoever has something to record asks first whether
-//! that is wanted ([`Tracer::is_on`]), at places that cost hundreds of instructions anyway. What assembly answers alone
-//! is recorded by vectors that are in force meanwhile (`world/trace.s`).
+//! The ring is taken from the heap when that is first so, and stays; where it is known from the start that guests are to
+//! be recorded, it is a larger one, of memory of its own. Each turn of a guest begins with the question whether records
+//! are wanted ([`Tracer::is_on`]), so that no trap asks. What assembly answers alone is recorded by vectors that are in
+//! force meanwhile (`world/trace.s`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use spica_addr::GuestPa;
-use spica_trace_ring::record::{self, Record, trap};
-use spica_trace_ring::{Ring, wire};
+use spica_trace_ring::record::{self, Record, class, trap};
+use spica_trace_ring::{Ring, SLOTS, wire};
 
 use super::Host;
+use crate::memory::pool;
 use crate::vm::Pause;
 use crate::world::Privilege;
 
 /// Longer than whoever reads takes from one question to the next.
 const PATIENCE: u32 = 1_000_000;
 
+/// Records of the ring that is there from the start: more than a boot of Debian makes, which has them faster than a
+/// serial line.
+const MANY: usize = 1 << 18;
+
+/// So many ticks pass at most without a record or a look at the clock: a quarter of a turn of its low half.
+const LONGEST: u64 = 1 << 30;
+
 /// See the module's text.
 #[derive(Default)]
 pub struct Tracer {
     on: bool,
-    /// Since when the ring is, once it was wanted.
+    /// The ring, once it was wanted.
     ring: Option<&'static Ring>,
     state: State,
     /// The trap that is being answered.
-    open: Option<Open>,
+    open: Option<Record>,
+    /// What the running guest had counted when it went on last: that is what it has at its next trap.
+    counted: Counted,
     /// The device that was last accessed, and whether it was written to.
     device: (GuestPa, bool),
     /// Of each guest, what was last recorded.
     seen: Vec<Seen>,
-    /// When all guests were over, or the ring was read after that.
+    /// When the timer of the guest was due that has its turn, if that was before.
+    due: Option<u32>,
+    /// The time of the last record that was read.
+    read: u64,
+    /// When all guests were over, or the ring was read after that. Some may be started again.
     last: Option<u64>,
 }
 
 /// Interrupts of a guest: that which is signalled, and that which is active.
-type Interrupts = (Option<u32>, Option<u32>);
+pub type Interrupts = (Option<u32>, Option<u32>);
 
 /// What was last recorded of a guest.
 #[derive(Clone, Copy, Default)]
@@ -60,13 +75,8 @@ enum State {
     Claimed,
 }
 
-/// A trap that is being answered.
-#[derive(Clone, Copy)]
-pub struct Open {
-    /// The record, as far as it is known.
-    pub record: Record,
-    /// What was counted before.
-    pub before: Counted,
+fn leaked(ring: Ring) -> &'static Ring {
+    Box::leak(Box::new(ring))
 }
 
 /// What a guest counts, for differences.
@@ -108,6 +118,11 @@ impl Tracer {
         self.device = (pa, write);
     }
 
+    /// Whether all guests are over, and what is left waits for somebody to read it.
+    pub fn is_ending(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// How many records wait to be read, those that say how many were lost included.
     pub fn waiting(&self) -> usize {
         self.ring.map_or(0, |ring| ring.len() + usize::from(ring.lost.get() != 0))
@@ -121,6 +136,16 @@ impl Tracer {
 }
 
 impl Host {
+    /// Guests are to be recorded from the start on: takes a ring of memory that nobody else wants. If there is none, it
+    /// will be the usual one.
+    pub fn reserve_trace(&mut self) {
+        // Some more, for what the heap keeps of its own.
+        let bytes = Ring::bytes(MANY) as u32 + 4096;
+        if pool::Share::take(bytes, 0).is_ok() {
+            self.tracer.ring = Ring::new(MANY).map(leaked);
+        }
+    }
+
     /// Records from now on, for somebody if `claim`, who also gets what was recorded for whoever comes. Gives the ring.
     ///
     /// # Errors
@@ -129,20 +154,27 @@ impl Host {
         if self.tracer.state == State::Claimed {
             return Err("what this board's guests do is recorded for somebody else already");
         }
+        const NO_MEMORY: &str = "there is no memory for that";
         let ring = match self.tracer.ring {
             Some(ring) => ring,
-            None => Box::leak(Box::new(Ring::new().ok_or("there is no memory for that")?)),
+            None => leaked(Ring::new(SLOTS).ok_or(NO_MEMORY)?),
         };
+        self.tracer.ring = Some(ring);
         if self.tracer.state == State::Off {
+            let seen = &mut self.tracer.seen;
+            seen.clear();
+            seen.try_reserve_exact(guests).map_err(|_| NO_MEMORY)?;
+            seen.resize(guests, Seen::default());
             ring.clear();
+            self.tracer.read = self.now();
+            ring.set_time(self.tracer.read);
             if let Some(counter) = self.board.timer.driver.counter() {
                 ring.clock.set(counter.address);
                 ring.complement.set(if counter.down { u32::MAX } else { 0 });
             }
-            self.tracer.seen = alloc::vec![Seen::default(); guests];
         }
         let state = if claim { State::Claimed } else { State::Waiting };
-        (self.tracer.ring, self.tracer.state, self.tracer.on) = (Some(ring), state, true);
+        (self.tracer.state, self.tracer.on) = (state, true);
         Ok(ring)
     }
 
@@ -155,28 +187,42 @@ impl Host {
     pub fn take_trace(&mut self, most: usize) -> Vec<u8> {
         let now = self.now();
         self.tracer.last = self.tracer.last.map(|_| now);
-        self.tracer.ring.map_or_else(Vec::new, |ring| wire::take(ring, now, most))
+        let read = &mut self.tracer.read;
+        self.tracer.ring.map_or_else(Vec::new, |ring| wire::take(ring, read, now, most))
     }
 
     /// Hertz of the clock of the records, and how many of them there is room for.
     pub fn trace_clock(&self) -> (u32, usize) {
-        (self.board.timer.driver.frequency(), spica_trace_ring::SLOTS)
+        (self.board.timer.driver.frequency(), self.tracer.ring.map_or(0, Ring::slots))
     }
 
-    /// All guests are over. Until when the board stays on, for somebody to read the rest.
-    pub fn end_of_trace(&mut self, now: u64) -> Option<u64> {
+    /// When to look at the clock, so that no record is too far from the one before.
+    pub fn trace_deadline(&self, now: u64) -> Option<u64> {
+        self.tracer.is_on().then_some(now + LONGEST)
+    }
+
+    /// All guests are over. Whether the board stays on, for somebody to read the rest.
+    pub fn trace_is_awaited(&mut self, now: u64) -> bool {
         if self.tracer.state == State::Off || self.tracer.waiting() == 0 {
-            return None;
+            return false;
         }
-        self.tracer.on = false;
-        let until = *self.tracer.last.get_or_insert(now) + self.ticks(PATIENCE);
-        (now < until).then_some(until)
+        now < *self.tracer.last.get_or_insert(now) + self.ticks(PATIENCE)
     }
 
     /// Something begins that takes time; `None` if records are not wanted.
     #[inline]
     pub fn trace_begin(&mut self) -> Option<u32> {
-        if self.tracer.is_on() { Some(self.now() as u32) } else { None }
+        if self.tracer.is_on() { Some(self.trace_now()) } else { None }
+    }
+
+    /// The time of a record; whoever takes long says it more often than [`LONGEST`] passes.
+    #[cold]
+    fn trace_now(&mut self) -> u32 {
+        let now = self.now();
+        if let Some(ring) = self.tracer.ring {
+            ring.set_time(now);
+        }
+        now as u32
     }
 
     fn trace_end(&mut self, begun: u32, record: Record) {
@@ -202,10 +248,13 @@ impl Host {
         }
     }
 
-    /// The running guest's turn begins.
-    pub fn trace_turn_begins(&mut self) -> Option<u32> {
+    /// The running guest's turn begins. Its timer is or was `due`.
+    #[cold]
+    pub fn trace_turn_begins(&mut self, due: Option<u64>) -> Option<u32> {
         let begun = self.trace_begin()?;
-        self.tracer.open = None;
+        let now = self.now();
+        (self.tracer.open, self.tracer.last) = (None, None);
+        self.tracer.due = due.filter(|&due| due < now && now - due < LONGEST).map(|due| due as u32);
         if let Some(ring) = self.tracer.ring {
             ring.set_guest(self.current as u8);
         }
@@ -213,6 +262,7 @@ impl Host {
     }
 
     /// It ends.
+    #[cold]
     pub fn trace_turn_ends(&mut self, begun: u32, pause: Option<Pause>) {
         let detail = match pause {
             Some(Pause::Yield) => record::turn::YIELD,
@@ -233,17 +283,26 @@ impl Host {
     }
 
     /// The running guest has trapped.
-    pub fn trace_trap(&mut self, record: Record, before: Counted) {
+    pub fn trace_trap(&mut self, record: Record) {
         let (time, guest) = (self.now() as u32, self.current as u8);
-        self.tracer.open = Some(Open { record: Record { time, guest, ..record }, before });
+        self.tracer.open = Some(Record { time, guest, ..record });
+    }
+
+    /// The running guest, which has no turn, has an interrupt since `due`, or since now.
+    #[cold]
+    pub fn trace_wake(&mut self, due: Option<u64>, interrupts: Interrupts) {
+        let now = self.now();
+        self.tracer.due = due.filter(|&due| now - due.min(now) < LONGEST).map(|due| due as u32);
+        self.trace_interrupts(now as u32, interrupts, false);
     }
 
     /// The running guest goes on, at `next`, or its turn ends.
-    pub fn trace_answer(&mut self, next: Option<Privilege>, counted: &Counted, interrupts: Interrupts) {
+    pub fn trace_answer(&mut self, next: Option<Privilege>, counted: Counted, interrupts: impl FnOnce() -> Interrupts) {
         let now = self.now() as u32;
         let mut since = now;
         let mut taken = false;
-        if let Some(Open { mut record, before }) = self.tracer.open.take() {
+        let before = core::mem::replace(&mut self.tracer.counted, counted);
+        if let Some(mut record) = self.tracer.open.take() {
             since = record.time;
             record.length = now.wrapping_sub(since);
             record.detail |= counted.since(&before);
@@ -259,18 +318,31 @@ impl Host {
             }
             taken = counted.interrupts != before.interrupts;
             self.tracer.push(record);
+            // Few others change what becomes of interrupts.
+            let may_change = match record.kind - record::TRAP {
+                class::IRQ | class::FIQ => true,
+                class::SUPERVISOR_CALL => u32::from(record.detail & trap::NUMBER) == spica_dbt::trap::EMULATE,
+                _ => record.detail & trap::DEVICE != 0,
+            };
+            if !may_change && !taken && next.is_some() {
+                return;
+            }
         }
-        self.trace_interrupts(since, interrupts, taken);
+        self.trace_interrupts(since, interrupts(), taken);
     }
 
-    /// What has become of the running guest's interrupts, as of `time`.
+    /// What has become of the running guest's interrupts, as of `time`. One that is the processor's own is of a timer,
+    /// and raised since that was due.
     fn trace_interrupts(&mut self, time: u32, now: Interrupts, taken: bool) {
-        let record = Record { time, ..self.of_guest(record::INTERRUPT) };
+        let record = self.of_guest(record::INTERRUPT);
+        let due = self.tracer.due.take();
         let Some(seen) = self.tracer.seen.get_mut(self.current) else { return };
         let (signalled, active) = core::mem::replace(&mut seen.interrupts, now);
         let push = |detail: u16, interrupt: Option<u32>| {
             if let Some(argument) = interrupt {
-                self.tracer.push(Record { detail, argument, ..record });
+                let is_timer = detail == record::interrupt::RAISED && (16..32).contains(&argument);
+                let time = due.filter(|_| is_timer).unwrap_or(time);
+                self.tracer.push(Record { time, detail, argument, ..record });
             }
         };
         if now.1 != active {

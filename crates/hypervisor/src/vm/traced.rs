@@ -7,7 +7,7 @@ use super::Vm;
 use crate::arch::cp15::{Dfar, Ifar, SysRegRead};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host::trace::Counted;
+use crate::host::trace::{Counted, Interrupts};
 use crate::machine::GuestMachine;
 use crate::world::{Privilege, Trap};
 use spica_dbt::trap;
@@ -15,8 +15,6 @@ use spica_vcpu::psr::Mode;
 
 impl Vm {
     /// [`Self::enter_once`], where the trap that led here ends and the next one begins.
-    #[cold]
-    #[inline(never)]
     pub(super) fn enter_traced(&mut self, host: &mut Host, privilege: Privilege) -> (Trap, Privilege) {
         self.trap_ends(host, Some(privilege));
         let (trap, left) = self.enter_once(privilege);
@@ -27,7 +25,7 @@ impl Vm {
         }
         let from = if left == Privilege::User { record::trap::FROM_USER } else { 0 };
         let kind = record::TRAP + trap as u8;
-        host.trace_trap(Record { kind, detail: detail | from, argument, ..Record::default() }, self.counted());
+        host.trace_trap(Record { kind, detail: detail | from, argument, ..Record::default() });
         (trap, left)
     }
 
@@ -37,7 +35,12 @@ impl Vm {
     }
 
     fn trap_ends(&mut self, host: &mut Host, next: Option<Privilege>) {
-        host.trace_answer(next, &self.counted(), self.common.machine.interrupts());
+        host.trace_answer(next, self.counted(), || self.interrupts());
+    }
+
+    /// Its interrupt that is signalled, and one that is active.
+    pub fn interrupts(&self) -> Interrupts {
+        self.common.machine.interrupts()
     }
 
     fn counted(&self) -> Counted {

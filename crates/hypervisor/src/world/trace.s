@@ -33,23 +33,25 @@ world_user_vectors_traced:
 .section .text.world, "ax"
 
 @ Writes a record (struct Ring; Ring::push is the same in Rust). In: SP = the Cpu, R6 = its length, R7 = its argument.
-@ Uses R0 to R5. A record that has no room is counted.
+@ Uses R0 to R5. A record that has no room is counted, and so is what comes until Rust has said how many were lost.
 .macro RECORD kind
-    WORDS RING_HEAD, RING_TAIL
+    WORDS RING_HEAD, RING_TAIL, RING_LOST, RING_MASK
     ldr r4, [sp, #CTX_TRACE]
     ldrd r0, r1, [r4, #RING_HEAD]
-    ldr r2, [r4, #RING_CLOCK]
-    sub r3, r0, r1
-    cmp r3, #SLOTS
-    bhs 8f
-    cmp r2, #0
+    ldrd r2, r3, [r4, #RING_LOST]
+    sub r1, r0, r1
+    rsbs r2, r2, #0                 @ C: none was lost
+    cmphs r3, r1                    @ C: and there is room
+    blo 8f
+    and r2, r0, r3
+    ldr r3, [r4, #RING_CLOCK]
+    cmp r3, #0
     beq 7f
-    ldr r1, [r2]
+    ldr r1, [r3]
     ldr r3, [r4, #RING_COMPLEMENT]
     eor r1, r1, r3
 6:  ldr r5, [r4, #RING_GUEST]
-    ldr r3, [r4, #RING_SLOTS]
-    ubfx r2, r0, #0, #SLOT_BITS
+    ldr r3, [r4, #RING_FIRST]
     add r3, r3, r2, lsl #4
     add r0, r0, #1
     orr r5, r5, #\kind
