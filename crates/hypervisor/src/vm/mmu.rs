@@ -277,6 +277,17 @@ impl Mmu {
         self.stale |= self.call_vector.forget_range(range);
     }
 
+    /// See [`KnownSpaces::is_asked`].
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.spaces.is_asked(&self.shadow)
+    }
+
+    /// See [`KnownSpaces::notice`].
+    pub(super) fn notice(&mut self, noticed: bool) {
+        self.spaces.notice(noticed);
+    }
+
     /// Forgets the spaces that are not what they were.
     #[inline]
     pub(super) fn catch_up_spaces(&mut self) {

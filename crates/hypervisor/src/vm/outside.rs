@@ -51,9 +51,10 @@ impl Vm {
         self.vcpu.depart(core);
     }
 
-    /// What it does without Rust is recorded in `ring` from now on, or no longer.
+    /// What it does is recorded in `ring` from now on, or no longer.
     pub fn set_trace(&mut self, ring: Option<&'static Ring>) {
         self.vcpu.context.set_trace(ring);
+        self.vcpu.mmu.notice(ring.is_some());
     }
 
     /// Presses its power key.

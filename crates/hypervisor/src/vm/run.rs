@@ -91,8 +91,8 @@ impl Vm {
     #[inline(always)]
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Resume {
         loop {
-            let (trap, left) =
-                if host.tracer.is_on() { self.enter_traced(host, privilege) } else { self.enter_once(privilege) };
+            let asked = self.vcpu.mmu.is_asked();
+            let (trap, left) = if asked { self.look_and_enter(host, privilege) } else { self.enter_settled(privilege) };
             self.arrived(core, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
@@ -108,10 +108,23 @@ impl Vm {
         }
     }
 
+    /// [`Self::enter_once`], and records that if it is to be.
+    #[cold]
+    #[inline(never)]
+    fn look_and_enter(&mut self, host: &mut Host, privilege: Privilege) -> (Trap, Privilege) {
+        if host.tracer.is_on() { self.enter_traced(host, privilege) } else { self.enter_once(privilege) }
+    }
+
     /// Runs the guest at `privilege` until the next trap that assembly does not answer.
-    #[inline(always)]
+    #[inline]
     pub(super) fn enter_once(&mut self, privilege: Privilege) -> (Trap, Privilege) {
         self.vcpu.mmu.catch_up_spaces();
+        self.enter_settled(privilege)
+    }
+
+    /// The same where [`crate::world::spaces`] has nothing to catch up with.
+    #[inline(always)]
+    fn enter_settled(&mut self, privilege: Privilege) -> (Trap, Privilege) {
         self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
         self.common.engine.mend(self.vcpu.context.cpu.page);
         self.vcpu.context.enter(privilege)

@@ -407,15 +407,9 @@ impl Context {
     }
 
     /// The time as assembly reads it for records: the low half of the host's clock. `None` if nothing is recorded.
+    #[inline]
     pub fn trace_time(&self) -> Option<u32> {
-        let ring = self.trace?;
-        let address = ring.clock.get();
-        if address == 0 {
-            return Some(generic_timer::now() as u32);
-        }
-        // SAFETY: the driver of the clock says that this is a register, and that reading it changes nothing.
-        let count = unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() };
-        Some(count ^ ring.complement.get())
+        self.trace.map(host_clock)
     }
 
     /// Code was translated for the guest's `pc` since `begun`.
@@ -551,6 +545,19 @@ impl Context {
         self.take_register_back(privilege);
         (Trap::numbered(trap & !FROM_USER), privilege)
     }
+}
+
+/// See [`Context::trace_time`].
+#[cold]
+#[inline(never)]
+fn host_clock(ring: &Ring) -> u32 {
+    let address = ring.clock.get();
+    if address == 0 {
+        return generic_timer::now() as u32;
+    }
+    // SAFETY: the driver of the clock says that this is a register, and that reading it changes nothing.
+    let count = unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() };
+    count ^ ring.complement.get()
 }
 
 /// For [`Context::slow_path`]: nothing keeps assembly from switching privilege but a virtual IRQ that waits.

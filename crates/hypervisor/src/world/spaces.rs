@@ -74,12 +74,15 @@ pub struct KnownSpaces {
     used: [u32; SLOTS / 32],
     /// [`spica_mmu::Shadow::generation`] when they were entered.
     generation: u32,
+    /// The same, or one that it is not, as long as entries are noticed.
+    mark: u32,
+    noticed: bool,
 }
 
 impl KnownSpaces {
     /// None.
     pub fn new() -> KnownSpaces {
-        KnownSpaces { slots: vec![EMPTY; SLOTS].into(), used: [0; SLOTS / 32], generation: 0 }
+        KnownSpaces { slots: vec![EMPTY; SLOTS].into(), used: [0; SLOTS / 32], generation: 0, mark: 0, noticed: false }
     }
 
     /// The slots, for the trap handler; they stay where they are.
@@ -112,11 +115,29 @@ impl KnownSpaces {
         self.generation != shadow.generation()
     }
 
+    /// Whether there is something to do before the guest is entered: to [catch up](Self::catch_up), or to
+    /// [notice](Self::notice) that. One question for both, since it comes at each trap.
+    #[inline]
+    pub fn is_asked(&self, shadow: &Shadow) -> bool {
+        self.mark != shadow.generation()
+    }
+
+    /// Each entry into the guest is to be noticed from now on, or none is.
+    pub fn notice(&mut self, noticed: bool) {
+        self.noticed = noticed;
+        self.set_mark();
+    }
+
+    fn set_mark(&mut self) {
+        self.mark = self.generation.wrapping_sub(self.noticed.into());
+    }
+
     /// Forgets those that are not what they were.
     #[inline]
     pub fn catch_up(&mut self, shadow: &mut Shadow) {
         if self.is_behind(shadow) {
             self.generation = shadow.generation();
+            self.set_mark();
             self.forget(shadow.take_changed());
         }
     }
