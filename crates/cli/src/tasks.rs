@@ -22,6 +22,8 @@ const IDLE: &[u8] = b"swapper";
 const LOOKED_THROUGH: u32 = 4096;
 /// Bytes of a name (TASK_COMM_LEN).
 const NAME: u32 = 16;
+/// Tasks that are named at most, of all guests: a guest can make as many as it likes.
+const MOST: usize = 65_536;
 /// Names that are asked for at once at most: other questions wait meanwhile.
 const AT_ONCE: usize = 16;
 /// When a name is read again of a task that still runs: it may have become another program.
@@ -44,8 +46,9 @@ impl Tasks {
     /// A task was seen.
     pub fn note(&mut self, guest: usize, task: u32) {
         let now = Instant::now();
-        let known = self.seen.get(&(guest, task)).is_some_and(|read| now.duration_since(*read) < AGAIN);
-        if task >= LINEAR && task & 3 == 0 && !known {
+        let seen = self.seen.get(&(guest, task));
+        let wanted = seen.map_or(self.seen.len() < MOST, |read| now.duration_since(*read) >= AGAIN);
+        if task >= LINEAR && task & 3 == 0 && wanted && self.waiting.len() < MOST {
             self.seen.insert((guest, task), now);
             self.waiting.push((guest, task));
         }

@@ -133,6 +133,7 @@ const SYSTEM_CALLS: &[(u32, &str)] = &[
     (359, "pipe2"),
     (366, "accept4"),
     (369, "prlimit64"),
+    (379, "finit_module"),
     (384, "getrandom"),
     (397, "statx"),
     (398, "rseq"),

@@ -34,7 +34,12 @@ enum Key {
     Tables(u32),
     /// Not at all.
     Unknown,
+    /// One of those that have no row, for there are [`MOST`] already.
+    Other,
 }
+
+/// Processes with a row of their own at most: a guest can make as many as it has instructions.
+const MOST: usize = 4096;
 
 /// What is known of a process.
 struct Process {
@@ -239,6 +244,7 @@ impl Guest {
                 Key::Task(task) => format!("task {task:#010x}"),
                 Key::Tables(tables) => format!("process, ASID {}, tables {tables:#010x}", context & ASID),
                 Key::Unknown => "process that is not known".to_string(),
+                Key::Other => "others".to_string(),
             };
             Process { row: Row::new(name, order), left: UNKNOWN }
         })
@@ -299,6 +305,8 @@ impl Guest {
 
     /// From `time` on, another process runs, or the same one.
     fn switch(&mut self, time: u64, key: Key) {
+        let has_row = self.processes.len() < MOST || self.processes.contains_key(&key);
+        let key = if has_row { key } else { Key::Other };
         if key == self.current {
             return;
         }

@@ -142,6 +142,7 @@ impl Timeline {
     #[must_use]
     pub fn new(recording: &Recording, only: Option<usize>) -> Timeline {
         let mut records = recording.records.clone();
+        say_since_when(&mut records);
         // What takes time is recorded at its end. Of what began together, the longest is around the others.
         let length = |record: &Record| if is_span(record.kind) { record.length } else { 0 };
         records.sort_by_key(|(time, record)| (*time, u32::MAX - length(record)));
@@ -152,7 +153,6 @@ impl Timeline {
         let mut board = Row::new("processor", 0);
         let mut lost_row = Row::new("lost records", 1);
         let mut lost = 0;
-        let mut last = range.0;
         let mut translated = Vec::new();
         for (time, record) in records {
             let wanted = only.is_none_or(|only| only == usize::from(record.guest));
@@ -160,9 +160,10 @@ impl Timeline {
                 record::IDLE => _ = board.span(time, time + u64::from(record.length), "idle", "idle"),
                 record::LOST => {
                     lost += u64::from(record.argument);
-                    let span = lost_row.span(last, time, "records lost", "lost");
+                    let since = time - u64::from(record.length).min(time - range.0);
+                    let span = lost_row.span(since, time, "records lost", "lost");
                     span.details.push(("records", Value::Number(record.argument.into())));
-                    guests.iter_mut().for_each(|guest| guest.lost(last, time));
+                    guests.iter_mut().for_each(|guest| guest.lost(since, time));
                 }
                 _ => {
                     let number = usize::from(record.guest);
@@ -185,7 +186,6 @@ impl Timeline {
                     }
                 }
             }
-            last = time;
         }
         let mut sums = vec![0; recording.guests.len()];
         for (guest, _, blocks) in &mut translated {
@@ -223,6 +223,18 @@ impl Timeline {
     pub fn nanoseconds(&self, tick: u64) -> u64 {
         let passed = u128::from(tick.saturating_sub(self.range.0));
         (passed * 1_000_000_000 / u128::from(self.hertz.max(1))) as u64
+    }
+}
+
+/// Makes `length` of what says that records were lost the time since the last that was not: since all that had come by
+/// then.
+fn say_since_when(records: &mut [(u64, Record)]) {
+    let mut known = 0;
+    for (time, record) in records {
+        if record.kind == record::LOST {
+            record.length = time.saturating_sub(known).try_into().unwrap_or(u32::MAX);
+        }
+        known = known.max(*time + if is_span(record.kind) { u64::from(record.length) } else { 0 });
     }
 }
 

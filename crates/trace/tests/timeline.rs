@@ -10,7 +10,7 @@ fn who_has_the_processor() {
     let timeline = example().timeline();
     let board = &timeline.rows[&Subject::Board];
     assert_eq!(spans(&board[0]), [(990, 1700, "web"), (1700, 2000, "<db>"), (2000, 2500, "idle")]);
-    assert_eq!(spans(&board[1]), [(2000, 2600, "records lost")]);
+    assert_eq!(spans(&board[1]), [(2500, 2600, "records lost")]);
     assert_eq!((timeline.lost, timeline.range), (17, (990, 2600)));
 }
 
@@ -166,11 +166,11 @@ fn tasks_are_known_by_their_stacks() {
 #[test]
 fn what_was_lost_is_not_made_up() {
     let mut it = Recorder::default();
-    it.turn(0, 1000).event(5, record::TTBR0, 0x4100_0000).returns(10);
+    it.event(5, record::TTBR0, 0x4100_0000).returns(10);
     it.add(20, record::INTERRUPT, 0, [0, 0, 33]);
     it.add(500, record::LOST, NOBODY, [0, 0, 9]);
     it.event(600, record::SYSTEM_CALL, 3);
-    it.add(700, record::INTERRUPT, 0, [3, 0, 33]);
+    it.add(700, record::INTERRUPT, 0, [3, 0, 33]).turn(0, 1000);
     let timeline = it.timeline();
     assert_eq!(
         spans(row(&timeline, 0, "process, ASID 0")),
@@ -180,6 +180,40 @@ fn what_was_lost_is_not_made_up() {
     assert_eq!(spans(row(&timeline, 0, "process that")), unknown);
     let rows = &timeline.rows[&Subject::Guest(0)];
     assert!(rows.iter().all(|row| !row.name.starts_with("interrupt") || row.spans.is_empty()));
+}
+
+#[test]
+fn what_began_while_records_were_lost_does_not_shorten_that() {
+    let mut it = Recorder::default();
+    it.turn(0, 100).returns(10).add(500, record::LOST, NOBODY, [0, 0, 9]);
+    // Written behind it, for it began before.
+    it.turn(300, 400).event(600, record::SYSTEM_CALL, 3);
+    let timeline = it.timeline();
+    assert_eq!(spans(&timeline.rows[&Subject::Board][1]), [(100, 500, "records lost")]);
+    let known = spans(row(&timeline, 0, "process"));
+    assert!(known.iter().all(|&(begin, end, name)| name == "runs" || end <= 100 || begin >= 500), "{known:?}");
+}
+
+#[test]
+fn a_guest_with_tasks_without_end_has_so_many_rows() {
+    let mut it = Recorder::default();
+    it.turn(0, 100_000);
+    (0..5000).for_each(|n| _ = it.task(10 * u64::from(n), 0xc000_0000 + 64 * n, 0xf000_0000 + 0x2000 * n));
+    let timeline = it.timeline();
+    assert_eq!(timeline.rows[&Subject::Guest(0)].len(), 4096);
+    assert_eq!(row(&timeline, 0, "others").spans.iter().filter(|span| span.name == "kernel").count(), 1);
+    // The first ones still have theirs.
+    it.task(60_000, 0xc000_0000, 0xf000_0000);
+    assert_eq!(spans(row(&it.timeline(), 0, "task 0xc0000000")).last(), Some(&(60_000, 100_000, "kernel")));
+}
+
+#[test]
+fn all_translations_that_are_dropped_are_a_point() {
+    let mut it = Recorder::default();
+    it.turn(0, 100).trap([20, 30], class::SUPERVISOR_CALL, 1 | trap::FLUSHED, 0xc010_0000);
+    let timeline = it.timeline();
+    let points: Vec<_> = row(&timeline, 0, "Spica").points.iter().map(|p| (p.time, p.name.as_ref())).collect();
+    assert_eq!(points, [(50, "all translations dropped")]);
 }
 
 #[test]
