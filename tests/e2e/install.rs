@@ -60,7 +60,7 @@ impl Drop for Place {
 }
 
 /// The `spica` command of this build, which cargo puts two directories above this test.
-fn command(project: &Project) -> PathBuf {
+pub fn command(project: &Project) -> PathBuf {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(project.root()).args(["build", "--locked", "--quiet", "-p", "spica-cli"]);
     process::output(&mut cargo, "cannot build the command").expect("the command");

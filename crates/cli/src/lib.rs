@@ -4,6 +4,7 @@
 
 pub mod debugger;
 pub mod interactive;
+pub mod signals;
 pub mod suite;
 pub mod symbols;
 pub mod tasks;

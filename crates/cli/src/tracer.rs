@@ -1,8 +1,8 @@
-//! Timelines of a running board: records are read from it by questions to the monitor, and written when enough have come
-//! or the board has gone.
+//! Timelines of a running board: records are read from it by questions to the monitor, and written when enough have
+//! come, the board has gone, or a signal asks this process to end.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +19,17 @@ use spica_trace::{Recording, Timeline, page, perfetto, summary};
 use spica_trace_ring::record::TASK;
 use spica_trace_ring::wire;
 
+use crate::signals::Signals;
 use crate::tasks::Tasks;
 
 /// The time between two questions, if there was little to read.
 const REST: Duration = Duration::from_millis(50);
 /// That many records are no longer little.
 const MUCH: usize = 2000;
-/// Records of a recording at most: half a gigabyte.
-const MOST: usize = 20_000_000;
+/// Records of a recording at most: as a timeline, they take some 1.5 GB.
+const MOST: usize = 5_000_000;
+/// How long names are read for, once the recording has ended, and how long a board that has gone may take to be said so.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Lines of the summary for each guest.
 const LINES: usize = 12;
 
@@ -54,7 +57,7 @@ impl Output {
             return perfetto::write(timeline, BufWriter::new(self.file)).context(problem);
         }
         let page = page::write(timeline).map_err(std::io::Error::from).context(problem)?;
-        std::io::Write::write_all(&mut &self.file, page.as_bytes()).context(problem)
+        (&self.file).write_all(page.as_bytes()).context(problem)
     }
 }
 
@@ -70,6 +73,8 @@ pub struct Tracer {
 pub enum End {
     /// The time was up.
     Time,
+    /// Somebody wanted it to end.
+    Asked,
     /// The board has gone, or does not answer: what is known of that.
     Gone(String),
     /// It was long enough.
@@ -107,48 +112,38 @@ impl Tracer {
         Ok(self.recording.records.len() - before)
     }
 
-    /// Records until `until`, or the board goes.
-    ///
-    /// # Errors
-    /// If the board says what is not understood.
-    pub fn record(&mut self, until: Option<Instant>) -> Result<End> {
-        loop {
-            let count = match self.unless_gone(Self::read)? {
-                Ok(count) => count,
-                Err(problem) => return Ok(End::Gone(problem)),
-            };
+    /// Records until `until`, or `stop` holds, or the board goes or says what is not understood. What came by then is
+    /// kept.
+    pub fn record(&mut self, until: Option<Instant>, stop: &dyn Fn() -> bool) -> End {
+        self.record_until(until, stop).unwrap_or_else(|error| End::Gone(error.message))
+    }
+
+    fn record_until(&mut self, until: Option<Instant>, stop: &dyn Fn() -> bool) -> Result<End> {
+        let end = loop {
+            let count = self.read()?;
             if self.recording.records.len() >= MOST {
-                return Ok(End::Full);
+                break End::Full;
+            }
+            if stop() {
+                break End::Asked;
             }
             let left = until.map_or(REST, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                break;
+                break End::Time;
             }
             if count < MUCH {
                 std::thread::sleep(left.min(REST));
             }
+        };
+        self.board.ask("trace stop")?;
+        // What is in the ring by now is read, too, and who it was.
+        self.read()?;
+        let patience = Instant::now() + PATIENCE;
+        self.tasks.read(&mut self.board);
+        while self.tasks.has_more() && Instant::now() < patience {
+            self.tasks.read(&mut self.board);
         }
-        // What is in the ring by now is read, too.
-        let stop = |tracer: &mut Self| tracer.board.ask("trace stop");
-        Ok(match (self.unless_gone(stop)?, self.unless_gone(Self::read)?) {
-            (Ok(_), Ok(_)) => {
-                self.tasks.read(&mut self.board);
-                while self.tasks.has_more() {
-                    self.tasks.read(&mut self.board);
-                }
-                End::Time
-            }
-            (Err(problem), _) | (_, Err(problem)) => End::Gone(problem),
-        })
-    }
-
-    /// What was asked, or why it was in vain: then what came so far is kept.
-    fn unless_gone<R>(&mut self, ask: impl FnOnce(&mut Self) -> Result<R>) -> Result<std::result::Result<R, String>> {
-        match ask(self) {
-            Ok(answer) => Ok(Ok(answer)),
-            Err(error) if error.message == NOT_UNDERSTOOD => Err(error),
-            Err(error) => Ok(Err(error.message)),
-        }
+        Ok(end)
     }
 
     /// What was recorded.
@@ -158,10 +153,8 @@ impl Tracer {
     }
 }
 
-const NOT_UNDERSTOOD: &str = "the board answered what this version does not understand";
-
 fn not_understood() -> Error {
-    Error::failed(NOT_UNDERSTOOD)
+    Error::failed("the board answered what this version does not understand")
 }
 
 /// Writes what was recorded, of one guest alone if that is said; gives what there is to say of it, in lines.
@@ -195,31 +188,68 @@ pub fn write(recording: &Recording, only: Option<usize>, outputs: Vec<Output>) -
 /// A recording beside a run of this process.
 pub struct Beside {
     ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Recording>>,
-    output: Option<Output>,
+    signals: Signals,
+    thread: JoinHandle<(Result<Recording>, Output)>,
 }
 
-/// Records the run of that name, which this process is about to start, from its beginning to its end.
-#[must_use]
-pub fn beside(project: &Project, run: &str, output: Output) -> Beside {
+/// Records the run of that name, which this process is about to start, from its beginning to its end. A signal that asks
+/// this process to end does so when what came by then is written.
+///
+/// # Errors
+/// If the system has no threads or signals for that.
+pub fn beside(project: &Project, run: &str, output: Output) -> Result<Beside> {
+    let problem = || "cannot record beside the run";
+    let signals = Signals::keep().context(problem)?;
     let ended = Arc::new(AtomicBool::new(false));
-    let (project, run, over) = (project.clone(), run.to_string(), ended.clone());
-    let thread = std::thread::spawn(move || {
-        let board = loop {
-            match Board::find(&project, Some(&run)) {
-                Ok(board) => break board,
-                Err(error) if over.load(Ordering::SeqCst) => return Err(error),
-                Err(_) => std::thread::sleep(REST),
-            }
-        };
-        let mut tracer = Tracer::start(board)?;
-        let end = tracer.record(None)?;
-        if !over.load(Ordering::SeqCst) && end != End::Full {
-            progress::say(format_args!("the recording has ended before the run: {end:?}"));
+    let (project, run, over, asked) = (project.clone(), run.to_string(), ended.clone(), signals.clone());
+    let record = move || {
+        let is_over = || over.load(Ordering::SeqCst);
+        let recording = record_run(&project, &run, &is_over, &|| asked.has_come());
+        // Nobody else obeys signals.
+        while !is_over() && !asked.has_come() {
+            std::thread::sleep(REST);
         }
-        Ok(tracer.into_recording())
-    });
-    Beside { ended, thread, output: Some(output) }
+        if !asked.has_come() {
+            return (recording, output);
+        }
+        let written = recording.and_then(|recording| write(&recording, None, vec![output]));
+        let mut out = std::io::stderr();
+        // There may be no terminal any more.
+        let _ = match written {
+            Ok(text) => write!(out, "{text}"),
+            Err(error) => writeln!(out, "spica: {error}"),
+        };
+        asked.obey();
+        std::process::exit(1)
+    };
+    let thread = std::thread::Builder::new().spawn(record).context(problem)?;
+    Ok(Beside { ended, signals, thread })
+}
+
+fn record_run(project: &Project, run: &str, is_over: &dyn Fn() -> bool, stop: &dyn Fn() -> bool) -> Result<Recording> {
+    let board = loop {
+        match Board::find(project, Some(run)) {
+            Ok(board) => break board,
+            Err(error) if is_over() || stop() => return Err(error),
+            Err(_) => std::thread::sleep(REST),
+        }
+    };
+    let mut tracer = Tracer::start(board)?;
+    match tracer.record(None, stop) {
+        End::Full => progress::say("the recording is full, and ends before the run"),
+        End::Gone(problem) => {
+            // As a rule it is the run that ends, which is soon said.
+            let patience = Instant::now() + PATIENCE;
+            while !is_over() && !stop() && Instant::now() < patience {
+                std::thread::sleep(REST);
+            }
+            if !is_over() && !stop() {
+                progress::say(format_args!("the recording ends before the run: {problem}"));
+            }
+        }
+        End::Time | End::Asked => {}
+    }
+    Ok(tracer.into_recording())
 }
 
 impl Beside {
@@ -228,17 +258,23 @@ impl Beside {
     /// # Errors
     /// If nothing did.
     pub fn end(self) -> Result<Recording> {
-        self.ended.store(true, Ordering::SeqCst);
-        self.thread.join().map_err(|_| Error::failed("the recording has failed"))?
+        self.join().0
     }
 
     /// The same, and writes it.
     ///
     /// # Errors
     /// If nothing came of it, or the file cannot be written.
-    pub fn finish(mut self) -> Result<()> {
-        let outputs = self.output.take().into_iter().collect();
-        eprint!("{}", write(&self.end()?, None, outputs)?);
+    pub fn finish(self) -> Result<()> {
+        let signals = self.signals.clone();
+        let (recording, output) = self.join();
+        eprint!("{}", write(&recording?, None, vec![output])?);
+        signals.obey();
         Ok(())
+    }
+
+    fn join(self) -> (Result<Recording>, Output) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }

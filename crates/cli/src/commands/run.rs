@@ -195,7 +195,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         }
         let listener = args.gdb.map(debugger::listen).transpose()?;
         let debugger = listener.map(|listener| (project, listener));
-        let tracer = tracer.map(|output| tracer::beside(project, &run.label, output));
+        let tracer = tracer.map(|output| tracer::beside(project, &run.label, output)).transpose()?;
         let result = interactive::interact(&run, timeout, log, verbose, debugger);
         tracer.map_or(Ok(()), |tracer| tracer.finish())?;
         result?;
@@ -211,7 +211,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         let mut out = std::io::stdout();
         out.write_all(bytes).and_then(|()| out.flush()).map(|()| Vec::new())
     };
-    let tracer = tracer.map(|output| tracer::beside(project, &run.label, output));
+    let tracer = tracer.map(|output| tracer::beside(project, &run.label, output)).transpose()?;
     let result = exec::exec(&run, &script, timeout, log, verbose, &mut print);
     tracer.map_or(Ok(()), |tracer| tracer.finish())?;
     Ok(result?.status)

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use spica_cli::debugger;
+use spica_cli::signals::Signals;
 use spica_cli::tracer::{self, End, Output, Tracer};
 use spica_runner::control::client::Board;
-use spica_runner::error::Result;
+use spica_runner::error::{Context, Result};
 use spica_runner::progress::Step;
 use spica_runner::project::Project;
 
@@ -27,6 +28,8 @@ https://ui.perfetto.dev, which keeps it in the browser, or with chrome://tracing
 A session:
   spica run                                    in one terminal
   spica trace --for 5s --output t.json         in another, while the guest does something
+
+Ctrl-C ends it before its time, and writes what came by then.
 
 From the first instruction on:
   spica run --trace boot.html --exec true
@@ -68,15 +71,18 @@ pub fn run(project: &Project, args: TraceArgs) -> Result<()> {
     let board = Board::find(project, args.run.as_deref())?;
     let only = args.guest.as_deref().map(|guest| debugger::choose(&board, Some(guest))).transpose()?;
     let outputs = args.output.into_iter().map(Output::create).collect::<Result<Vec<_>>>()?;
+    let signals = Signals::keep().context(|| "cannot wait for Ctrl-C")?;
     let mut tracer = Tracer::start(board)?;
     let begun = Instant::now();
     let step = Step::begin("recording what guests do");
-    let end = tracer.record(Some(begun + args.time))?;
+    let end = tracer.record(Some(begun + args.time), &|| signals.has_come());
     drop(step);
+    let passed = begun.elapsed().as_millis();
     match end {
         End::Time => {}
-        End::Gone(problem) => eprintln!("spica: after {} ms: {problem}", begun.elapsed().as_millis()),
-        End::Full => eprintln!("spica: the recording was full after {} ms", begun.elapsed().as_millis()),
+        End::Asked => eprintln!("spica: stopped after {passed} ms"),
+        End::Gone(problem) => eprintln!("spica: after {passed} ms: {problem}"),
+        End::Full => eprintln!("spica: the recording was full after {passed} ms"),
     }
     print!("{}", tracer::write(&tracer.into_recording(), only, outputs)?);
     Ok(())
