@@ -77,8 +77,8 @@ fn count_in(file: &Path, name: &str) -> usize {
     text.lines().filter(|line| line.contains(&format!("\"ph\":\"X\",\"name\":\"{name}\""))).count()
 }
 
-/// A sleeper, a guest with a disk, perhaps one that never waits, and as many more as a board has at most, while they are
-/// recorded: there is memory for that, however many there are.
+/// A sleeper, a guest with a disk, perhaps one that never waits, and as many more as a board has at most, while they
+/// are recorded: there is memory for that, however many there are.
 fn live_guests(machine: Machine, spins: bool) -> (Board, String, Recording) {
     let idle: Vec<_> = (0..MAX_GUESTS).map(|n| format!("idle{n}")).collect();
     let mut parts = vec![
@@ -177,8 +177,8 @@ fn live_guests_are_recorded_on_cubieboard() {
     live_guests_are_recorded(Machine::Cubieboard, true);
 }
 
-/// Its clock is the core's own, which assembly reads in another way. There, a guest that spins traps at each look at the
-/// time, which is more than the serial line carries.
+/// Its clock is the core's own, which assembly reads in another way. There, a guest that spins traps at each look at
+/// the time, which is more than the serial line carries.
 #[test]
 fn live_guests_are_recorded_on_virt() {
     live_guests_are_recorded(Machine::Virt, false);

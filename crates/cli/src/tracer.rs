@@ -28,7 +28,8 @@ const REST: Duration = Duration::from_millis(50);
 const MUCH: usize = 2000;
 /// Records of a recording at most: as a timeline, they take some 1.5 GB.
 const MOST: usize = 5_000_000;
-/// How long names are read for, once the recording has ended, and how long a board that has gone may take to be said so.
+/// How long names are read for, once the recording has ended, and how long a board that has gone may take to be said
+/// so.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Lines of the summary for each guest.
 const LINES: usize = 12;
@@ -192,8 +193,8 @@ pub struct Beside {
     thread: JoinHandle<(Result<Recording>, Output)>,
 }
 
-/// Records the run of that name, which this process is about to start, from its beginning to its end. A signal that asks
-/// this process to end does so when what came by then is written.
+/// Records the run of that name, which this process is about to start, from its beginning to its end. A signal that
+/// asks this process to end does so when what came by then is written.
 ///
 /// # Errors
 /// If the system has no threads or signals for that.

@@ -38,8 +38,8 @@ pub const HELP: &[(&str, &str)] = &[
     ("help", "this text"),
 ];
 
-/// What is asked for. `debug` and `trace`, which [`debug`] and [`trace`] describe, are for programs. Guests are named as the asker named them: by
-/// name or by number, from 0.
+/// What is asked for. `debug` and `trace`, which [`debug`] and [`trace`] describe, are for programs. Guests are named
+/// as the asker named them: by name or by number, from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "HELP says what they do")]
 pub enum Command {

@@ -137,8 +137,8 @@ impl Output {
         fits
     }
 
-    /// Gives the oldest bytes to `port`, which says how many it takes of those that it is given, as long as it takes them
-    /// all, at most so many. How many it took.
+    /// Gives the oldest bytes to `port`, which says how many it takes of those that it is given, as long as it takes
+    /// them all, at most so many. How many it took.
     pub fn send(&mut self, most: usize, mut port: impl FnMut(&[u8]) -> usize) -> usize {
         let mut sent = 0;
         while sent < most && self.len != 0 {

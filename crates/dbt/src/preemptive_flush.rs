@@ -16,11 +16,11 @@ const FEW: usize = 2048;
 const REST_MS: u64 = 50;
 /// no more blocks than these were made: 0.4 % of the time.
 const AT_REST: u64 = 32;
-/// Least time before the first flush, for each block that would go: hardly any of a boot's blocks is made anew. With half
-/// of it, a flush comes while programs of a start still run, and Linux finds that a timer's interrupt takes long.
+/// Least time before the first flush, for each block that would go: hardly any of a boot's blocks is made anew. With
+/// half of it, a flush comes while programs of a start still run, and Linux finds that a timer's interrupt takes long.
 const US_PER_BLOCK: u64 = 150;
-/// The same for the flushes behind it: if all of the blocks had to be made anew, that would be 0.5 % of the time. Most of
-/// them are where one program comes after the other, for each executes much of the kernel's code when it starts.
+/// The same for the flushes behind it: if all of the blocks had to be made anew, that would be 0.5 % of the time. Most
+/// of them are where one program comes after the other, for each executes much of the kernel's code when it starts.
 const US_PER_BLOCK_AGAIN: u64 = 1200;
 /// Between two looks, the guest has run for so long at most: others run, too.
 const MOST_MS: u64 = 8;

@@ -7,7 +7,8 @@
 //! kept, and a use is compared with what the other tables of its ASID have for the address.
 //!
 //! A register that was written and not synchronised has its old value and its new one. On a Cortex-A9, a walk of the
-//! old table may still be under way then, and end under the new ASID, until a DSB (erratum 754322 of its errata notice).
+//! old table may still be under way then, and end under the new ASID, until a DSB (erratum 754322 of its errata
+//! notice).
 
 /// How many tables of one ASID are kept; the oldest goes.
 const MOST: usize = 8;

@@ -17,10 +17,11 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 #[derive(Args)]
 #[command(after_help = "\
-The timeline has, for the board, who had the processor when, and for each guest: its processes, and in each what user code,
-system calls, page faults and interrupts took; traps that Spica answered, by class and with their length; translation;
-interrupts from the line to the handler to its end; virtio devices. Guests run on, and notice nothing but that some of the
-processor's time is not theirs. What they do faster than the serial line carries is lost, and counted.
+The timeline has, for the board, who had the processor when, and for each guest: its processes, and in each what user
+code, system calls, page faults and interrupts took; traps that Spica answered, by class and with their length;
+translation; interrupts from the line to the handler to its end; virtio devices. Guests run on, and notice nothing but
+that some of the processor's time is not theirs. What they do faster than the serial line carries is lost, and
+counted.
 
 A file whose name ends in .html is a page by itself. Any other is JSON for Perfetto's viewer: open it at
 https://ui.perfetto.dev, which keeps it in the browser, or with chrome://tracing.

@@ -122,8 +122,8 @@ impl Scheduler {
                     self.leave();
                     if self.guests.iter().all(|guest| guest.is_over() && !guest.has_report()) {
                         if self.host.trace_is_awaited(now) {
-                            // Awake: where time is counted in instructions, it leaps while the board sleeps, and whoever
-                            // reads is always late.
+                            // Awake: where time is counted in instructions, it leaps while the board sleeps, and
+                            // whoever reads is always late.
                             continue;
                         }
                         return;

@@ -194,9 +194,9 @@ impl Host {
         scaled(passed, self.ratio)
     }
 
-    /// Brings `clock`, which [`Self::clock`] gave for a guest that started at `start`, up to date, so that it is good for
-    /// the better part of the next turn of the host's clock. It gives the same before and after, so most of the time
-    /// nothing is to be done.
+    /// Brings `clock`, which [`Self::clock`] gave for a guest that started at `start`, up to date, so that it is good
+    /// for the better part of the next turn of the host's clock. It gives the same before and after, so most of the
+    /// time nothing is to be done.
     pub fn renew_clock(&mut self, clock: &mut Clock, start: u64) {
         const QUARTER_TURN: u32 = 1 << 30;
         if clock.address != 0 && (self.now() as u32).wrapping_sub(clock.base) >= QUARTER_TURN {

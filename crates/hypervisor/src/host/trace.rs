@@ -1,9 +1,9 @@
 //! The timeline: records of what guests do, while somebody asks for them (`spica trace`).
 //!
-//! The ring is taken from the heap when that is first so, and stays; where it is known from the start that guests are to
-//! be recorded, it is a larger one, of memory of its own. Each turn of a guest begins with the question whether records
-//! are wanted ([`Tracer::is_on`]), so that no trap asks. What assembly answers alone is recorded by vectors that are in
-//! force meanwhile (`world/trace.s`).
+//! The ring is taken from the heap when that is first so, and stays; where it is known from the start that guests are
+//! to be recorded, it is a larger one, of memory of its own. Each turn of a guest begins with the question whether
+//! records are wanted ([`Tracer::is_on`]), so that no trap asks. What assembly answers alone is recorded by vectors
+//! that are in force meanwhile (`world/trace.s`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

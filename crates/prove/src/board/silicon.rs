@@ -1,5 +1,5 @@
-//! What QEMU forgives and a core may not: see `spica_tests::silicon`. A case is a board with a bare-metal guest, or with
-//! Debian, under Spica or without.
+//! What QEMU forgives and a core may not: see `spica_tests::silicon`. A case is a board with a bare-metal guest, or
+//! with Debian, under Spica or without.
 
 use spica_runner::error::Result as Checked;
 use spica_tests::Machine;

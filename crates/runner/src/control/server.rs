@@ -156,8 +156,8 @@ impl Server {
             self.obey(index, speaks, &mut actions)?;
             self.clients[index].send();
         }
-        // Who leaves leaves nothing behind: no question, no guest that alone is shown, and none that stands, and nothing
-        // that is recorded.
+        // Who leaves leaves nothing behind: no question, no guest that alone is shown, and none that stands, and
+        // nothing that is recorded.
         for client in self.clients.extract_if(.., |c| c.gone) {
             if let Some(guest) = client.debugs {
                 actions.push(Action::Ask { id: random_id()?, command: format!("debug {guest} detach") });
