@@ -64,7 +64,11 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
     let run = Run { project, all, filter };
     let done = thread::scope(|scope| -> Result<_> {
         // With a filter, who knows which of them are needed.
-        let mut images = (!quick && filter.is_none()).then(|| scope.spawn(|| build_images(project, all)));
+        let mut images = (!quick && filter.is_none()).then(|| {
+            let (sender, built) = mpsc::channel();
+            scope.spawn(move || build_images(project, all, &sender));
+            built
+        });
         // First alone: two of cargo's would wait for each other, and say so.
         if !run.compile(&parts[0])? {
             return Err(Error { status: 1, ..Error::failed("the tests do not compile") });
@@ -77,8 +81,8 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
             let thread = scope.spawn(move || {
                 if let Some(images) = images {
                     run.compile(part)?;
-                    // What fails there fails in the tests again, where it is reported.
-                    let _ = images.join();
+                    // What most tests boot. What fails there fails in the tests again, where it is reported.
+                    let _ = images.recv();
                 }
                 run.test(part, &sender)
             });
@@ -257,13 +261,16 @@ impl Run<'_> {
     }
 }
 
-/// Fetches the guest and boot loaders, and builds the board images that the tests boot, the one that most need first.
-fn build_images(project: &Project, all: bool) -> Result<()> {
+/// Fetches the guest and boot loaders, and builds the board images that the tests boot. The one that most of them need
+/// comes first, and is announced to `built`: tests that need another one build it themselves, or wait for it.
+fn build_images(project: &Project, all: bool, built: &Sender<Image>) -> Result<()> {
     prepare::fetch(project, false)?;
     BOOT_LOADERS.into_iter().try_for_each(|package| prepare::package(project, package).map(drop))?;
     let long = all.then_some(Image::SingleTable);
     for image in [Image::Shipped, Image::CheckFastPaths, Image::Papers].into_iter().chain(long) {
         prepare::board_image(project, image)?;
+        // Whoever waited has got what it waited for.
+        let _ = built.send(image);
     }
     Ok(())
 }
