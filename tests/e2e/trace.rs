@@ -56,9 +56,11 @@ fn in_a_browser(page: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The `spica` command, under way.
+/// The `spica` command, under way. Ctrl-C ends it, also where whoever runs the tests ignores that, as a shell does for
+/// what it runs in the background.
 fn spica(project: &Project, arguments: &[&str]) -> Child {
-    let mut command = Command::new(install::command(project));
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(install::command(project));
     command.args(arguments).env(HOME_VARIABLE, project.root()).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command")
 }
