@@ -18,7 +18,7 @@ use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
 use crate::options::Options;
 use crate::papers::{self, Spilling, shadow_stack};
-use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT};
+use crate::records::{Block, Exit, Flag, IN_PLACE, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT};
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
 use alloc::vec;
@@ -41,6 +41,15 @@ pub trait CodeMemory {
     fn map_mirror(&mut self, va: u32, page: u32);
     /// Unmaps the page at `va`, or all of them; no processor may remember them.
     fn unmap_mirror(&mut self, va: Option<u32>);
+}
+
+/// How long a block is kept, and how many instructions it has at most.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// As long as what it was made from is as it was.
+    Always(usize),
+    /// For one execution.
+    Once(usize),
 }
 
 /// Number of a block. Valid until the next flush.
@@ -323,7 +332,20 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(None, va, pa, global, words, memory)
+        self.translate_with(Kept::Always(usize::MAX), va, pa, global, words, memory)
+    }
+
+    /// The same with no more than `limit` instructions.
+    pub fn translate_some(
+        &mut self,
+        limit: usize,
+        va: GuestVa,
+        pa: GuestPa,
+        global: bool,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        self.translate_with(Kept::Always(limit), va, pa, global, words, memory)
     }
 
     /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It
@@ -335,7 +357,7 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Some(usize::MAX), va, pa, false, words, memory)
+        self.translate_with(Kept::Once(usize::MAX), va, pa, false, words, memory)
     }
 
     /// The same with no more than the first instruction, whether there is a breakpoint or not.
@@ -346,13 +368,12 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Some(1), va, pa, false, words, memory)
+        self.translate_with(Kept::Once(1), va, pa, false, words, memory)
     }
 
-    /// `once`: for one execution, with so many instructions.
     fn translate_with(
         &mut self,
-        once: Option<usize>,
+        kept: Kept,
         va: GuestVa,
         pa: GuestPa,
         global: bool,
@@ -363,8 +384,12 @@ impl Translator {
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
         let base = self.layout.code_page(code_page);
-        let options = self.options_of(once.is_some(), self.options.vfp);
-        let limit = once.unwrap_or(usize::MAX).min(options.max_block).min(self.breakpoints.room_at(va));
+        let (once, limit) = match kept {
+            Kept::Always(limit) => (false, limit),
+            Kept::Once(limit) => (true, limit),
+        };
+        let options = self.options_of(once, self.options.vfp);
+        let limit = limit.min(options.max_block).min(self.breakpoints.room_at(va));
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
@@ -381,10 +406,10 @@ impl Translator {
         block.hot = (hot as u16, self.hot as u16);
         block.cold = (self.cold as u16, cold as u16);
         block.set(Flag::Global, global);
-        block.set(Flag::Once, once.is_some());
+        block.set(Flag::Once, once);
         block.set(Flag::Vfp, self.options.vfp);
         block.next_in_page = self.guest_pages.enter(pa.page().0, va.page().0, id);
-        if once.is_none() {
+        if !once {
             block.next_in_bucket = core::mem::replace(&mut self.buckets[bucket(va)], id);
         }
         self.blocks.push(block);
@@ -553,6 +578,47 @@ impl Translator {
         true
     }
 
+    /// Makes `exit` branch straight to the guest's own address `to`, where code runs in place. That holds for ever: if
+    /// nothing is there to be executed, the branch aborts. False if it is out of reach, or linked otherwise.
+    pub fn link_in_place(&mut self, exit: ExitId, to: GuestVa, memory: &mut impl CodeMemory) -> bool {
+        let from = self.exits[exit.0 as usize];
+        let source = &self.blocks[usize::from(from.source)];
+        if !self.options.link || from.linked != NO_BLOCK && !(from.linked == IN_PLACE && from.is_closed()) {
+            return false;
+        }
+        let page = u32::from(source.code_page);
+        let site = self.layout.code_page(page).wrapping_add(4 * u32::from(from.site));
+        let offset = to.0.wrapping_sub(site.0).wrapping_sub(8) as i32;
+        let cond = if from.site == from.stub { Cond::Al } else { site_cond(page, from.site, memory) };
+        let Some(word) = asm::b(cond, offset) else { return false };
+        patch(page, from.site.into(), word, memory);
+        let from = &mut self.exits[exit.0 as usize];
+        from.set_closed(false);
+        from.linked = IN_PLACE;
+        self.stats.links += 1;
+        true
+    }
+
+    /// [`Self::link_in_place`] for those exits of a block of which `is_in_place` says that their target is such a
+    /// place.
+    pub fn link_all_in_place(
+        &mut self,
+        id: BlockId,
+        is_in_place: impl Fn(GuestVa) -> bool,
+        memory: &mut impl CodeMemory,
+    ) {
+        let page = u32::from(self.blocks[usize::from(id.0)].code_page);
+        for exit in self.exits_of(id) {
+            let stub = usize::from(self.exits[exit as usize].stub);
+            // The target is behind the SVC.
+            if let Some(target) = memory.page(page).get(stub + 1).map(|&target| GuestVa(target))
+                && is_in_place(target)
+            {
+                self.link_in_place(ExitId(exit), target, memory);
+            }
+        }
+    }
+
     /// Makes a linked exit trap, which stays in its target's list.
     fn close_exit(&mut self, exit: u32, memory: &mut impl CodeMemory) {
         let from = self.exits[exit as usize];
@@ -629,6 +695,10 @@ impl Translator {
     /// Takes a linked exit out of its target's list, if it is found soon enough.
     fn remove_incoming(&mut self, exit: u32, memory: &mut impl CodeMemory) -> bool {
         let Exit { linked, .. } = self.exits[exit as usize];
+        if linked == IN_PLACE {
+            self.unlink(exit, memory);
+            return true;
+        }
         let next = self.exits[exit as usize].next_incoming();
         let target = &mut self.blocks[usize::from(linked)];
         let mut at = target.incoming;
@@ -811,6 +881,17 @@ impl Translator {
         true
     }
 
+    /// The same for a page that runs in place, of which no more has blocks than must: whatever is left of it. False,
+    /// and nothing is done, if there are too many blocks to look through.
+    pub fn change_stubs(&mut self, pa: GuestPa, changed: RangeInclusive<u16>, memory: &mut impl CodeMemory) -> bool {
+        let page = pa.page().0;
+        if self.left.pages.is_some() || self.are_many(|pages, after| pages.next_of(page, after)) {
+            return false;
+        }
+        self.drop_where(page, |block| block.is_made_from(&changed), memory);
+        true
+    }
+
     /// Drops the blocks made from the page at `page` of which `concerned` is true.
     fn drop_where(&mut self, page: u32, concerned: impl Fn(&Block) -> bool, memory: &mut impl CodeMemory) {
         let mut budget = UNLINKED_AT_ONCE;
@@ -842,6 +923,12 @@ impl Translator {
     #[must_use]
     pub fn is_breakpoint(&self, va: GuestVa) -> bool {
         self.breakpoints.contains(va)
+    }
+
+    /// Whether there is a breakpoint in the page of `va`.
+    #[must_use]
+    pub fn has_breakpoint_near(&self, va: GuestVa) -> bool {
+        self.breakpoints.contains(va.page()) || self.breakpoints.room_at(va.page()) < PAGE_WORDS
     }
 
     /// Sets a breakpoint, at any address, and drops the blocks that contain it. The guest must be in none of them, and

@@ -20,6 +20,7 @@ mod cache;
 pub mod code_map;
 mod emit;
 mod guest_pages;
+pub mod in_place;
 pub mod jump_cache;
 pub mod layout;
 mod located;
@@ -31,6 +32,7 @@ mod records;
 pub mod return_mirror;
 mod rules;
 pub mod trap;
+pub mod twins;
 pub mod volatile;
 
 pub use block::{Location, Undo};

@@ -9,8 +9,10 @@ use crate::emit::PendingExit;
 
 /// No block, where a block's number is expected.
 pub(crate) const NO_BLOCK: u16 = u16::MAX;
+/// Where an exit leads to the guest's own address, to code that runs in place.
+pub(crate) const IN_PLACE: u16 = NO_BLOCK - 1;
 /// Blocks that can have numbers.
-pub(crate) const MAX_BLOCKS: usize = NO_BLOCK as usize;
+pub(crate) const MAX_BLOCKS: usize = IN_PLACE as usize;
 /// No exit, where an exit's number is expected.
 pub(crate) const NO_EXIT: u32 = (1 << NUMBER_BITS) - 1;
 /// Exits that can have numbers.
@@ -119,7 +121,7 @@ pub(crate) struct Exit {
     pub(crate) stub: u16,
     /// Whose exit it is.
     pub(crate) source: u16,
-    /// The block that it is linked to, in whose list of such exits it is then.
+    /// The block that it is linked to, in whose list of such exits it is then; or [`IN_PLACE`], and in none.
     pub(crate) linked: u16,
     /// From bit 0: the next exit that is linked to the same block; at the top, [`PendingExit::way_back`] and
     /// [`Exit::is_closed`].

@@ -44,6 +44,9 @@ pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
 /// closed because an interrupt waits for the end of its block. The register holds the target.
 pub const CLOSED: u32 = 0x10;
+/// `SVC` number of an instruction of a page that runs in place, in whose copy the `SVC` stands for it
+/// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
+pub const REPLACED: u32 = 0x20;
 
 /// The lowest bit of the page's register in an `SVC` of [`tlb_range`].
 pub const TLB_RANGE_PAGE: u32 = 8;

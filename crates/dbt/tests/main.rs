@@ -3,6 +3,7 @@
 mod cache;
 mod code_map;
 mod golden;
+mod in_place;
 mod return_mirror;
 mod rules;
 mod shadow_stack;

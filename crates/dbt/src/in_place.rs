@@ -1,0 +1,349 @@
+//! Code that stays where it is: which words of a page of the guest's text must be replaced so that the page can run in
+//! User mode, at its own address, from a copy.
+//!
+//! Most instructions of a kernel mean the same in User mode, and they are where their own PC says: calls, returns,
+//! indirect branches and literals need nothing. What is *sensitive* is replaced in the copy by an `SVC`
+//! ([`REPLACED`](crate::trap::REPLACED)) and, once it has been executed, by a branch to a block that stands for it, its
+//! *stub*: the rules of translation are the same, and what they leave to be done ends with a branch back.
+//!
+//! A word that is no instruction must stay what it is, since the guest reads it: the copy is all that is mapped there.
+//! What a PC-relative load reads is known to be data, and so is a jump table. For the rest, what stands around a word
+//! decides: nine of ten instructions of compiled code have no condition (bits 31:28 are 0xE, or 0xF), and one of eight
+//! words of other data looks so. Where that does not tell, the page is not run in place.
+
+use spica_isa::{ModImm, Op, Reg, decode};
+
+use crate::layout::PAGE_WORDS;
+
+/// The words of a page.
+pub type Words = [u32; PAGE_WORDS];
+
+/// A bit for each word of a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WordSet([u32; PAGE_WORDS / 32]);
+
+impl WordSet {
+    /// No word.
+    pub const EMPTY: WordSet = WordSet([0; PAGE_WORDS / 32]);
+
+    /// Whether word `at` is a member. Those outside of the page are not.
+    #[must_use]
+    pub fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 32).is_some_and(|word| word >> (at % 32) & 1 != 0)
+    }
+
+    /// Makes word `at` a member, if it is one of the page.
+    pub fn insert(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 32) {
+            *word |= 1 << (at % 32);
+        }
+    }
+
+    /// Makes word `at` no member.
+    pub fn remove(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 32) {
+            *word &= !(1 << (at % 32));
+        }
+    }
+
+    /// Its members, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..PAGE_WORDS).filter(|&at| self.contains(at))
+    }
+}
+
+/// A page of text with the pages around it, as far as they are there: literals and jump tables reach across.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    /// The page.
+    pub page: &'a Words,
+    /// The page in front of it.
+    pub before: Option<&'a Words>,
+    /// The page behind it.
+    pub behind: Option<&'a Words>,
+}
+
+/// Whether an instruction must not be executed as it is in User mode by code that believes to be in another mode: it
+/// would do something else without a word (B1.3.2, and the notes of B9.3), or it is so frequent that a trap would cost
+/// too much.
+///
+/// What traps by itself need not be: the trap says where. So it is with what is undefined in User mode, system
+/// coprocessors as a rule, and with `SVC` and `BKPT`. Nor need be what touches VFP registers, which is undefined as
+/// long as VFP is off.
+#[must_use]
+pub fn is_sensitive(word: u32) -> bool {
+    may_be_sensitive(word) && decides(word)
+}
+
+/// Most instructions are told at a glance, by bits 27:20 and what is nearby.
+const fn may_be_sensitive(word: u32) -> bool {
+    const UNCONDITIONAL: u32 = 0xf;
+    if word >> 28 == UNCONDITIONAL {
+        // Advanced SIMD, preloads and barriers are not (A5.7).
+        return word >> 27 & 1 != 0 || word >> 20 & 0xff == 0x10;
+    }
+    match word >> 25 & 7 {
+        // Data processing into the PC; MRS, MSR, BXJ, SMC and the like; unprivileged loads and stores of halfwords.
+        0 => {
+            word & 0x0010_f000 == 0x0010_f000 || word & 0x0190_0000 == 0x0100_0000 || word & 0x0120_0090 == 0x0020_0090
+        }
+        1 => word & 0x0010_f000 == 0x0010_f000 || word & 0x0190_0000 == 0x0100_0000,
+        2 | 3 => word & 0x0120_0000 == 0x0020_0000,
+        4 => word & 0x0040_0000 != 0,
+        5 => false,
+        6 => word & 0x0fe0_0e00 == 0x0c40_0e00,
+        // SVC traps.
+        _ => word >> 24 & 1 == 0,
+    }
+}
+
+fn decides(word: u32) -> bool {
+    let decoded = decode(word);
+    match decoded.op {
+        Op::DataProcessing { op, s, rd, .. } => s && rd.is_pc() && !op.is_test(),
+        Op::Mem(mem) => mem.unprivileged,
+        Op::MemMultiple(mem) => mem.user,
+        // TPIDRURW, and the barriers of CP15, are for User mode (B4.1.150, B4.2.5). What is left out traps.
+        Op::CoprocMove { load, reg, .. } => match (reg.coproc, load, reg.crn, reg.opc1, reg.crm, reg.opc2) {
+            (15, _, 13, 0, 0, 2) | (15, false, 7, 0, 5, 4) | (15, false, 7, 0, 10, 4 | 5) => false,
+            // With TEEHBR, which Linux has in each of its processes.
+            (15, _, _, 0, ..) | (14, true, 0, 0, ..) | (14, _, 1, 6, 0, 0) => !decoded.uncond,
+            _ => false,
+        },
+        // The generic timer.
+        Op::CoprocMove2 { coproc: 15, crm: 14, .. } => !decoded.uncond,
+        // FPEXC, and the registers that say what VFP there is.
+        Op::VfpSystem { sysreg, .. } => sysreg != 1,
+        Op::BranchLinkExchangeImm { .. }
+        | Op::BranchJazelle { .. }
+        | Op::Mrs { .. }
+        | Op::MsrReg { .. }
+        | Op::MsrImm { .. }
+        | Op::ChangeState { .. }
+        | Op::SetEndian { .. }
+        | Op::StoreReturnState { .. }
+        | Op::ReturnFromException { .. }
+        | Op::WaitForEvent
+        | Op::WaitForInterrupt => true,
+        Op::MoveWide { .. }
+        | Op::Preload { .. }
+        | Op::Exclusive
+        | Op::Branch { .. }
+        | Op::BranchExchange { .. }
+        | Op::SupervisorCall { .. }
+        | Op::SecureMonitorCall { .. }
+        | Op::HypervisorCall { .. }
+        | Op::Breakpoint { .. }
+        | Op::CoprocMove2 { .. }
+        | Op::CoprocData { .. }
+        | Op::CoprocMem { .. }
+        | Op::Hint
+        | Op::ClearExclusive
+        | Op::DataSyncBarrier { .. }
+        | Op::DataMemBarrier { .. }
+        | Op::InstrSyncBarrier { .. }
+        | Op::Vfp
+        | Op::VfpMem { .. }
+        | Op::Divide
+        | Op::VirtExt
+        | Op::Plain
+        | Op::Undefined
+        | Op::Unpredictable => false,
+    }
+}
+
+/// What is looked at on either side of a word, to tell what it is.
+const AROUND: i32 = 8;
+/// A word is near no instructions if fewer of those on one side of it than so many of so many look like some.
+const FEW: (u32, u32) = (1, 3);
+/// And it is among instructions if at least so many do.
+const MANY: (u32, u32) = (3, 5);
+
+/// Whether a word looks like an instruction: it has no condition, or is a branch to somewhere near.
+const fn is_likely(word: u32) -> bool {
+    const BRANCH: u32 = 0b1010;
+    let far = word >> 16 & 0xff;
+    word >> 29 == 0b111 || word >> 24 & 0xf == BRANCH && (far == 0 || far == 0xff)
+}
+
+/// Whether a word may be a part of a string. As an instruction, it would have a condition.
+fn is_characters(word: u32) -> bool {
+    word.to_le_bytes().iter().all(|byte| matches!(byte, 0 | b'\t' | b'\n' | b'\r' | b' '..=b'~'))
+}
+
+/// Whether a sensitive word is one of so few that hardly any other data has it: one of 8,000 words is.
+fn is_specific(word: u32) -> bool {
+    matches!(
+        decode(word).op,
+        Op::CoprocMove { .. }
+            | Op::CoprocMove2 { .. }
+            | Op::VfpSystem { .. }
+            | Op::Mrs { .. }
+            | Op::MsrReg { .. }
+            | Op::ChangeState { .. }
+            | Op::WaitForEvent
+            | Op::WaitForInterrupt
+    )
+}
+
+impl Text<'_> {
+    /// Word `at`, counted from the page's first.
+    fn word(&self, at: i32) -> Option<u32> {
+        const WORDS: i32 = PAGE_WORDS as i32;
+        let (page, at) = match at {
+            0..WORDS => (self.page, at),
+            WORDS.. => (self.behind?, at - WORDS),
+            _ => (self.before?, at + WORDS),
+        };
+        page.get(usize::try_from(at).ok()?).copied()
+    }
+
+    /// The words that are data for sure: literals and jump tables.
+    fn data(&self) -> WordSet {
+        let mut data = WordSet::EMPTY;
+        let first = if self.before.is_some() { -(PAGE_WORDS as i32) } else { 0 };
+        let end = if self.behind.is_some() { 2 } else { 1 } * PAGE_WORDS as i32;
+        let mut insert = |at: i32| usize::try_from(at).into_iter().for_each(|at| data.insert(at));
+        for at in first..end {
+            let Some(word) = self.word(at) else { continue };
+            if let Some((offset, words)) = literal(word, Reg::PC) {
+                // Rounded down, as a literal of a byte or a halfword is in some word.
+                let first = (4 * (at + 2) + offset).div_euclid(4);
+                (first..first + words).for_each(&mut insert);
+            } else if let Some((base, offset)) = address(word) {
+                // Compilers load a doubleword by its address.
+                let near = (1..=NEAR).filter_map(|next| literal(self.word(at + next)?, base));
+                for (more, words) in near {
+                    let first = (4 * (at + 2) + offset + more).div_euclid(4);
+                    (first..first + words).for_each(&mut insert);
+                }
+            } else if is_table_branch(word) {
+                // Behind the branch comes what is done if it is not taken, and behind that the table.
+                let mut entry = at + 2;
+                while self.word(entry).is_some_and(|target| self.is_near(target)) {
+                    insert(entry);
+                    entry += 1;
+                }
+            }
+        }
+        data
+    }
+
+    /// Whether `word` may be an address in the text that `self` is of: an entry of a jump table, or of other tables.
+    fn is_near(&self, word: u32) -> bool {
+        word & 3 == 0 && matches!(word >> 24, 0xbf..=0xc1)
+    }
+
+    /// How many of the words next to `at`, on one side of it, look like instructions, and how many were looked at: but
+    /// for data, and for zeroes, with which functions are aligned.
+    fn likely(&self, at: i32, step: i32, data: &WordSet) -> (u32, u32) {
+        let (mut likely, mut all) = (0, 0);
+        for near in (1..=AROUND).map(|n| at + n * step) {
+            let is_data = usize::try_from(near).is_ok_and(|near| data.contains(near));
+            let Some(word) = self.word(near).filter(|&word| !is_data && word != 0) else { continue };
+            all += 1;
+            likely += u32::from(is_likely(word));
+        }
+        (likely, all)
+    }
+
+    /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
+    /// whether it is an instruction.
+    fn decide(&self, at: usize, data: &WordSet) -> Option<bool> {
+        let is_data = |word| data.contains(at) || is_characters(word);
+        let word = self.page.get(at).copied().filter(|&word| is_sensitive(word) && !is_data(word));
+        let Some(word) = word else { return Some(false) };
+        let sides = [-1, 1].map(|step| self.likely(at as i32, step, data));
+        let has = |(part, of): (u32, u32), (some, all): (u32, u32)| some * of >= part * all;
+        if sides.into_iter().all(|side| !has(FEW, side)) {
+            return Some(false);
+        }
+        if is_specific(word) || sides.into_iter().all(|side| has(MANY, side)) {
+            return Some(true);
+        }
+        // Nobody has a condition for these.
+        if word >> 28 < 0xe { Some(false) } else { None }
+    }
+
+    /// The words of the page that must be replaced. `None` if it cannot be told which of them are instructions.
+    #[must_use]
+    pub fn replaced(&self) -> Option<WordSet> {
+        let mut replaced = WordSet::EMPTY;
+        let data = self.data();
+        for at in 0..PAGE_WORDS {
+            if self.decide(at, &data)? {
+                replaced.insert(at);
+            }
+        }
+        Some(replaced)
+    }
+
+    /// Whether word `at` of the page must be replaced. `None` as in [`Self::replaced`].
+    #[must_use]
+    pub fn is_replaced(&self, at: usize) -> Option<bool> {
+        if !self.page.get(at).is_some_and(|&word| is_sensitive(word)) {
+            return Some(false);
+        }
+        self.decide(at, &self.data())
+    }
+}
+
+/// Where a load or store with the base `base` reads from, in bytes from that, and how many words: A8.8.63, 69, 73, 81,
+/// 85, 89; A8.8.333.
+fn literal(word: u32, base: Reg) -> Option<(i32, i32)> {
+    let signed = |offset: u32| if word >> 23 & 1 != 0 { offset as i32 } else { -(offset as i32) };
+    if word >> 28 == 0xf || word >> 16 & 0xf != base.n() {
+        return None;
+    }
+    if word & 0x0e00_0000 == 0x0400_0000 {
+        return Some((signed(word & 0xfff), 1));
+    }
+    // Halfwords, signed bytes, doublewords.
+    if word & 0x0e40_0090 == 0x0040_0090 && word & 0x60 != 0 {
+        let doubleword = word & 0x0010_0040 == 0x40;
+        return Some((signed(word >> 4 & 0xf0 | word & 0xf), if doubleword { 2 } else { 1 }));
+    }
+    // VLDR.
+    if word & 0x0f20_0e00 == 0x0d00_0a00 {
+        return Some((signed(4 * (word & 0xff)), if word & 0x100 != 0 { 2 } else { 1 }));
+    }
+    None
+}
+
+/// `ADR`: the register, and the address in bytes from the PC (A8.8.12).
+fn address(word: u32) -> Option<(Reg, i32)> {
+    let value = || ModImm::from_field(word & 0xfff).value() as i32;
+    match word & 0x0fff_0000 {
+        0x028f_0000 => Some((Reg::new(word >> 12), value())),
+        0x024f_0000 => Some((Reg::new(word >> 12), value().wrapping_neg())),
+        _ => None,
+    }
+}
+
+/// How many instructions behind an address that is made the load by it may be.
+const NEAR: i32 = 6;
+
+/// `LDR<cond> PC, [PC, Rm, LSL #2]`.
+const fn is_table_branch(word: u32) -> bool {
+    word & 0x0fff_fff0 == 0x079f_f100
+}
+
+/// How far behind a sensitive instruction the next one may be for both to have one stub.
+const APART: usize = 3;
+/// The most instructions of a stub.
+pub const LONGEST: usize = 12;
+
+/// How many instructions the stub for word `at` is made of, where `is_replaced` says which words have to be replaced.
+#[must_use]
+pub fn stub_length(at: usize, is_replaced: impl Fn(usize) -> bool) -> usize {
+    let mut length = 1;
+    for next in 1..LONGEST.min(PAGE_WORDS - at) {
+        if next - length >= APART {
+            break;
+        }
+        if is_replaced(at + next) {
+            length = next + 1;
+        }
+    }
+    length
+}

@@ -1,0 +1,320 @@
+//! The copies of pages that run in place: which there are, what is in them, and which must not be mapped any more.
+//!
+//! A *twin* is a copy of a page of the guest's text for one virtual address, with what is sensitive replaced
+//! ([`crate::in_place`]). It is found by that address, and by the guest's page. The memory of all of them is taken at
+//! the start, and so is that of their records: when no twin is left, all go, together with the blocks.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_isa::{Cond, asm};
+
+use crate::in_place::{LONGEST, Text, WordSet, Words};
+use crate::layout::{PAGE_WORDS, Window};
+use crate::trap;
+
+/// No twin, where a twin's number is expected.
+const NONE: u16 = u16::MAX;
+/// Lists by PA.
+const LISTS: usize = 1024;
+/// A page that was written that often while it had a twin is not run in place any more, until all twins go.
+const MOST_WRITES: u16 = 256;
+/// Copies of one page that are made, as one by one they had to go, before it is not run in place any more.
+const MOST_COPIES: u8 = 16;
+
+/// The memory of the twins.
+pub trait TwinMemory {
+    /// The words of twin `number`, to be read and written.
+    fn twin(&mut self, number: u16) -> &mut Words;
+    /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9).
+    fn publish_twin(&mut self, number: u16, first: usize, words: usize);
+}
+
+struct Twin {
+    va: GuestVa,
+    pa: GuestPa,
+    next_by_pa: u16,
+    writes: u16,
+    replaced: WordSet,
+}
+
+/// What became of a page that was to run in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// Its twin has this number.
+    Twin(u16),
+    /// No twin is left.
+    Full,
+    /// It cannot run in place.
+    Unfit,
+}
+
+/// See the module's text.
+pub struct Twins {
+    window: Window,
+    /// Where the cache lies, whose pages nobody else has.
+    cache: (u32, u32),
+    /// By page of the window.
+    by_va: Vec<u16>,
+    by_pa: Vec<u16>,
+    /// Copies made of each page of the window so far; [`MOST_COPIES`] where it cannot run in place.
+    copies: Vec<u8>,
+    twins: Vec<Twin>,
+    free: u16,
+    capacity: usize,
+    /// Where twins have been that are no more: to be unmapped.
+    gone: Vec<GuestVa>,
+    all_gone: bool,
+}
+
+const fn list(pa: GuestPa) -> usize {
+    (pa.0 >> 12) as usize % LISTS
+}
+
+impl Twins {
+    /// Bytes that [`Twins::new`] takes.
+    #[must_use]
+    pub const fn bytes(window: Window, capacity: usize) -> usize {
+        let pages = window.size as usize / 4096;
+        pages * 3 + LISTS * 2 + capacity * size_of::<Twin>() + MOST_GONE * size_of::<GuestVa>()
+    }
+
+    /// None, and memory for `capacity` of them, of code in `window`, but for the `(address, bytes)` of the code cache.
+    #[must_use]
+    pub fn new(window: Window, cache: (u32, u32), capacity: u16) -> Twins {
+        assert!(capacity < NONE, "{capacity} twins are more than have numbers");
+        let pages = window.size as usize / 4096;
+        Twins {
+            window,
+            cache,
+            by_va: vec![NONE; pages],
+            by_pa: vec![NONE; LISTS],
+            copies: vec![0; pages],
+            twins: Vec::with_capacity(capacity.into()),
+            free: NONE,
+            capacity: capacity.into(),
+            gone: Vec::with_capacity(MOST_GONE),
+            all_gone: false,
+        }
+    }
+
+    /// Whether code at `va` could run in place.
+    #[must_use]
+    pub const fn covers(&self, va: GuestVa) -> bool {
+        self.window.contains(va.0) && va.0.wrapping_sub(self.cache.0) >= self.cache.1
+    }
+
+    fn page(&self, va: GuestVa) -> usize {
+        (va.0.wrapping_sub(self.window.start) / 4096) as usize
+    }
+
+    /// Whether the page at `va` may have a twin.
+    #[must_use]
+    pub fn is_fit(&self, va: GuestVa) -> bool {
+        self.covers(va) && self.copies.get(self.page(va)).is_some_and(|&copies| copies < MOST_COPIES)
+    }
+
+    /// The page at `va` cannot run in place from now on.
+    pub fn refuse(&mut self, va: GuestVa) {
+        let page = self.page(va);
+        if self.covers(va)
+            && let Some(copies) = self.copies.get_mut(page)
+        {
+            *copies = MOST_COPIES;
+            self.remove_at(va);
+        }
+    }
+
+    /// The twin at `va`.
+    #[must_use]
+    pub fn at(&self, va: GuestVa) -> Option<u16> {
+        if !self.covers(va) {
+            return None;
+        }
+        self.by_va.get(self.page(va)).copied().filter(|&number| number != NONE)
+    }
+
+    /// The twin at `va` of the guest's page at `pa`.
+    #[must_use]
+    pub fn of(&self, va: GuestVa, pa: GuestPa) -> Option<u16> {
+        self.at(va).filter(|&number| self.twins[usize::from(number)].pa == pa.page())
+    }
+
+    /// The guest's page that a twin was made from.
+    #[must_use]
+    pub fn source(&self, number: u16) -> GuestPa {
+        self.twins[usize::from(number)].pa
+    }
+
+    /// How many there are, and how many there can be.
+    #[must_use]
+    pub fn usage(&self) -> (usize, usize) {
+        (self.by_va.iter().filter(|&&number| number != NONE).count(), self.capacity)
+    }
+
+    /// Makes the twin of the page at `va`, which is mapped to `pa`.
+    pub fn make(&mut self, va: GuestVa, pa: GuestPa, text: Text<'_>, memory: &mut impl TwinMemory) -> Made {
+        let (va, pa) = (va.page(), pa.page());
+        if !self.is_fit(va) {
+            return Made::Unfit;
+        }
+        self.remove_at(va);
+        if self.free == NONE && self.twins.len() == self.capacity {
+            return Made::Full;
+        }
+        let Some(replaced) = text.replaced() else {
+            self.refuse(va);
+            return Made::Unfit;
+        };
+        let number = if self.free == NONE { self.twins.len() as u16 } else { self.free };
+        let words = memory.twin(number);
+        words.copy_from_slice(text.page);
+        replaced.iter().for_each(|at| words[at] = asm::svc(Cond::Al, trap::REPLACED));
+        memory.publish_twin(number, 0, PAGE_WORDS);
+        let twin = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], writes: 0, replaced };
+        match self.twins.get_mut(usize::from(number)) {
+            Some(place) => {
+                self.free = place.next_by_pa;
+                *place = twin;
+            }
+            None => self.twins.push(twin),
+        }
+        let page = self.page(va);
+        self.by_pa[list(pa)] = number;
+        self.by_va[page] = number;
+        self.copies[page] += 1;
+        Made::Twin(number)
+    }
+
+    /// The words of a twin's page that are replaced.
+    #[must_use]
+    pub fn replaced(&self, number: u16) -> &WordSet {
+        &self.twins[usize::from(number)].replaced
+    }
+
+    /// Word `at` of a twin is a branch to its stub, at `stub`, from now on. False if that is out of reach.
+    pub fn lead_to(&mut self, number: u16, at: usize, stub: CachePc, memory: &mut impl TwinMemory) -> bool {
+        let pc = self.twins[usize::from(number)].va.wrapping_add(4 * at as u32);
+        let offset = stub.0.wrapping_sub(pc.0).wrapping_sub(8) as i32;
+        let Some(branch) = asm::b(Cond::Al, offset) else { return false };
+        memory.twin(number)[at] = branch;
+        memory.publish_twin(number, at, 1);
+        true
+    }
+
+    /// The guest's page at `pa`, of which word `at` has been written, reads `page` now: so its twins do. What leads to
+    /// stubs that may be made from that word is to be asked for anew. False if the twins should go instead: it cannot
+    /// be told what the word is, or the page is written again and again.
+    pub fn change_word(&mut self, pa: GuestPa, at: usize, page: &Words, memory: &mut impl TwinMemory) -> bool {
+        let mut number = self.by_pa[list(pa)];
+        while let Some(twin) = self.twins.get_mut(usize::from(number)) {
+            if twin.pa == pa.page() {
+                twin.writes += 1;
+                let text = Text { page, before: None, behind: None };
+                let Some(replaced) = text.is_replaced(at).filter(|_| twin.writes <= MOST_WRITES) else { return false };
+                if replaced {
+                    twin.replaced.insert(at);
+                } else {
+                    twin.replaced.remove(at);
+                }
+                let words = memory.twin(number);
+                words[at] = page[at];
+                let first = at.saturating_sub(LONGEST - 1);
+                for asked in (first..=at).filter(|&asked| twin.replaced.contains(asked)) {
+                    words[asked] = asm::svc(Cond::Al, trap::REPLACED);
+                }
+                memory.publish_twin(number, first, at + 1 - first);
+            }
+            number = twin.next_by_pa;
+        }
+        true
+    }
+
+    /// Whether the guest's page at `pa` has a twin.
+    #[must_use]
+    pub fn has(&self, pa: GuestPa) -> bool {
+        let mut number = self.by_pa[list(pa)];
+        while let Some(twin) = self.twins.get(usize::from(number)) {
+            if twin.pa == pa.page() {
+                return true;
+            }
+            number = twin.next_by_pa;
+        }
+        false
+    }
+
+    /// The guest's page at `pa` changes: its twins go.
+    pub fn remove(&mut self, pa: GuestPa) {
+        let mut number = self.by_pa[list(pa)];
+        while let Some(twin) = self.twins.get(usize::from(number)) {
+            let (next, va, here) = (twin.next_by_pa, twin.va, twin.pa == pa.page());
+            if here {
+                self.remove_at(va);
+            }
+            number = next;
+        }
+    }
+
+    /// The page at `va` is not to run in place for now.
+    pub fn leave(&mut self, va: GuestVa) {
+        self.remove_at(va);
+    }
+
+    fn remove_at(&mut self, va: GuestVa) {
+        let Some(number) = self.at(va) else { return };
+        let page = self.page(va);
+        self.by_va[page] = NONE;
+        let (pa, next) = (self.twins[usize::from(number)].pa, self.twins[usize::from(number)].next_by_pa);
+        let mut before = self.by_pa[list(pa)];
+        if before == number {
+            self.by_pa[list(pa)] = next;
+        } else {
+            while let Some(twin) = self.twins.get_mut(usize::from(before)) {
+                if twin.next_by_pa == number {
+                    twin.next_by_pa = next;
+                    break;
+                }
+                before = twin.next_by_pa;
+            }
+        }
+        let twin = &mut self.twins[usize::from(number)];
+        // No page of the guest's is there, nor asked for.
+        (twin.pa, twin.next_by_pa) = (GuestPa(u32::MAX), self.free);
+        self.free = number;
+        if self.gone.len() < MOST_GONE {
+            self.gone.push(va.page());
+        } else {
+            self.all_gone = true;
+        }
+    }
+
+    /// All twins go, and what could not run in place may again.
+    pub fn clear(&mut self) {
+        self.all_gone |= !self.twins.is_empty();
+        self.by_va.fill(NONE);
+        self.by_pa.fill(NONE);
+        self.copies.fill(0);
+        self.twins.clear();
+        self.free = NONE;
+    }
+
+    /// Whether there is something to unmap, before the guest runs.
+    #[must_use]
+    pub fn is_anything_gone(&self) -> bool {
+        self.all_gone || !self.gone.is_empty()
+    }
+
+    /// What is to be unmapped: a page, or `None` for all that there may have been. To be asked until
+    /// [`Self::is_anything_gone`] is false.
+    pub fn take_gone(&mut self) -> Option<GuestVa> {
+        if core::mem::take(&mut self.all_gone) {
+            self.gone.clear();
+            return None;
+        }
+        self.gone.pop()
+    }
+}
+
+/// Pages to unmap that are known one by one.
+const MOST_GONE: usize = 32;

@@ -1,0 +1,403 @@
+//! Which words are sensitive, which of a page's are replaced, and the copies of pages.
+
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::in_place::{LONGEST, Text, Words, is_sensitive, stub_length};
+use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
+use spica_dbt::trap;
+use spica_dbt::twins::{Made, TwinMemory, Twins};
+use spica_dbt::{Capacity, CodeMemory, Options, Translator};
+use spica_isa::{Op, decode};
+
+const NOP: u32 = 0xe320_f000;
+const BX_LR: u32 = 0xe12f_ff1e;
+const CPSID_I: u32 = 0xf10c_0080;
+const MRS_R0: u32 = 0xe10f_0000;
+const REPLACED: u32 = 0xef00_0000 | trap::REPLACED;
+
+/// Code memory for one block.
+struct Code([u32; PAGE_WORDS]);
+
+impl CodeMemory for Code {
+    fn page(&mut self, _page: u32) -> &mut [u32; PAGE_WORDS] {
+        &mut self.0
+    }
+
+    fn publish(&mut self, _page: u32, _first: usize, _words: usize) {}
+
+    fn mirror_page(&mut self, _page: u32) -> &mut [u32; PAGE_WORDS] {
+        unreachable!("no return mirror here")
+    }
+
+    fn publish_mirror(&mut self, _page: u32, _first: usize, _words: usize) {}
+
+    fn map_mirror(&mut self, _va: u32, _page: u32) {}
+
+    fn unmap_mirror(&mut self, _va: Option<u32>) {}
+}
+
+/// Whether the rules of translation copy the instruction `word` as it is.
+fn is_copied(word: u32) -> bool {
+    const VA: u32 = 0x8000_0010;
+    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: None };
+    let options = Options { vfp: true, thumbee: true, ..Options::all() };
+    let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 0 });
+    let mut code = Code([0; PAGE_WORDS]);
+    let mut guest = [NOP; PAGE_WORDS];
+    guest[4] = word;
+    let block = translator.translate_some(1, GuestVa(VA), GuestPa(VA), true, &guest, &mut code);
+    let entry = layout.find(translator.entry(block)).expect("in its page").1;
+    // Behind it, the block's exit.
+    code.0[entry] == word && code.0[entry + 1..entry + 3] == [0xef00_0000 | trap::LINK, VA + 4]
+}
+
+/// Whether an instruction reads or writes the PC in a way that works at its own address.
+fn is_of_the_pc(word: u32) -> bool {
+    match decode(word).op {
+        Op::Branch { .. } | Op::BranchExchange { .. } => true,
+        Op::DataProcessing { s, rd, op, .. } => !(s && rd.is_pc() && !op.is_test()),
+        Op::Mem(mem) => !mem.unprivileged,
+        Op::MemMultiple(mem) => !mem.user,
+        Op::VfpMem { .. } | Op::Preload { .. } => true,
+        _ => false,
+    }
+}
+
+/// What traps by itself, as what User mode may not do with coprocessors does, and what nobody may rely on.
+fn traps(word: u32) -> bool {
+    match decode(word).op {
+        Op::Undefined
+        | Op::Unpredictable
+        | Op::VirtExt
+        | Op::SupervisorCall { .. }
+        | Op::SecureMonitorCall { .. }
+        | Op::HypervisorCall { .. }
+        | Op::Breakpoint { .. }
+        | Op::CoprocMove2 { .. }
+        | Op::CoprocData { .. }
+        | Op::CoprocMem { .. } => true,
+        // The thread IDs can be read.
+        Op::CoprocMove { load, reg, .. } => {
+            decode(word).uncond || !(load && reg.coproc == 15 && reg.opc1 == 0 && reg.crn == 13)
+        }
+        _ => false,
+    }
+}
+
+/// Instructions of all classes: bits 27:20 and 7:4 in all combinations, others at random.
+fn all_classes() -> impl Iterator<Item = u32> {
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as u32
+    };
+    (0..0x1000 * 40u32).map(move |n| {
+        let word = random() & 0x000f_ff0f | (n & 0xff0) << 16 | (n & 0xf) << 4;
+        let word = match random() % 8 {
+            // The PC, and system coprocessors, are rare by chance.
+            0 => word | 0xf000,
+            1 => word | 0xf_0000,
+            2 => word & !0xf00 | 0xf00,
+            _ => word,
+        };
+        word | [0xe000_0000, 0xe000_0000, 0xf000_0000, 0x1000_0000][n as usize / 0x1000 % 4]
+    })
+}
+
+#[test]
+fn what_is_not_sensitive_is_copied_by_the_rules_or_is_about_the_pc() {
+    let (mut sensitive, mut plain) = (0, 0);
+    for word in all_classes() {
+        if is_sensitive(word) {
+            sensitive += 1;
+            assert!(!is_copied(word), "{word:08x} {} is copied, and yet sensitive", decode(word));
+        } else {
+            plain += 1;
+            assert!(
+                is_copied(word) || is_of_the_pc(word) || traps(word),
+                "{word:08x} {} is not sensitive, and yet the rules do not copy it",
+                decode(word)
+            );
+        }
+    }
+    assert!(sensitive > 10_000 && plain > 10_000, "{sensitive} sensitive words, {plain} others");
+}
+
+/// Linux's own.
+#[test]
+fn a_kernels_sensitive_instructions_are_found() {
+    for word in [
+        MRS_R0,      // MRS R0, CPSR
+        0xe14f_8000, // MRS R8, SPSR
+        0xe121_f003, // MSR CPSR_c, R3
+        0xe16f_f005, // MSR SPSR_fsxc, R5
+        CPSID_I,
+        0xf108_0080, // CPSIE i
+        0xee1d_3f70, // MRC p15, 0, R3, c13, c0, 3
+        0xee1d_3f90, // MRC p15, 0, R3, c13, c0, 4
+        0xee03_3f10, // MCR p15, 0, R3, c3, c0, 0
+        0xe8dd_ffff, // LDM SP, {R0-PC}^
+        0xe95d_7fff, // LDMDB SP, {R0-LR}^
+        0xe1b0_f00e, // MOVS PC, LR
+        0xe25e_f004, // SUBS PC, LR, #4
+        0xe4b1_3004, // LDRT R3, [R1], #4
+        0xe0f1_30b2, // LDRHT
+        0xe320_f003, // WFI
+        0xe320_f002, // WFE
+        0xec51_0f1e, // MRRC p15, 1, R0, R1, c14
+        0xeed1_1e10, // MRC p14, 6, R1, c1, c0, 0
+        0xeee8_3a10, // VMSR FPEXC, R3
+        0xeef0_3a10, // VMRS R3, FPSID
+        0xf8cd_0513, // SRS
+        0xf8bd_0a00, // RFE
+    ] {
+        assert!(is_sensitive(word), "{word:08x} {}", decode(word));
+    }
+    for word in [
+        NOP,
+        BX_LR,
+        0xe8bd_8010, // POP {R4, PC}
+        0xe79f_f103, // LDR PC, [PC, R3, LSL #2]
+        0xe59f_3010, // LDR R3, [PC, #16]
+        0xe08f_f003, // ADD PC, PC, R3
+        0xebff_fffe, // BL
+        0xee1d_3f50, // MRC p15, 0, R3, c13, c0, 2
+        0xf57f_f05b, // DMB ISH
+        0xf57f_f06f, // ISB
+        0xe194_3f9f, // LDREX
+        0xeef1_fa10, // VMRS APSR_nzcv, FPSCR
+        0xed2d_8b10, // VPUSH
+        0xe7f0_01f2, // UDF
+        // They trap.
+        0xef00_0000, // SVC
+        0xe160_0070, // SMC
+        0xe140_0070, // HVC
+        0xe120_0070, // BKPT
+        0xee8c_7f10, // MCR p15, 4, R7, c12, c0, 0
+    ] {
+        assert!(!is_sensitive(word), "{word:08x} {}", decode(word));
+    }
+}
+
+fn text(page: &Words) -> Text<'_> {
+    Text { page, before: None, behind: None }
+}
+
+fn replaced(page: &Words) -> Option<Vec<usize>> {
+    text(page).replaced().map(|set| set.iter().collect())
+}
+
+#[test]
+fn instructions_are_replaced_and_literals_are_not() {
+    let mut page = [NOP; PAGE_WORDS];
+    page[100] = MRS_R0;
+    page[101] = CPSID_I;
+    assert_eq!(replaced(&page), Some(vec![100, 101]));
+    // LDR R0, [PC, #0] at 100: the word at 102.
+    page[100] = 0xe59f_0000;
+    page[102] = MRS_R0;
+    assert_eq!(replaced(&page), Some(vec![101]));
+    // LDRD R0, [PC, #-12] at 104 reads the words at 103 and 104 + 2 - 3 = 103.
+    page[104] = 0xe14f_00dc;
+    page[103] = CPSID_I;
+    assert_eq!(replaced(&page), Some(vec![101]));
+    // VLDR D0, [PC, #8] at 200: 204 and 205.
+    page[200] = 0xed9f_0b02;
+    (page[204], page[205]) = (MRS_R0, MRS_R0);
+    assert_eq!(replaced(&page), Some(vec![101]));
+}
+
+#[test]
+fn literals_of_the_pages_around_are_known() {
+    let mut page = [NOP; PAGE_WORDS];
+    let mut near = [NOP; PAGE_WORDS];
+    page[0] = MRS_R0;
+    page[1023] = MRS_R0;
+    assert_eq!(replaced(&page), Some(vec![0, 1023]));
+    near[1020] = 0xe59f_0008; // the word at 1020 + 2 + 2
+    let with = Text { page: &page, before: Some(&near), behind: None };
+    assert_eq!(with.replaced().map(|set| set.iter().collect()), Some(vec![1023]));
+    near = [NOP; PAGE_WORDS];
+    near[4] = 0xe51f_001c; // the word at 4 + 2 - 7
+    let with = Text { page: &page, before: None, behind: Some(&near) };
+    assert_eq!(with.replaced().map(|set| set.iter().collect()), Some(vec![0]));
+}
+
+#[test]
+fn tables_are_data() {
+    let mut page = [NOP; PAGE_WORDS];
+    // LDRLS PC, [PC, R3, LSL #2]; B; the table, with an entry that would be MSR if it was an instruction.
+    page[10] = 0x979f_f103;
+    page[11] = 0xea00_0010;
+    (12..20).for_each(|at| page[at] = 0xc010_1234);
+    page[15] = 0xc128_f000;
+    assert!(is_sensitive(page[15]));
+    assert_eq!(replaced(&page), Some(vec![]));
+    // Constants of a hash, as they are in the text of a kernel's assembly.
+    let mut state = 7u32;
+    for (at, word) in page.iter_mut().enumerate().take(364).skip(300) {
+        state = state.wrapping_mul(0x0801_4cd5).wrapping_add(12345);
+        // Nothing that is sensitive next to instructions.
+        *word = if (308..356).contains(&at) { state & 0x0fff_ffff | (at as u32 % 13) << 28 } else { 0x3000_0000 };
+    }
+    page[330] = 0xe8de_4786;
+    assert!(is_sensitive(page[330]));
+    assert_eq!(replaced(&page), Some(vec![]));
+}
+
+#[test]
+fn strings_are_data() {
+    let mut page = [NOP; PAGE_WORDS];
+    page[50] = u32::from_le_bytes(*b"aint");
+    assert!(is_sensitive(page[50]));
+    assert_eq!(replaced(&page), Some(vec![]));
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let mut page = [NOP; PAGE_WORDS];
+    // Behind an instruction are words of no kind.
+    page[500] = 0xe8dd_0010; // LDM SP, {R4}^
+    (501..520).for_each(|at| page[at] = 0x1234_5678);
+    assert_eq!(replaced(&page), None);
+    assert_eq!(text(&page).is_replaced(500), None);
+    assert_eq!(text(&page).is_replaced(501), Some(false));
+}
+
+#[test]
+fn near_instructions_have_one_stub() {
+    let length = |replaced: &[usize], at| stub_length(at, |at| replaced.contains(&at));
+    assert_eq!(length(&[10], 10), 1);
+    assert_eq!(length(&[10, 11], 10), 2);
+    assert_eq!(length(&[10, 13], 10), 4);
+    assert_eq!(length(&[10, 14], 10), 1);
+    assert_eq!(length(&[10, 12, 15, 18, 21, 24], 10), LONGEST);
+    assert_eq!(length(&[1023], 1023), 1);
+}
+
+/// Memory for twins that says what has been published.
+struct Memory(Vec<(Words, Words)>);
+
+impl TwinMemory for Memory {
+    fn twin(&mut self, number: u16) -> &mut Words {
+        &mut self.0[usize::from(number)].0
+    }
+
+    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
+        let (written, seen) = &mut self.0[usize::from(number)];
+        seen[first..first + words].copy_from_slice(&written[first..first + words]);
+    }
+}
+
+impl Memory {
+    fn new(twins: usize) -> Memory {
+        Memory(vec![([0; PAGE_WORDS], [0; PAGE_WORDS]); twins])
+    }
+
+    fn words(&self, number: u16) -> &Words {
+        let (written, seen) = &self.0[usize::from(number)];
+        assert!(written == seen, "not published");
+        seen
+    }
+}
+
+const WINDOW: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0 };
+const CACHE: (u32, u32) = (0xbfa0_0000, 4 << 20);
+const VA: GuestVa = GuestVa(0xc010_0000);
+const PA: GuestPa = GuestPa(0x4010_0000);
+
+fn page_with(at: usize, word: u32) -> Words {
+    let mut page = [NOP; PAGE_WORDS];
+    page[at] = word;
+    page
+}
+
+#[test]
+fn a_twin_is_the_page_but_for_what_is_replaced() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 4), Memory::new(4));
+    let page = page_with(7, MRS_R0);
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    assert_eq!(memory.words(0), &page_with(7, REPLACED));
+    assert_eq!((twins.of(VA, PA), twins.of(VA, GuestPa(0x4020_0000))), (Some(0), None));
+    assert_eq!(twins.source(0), PA);
+    assert!(twins.lead_to(0, 7, CachePc(0xbfa0_1100), &mut memory));
+    let branch = memory.words(0)[7];
+    assert_eq!(branch, 0xea00_0000 | (0xbfa0_1100u32.wrapping_sub(VA.0 + 28 + 8) >> 2) & 0x00ff_ffff);
+    // What may be in the stub has changed: it is to be asked for.
+    let mut page = page;
+    page[8] = BX_LR;
+    assert!(twins.change_word(PA, 8, &page, &mut memory));
+    assert_eq!((memory.words(0)[7], memory.words(0)[8]), (REPLACED, BX_LR));
+    page[7] = NOP;
+    assert!(twins.change_word(PA, 7, &page, &mut memory));
+    assert_eq!(memory.words(0)[7], NOP);
+    assert!(!twins.replaced(0).contains(7));
+    page[20] = CPSID_I;
+    assert!(twins.change_word(PA, 20, &page, &mut memory));
+    assert_eq!(memory.words(0)[20], REPLACED);
+    assert!(twins.replaced(0).contains(20));
+    assert!(!twins.is_anything_gone());
+}
+
+#[test]
+fn twins_go_with_their_page() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 3), Memory::new(3));
+    let page = [NOP; PAGE_WORDS];
+    let other = GuestVa(0xc030_0000);
+    let far = GuestPa(PA.0 + (1024 << 12));
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    assert_eq!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(1));
+    assert_eq!(twins.make(GuestVa(0xc031_0000), far, text(&page), &mut memory), Made::Twin(2));
+    assert_eq!(twins.make(GuestVa(0xc032_0000), far, text(&page), &mut memory), Made::Full);
+    twins.remove(PA);
+    assert!(!twins.has(PA) && twins.has(far));
+    let mut gone = [twins.take_gone(), twins.take_gone()];
+    gone.sort();
+    assert_eq!(gone, [Some(VA), Some(other)]);
+    assert!(!twins.is_anything_gone());
+    assert!(matches!(twins.make(other, far, text(&page), &mut memory), Made::Twin(0 | 1)));
+    // Another page at the same address: the old twin is not to be seen any more.
+    assert!(matches!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(0 | 1)));
+    assert_eq!(twins.take_gone(), Some(other));
+    twins.clear();
+    assert!(twins.is_anything_gone());
+    assert_eq!((twins.take_gone(), twins.is_anything_gone()), (None, false));
+    assert_eq!((twins.at(other), twins.usage()), (None, (0, 3)));
+}
+
+#[test]
+fn many_that_go_are_all_to_be_unmapped() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 100), Memory::new(100));
+    let page = [NOP; PAGE_WORDS];
+    for n in 0..60 {
+        let made = twins.make(VA.wrapping_add(n << 12), PA.wrapping_add(n << 12), text(&page), &mut memory);
+        assert!(matches!(made, Made::Twin(_)));
+    }
+    (0..60).for_each(|n| twins.remove(PA.wrapping_add(n << 12)));
+    assert_eq!((twins.take_gone(), twins.is_anything_gone()), (None, false));
+}
+
+#[test]
+fn pages_that_change_all_the_time_do_not_run_in_place() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 4), Memory::new(4));
+    let page = [NOP; PAGE_WORDS];
+    let mut copies = 0;
+    while twins.is_fit(VA) {
+        assert!(matches!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(_)));
+        twins.remove(PA);
+        copies += 1;
+        assert!(copies < 100);
+    }
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Unfit);
+    // Nor does what is written again and again.
+    let other = GuestVa(0xc020_0000);
+    assert!(matches!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(_)));
+    let writes = (0..).take_while(|_| twins.change_word(PA, 3, &page, &mut memory)).count();
+    assert!((100..1000).contains(&writes), "{writes}");
+    // Nor what is nowhere near.
+    for va in [0xbeff_f000, 0xc180_0000, CACHE.0, CACHE.0 + CACHE.1 - 4096, 0xffff_0000] {
+        assert!(!twins.covers(GuestVa(va)), "{va:08x}");
+        assert_eq!(twins.make(GuestVa(va), PA, text(&page), &mut memory), Made::Unfit);
+    }
+}
