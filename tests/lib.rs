@@ -86,7 +86,8 @@ pub struct Section {
 /// All that came of one boot.
 #[derive(Debug)]
 pub struct Transcript {
-    sections: BTreeMap<String, Section>,
+    /// All checks that ended or began, by name.
+    pub sections: BTreeMap<String, Section>,
     /// What Spica reported at each `@@report` that the script printed.
     pub reports: Vec<Vec<String>>,
     /// What went wrong with the whole run, in words.
@@ -163,6 +164,13 @@ pub fn transcript_with(machine: Machine, script: &'static str, words: &'static s
 #[must_use]
 pub fn counted_transcript(machine: Machine, script: &str) -> Transcript {
     boot(machine, script, "", Some(ICOUNT_SHIFT)).unwrap_or_else(|e| panic!("{machine:?} cannot be booted: {e}"))
+}
+
+/// More words for Spica's command line in tests of guests of our own, from the environment's `SPICA_TEST_WORDS`: to run
+/// what is there in another way, such as in place.
+#[must_use]
+pub fn more_words() -> String {
+    std::env::var("SPICA_TEST_WORDS").unwrap_or_default()
 }
 
 /// Debian boots to a shell under Spica with `words` on its command line, and all of the guest's own checks (`modes.sh`)

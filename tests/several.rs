@@ -182,7 +182,7 @@ impl Board {
         let request = Request {
             guests: Some(Source::Manifest(file)),
             unpacked: true,
-            spica_append: format!("spica.stats {words}"),
+            spica_append: format!("spica.stats {words} {}", crate::more_words()),
             icount: icount.then_some(ICOUNT_SHIFT),
             label: scratch.file_name().map(|name| name.to_string_lossy().into_owned()),
             ..Request::new(board::find(machine.board())?)

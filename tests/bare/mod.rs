@@ -111,7 +111,7 @@ fn run_in(
         kernel: Some(kernel),
         initrd: Some(initrd),
         memory: Some(MEMORY.to_string()),
-        spica_append: words.into(),
+        spica_append: format!("{words} {}", crate::more_words()),
         ..Request::new(board::find(machine.board())?)
     };
     let mut run = prepare(project, &request)?;

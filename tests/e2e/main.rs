@@ -17,6 +17,7 @@ mod guest;
 mod host_devices;
 mod hostile;
 mod image;
+mod in_place;
 mod install;
 mod kernel_log;
 mod life_cycle;

@@ -12,6 +12,27 @@ const SOME: &str = "spica.translation=naive,+link,+indirect,+shadow-stack,+lazy-
 const OTHERS: &str = "spica.translation=naive,+side-exits,+indirect,+plain-registers,+free-registers,+fpexc,\
                       +unprivileged,+counter,+user-bank,+fast-switches,+literals";
 
+/// Guests of ours begin where their RAM does.
+const IN_PLACE: &str = "spica.engine=in-place-from-start@0x40000000";
+
+/// What runs in place is what they do with their MMU on. `mmu` maps memory where the code cache is then.
+fn same_in_place(machine: Machine) {
+    for name in GUESTS.iter().filter(|name| **name != "mmu") {
+        same_with(machine, name, 0, IN_PLACE);
+    }
+}
+
+#[test]
+fn in_place() {
+    same_in_place(Machine::Cubieboard);
+}
+
+#[test]
+#[ignore = "what the other board shows, too: a minute"]
+fn in_place_on_vexpress_a9() {
+    same_in_place(Machine::VexpressA9);
+}
+
 #[test]
 fn without_any() {
     for name in ["code", "interrupts", "modes"] {

@@ -59,6 +59,24 @@ pub const CODE_CACHE_SIZE: u32 = 8 * MEGABYTE;
 /// The return mirror.
 pub const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 * MEGABYTE, distance: 0x3300_0000 };
 
+/// Bytes of virtual address space for the code cache of a guest whose kernel runs in place.
+pub const NEAR_CODE_SIZE: u32 = 4 * MEGABYTE;
+/// The code cache begins so far in front of the guest's kernel.
+const NEAR_CODE: u32 = 6 * MEGABYTE;
+
+/// First virtual address of the code cache of a guest whose kernel runs in place, with its linear map from `base` on,
+/// and its code soon behind that. The cache has to be near: in front of the kernel, at the end of the 16 MiB for
+/// Linux's modules, which are allocated from their start (Documentation/arm/memory.rst).
+pub const fn near_code(base: u32) -> u32 {
+    base - NEAR_CODE
+}
+
+/// The guest code that can run in place then: what branches from [`near_code`] reach, modules and text of a Linux
+/// kernel.
+pub const fn in_place(base: u32) -> Window {
+    Window { start: base - 16 * MEGABYTE, size: 40 * MEGABYTE, distance: 0 }
+}
+
 /// First virtual address of the device windows.
 pub const DEVICES_START: u32 = 0xfc00_0000;
 /// How many device windows of 1 MiB there are.
@@ -88,4 +106,8 @@ const _: () = {
     assert!(MIRROR.base() + MIRROR.size <= STACKS_START);
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= REGION_START + REGION_SIZE);
     assert!(FIRST_HEAP_SIZE < POOL_SIZE);
+    // A branch reaches 32 MiB (A8.8.18).
+    let window = in_place(0xc000_0000);
+    assert!(window.start + window.size - near_code(0xc000_0000) < 32 * MEGABYTE);
+    assert!(near_code(0xc000_0000) + NEAR_CODE_SIZE - window.start < 32 * MEGABYTE);
 };

@@ -106,6 +106,7 @@ fn two_guests(platform: &Platform) {
         capacity: Capacity { blocks: 256, exits: 1024, mirror_pages: 8 },
         table_bytes: MEGABYTE / 4,
         spaces: 4,
+        in_place: None,
     };
     let mut core = HostCpu::new(host_space::tables(platform.image), RunQueue::new(0, 0));
     device::seal();

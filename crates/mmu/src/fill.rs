@@ -151,6 +151,54 @@ impl Shadow {
         self.fill(mem, &regime, View::Kernel, va, AccessKind::Read, tables, tlb)
     }
 
+    /// The guest's privileged mode fetches from `va`, and what it is to execute there is `code`, a page of the
+    /// hypervisor's memory that stands for the guest's own: maps that in the kernel view, for reading as well. It stays
+    /// until [`Self::forget_code`], or as long as any entry.
+    pub fn fill_code(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        va: GuestVa,
+        code: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        debug_assert!(self.is_active(Key::of(regime)), "fill under a regime that is not active: {regime:?}");
+        let view = View::Kernel;
+        let mapping = match translate(mem, regime, va, Access { kind: AccessKind::Fetch, privileged: true }) {
+            Ok(mapping) => mapping,
+            Err(fault) => return Fill::GuestFault(fault),
+        };
+        if self.in_region(va) || !regime.mmu_on() {
+            return Fill::KernelFetch(mapping.pa);
+        }
+        if regime.mmu_on() {
+            self.set_dacr(regime.dacr, tables, tlb);
+        }
+        if !mapping.global && !self.holds_private() {
+            self.first_private();
+        }
+        self.touched.insert((va.0 >> 20) as usize);
+        if mapping.size == PageSize::Super16M {
+            self.watched.sixteen(va);
+        }
+        let shared = self.shares(view, (va.0 >> 20) as usize, &mapping, tables, tlb);
+        let place = if shared { Place::Common(view) } else { Place::Own(view) };
+        let domain = self.separation.domain(Some(mapping.domain), true);
+        let wanted = Wanted { host: code, domain, writable: false, xn: false };
+        self.fill_page(place, va, &mapping, &wanted, tables, tlb)
+    }
+
+    /// What [`Self::fill_code`] has mapped at `va` is to be found nowhere any more.
+    pub fn forget_code(&mut self, va: GuestVa, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let table = self.separation.table_of(View::Kernel);
+        for space in self.spaces.iter_mut().filter(|space| space.is_live()) {
+            space.views[table].forget_executable(va.0 >> 12, tables, tlb);
+        }
+        let mut borrowers = Borrowers { tlb, spaces: &self.spaces, table };
+        self.common.views[table].forget_executable(va.0 >> 12, tables, &mut borrowers);
+    }
+
     /// An entry of `view` may be made under this DACR.
     pub(crate) const fn note_open(&mut self, view: View, guest_dacr: u32) {
         if let View::User = view {

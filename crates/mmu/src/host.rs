@@ -70,6 +70,11 @@ pub(crate) const fn is_writable_page(word: u32, base: HostPa) -> bool {
     word & 0b10 != 0 && word & PAGE_WRITABLE != 0 && word & 0xffff_f000 == base.0
 }
 
+/// Whether a second-level entry of ours maps a page that User mode may execute.
+pub(crate) const fn is_executable_page(word: u32) -> bool {
+    word & 0b10 != 0 && word & PAGE_XN == 0
+}
+
 /// The same entry without write permission.
 pub(crate) const fn read_only_page(word: u32) -> u32 {
     word & !PAGE_WRITABLE

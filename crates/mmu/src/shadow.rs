@@ -48,6 +48,9 @@ pub struct Config<'a> {
     pub region_kernel: &'a [u32],
     /// The same for the user view; as many entries.
     pub region_user: &'a [u32],
+    /// First-level entries of the kernel view, one per megabyte from the first on, for code of the hypervisor's that is
+    /// to be near the guest's; the user view has nothing there. It counts as a part of the hypervisor region.
+    pub code_region: Option<(usize, &'a [u32])>,
     /// The host ASIDs that belong to this guest: no other guest, nor the hypervisor, may use them. 0 is not for use.
     /// Two per space.
     pub asids: RangeInclusive<u8>,
@@ -130,6 +133,8 @@ pub struct Shadow {
     region_first_mb: usize,
     region_kernel: Vec<u32>,
     region_user: Vec<u32>,
+    code_first_mb: usize,
+    code_kernel: Vec<u32>,
     pub(crate) share_kernel: bool,
     keep_tables: bool,
     pub(crate) separation: Separation,
@@ -181,6 +186,10 @@ impl Shadow {
         {
             return Err(ConfigError::Region);
         }
+        let (code_first_mb, code_kernel) = config.code_region.unwrap_or((0, &[]));
+        if code_first_mb > config.region_first_mb || code_kernel.len() > config.region_first_mb - code_first_mb {
+            return Err(ConfigError::Region);
+        }
         if config.asids.contains(&0) {
             return Err(ConfigError::AsidZero);
         }
@@ -194,11 +203,15 @@ impl Shadow {
         let region_entries = config.region_kernel.iter().zip(config.region_user);
         let region_kernel: Option<Vec<_>> =
             region_entries.map(|(&kernel, &user)| separation.region_entry(kernel, user)).collect();
+        let code_kernel: Option<Vec<_>> =
+            code_kernel.iter().map(|&kernel| separation.region_entry(kernel, 0)).collect();
         Ok(Self {
             ram: Ram::new(config.ram).map_err(ConfigError::Ram)?,
             region_first_mb: config.region_first_mb,
             region_kernel: region_kernel.ok_or(ConfigError::Region)?,
             region_user: config.region_user.to_vec(),
+            code_first_mb,
+            code_kernel: code_kernel.ok_or(ConfigError::Region)?,
             share_kernel: config.share_kernel,
             keep_tables: config.keep_tables,
             separation,
@@ -296,8 +309,10 @@ impl Shadow {
         tlb: &mut impl HostTlb,
     ) -> Result<usize, OutOfTables> {
         let region: [&[u32]; 2] = [&self.region_kernel, &self.region_user];
+        let code: [&[u32]; 2] = [&self.code_kernel, &[]];
+        let regions = [(self.region_first_mb, region), (self.code_first_mb, code)];
         let unused = self.spaces.iter().position(|space| !space.has_roots());
-        let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(self.region_first_mb, &region, tables));
+        let fresh = unused.filter(|&index| self.spaces[index].alloc_roots(&regions, tables));
         let index = match fresh {
             Some(index) => index,
             None => {
@@ -407,7 +422,9 @@ impl Shadow {
     /// Whether `va` lies in the hypervisor's part of the address space.
     #[must_use]
     pub fn in_region(&self, va: GuestVa) -> bool {
-        ((va.0 >> 20) as usize).wrapping_sub(self.region_first_mb) < self.region_kernel.len()
+        let mb = (va.0 >> 20) as usize;
+        mb.wrapping_sub(self.region_first_mb) < self.region_kernel.len()
+            || mb.wrapping_sub(self.code_first_mb) < self.code_kernel.len()
     }
 
     /// Where guest RAM at `pa` really lies; `None` where the guest has none.

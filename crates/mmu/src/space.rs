@@ -420,6 +420,20 @@ impl ViewTables {
         }
     }
 
+    /// Forgets that virtual page `number` may be executed, if it may.
+    pub(crate) fn forget_executable(&mut self, number: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let (mb, index) = ((number >> 8) as usize, (number & 0xff) as usize);
+        if !self.is_populated(mb) {
+            return;
+        }
+        if let FirstLevel::Table { table, .. } = self.first_level(mb, tables)
+            && host::is_executable_page(tables.read(&table, index))
+        {
+            tables.write(&table, index, 0);
+            tlb.flush_page(number << 12, self.asid);
+        }
+    }
+
     /// Takes write permission from the small page at `index` of `mb`, or from all of them, if they map host page `base`
     /// writable.
     pub(crate) fn downgrade(
@@ -545,17 +559,14 @@ impl Space {
 
     /// Gets first-level tables with the hypervisor region's entries in them. Leaves nothing behind if there is no
     /// memory.
-    pub(crate) fn alloc_roots(
-        &mut self,
-        region_first: usize,
-        region: &[&[u32]; 2],
-        tables: &mut impl TableMemory,
-    ) -> bool {
+    pub(crate) fn alloc_roots(&mut self, regions: &[(usize, [&[u32]; 2])], tables: &mut impl TableMemory) -> bool {
         let count = self.separation.tables();
-        for (view, entries) in self.views[..count].iter_mut().zip(region) {
+        for (number, view) in self.views[..count].iter_mut().enumerate() {
             view.root = tables.alloc(FIRST_LEVEL_BYTES);
             let Some(root) = &view.root else { break };
-            tables.write_run(root, region_first, entries);
+            for (first, entries) in regions {
+                tables.write_run(root, *first, entries[number]);
+            }
         }
         let complete = self.views[..count].iter().all(|view| view.root.is_some());
         if !complete {

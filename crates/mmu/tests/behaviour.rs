@@ -35,6 +35,7 @@ fn config(region: &'static [u32]) -> Config<'static> {
         region_first_mb: REGION,
         region_kernel: region,
         region_user: region,
+        code_region: None,
         asids: 1..=16,
         max_spaces: 8,
         share_kernel: true,
@@ -840,4 +841,83 @@ fn a_rom_is_mapped_while_it_is_open_and_never_writable() {
         let root = guest.shadow.root(View::Kernel);
         assert!(guest.tlb.get(&guest.tables, root, va + 0x1004).is_none(), "it is closed");
     }
+}
+
+/// Where the guest has a page of text, and the page of the hypervisor's that stands for it.
+const TEXT: u32 = LOWMEM + 0x20_3000;
+const TWIN: HostPa = HostPa(0x7000_5000);
+
+impl Guest {
+    fn fill_code(&mut self, va: u32) -> Fill {
+        let (tables, tlb) = (&mut self.tables, &mut self.tlb);
+        self.shadow.fill_code(&self.memory, &self.regime, GuestVa(va), TWIN, tables, tlb)
+    }
+
+    /// The host page at `va` of the kernel view, if there is an entry, and whether it can be executed.
+    fn kernel_page(&mut self, va: u32) -> Option<(u32, bool)> {
+        let root = self.shadow.root(View::Kernel);
+        self.tlb.get(&self.tables, root, va).map(|entry| (entry.page << 12, !entry.xn))
+    }
+}
+
+#[test]
+fn code_that_stands_for_a_page_is_executable_in_all_spaces_and_forgotten_in_all() {
+    let mut guest = Guest::new();
+    let page = HostPa(HOST + 0x20_3000);
+    guest.shadow.protect_code_page(GuestPa(RAM + 0x20_3000), &mut guest.tables, &mut guest.tlb);
+    // What is mapped for data gives way.
+    assert_eq!(guest.touch(View::Kernel, TEXT, AccessKind::Read), (page.0, true));
+    assert_eq!(guest.kernel_page(TEXT), Some((page.0, false)));
+    assert_eq!(guest.fill_code(TEXT), Fill::Mapped);
+    assert_eq!(guest.kernel_page(TEXT), Some((TWIN.0, true)));
+    guest.switch_process(1);
+    assert_eq!(guest.kernel_page(TEXT), Some((TWIN.0, true)));
+    // It is nothing that user code could see, nor writable.
+    assert_eq!(guest.fill(View::Kernel, TEXT, AccessKind::Write), Fill::CodePageWrite(GuestPa(RAM + 0x20_3000)));
+    assert_eq!(guest.touch(View::User, TEXT, AccessKind::Read).0, page.0);
+    // Its neighbours are what they were.
+    assert_eq!(guest.touch(View::Kernel, TEXT + 0x1000, AccessKind::Read).0, page.0 + 0x1000);
+    guest.shadow.forget_code(GuestVa(TEXT + 0x1000), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.kernel_page(TEXT + 0x1000), Some((page.0 + 0x1000, false)));
+    guest.shadow.forget_code(GuestVa(TEXT), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.kernel_page(TEXT), None);
+    guest.switch_process(0);
+    assert_eq!(guest.kernel_page(TEXT), None);
+    assert_eq!(guest.touch(View::Kernel, TEXT, AccessKind::Read), (page.0, true));
+}
+
+#[test]
+fn code_goes_with_the_guests_maintenance_and_faults_as_its_tables_say() {
+    let mut guest = Guest::new();
+    guest.shadow.protect_code_page(GuestPa(RAM + 0x20_3000), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.fill_code(TEXT), Fill::Mapped);
+    guest.shadow.invalidate_page(GuestVa(TEXT), Some(1), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.kernel_page(TEXT), None);
+    assert!(matches!(guest.fill_code(0x8000_0000), Fill::GuestFault(_)));
+}
+
+#[test]
+fn a_region_for_code_is_in_the_kernel_view_alone() {
+    const CODE: usize = 0xcfa;
+    let mut guest = Guest::with(&Config { code_region: Some((CODE, &[0x1234_5c01])), ..config(&[0]) });
+    let at = (CODE as u32) << 20;
+    for table in [PROCESS[0], PROCESS[1]] {
+        guest.memory.write(table + CODE as u32 * 4, RAM | SECTION);
+    }
+    for process in [0, 1] {
+        guest.switch_process(process);
+        let [kernel, user] = [View::Kernel, View::User].map(|view| {
+            let root = guest.shadow.root(view);
+            let table = spica_mmu::Table { pa: root.ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
+            guest.tables.read(&table, CODE)
+        });
+        assert_eq!((kernel, user), (0x1234_5c01, 0));
+        assert_eq!(guest.fill(View::Kernel, at, AccessKind::Read), Fill::Region(GuestPa(RAM)));
+        assert_eq!(guest.fill(View::User, at, AccessKind::Read), Fill::Region(GuestPa(RAM)));
+        assert!(matches!(guest.fill_code(at), Fill::KernelFetch(_)));
+        assert!(guest.shadow.in_region(GuestVa(at)) && !guest.shadow.in_region(GuestVa(at - 1)));
+    }
+    // It is below the other one.
+    let wrong = Config { code_region: Some((REGION, &[0])), ..config(&[0]) };
+    assert_eq!(Shadow::new(&wrong).err(), Some(ConfigError::Region));
 }

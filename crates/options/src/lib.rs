@@ -9,6 +9,7 @@
 //! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
+//! | `spica.engine=E` | `blocks`, guests' kernels are translated (the default), or `in-place`, they run at their own addresses as far as they can; `in-place@A`, those that begin at A, not at 0xC0000000; with `in-place-from-start` and `in-place-from-start@A`, not only once they have taken an interrupt or run user code |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
 //! | `spica.halt`        | each guest waits for a debugger at its first instruction |
@@ -30,6 +31,34 @@ use spica_switches::Switches;
 
 use log::LevelFilter;
 
+/// How guests' kernels run in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// Where they begin.
+    pub base: u32,
+    /// From their first instruction on.
+    pub from_start: bool,
+}
+
+impl InPlace {
+    /// `in-place` or `in-place-from-start`; with `@0x…` where kernels do not begin at 0xC000_0000, as Linux's does if
+    /// its configuration does not say otherwise (`VMSPLIT_3G`): a multiple of 16 MiB, with room for that much in front
+    /// of it.
+    fn parse(engine: &str) -> Option<Self> {
+        let (name, base) = match engine.split_once("@0x") {
+            Some((name, digits)) => (name, u32::from_str_radix(digits, 16).ok()?),
+            None => (engine, 0xc000_0000),
+        };
+        let from_start = match name {
+            "in-place" => false,
+            "in-place-from-start" => true,
+            _ => return None,
+        };
+        let fits = base & 0xff_ffff == 0 && (0x100_0000..=0xe000_0000).contains(&base);
+        fits.then_some(Self { base, from_start })
+    }
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -45,6 +74,8 @@ pub struct Options {
     pub boot_switches: Option<Switches>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
+    /// Guests' kernels run in place.
+    pub in_place: Option<InPlace>,
     /// Whether a guest's kernel and its user code have one shadow table, if that was said.
     pub single_table: Option<bool>,
     /// Changed mappings are learnt of by the guest's writes to its tables.
@@ -75,6 +106,7 @@ impl Options {
             switches: Switches::all(),
             boot_switches: None,
             boot_until: String::new(),
+            in_place: None,
             single_table: None,
             tracked_writes: false,
             halt: false,
@@ -103,6 +135,8 @@ impl Options {
                 ("boot-translation", list) if Switches::parse(list).is_ok() => {
                     options.boot_switches = Switches::parse(list).ok();
                 }
+                ("engine", "blocks") => options.in_place = None,
+                ("engine", engine) if InPlace::parse(engine).is_some() => options.in_place = InPlace::parse(engine),
                 ("tables", "double") => options.single_table = Some(false),
                 ("tables", "single") => options.single_table = Some(true),
                 ("tracking", "maintenance") => options.tracked_writes = false,
@@ -119,5 +153,31 @@ impl Options {
             }
         }
         options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_understood() {
+        let engine = |word: &str| Options::parse(word).in_place;
+        assert_eq!(engine("spica.verbose"), None);
+        assert_eq!(engine("spica.engine=in-place"), Some(InPlace { base: 0xc000_0000, from_start: false }));
+        let at_80000000 = InPlace { base: 0x8000_0000, from_start: true };
+        assert_eq!(engine("spica.engine=in-place-from-start@0x80000000"), Some(at_80000000));
+        assert_eq!(engine("spica.engine=in-place spica.engine=blocks"), None);
+        for wrong in [
+            "in-place@0x80001000",
+            "in-place@80000000",
+            "in-place@0xf0000000",
+            "in-place@0x0",
+            "in",
+            "blocks@0x80000000",
+        ] {
+            let options = Options::parse(&alloc::format!("spica.engine={wrong}"));
+            assert_eq!((options.in_place, options.unknown.len()), (None, 1), "{wrong}");
+        }
     }
 }

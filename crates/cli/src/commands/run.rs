@@ -26,6 +26,13 @@ spica: in another terminal: `spica list`, `spica console GUEST`";
 /// What describes the one guest, where there are not several.
 const ONE_GUEST: [&str; 9] = ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory"];
 
+/// What runs the kernels of guests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Engine {
+    Blocks,
+    InPlace,
+}
+
 /// How long a command in the guest may take, boot included, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
 
@@ -115,6 +122,10 @@ pub struct RunArgs {
     /// ends in .html, else JSON for Perfetto; see `spica trace --help`
     #[arg(long, value_name = "FILE", conflicts_with = "native")]
     trace: Option<PathBuf>,
+    /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses as
+    /// far as that can be; docs/in-place.md has both
+    #[arg(long, value_name = "ENGINE", default_value = "blocks", conflicts_with = "native")]
+    engine: Engine,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -170,6 +181,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
             ("spica.verbose", verbose),
             ("spica.halt", args.gdb.is_some()),
             ("spica.trace", args.trace.is_some()),
+            ("spica.engine=in-place", args.engine == Engine::InPlace),
         ]
         .iter()
         .filter_map(|(word, wanted)| wanted.then_some(*word))

@@ -7,11 +7,12 @@
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+use spica_dbt::twins::TwinMemory;
 
 use crate::arch::barrier::{dsb, isb};
 use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
 use crate::arch::{cache, tlb};
-use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR};
+use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR, NEAR_CODE_SIZE, near_code};
 use crate::memory::pool::{Block, Share};
 use crate::papers::SharedSlot;
 
@@ -31,28 +32,53 @@ pub struct CodePages {
     mirror: Block,
     tables: Block,
     mirror_tables: Block,
+    twins: Option<Block>,
     layout: Layout,
     unpublished: bool,
 }
 
-const fn layout(pages: u32) -> Layout {
-    Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) }
+/// Pages that run in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InPlace {
+    /// Where the guest's kernel begins: the cache is near that.
+    pub base: u32,
+    /// How many pages there is room for.
+    pub twins: u16,
+    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code.
+    pub from_start: bool,
+}
+
+const fn layout(pages: u32, in_place: Option<InPlace>) -> Layout {
+    match in_place {
+        None => Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) },
+        Some(InPlace { base, .. }) => Layout { base: near_code(base), pages, mirror: None },
+    }
 }
 
 /// Bytes that [`CodePages::new`] takes.
-pub const fn block_bytes(count: u32, mirror_pages: u32) -> u32 {
+pub const fn block_bytes(count: u32, mirror_pages: u32, in_place: Option<InPlace>) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
-    let tables = (layout(count).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
-    (count + mirror_pages) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
+    let twins = match in_place {
+        Some(in_place) => in_place.twins as u32,
+        None => 0,
+    };
+    let tables = (layout(count, in_place).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
+    (count + mirror_pages + twins) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
 impl CodePages {
     /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the
-    /// return mirror; `None` if the share is exhausted.
-    pub fn new(share: &mut Share, count: u32, mirror_pages: u32, vcpu_page: HostPa) -> Option<CodePages> {
-        let layout = layout(count);
+    /// return mirror, or for pages that run in place; `None` if the share is exhausted.
+    pub fn new(
+        share: &mut Share,
+        count: u32,
+        mirror_pages: u32,
+        in_place: Option<InPlace>,
+        vcpu_page: HostPa,
+    ) -> Option<CodePages> {
+        let layout = layout(count, in_place);
         assert!(
-            layout.va_size() + SharedSlot::BYTES <= CODE_CACHE_SIZE,
+            layout.va_size() + SharedSlot::BYTES <= if in_place.is_none() { CODE_CACHE_SIZE } else { NEAR_CODE_SIZE },
             "the code cache is larger than its place in the hypervisor region"
         );
         let pages = share.alloc(count * PAGE, PAGE)?;
@@ -73,7 +99,11 @@ impl CodePages {
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
-        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, unpublished: false })
+        let twins = match in_place {
+            Some(InPlace { twins, .. }) => Some(share.alloc(u32::from(twins) * PAGE, PAGE)?),
+            None => None,
+        };
+        Some(CodePages { pages, slot, mirror, tables, mirror_tables, twins, layout, unpublished: false })
     }
 
     /// Where the cache lies.
@@ -87,8 +117,14 @@ impl CodePages {
             (0..megabytes).map(move |mb| (va + mb * MEGABYTE, (table + mb * 1024) | HOST_DOMAIN << 5 | 0b01))
         };
         let megabytes = (self.layout.va_size() + self.slot.bytes()).div_ceil(MEGABYTE);
-        let cache = entries(CODE_CACHE_START, self.tables.pa().0, megabytes);
-        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, MIRROR.size / MEGABYTE))
+        let cache = entries(self.layout.base, self.tables.pa().0, megabytes);
+        let mirror = if self.layout.mirror.is_some() { MIRROR.size / MEGABYTE } else { 0 };
+        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, mirror))
+    }
+
+    /// Where twin `number` lies.
+    pub fn twin_pa(&self, number: u16) -> Option<HostPa> {
+        self.twins.as_ref().map(|twins| twins.pa().wrapping_add(u32::from(number) * PAGE))
     }
 
     /// The word at code-cache address `pc`.
@@ -146,6 +182,21 @@ impl CodeMemory for CodePages {
         }
         // It may be remembered for the kernel view of any space.
         tlb::invalidate_all();
+    }
+}
+
+impl TwinMemory for CodePages {
+    fn twin(&mut self, number: u16) -> &mut [u32; PAGE_WORDS] {
+        match &mut self.twins {
+            Some(twins) => page_of(twins, number.into()),
+            None => unreachable!("there are twins where they are numbered"),
+        }
+    }
+
+    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
+        if let Some(twins) = &self.twins {
+            self.clean(twins.va() + u32::from(number) * PAGE, first, words);
+        }
     }
 }
 

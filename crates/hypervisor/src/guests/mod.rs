@@ -113,7 +113,7 @@ fn make(
     host: &mut Host,
 ) -> Result<Vec<Guest>, Problem> {
     let specs = bundle.guests();
-    let sizes = Sizes::linux(specs.len());
+    let sizes = Sizes::linux(specs.len(), options.in_place);
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
     // An upper bound, for the size of the records: in the end, pieces count.

@@ -15,15 +15,13 @@ use super::{Common, Stop, Vm, regime};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
-use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR};
+use crate::layout::MEGABYTE;
 use crate::machine::GuestMachine;
 use spica_dbt::code_map::Megabytes;
 use spica_vcpu::cp15::TlbOp;
 
 /// Megabytes of the address space.
 const MEGABYTES: u32 = 4096;
-/// Megabytes that the code cache and the return mirror take.
-const CACHE_MEGABYTES: u32 = (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE;
 /// What is done in one piece: pages or descriptors that are looked at, and as much more as a page whose code must not
 /// be reached is with it. Some 40,000 instructions.
 const PIECE: u32 = 120;
@@ -96,7 +94,10 @@ impl Vm {
 
     /// Whether the guest may go on, as far as this is concerned.
     pub fn is_settled(&self) -> bool {
-        self.common.backlog.is_empty() && self.common.engine.is_settled() && self.vcpu.mmu.shadow().is_settled()
+        self.common.backlog.is_empty()
+            && self.common.engine.is_settled()
+            && !self.common.engine.is_anything_gone()
+            && self.vcpu.mmu.shadow().is_settled()
     }
 
     /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a
@@ -146,6 +147,13 @@ impl Vm {
             mmu.settle(core.enter_host_space());
             return Ok(());
         }
+        if self.common.engine.is_anything_gone() {
+            match self.common.engine.take_gone() {
+                Some(va) => mmu.forget_code(va),
+                None => mmu.forget_all(core.enter_host_space()),
+            }
+            return Ok(());
+        }
         if !self.common.engine.settle() {
             return Ok(());
         }
@@ -167,7 +175,8 @@ impl Common {
                 self.backlog.stale.clear();
             }
         } else if let Some(from) = self.backlog.cache {
-            self.backlog.cache = Some(from + 1).filter(|&next| next < CACHE_MEGABYTES);
+            let (_, megabytes) = self.engine.place();
+            self.backlog.cache = Some(from + 1).filter(|&next| next < megabytes);
             return self.look_through_cache(core.enter_host_space(), regime, from, 1);
         }
         Ok(())
@@ -268,7 +277,7 @@ impl Common {
         if !regime.mmu_on() {
             return Ok(());
         }
-        let start = GuestVa(CODE_CACHE_START + first * MEGABYTE);
+        let start = GuestVa(self.engine.place().0 + first * MEGABYTE);
         let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
         find_mapped(&self.ram.at(host_space), regime, start, count, counts)
             .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
@@ -291,17 +300,13 @@ impl Common {
     /// # Errors
     /// If there is one.
     pub fn glance_at_cache(&mut self, host_space: HostSpace<'_>, regime: &Regime) -> Result<(), Stop> {
+        let (start, megabytes) = self.engine.place();
         if !regime.mmu_on()
-            || spica_mmu::has_no_descriptors(
-                &self.ram.at(host_space),
-                regime,
-                GuestVa(CODE_CACHE_START),
-                CACHE_MEGABYTES,
-            )
+            || spica_mmu::has_no_descriptors(&self.ram.at(host_space), regime, GuestVa(start), megabytes)
         {
             return Ok(());
         }
-        self.backlog.glance = (self.backlog.glance + 1) % CACHE_MEGABYTES;
+        self.backlog.glance = (self.backlog.glance + 1) % megabytes;
         self.look_through_cache(host_space, regime, self.backlog.glance, 1)
     }
 }

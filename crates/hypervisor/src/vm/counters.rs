@@ -137,6 +137,10 @@ pub struct Counters {
     pub code_page_writes: u64,
     /// Those that dropped what had been made from the words that changed.
     pub code_patches: u64,
+    /// Pages that run in place, since the start.
+    pub twins: u64,
+    /// Pages that could not.
+    pub unfit_pages: u64,
     /// Times that all code went, to be made anew closer together.
     pub preemptive_flushes: u64,
     pub host_interrupts: u64,

@@ -162,6 +162,10 @@ impl Vm {
         self.vcpu.debug.wish = Some(next);
         for _ in 0..TRAPS {
             let pc = match resume {
+                // What runs in place stands between two instructions at any time.
+                Resume::Cache(pc) | Resume::Back(pc) if self.common.engine.is_in_place(pc) => {
+                    return self.arrived_for_debugger(core, next, Resume::Guest(GuestVa(pc.0)));
+                }
                 Resume::Cache(pc) | Resume::Back(pc) => pc,
                 Resume::Stop(stop) => return self.stopped_under_debugger(stop),
                 Resume::Led(pc, _) => return self.arrived_for_debugger(core, next, Resume::Guest(pc)),

@@ -149,11 +149,15 @@ impl Env for TrapEnv<'_> {
             let pa = self.locate(cpu, va, AccessKind::Write, privileged)?;
             if self.common.ram.contains(pa) {
                 let host_space = self.core.enter_host_space();
-                if self.mmu.shadow().is_code_page(pa) {
+                let is_code = self.mmu.shadow().is_code_page(pa);
+                if is_code {
                     let written = (pa, bytes, value >> shift);
                     self.patched |= self.common.code_is_stored_to(self.mmu, host_space, written, !self.patched);
                 }
                 self.common.ram.store(host_space, pa, bytes, value >> shift).ok_or(external(cpu, va, true))?;
+                if is_code {
+                    self.common.code_was_stored_to(self.mmu, host_space, pa, bytes);
+                }
                 self.mmu.table_written(host_space, pa, bytes);
                 return Ok(());
             }

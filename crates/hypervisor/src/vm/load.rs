@@ -6,6 +6,7 @@ use core::fmt;
 
 use spica_bundle::GuestSpec;
 use spica_dbt::preemptive_flush::PreemptiveFlush;
+use spica_dbt::twins::Twins;
 use spica_dbt::{Capacity, Options};
 use spica_mmu::{Chunk, Config, Shadow};
 use spica_switches::Switches;
@@ -21,9 +22,9 @@ use super::tables::Tables;
 use super::{Common, Vcpu, Vm};
 use crate::arch::identity;
 use crate::engine::KernelEngine;
-use crate::engine::code::{self, CodePages};
+use crate::engine::code::{self, CodePages, InPlace};
 use crate::host::Host;
-use crate::layout::{MEGABYTE, REGION_START};
+use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_START, in_place};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{host_space::region_entries, ram as host_ram};
@@ -42,6 +43,8 @@ pub struct Sizes {
     pub table_bytes: u32,
     /// Address spaces kept; two host ASIDs each.
     pub spaces: u8,
+    /// The pages of the guest's kernel that can run in place; `None`: all of it runs by blocks.
+    pub in_place: Option<InPlace>,
 }
 
 impl Sizes {
@@ -54,14 +57,30 @@ impl Sizes {
         capacity: Capacity { blocks: 52_000, exits: 88_000, mirror_pages: 864 },
         table_bytes: MEGABYTE + 384 * 1024,
         spaces: 24,
+        in_place: None,
+    };
+
+    /// What it needs where its kernel runs in place, in as much: a boot of Debian executes code of some 1,100 pages,
+    /// and what is sensitive in them has few blocks.
+    pub const IN_PLACE: Sizes = Sizes {
+        code_pages: 480,
+        capacity: Capacity { blocks: 30 * 1024, exits: 47 * 1024, mirror_pages: 1 },
+        in_place: Some(InPlace { base: 0xc000_0000, twins: 1250, from_start: false }),
+        ..Self::LINUX
     };
 
     /// The same where `guests` share the board: there are 254 ASIDs for all, and the hypervisor region has room for so
-    /// much.
-    pub fn linux(guests: usize) -> Sizes {
+    /// much. `in_place`: their kernels run in place.
+    pub fn linux(guests: usize, in_place: Option<spica_options::InPlace>) -> Sizes {
         let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
         if guests <= SPACIOUS {
-            return Sizes { spaces, ..Self::LINUX };
+            return match in_place {
+                Some(asked) => Sizes { spaces, in_place: Some(pages(asked, 1250)), ..Self::IN_PLACE },
+                None => Sizes { spaces, ..Self::LINUX },
+            };
+        }
+        if let Some(asked) = in_place {
+            return Sizes { code_pages: 240, in_place: Some(pages(asked, 900)), spaces, ..Self::IN_PLACE };
         }
         // The hypervisor region has room for less each: a large program has some of its code translated again and
         // again.
@@ -86,19 +105,29 @@ impl Sizes {
 
     const fn heap_bytes(&self, ram: u32) -> u32 {
         // A word per page of RAM is what the shadow tables' records need.
-        self.capacity.bytes() as u32 + ram / 1024 + OTHER_RECORDS
+        let twins = match self.in_place {
+            Some(InPlace { base, twins, .. }) => Twins::bytes(in_place(base), twins as usize) as u32,
+            None => 0,
+        };
+        self.capacity.bytes() as u32 + twins + ram / 1024 + OTHER_RECORDS
     }
 
     /// The vCPU page, the code cache, and the shadow tables, which are aligned.
     const fn block_bytes(&self) -> u32 {
-        4096 + code::block_bytes(self.code_pages, self.capacity.mirror_pages)
+        4096 + code::block_bytes(self.code_pages, self.capacity.mirror_pages, self.in_place)
             + self.table_bytes.next_multiple_of(16 * 1024)
             + 16 * 1024
     }
 }
 
+/// Room for `twins` pages that run in place, as the command line asks for.
+const fn pages(asked: spica_options::InPlace, twins: u16) -> InPlace {
+    InPlace { base: asked.base, twins, from_start: asked.from_start }
+}
+
 /// A guest of 256 MiB costs 12 MiB more at most.
 const _: () = assert!(Sizes::LINUX.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
+const _: () = assert!(Sizes::IN_PLACE.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
 
 /// That many guests find room in the hypervisor region as [`Sizes::LINUX`] is, and some devices for each.
 const SPACIOUS: usize = 6;
@@ -183,23 +212,30 @@ impl Vm {
         host: &mut Host,
     ) -> Result<Vm, CreateError> {
         let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
-        let code = CodePages::new(&mut share, sizes.code_pages, sizes.capacity.mirror_pages, page.pa())
-            .ok_or(CreateError::Pool)?;
+        let mirror_pages = sizes.capacity.mirror_pages;
+        let code = CodePages::new(&mut share, sizes.code_pages, mirror_pages, sizes.in_place, page.pa());
+        let code = code.ok_or(CreateError::Pool)?;
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let options = Options { thumbee: has_thumbee(&cpu_id()), ..switches.translation };
-        let engine = KernelEngine::new(code, options, sizes.capacity);
+        let engine = KernelEngine::new(code, options, sizes.capacity, sizes.in_place);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let region = region_entries();
         let mut kernel_region = region;
+        let mut near = [0; (NEAR_CODE_SIZE / MEGABYTE) as usize];
         for (va, entry) in engine.first_level() {
-            kernel_region[((va - REGION_START) / MEGABYTE) as usize] = entry;
+            match kernel_region.get_mut((va.wrapping_sub(REGION_START) / MEGABYTE) as usize) {
+                Some(place) => *place = entry,
+                None => near[((va - engine.place().0) / MEGABYTE) as usize] = entry,
+            }
         }
+        let near = sizes.in_place.map(|_| ((engine.place().0 / MEGABYTE) as usize, &near[..]));
         let mut shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             region_first_mb: (REGION_START / MEGABYTE) as usize,
             region_kernel: &kernel_region,
             region_user: &region,
+            code_region: near,
             asids,
             max_spaces: sizes.spaces.into(),
             share_kernel: switches.share_kernel,
@@ -244,6 +280,8 @@ impl Vm {
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             later: None,
+            in_place_begun: sizes.in_place.is_some_and(|in_place| in_place.from_start),
+            in_place_from_start: sizes.in_place.is_some_and(|in_place| in_place.from_start),
             preemptive_flush: PreemptiveFlush::default(),
             missed: Default::default(),
             start: host.now(),

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
-use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_mmu::{
     AccessKind, DomainAccess, FastFill, Fill, GuestMemory, OutOfTables, PAGEWISE_FROM, PageSize, Regime, Shadow, View,
     guest, lookup,
@@ -131,6 +131,16 @@ impl Mmu {
     /// See [`Shadow::fill_closed`].
     pub fn fill_closed(&mut self, memory: &impl GuestMemory, regime: &Regime, va: GuestVa) -> Fill {
         self.shadow.fill_closed(memory, regime, va, &mut self.tables, &mut RealTlb)
+    }
+
+    /// See [`Shadow::fill_code`].
+    pub fn fill_code(&mut self, memory: &impl GuestMemory, regime: &Regime, va: GuestVa, code: HostPa) -> Fill {
+        self.shadow.fill_code(memory, regime, va, code, &mut self.tables, &mut RealTlb)
+    }
+
+    /// See [`Shadow::forget_code`].
+    pub fn forget_code(&mut self, va: GuestVa) {
+        self.shadow.forget_code(va, &mut self.tables, &mut RealTlb);
     }
 
     /// See [`Shadow::fast_fill`].

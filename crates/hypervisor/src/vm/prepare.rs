@@ -27,6 +27,9 @@ impl Vm {
             self.common.set_switches(&mut self.vcpu.mmu, later.switches());
             changing = false;
         }
+        if privilege == Privilege::User && self.common.waits_for_in_place() {
+            self.common.begin_in_place(&mut self.vcpu.mmu);
+        }
         let Vm { vcpu, common, .. } = self;
         let cpu = &mut vcpu.context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
@@ -85,6 +88,9 @@ impl Vm {
     pub fn goes_on(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
         let Vm { vcpu, common, .. } = self;
         if vcpu.mmu.is_stale() || common.machine.wants_service() || host.is_wanted() {
+            return false;
+        }
+        if common.engine.is_in_place(pc) && common.interrupted() {
             return false;
         }
         vcpu.context.cpu.pc = pc.0;

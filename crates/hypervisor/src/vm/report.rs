@@ -192,7 +192,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
-    let rows: [(&str, u64); 52] = [
+    let rows: [(&str, u64); 54] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -210,6 +210,8 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.mmio", c.mmio),
         ("trap.code-page-write", c.code_page_writes),
         ("trap.code-patch", c.code_patches),
+        ("in-place.twins", c.twins),
+        ("in-place.unfit-pages", c.unfit_pages),
         ("trap.host-interrupt", c.host_interrupts),
         ("guest.interrupts", c.interrupts),
         ("guest.waits", c.waits),

@@ -2,6 +2,7 @@
 
 use super::{Resume, Stop, Vm, regime};
 use crate::engine::LedFrom;
+use crate::engine::blocks::Piece;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -9,6 +10,7 @@ use crate::machine::GuestMachine;
 use crate::world::Privilege;
 use spica_addr::{CachePc, GuestVa};
 use spica_mmu::{Access, AccessKind, Fault, translate};
+use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
 
@@ -33,6 +35,12 @@ impl Vm {
             let (pc, from) = match resume {
                 Resume::Stop(stop) => return Err(stop),
                 // Behind the latter, there is more to see to than usual: see `Vm::goes_on`.
+                Resume::Cache(pc) | Resume::Back(pc)
+                    if self.common.engine.is_in_place(pc) && self.interrupt_deliverable() =>
+                {
+                    // Code in place can be left between any two instructions.
+                    (GuestVa(pc.0), None)
+                }
                 Resume::Cache(pc) | Resume::Back(pc) => {
                     self.vcpu.context.cpu.pc = pc.0;
                     self.prepare(core, Privilege::Kernel);
@@ -44,6 +52,9 @@ impl Vm {
             };
             if let Some(exception) = self.deliverable(pc) {
                 self.common.counters.interrupts += 1;
+                if self.common.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
+                    self.common.begin_in_place(&mut self.vcpu.mmu);
+                }
                 resume = self.vcpu.take(exception);
                 continue;
             }
@@ -99,6 +110,11 @@ impl Vm {
         }
         common.watch_code(&mut vcpu.mmu, pc, mapping.size);
         let source = Source { va: pc, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
+        if common.engine.runs_in_place() && common.run_in_place(&mut vcpu.mmu, host_space, &regime, source) {
+            vcpu.nested = 0;
+            let entry = common.engine.enter(Piece::InPlace(pc, mapping.pa), from);
+            return Ok(entry);
+        }
         let known = common.engine.find(source);
         let made = known.is_none();
         let code = match known {

@@ -77,6 +77,7 @@ impl Common {
         mmu.forget_derived();
         self.code_map.forget_descriptors();
         self.backlog.clear();
+        self.in_place_begun = self.in_place_from_start;
         self.engine.set_vfp(false);
         self.engine.forget_all();
         self.code_is_gone(mmu);
@@ -90,7 +91,7 @@ impl Common {
     }
 
     /// Nothing is left that was translated.
-    fn code_is_gone(&mut self, mmu: &mut Mmu) {
+    pub(super) fn code_is_gone(&mut self, mmu: &mut Mmu) {
         self.preemptive_flush.flushed();
         mmu.unprotect_all_code_pages();
     }
@@ -103,6 +104,7 @@ impl Common {
         let (now, per_ms) = (host.now(), host.ticks(1000));
         let due = self.preemptive_flush.is_due(now, per_ms, self.engine.made(), self.engine.pieces())
             && between_blocks
+            && !self.engine.runs_in_place()
             && self.switches.preemptive_flush;
         if due {
             self.counters.preemptive_flushes += 1;

@@ -227,6 +227,15 @@ const TABLE: &[Configuration] = &[
         patience: 1,
     },
     Configuration {
+        name: "in-place",
+        description: "guest kernels run at their own addresses, with calls and returns of their own (Power paper; BTKernel)",
+        words: "spica.engine=in-place",
+        series: &[Series::Indirect],
+        lacks: None,
+        quick_boot: "",
+        patience: 1,
+    },
+    Configuration {
         name: "single-shadow",
         description: "one shadow table for the guest's kernel and user code, kept apart by domains (ARMvisor's single shadow table)",
         words: "spica.tables=single",

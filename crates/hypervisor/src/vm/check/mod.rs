@@ -67,6 +67,7 @@ const SIZES: Sizes = Sizes {
     capacity: Capacity { blocks: 2048, exits: 8192, mirror_pages: 32 },
     table_bytes: MEGABYTE / 2,
     spaces: 12,
+    in_place: None,
 };
 
 /// Who answers what can be answered in assembly.

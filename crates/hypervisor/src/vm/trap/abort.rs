@@ -18,6 +18,7 @@ use crate::machine::GuestMachine;
 use crate::papers;
 use crate::parts;
 use crate::vm::env::TrapEnv;
+use crate::vm::in_place;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::Privilege;
 
@@ -407,9 +408,18 @@ fn write_to_code(
 }
 
 /// A prefetch abort.
-pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, privilege: Privilege) -> Resume {
+pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
     let pc = vm.vcpu.context.cpu.pc;
+    if privilege == Privilege::Kernel && !vm.common.engine.is_in_mirror(pc) && vm.common.engine.runs_in_place() {
+        return match status(fsr) {
+            // BKPT (C3.1).
+            DEBUG_EVENT => in_place::trapped(vm, core, host, GuestVa(pc)),
+            ALIGNMENT => deliver_fetch(vm, ALIGNMENT, far),
+            s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
+            _ => in_place::fetch(vm, GuestVa(pc)),
+        };
+    }
     if privilege == Privilege::Kernel {
         // Direct branches of translated code lead into the cache, so it was one through the return mirror.
         vm.common.counters.mirror_misses += 1;

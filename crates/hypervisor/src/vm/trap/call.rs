@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::papers;
 use crate::vm::counters::Class;
+use crate::vm::in_place;
 use crate::vm::{Resume, Stop, Vm};
 
 /// SVC from the guest's user code: its system call.
@@ -27,6 +28,9 @@ pub fn from_user(vm: &mut Vm) -> Resume {
 pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     let behind = CachePc(vm.vcpu.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
+    if vm.common.engine.is_in_place(svc) && vm.vcpu.context.cpu.psr & psr::T == 0 {
+        return in_place::replaced(vm, core, host, GuestVa(svc.0));
+    }
     let engine = &mut vm.common.engine;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
     let Some(word) = engine.word(svc) else { return wild };

@@ -79,7 +79,8 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
 /// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are
 /// unlinked, and the fast path of indirect branches is closed.
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
-    if vm.interrupt_deliverable() {
+    // What runs in place is left at once, where it goes on: see `Vm::resume`.
+    if !vm.common.engine.is_in_place(pc) && vm.interrupt_deliverable() {
         vm.common.engine.leave_soon(pc);
         vm.vcpu.context.leave = 1;
     }

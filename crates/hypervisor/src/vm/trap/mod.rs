@@ -25,6 +25,7 @@ use crate::host_cpu::HostCpu;
 use crate::vm::{Resume, Stop, Vm};
 use crate::world::{Privilege, Trap};
 
+pub use emulate::instruction as emulate_instruction;
 pub use fast_abort::Answer;
 pub use interrupt::leave_soon;
 
@@ -69,7 +70,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         (Trap::SupervisorCall, Privilege::User) => call::from_user(vm),
         (Trap::Undefined, _) => undefined::handle(vm, core, host, privilege),
         (Trap::DataAbort, _) => abort::data(vm, core, host, privilege),
-        (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, privilege),
+        (Trap::PrefetchAbort, _) => abort::prefetch(vm, core, host, privilege),
         (Trap::Irq | Trap::Fiq, _) => match interrupt::handle(vm, core, host, privilege) {
             Ok(next) => vm.vcpu.unresumed(next),
             Err(resume) => resume,

@@ -10,7 +10,7 @@ use super::{indirect, locate};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
-use crate::vm::{Resume, Stop, Vm, regime, vfp_enabled};
+use crate::vm::{Resume, Stop, Vm, in_place, regime, vfp_enabled};
 use crate::world::Privilege;
 
 /// CNTKCTL.PL0PCTEN and PL0VCTEN: User mode may read the physical and the virtual counter, and with either CNTFRQ
@@ -41,6 +41,9 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if vm.common.engine.is_in_mirror(pc) {
         vm.common.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
+    }
+    if vm.common.engine.is_in_place(CachePc(pc)) {
+        return in_place::trapped(vm, core, host, GuestVa(pc));
     }
     vm.common.counters.undefined += 1;
     match locate::guest_pc(vm, core.enter_host_space(), CachePc(pc)) {

@@ -1,0 +1,147 @@
+//! Pages of a guest's kernel that run in place, at the guest's own addresses: copies of them with what is sensitive
+//! replaced ([`spica_dbt::in_place`]), mapped in the kernel view where the guest has the page.
+//!
+//! The page itself is write-protected, as one from which blocks were made is. What is mapped at an address decides
+//! where the guest's kernel is: a branch to a page that is not there, or may not be executed, aborts, and
+//! [`fetch`] says what is to be executed.
+
+use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::in_place::Text;
+use spica_dbt::twins::Made;
+use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
+
+use super::mmu::Mmu;
+use super::{Common, Resume, Stop, Vm, regime};
+use crate::engine::{Engine, Source};
+use crate::host::Host;
+use crate::host_cpu::{HostCpu, HostSpace};
+use crate::vm::trap;
+
+impl Common {
+    /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
+    pub(super) fn run_in_place(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        source: Source,
+    ) -> bool {
+        if !self.in_place_begun || !regime.mmu_on() || !self.engine.is_fit(source) {
+            return false;
+        }
+        if self.engine.twin(source.va, source.pa).is_none() && !self.make_twin(mmu, host_space, regime, source) {
+            return false;
+        }
+        let Some(code) = self.engine.twin(source.va, source.pa) else { return false };
+        mmu.fill_code(&self.ram.at(host_space), regime, source.va, code) == Fill::Mapped
+    }
+
+    /// The guest takes an interrupt or is about to run user code, for the first time: from now on, its kernel runs in
+    /// place. Before, a kernel that starts may copy code of its own to elsewhere, as Linux does with its vectors and
+    /// with what user code finds beside them; it must not find there what has been replaced.
+    #[cold]
+    pub(super) fn begin_in_place(&mut self, mmu: &mut Mmu) {
+        self.in_place_begun = true;
+        self.engine.forget_all();
+        self.code_is_gone(mmu);
+    }
+
+    /// Whether that is still to come.
+    #[inline]
+    pub(super) fn waits_for_in_place(&self) -> bool {
+        !self.in_place_begun && self.engine.runs_in_place()
+    }
+
+    fn make_twin(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> bool {
+        mmu.protect_code_page(source.pa);
+        let made = match self.copy_text(host_space, regime, source) {
+            Made::Full => {
+                self.engine.forget_all();
+                self.code_is_gone(mmu);
+                mmu.protect_code_page(source.pa);
+                self.copy_text(host_space, regime, source)
+            }
+            made => made,
+        };
+        if made == Made::Unfit {
+            self.counters.unfit_pages += 1;
+            log::info!("guest {}: the code of the page at {} is not run in place", self.name, source.va.page());
+        } else {
+            self.counters.twins += 1;
+        }
+        matches!(made, Made::Twin(_))
+    }
+
+    fn copy_text(&mut self, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> Made {
+        let near = |va: GuestVa| {
+            let access = Access { kind: AccessKind::Read, privileged: true };
+            let mapping = translate(&self.ram.at(host_space), regime, va, access).ok()?;
+            self.ram.page(host_space, mapping.pa)
+        };
+        let va = source.va.page();
+        let Some(page) = self.ram.page(host_space, source.pa) else { return Made::Unfit };
+        let text = Text { page, before: near(va.wrapping_add(-4096i32 as u32)), behind: near(va.wrapping_add(4096)) };
+        self.engine.make_twin(source, text)
+    }
+
+    /// The guest has stored `bytes` at `pa`, in a page that is protected because code was made from it.
+    pub(super) fn code_was_stored_to(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, pa: GuestPa, bytes: u32) {
+        if !self.engine.runs_in_place() {
+            return;
+        }
+        let Some(page) = self.ram.page(host_space, pa) else { return };
+        let words = (pa.0 >> 2 & 0x3ff) as usize..=((pa.0 + bytes - 1) >> 2 & 0x3ff) as usize;
+        if !words.into_iter().all(|at| self.engine.word_changed(pa, at, page)) {
+            self.code_changes(mmu, pa);
+        }
+    }
+}
+
+/// The guest's kernel branched to `pc`, in A32 state, and nothing there could be executed.
+pub fn fetch(vm: &mut Vm, pc: GuestVa) -> Resume {
+    // Wherever that led, it is to be looked at.
+    vm.common.engine.forget_known(pc);
+    Resume::Guest(pc)
+}
+
+/// The guest's kernel executed the word at `pc`, which runs in place, and is replaced by a trap there: goes on with its
+/// stub.
+pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -> Resume {
+    if vm.interrupt_deliverable() {
+        return Resume::Guest(pc);
+    }
+    let Vm { vcpu, common, .. } = vm;
+    let regime = regime(&vcpu.context.cpu);
+    let access = Access { kind: AccessKind::Fetch, privileged: true };
+    let host_space = core.enter_host_space();
+    let Ok(mapping) = translate(&common.ram.at(host_space), &regime, pc, access) else { return fetch(vm, pc) };
+    let source = Source { va: pc, pa: mapping.pa, global: mapping.global };
+    if common.engine.twin(pc, mapping.pa).is_none() {
+        // What was executed is the guest's no more.
+        vcpu.mmu.forget_code(pc);
+        return fetch(vm, pc);
+    }
+    common.watch_code(&mut vcpu.mmu, pc, mapping.size);
+    let Some(words) = common.ram.page(host_space, mapping.pa) else { return Resume::Stop(Stop::WildJump(pc.0)) };
+    match common.engine.stub(source, words) {
+        Some(stub) => Resume::Cache(stub),
+        // It is the guest's own SVC.
+        None => trapped(vm, core, host, pc),
+    }
+}
+
+/// The guest's instruction at `pc`, which runs in place, trapped by itself: it is interpreted.
+pub fn trapped(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -> Resume {
+    let host_space = core.enter_host_space();
+    let regime = regime(&vm.vcpu.context.cpu);
+    let access = Access { kind: AccessKind::Fetch, privileged: true };
+    let mapped = translate(&vm.common.ram.at(host_space), &regime, pc, access).ok();
+    let Some(word) = mapped.and_then(|mapping| vm.common.ram.load(host_space, mapping.pa, 4)) else {
+        return fetch(vm, pc);
+    };
+    let instruction = spica_isa::decode(word);
+    if !instruction.cond.holds(vm.vcpu.context.cpu.psr) {
+        return Resume::Guest(pc.wrapping_add(4));
+    }
+    trap::emulate_instruction(vm, core, host, &instruction, pc, None)
+}
