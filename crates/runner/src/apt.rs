@@ -18,6 +18,9 @@ use crate::process;
 use crate::progress::{self, Step};
 use crate::project::{create_dir, read_text, remove_dir, write};
 
+/// The architecture of guests' packages: ARMv7-A with VFP.
+pub const ARMHF: &str = "armhf";
+
 /// How many seconds to wait before fetching the lists once more, while a mirror is being updated: its files fit its
 /// signed index again after seconds or minutes. `./spica` waits as long for the lists of this machine.
 const PAUSES: [u64; 3] = [5, 15, 30];
@@ -27,6 +30,17 @@ const NEW: Duration = Duration::ZERO;
 const RECENT: Duration = Duration::from_secs(3600);
 /// What apt says of files that do not fit the signed index.
 const UPDATED: [&str; 3] = ["Hash Sum mismatch", "File has unexpected size", "Mirror sync in progress"];
+
+/// Unpacks a package into a directory, which need not be there, over what is in it. Nothing is installed: no maintainer
+/// script runs.
+///
+/// # Errors
+/// If it is no package, or there is no room.
+pub fn unpack(package: &Path, into: &Path) -> Result<()> {
+    let mut command = Command::new("dpkg-deb");
+    let what = || format!("cannot unpack {}", package.display());
+    process::output(command.arg("--extract").arg(package).arg(into), &what()).map(drop)
+}
 
 /// apt with a private state.
 #[derive(Debug)]

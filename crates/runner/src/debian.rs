@@ -2,15 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
-use crate::apt::Apt;
+use crate::apt::{self, ARMHF, Apt};
 use crate::error::{Context, Result};
-use crate::process;
 use crate::project::{Project, remove_dir};
-
-/// The architecture of the guests.
-const ARCHITECTURE: &str = "armhf";
 
 /// The tree of a package. The lists are those that the guest's packages were found in, if these are not old.
 ///
@@ -21,13 +16,12 @@ pub fn unpacked(project: &Project, package: &str) -> Result<PathBuf> {
     let tree = dir.join("tree");
     if !tree.is_dir() {
         let (lists, download) = (project.build("apt"), dir.join("download"));
-        let files = Apt::recent(&lists, ARCHITECTURE)?.download(&[package], &download);
+        let files = Apt::recent(&lists, ARMHF)?.download(&[package], &download);
         // The package may be newer than the lists, and the one that they name gone.
-        let files = files.or_else(|_| Apt::update(&lists, ARCHITECTURE)?.download(&[package], &download))?;
+        let files = files.or_else(|_| Apt::update(&lists, ARMHF)?.download(&[package], &download))?;
         let new = dir.join("tree.new");
         remove_dir(&new)?;
-        let mut command = Command::new("dpkg-deb");
-        process::output(command.arg("--extract").arg(&files[0]).arg(&new), &format!("cannot unpack {package}"))?;
+        apt::unpack(&files[0], &new)?;
         // Last: what is there is whole.
         fs::rename(&new, &tree).context(|| format!("cannot rename {}", new.display()))?;
         remove_dir(&dir.join("download"))?;

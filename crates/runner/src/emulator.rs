@@ -16,7 +16,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::apt::Apt;
+use crate::apt::{self, Apt};
 use crate::error::{Context, Error, Result};
 use crate::guest::Package;
 use crate::needed::QEMU;
@@ -127,8 +127,7 @@ fn fetch(dir: &Path, tree: &Path, stamp: &Path) -> Result<()> {
     remove_dir(tree)?;
     create_dir(tree)?;
     for file in &files {
-        let mut command = Command::new("dpkg-deb");
-        process::output(command.arg("--extract").arg(file).arg(tree), "cannot unpack QEMU's packages")?;
+        apt::unpack(file, tree)?;
     }
     remove_dir(&dir.join("download"))?;
     let text = toml::to_string(&Fetched { package }).expect("a list of packages is TOML");

@@ -11,15 +11,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::apt::Apt;
+use crate::apt::{self, Apt};
 use crate::error::{Context, Error, Result};
 use crate::initramfs;
 use crate::modules;
-use crate::process;
 use crate::progress::Step;
 use crate::project::{Project, fingerprint, read, read_text, remove_dir, write};
 
@@ -157,8 +155,7 @@ fn fetch(project: &Project, recipe: &Recipe, requested: Vec<String>, dir: &Path)
     remove_dir(&new)?;
     remove_dir(&root)?;
     for file in &files {
-        let mut command = Command::new("dpkg-deb");
-        process::output(command.arg("--extract").arg(file).arg(&new), "cannot unpack the guest's packages")?;
+        apt::unpack(file, &new)?;
     }
     fs::rename(&new, &root).context(|| format!("cannot rename {}", new.display()))?;
     remove_dir(&dir.join("download"))?;

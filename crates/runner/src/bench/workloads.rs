@@ -24,6 +24,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::apt::ARMHF;
 use crate::error::{Error, Result};
 use crate::guest::Package;
 use crate::initramfs::Overlay;
@@ -174,9 +175,8 @@ fn advice(workloads: &[&'static Workload], tree: &packages::Tree) -> Vec<String>
         let follows: Vec<_> = own.into_iter().chain(without).collect();
         let component = if packages::NON_FREE.contains(&package) { "non-free" } else { "main" };
         format!(
-            "the package {package} for {0} cannot be had: {1}; it is in Debian's {component}, which the archives in \
-             /etc/apt must offer for {0}, and they must be within reach",
-            packages::ARCHITECTURE,
+            "the package {package} for {ARMHF} cannot be had: {0}; it is in Debian's {component}, which the archives in \
+             /etc/apt must offer for {ARMHF}, and they must be within reach",
             follows.join(", "),
         )
     };

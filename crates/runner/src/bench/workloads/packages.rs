@@ -13,19 +13,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::apt::Apt;
+use crate::apt::{self, ARMHF, Apt};
 use crate::error::{Context, Error, Result};
 use crate::guest::Package;
-use crate::process;
 use crate::progress::Step;
 use crate::project::{Project, create_dir, remove_dir, write};
-
-/// Debian's name for the architecture.
-pub const ARCHITECTURE: &str = "armhf";
 
 /// The packages that are not in Debian's `main`.
 pub const NON_FREE: &[&str] = &["lmbench"];
@@ -128,7 +123,7 @@ fn replace(
     requested: BTreeSet<String>,
     known: &Fetched,
 ) -> Result<Vec<Unpacked>> {
-    let apt = Apt::update_with(&dir.join("apt"), ARCHITECTURE, &["non-free"])?;
+    let apt = Apt::update_with(&dir.join("apt"), ARMHF, &["non-free"])?;
     let names: Vec<String> = requested.iter().cloned().collect();
     let mut package = Vec::new();
     for fields in apt.closure(&names)? {
@@ -155,8 +150,7 @@ fn replace(
     remove_dir(root)?;
     create_dir(root)?;
     for file in &files {
-        let mut command = Command::new("dpkg-deb");
-        process::output(command.arg("--extract").arg(file).arg(root), "cannot unpack the packages of workloads")?;
+        apt::unpack(file, root)?;
     }
     remove_dir(&dir.join("download"))?;
     let fetched = Fetched { requested, package };
