@@ -279,6 +279,17 @@ impl Board {
         }
     }
 
+    /// Does something elsewhere while the board goes on.
+    ///
+    /// # Panics
+    /// If that takes a long time.
+    #[track_caller]
+    pub fn meanwhile<T: Send + 'static>(&mut self, what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let work = std::thread::spawn(work);
+        self.poll(what, |_| work.is_finished());
+        work.join().expect(what)
+    }
+
     /// Waits until guest `name` has printed a complete line that begins with `start`, at its `count`th, from 1, and
     /// gives it.
     #[track_caller]

@@ -44,14 +44,6 @@ impl Debugged {
         file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name).address()
     }
 
-    /// Does something elsewhere while the board goes on.
-    #[track_caller]
-    fn meanwhile<T: Send + 'static>(&mut self, what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let work = thread::spawn(work);
-        self.board.poll(what, |_| work.is_finished());
-        work.join().expect(what)
-    }
-
     /// Has GDB obey `commands` behind `target remote`, and gives what it printed.
     #[track_caller]
     fn gdb(&mut self, commands: &[&str]) -> String {
@@ -230,7 +222,7 @@ fn gdb_debugs_a_guests_kernel() {
     let run = it.run.clone();
     let connect = move || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     for garbage in ["$g#00", "$Z0,;#b0\u{3}$m,#99", "}}}$$#24#"] {
-        it.meanwhile("the end of a bad connection", move || {
+        it.board.meanwhile("the end of a bad connection", move || {
             let mut stream = connect();
             let _ = stream.write_all(garbage.as_bytes());
             let _ = stream.shutdown(Shutdown::Write);
@@ -241,7 +233,7 @@ fn gdb_debugs_a_guests_kernel() {
 
     // Whoever comes second is refused, at the port and at the board.
     let breakpoint = packet(&format!("Z0,{:x},4", it.address_of("work")));
-    let first = it.meanwhile("a connection", move || {
+    let first = it.board.meanwhile("a connection", move || {
         let mut first = connect();
         first.write_all(b"+$?#3f").expect("it listens");
         first.read_exact(&mut [0; 2]).expect("an answer");
@@ -255,13 +247,13 @@ fn gdb_debugs_a_guests_kernel() {
         first
     });
     assert_eq!(it.board.state("it"), "paused");
-    let second = it.meanwhile("the end of the second connection", move || connect().read(&mut [0; 16]));
+    let second = it.board.meanwhile("the end of the second connection", move || connect().read(&mut [0; 16]));
     assert_eq!(second.ok().unwrap_or(0), 0, "hung up");
     let attach = move |guest| {
         let project = Project::find(None).expect("the project");
         Guest::attach(&project, Some(&run), Some(guest)).err().expect("no").message
     };
-    let (again, nobody) = it.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
+    let (again, nobody) = it.board.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
     assert_eq!(again, "it has a debugger already");
     assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other");
 

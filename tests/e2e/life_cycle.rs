@@ -1,6 +1,9 @@
 //! The life of several guests on a board: paused, reset, stopped, started, crashed and started again, each without the
 //! others noticing; and who hears and says what on the one serial port.
 
+use spica_cli::{debugger, symbols};
+use spica_runner::control::client::Board as Running;
+use spica_runner::project::Project;
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 
@@ -190,6 +193,36 @@ fn debian(machine: Machine) {
         board.type_keys("echo the sum is $((6 * 7)) on $(hostname)\r");
         board.line(name, &format!("the sum is 42 on {name}"), 1);
     }
+    kernel_log(&mut board, "b");
+}
+
+/// The kernel's log, read from memory while all guests run, is what the guest itself reads there.
+fn kernel_log(board: &mut Board, name: &'static str) {
+    board.show(Some(name));
+    // The marks are not in what is echoed.
+    board.type_keys("echo log beg''ins; dmesg; echo log en''ds\r");
+    board.line(name, "log ends", 1);
+    let inside: Vec<_> = board.console(name).lines().skip_while(|line| *line != "log begins").skip(1).collect();
+    let inside: Vec<_> = inside.iter().take_while(|line| **line != "log ends").map(|line| line.to_string()).collect();
+    let run = board.serve();
+    let read = |most| {
+        let run = run.clone();
+        move || {
+            let mut asked = Running::find(&Project::find(None).expect("the project"), Some(&run)).expect("the board");
+            let guest = debugger::choose(&asked, Some(name)).expect("the guest");
+            let log = symbols::read_log(&mut asked, guest, most).expect("a log");
+            let lines = log
+                .records
+                .iter()
+                .flat_map(|record| record.to_string().lines().map(str::to_string).collect::<Vec<_>>());
+            (lines.collect::<Vec<_>>(), log.older)
+        }
+    };
+    let (outside, older) = board.meanwhile("the log", read(u32::MAX));
+    assert_eq!((&outside, older), (&inside, 0));
+    assert!(outside.len() > 100 && outside[1].contains("Linux version"), "{outside:#?}");
+    let (outside, older) = board.meanwhile("the end of the log", read(3));
+    assert!(inside.ends_with(&outside) && older > 90, "{outside:#?}");
 }
 
 macro_rules! boards {

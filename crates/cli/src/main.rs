@@ -181,7 +181,11 @@ mod tests {
         for fine in ["list", "list --json --run 12", "stats", "stats web --json", "console all", "pause 1 --run lab"] {
             assert!(Cli::try_parse_from(format!("spica {fine}").split(' ')).is_ok(), "{fine}");
         }
-        for verb in ["console", "log", "regs", "pause", "resume", "shutdown", "reset", "stop", "start"] {
+        for fine in ["log", "log web", "log --kernel", "log 0 --kernel --last 9 --run lab"] {
+            assert!(Cli::try_parse_from(format!("spica {fine}").split(' ')).is_ok(), "{fine}");
+        }
+        assert!(mistake("spica log web --last 9").contains("--kernel"));
+        for verb in ["console", "regs", "pause", "resume", "shutdown", "reset", "stop", "start"] {
             assert!(mistake(&format!("spica {verb}")).contains("<GUEST>"), "{verb}");
         }
     }

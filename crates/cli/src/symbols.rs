@@ -1,14 +1,16 @@
-//! The names of the functions of a guest's kernel, read from its memory by questions to the monitor.
+//! What is found in the memory of a guest's kernel, by questions to the monitor: the names of its functions, and its log.
 
 use std::ops::Range;
 
 use spica_console::base64;
 use spica_console::debug::{DUMP_BYTES, FIND_BYTES};
 use spica_kallsyms::tables::Memory;
-use spica_kallsyms::{Problem, elf};
+use spica_kallsyms::{Problem, Symbol, elf};
+use spica_kernel_log::Log;
 use spica_runner::control::client::Board;
 use spica_runner::control::reply;
 use spica_runner::error::{Error, Result};
+use spica_runner::progress::Step;
 
 /// Where a guest's RAM begins.
 pub(crate) const RAM: u32 = 0x4000_0000;
@@ -33,6 +35,13 @@ struct GuestMemory<'a> {
 }
 
 impl GuestMemory<'_> {
+    /// The addresses of its RAM.
+    fn ram(&mut self) -> Result<Range<u32>> {
+        let guests = reply::guests(&self.board.ask("list")?)?;
+        let mib = guests.iter().find(|it| it.index as usize == self.guest).map_or(0, |it| it.memory_mib);
+        Ok(RAM..RAM + (mib << 20))
+    }
+
     fn ask(&mut self, question: &str) -> std::result::Result<Vec<String>, Problem> {
         (self.progress)();
         self.board.ask(&format!("debug {} {question}", self.guest)).map_err(|error| error.message)
@@ -72,16 +81,32 @@ impl Memory for GuestMemory<'_> {
     }
 }
 
+/// Finds the names of the functions of a kernel.
+fn find(memory: &mut GuestMemory<'_>) -> Result<Vec<Symbol>> {
+    let range = memory.ram()?;
+    let range = range.start..range.end.min(RAM + KERNEL);
+    spica_kallsyms::find(memory, range, RAM + CODE).map_err(Error::failed)
+}
+
 /// Reads the symbols of guest number `guest`. `progress` is called again and again meanwhile.
 ///
 /// # Errors
 /// If it has no Linux kernel that runs and has them, or the board has gone.
 pub fn read(board: &mut Board, guest: usize, progress: &mut dyn FnMut()) -> Result<Symbols> {
-    let guests = reply::guests(&board.ask("list")?)?;
-    let mib = guests.iter().find(|it| it.index as usize == guest).map_or(0, |it| it.memory_mib);
-    let range: Range<u32> = RAM..RAM + (mib << 20).min(KERNEL);
-    let mut memory = GuestMemory { board, guest, progress };
-    let symbols = spica_kallsyms::find(&mut memory, range, RAM + CODE).map_err(Error::failed)?;
+    let symbols = find(&mut GuestMemory { board, guest, progress })?;
     let file = elf::write(&symbols).map_err(Error::failed)?;
     Ok(Symbols { file, count: symbols.len() })
+}
+
+/// Reads the last `most` messages of the log of guest number `guest`'s kernel. The guest goes on meanwhile.
+///
+/// # Errors
+/// If it has no Linux kernel whose log is understood, or the board has gone.
+pub fn read_log(board: &mut Board, guest: usize, most: u32) -> Result<Log> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let step = Step::begin("looking for the kernel's log");
+    let symbols = find(&mut memory)?;
+    drop(step);
+    let ram = memory.ram()?;
+    spica_kernel_log::read(&mut memory, ram, &symbols, most).map_err(Error::failed)
 }

@@ -1,7 +1,9 @@
 //! `spica list`, `spica stats`, `spica console` and the others that speak to a board that runs.
 
+use std::io::Write;
+
 use clap::{Args, Subcommand};
-use spica_cli::interactive;
+use spica_cli::{debugger, interactive, symbols};
 use spica_runner::control::client::Board;
 use spica_runner::control::reply;
 use spica_runner::error::Result;
@@ -12,6 +14,17 @@ Columns:
   STATE    running, waiting (for an interrupt), paused, or off
   WEIGHT   its share of the processor, beside those of the others that want to run
   RAN      how much of the time since the board's start it ran";
+
+const LOG_HELP: &str = "\
+Without --kernel, this is the end of what the guest wrote to its console: 16 KiB of it. A kernel that prints nothing
+there keeps its messages all the same:
+
+  spica log --kernel                     all of them
+  spica log --kernel --last 20 web       of the guest `web`, the last 20
+
+They are read from the guest's memory, for which the guest needs nothing and does not stop: while it hangs, before it
+has a console, and after it has panicked or was stopped, until it starts anew. The guest runs Linux 5.10 or later, with
+the names of its functions in memory (CONFIG_KALLSYMS), as distributions' kernels have. It takes some seconds.";
 
 const CONSOLE_HELP: &str = "\
 What the guest printed last is shown first. The terminal of `spica run` goes on showing what the board prints, which is
@@ -50,8 +63,9 @@ pub enum Control {
     /// Show a guest's console on this terminal, and type to it
     #[command(after_help = CONSOLE_HELP)]
     Console(GuestChoice),
-    /// Show what a guest printed last
-    Log(GuestChoice),
+    /// Show what a guest printed last, or its kernel's own log
+    #[command(after_help = LOG_HELP)]
+    Log(LogArgs),
     /// Show a guest's registers and devices, and why it stopped
     Regs(GuestChoice),
     /// Stop a guest where it is; its clocks stand still
@@ -74,6 +88,21 @@ pub enum Control {
         /// How many MiB; 0 gives all of it back
         mib: u32,
     },
+}
+
+/// What of a guest's output is shown.
+#[derive(Args)]
+pub struct LogArgs {
+    /// The guest: its name or number, as `spica list` shows them [default: the only one]
+    guest: Option<String>,
+    /// Read the kernel's log from the guest's memory, as `dmesg` shows it in the guest
+    #[arg(long)]
+    kernel: bool,
+    /// Of the kernel's log, only the last so many messages
+    #[arg(long, value_name = "COUNT", requires = "kernel")]
+    last: Option<u32>,
+    #[command(flatten)]
+    run: RunChoice,
 }
 
 /// Which board.
@@ -117,7 +146,7 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
             return Ok(());
         }
         Control::Console(choice) => return interactive::attach(find(&choice.run)?, &choice.guest),
-        Control::Log(choice) => return print_lines(&mut find(&choice.run)?, "log", &choice.guest),
+        Control::Log(args) => return log(find(&args.run)?, &args),
         Control::Regs(choice) => return print_lines(&mut find(&choice.run)?, "regs", &choice.guest),
         Control::Pause(choice) => ("pause", choice),
         Control::Resume(choice) => ("resume", choice),
@@ -131,6 +160,23 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
     let is_it = |g: &reply::GuestState| g.name == choice.guest || g.index.to_string() == choice.guest;
     if let Some(guest) = reply::guests(&board.ask("list")?)?.into_iter().find(is_it) {
         println!("{} is {}", guest.name, guest.state);
+    }
+    Ok(())
+}
+
+/// Prints what a guest printed, or what its kernel did.
+fn log(mut board: Board, args: &LogArgs) -> Result<()> {
+    let guest = debugger::choose(&board, args.guest.as_deref())?;
+    if !args.kernel {
+        return print_lines(&mut board, "log", &guest.to_string());
+    }
+    let log = symbols::read_log(&mut board, guest, args.last.unwrap_or(u32::MAX))?;
+    let mut output = std::io::stdout().lock();
+    for record in &log.records {
+        // Whoever reads no further wants no more.
+        if writeln!(output, "{record}").is_err() {
+            break;
+        }
     }
     Ok(())
 }
