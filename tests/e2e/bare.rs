@@ -53,7 +53,7 @@ fn attack(machine: Machine, number: u32, parameters: [u32; 2], payload: &[u32], 
 }
 
 const VECTORS: Ending = Ending::Stops("exception vectors fault");
-const THUMB: Ending = Ending::Stops("Thumb");
+const THUMB: Ending = Ending::Stops("Thumb state at 0x4");
 const BIG_ENDIAN: Ending = Ending::Stops("big-endian");
 
 macro_rules! boards {

@@ -106,6 +106,22 @@ fn restarts(machine: Machine) {
     assert!((said.len() as u64) < board.counters("resets")["guest.resets"] / 3, "{said:?}");
     assert_eq!(board.console("other").matches("up\n").count(), 1);
     goes_on(&mut board, "other", 10);
+
+    // The report says where it was, how that began, and what came before.
+    let report = board.spica.iter().skip_while(|line| !line.starts_with("guest never: stopped"));
+    let report: Vec<_> = report.filter(|line| !line.starts_with("guest ")).map(String::as_str).collect();
+    let behind = |heading: &'static str| report.iter().copied().skip_while(move |line| !line.contains(heading)).skip(1);
+    let udf = behind("called from").next().expect("a place").trim();
+    let caller = behind("called from").nth(1).expect("a caller");
+    assert!(caller.contains(" calls ") && !caller.contains('?'), "{report:#?}");
+    let undefined = format!("{udf} undefined instruction");
+    assert_eq!(behind("the first of the exceptions").next().map(str::trim), Some(&*undefined), "{report:#?}");
+    let last: Vec<_> = behind("did last").take_while(|line| line.starts_with("    ")).map(str::trim).collect();
+    let at = last.iter().position(|line| *line == undefined).expect("the first exception among the last events");
+    assert!(last[..at].iter().any(|line| line.contains("write to 0x09000000")), "what it printed: {last:#?}");
+    let [first, others] = &last[at + 1..] else { panic!("{last:#?}") };
+    assert!(first.contains(" prefetch abort at 0b000004"), "{first}");
+    assert!(others.contains(" prefetch abort at 0b00000c") && others.ends_with(", 15 times"), "{others}");
 }
 
 fn consoles(machine: Machine) {

@@ -12,6 +12,7 @@ use super::debug::Debugger;
 use crate::console;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
+use crate::vm::backtrace::Backtrace;
 use crate::vm::boot::Image;
 use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};
@@ -99,6 +100,8 @@ struct Ending {
     delay: Option<u32>,
     /// Lines that are said.
     said: usize,
+    /// Where it was called from, once that was looked for.
+    backtrace: Option<Backtrace>,
 }
 
 impl Guest {
@@ -294,7 +297,7 @@ impl Guest {
             self.state = State::Off(Until::Time(host.now() + u64::from(self.delay) * second));
             self.delay = (2 * self.delay).min(LAST_DELAY);
         }
-        self.ending = Some(Ending { stop, stats, delay, said: 0 });
+        self.ending = Some(Ending { stop, stats, delay, said: 0, backtrace: None });
     }
 
     /// Whether there is something to say of its end.
@@ -304,13 +307,19 @@ impl Guest {
 
     /// Says a piece of what there is to say of its end. Where the console has no room for a report, as when many crash
     /// again and again, only the reason is said.
-    pub fn report(&mut self) {
-        let Some(Ending { stop, stats, delay, said }) = &self.ending else { return };
+    pub fn report(&mut self, core: &mut HostCpu) {
+        if let Some(ending) = &mut self.ending
+            && ending.backtrace.is_none()
+        {
+            ending.backtrace = Some(Backtrace::of(&self.vm, core.enter_host_space()));
+        }
+        let Some(Ending { stop, stats, delay, said, backtrace: Some(backtrace) }) = &self.ending else { return };
         let mut piece = Piece::new(*said);
         if *said == 0 && console::room() < report::BYTES {
             piece.line(format_args!("guest {}: {stop} (no room for the report)", self.name()));
         } else {
             report::write(&self.vm, stop, &mut |line| piece.line(line));
+            report::write_past(&self.vm, backtrace, &mut |line| piece.line(line));
             if *stats {
                 for (name, value) in report::counters(&self.vm).chain(self.scheduling()) {
                     piece.line(format_args!("stat {name} {value}"));

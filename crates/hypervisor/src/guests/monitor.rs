@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
 use crate::memory::{heap, lending};
+use crate::vm::backtrace::Backtrace;
 use crate::vm::report;
 use crate::{console, println};
 
@@ -45,6 +46,8 @@ pub(super) enum Answering {
     Log(usize, u64, u64),
     /// The reports of these guests, and whether they are all: then nothing is said of one that has none.
     Registers(Range<usize>, bool),
+    /// What comes last in the report of the guest in front of these.
+    Past(Range<usize>, bool),
     /// The same with counters, and those of all together.
     Stats(Range<usize>, bool),
     /// Physical memory of a guest: from where on, and how much.
@@ -206,6 +209,17 @@ impl Answering {
                 let Some(at) = guests.next() else { return Ok(None) };
                 let done = scheduler.ask_for(at, |guest, _, _| {
                     report::write(&guest.vm, &"report, as asked for", &mut |line| answer.text("regs ", line));
+                });
+                match done {
+                    Ok(()) => Ok(Some(Answering::Past(guests, all))),
+                    Err(_) if all => Ok((!guests.is_empty()).then_some(Answering::Registers(guests, all))),
+                    Err(problem) => Err(problem),
+                }
+            }
+            Answering::Past(guests, all) => {
+                let done = scheduler.ask_for(guests.start - 1, |guest, core, _| {
+                    let backtrace = Backtrace::of(&guest.vm, core.enter_host_space());
+                    report::write_past(&guest.vm, &backtrace, &mut |line| answer.text("regs ", line));
                 });
                 if !all {
                     done?;

@@ -240,7 +240,7 @@ impl Scheduler {
             return;
         };
         if console::room() >= report::PIECE_BYTES {
-            self.on_behalf(at, |guest, _, _| guest.report());
+            self.on_behalf(at, |guest, core, _| guest.report(core));
             self.settle(at);
         }
         self.reporting = (at, Some(now + self.ticks.pieces));

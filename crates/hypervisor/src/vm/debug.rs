@@ -198,7 +198,7 @@ impl Vm {
             return Resume::Guest(pc);
         }
         if cpu.psr & psr::T != 0 {
-            return Resume::Stop(Stop::ThumbKernel);
+            return Resume::Stop(vcpu.in_thumb_code(pc));
         }
         if cpu.psr & psr::E != 0 {
             return Resume::Stop(Stop::BigEndianKernel);

@@ -6,6 +6,7 @@ use spica_vcpu::cp15::{SCTLR_A, TimerReg};
 use spica_vcpu::interp::{Abort, Env};
 use spica_vcpu::{Cpu, psr};
 
+use super::events::{Events, What};
 use super::mmu::Mmu;
 use super::{Common, Vm, regime};
 use crate::arch::tlb;
@@ -20,6 +21,8 @@ pub struct TrapEnv<'a> {
     pub common: &'a mut Common,
     /// The virtual CPU's MMU.
     pub mmu: &'a mut Mmu,
+    /// What the virtual CPU did last.
+    pub events: &'a mut Events,
     /// What assembly knows of the generic timer.
     pub timer: &'a mut GuestTimer,
     /// The processor, to enter the host address space for the guest's RAM.
@@ -39,7 +42,8 @@ impl<'a> TrapEnv<'a> {
         let Vm { vcpu, common, .. } = vm;
         let context = &mut *vcpu.context;
         let timer = &mut context.timer;
-        (&mut context.cpu, Self { common, mmu: &mut vcpu.mmu, timer, core, host, known: None, patched: false })
+        let (mmu, events) = (&mut vcpu.mmu, &mut *vcpu.events);
+        (&mut context.cpu, Self { common, mmu, events, timer, core, host, known: None, patched: false })
     }
 }
 
@@ -122,7 +126,9 @@ impl Env for TrapEnv<'_> {
                     }
                     self.host.tracer.note_device(pa, false);
                     let now = self.host.guest_now(self.common.start);
-                    match self.common.machine.mmio_read(pa, bytes, now) {
+                    let read = self.common.machine.mmio_read(pa, bytes, now);
+                    self.events.note_value(What::Read(pa), read.unwrap_or(0));
+                    match read {
                         Some(part) => part,
                         None => {
                             self.common.misses(pa, false);
@@ -167,6 +173,7 @@ impl Env for TrapEnv<'_> {
                 return Ok(());
             }
             self.host.tracer.note_device(pa, true);
+            self.events.note_value(What::Write(pa), value >> shift);
             let now = self.host.guest_now(self.common.start);
             if self.common.machine.mmio_write(pa, bytes, value >> shift, now).is_none() {
                 self.common.misses(pa, true);

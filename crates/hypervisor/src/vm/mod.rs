@@ -6,6 +6,7 @@
 //! block for a guest PC, puts the guest's state in place, and enters.
 
 pub mod backlog;
+pub mod backtrace;
 pub mod boot;
 pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
@@ -15,6 +16,7 @@ pub mod debug;
 pub mod devices;
 pub mod disk_room;
 pub mod env;
+pub mod events;
 mod flash;
 mod in_place;
 pub mod load;
@@ -101,7 +103,12 @@ pub enum Stop {
     /// The guest asked for a reset.
     Reset,
     /// The guest's kernel entered Thumb state, which the translator does not know.
-    ThumbKernel,
+    ThumbKernel {
+        /// Where.
+        target: u32,
+        /// LR: where it would return to, if that was a call.
+        link: u32,
+    },
     /// The guest's kernel accesses data big-endian, which translated code cannot.
     BigEndianKernel,
     /// Not over: a debugger has something to see to ([`debug`]).

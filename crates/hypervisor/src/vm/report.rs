@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+use super::backtrace::{Backtrace, Frame};
 use super::counters::Class;
 use super::{Stop, Vm};
 use crate::engine::Engine;
@@ -17,7 +18,11 @@ impl fmt::Display for Stop {
             Stop::PowerOff => write!(f, "powered off"),
             Stop::Reset => write!(f, "reset"),
             Stop::Debugger => write!(f, "halted for a debugger"),
-            Stop::ThumbKernel => write!(f, "stopped: its kernel entered Thumb state; only A32 kernels are supported"),
+            Stop::ThumbKernel { target, link } => write!(
+                f,
+                "stopped: its kernel entered Thumb state at {target:#010x}, and would return to {link:#010x}; only A32 \
+                 kernels are supported"
+            ),
             Stop::BigEndianKernel => {
                 write!(f, "stopped: its kernel switched to big-endian data, which is not supported")
             }
@@ -38,7 +43,7 @@ impl fmt::Display for Stop {
 
 /// More than a report takes on the console together with all counters of its VM, each line marked as an answer to a
 /// program.
-pub const BYTES: usize = 16 * 1024;
+pub const BYTES: usize = 24 * 1024;
 
 /// Lines that are printed in one go while guests run: some 50,000 instructions.
 const PIECE: usize = 10;
@@ -180,6 +185,40 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         m.invalidate_asid
     );
     say!("  memory beyond the guest's RAM: {} KiB", common.overhead >> 10);
+}
+
+/// What comes last in a report: where the guest's kernel was called from, and what the guest did. Each line with an
+/// address begins with four spaces, and with that of code: whoever has the kernel's names can put them there.
+#[inline(never)]
+pub fn write_past(vm: &Vm, backtrace: &Backtrace, out: &mut dyn FnMut(fmt::Arguments<'_>)) {
+    macro_rules! say {
+        ($($argument:tt)*) => { out(format_args!($($argument)*)) };
+    }
+    if backtrace.kernel {
+        say!("  called from, by what is on its stack; ? may be left over:");
+        say!("    {:08x}", backtrace.pc.0);
+        for Frame { address, called, stale } in backtrace.frames() {
+            let mark = if *stale { "? " } else { "" };
+            match called {
+                Some(called) => say!("    {:08x} {mark}calls {:08x}", address.0, called.0),
+                None => say!("    {:08x} {mark}calls by a register", address.0),
+            }
+        }
+    } else {
+        say!("  in user code:");
+        say!("    {:08x}", backtrace.pc.0);
+    }
+    let events = &vm.vcpu.events;
+    if vm.vcpu.is_in_loop()
+        && let Some(first) = events.first_of(vm.vcpu.nested)
+    {
+        say!("  the first of the exceptions in a row:");
+        say!("    {first}");
+    }
+    say!("  what it did last, the latest at the end:");
+    for event in events.lines() {
+        say!("    {event}");
+    }
 }
 
 /// Every counter, by a name that programs know.

@@ -66,7 +66,7 @@ impl Vm {
                 return Ok(Privilege::User);
             }
             if self.vcpu.context.cpu.psr & psr::T != 0 {
-                return Err(Stop::ThumbKernel);
+                return Err(self.vcpu.in_thumb_code(pc));
             }
             if self.vcpu.context.cpu.psr & psr::E != 0 {
                 return Err(Stop::BigEndianKernel);

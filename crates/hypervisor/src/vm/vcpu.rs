@@ -7,6 +7,7 @@ use spica_addr::{CachePc, GuestVa};
 use spica_vcpu::{Exception, psr};
 
 use super::debug::Debug;
+use super::events::{Events, What};
 use super::mmu::Mmu;
 use super::{Resume, Stop, prepare};
 use crate::arch::{barrier, cache};
@@ -31,6 +32,8 @@ pub struct Vcpu {
     pub(super) debug: Debug,
     /// Exceptions taken since guest code last ran.
     pub(super) nested: u32,
+    /// What it did last.
+    pub events: Box<Events>,
     /// Nothing but interrupts keeps `fast.s` from switching privilege.
     pub(super) plain: bool,
     /// Whether VFP is on for the kernel, and for user code.
@@ -47,6 +50,7 @@ impl Vcpu {
             next: Resume::Wait(GuestVa(0)),
             debug: Debug::default(),
             nested: 0,
+            events: Box::default(),
             plain: false,
             vfp: [false; 2],
         }
@@ -85,10 +89,24 @@ impl Vcpu {
         }
     }
 
+    /// Whether it has taken exception upon exception, with no instruction in between, too often.
+    pub fn is_in_loop(&self) -> bool {
+        self.nested > MAX_NESTED
+    }
+
+    /// The Thumb code at `target` is its kernel's.
+    pub(super) fn in_thumb_code(&self, target: GuestVa) -> Stop {
+        Stop::ThumbKernel { target: target.0, link: self.context.cpu.regs[14] }
+    }
+
     /// It takes an exception.
     pub fn take(&mut self, exception: Exception) -> Resume {
         self.nested += 1;
-        if self.nested > MAX_NESTED {
+        self.events.note(match exception {
+            Exception::SupervisorCall { pc } => What::SystemCall { number: self.context.cpu.regs[7], pc },
+            _ => What::Exception(exception),
+        });
+        if self.is_in_loop() {
             return Resume::Stop(Stop::ExceptionLoop);
         }
         // A virtual exception clears the local monitor (B1.8.3, note on exclusives: software must not rely on it, and

@@ -19,6 +19,7 @@ use crate::machine::GuestMachine;
 use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
+use crate::vm::events::What;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::announced_line;
 
@@ -31,7 +32,9 @@ pub fn instruction(
     pc: GuestVa,
     next: Option<CachePc>,
 ) -> Resume {
-    vm.common.counters.emulated[Class::of(decoded) as usize] += 1;
+    let class = Class::of(decoded);
+    vm.common.counters.emulated[class as usize] += 1;
+    vm.vcpu.events.note(What::Interpreted { class, word: decoded.word, pc: pc.0 });
     let version = vm.common.engine.version();
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
     let step = interp::execute(cpu, &mut env, decoded, pc.0);
@@ -324,6 +327,7 @@ fn clean(vm: &mut Vm, host_space: HostSpace<'_>, op: LineOp, pa: GuestPa) {
 /// The guest's firmware: PSCI.
 fn firmware(vm: &mut Vm, behind: GuestVa) -> Resume {
     let regs = &vm.vcpu.context.cpu.regs;
+    vm.vcpu.events.note(What::Firmware { function: regs[0], behind: behind.0 });
     if fault::asked_for(regs[0], regs[1]) {
         return Resume::Guest(behind);
     }

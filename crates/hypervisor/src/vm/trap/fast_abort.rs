@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
+use crate::vm::events::What;
 use crate::vm::mmio::Known;
 use crate::vm::{Resume, Vm};
 use crate::world::{Privilege, Trap};
@@ -96,7 +97,10 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
                 return Answer::None;
             }
             vm.common.counters.guest_aborts += 1;
-            vm.vcpu.context.cpu.pc = locate::restore(vm, &location).0;
+            let pc = locate::restore(vm, &location).0;
+            vm.vcpu.context.cpu.pc = pc;
+            let fsr = fault.fsr(write);
+            vm.vcpu.events.note(What::Exception(Exception::DataAbort { pc, fsr, far }));
             deliver(&mut vm.vcpu.context.cpu, fault, far, kind);
             vm.vcpu.context.cpu.pc = entry.0;
             Privilege::Kernel
@@ -143,6 +147,7 @@ fn plain_access(vm: &mut Vm, host: &mut Host, reg: u8, write: bool, pa: GuestPa)
     } else {
         *reg = common.machine.mmio_read(pa, 4, now)?;
     }
+    vcpu.events.note_value(if write { What::Write(pa) } else { What::Read(pa) }, *reg);
     common.counters.mmio += 1;
     host.tracer.note_device(pa, write);
     Some(())

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
+use crate::vm::events::What;
 use crate::vm::{Resume, Vm, regime};
 use crate::world::{IRQ_WAITS, Privilege};
 
@@ -65,6 +66,7 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
             let pc = context.cpu.pc;
             // See `Vcpu::take`.
             barrier::clear_exclusive();
+            vcpu.events.note(What::Exception(Exception::Irq { pc }));
             context.cpu.take_exception(Exception::Irq { pc });
             context.cpu.pc = entry.0;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;

@@ -21,6 +21,11 @@ pub fn find(vm: &Vm, host_space: HostSpace<'_>, pc: CachePc) -> Option<(Location
     Some((location, spica_isa::decode(words[location.guest.page_offset() as usize / 4])))
 }
 
+/// The guest's PC where the core was left at `pc`, in translated code. `None` if that is not where it was.
+pub fn guest_pc_of(vm: &Vm, host_space: HostSpace<'_>, pc: CachePc) -> Option<GuestVa> {
+    find(vm, host_space, pc).map(|(location, _)| location.guest)
+}
+
 /// Puts the guest's registers right for an exception at `location`, and returns the guest's own PC.
 pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
     if let Some((reg, place)) = location.undo.spilled {
