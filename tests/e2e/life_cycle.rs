@@ -209,20 +209,43 @@ fn debian(machine: Machine) {
         board.type_keys("echo the sum is $((6 * 7)) on $(hostname)\r");
         board.line(name, &format!("the sum is 42 on {name}"), 1);
     }
-    kernel_log(&mut board, "b");
+    let run = board.serve();
+    kernel_log(&mut board, &run, "b");
+    names_in_a_report(&mut board, &run, "c");
+}
+
+/// The report of a guest that idles says where its kernel is, by the names of its functions.
+fn names_in_a_report(board: &mut Board, run: &str, name: &'static str) {
+    let run = run.to_string();
+    let report = board.meanwhile("a report", move || {
+        let mut asked = Running::find(&Project::find(None).expect("the project"), Some(&run)).expect("the board");
+        let mut names = asked.function_names();
+        let mut report = || {
+            let lines = asked.ask(&format!("regs {name}")).expect("a report");
+            lines.iter().map(|line| names.put_into(line.strip_prefix("regs ").expect("a line"))).collect::<Vec<_>>()
+        };
+        // It may have something to do just then.
+        let mut reports = (0..20).map(|_| report());
+        reports.find(|report| report.iter().any(|line| line.contains(" calls by a register"))).expect("an idle kernel")
+    });
+    let callers =
+        report.iter().skip_while(|line| !line.contains("called from")).take_while(|line| !line.contains("did last"));
+    let callers: Vec<_> = callers.filter(|line| !line.contains('?')).cloned().collect();
+    for name in ["<arch_cpu_idle+", " calls c", "<do_idle+", "<cpu_startup_entry"] {
+        assert!(callers.iter().any(|line| line.contains(name)), "no {name}: {report:#?}");
+    }
 }
 
 /// The kernel's log, read from memory while all guests run, is what the guest itself reads there.
-fn kernel_log(board: &mut Board, name: &'static str) {
+fn kernel_log(board: &mut Board, run: &str, name: &'static str) {
     board.show(Some(name));
     // The marks are not in what is echoed.
     board.type_keys("echo log beg''ins; dmesg; echo log en''ds\r");
     board.line(name, "log ends", 1);
     let inside: Vec<_> = board.console(name).lines().skip_while(|line| *line != "log begins").skip(1).collect();
     let inside: Vec<_> = inside.iter().take_while(|line| **line != "log ends").map(|line| line.to_string()).collect();
-    let run = board.serve();
     let read = |most| {
-        let run = run.clone();
+        let run = run.to_string();
         move || {
             let mut asked = Running::find(&Project::find(None).expect("the project"), Some(&run)).expect("the board");
             let guest = debugger::choose(&asked, Some(name)).expect("the guest");

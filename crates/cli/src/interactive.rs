@@ -62,6 +62,7 @@ pub fn interact(
     let mut keys = Keys::default();
     let mut input = Some(stdin.as_fd());
     let mut spica: Vec<String> = Vec::new();
+    let mut names = run.function_names();
     // Spica's own lines are shown from the guest's first output on: then they answer a key, or tell of trouble.
     let mut show = verbose;
     let mut hide = false;
@@ -83,7 +84,7 @@ pub fn interact(
                 hide = (hide && line.starts_with("  ") || power_off) && !verbose;
                 let halted = line == HALTED;
                 if show && !halted && !(hide && (run.names.len() == 1 || !power_off)) {
-                    say(&format!("spica: {line}"));
+                    say(&format!("spica: {}", names.put_into(&line)));
                 }
                 spica.push(line);
                 if halted {
@@ -91,7 +92,10 @@ pub fn interact(
                     return match failure(&spica, &run.names) {
                         None => Ok(()),
                         Some(report) if show => Err(Error::failed(format!("the guest was stopped: {}", report[0]))),
-                        Some(report) => Err(Error::failed("Spica stopped").with_details(report.join("\n"))),
+                        Some(report) => {
+                            let report: Vec<_> = report.iter().map(|line| names.put_into(line)).collect();
+                            Err(Error::failed("Spica stopped").with_details(report.join("\n")))
+                        }
                     };
                 }
             }

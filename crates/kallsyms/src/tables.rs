@@ -36,6 +36,22 @@ pub trait Memory {
     fn read(&mut self, at: u32, bytes: u32) -> Result<Vec<u8>, Problem>;
 }
 
+/// A kernel in a file: its memory begins at address 0.
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl Memory for Bytes<'_> {
+    fn find(&mut self, from: u32, to: u32, pattern: &[u8]) -> Result<Option<u32>, Problem> {
+        let bytes = self.0.get(from as usize..to as usize).unwrap_or_default();
+        let at = bytes.windows(pattern.len()).position(|window| window == pattern);
+        Ok(at.map(|at| from + at as u32))
+    }
+
+    fn read(&mut self, at: u32, bytes: u32) -> Result<Vec<u8>, Problem> {
+        let (from, to) = (at as usize, at as usize + bytes as usize);
+        Ok(self.0[from.min(self.0.len())..to.min(self.0.len())].to_vec())
+    }
+}
+
 /// Part of each token table.
 pub const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 

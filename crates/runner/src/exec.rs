@@ -76,6 +76,7 @@ pub fn exec(
     let mut session = run.start(log, verbose)?;
     let mut frame = Frame::new(&script.token);
     let mut spica: Vec<String> = Vec::new();
+    let mut names = run.function_names();
     // Set when the run is about to end: when to stop waiting, and what the end is then.
     let mut last: Option<(Instant, End)> = None;
     loop {
@@ -101,7 +102,7 @@ pub fn exec(
             }
             Event::Spica(line) => {
                 if verbose {
-                    progress::say(&line);
+                    progress::say(names.put_into(&line));
                 }
                 let halted = line == HALTED;
                 spica.push(line);
@@ -134,12 +135,12 @@ pub fn exec(
                     Some((_, End::Command(status))) => Error::failed(format!(
                         "the command ended with status {status}, but the guest did not switch itself off"
                     ))
-                    .with_details(report(&mut session, run.native)?),
+                    .with_details(report(&mut session, run)?),
                     None => Error::timeout(format!(
                         "the command did not end within {} s; --timeout sets another limit",
                         timeout.as_secs()
                     ))
-                    .with_details(report(&mut session, run.native)?),
+                    .with_details(report(&mut session, run)?),
                 });
             }
         }
@@ -157,7 +158,9 @@ enum End {
 /// Spica halted the board: well or not?
 fn conclude(run: &Run, session: &Session, status: Option<u8>, spica: Vec<String>) -> Result<Outcome> {
     if let Some(report) = failure(&spica, &run.names) {
-        let details = format!("{}\n{}", session.console(TAIL_LINES), report.join("\n"));
+        let mut names = run.function_names();
+        let report_lines: Vec<_> = report.iter().map(|line| names.put_into(line)).collect();
+        let details = format!("{}\n{}", session.console(TAIL_LINES), report_lines.join("\n"));
         return Err(Error::failed(format!("Spica stopped the guest: {}", report[0])).with_details(details));
     }
     match status {
@@ -178,18 +181,19 @@ fn exited(session: &Session, status: ExitStatus) -> Error {
 }
 
 /// The end of the console, and behind it Spica's report on what the guest is doing.
-fn report(session: &mut Session, native: bool) -> Result<String> {
+fn report(session: &mut Session, run: &Run) -> Result<String> {
     let mut text = session.console(TAIL_LINES);
-    if native {
+    if run.native {
         return Ok(text);
     }
+    let mut names = run.function_names();
     session.send(REPORT);
     let until = Instant::now() + LAST_WORDS;
     loop {
         match session.next(None, Some(until))? {
             Event::Spica(line) if line == REPORT_END => return Ok(text),
             Event::Spica(line) => {
-                let _ = write!(text, "\nspica: {}", report_line(&line).unwrap_or(&line));
+                let _ = write!(text, "\nspica: {}", names.put_into(report_line(&line).unwrap_or(&line)));
             }
             Event::Quiet | Event::Exited(_) => return Ok(text),
             _ => {}

@@ -36,6 +36,7 @@ pub mod image;
 pub mod initramfs;
 pub mod install;
 pub mod modules;
+pub mod names;
 pub mod needed;
 pub mod pack;
 pub mod plugged;

@@ -17,6 +17,7 @@ use crate::guest::{self, Guest};
 use crate::guests::{Draft, Packed, Source};
 use crate::image::{self, Image};
 use crate::initramfs::Overlay;
+use crate::names::{self, Names};
 use crate::needed;
 use crate::plugged::Plugged;
 use crate::project::{Project, create_dir, read, write};
@@ -127,7 +128,7 @@ impl Run {
             label: request.label.clone().unwrap_or_else(|| std::process::id().to_string()),
             names,
             kernel: PathBuf::new(),
-            initrd: scratch.path().join("initrd"),
+            initrd: names::bundle_in(scratch.path()),
             append: join(&request.spica_append, &format!("spica.time={time}")),
             device_tree: request.board.device_tree.map(|d| debian.device_trees.join(d)),
             board_memory_mib: memory_mib,
@@ -179,6 +180,12 @@ impl Run {
         let (run, board, guests) = (self.label.clone(), self.board.name.to_string(), self.names.clone());
         session.serve(Server::open(self.scratch.path(), Who { run, board, guests })?);
         Ok(())
+    }
+
+    /// The names of the guests' functions, for Spica's reports.
+    #[must_use]
+    pub fn function_names(&self) -> Names {
+        if self.native { Names::default() } else { Names::of(names::bundle_in(self.scratch.path())) }
     }
 
     /// The board's memory in MiB.

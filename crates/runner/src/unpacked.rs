@@ -52,7 +52,7 @@ pub fn kernel(project: &Project, packed: &Path) -> Result<PathBuf> {
 }
 
 /// What begins as the packed kernel in a zImage; there is more behind its end.
-fn stream(zimage: &[u8]) -> Option<&[u8]> {
+pub(crate) fn stream(zimage: &[u8]) -> Option<&[u8]> {
     let at = zimage.windows(XZ_HEADER.len()).position(|bytes| bytes == XZ_HEADER)?;
     Some(&zimage[at..])
 }
@@ -66,7 +66,11 @@ fn text_offset(zimage: &[u8]) -> Option<usize> {
     Some((add & 0xff).rotate_right(add >> 7 & 0x1e) as usize)
 }
 
-fn unpack(stream: &[u8]) -> Result<Vec<u8>> {
+/// Unpacks such a stream.
+///
+/// # Errors
+/// If it is none, or the program for that is not here.
+pub(crate) fn unpack(stream: &[u8]) -> Result<Vec<u8>> {
     let context = || "cannot unpack the kernel";
     let mut child = Command::new(XZ)
         .args(["--decompress", "--stdout", "--single-stream", "--no-warn", "--quiet"])

@@ -7,6 +7,7 @@ use spica_cli::{debugger, interactive, symbols};
 use spica_runner::control::client::Board;
 use spica_runner::control::reply;
 use spica_runner::error::Result;
+use spica_runner::names::Names;
 use spica_runner::project::Project;
 
 const LIST_HELP: &str = "\
@@ -183,8 +184,10 @@ fn log(mut board: Board, args: &LogArgs) -> Result<()> {
 
 /// Prints the lines of an answer that is text, without the word that each begins with.
 fn print_lines(board: &mut Board, command: &str, guest: &str) -> Result<()> {
+    let mut names = if command == "regs" { board.function_names() } else { Names::default() };
     for line in board.ask(&format!("{command} {guest}"))? {
-        println!("{}", line.strip_prefix(command).map_or(line.as_str(), |l| l.strip_prefix(' ').unwrap_or(l)));
+        let line = line.strip_prefix(command).map_or(line.as_str(), |l| l.strip_prefix(' ').unwrap_or(l));
+        println!("{}", names.put_into(line));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::server::Who;
 use super::socket;
 use crate::error::{Context, Error, Result};
+use crate::names::{self, Names};
 use crate::project::Project;
 
 /// How long a run may take to say who it is. It need not ask its board for that.
@@ -60,6 +61,12 @@ impl Board {
     fn describe(&self) -> String {
         let Who { run, board, guests } = &self.who;
         format!("{run} (process {}, {board}: {})", self.pid, guests.join(", "))
+    }
+
+    /// The names of the functions of its guests' kernels, for their reports.
+    #[must_use]
+    pub fn function_names(&self) -> Names {
+        Names::of(names::bundle_in(&self.directory))
     }
 
     /// Another connection to the same board.
