@@ -1,11 +1,15 @@
 //! The life of several guests on a board: paused, reset, stopped, started, crashed and started again, each without the
 //! others noticing; and who hears and says what on the one serial port.
 
+use std::process::{Command, Stdio};
+
 use spica_cli::{debugger, symbols};
 use spica_runner::control::client::Board as Running;
-use spica_runner::project::Project;
+use spica_runner::project::{HOME_VARIABLE, Project};
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
+
+use crate::install;
 
 /// A guest that ticks every two milliseconds, for longer than any test.
 const TICKING: [u32; 3] = [125_000, 1 << 30, 0];
@@ -212,6 +216,7 @@ fn debian(machine: Machine) {
     let run = board.serve();
     kernel_log(&mut board, &run, "b");
     names_in_a_report(&mut board, &run, "c");
+    top_and_stats(&mut board, &run, &names);
 }
 
 /// The report of a guest that idles says where its kernel is, by the names of its functions.
@@ -234,6 +239,37 @@ fn names_in_a_report(board: &mut Board, run: &str, name: &'static str) {
     for name in ["<arch_cpu_idle+", " calls c", "<do_idle+", "<cpu_startup_entry"] {
         assert!(callers.iter().any(|line| line.contains(name)), "no {name}: {report:#?}");
     }
+}
+
+/// The commands' tables have a line for each guest, and what it does.
+fn top_and_stats(board: &mut Board, run: &str, names: &[&str]) {
+    let spica = |arguments: &'static [&'static str]| {
+        let run = run.to_string();
+        move || {
+            let project = Project::find(None).expect("the project");
+            let mut command = Command::new(install::command(&project));
+            command.args(arguments).args(["--run", &run]).env(HOME_VARIABLE, project.root()).stdin(Stdio::null());
+            let output = command.output().expect("the command");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("text")
+        }
+    };
+    let top = board.meanwhile("two tables", spica(&["top", "--for", "3s", "--every", "1500ms", "--sort", "name"]));
+    assert_eq!(top.matches("GUEST ").count(), 2, "{top}");
+    let mut interrupts = 0;
+    for name in names {
+        let row = top.lines().rfind(|line| line.starts_with(&format!("{name} "))).expect("a row");
+        let words: Vec<_> = row.split_whitespace().collect();
+        let rates: Vec<u64> = words[5..].iter().map(|word| word.parse().expect("a rate")).collect();
+        assert!(words[4] == "128M" && rates.len() == 9, "{row}");
+        interrupts += rates[1];
+    }
+    assert!(interrupts > 0, "no kernel has had a tick for 1.5 s: {top}");
+    let stats = board.meanwhile("a summary", spica(&["stats", "a"]));
+    let calls = stats.lines().find_map(|line| line.strip_suffix("  system calls")).expect("system calls");
+    assert!(calls.trim().parse::<u64>().expect("a count") > 100, "{stats}");
+    let all = board.meanwhile("all counters", spica(&["stats", "a", "--all"]));
+    assert!(all.contains("  trap.system-call ") && all.lines().count() > 50, "{all}");
 }
 
 /// The kernel's log, read from memory while all guests run, is what the guest itself reads there.

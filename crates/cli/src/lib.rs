@@ -9,4 +9,6 @@ pub mod suite;
 pub mod symbols;
 pub mod tasks;
 pub mod terminal;
+pub mod times;
+pub mod top;
 pub mod tracer;

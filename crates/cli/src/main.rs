@@ -15,6 +15,7 @@ use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
 use commands::symbols::SymbolsArgs;
+use commands::top::TopArgs;
 use commands::trace::TraceArgs;
 use spica_cli::suite;
 use spica_cli::terminal::StandardError;
@@ -35,6 +36,7 @@ Examples:
   spica run --exec 'uname -a; cat /proc/cpuinfo'
   spica run --count 3                    three guests side by side
   spica list                             in another terminal: what they do
+  spica top                              the same as a table that is renewed each second
   spica test                             everything that can be tested here
   spica prove --for 10m                  whatever is wrong, against independent oracles
   spica bench --quick                    what it costs to run under Spica, in instructions
@@ -57,6 +59,8 @@ enum Command {
     Run(Box<RunArgs>),
     #[command(flatten)]
     Control(Control),
+    /// Show what the guests of a board that runs do, as they do it: a table that is renewed
+    Top(TopArgs),
     /// Let GDB debug a guest's kernel on a board that runs
     Gdb(GdbArgs),
     /// Write a file with the names of the functions of a guest's kernel, for GDB
@@ -110,6 +114,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
             }
         }
         Command::Control(command) => commands::control::run(&project, command)?,
+        Command::Top(args) => commands::top::run(&project, args)?,
         Command::Gdb(args) => commands::gdb::run(&project, args)?,
         Command::Symbols(args) => commands::symbols::run(&project, args)?,
         Command::Trace(args) => commands::trace::run(&project, args)?,
@@ -178,7 +183,15 @@ mod tests {
 
     #[test]
     fn commands_for_a_running_board() {
-        for fine in ["list", "list --json --run 12", "stats", "stats web --json", "console all", "pause 1 --run lab"] {
+        for fine in [
+            "list",
+            "list --json --run 12",
+            "stats",
+            "stats web --json",
+            "stats --all",
+            "console all",
+            "pause 1 --run lab",
+        ] {
             assert!(Cli::try_parse_from(format!("spica {fine}").split(' ')).is_ok(), "{fine}");
         }
         for fine in ["log", "log web", "log --kernel", "log 0 --kernel --last 9 --run lab"] {

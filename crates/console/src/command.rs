@@ -18,6 +18,9 @@ const PROGRAM: u8 = 0x1e;
 /// Bytes of a line; the rest of a longer one is lost.
 const LINE_BYTES: usize = 200;
 
+/// All guests, or all counters.
+const ALL: &str = "all";
+
 /// Commands, with what `help` says of them.
 pub const HELP: &[(&str, &str)] = &[
     ("list", "the guests, what they do and what they got"),
@@ -32,7 +35,8 @@ pub const HELP: &[(&str, &str)] = &[
     ("start GUEST", "turns it on again"),
     ("balloon GUEST MIB", "asks it to do without so much of its memory"),
     ("regs [GUEST]", "registers, devices and traps, for a guest that is silent"),
-    ("stats [GUEST]", "all counters"),
+    ("stats [GUEST]", "what it got and did since the board's start"),
+    ("stats [GUEST] all", "all counters"),
     ("log GUEST", "what it printed last"),
     ("check", "whether Spica's own memory is as it was at the start"),
     ("help", "this text"),
@@ -40,6 +44,9 @@ pub const HELP: &[(&str, &str)] = &[
 
 /// What is asked for. `debug` and `trace`, which [`debug`] and [`trace`] describe, are for programs. Guests are named
 /// as the asker named them: by name or by number, from 0.
+///
+/// `stats` gives a program all counters, and a person only with `all` behind it; a program has `summary` for what a
+/// person is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "HELP says what they do")]
 pub enum Command {
@@ -55,7 +62,8 @@ pub enum Command {
     Start(String),
     Balloon(String, u32),
     Registers(Option<String>),
-    Stats(Option<String>),
+    Stats(Option<String>, bool),
+    Summary(Option<String>),
     Log(String),
     Check,
     Help,
@@ -97,7 +105,23 @@ pub fn parse(line: &str) -> Result<Command, String> {
             _ => Err("`balloon` needs a guest and how many MiB it is to do without: `balloon web 64`".into()),
         };
     }
-    if let Some(word) = words.next() {
+    let next = words.next();
+    if verb == "stats" {
+        // No guest has this name.
+        let (guest, all) = match (guest, next) {
+            (Some(word), None) if word == ALL => (None, true),
+            (guest, Some(ALL)) => (guest, true),
+            (guest, None) => (guest, false),
+            (_, Some(word)) => {
+                return Err(alloc::format!("`{word}` is one word too many: `stats web all` has all counters"));
+            }
+        };
+        return match words.next() {
+            None => Ok(Command::Stats(guest, all)),
+            Some(word) => Err(alloc::format!("`{word}` is one word too many")),
+        };
+    }
+    if let Some(word) = next {
         return Err(alloc::format!("`{word}` is one word too many"));
     }
     let needed = |guest: Option<String>, make: fn(String) -> Command| {
@@ -109,7 +133,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("check", None) => Ok(Command::Check),
         ("list" | "help" | "check", Some(word)) => Err(alloc::format!("`{word}` is one word too many")),
         ("console", None) => Ok(Command::Leave),
-        ("console", Some(guest)) if guest == "all" => Ok(Command::ConsoleAll),
+        ("console", Some(guest)) if guest == ALL => Ok(Command::ConsoleAll),
         ("console", guest) => needed(guest, Command::Console),
         ("pause", guest) => needed(guest, Command::Pause),
         ("resume", guest) => needed(guest, Command::Resume),
@@ -119,7 +143,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("start", guest) => needed(guest, Command::Start),
         ("log", guest) => needed(guest, Command::Log),
         ("regs", guest) => Ok(Command::Registers(guest)),
-        ("stats", guest) => Ok(Command::Stats(guest)),
+        ("summary", guest) => Ok(Command::Summary(guest)),
         (verb, _) => Err(alloc::format!("`{verb}` is no command: `help` lists them")),
     }
 }

@@ -39,7 +39,7 @@ fn a_program_asks_without_a_trace() {
     let mut lines = Lines::default();
     let (guest, echo, requests) = typed(&mut lines, b"a\x1e@x1 stats web\nb");
     assert_eq!((guest.as_slice(), echo.as_slice()), (&b"ab"[..], &b""[..]));
-    assert_eq!(requests, [Request { id: Some("x1".into()), command: Ok(Command::Stats(Some("web".into()))) }]);
+    assert_eq!(requests, [Request { id: Some("x1".into()), command: Ok(Command::Stats(Some("web".into()), false)) }]);
     // In the middle of a person's line, which stays as it is.
     let (guest, echo, requests) = typed(&mut lines, b"\x1dli\x1e@7 list\nst\n");
     assert_eq!((guest.as_slice(), echo.as_slice()), (&b""[..], &b"> list"[..]));
@@ -70,6 +70,10 @@ fn every_command_that_help_lists_is_known() {
     }
     assert_eq!(parse("console all"), Ok(Command::ConsoleAll));
     assert_eq!(parse("balloon web 64"), Ok(Command::Balloon("web".into(), 64)));
+    assert_eq!(parse("stats"), Ok(Command::Stats(None, false)));
+    assert_eq!(parse("stats all"), Ok(Command::Stats(None, true)));
+    assert_eq!(parse("stats web all"), Ok(Command::Stats(Some("web".into()), true)));
+    assert_eq!(parse("summary web"), Ok(Command::Summary(Some("web".into()))));
     assert_eq!(parse("console 2"), Ok(Command::Console("2".into())));
     assert_eq!(parse("  pause   web "), Ok(Command::Pause("web".into())));
 }
@@ -80,6 +84,8 @@ fn mistakes_are_explained() {
         ("lsit", "`lsit` is no command: `help` lists them"),
         ("pause", "`pause` needs the name or number of a guest: `list` shows them"),
         ("pause a b", "`b` is one word too many"),
+        ("stats web some", "`some` is one word too many: `stats web all` has all counters"),
+        ("stats web all b", "`b` is one word too many"),
         ("list a", "`a` is one word too many"),
         ("balloon web", "`balloon` needs a guest and how many MiB it is to do without: `balloon web 64`"),
     ] {

@@ -16,6 +16,10 @@ Columns:
   WEIGHT   its share of the processor, beside those of the others that want to run
   RAN      how much of the time since the board's start it ran";
 
+const STATS_HELP: &str = "\
+Counts are from the board's start on, resets of the guest included. `spica top` shows them second by second. With --all or
+--json there are all counters, of the translator and the shadow tables too; docs/benchmarks.md says what they mean.";
+
 const LOG_HELP: &str = "\
 Without --kernel, this is the end of what the guest wrote to its console: 16 KiB of it. A kernel that prints nothing
 there keeps its messages all the same:
@@ -51,11 +55,15 @@ pub enum Control {
         #[command(flatten)]
         run: RunChoice,
     },
-    /// Show the counters of a running board's guests
+    /// Show what a running board's guests got and did so far
+    #[command(after_help = STATS_HELP)]
     Stats {
         /// Only this guest's: its name or number
         guest: Option<String>,
-        /// As JSON
+        /// Every counter that there is, by its name
+        #[arg(long)]
+        all: bool,
+        /// All counters as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -132,9 +140,13 @@ pub fn run(project: &Project, command: Control) -> Result<()> {
             print!("{}", if json { reply::json(&guests) } else { reply::guest_table(&guests) });
             return Ok(());
         }
-        Control::Stats { guest, json, run } => {
-            let command = guest.map_or("stats".to_string(), |guest| format!("stats {guest}"));
-            let counters = reply::counters(&find(&run)?.ask(&command)?)?;
+        Control::Stats { guest, all, json, run } => {
+            let of = |what: &str| guest.as_ref().map_or(what.to_string(), |guest| format!("{what} {guest}"));
+            if !all && !json {
+                print!("{}", reply::summary_text(&reply::summaries(&find(&run)?.ask(&of("summary"))?)?));
+                return Ok(());
+            }
+            let counters = reply::counters(&find(&run)?.ask(&of("stats"))?)?;
             print!("{}", if json { reply::json(&counters) } else { reply::counter_table(&counters) });
             return Ok(());
         }

@@ -10,6 +10,7 @@ pub mod profile;
 pub mod prove;
 pub mod run;
 pub mod symbols;
+pub mod top;
 pub mod trace;
 
 use clap::builder::RangedU64ValueParser;

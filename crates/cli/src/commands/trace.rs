@@ -4,16 +4,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use spica_cli::debugger;
 use spica_cli::signals::Signals;
 use spica_cli::tracer::{self, End, Output, Tracer};
+use spica_cli::{debugger, times};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Result};
 use spica_runner::progress::Step;
 use spica_runner::project::Project;
-
-/// The longest recording.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -41,7 +38,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "GUEST")]
     guest: Option<String>,
     /// How long to record: 500ms, 5s, 2m
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = times::parse)]
     time: Duration,
     /// The file to write; several may be given
     #[arg(long, short, value_name = "FILE", default_value = "trace.json")]
@@ -49,22 +46,6 @@ pub struct TraceArgs {
     /// Of several boards that run, the one of `spica run --name NAME`, or of this process
     #[arg(long, value_name = "NAME|PID")]
     run: Option<String>,
-}
-
-/// A time with its unit.
-fn time(text: &str) -> std::result::Result<Duration, String> {
-    let wrong = || "expected a time from 1ms to 60m, such as 500ms, 5s or 2m".to_string();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let milliseconds = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        _ => return Err(wrong()),
-    };
-    let number = number.parse::<u64>().map_err(|_| wrong())?;
-    let time = Duration::from_millis(number.checked_mul(milliseconds).ok_or_else(wrong)?);
-    if time.is_zero() || time > LONGEST { Err(wrong()) } else { Ok(time) }
 }
 
 /// Does what the arguments say.
@@ -87,20 +68,4 @@ pub fn run(project: &Project, args: TraceArgs) -> Result<()> {
     }
     print!("{}", tracer::write(&tracer.into_recording(), only, outputs)?);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(time("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(time("60m"), Ok(LONGEST));
-        for wrong in ["", "5", "s", "0s", "0ms", "61m", "-1s", "1.5s", "5 s", "5h", "99999999999999999999s"] {
-            assert!(time(wrong).is_err(), "{wrong}");
-        }
-        assert!(time(&format!("{}m", u64::MAX)).is_err());
-    }
 }

@@ -16,6 +16,7 @@ use crate::vm::backtrace::Backtrace;
 use crate::vm::boot::Image;
 use crate::vm::devices::TakeBack;
 use crate::vm::report::{self, Piece};
+use crate::vm::summary::Summary;
 use crate::vm::{Stop, Vm};
 
 /// Whether a guest wants to run.
@@ -341,6 +342,13 @@ impl Guest {
                 _ => crate::println!("spica: guest {}: started, the rest of its report is void", self.name()),
             }
         }
+    }
+
+    /// What it got and did so far.
+    pub fn summary(&self) -> Summary {
+        let wakes = self.latency.classes().map(|(_, count)| count).sum();
+        let scheduling = [("ran", self.ran), ("switches", self.switches), ("wakes", wakes)];
+        Summary::new(&self.vm, scheduling)
     }
 
     /// What the scheduler counts for it.

@@ -50,6 +50,8 @@ pub(super) enum Answering {
     Past(Range<usize>, bool),
     /// The same with counters, and those of all together.
     Stats(Range<usize>, bool),
+    /// The same with a summary of them.
+    Summary(Range<usize>, bool),
     /// Physical memory of a guest: from where on, and how much.
     Memory(usize, u32, u32),
     /// The same, where bytes are looked for.
@@ -246,6 +248,23 @@ impl Answering {
                 }
                 Ok((all || !guests.is_empty()).then_some(Answering::Stats(guests, all)))
             }
+            Answering::Summary(mut guests, all) => {
+                let Some(at) = guests.next() else { return Ok(None) };
+                let passed = (scheduler.host.now() - scheduler.began).max(1);
+                let done = scheduler.ask_for(at, |guest, _, _| {
+                    let summary = guest.summary();
+                    match answer.0 {
+                        Some(_) => answer.line(&format!("summary {} {} {summary}", guest.name(), guest.state_name())),
+                        None => {
+                            summary.tell(guest.name(), guest.state_name(), passed, &mut |line| answer.text("", line))
+                        }
+                    }
+                });
+                if !all {
+                    done?;
+                }
+                Ok((!guests.is_empty()).then_some(Answering::Summary(guests, all)))
+            }
             Answering::Memory(at, from, bytes) => {
                 // Behind what is short, guests have their turn at the port.
                 if console::room() < output::BYTES - output::GUESTS {
@@ -339,9 +358,16 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
             let guests = find_all(scheduler, who.as_ref())?;
             return Ok(After::Answer(Answering::Registers(guests, who.is_none())));
         }
-        Command::Stats(who) => {
+        Command::Stats(who, all) if *all || answer.0.is_some() => {
             let guests = find_all(scheduler, who.as_ref())?;
             return Ok(After::Answer(Answering::Stats(guests, who.is_none())));
+        }
+        Command::Stats(who, _) | Command::Summary(who) => {
+            let guests = find_all(scheduler, who.as_ref())?;
+            if answer.0.is_some() {
+                answer.line(&format!("time {} {}", scheduler.host.now(), scheduler.host.ticks(1_000_000)));
+            }
+            return Ok(After::Answer(Answering::Summary(guests, who.is_none())));
         }
         Command::Check => {
             scheduler.canary.check()?;

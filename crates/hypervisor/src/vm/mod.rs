@@ -28,6 +28,7 @@ pub mod ram;
 pub mod report;
 mod resume;
 mod run;
+pub mod summary;
 pub mod tables;
 mod traced;
 mod translate;

@@ -88,6 +88,104 @@ pub fn counters(lines: &[String]) -> Result<Counters> {
     Ok(counters)
 }
 
+/// What guests got and did from the board's start up to a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summaries {
+    /// The board's time, in ticks.
+    pub ticks: u64,
+    /// How many of these a second has.
+    pub hertz: u64,
+    /// The guests, in the board's order.
+    pub guests: Vec<Summary>,
+}
+
+/// What a guest got and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Its name.
+    pub name: String,
+    /// What it does, in one word.
+    pub state: String,
+    figures: Vec<(String, u64)>,
+}
+
+/// The figures of a summary that are counts, with what they count.
+pub const FIGURES: [(&str, &str); 13] = [
+    ("interrupts", "interrupts that it took"),
+    ("waits", "waits for an interrupt"),
+    ("wakes", "times that it was woken"),
+    ("switches", "times that it got the processor from another guest"),
+    ("calls", "system calls"),
+    ("aborts", "page faults and other aborts of its own"),
+    ("undefined", "undefined instructions"),
+    ("fills", "faults of the shadow tables, which it does not see"),
+    ("branches", "branches of its kernel that trapped"),
+    ("emulated", "instructions of its kernel that were interpreted"),
+    ("devices", "accesses to devices"),
+    ("code", "writes to code that was translated"),
+    ("host", "interrupts of the board while it ran"),
+];
+
+impl Summary {
+    /// A figure; 0 if the board does not know it.
+    #[must_use]
+    pub fn get(&self, figure: &str) -> u64 {
+        self.figures.iter().find(|(name, _)| name == figure).map_or(0, |(_, value)| *value)
+    }
+}
+
+/// Understands the answer to `summary`: `time TICKS HERTZ`, and lines `summary NAME STATE FIGURE=VALUE …`.
+///
+/// # Errors
+/// If it is not one.
+pub fn summaries(lines: &[String]) -> Result<Summaries> {
+    let mut summaries = Summaries::default();
+    for line in lines {
+        let mut words = line.split(' ');
+        let understood = match words.next() {
+            Some("time") => {
+                let mut number = || words.next().and_then(|word| word.parse().ok());
+                number().zip(number().filter(|&hertz| hertz != 0)).map(|time| (summaries.ticks, summaries.hertz) = time)
+            }
+            Some("summary") => words.next().zip(words.next()).and_then(|(name, state)| {
+                let figure =
+                    |word: &str| word.split_once('=').and_then(|(n, v)| Some((n.to_string(), v.parse().ok()?)));
+                let figures = words.map(figure).collect::<Option<_>>()?;
+                summaries.guests.push(Summary { name: name.to_string(), state: state.to_string(), figures });
+                Some(())
+            }),
+            _ => None,
+        };
+        understood.ok_or_else(|| strange(line))?;
+    }
+    if summaries.hertz == 0 { Err(strange("")) } else { Ok(summaries) }
+}
+
+/// Summaries as lines for people.
+#[must_use]
+pub fn summary_text(summaries: &Summaries) -> String {
+    let mut text = String::new();
+    for (n, guest) in summaries.guests.iter().enumerate() {
+        let ran = guest.get("ran") as f64 / summaries.hertz as f64;
+        let _ = writeln!(
+            text,
+            "{}{} is {}, and has run for {ran:.1} s",
+            if n == 0 { "" } else { "\n" },
+            guest.name,
+            guest.state
+        );
+        for (figure, what) in FIGURES {
+            let _ = writeln!(text, "  {:>14}  {what}", guest.get(figure));
+        }
+        let [memory, given, tables, disks] =
+            ["memory", "given", "tables", "disks"].map(|figure| guest.get(figure) >> 10);
+        let _ = writeln!(text, "  {:>10} MiB  memory, of which it does without {} MiB", memory >> 10, given >> 10);
+        let _ = writeln!(text, "  {tables:>10} KiB  shadow tables");
+        let _ = writeln!(text, "  {disks:>10} KiB  changes to copy-on-write disks");
+    }
+    text
+}
+
 fn strange(line: &str) -> Error {
     Error::failed(format!("the board answered {line:?}, which this version does not understand"))
 }
@@ -156,6 +254,23 @@ mod tests {
         let expected = "{\n  \"web\": {\n    \"traps.svc\": 18446744073709551615,\n    \"b\": 2\n  },\n  \"db\": {\n    \"a\": \
                         1\n  }\n}\n";
         assert_eq!(json(&counters), expected);
+    }
+
+    #[test]
+    fn summaries_are_understood() {
+        let told =
+            summaries(&lines("time 500 100\nsummary web running ran=250 calls=7 memory=134217728 new=1")).unwrap();
+        assert_eq!((told.ticks, told.hertz, told.guests.len()), (500, 100, 1));
+        assert_eq!(["ran", "calls", "waits"].map(|figure| told.guests[0].get(figure)), [250, 7, 0]);
+        let text = summary_text(&told);
+        assert!(text.starts_with("web is running, and has run for 2.5 s\n"), "{text}");
+        assert!(text.contains("\n               7  system calls\n"), "{text}");
+        assert!(text.contains("\n         128 MiB  memory, of which it does without 0 MiB\n"), "{text}");
+        for wrong in
+            ["", "time 1 0", "time 1", "time 1 2\nsummary web", "time 1 2\nsummary web on x=y", "time 1 2\nstat a b 1"]
+        {
+            assert!(summaries(&lines(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]
