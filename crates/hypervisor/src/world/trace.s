@@ -62,8 +62,8 @@ world_user_vectors_traced:
     mrrc p15, 1, r1, r3, c14        @ CNTVCT: the clock of cores that have it
     b 6b
 8:  ldr r0, [r4, #RING_LOST]
-    add r0, r0, #1
-    str r0, [r4, #RING_LOST]
+    adds r0, r0, #1                 @ C: there are too many to be counted
+    strcc r0, [r4, #RING_LOST]
 9:
 .endm
 
