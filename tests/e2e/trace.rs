@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use spica_bundle::MAX_GUESTS;
 use spica_cli::tracer::{End, Tracer};
+use spica_console::base64;
 use spica_runner::bare;
 use spica_runner::board;
 use spica_runner::control::client::Board as Running;
@@ -20,7 +21,8 @@ use spica_runner::project::{HOME_VARIABLE, Project, create_dir};
 use spica_tests::Machine;
 use spica_tests::several::{BLANK, Board, Part};
 use spica_trace::{Recording, Row, Subject, Timeline, page};
-use spica_trace_ring::record::LOST;
+use spica_trace_ring::record::{LOST, Record, SYSTEM_CALL};
+use spica_trace_ring::wire;
 
 use crate::install;
 
@@ -215,6 +217,37 @@ fn a_browser_draws_the_page() {
     assert!((1..drawn(&dom) / 2).contains(&drawn(&near)), "{} of {}", drawn(&near), drawn(&dom));
     assert!(press("wwwwaaaaaaaaaaaaaaaaaaaa").contains(">0.000 µs</text>"), "no beginning");
     assert_eq!(drawn(&press("wwwdd0")), drawn(&dom));
+}
+
+/// A ring that nobody reads while a guest makes system calls, which assembly records: what has no room is counted, and
+/// nothing that comes later stands before that.
+#[test]
+fn what_has_no_room_is_counted_by_assembly() {
+    let mut board = Board::start(Machine::Cubieboard, &[Part::new("it", "calls", &[])], false);
+    board.line("it", "up", 1);
+    let calls = |board: &mut Board| board.counters("it")["trap.fast.user-call"];
+    board.poll("calls that assembly answers", |board| calls(board) > 1000);
+    let started = board.tell("trace start");
+    let slots: u64 = started[0].rsplit(' ').next().expect("slots").parse().expect("a number");
+    let before = calls(&mut board);
+    board.poll("a full ring", |board| calls(board) > before + 4 * slots);
+    let after = calls(&mut board);
+
+    let mut records = Vec::new();
+    // Guests go on between the pieces of an answer, and behind it.
+    for _ in 0..2 {
+        for line in board.tell("trace read") {
+            let piece = base64::decode(line.strip_prefix("records ").expect("records")).expect("a piece");
+            records.extend(wire::read(&piece).expect("a piece"));
+        }
+    }
+    board.tell("trace stop");
+    let is_lost = |(_, record): &(u64, Record)| record.kind == LOST;
+    assert_eq!(records.iter().position(is_lost), Some(slots as usize), "something stands before what was lost");
+    let lost: u64 = records.iter().filter(|it| is_lost(it)).map(|(_, record)| u64::from(record.argument)).sum();
+    let seen = records.iter().filter(|(_, record)| record.kind == SYSTEM_CALL).count() as u64;
+    assert!(seen > slots / 3, "{seen} calls in {} records", records.len());
+    assert!(seen + lost >= after - before, "{} calls, of which {seen} are recorded and {lost} lost", after - before);
 }
 
 /// A directory with one guest, and the command that runs and records it.
