@@ -22,13 +22,16 @@ pub struct Cpu {
     pub cp15: Cp15,
     /// What the identification registers say.
     pub id: CpuId,
+    /// The address that LDREXD last loaded from by the interpreter, and what it got: STREXD succeeds by it if that is
+    /// there still. A processor alone cannot tell that from a monitor, unless the same came back in between.
+    pub exclusive: Option<(u32, [u32; 2])>,
 }
 
 impl Cpu {
     /// A virtual CPU in the reset state (B1.9.1) with the given page.
     #[must_use]
     pub fn new(page: &'static mut VcpuPage, id: CpuId) -> Cpu {
-        let mut cpu = Cpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id };
+        let mut cpu = Cpu { regs: [0; 15], pc: 0, psr: 0, page, cp15: Cp15::reset(), id, exclusive: None };
         cpu.reset();
         cpu
     }
@@ -39,6 +42,7 @@ impl Cpu {
         self.regs = [0; 15];
         self.pc = 0;
         self.psr = 0;
+        self.exclusive = None;
         self.cp15 = Cp15::reset();
         self.show();
     }

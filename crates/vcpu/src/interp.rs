@@ -9,7 +9,7 @@ use crate::Cpu;
 use crate::alu;
 use crate::cp15::{Effect, ReadResult, TimerReg, WriteResult, timer_reg64};
 use crate::psr::{self, Mode};
-use spica_isa::{Decoded, Mem, MemMultiple, MemSize, Offset, Op, Reg};
+use spica_isa::{Decoded, Mem, MemMultiple, MemSize, Offset, Op, Reg, t32};
 
 /// A guest access that aborted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,13 +62,164 @@ pub enum Step {
     Wait,
 }
 
+/// Where an instruction is, and what it reads as its PC.
+#[derive(Clone, Copy)]
+struct At {
+    /// The PC as an operand (A2.3).
+    operand: u32,
+    /// The next instruction.
+    behind: u32,
+    /// The return address of a call: in Thumb state, with bit 0 set.
+    link: u32,
+}
+
 /// Executes `d`, which lies at `pc` and whose condition holds, in A32 state. In User mode, of loads and stores only:
 /// all else that traps from there is an exception of the guest's.
 pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step {
+    let behind = pc.wrapping_add(4);
+    execute_at(cpu, env, d, At { operand: pc.wrapping_add(8), behind, link: behind })
+}
+
+/// The same in Thumb state. CPSR.T and ITSTATE of `cpu` are as the guest has them at the instruction; ITSTATE is
+/// advanced where the instruction completes, or is an SVC (B1.9.4), and the caller has not to do that again.
+pub fn execute_t32(cpu: &mut Cpu, env: &mut impl Env, d: &t32::Decoded, pc: u32) -> Step {
+    let behind = pc.wrapping_add(d.code.length());
+    let at = At { operand: pc.wrapping_add(4), behind, link: behind | 1 };
+    let psr = cpu.psr;
+    let step = match d.op {
+        // ADD and MOV to the PC stay in Thumb state (A2.3.2).
+        t32::Op::A32(same) => match (execute_at(cpu, env, &same, at), same.op) {
+            (Step::Branch(target), Op::DataProcessing { .. }) => Step::Branch(target | 1),
+            (step, _) => step,
+        },
+        t32::Op::Mem(mem) => single(cpu, env, &mem, at),
+        t32::Op::MemDual(m) => dual(cpu, env, &m, at),
+        t32::Op::TableBranch { half, rn, rm } => {
+            let (bytes, shift) = if half { (2, 1) } else { (1, 0) };
+            let index = cpu.regs[rm.n() as usize % 15];
+            let address = read_reg(cpu, rn, at).wrapping_add(index << shift);
+            let privileged = cpu.privileged();
+            match env.load(cpu, address, bytes, privileged) {
+                Ok(value) => Step::Branch(at.operand.wrapping_add(2 * value) | 1),
+                Err(abort) => Step::Abort(abort),
+            }
+        }
+        t32::Op::LoadExclusive { rt, rt2: Some(rt2), rn, .. } => load_exclusive(cpu, env, rt, rt2, rn),
+        t32::Op::StoreExclusive { rd, rt, rt2: Some(rt2), rn, .. } => store_exclusive(cpu, env, rd, [rt, rt2], rn),
+        t32::Op::Hint | t32::Op::IfThen(_) | t32::Op::ThumbEe { enter: false } => Step::Next(Effect::None),
+        // Branches with offsets and data processing are never trapped for.
+        _ => Step::Undefined,
+    };
+    match step {
+        // Exceptions that are taken at the instruction, and returns, which have an ITSTATE of their own.
+        Step::Undefined | Step::Abort(_) | Step::Breakpoint => {}
+        Step::Return(_) if returns_from_exception(d) => {}
+        _ => cpu.psr = cpu.psr & !psr::IT | psr::advance_it(psr) & psr::IT,
+    }
+    step
+}
+
+/// Whether an instruction takes a new CPSR from elsewhere.
+fn returns_from_exception(d: &t32::Decoded) -> bool {
+    match d.op {
+        t32::Op::A32(same) => {
+            !matches!(same.op, Op::ChangeState { .. } | Op::SetEndian { .. } | Op::MsrReg { .. } | Op::MsrImm { .. })
+        }
+        _ => false,
+    }
+}
+
+/// LDRD of any two registers (A8.8.72, A8.8.73), or STRD (A8.8.210).
+fn dual(cpu: &mut Cpu, env: &mut impl Env, m: &t32::MemDual, at: At) -> Step {
+    let privileged = cpu.privileged();
+    let base = read_base(cpu, m.rn, at);
+    let offset = u32::from(m.offset);
+    let moved = if m.add { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
+    let address = if m.pre { moved } else { base };
+    if let Err(abort) = aligned(address, !m.load) {
+        return Step::Abort(abort);
+    }
+    let second = address.wrapping_add(4);
+    if m.load {
+        let loaded = env.load(cpu, address, 4, privileged);
+        match loaded.and_then(|low| env.load(cpu, second, 4, privileged).map(|high| (low, high))) {
+            Err(abort) => return Step::Abort(abort),
+            Ok((low, high)) => {
+                if m.writeback {
+                    set_reg(cpu, m.rn, moved);
+                }
+                set_reg(cpu, m.rt, low);
+                set_reg(cpu, m.rt2, high);
+            }
+        }
+    } else {
+        let (low, high) = (read_reg(cpu, m.rt, at), read_reg(cpu, m.rt2, at));
+        let stored = env.store(cpu, address, 4, low, privileged);
+        if let Err(abort) = stored.and_then(|()| env.store(cpu, second, 4, high, privileged)) {
+            return Step::Abort(abort);
+        }
+        if m.writeback {
+            set_reg(cpu, m.rn, moved);
+        }
+    }
+    Step::Next(Effect::None)
+}
+
+/// Doublewords are exclusive in units of their own size (A3.4.1, A3.2.1).
+fn doubleword(address: u32, write: bool) -> Result<(), Abort> {
+    aligned(if address & 4 == 0 { address } else { address | 1 }, write)
+        .map_err(|abort| Abort { far: address, ..abort })
+}
+
+/// LDREXD of two registers that are no pair in A32. What is loaded is remembered: see [`Cpu::exclusive`].
+fn load_exclusive(cpu: &mut Cpu, env: &mut impl Env, rt: Reg, rt2: Reg, rn: Reg) -> Step {
+    let (address, privileged) = (cpu.regs[rn.n() as usize % 15], cpu.privileged());
+    let loaded = doubleword(address, false)
+        .and_then(|()| env.load(cpu, address, 4, privileged))
+        .and_then(|low| env.load(cpu, address.wrapping_add(4), 4, privileged).map(|high| [low, high]));
+    match loaded {
+        Err(abort) => Step::Abort(abort),
+        Ok([low, high]) => {
+            cpu.exclusive = Some((address, [low, high]));
+            set_reg(cpu, rt, low);
+            set_reg(cpu, rt2, high);
+            Step::Next(Effect::None)
+        }
+    }
+}
+
+/// STREXD of such registers.
+fn store_exclusive(cpu: &mut Cpu, env: &mut impl Env, rd: Reg, [rt, rt2]: [Reg; 2], rn: Reg) -> Step {
+    let (address, privileged) = (cpu.regs[rn.n() as usize % 15], cpu.privileged());
+    let (low, high) = (cpu.regs[rt.n() as usize % 15], cpu.regs[rt2.n() as usize % 15]);
+    let second = address.wrapping_add(4);
+    let same = doubleword(address, true)
+        .and_then(|()| env.load(cpu, address, 4, privileged))
+        .and_then(|low| env.load(cpu, second, 4, privileged).map(|high| (address, [low, high])));
+    let stored = match same {
+        Ok(now) if cpu.exclusive == Some(now) => env
+            .store(cpu, address, 4, low, privileged)
+            .and_then(|()| env.store(cpu, second, 4, high, privileged))
+            .map(|()| true),
+        Ok(_) => Ok(false),
+        // It stores, or would have.
+        Err(abort) => Err(Abort { fsr: abort.fsr | 1 << 11, ..abort }),
+    };
+    match stored {
+        Err(abort) => Step::Abort(abort),
+        Ok(stored) => {
+            cpu.exclusive = None;
+            set_reg(cpu, rd, u32::from(!stored));
+            Step::Next(Effect::None)
+        }
+    }
+}
+
+fn execute_at(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, at: At) -> Step {
     match d.op {
         Op::DataProcessing { op, s, rd, rn, op2 } => {
             let carry = cpu.psr >> 29 & 1 != 0;
-            let read = |r: Reg| read_reg(cpu, r, pc);
+            let read = |r: Reg| read_reg(cpu, r, at);
             let value = alu::result(op, read(rn), alu::operand2(op2, carry, &read), carry);
             match (rd.is_pc(), s) {
                 (true, true) => exception_return(cpu, value, cpu.page.spsr),
@@ -79,23 +230,23 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
         }
         Op::Branch { link, offset } => {
             if link {
-                cpu.regs[14] = pc.wrapping_add(4);
+                cpu.regs[14] = at.link;
             }
-            Step::Branch(pc.wrapping_add(8).wrapping_add(offset as u32))
+            Step::Branch(at.operand.wrapping_add(offset as u32))
         }
         Op::BranchLinkExchangeImm { offset } => {
-            cpu.regs[14] = pc.wrapping_add(4);
-            Step::Branch((pc.wrapping_add(8) & !3).wrapping_add(offset as u32) | 1)
+            cpu.regs[14] = at.link;
+            Step::Branch((at.operand & !3).wrapping_add(offset as u32) | 1)
         }
         Op::BranchExchange { link, rm } => {
-            let target = read_reg(cpu, rm, pc);
+            let target = read_reg(cpu, rm, at);
             if link {
-                cpu.regs[14] = pc.wrapping_add(4);
+                cpu.regs[14] = at.link;
             }
             Step::Branch(target)
         }
         // Without Jazelle, and with JMCR.JE = 0, BXJ is BX (A2.10.2).
-        Op::BranchJazelle { rm } => Step::Branch(read_reg(cpu, rm, pc)),
+        Op::BranchJazelle { rm } => Step::Branch(read_reg(cpu, rm, at)),
         Op::SupervisorCall { .. } => Step::SupervisorCall,
         // As QEMU's `virt` has it without firmware of its own: HVC calls it, too, from privileged modes (B9.3.4).
         Op::SecureMonitorCall { .. } => Step::SecureMonitorCall,
@@ -106,8 +257,8 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             cpu.regs[rd.n() as usize % 15] = value;
             Step::Next(Effect::None)
         }
-        Op::MsrReg { spsr, mask, rn } => write_psr(cpu, spsr, mask, read_reg(cpu, rn, pc), pc),
-        Op::MsrImm { spsr, mask, imm } => write_psr(cpu, spsr, mask, imm.value(), pc),
+        Op::MsrReg { spsr, mask, rn } => write_psr(cpu, spsr, mask, read_reg(cpu, rn, at), at),
+        Op::MsrImm { spsr, mask, imm } => write_psr(cpu, spsr, mask, imm.value(), at),
         Op::ChangeState { imod, aif, mode } => {
             let which = u32::from(aif & 7) << 6;
             match imod {
@@ -118,11 +269,11 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             if let Some(mode) = mode.and_then(|m| Mode::from_bits(u32::from(m))) {
                 cpu.change_mode(mode);
             }
-            Step::Return(pc.wrapping_add(4))
+            Step::Return(at.behind)
         }
         Op::SetEndian { big } => {
             cpu.psr = cpu.psr & !psr::E | if big { psr::E } else { 0 };
-            Step::Return(pc.wrapping_add(4))
+            Step::Return(at.behind)
         }
         Op::StoreReturnState { before, increment, writeback, mode } => {
             let Some(mode) = Mode::from_bits(u32::from(mode)) else { return Step::Undefined };
@@ -141,7 +292,7 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             Step::Next(Effect::None)
         }
         Op::ReturnFromException { before, increment, writeback, rn } => {
-            let base = read_reg(cpu, rn, pc);
+            let base = read_reg(cpu, rn, at);
             let address = block_start(base, 2, before, increment);
             let loaded = aligned(address, false)
                 .and_then(|()| env.load(cpu, address, 4, true))
@@ -156,12 +307,8 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
                 }
             }
         }
-        Op::Mem(mem) => match transfer(cpu, env, &mem, pc, !mem.unprivileged && cpu.privileged()) {
-            Ok(None) => Step::Next(Effect::None),
-            Ok(Some(target)) => Step::Branch(target),
-            Err(abort) => Step::Abort(abort),
-        },
-        Op::MemMultiple(mem) => transfer_multiple(cpu, env, &mem, pc),
+        Op::Mem(mem) => single(cpu, env, &mem, at),
+        Op::MemMultiple(mem) => transfer_multiple(cpu, env, &mem, at),
         // MCR2, MRC2, MCRR2 and MRRC2 reach neither CP14 nor CP15.
         Op::CoprocMove { .. } | Op::CoprocMove2 { .. } if d.uncond => Step::Undefined,
         Op::CoprocMove { load: true, reg, rt } => {
@@ -178,7 +325,7 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             Step::Next(Effect::None)
         }
         Op::CoprocMove { load: false, reg, rt } => {
-            let value = read_reg(cpu, rt, pc);
+            let value = read_reg(cpu, rt, at);
             match (reg.coproc, reg.crn, reg.opc1, reg.crm, reg.opc2) {
                 (15, 13, 0, 0, 3) => {
                     cpu.page.tpidruro = value;
@@ -209,7 +356,7 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
                 cpu.regs[rt.n() as usize % 15] = value as u32;
                 cpu.regs[rt2.n() as usize % 15] = (value >> 32) as u32;
             } else {
-                let value = u64::from(read_reg(cpu, rt, pc)) | u64::from(read_reg(cpu, rt2, pc)) << 32;
+                let value = u64::from(read_reg(cpu, rt, at)) | u64::from(read_reg(cpu, rt2, at)) << 32;
                 match reg {
                     TimerReg::Cntpct | TimerReg::Cntvct => return Step::Undefined,
                     reg => env.timer_write(reg, value),
@@ -224,7 +371,7 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
             Step::Next(Effect::None)
         }
         Op::CoprocMove2 { load: false, coproc: 15, opc1, crm, rt, rt2 } => {
-            let value = [read_reg(cpu, rt2, pc), read_reg(cpu, rt, pc)];
+            let value = [read_reg(cpu, rt2, at), read_reg(cpu, rt, at)];
             match cpu.cp15.write_wide(&cpu.id, opc1, crm, value) {
                 Some(effect) => {
                     cpu.show();
@@ -249,8 +396,13 @@ pub fn execute(cpu: &mut Cpu, env: &mut impl Env, d: &Decoded, pc: u32) -> Step 
     }
 }
 
-fn read_reg(cpu: &Cpu, reg: Reg, pc: u32) -> u32 {
-    if reg.is_pc() { pc.wrapping_add(8) } else { cpu.regs[reg.n() as usize] }
+fn read_reg(cpu: &Cpu, reg: Reg, at: At) -> u32 {
+    if reg.is_pc() { at.operand } else { cpu.regs[reg.n() as usize] }
+}
+
+/// The base register of a load or store: a PC is aligned.
+fn read_base(cpu: &Cpu, reg: Reg, at: At) -> u32 {
+    if reg.is_pc() { at.operand & !3 } else { cpu.regs[reg.n() as usize] }
 }
 
 /// Transfers of several words have to be word-aligned, whatever SCTLR.A says (A3.2.1): an alignment fault if not.
@@ -279,14 +431,14 @@ fn exception_return(cpu: &mut Cpu, target: u32, new_psr: u32) -> Step {
     Step::Return(target & if new_psr & psr::T != 0 { !1 } else { !3 })
 }
 
-fn write_psr(cpu: &mut Cpu, spsr: bool, mask: u8, value: u32, pc: u32) -> Step {
+fn write_psr(cpu: &mut Cpu, spsr: bool, mask: u8, value: u32, at: At) -> Step {
     if spsr {
         let bytes = (0..4).filter(|n| mask >> n & 1 != 0).fold(0, |m, n| m | 0xff << (8 * n));
         cpu.page.spsr = cpu.page.spsr & !bytes | value & bytes;
         return Step::Next(Effect::None);
     }
     cpu.write_cpsr_fields(value, mask);
-    Step::Return(pc.wrapping_add(4))
+    Step::Return(at.behind)
 }
 
 /// VMRS and VMSR of the registers that unprivileged code cannot reach (B4.1.57, B4.1.58, B9.3.25); FPSCR as well, for
@@ -317,17 +469,24 @@ fn vfp_system(cpu: &mut Cpu, load: bool, sysreg: u8, rt: Reg) -> Step {
     Step::Next(Effect::None)
 }
 
+/// A single load or store.
+fn single(cpu: &mut Cpu, env: &mut impl Env, mem: &Mem, at: At) -> Step {
+    let privileged = !mem.unprivileged && cpu.privileged();
+    match transfer(cpu, env, mem, at, privileged) {
+        Ok(None) => Step::Next(Effect::None),
+        Ok(Some(target)) => Step::Branch(target),
+        Err(abort) => Step::Abort(abort),
+    }
+}
+
 /// A single load or store, in full. `Ok(Some(target))` is a load of the PC.
-///
-/// # Errors
-/// The abort, with nothing changed.
-pub fn transfer(cpu: &mut Cpu, env: &mut impl Env, mem: &Mem, pc: u32, privileged: bool) -> Result<Option<u32>, Abort> {
-    let base = if mem.rn.is_pc() { pc.wrapping_add(8) & !3 } else { cpu.regs[mem.rn.n() as usize] };
+fn transfer(cpu: &mut Cpu, env: &mut impl Env, mem: &Mem, at: At, privileged: bool) -> Result<Option<u32>, Abort> {
+    let base = read_base(cpu, mem.rn, at);
     let carry = cpu.psr >> 29 & 1 != 0;
     let offset = match mem.offset {
         Offset::Imm(imm) => u32::from(imm),
         Offset::Reg { rm, shift, amount } => {
-            alu::operand2(spica_isa::Operand2::Shifted { rm, shift, amount }, carry, &|r| read_reg(cpu, r, pc))
+            alu::operand2(spica_isa::Operand2::Shifted { rm, shift, amount }, carry, &|r| read_reg(cpu, r, at))
         }
     };
     let moved = if mem.add { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
@@ -361,10 +520,10 @@ pub fn transfer(cpu: &mut Cpu, env: &mut impl Env, mem: &Mem, pc: u32, privilege
             set_reg(cpu, second, high);
         }
     } else {
-        let value = read_reg(cpu, mem.rt, pc);
+        let value = read_reg(cpu, mem.rt, at);
         env.store(cpu, address, bytes, value, privileged)?;
         if dual {
-            let high = read_reg(cpu, second, pc);
+            let high = read_reg(cpu, second, at);
             env.store(cpu, address.wrapping_add(4), 4, high, privileged)?;
         }
         if mem.writeback {
@@ -381,12 +540,12 @@ fn set_reg(cpu: &mut Cpu, reg: Reg, value: u32) {
 }
 
 /// LDM and STM in all their forms (A8.8.58 to 61, A8.8.199 to 202, B9.3.5, B9.3.6, B9.3.17).
-pub fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, pc: u32) -> Step {
+fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, at: At) -> Step {
     let privileged = cpu.privileged();
     let words = mem.regs.count_ones();
     let loads_pc = mem.load && mem.regs & 0x8000 != 0;
     let user_bank = mem.user && !loads_pc;
-    let base = read_reg(cpu, mem.rn, pc);
+    let base = read_reg(cpu, mem.rn, at);
     let mut address = block_start(base, words, mem.before, mem.increment);
     let end = block_end(base, words, mem.increment);
     if let Err(abort) = aligned(address, !mem.load) {
@@ -420,7 +579,7 @@ pub fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, p
     }
     for n in listed {
         let value = match n {
-            15 => pc.wrapping_add(8),
+            15 => at.operand,
             n if user_bank => cpu.user_reg(n),
             n => cpu.regs[n],
         };

@@ -5,3 +5,4 @@ mod interp;
 mod modes;
 mod page;
 mod support;
+mod t32;
