@@ -1,9 +1,10 @@
 //! One block: a run of guest instructions from one entry, translated in order.
 //!
-//! It ends at unconditional control flow, at the end of the guest's page, at the size limit, or where the code page is
+//! It is A32 or T32 as a whole ([`crate::at`]). It ends at unconditional control flow, at the end of the guest's page, at the size limit, or where the code page is
 //! full. Translation is a function of the guest's words and of where the block lies in the cache, so that it can be
 //! repeated to find the guest instruction of a code-cache address.
 
+use crate::at::{At, address};
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::papers::spill::Place;
@@ -11,6 +12,7 @@ use crate::records::MAX_LENGTH;
 use crate::rules::{self, Flow};
 use spica_addr::GuestVa;
 use spica_isa::Reg;
+use spica_isa::t32::{self, Code, ItState};
 
 /// What must be put right in the guest's registers before it sees a fault in the middle of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +46,10 @@ impl Undo {
 /// The guest instruction that a code-cache address belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
-    /// Its address.
+    /// Its address, with bit 0 set if it is T32.
     pub guest: GuestVa,
+    /// The ITSTATE that it is executed in.
+    pub it: ItState,
     /// What to undo if it faults there.
     pub undo: Undo,
 }
@@ -72,7 +76,7 @@ pub fn translate(
         emitter.begin(pc);
         emitter.set_undo(Undo { lost, ..Undo::NONE });
         let decoded = spica_isa::decode(fetch(pc));
-        let flow = rules::translate(emitter, options, &decoded, pc);
+        let flow = rules::translate(emitter, options, &decoded, At::a32(pc));
         count += 1;
         pc = pc.wrapping_add(4);
         if flow == Flow::Ends {
@@ -90,3 +94,65 @@ pub fn translate(
         }
     }
 }
+
+/// How far a block of T32 code may go.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// In instructions.
+    pub limit: usize,
+    /// Up to the end of an IT block beyond that, which would have to be left slowly.
+    pub whole_it_blocks: bool,
+    /// Not to this address.
+    pub stop: Option<GuestVa>,
+}
+
+/// Translates the block of T32 code at `entry`, whose bit 0 is set, in the state `it` of an IT block. The guest's
+/// half-words are fetched by `fetch` from the page of `entry`, and from the page behind for the second half of a first
+/// instruction that lies across the end of the page. Returns the number of instructions, and the address behind them.
+/// With that number as the limit, and nothing else in `extent`, it is the same again.
+pub fn translate_t32(
+    emitter: &mut Emitter<'_>,
+    options: &Options,
+    entry: GuestVa,
+    it: ItState,
+    extent: Extent,
+    mut fetch: impl FnMut(GuestVa) -> u16,
+) -> (usize, GuestVa) {
+    let limit = extent.limit.clamp(1, MAX_LENGTH);
+    let most = if extent.whole_it_blocks { (limit + MOST_IN_IT).min(MAX_LENGTH) } else { limit };
+    let (mut pc, mut it) = (address(entry), it);
+    let mut count = 0;
+    loop {
+        let first = fetch(pc);
+        let wide = Code::begins_wide(first);
+        let code = Code::new(first, if wide { fetch(pc.wrapping_add(2)) } else { 0 });
+        let at = At::t32(pc, code.length());
+        emitter.begin_t32(at.entry(), Some(code), it);
+        let decoded = t32::decode(code, it);
+        let flow = rules::t32(emitter, options, &decoded, at);
+        count += 1;
+        pc = pc.wrapping_add(code.length());
+        if flow == Flow::Ends {
+            return (count, pc);
+        }
+        it = match decoded.op {
+            t32::Op::IfThen(state) => state,
+            _ => it.advance(),
+        };
+        let full = count >= if it.in_block() { most } else { limit };
+        let ends = full || extent.stop == Some(pc) || !emitter.has_room() || flow == Flow::Splits;
+        // An instruction across the end of the page is a block of its own.
+        let left = pc.page() == entry.page() && !(pc.page_offset() == LAST_HALF_WORD && Code::begins_wide(fetch(pc)));
+        if ends || !left {
+            let next = GuestVa(pc.0 | 1);
+            emitter.begin_t32(next, None, it);
+            emitter.exit_t32(next, it);
+            return (count, pc);
+        }
+    }
+}
+
+/// The most instructions of an IT block.
+const MOST_IN_IT: usize = 4;
+/// Where in a page its last half-word is.
+pub const LAST_HALF_WORD: u32 = 0xffe;

@@ -62,6 +62,12 @@ impl Breakpoints {
         if self.count == 0 { usize::MAX } else { self.least_room_at(va) }
     }
 
+    /// The next breakpoint behind `va`.
+    #[inline]
+    pub(crate) fn next_behind(&self, va: GuestVa) -> Option<GuestVa> {
+        self.all().iter().filter(|at| at.0 > va.0).min().copied()
+    }
+
     #[cold]
     #[inline(never)]
     fn least_room_at(&self, va: GuestVa) -> usize {

@@ -9,7 +9,8 @@
 //! change of mapping is announced by the guest's TLB maintenance ([`Translator::unmap_page`]). A link to another page
 //! holds until then; links within a page, always.
 
-use crate::block::{self, Location};
+use crate::at::{address, is_thumb};
+use crate::block::{self, Extent, LAST_HALF_WORD, Location};
 use crate::breakpoints::Breakpoints;
 use crate::emit::{self, Emitter};
 use crate::guest_pages::{GuestPages, Job};
@@ -18,13 +19,14 @@ use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
 use crate::located::Located;
 use crate::options::Options;
 use crate::papers::{self, Spilling, shadow_stack};
-use crate::records::{Block, Exit, Flag, IN_PLACE, MAX_BLOCKS, MAX_EXITS, NO_BLOCK, NO_EXIT};
+use crate::records::{Block, Exit, Flag, IN_PLACE, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK, NO_EXIT};
 use crate::return_mirror::{self, ReturnMirror};
 use crate::rules;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_isa::t32::{Code, ItState};
 use spica_isa::{Cond, Reg, asm};
 
 /// The memory of the code pages.
@@ -192,6 +194,56 @@ pub(crate) fn patch(page: u32, at: usize, word: u32, memory: &mut impl CodeMemor
     memory.publish(page, at, 1);
 }
 
+/// How a block of T32 code begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Start {
+    /// In this state of an IT block.
+    pub it: ItState,
+    /// The first half-word of the page behind its own, if its first instruction [lies across the end](is_across).
+    pub next_page: Option<u16>,
+}
+
+/// Whether code at `va`, in the page `words`, begins with an instruction of which half is in the page behind.
+#[must_use]
+pub fn is_across(va: GuestVa, words: &[u32; PAGE_WORDS]) -> bool {
+    va.page_offset() == LAST_HALF_WORD | 1 && Code::begins_wide((words[PAGE_WORDS - 1] >> 16) as u16)
+}
+
+fn make_a32(
+    emitter: &mut Emitter<'_>,
+    options: &Options,
+    va: GuestVa,
+    limit: usize,
+    words: &[u32; PAGE_WORDS],
+) -> Made {
+    let length = block::translate(emitter, options, va, limit, |pc| words[pc.page_offset() as usize / 4]);
+    Made { length, last: (va.page_offset() / 4) as u16 + length as u16 - 1, across: None }
+}
+
+fn make_t32(
+    emitter: &mut Emitter<'_>,
+    options: &Options,
+    va: GuestVa,
+    start: Start,
+    extent: Extent,
+    words: &[u32; PAGE_WORDS],
+) -> Made {
+    let fetch = |pc: GuestVa| {
+        if pc.page() == va.page() {
+            (words[pc.page_offset() as usize / 4] >> (8 * (pc.0 & 2))) as u16
+        } else {
+            debug_assert!(start.next_page.is_some(), "what the page behind has is known");
+            start.next_page.unwrap_or(0)
+        }
+    };
+    let (length, end) = block::translate_t32(emitter, options, va, start.it, extent, fetch);
+    // Behind the last one; 0 is the end of the page, 2 is behind it.
+    let last_half = end.0.wrapping_sub(2);
+    let across = start.next_page.filter(|_| last_half & !0xfff != va.page().0);
+    let last = if across.is_some() { PAGE_WORDS as u16 - 1 } else { (last_half & 0xfff) as u16 / 4 };
+    Made { length, last, across }
+}
+
 fn bucket(va: GuestVa) -> usize {
     let word = va.0 >> 2;
     ((word ^ word >> 14) as usize) % BUCKETS
@@ -280,7 +332,21 @@ impl Translator {
         let mut at = self.buckets[bucket(va)];
         for _ in 0..CHAIN {
             let block = self.blocks.get(usize::from(at))?;
-            if block.va == va && block.pa() == pa && !block.is(Flag::Dropped) {
+            if block.va == va && block.pa() == pa && !block.is_any(Flag::Dropped, Flag::Across) {
+                return Some(BlockId(at));
+            }
+            at = block.next_in_bucket;
+        }
+        None
+    }
+
+    /// The same of a T32 instruction across the end of its page, of which `second` is in the page behind.
+    #[must_use]
+    pub fn lookup_across(&self, va: GuestVa, pa: GuestPa, second: u16) -> Option<BlockId> {
+        let mut at = self.buckets[bucket(va)];
+        for _ in 0..CHAIN {
+            let block = self.blocks.get(usize::from(at))?;
+            if (block.va, block.pa(), block.across()) == (va, pa, Some(second)) && !block.is(Flag::Dropped) {
                 return Some(BlockId(at));
             }
             at = block.next_in_bucket;
@@ -310,20 +376,27 @@ impl Translator {
     /// Makes branches through the return mirror find a block, if its page is mapped in all address spaces.
     pub fn land(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
         let block = &self.blocks[usize::from(id.0)];
-        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
+        if block.is(Flag::Global) && !block.is_any(Flag::Dropped, Flag::Across) {
             self.mirror.set(block.va, self.landing(id), memory);
         }
     }
 
-    /// Guest address of a block's first instruction.
+    /// Guest address of a block's first instruction, with its state in bit 0.
     #[must_use]
     pub fn source(&self, id: BlockId) -> (GuestVa, GuestPa) {
         let block = &self.blocks[usize::from(id.0)];
         (block.va, block.pa())
     }
 
+    /// The half-word in the page behind its own that a block was made from, if it is one instruction across the end.
+    #[must_use]
+    pub fn across(&self, id: BlockId) -> Option<u16> {
+        self.blocks[usize::from(id.0)].across()
+    }
+
     /// Translates the block at `va`, whose page is `words` and lies at the page of `pa`; `global` says whether the
-    /// guest maps that page in all address spaces.
+    /// guest maps that page in all address spaces. T32 code is meant if bit 0 of `va` is set: it must not begin with an
+    /// instruction across the end of the page ([`is_across`]).
     pub fn translate(
         &mut self,
         va: GuestVa,
@@ -332,7 +405,7 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Kept::Always(usize::MAX), va, pa, global, words, memory)
+        self.translate_with(Kept::Always(usize::MAX), (va, pa), global, words, Start::default(), memory)
     }
 
     /// The same with no more than `limit` instructions.
@@ -345,7 +418,34 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Kept::Always(limit), va, pa, global, words, memory)
+        self.translate_with(Kept::Always(limit), (va, pa), global, words, Start::default(), memory)
+    }
+
+    /// The same of T32 code that begins as `start` says. In the middle of an IT block, that is for one execution.
+    pub fn translate_from(
+        &mut self,
+        va: GuestVa,
+        pa: GuestPa,
+        global: bool,
+        words: &[u32; PAGE_WORDS],
+        start: Start,
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        let once = start.it.in_block();
+        let kept = if once { Kept::Once(usize::MAX) } else { Kept::Always(usize::MAX) };
+        self.translate_with(kept, (va, pa), global && !once, words, start, memory)
+    }
+
+    /// The same for one execution of at most `limit` instructions.
+    pub fn translate_once_from(
+        &mut self,
+        va: GuestVa,
+        pa: GuestPa,
+        words: &[u32; PAGE_WORDS],
+        (start, limit): (Start, usize),
+        memory: &mut impl CodeMemory,
+    ) -> BlockId {
+        self.translate_with(Kept::Once(limit), (va, pa), false, words, start, memory)
     }
 
     /// Translates the block at `va` for one execution: from a page that may change without notice, or in FIQ mode. It
@@ -357,7 +457,7 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Kept::Once(usize::MAX), va, pa, false, words, memory)
+        self.translate_with(Kept::Once(usize::MAX), (va, pa), false, words, Start::default(), memory)
     }
 
     /// The same with no more than the first instruction, whether there is a breakpoint or not.
@@ -368,18 +468,21 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> BlockId {
-        self.translate_with(Kept::Once(1), va, pa, false, words, memory)
+        self.translate_with(Kept::Once(1), (va, pa), false, words, Start::default(), memory)
     }
 
     fn translate_with(
         &mut self,
         kept: Kept,
-        va: GuestVa,
-        pa: GuestPa,
+        (va, pa): (GuestVa, GuestPa),
         global: bool,
         words: &[u32; PAGE_WORDS],
+        start: Start,
         memory: &mut impl CodeMemory,
     ) -> BlockId {
+        // With no instruction left in it, this is no IT block, whatever else ITSTATE has.
+        let it = if start.it.in_block() { start.it } else { ItState::OUTSIDE };
+        let start = Start { it, ..start };
         self.make_room(memory);
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
@@ -389,16 +492,23 @@ impl Translator {
             Kept::Once(limit) => (true, limit),
         };
         let options = self.options_of(once, self.options.vfp);
-        let limit = limit.min(options.max_block).min(self.breakpoints.room_at(va));
+        let limit = limit.min(options.max_block);
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(page, hot, cold, None, mirror, source, spilling);
-        let length = block::translate(&mut emitter, &options, va, limit, |pc| words[pc.page_offset() as usize / 4]);
+        let made = if is_thumb(va) {
+            let whole_it_blocks = limit == options.max_block;
+            let extent = Extent { limit, whole_it_blocks, stop: self.breakpoints.next_behind(address(va)) };
+            make_t32(&mut emitter, &options, va, start, extent, words)
+        } else {
+            let limit = limit.min(self.breakpoints.room_at(va));
+            make_a32(&mut emitter, &options, va, limit, words)
+        };
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
-        let mut block = Block::new(va, pa, length, emitter.constants(), self.exits.len());
+        let mut block = Block::new(va, pa, made, emitter.constants(), self.exits.len());
         self.exits.extend(emitter.exits().iter().map(|exit| Exit::new(exit, id)));
         memory.publish(code_page, hot, self.hot - hot);
         memory.publish(code_page, self.cold, cold - self.cold);
@@ -411,10 +521,12 @@ impl Translator {
         block.next_in_page = self.guest_pages.enter(pa.page().0, va.page().0, id);
         if !once {
             block.next_in_bucket = core::mem::replace(&mut self.buckets[bucket(va)], id);
+        } else {
+            block.set_first_it(start.it);
         }
         self.blocks.push(block);
         self.stats.translated += 1;
-        self.stats.instructions += length as u64;
+        self.stats.instructions += made.length as u64;
         BlockId(id)
     }
 
@@ -525,7 +637,13 @@ impl Translator {
         let mirror = self.mirror.window();
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(None, hot, cold, Some(word), mirror, source, spilling);
-        block::translate(&mut emitter, &options, block.va, block.length(), |pc| words[pc.page_offset() as usize / 4]);
+        if is_thumb(block.va) {
+            let start = Start { it: block.first_it(), next_page: block.across() };
+            let extent = Extent { limit: block.length(), whole_it_blocks: false, stop: None };
+            make_t32(&mut emitter, &options, block.va, start, extent, words);
+        } else {
+            make_a32(&mut emitter, &options, block.va, block.length(), words);
+        }
         emitter.found()
     }
 
@@ -553,7 +671,7 @@ impl Translator {
         let (source, target) = (&self.blocks[usize::from(from.source)], &self.blocks[usize::from(to.0)]);
         let same_page = source.va.page() == target.va.page() && source.pa().page() == target.pa().page();
         let holds = same_page && !from.is_way_back() || target.is(Flag::Global);
-        let dropped = source.is(Flag::Dropped) || target.is(Flag::Dropped);
+        let dropped = source.is(Flag::Dropped) || target.is_any(Flag::Dropped, Flag::Across);
         if dropped || !holds {
             return false;
         }
@@ -922,7 +1040,7 @@ impl Translator {
     #[inline]
     #[must_use]
     pub fn is_breakpoint(&self, va: GuestVa) -> bool {
-        self.breakpoints.contains(va)
+        self.breakpoints.contains(address(va))
     }
 
     /// Whether there is a breakpoint in the page of `va`.
@@ -967,7 +1085,7 @@ impl Translator {
                 self.flush(memory);
                 return;
             }
-            self.drop_where(pa, |block| at.0.wrapping_sub(block.va.0) < 4 * block.length() as u32, memory);
+            self.drop_where(pa, |block| at.0.wrapping_sub(address(block.va).0) < 4 * block.length() as u32, memory);
         }
     }
 
@@ -1067,7 +1185,7 @@ impl Translator {
     /// Enters a block into the jump cache, if its page is mapped in all address spaces.
     pub fn remember(&mut self, id: BlockId) {
         let block = &self.blocks[usize::from(id.0)];
-        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
+        if block.is(Flag::Global) && !block.is_any(Flag::Dropped, Flag::Across) {
             let entry = self.entry(id);
             self.jump_cache.insert(self.blocks[usize::from(id.0)].va.0, entry.0);
         }

@@ -4,11 +4,13 @@
 //! the page. The same code runs in two ways: to write a block, and without a page to write to, to find the guest
 //! instruction of a code-cache address (STAR §3.7.1); both must emit exactly the same words.
 
+use crate::at::is_thumb;
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use crate::papers::{Spilling, spill};
 use core::cell::Cell;
 use spica_addr::GuestVa;
+use spica_isa::t32::{Code, ItState};
 use spica_isa::{Cond, Reg, asm};
 
 /// An exit of the block being emitted, by words of its code page.
@@ -41,7 +43,11 @@ pub struct Emitter<'a> {
     cold: usize,
     pub(crate) exits: [PendingExit; MAX_EXITS],
     pub(crate) exit_count: usize,
+    /// The instruction being translated; bit 0 is its state.
     guest: GuestVa,
+    /// Its code, if it is T32.
+    code: Option<Code>,
+    it: ItState,
     /// The block goes no further than to here.
     last: GuestVa,
     undo: Undo,
@@ -78,6 +84,8 @@ impl<'a> Emitter<'a> {
             exits: [none; MAX_EXITS],
             exit_count: 0,
             guest: GuestVa(0),
+            code: None,
+            it: ItState::OUTSIDE,
             last: GuestVa(0),
             undo: Undo::NONE,
             wanted,
@@ -117,14 +125,14 @@ impl<'a> Emitter<'a> {
 
     /// The return mirror, if code at `pc` has one.
     pub fn mirror_of(&self, pc: GuestVa) -> Option<Window> {
-        self.mirror.filter(|window| window.contains(pc.0))
+        self.mirror.filter(|window| !is_thumb(pc) && window.contains(pc.0))
     }
 
     /// The return mirror, if an indirect branch at `pc` is likely to have a target in it: code that has one, and high
     /// exception vectors.
     pub fn mirror_for(&self, pc: GuestVa) -> Option<Window> {
         const VECTORS: u32 = 0xffff_0000;
-        self.mirror.filter(|window| window.contains(pc.0) || pc.0 >= VECTORS)
+        self.mirror.filter(|window| !is_thumb(pc) && (window.contains(pc.0) || pc.0 >= VECTORS))
     }
 
     /// The guest's word at `at` in the page that is being translated, if it may be taken as a constant.
@@ -144,11 +152,14 @@ impl<'a> Emitter<'a> {
 
     /// The word of the guest's next instruction, as [`Self::source_word`], if that may belong to this block.
     pub fn next_word(&self) -> Option<u32> {
-        if self.guest == self.last { None } else { self.source_word(self.guest.wrapping_add(4)) }
+        if self.guest == self.last || self.code.is_some() { None } else { self.source_word(self.guest.wrapping_add(4)) }
     }
 
     /// The same for the next three.
     pub fn next_words(&self) -> Option<[u32; 3]> {
+        if self.code.is_some() {
+            return None;
+        }
         let next = |n: u32| self.source_word(self.guest.wrapping_add(4 * n));
         Some([next(1)?, next(2)?, next(3)?])
     }
@@ -173,6 +184,13 @@ impl<'a> Emitter<'a> {
     pub fn begin(&mut self, pc: GuestVa) {
         self.guest = pc;
         self.undo = Undo::NONE;
+        (self.code, self.it) = (None, ItState::OUTSIDE);
+    }
+
+    /// The same in Thumb state, with the `code` of the instruction, if one follows, in this state of its IT block.
+    pub fn begin_t32(&mut self, pc: GuestVa, code: Option<Code>, it: ItState) {
+        self.begin(pc);
+        (self.code, self.it) = (code, it);
     }
 
     /// From now on a fault has to be undone like this before the guest sees it.
@@ -190,7 +208,7 @@ impl<'a> Emitter<'a> {
             page[at] = word;
         }
         if self.wanted == Some(at) {
-            self.found = Some(Location { guest: self.guest, undo: self.undo });
+            self.found = Some(Location { guest: self.guest, it: self.it, undo: self.undo });
         }
     }
 
@@ -259,10 +277,8 @@ impl<'a> Emitter<'a> {
     /// Puts a way out of an inlined translation into the cold part: it gets `spilled` back, interprets `word`, the
     /// instruction being translated, and goes on where [`Self::end_slow`] says.
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
-        self.slow_path(
-            spilled,
-            &[asm::svc(Cond::Al, crate::trap::EMULATE), spill::literal(word), self.guest.0, asm::NOP],
-        )
+        let [svc, code, guest] = self.emulation(word);
+        self.slow_path(spilled, &[svc, code, guest, asm::NOP])
     }
 
     /// The same with a trap of its own, `number`, instead of the interpreter.
@@ -337,6 +353,11 @@ impl<'a> Emitter<'a> {
         Some(self.begin_over(inverse))
     }
 
+    /// Emits a branch that is always taken, over words emitted until [`Self::end_skip`].
+    pub fn begin_jump(&mut self) -> usize {
+        self.begin_over(Cond::Al)
+    }
+
     /// Emits a branch that is taken where `cond` holds, over words emitted until [`Self::end_skip`].
     pub fn begin_over(&mut self, cond: Cond) -> usize {
         let site = self.hot;
@@ -376,8 +397,26 @@ impl<'a> Emitter<'a> {
 
     /// A trap to the interpreter for `word`, the instruction that is being translated.
     pub fn emulate(&mut self, word: u32) {
-        self.emit(asm::svc(Cond::Al, crate::trap::EMULATE));
-        self.emit(spill::literal(word));
-        self.emit(self.guest.0);
+        self.emulation(word).into_iter().for_each(|word| self.emit(word));
+    }
+
+    /// The trap to the interpreter for the instruction that is being translated, which is `word` if it is A32.
+    fn emulation(&self, word: u32) -> [u32; 3] {
+        match self.code {
+            None => [asm::svc(Cond::Al, crate::trap::EMULATE), spill::literal(word), self.guest.0],
+            Some(code) => {
+                [asm::svc(Cond::Al, crate::trap::emulate_t32(self.it)), spill::literal_t32(code.bits()), self.guest.0]
+            }
+        }
+    }
+
+    /// The end of a block in front of the instruction at `target`, in Thumb state, in this state of its IT block.
+    pub fn exit_t32(&mut self, target: GuestVa, it: ItState) {
+        if it.in_block() {
+            self.emit(asm::svc(Cond::Al, crate::trap::in_it(it)));
+            self.emit(target.0);
+        } else {
+            self.exit(target);
+        }
     }
 }

@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod at;
 mod block;
 mod breakpoints;
 mod cache;
@@ -35,9 +36,9 @@ pub mod trap;
 pub mod twins;
 pub mod volatile;
 
-pub use block::{Location, Undo};
+pub use block::{LAST_HALF_WORD, Location, Undo};
 pub use breakpoints::MOST_BREAKPOINTS;
-pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Stats, Translator};
+pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Start, Stats, Translator, is_across};
 pub use options::{Options, Spill};
 #[cfg(feature = "papers")]
 pub use papers::shadow_stack;

@@ -4,8 +4,11 @@
 use core::ops::RangeInclusive;
 
 use spica_addr::{GuestPa, GuestVa};
+use spica_isa::t32::ItState;
 
+use crate::at::{address, is_thumb};
 use crate::emit::PendingExit;
+use crate::layout::PAGE_WORDS;
 
 /// No block, where a block's number is expected.
 pub(crate) const NO_BLOCK: u16 = u16::MAX;
@@ -24,10 +27,12 @@ const NUMBER_BITS: u32 = 17;
 /// A block.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
+    /// With its state in bit 0.
     pub(crate) va: GuestVa,
     /// The page of its PA, whose place in the page is that of its VA; and flags.
     page_and_flags: u32,
-    /// Guest instructions, and the last word of the page that it was made from.
+    /// Guest instructions, and the last word of the page that it was made from. Of a single instruction across the end
+    /// of its page, the half-word in the page behind: the others are known.
     length_and_last: u16,
     pub(crate) code_page: u16,
     /// Its words of the code page: from, and up to.
@@ -35,6 +40,7 @@ pub(crate) struct Block {
     pub(crate) cold: (u16, u16),
     /// Its exits are those from here up to the first of the next block.
     pub(crate) first_exit: u32,
+    /// Of a block for one execution, which is in no bucket, the ITSTATE that it begins in.
     pub(crate) next_in_bucket: u16,
     pub(crate) next_in_page: u16,
     /// First of the exits that are linked to it.
@@ -58,25 +64,42 @@ pub(crate) enum Flag {
     Dropped = 8,
     /// Made from words in front of its first instruction, too.
     Backwards = 16,
+    /// One T32 instruction across the end of its page. What is in the page behind may change without notice: whoever
+    /// looks it up looks there, and nothing leads to it directly.
+    Across = 32,
 }
 
 /// Guest instructions that a block can have.
 pub(crate) const MAX_LENGTH: usize = (1 << LENGTH_BITS) - 1;
 const LENGTH_BITS: u32 = 6;
+const LAST_WORD: u16 = PAGE_WORDS as u16 - 1;
+
+/// What a block was made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    /// Guest instructions.
+    pub(crate) length: usize,
+    /// The word of the page that the last of them ends in.
+    pub(crate) last: u16,
+    /// The half-word in the page behind, if its one instruction lies across the end.
+    pub(crate) across: Option<u16>,
+}
 
 impl Block {
-    /// A block made of `length` guest instructions at `va`, which is mapped to `pa`, and of `constants`: the words of
+    /// A block made as `made` says at `va`, which is mapped to `pa`, and of `constants`: the words of
     /// the page, from and to, that were looked at besides. Nothing is linked to it, and it is in no list.
-    pub(crate) fn new(va: GuestVa, pa: GuestPa, length: usize, constants: Option<(u16, u16)>, exit: usize) -> Block {
-        debug_assert!(va.page_offset() == pa.0 & 0xfff, "a page is mapped to a page");
+    pub(crate) fn new(va: GuestVa, pa: GuestPa, made: Made, constants: Option<(u16, u16)>, exit: usize) -> Block {
+        let Made { length, last: end, across } = made;
+        debug_assert!(address(va).page_offset() == pa.0 & 0xffe, "a page is mapped to a page");
         debug_assert!(length <= MAX_LENGTH, "{length} instructions are more than can be noted");
         let first = (va.page_offset() / 4) as u16;
-        let end = first + length as u16 - 1;
         let (lowest, last) = constants.map_or((first, end), |(from, to)| (from.min(first), to.max(end)));
         Block {
             va,
-            page_and_flags: pa.page().0 | if lowest < first { Flag::Backwards as u32 } else { 0 },
-            length_and_last: length as u16 | last << LENGTH_BITS,
+            page_and_flags: pa.page().0
+                | if lowest < first { Flag::Backwards as u32 } else { 0 }
+                | if across.is_some() { Flag::Across as u32 } else { 0 },
+            length_and_last: across.unwrap_or(length as u16 | last << LENGTH_BITS),
             code_page: 0,
             hot: (0, 0),
             cold: (0, 0),
@@ -88,23 +111,50 @@ impl Block {
     }
 
     pub(crate) fn pa(&self) -> GuestPa {
-        GuestPa(self.page_and_flags & !0xfff | self.va.page_offset())
+        GuestPa(self.page_and_flags & !0xfff | address(self.va).page_offset())
     }
 
     /// Guest instructions.
     pub(crate) fn length(&self) -> usize {
-        usize::from(self.length_and_last) & MAX_LENGTH
+        if self.is(Flag::Across) { 1 } else { usize::from(self.length_and_last) & MAX_LENGTH }
+    }
+
+    /// The half-word that it was made from in the page behind its own.
+    pub(crate) fn across(&self) -> Option<u16> {
+        self.is(Flag::Across).then_some(self.length_and_last)
     }
 
     /// Whether it was made from any of these words of its page, as far as is noted: what lies between its instructions
     /// and the last constant counts, and all in front of that if any constant lies in front of it.
     pub(crate) fn is_made_from(&self, words: &RangeInclusive<u16>) -> bool {
         let first = if self.is(Flag::Backwards) { 0 } else { (self.va.page_offset() / 4) as u16 };
-        first <= *words.end() && *words.start() <= self.length_and_last >> LENGTH_BITS
+        let last = if self.is(Flag::Across) { LAST_WORD } else { self.length_and_last >> LENGTH_BITS };
+        first <= *words.end() && *words.start() <= last
     }
 
     pub(crate) fn is(&self, flag: Flag) -> bool {
         self.page_and_flags & flag as u32 != 0
+    }
+
+    /// Whether it is one of the two.
+    pub(crate) fn is_any(&self, one: Flag, other: Flag) -> bool {
+        self.page_and_flags & (one as u32 | other as u32) != 0
+    }
+
+    /// The ITSTATE that it begins in.
+    pub(crate) fn first_it(&self) -> ItState {
+        if self.is(Flag::Once) && is_thumb(self.va) {
+            ItState::new(self.next_in_bucket as u8)
+        } else {
+            ItState::OUTSIDE
+        }
+    }
+
+    /// Notes that of a block for one execution.
+    pub(crate) fn set_first_it(&mut self, it: ItState) {
+        if is_thumb(self.va) {
+            self.next_in_bucket = it.bits().into();
+        }
     }
 
     pub(crate) fn set(&mut self, flag: Flag, holds: bool) {

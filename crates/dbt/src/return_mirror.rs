@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use spica_addr::{CachePc, GuestVa};
 use spica_isa::{Cond, ModImm, Reg, asm};
 
+use crate::at::is_thumb;
 use crate::cache::CodeMemory;
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::trap;
@@ -100,7 +101,7 @@ impl ReturnMirror {
     /// Whether a guest address has a place.
     #[must_use]
     pub fn has(&self, va: GuestVa) -> bool {
-        self.window.is_some_and(|window| window.contains(va.0))
+        self.window.is_some_and(|window| !is_thumb(va) && window.contains(va.0))
     }
 
     /// Where a branch through the mirror that ended at `pc` was to go.
@@ -124,7 +125,11 @@ impl ReturnMirror {
     fn place(&self, va: GuestVa) -> Option<(Window, usize, usize)> {
         let window = self.window?;
         let offset = va.0.wrapping_sub(window.start);
-        (offset < window.size).then_some((window, (offset / PAGE) as usize, (offset % PAGE / 4) as usize))
+        (offset < window.size && !is_thumb(va)).then_some((
+            window,
+            (offset / PAGE) as usize,
+            (offset % PAGE / 4) as usize,
+        ))
     }
 
     /// Makes branches to `va` enter at `landing`.

@@ -5,6 +5,8 @@
 //! itself: a link is made only if its exit is one that the translator recorded at that very address, and an emulated
 //! instruction is executed with the guest's own rights.
 
+use spica_isa::t32::ItState;
+
 /// `SVC` number of a direct exit that is not linked. One literal word: the guest address that it leads to.
 pub const LINK: u32 = 1;
 /// `SVC` number of an indirect branch. The target is in the vCPU page.
@@ -48,6 +50,33 @@ pub const CLOSED: u32 = 0x10;
 /// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
 pub const REPLACED: u32 = 0x20;
 
+/// `SVC` number of a T32 instruction to interpret, with its ITSTATE: see [`emulate_t32`]. Two literal words as of
+/// [`EMULATE`]: the bits of its code, and its guest address with bit 0 set.
+pub const EMULATE_T32: u32 = 0x20;
+/// `SVC` number of the end of a block in the middle of an IT block: see [`in_it`]. One literal word as of [`LINK`]; it
+/// is never linked.
+pub const IN_IT: u32 = 0x21;
+/// The lowest bit of the ITSTATE in an `SVC` of [`emulate_t32`] or [`in_it`], which has eight bits.
+const ITSTATE: u32 = 8;
+
+/// The immediate of the `SVC` for a T32 instruction that is executed in the state `it`.
+#[must_use]
+pub const fn emulate_t32(it: ItState) -> u32 {
+    EMULATE_T32 | (it.bits() as u32) << ITSTATE
+}
+
+/// The immediate of the `SVC` where a block ends, and the next instruction is to be executed in the state `it`.
+#[must_use]
+pub const fn in_it(it: ItState) -> u32 {
+    IN_IT | (it.bits() as u32) << ITSTATE
+}
+
+/// The ITSTATE that an `SVC` of [`emulate_t32`] or [`in_it`] names.
+#[must_use]
+pub const fn it_state(word: u32) -> ItState {
+    ItState::new((word >> ITSTATE) as u8)
+}
+
 /// The lowest bit of the page's register in an `SVC` of [`tlb_range`].
 pub const TLB_RANGE_PAGE: u32 = 8;
 /// And of the end's. Each has three bits.
@@ -80,7 +109,10 @@ pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
 #[must_use]
 pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
-    if immediate & 0xff == TLB_RANGE { TLB_RANGE } else { immediate }
+    match immediate & 0xff {
+        number @ (TLB_RANGE | EMULATE_T32 | IN_IT) => number,
+        _ => immediate,
+    }
 }
 
 /// Words of literals behind `word`, if it is an `SVC` of ours.
@@ -89,6 +121,11 @@ pub(crate) const fn literals(word: u32) -> usize {
     match word.wrapping_sub(SVC) {
         LINK => 1,
         EMULATE => EMULATE_LITERALS as usize,
+        immediate if immediate >> 24 == 0 => match number(immediate) {
+            EMULATE_T32 => EMULATE_LITERALS as usize,
+            IN_IT => 1,
+            _ => 0,
+        },
         _ => 0,
     }
 }

@@ -5,7 +5,7 @@
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::spill::Place;
-use spica_dbt::{Capacity, CodeMemory, Options, Spill, Translator};
+use spica_dbt::{BlockId, Capacity, CodeMemory, Options, Spill, Translator, trap};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000 };
 
 /// Code memory that only one block is ever put into.
-struct Code(Vec<[u32; PAGE_WORDS]>);
+pub struct Code(pub Vec<[u32; PAGE_WORDS]>);
 
 impl CodeMemory for Code {
     fn page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
@@ -53,25 +53,31 @@ fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> Str
     } else {
         translator.translate(GuestVa(va), GuestPa(va), true, &guest, &mut code)
     };
-    let mut text = format!("{va:08x}: {word:08x}  {}\n", spica_isa::decode(word));
+    let text = format!("{va:08x}: {word:08x}  {}\n", spica_isa::decode(word));
+    text + &made(&translator, &code, &guest, block, GuestVa(va))
+}
+
+/// What block `block`, made of `guest`, has of the instruction at `va`.
+pub fn made(translator: &Translator, code: &Code, guest: &[u32; PAGE_WORDS], block: BlockId, va: GuestVa) -> String {
+    let mut text = String::new();
     let mut literal = 0;
     for at in 0..PAGE_WORDS {
-        let pc = CachePc(layout.code_page(0).0 + 4 * at as u32);
+        let pc = CachePc(translator.layout().code_page(0).0 + 4 * at as u32);
         if translator.block_at(pc) != Some(block) {
             continue;
         }
-        let location = translator.locate(block, pc, &guest).expect("a word of the block");
-        if location.guest != GuestVa(va) {
+        let location = translator.locate(block, pc, guest).expect("a word of the block");
+        if location.guest != va {
             continue;
         }
         let word = code.0[0][at];
         // The words behind an SVC are its literals.
         let svc = word >> 24 == 0xef;
         let meaning = if literal > 0 { "literal".to_string() } else { spica_isa::decode(word).to_string() };
-        literal = match word & 0x00ff_ffff {
+        literal = match trap::number(word) {
             _ if literal > 0 => literal - 1,
-            spica_dbt::trap::LINK if svc => 1,
-            spica_dbt::trap::EMULATE if svc => spica_dbt::trap::EMULATE_LITERALS,
+            trap::LINK | trap::IN_IT if svc => 1,
+            trap::EMULATE | trap::EMULATE_T32 if svc => trap::EMULATE_LITERALS,
             _ => 0,
         };
         write!(text, "    +{:03x}: {word:08x}  {meaning}", 4 * at).expect("a string");
@@ -96,7 +102,7 @@ fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> Str
     text
 }
 
-/// Compares with `tests/golden/<name>.txt`, or writes it.
+/// Compares these instructions with `tests/golden/<name>.txt`.
 fn check(name: &str, words: &[u32]) {
     // A core that has all that there are rules for.
     let all = Options { vfp: true, thumbee: true, ..Options::all() };
@@ -134,6 +140,11 @@ fn check_parts(name: &str, parts: &[Part<'_>]) {
             writeln!(text, "{}", translate(options, va, word, next, once)).expect("a string");
         }
     }
+    compare(name, &text);
+}
+
+/// Compares with `tests/golden/<name>.txt`, or writes it.
+pub fn compare(name: &str, text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("the directory can be made");

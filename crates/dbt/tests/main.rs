@@ -3,6 +3,7 @@
 mod cache;
 mod code_map;
 mod golden;
+mod golden_t32;
 mod in_place;
 mod return_mirror;
 mod rules;

@@ -8,7 +8,7 @@ use spica_prove::translator::{CODE, CODE_PAGES, CTR, DATA, Disturb, End, Lockste
 
 const PC: u32 = 15;
 const AL: u32 = 14 << 28;
-const WINDOW: Window = Window { start: CODE, words: 96 };
+const WINDOW: Window = Window { start: CODE, words: 96, thumb: 0 };
 
 /// Registers that point into the data pages, to the middle of the second one.
 fn machine(pc: u32, psr: u32) -> Machine {
@@ -16,6 +16,7 @@ fn machine(pc: u32, psr: u32) -> Machine {
         r: std::array::from_fn(|n| DATA + 0x1800 + 0x40 * n as u32),
         pc,
         psr,
+        length: 4,
         vfp: std::array::from_fn(|n| n as u32),
         thread: [1, 2],
         cycles: None,

@@ -26,6 +26,7 @@ fn run(words: &[u32], r0: u32, instructions: u32) -> [u32; 3] {
         r,
         pc: START,
         psr: 0x6000_0000,
+        length: 4,
         vfp: [0; 64],
         thread: [1, 2],
         cycles: None,
@@ -38,7 +39,7 @@ fn run(words: &[u32], r0: u32, instructions: u32) -> [u32; 3] {
             ..Supervisor::default()
         }),
     };
-    lockstep.start(state, &memory, Window { start: START, words: 96 }, 1);
+    lockstep.start(state, &memory, Window { start: START, words: 96, thumb: 0 }, 1);
     assert_eq!(lockstep.run(instructions, Disturb::Nothing), End::Enough);
     assert_eq!((lockstep.skipped, lockstep.strayed, lockstep.faults), (0, 0, 0));
     ["a return that was expected", "a return to elsewhere", "a return without a call"]

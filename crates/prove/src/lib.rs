@@ -44,8 +44,10 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(decoder::t32::parts::Sampled),
         #[cfg(feature = "command")]
         Box::new(decoder::t32::parts::Exhaustive),
-        Box::new(translator::Random),
-        Box::new(translator::Points),
+        Box::new(translator::Random { thumb: false }),
+        Box::new(translator::Random { thumb: true }),
+        Box::new(translator::Points { thumb: false }),
+        Box::new(translator::Points { thumb: true }),
         Box::new(mmu::Walk),
         Box::new(mmu::Shadow),
     ];

@@ -21,6 +21,10 @@ pub mod spill {
     pub(crate) const fn literal(word: u32) -> u32 {
         word
     }
+
+    pub(crate) const fn literal_t32(code: u32) -> u32 {
+        code
+    }
 }
 
 /// There is none.

@@ -154,6 +154,11 @@ pub(crate) const fn literal(word: u32) -> u32 {
     if word == TRAP { UNDEFINED } else { word }
 }
 
+/// The same for the bits of a T32 instruction: `UDF.W #0` (A8.8.247).
+pub(crate) const fn literal_t32(code: u32) -> u32 {
+    if code == TRAP { 0xf7f0_a000 } else { code }
+}
+
 impl Layout {
     /// VA of the word to which registers are spilled with [`Spill::TrapShared`]: behind the last data page, for
     /// privileged code only.

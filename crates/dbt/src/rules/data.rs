@@ -1,12 +1,12 @@
 //! Data processing with the PC as a source operand (STAR §3.6, Table 2).
 
 use super::{Flow, bit, copy, restore, scratch, spill};
+use crate::at::At;
 use crate::emit::Emitter;
-use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, DpOp, Op, Operand2, Reg, encode};
 
 /// An instruction whose result is not the PC.
-pub fn translate(e: &mut Emitter<'_>, d: &Decoded, pc: GuestVa) -> Flow {
+pub fn translate(e: &mut Emitter<'_>, d: &Decoded, at: At) -> Flow {
     let Op::DataProcessing { op, s, rd, rn, op2 } = d.op else { return copy(e, d) };
     let mut used = if op.is_test() { 0 } else { bit(rd) };
     let mut sources = if op.has_rn() { bit(rn) } else { 0 };
@@ -18,12 +18,12 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, pc: GuestVa) -> Flow {
     if sources & bit(Reg::PC) == 0 {
         return copy(e, d);
     }
-    let value = pc.wrapping_add(8).0;
+    let value = at.pc().0;
     // The common forms are constants: ADR (ADD and SUB of an immediate) and MOV Rd, PC.
     if !s && !op.is_test() {
         let constant = match (op, op2) {
-            (DpOp::Add, Operand2::Imm(imm)) => Some(value.wrapping_add(imm.value())),
-            (DpOp::Sub, Operand2::Imm(imm)) => Some(value.wrapping_sub(imm.value())),
+            (DpOp::Add, Operand2::Imm(imm)) => Some(at.base().0.wrapping_add(imm.value())),
+            (DpOp::Sub, Operand2::Imm(imm)) => Some(at.base().0.wrapping_sub(imm.value())),
             (DpOp::Mov, Operand2::Shifted { shift: spica_isa::ShiftType::Lsl, amount: 0, .. }) => Some(value),
             _ => None,
         };

@@ -7,6 +7,7 @@
 //! assembly.
 
 use super::{Flow, bit, data, emulate, restore, scratch, spill};
+use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::layout::Window;
@@ -14,14 +15,13 @@ use crate::options::Options;
 use crate::papers::shadow_stack;
 use crate::papers::spill::Place;
 use crate::return_mirror::{self, LINK_SLOT};
-use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, DpOp, Mem, MemMultiple, Offset, Op, Operand2, Reg, ShiftType, asm, encode};
 use spica_vcpu::field;
 
 /// LR = the address behind a call at `pc`, always. Where returns do not go through the mirror, they may be expected.
-pub fn set_link(e: &mut Emitter<'_>, options: &Options, pc: GuestVa) {
-    let behind = pc.wrapping_add(4);
-    if window(e, options, pc).is_some() || !shadow_stack::call(e, options, behind) {
+pub fn set_link(e: &mut Emitter<'_>, options: &Options, at: At) {
+    let behind = at.behind();
+    if window(e, options, at).is_some() || !shadow_stack::call(e, options, behind) {
         e.load_constant(Cond::Al, Reg::LR, behind.0);
     }
 }
@@ -33,7 +33,7 @@ fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
 }
 
 /// The same where the target is in `rs`, which is spilled.
-fn leave_spilled(e: &mut Emitter<'_>, rs: Reg, skip: Option<usize>) -> Flow {
+pub(super) fn leave_spilled(e: &mut Emitter<'_>, rs: Reg, skip: Option<usize>) -> Flow {
     e.page_field(false, Cond::Al, rs, field::TARGET);
     restore(e, Cond::Al, rs);
     leave(e, skip)
@@ -53,8 +53,8 @@ pub fn landing(e: &mut Emitter<'_>) {
 }
 
 /// The mirror for an indirect branch at `pc`.
-fn window(e: &Emitter<'_>, options: &Options, pc: GuestVa) -> Option<Window> {
-    e.mirror_for(pc).filter(|_| options.return_mirror)
+fn window(e: &Emitter<'_>, options: &Options, at: At) -> Option<Window> {
+    e.mirror_for(at.entry()).filter(|_| options.return_mirror)
 }
 
 /// Puts the guest's LR away for the landing.
@@ -70,15 +70,15 @@ fn reflect(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) -> Flow
 }
 
 /// `BX` and `BLX` to a register.
-pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, rm: Reg, pc: GuestVa) -> Flow {
+pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool, rm: Reg, at: At) -> Flow {
     if rm.is_pc() || !options.indirect {
         return emulate(e, d, true);
     }
-    if let Some(window) = window(e, options, pc)
+    if let Some(window) = window(e, options, at)
         && !(link && rm == Reg::LR)
     {
         if link {
-            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(4).0);
+            e.load_constant(d.cond, Reg::LR, at.behind().0);
         }
         put_link_away(e, d.cond);
         return reflect(e, d.cond, rm, window);
@@ -92,13 +92,13 @@ pub fn exchange(e: &mut Emitter<'_>, options: &Options, d: &Decoded, link: bool,
     let skip = e.begin_skip(d.cond);
     e.page_field(false, Cond::Al, rm, field::TARGET);
     if link {
-        set_link(e, options, pc);
+        set_link(e, options, at);
     }
     leave(e, skip)
 }
 
 /// Data processing into the PC without `S`.
-pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> Flow {
+pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) -> Flow {
     let Op::DataProcessing { op, rn, op2, .. } = d.op else { return emulate(e, d, true) };
     if !options.indirect {
         return emulate(e, d, true);
@@ -106,7 +106,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
     if let (DpOp::Mov, Operand2::Shifted { rm, shift: ShiftType::Lsl, amount: 0 }) = (op, op2)
         && !rm.is_pc()
     {
-        return exchange(e, options, d, false, rm, pc);
+        return exchange(e, options, d, false, rm, at);
     }
     let mut used = if op.has_rn() { bit(rn) } else { 0 };
     match op2 {
@@ -114,12 +114,12 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
         Operand2::Shifted { rm, .. } => used |= bit(rm),
         Operand2::ShiftedByReg { rm, rs, .. } => used |= bit(rm) | bit(rs),
     }
-    if let Some(window) = window(e, options, pc)
+    if let Some(window) = window(e, options, at)
         && used & bit(Reg::LR) == 0
     {
         put_link_away(e, d.cond);
         if used & bit(Reg::PC) != 0 {
-            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(8).0);
+            e.load_constant(d.cond, Reg::LR, at.pc().0);
         }
         let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, Reg::LR).op else {
             return emulate(e, d, true);
@@ -131,15 +131,45 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> 
     let skip = e.begin_skip(d.cond);
     spill(e, Cond::Al, rs);
     if used & bit(Reg::PC) != 0 {
-        e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
+        e.load_constant(Cond::Al, rs, at.pc().0);
     }
     let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, rs).op else { return emulate(e, d, true) };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::DataProcessing { op, s, rd: rs, rn, op2 }, ..*d }));
     leave_spilled(e, rs, skip)
 }
 
+/// The same in Thumb state, where it does not change the state (A2.3.2).
+pub fn alu_in_state(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) -> Flow {
+    let Op::DataProcessing { op, rn, op2, .. } = d.op else { return emulate(e, d, true) };
+    let Operand2::Shifted { rm, .. } = op2 else { return emulate(e, d, true) };
+    if !options.indirect {
+        return emulate(e, d, true);
+    }
+    let used = bit(rm) | if op.has_rn() { bit(rn) } else { 0 };
+    let result = |e: &mut Emitter<'_>, cond: Cond, rd: Reg| {
+        if used & bit(Reg::PC) != 0 {
+            e.load_constant(cond, rd, at.pc().0);
+        }
+        let Op::DataProcessing { op, s, rn, op2, .. } = data::substitute(d, rd).op else { return };
+        e.emit(encode(&Decoded { cond, op: Op::DataProcessing { op, s, rd, rn, op2 }, ..*d }));
+        e.emit(asm::orr_imm(cond, rd, rd, asm::imm(1)));
+    };
+    if let Some(window) = window(e, options, at)
+        && used & (bit(Reg::LR) | bit(Reg::PC)) != bit(Reg::LR) | bit(Reg::PC)
+    {
+        put_link_away(e, d.cond);
+        result(e, d.cond, Reg::LR);
+        return reflect(e, d.cond, Reg::LR, window);
+    }
+    let rs = scratch(used);
+    let skip = e.begin_skip(d.cond);
+    spill(e, Cond::Al, rs);
+    result(e, Cond::Al, rs);
+    leave_spilled(e, rs, skip)
+}
+
 /// `LDR PC, …`.
-pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
+pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, at: At) -> Flow {
     if !options.indirect {
         return emulate(e, d, true);
     }
@@ -147,13 +177,13 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
     if let Offset::Reg { rm, .. } = mem.offset {
         used |= bit(rm);
     }
-    if let Some(window) = window(e, options, pc)
+    if let Some(window) = window(e, options, at)
         && used & bit(Reg::LR) == 0
     {
         put_link_away(e, d.cond);
         let mut mem = Mem { rt: Reg::LR, ..mem };
         if mem.rn.is_pc() {
-            e.load_constant(d.cond, Reg::LR, pc.wrapping_add(8).0);
+            e.load_constant(d.cond, Reg::LR, at.base().0);
             mem.rn = Reg::LR;
         }
         e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
@@ -171,7 +201,7 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
     spill(e, Cond::Al, rs);
     let mut mem = Mem { rt: rs, ..mem };
     if mem.rn.is_pc() {
-        e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
+        e.load_constant(Cond::Al, rs, at.base().0);
         mem.rn = rs;
     }
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(mem), ..*d }));
@@ -179,9 +209,9 @@ pub fn load(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem, pc: G
 }
 
 /// `LDM {…, PC}`: a register above all others of the list, LR as a rule, takes the PC's place.
-pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple, pc: GuestVa) -> Flow {
+pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMultiple, at: At) -> Flow {
     let regs = mem.regs & 0x7fff;
-    if let Some(window) = window(e, options, pc)
+    if let Some(window) = window(e, options, at)
         && u32::from(regs) & bit(Reg::LR) == 0
         && mem.rn != Reg::LR
         && !mem.rn.is_pc()

@@ -1,19 +1,19 @@
 //! Single loads and stores with the PC as base or as stored register (STAR §3.6).
 
 use super::{Flow, bit, copy, emulate, restore, scratch, spill};
+use crate::at::At;
 use crate::emit::Emitter;
 use crate::options::Options;
-use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Mem, MemSize, Offset, Op, Reg, asm, encode};
 use spica_vcpu::field;
 
 /// A load or store whose destination is not the PC.
-pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
+pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, at: At) -> Flow {
     let stores_pc = !mem.load && mem.rt.is_pc();
     if !mem.rn.is_pc() && !stores_pc {
         return copy(e, d);
     }
-    let value = pc.wrapping_add(8);
+    let value = if mem.rn.is_pc() { at.base() } else { at.pc() };
     if let (true, Offset::Imm(imm)) = (mem.load, mem.offset) {
         let imm = u32::from(imm);
         let literal = value.wrapping_add(if mem.add { imm } else { imm.wrapping_neg() });
@@ -26,7 +26,7 @@ pub fn single(e: &mut Emitter<'_>, d: &Decoded, mem: Mem, pc: GuestVa) -> Flow {
             return Flow::Continues;
         }
         let bytes = if mem.size == MemSize::Dual { 8 } else { 4 };
-        if literal.page() == pc.page() && literal.page_offset() + bytes <= 4096 && literal.0 & 3 == 0 {
+        if literal.page() == at.entry().page() && literal.page_offset() + bytes <= 4096 && literal.0 & 3 == 0 {
             e.load_constant(d.cond, mem.rt, literal.0);
             let mem = Mem { rn: mem.rt, offset: Offset::Imm(0), add: true, pre: true, writeback: false, ..mem };
             e.emit(encode(&Decoded { op: Op::Mem(mem), ..*d }));
@@ -66,11 +66,11 @@ pub fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Me
 }
 
 /// `VLDR`, `VSTR` and their multiple forms with the PC as base.
-pub fn vfp(e: &mut Emitter<'_>, d: &Decoded, pc: GuestVa) -> Flow {
+pub fn vfp(e: &mut Emitter<'_>, d: &Decoded, at: At) -> Flow {
     let Op::VfpMem { load, multiple, writeback, .. } = d.op else { return copy(e, d) };
     let rs = scratch(0);
     spill(e, d.cond, rs);
-    e.load_constant(d.cond, rs, pc.wrapping_add(8).0);
+    e.load_constant(d.cond, rs, at.base().0);
     e.emit(encode(&Decoded { op: Op::VfpMem { load, rn: rs, multiple, writeback }, ..*d }));
     restore(e, d.cond, rs);
     Flow::Continues

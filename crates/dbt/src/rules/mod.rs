@@ -11,15 +11,17 @@ pub(crate) mod indirect;
 mod memory;
 mod status;
 mod store_multiple;
+mod t32;
 mod user_bank;
 
 pub use coproc::make_eager;
 pub use indirect::landing;
+pub use t32::translate as t32;
 
+use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
-use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Op, Operand2, Reg};
 use spica_vcpu::field;
 
@@ -35,26 +37,26 @@ pub enum Flow {
 }
 
 /// Translates one instruction.
-pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestVa) -> Flow {
+pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) -> Flow {
     match d.op {
         Op::DataProcessing { s, rd, .. } if rd.is_pc() && !is_test(d) => {
             if s {
                 exception_return::alu(e, options, d)
             } else {
-                indirect::alu(e, options, d, pc)
+                indirect::alu(e, options, d, at)
             }
         }
-        Op::DataProcessing { .. } => data::translate(e, d, pc),
+        Op::DataProcessing { .. } => data::translate(e, d, at),
         Op::Mem(mem) if mem.unprivileged => memory::unprivileged(e, options, d, mem),
-        Op::Mem(mem) if mem.load && mem.rt.is_pc() => indirect::load(e, options, d, mem, pc),
-        Op::Mem(mem) => memory::single(e, d, mem, pc),
+        Op::Mem(mem) if mem.load && mem.rt.is_pc() => indirect::load(e, options, d, mem, at),
+        Op::Mem(mem) => memory::single(e, d, mem, at),
         Op::MemMultiple(mem) if mem.user && mem.load && mem.regs & 0x8000 != 0 => {
             exception_return::load_multiple(e, options, d, mem)
         }
         Op::MemMultiple(mem) if mem.user => user_bank::transfer(e, options, d, mem),
         Op::MemMultiple(mem) if mem.regs & 0x8000 == 0 => copy(e, d),
-        Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem, pc),
-        Op::MemMultiple(mem) => store_multiple::translate(e, d, mem, pc),
+        Op::MemMultiple(mem) if mem.load => indirect::load_multiple(e, options, d, mem, at),
+        Op::MemMultiple(mem) => store_multiple::translate(e, d, mem, at),
         Op::Preload { rn, rm } => {
             // A hint: one that would need the PC is dropped (A8.8.126).
             if !rn.is_pc() && !rm.is_some_and(Reg::is_pc) {
@@ -62,11 +64,9 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, pc: GuestV
             }
             Flow::Continues
         }
-        Op::VfpMem { rn, .. } if rn.is_pc() => memory::vfp(e, d, pc),
-        Op::Branch { link, offset } => {
-            branch::direct(e, options, d, link, pc.wrapping_add(8).wrapping_add(offset as u32), pc)
-        }
-        Op::BranchExchange { link, rm } => indirect::exchange(e, options, d, link, rm, pc),
+        Op::VfpMem { rn, .. } if rn.is_pc() => memory::vfp(e, d, at),
+        Op::Branch { link, offset } => branch::direct(e, options, d, link, at.pc().wrapping_add(offset as u32), at),
+        Op::BranchExchange { link, rm } => indirect::exchange(e, options, d, link, rm, at),
         Op::CoprocMove { load, reg, rt } => coproc::register(e, options, d, load, reg, rt),
         Op::Mrs { spsr: true, rd } if options.plain_registers && !rd.is_pc() => {
             e.page_field(true, d.cond, rd, field::SPSR);

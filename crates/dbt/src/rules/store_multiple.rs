@@ -1,14 +1,14 @@
 //! `STM` with the PC in its list: STAR's Algorithm 1.
 
 use super::{Flow, emulate, restore};
+use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
-use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Reg, asm, encode};
 
 /// Stores all registers but the PC with one `STM`, and the PC (its value, +8) by a substitute: in the same `STM` where
 /// a register above all others is free, else by a `STR` whose addressing mode leaves the base as the original would.
-pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa) -> Flow {
+pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, at: At) -> Flow {
     let (inc, before, wback) = (mem.increment, mem.before, mem.writeback);
     let regs = mem.regs & 0x7fff;
     let rn = mem.rn;
@@ -46,7 +46,7 @@ pub fn translate(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, pc: GuestVa
         e.set_undo(undo);
     }
     e.spill(Cond::Al, rs);
-    e.load_constant(Cond::Al, rs, pc.wrapping_add(8).0);
+    e.load_constant(Cond::Al, rs, at.pc().0);
     if whole {
         let all = MemMultiple { regs: regs | 1 << rs.n(), ..mem };
         e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(all), ..*d }));

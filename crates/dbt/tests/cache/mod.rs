@@ -9,3 +9,4 @@ mod lookup;
 mod patches;
 mod random;
 mod returns;
+mod thumb;

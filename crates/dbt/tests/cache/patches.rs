@@ -135,7 +135,7 @@ fn random_patches() {
         let found = attempt(|| {
             let mut random = Random::new(seed);
             let options = Options { max_block: random.pick(&[1, 3, 8]), ..generate::options(&mut random) };
-            let window = Window { start: VA, words: 1024 };
+            let window = Window { start: VA, words: 1024, thumb: 0 };
             let capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 0 };
             let (mut f, mut fresh) =
                 (Fixture::new(options, LAYOUT.pages, capacity), Fixture::new(options, 1, capacity));

@@ -36,7 +36,7 @@ pub fn lockstep(data: &[u8]) {
         1 => Options::naive(),
         _ => generate::options(&mut random),
     };
-    let window = Window { start: CODE + 0x2000 - 4 * WORDS / 2, words: WORDS };
+    let window = Window { start: CODE + 0x2000 - 4 * WORDS / 2, words: WORDS, thumb: 0 };
     PAIR.with_borrow_mut(|(lockstep, memory)| {
         *memory = Memory::new();
         for n in 0..WORDS {
@@ -56,7 +56,7 @@ pub fn lockstep(data: &[u8]) {
 /// Random instructions, with random bytes before them.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
-    let window = Window { start: CODE + 0x2000 - 4 * WORDS / 2, words: WORDS };
+    let window = Window { start: CODE + 0x2000 - 4 * WORDS / 2, words: WORDS, thumb: 0 };
     let mut seed = || {
         let mut bytes = random.word().to_le_bytes().to_vec();
         let first = window.start;

@@ -1,10 +1,12 @@
 //! One case, as it is written on the command line: a seed for everything, and what was taken away from it.
 
 use super::generate::{self, WORDS, Window};
+use super::instruction::{Instruction, half};
 use super::{Disturb, End, Lockstep, Memory};
 use crate::random::Random;
 use spica_dbt::{Options, Spill};
 use spica_isa::decode;
+use spica_isa::t32::ItState;
 use spica_switches::Switches;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -17,6 +19,8 @@ fn technique(number: u64) -> Spill {
 
 /// NOP, which stands where an instruction was taken away.
 const NOP: u32 = 0xe320_f000;
+/// Two of T32.
+const NOPS: u32 = 0xbf00_bf00;
 /// Guest instructions of a case.
 const STEPS: u32 = 80;
 
@@ -31,6 +35,8 @@ pub struct Case {
     pub disturb: Disturb,
     /// How many guest instructions are executed.
     pub steps: u32,
+    /// Half of the code is T32.
+    pub thumb: bool,
     /// Words of the window that are NOPs instead.
     pub nops: BTreeSet<u32>,
 }
@@ -44,19 +50,30 @@ impl Case {
             1 => Options { spill: technique(seed / 3), ..Options::naive() },
             _ => generate::options(&mut Random::new(!seed)),
         };
-        Case { seed, options, disturb, steps: STEPS, nops: BTreeSet::new() }
+        Case { seed, options, disturb, steps: STEPS, thumb: false, nops: BTreeSet::new() }
+    }
+
+    /// The same with T32 code.
+    #[must_use]
+    pub fn with_t32(self) -> Case {
+        Case { thumb: true, ..self }
+    }
+
+    fn window(&self, random: &mut Random) -> Window {
+        let window = Window::random(random);
+        if self.thumb { window.with_t32() } else { window }
     }
 
     /// Runs it; panics if the two guests differ.
     pub fn run(&self, lockstep: &mut Lockstep, memory: &mut Memory) -> End {
         lockstep.set_options(self.options, self.seed & 1 == 0);
         let mut random = Random::new(self.seed);
-        let window = Window::random(&mut random);
+        let window = self.window(&mut random);
         *memory = Memory::new();
         generate::memory(&mut random, memory, &window);
         let machine = generate::machine(&mut random, &window);
         for &n in &self.nops {
-            memory.set_word(window.start + 4 * n, NOP);
+            memory.set_word(window.start + 4 * n, if n < window.thumb { NOPS } else { NOP });
         }
         lockstep.start(machine, memory, window, self.seed);
         lockstep.run(self.steps, self.disturb)
@@ -66,12 +83,23 @@ impl Case {
     #[must_use]
     pub fn listing(&self) -> String {
         let mut random = Random::new(self.seed);
-        let window = Window::random(&mut random);
+        let window = self.window(&mut random);
         let mut memory = Memory::new();
         generate::memory(&mut random, &mut memory, &window);
         let machine = generate::machine(&mut random, &window);
         let mut text = format!("begins at {:#x}\n", machine.pc);
-        for n in (0..window.words).filter(|n| !self.nops.contains(n)) {
+        for &n in &self.nops {
+            memory.set_word(window.start + 4 * n, if n < window.thumb { NOPS } else { NOP });
+        }
+        let mut at = window.start;
+        while at < window.start + 4 * window.thumb {
+            let instruction = Instruction::at(&memory, at | 1, ItState::OUTSIDE);
+            if half(&memory, at) != NOPS & 0xffff {
+                let _ = writeln!(text, "{at:08x}: {:04x}  {instruction}", half(&memory, at));
+            }
+            at += instruction.length();
+        }
+        for n in (window.thumb..window.words).filter(|n| !self.nops.contains(n)) {
             let at = window.start + 4 * n;
             let word = memory.word(at);
             let _ = writeln!(text, "{at:08x}: {word:08x}  {}", decode(word));
@@ -139,6 +167,9 @@ impl fmt::Display for Case {
         if spill != Spill::default() {
             write!(f, ",spill={}", spill.name())?;
         }
+        if self.thumb {
+            write!(f, " t32:true")?;
+        }
         write!(f, " block:{max_block} vfp:{vfp} thumbee:{thumbee} steps:{}", self.steps)?;
         match self.disturb {
             Disturb::Nothing => {}
@@ -162,8 +193,14 @@ impl FromStr for Case {
         fn number<T: FromStr>(value: &str) -> Result<T, String> {
             value.parse().map_err(|_| format!("{value} is not what is wanted there"))
         }
-        let mut case =
-            Case { seed: 0, options: Options::all(), disturb: Disturb::Nothing, steps: STEPS, nops: BTreeSet::new() };
+        let mut case = Case {
+            seed: 0,
+            options: Options::all(),
+            disturb: Disturb::Nothing,
+            steps: STEPS,
+            thumb: false,
+            nops: BTreeSet::new(),
+        };
         for word in text.split_whitespace() {
             let (key, value) = word.split_once(':').ok_or_else(|| format!("{word} has no colon"))?;
             match key {
@@ -176,6 +213,7 @@ impl FromStr for Case {
                 "block" => case.options.max_block = number(value)?,
                 "vfp" => case.options.vfp = number(value)?,
                 "thumbee" => case.options.thumbee = number(value)?,
+                "t32" => case.thumb = number(value)?,
                 "steps" => case.steps = number(value)?,
                 "random" => case.disturb = Disturb::Random,
                 "interrupt" => case.disturb = Disturb::Interrupt(number(value)?),
@@ -203,6 +241,7 @@ mod tests {
             let disturb = [Disturb::Random, Disturb::Nothing, Disturb::Unmap(4), Disturb::Hide(7)][seed as usize % 4];
             let mut case = Case::numbered(seed, disturb);
             case.nops.extend(0..seed as u32);
+            case.thumb = seed % 5 == 0;
             assert_eq!(case.to_string().parse(), Ok(case));
         }
         assert!("seed=3".parse::<Case>().is_err() && "sead:3".parse::<Case>().is_err());

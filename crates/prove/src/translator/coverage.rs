@@ -4,8 +4,9 @@
 //! apart, and the look of what stands for it in the code cache: itself, a trap, something that spills, something with a
 //! slow path. So coverage does not trust the translator's word for what it did.
 
+use crate::translator::instruction::Instruction;
 use spica_dbt::{shadow_stack, spill, trap};
-use spica_isa::{Decoded, Op, decode};
+use spica_isa::{Decoded, Op, decode, t32};
 use spica_vcpu::field;
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,9 +36,12 @@ impl Form {
 }
 
 impl Coverage {
-    /// The form of what was made of `word`.
-    pub fn form(&mut self, word: u32, made: &Made) -> Form {
-        let name = format!("{}: {}", class(&decode(word)), look(word, made));
+    /// The form of what was made of an instruction.
+    pub fn form(&mut self, instruction: &Instruction, made: &Made) -> Form {
+        let name = match instruction {
+            Instruction::A32(d) => format!("{}: {}", class(d), look(d.word, made)),
+            Instruction::T32(d) => format!("T32, {}: {}", class_of_t32(d), look(word_of_t32(d), made)),
+        };
         if self.counts.is_empty() {
             self.counts.push(0);
         }
@@ -59,6 +63,35 @@ impl Coverage {
     pub fn take(&mut self) -> BTreeMap<String, u64> {
         let Coverage { numbers, mut counts } = std::mem::take(self);
         numbers.into_iter().map(|(name, number)| (name, std::mem::take(&mut counts[usize::from(number)]))).collect()
+    }
+}
+
+/// The A32 word of a T32 instruction, if there is one.
+fn word_of_t32(d: &t32::Decoded) -> u32 {
+    match d.op {
+        t32::Op::A32(same) => same.word,
+        _ => 0,
+    }
+}
+
+/// The class of a T32 instruction.
+fn class_of_t32(d: &t32::Decoded) -> &'static str {
+    match d.op {
+        t32::Op::A32(same) => class(&same),
+        t32::Op::DataProcessing { .. } => "a constant",
+        t32::Op::OrNot { .. } => "ORN",
+        t32::Op::AddWide { .. } => "ADDW or SUBW",
+        t32::Op::Mem(mem) if mem.unprivileged => "unprivileged access",
+        t32::Op::Mem(_) => "halfword with an offset",
+        t32::Op::MemDual(_) => "LDRD or STRD",
+        t32::Op::LoadExclusive { .. } | t32::Op::StoreExclusive { .. } => "exclusive with an offset, or of two",
+        t32::Op::Branch { link: false, .. } => "B",
+        t32::Op::Branch { .. } => "BL",
+        t32::Op::BranchLinkExchangeImm { .. } => "BLX to A32",
+        t32::Op::CompareBranch { .. } => "CBZ or CBNZ",
+        t32::Op::TableBranch { .. } => "TBB or TBH",
+        t32::Op::IfThen(_) | t32::Op::Hint | t32::Op::ThumbEe { .. } => "nothing",
+        t32::Op::Undefined | t32::Op::Unpredictable => "no instruction",
     }
 }
 
@@ -125,7 +158,7 @@ fn class(d: &Decoded) -> &'static str {
 /// What was made of it, by its look.
 fn look(word: u32, made: &Made) -> String {
     let trap = |word: u32| match decode(word).op {
-        Op::SupervisorCall { imm } => Some(imm),
+        Op::SupervisorCall { .. } => Some(trap::number(word)),
         _ => None,
     };
     // What is behind a trap is for its handler, and not executed.
@@ -173,7 +206,8 @@ fn trap_name(number: u32) -> &'static str {
     match number {
         trap::LINK => "an exit",
         trap::INDIRECT => "a look-up",
-        trap::EMULATE => "emulated",
+        trap::EMULATE | trap::EMULATE_T32 => "emulated",
+        trap::IN_IT => "an end in an IT block",
         trap::DACR => "a trap for DACR",
         trap::EXCEPTION_RETURN => "a trap for exception returns",
         trap::TLB_PAGE | trap::TLB_RANGE => "a trap for a TLB entry",

@@ -1,5 +1,6 @@
 //! Random guest code, weighted towards what the translator has rules for, and random states for it to run in.
 
+pub use super::generate_t32::kind as kind_of_t32;
 use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
 use crate::decoder::words;
 use crate::random::Random;
@@ -17,6 +18,8 @@ pub const WORDS: u32 = 96;
 pub struct Window {
     pub start: u32,
     pub words: u32,
+    /// Its first words that are T32.
+    pub thumb: u32,
 }
 
 impl Window {
@@ -29,11 +32,19 @@ impl Window {
         } else {
             4 * random.below(last / 4)
         };
-        Window { start: CODE + start.min(last), words }
+        Window { start: CODE + start.min(last), words, thumb: 0 }
     }
 
+    /// The same with T32 code in its first half.
+    pub fn with_t32(self) -> Window {
+        Window { thumb: self.words / 2, ..self }
+    }
+
+    /// The address of some code in it, bit 0 of which is the state.
     pub fn address(&self, random: &mut Random) -> u32 {
-        self.start + 4 * random.below(self.words)
+        let word = random.below(self.words);
+        let at = self.start + 4 * word;
+        if word < self.thumb { at | random.below(2) << 1 | 1 } else { at }
     }
 }
 
@@ -41,7 +52,7 @@ fn condition(random: &mut Random) -> u32 {
     if random.one_in(2) { 14 << 28 } else { random.below(15) << 28 }
 }
 
-fn reg(random: &mut Random) -> u32 {
+pub fn reg(random: &mut Random) -> u32 {
     random.below(15)
 }
 
@@ -487,13 +498,15 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
     // A stack, and a return address.
     r[13] = DATA + PAGE * random.below(DATA_PAGES) + 4 * random.below(PAGE / 4);
     r[14] = window.address(random);
+    let thumb = window.thumb != 0;
     let mut system = std::array::from_fn(|_| random.word());
     system[model::CTR] = CTR;
     system[model::DACR] = value(random, window);
     Machine {
         r,
         pc: window.start + 4 * random.below(8),
-        psr: random.word() & 0xf80f_0000,
+        psr: random.word() & 0xf80f_0000 | if thumb { model::T } else { 0 },
+        length: 4,
         vfp: std::array::from_fn(|_| random.word()),
         thread: [random.word(), random.word()],
         cycles: None,
@@ -503,7 +516,11 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
         supervisor: Some(Supervisor {
             masks: random.word() & 0x1c0,
             // Back to Supervisor mode, or nowhere that the test follows.
-            spsr: if random.one_in(4) { random.word() } else { random.word() & 0xf80f_01c0 | 0x13 },
+            spsr: if random.one_in(4) {
+                random.word()
+            } else {
+                random.word() & 0xf80f_01c0 | 0x13 | if thumb && random.one_in(2) { model::T } else { 0 }
+            },
             user: [value(random, window), value(random, window)],
             thread_private: random.word(),
             system,
@@ -542,11 +559,12 @@ fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
 
 /// Fills a window with code, the data pages with data, and takes some pages away.
 pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
-    for n in 0..window.words {
+    super::generate_t32::fill_if_any(random, window, |at, half| memory.set_half(at, half));
+    for n in window.thumb..window.words {
         let at = window.start + 4 * n;
         memory.set_word(at, instruction(random, at, window));
     }
-    for _ in 0..random.below(4) {
+    for _ in 0..if window.thumb == 0 { random.below(4) } else { 0 } {
         function(random, memory, window);
     }
     let page = DATA + PAGE * random.below(DATA_PAGES);

@@ -12,7 +12,9 @@ mod traps;
 use crate::random::Random;
 use crate::translator::code::Code;
 use crate::translator::coverage::Coverage;
+use crate::translator::env::TrapEnv;
 use crate::translator::generate::Window;
+use crate::translator::instruction::Instruction;
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::spills::Privileged;
 pub(super) use crate::translator::lockstep::spills::is_shared_slot;
@@ -22,6 +24,8 @@ use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR, VFP_
 use spica_addr::CachePc;
 use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
+use spica_isa::t32::ItState;
+use spica_vcpu::interp::{self, Step};
 use spica_vcpu::{Bank, Cpu, CpuId, StackAndLink, VcpuPage, psr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -67,6 +71,8 @@ pub struct Lockstep {
     under_way: bool,
     /// The word is executed again, after something that the guest knows nothing of.
     retry: bool,
+    /// The ITSTATE in which the guest goes on, while the host is not in a block.
+    it: ItState,
     /// There was a trap since the last boundary.
     trapped: bool,
     /// A return by the shadow stack has not reached its target yet.
@@ -151,6 +157,7 @@ impl Lockstep {
                 r: [0; 15],
                 pc: CODE,
                 psr: 0,
+                length: 4,
                 vfp: [0; 64],
                 thread: [0; 2],
                 cycles: None,
@@ -164,6 +171,7 @@ impl Lockstep {
                 r: [0; 15],
                 pc: 0,
                 psr: 0,
+                length: 4,
                 vfp: [0; 64],
                 thread: [0; 2],
                 cycles: None,
@@ -179,6 +187,7 @@ impl Lockstep {
             places: HashMap::new(),
             under_way: false,
             retry: false,
+            it: ItState::OUTSIDE,
             trapped: false,
             popped: false,
             left: 0,
@@ -201,7 +210,7 @@ impl Lockstep {
             snapshot: None,
             stop_at_faults: false,
             random: Random::new(0),
-            window: Window { start: CODE, words: 96 },
+            window: Window { start: CODE, words: 96, thumb: 0 },
             disturb: Disturb::Nothing,
             words: 0,
             coverage: Coverage::default(),
@@ -282,6 +291,8 @@ impl Lockstep {
         (self.invalidated, self.tlb) = (false, supervisor.tlb);
         self.volatile = [false; CODE_PAGES as usize];
         self.prepare();
+        self.machine.psr &= !(model::T | model::IT);
+        self.it = ItState::from_psr(reference.psr);
         self.under_way = false;
         self.retry = false;
         self.trapped = false;
@@ -317,8 +328,46 @@ impl Lockstep {
 
     fn restore(&mut self) {
         self.machine.r = self.cpu.regs;
-        self.machine.psr = self.cpu.psr & psr::USER_BITS;
+        // The state is known from where the guest is.
+        self.machine.psr = self.cpu.psr & psr::USER_BITS & !(psr::T | psr::IT);
         self.machine.thread[0] = self.cpu.cp15.tpidrurw;
+    }
+
+    /// Where the reference is, with its state in bit 0.
+    pub(super) fn reference_entry(&self) -> u32 {
+        self.reference.pc | u32::from(self.reference.psr & model::T != 0)
+    }
+
+    /// Puts the reference to `entry`, in its state and `it`.
+    pub(super) fn put_reference(&mut self, entry: u32, it: ItState) {
+        self.reference.pc = entry & !1;
+        let state = if entry & 1 != 0 { model::T | it.to_psr() } else { 0 };
+        self.reference.psr = self.reference.psr & !(model::T | model::IT) | state;
+    }
+
+    /// The guest's instruction at `entry`, executed in `it`.
+    pub(super) fn instruction(&self, entry: u32, it: ItState) -> Instruction {
+        Instruction::at(&self.reference_memory, entry, it)
+    }
+
+    /// As `locate::restore`: the virtual CPU's state is the guest's at the instruction at `entry`.
+    pub(super) fn save_in_state(&mut self, entry: u32, it: ItState) {
+        self.save();
+        if entry & 1 != 0 {
+            self.cpu.psr |= psr::T | it.to_psr();
+        }
+    }
+
+    /// The interpreter's turn, with the instruction at `pc`, bit 0 of which is the state. Where it goes on then, the
+    /// ITSTATE is noted.
+    pub(super) fn interpret_at(&mut self, instruction: &Instruction, pc: u32) -> Step {
+        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let step = match instruction {
+            Instruction::A32(decoded) => interp::execute(&mut self.cpu, &mut env, decoded, pc),
+            Instruction::T32(decoded) => interp::execute_t32(&mut self.cpu, &mut env, decoded, pc & !1),
+        };
+        self.it = ItState::from_psr(self.cpu.psr);
+        step
     }
 
     /// Counts something that must not be missing from a test.

@@ -70,6 +70,11 @@ impl Memory {
         self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
 
+    pub fn set_half(&mut self, va: u32, value: u32) {
+        let at = Self::index(va).expect("in the guest's memory");
+        self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
     pub fn page_words(&self, va: u32) -> [u32; PAGE_WORDS] {
         std::array::from_fn(|n| self.word((va & !0xfff) + 4 * n as u32))
     }

@@ -16,6 +16,8 @@ mod coverage;
 mod env;
 mod forms;
 pub mod generate;
+mod generate_t32;
+mod instruction;
 mod lockstep;
 mod memory;
 pub mod model;

@@ -1,4 +1,4 @@
-//! A slow and obvious ARMv7-A machine, A32 only, written from the manual's pseudocode (ARM DDI 0406C, chapters A5 and
+//! A slow and obvious ARMv7-A machine, written from the manual's pseudocode (ARM DDI 0406C, chapters A5 and
 //! A8) on its own: it takes instructions apart by bits and shares no line with the decoder, the interpreter or the
 //! translator. What it and they disagree about is a bug in one of them.
 //!
@@ -6,6 +6,8 @@
 //! addresses, in a privileged mode with an SPSR; as the host it runs translated code in User mode, where a sensitive
 //! instruction is an [`Event::Privileged`] that must never be seen. What it says itself is compared with an emulator
 //! that others wrote (`crate::native`).
+pub mod t32;
+
 use super::VFP_IDS;
 
 /// The generic timer's counter: time stands still.
@@ -18,6 +20,8 @@ pub const V: u32 = 1 << 28;
 pub const Q: u32 = 1 << 27;
 pub const GE: u32 = 0xf << 16;
 pub const T: u32 = 1 << 5;
+/// ITSTATE.
+pub const IT: u32 = 0x0600_fc00;
 
 /// An access that aborts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +36,10 @@ pub struct Fault {
 pub trait Bus {
     /// The instruction at `address`.
     fn fetch(&mut self, address: u32) -> u32;
+    /// The half-word at `address`, for T32.
+    fn fetch_half(&mut self, address: u32) -> u32 {
+        self.fetch(address & !3) >> (8 * (address & 2)) & 0xffff
+    }
     /// `bytes` (1, 2, 4) at `address`, of any alignment; nothing happens where one of them faults.
     fn load(&mut self, address: u32, bytes: u32) -> Result<u32, Fault>;
     fn store(&mut self, address: u32, bytes: u32, value: u32) -> Result<(), Fault>;
@@ -116,8 +124,10 @@ pub struct Machine {
     pub r: [u32; 15],
     /// Address of the next instruction.
     pub pc: u32,
-    /// NZCVQ, GE and T.
+    /// NZCVQ, GE, T and ITSTATE.
     pub psr: u32,
+    /// Bytes of the instruction being executed; 4 between instructions.
+    pub length: u32,
     /// S0 to S31, and D16 to D31 behind them, two words each.
     pub vfp: [u32; 64],
     /// TPIDRURW and TPIDRURO.
@@ -194,7 +204,11 @@ pub fn is_preload(word: u32) -> bool {
 
 impl Machine {
     fn reg(&self, n: u32) -> u32 {
-        if n == 15 { self.pc.wrapping_add(8) } else { self.r[n as usize] }
+        match n {
+            15 if self.psr & T != 0 => self.pc.wrapping_add(4),
+            15 => self.pc.wrapping_add(8),
+            n => self.r[n as usize],
+        }
     }
 
     /// `BXWritePC`. What ends in 0b10 is UNPREDICTABLE; Spica aligns it.
@@ -205,6 +219,7 @@ impl Machine {
         } else if self.strict && bit(address, 1) {
             return Event::Unpredictable;
         } else {
+            self.psr &= !T;
             self.pc = address & !3;
         }
         Event::Done
@@ -216,7 +231,7 @@ impl Machine {
     }
 
     fn next(&mut self) -> Event {
-        self.pc = self.pc.wrapping_add(4);
+        self.pc = self.pc.wrapping_add(self.length);
         Event::Done
     }
 
@@ -236,7 +251,9 @@ impl Machine {
 
     /// Executes the instruction at the PC.
     pub fn step(&mut self, bus: &mut impl Bus) -> Event {
-        assert_eq!(self.psr & T, 0, "this machine knows A32 only");
+        if self.psr & T != 0 {
+            return self.step_t32(bus);
+        }
         let word = bus.fetch(self.pc);
         if word >> 28 == 15 {
             return self.unconditional(word);
@@ -244,6 +261,11 @@ impl Machine {
         if !condition_passed(word >> 28, self.psr) {
             return self.next();
         }
+        self.conditional(word, bus)
+    }
+
+    /// A5.1, of an instruction whose condition holds.
+    fn conditional(&mut self, word: u32, bus: &mut impl Bus) -> Event {
         match (bits(word, 27, 25), bit(word, 4)) {
             (0b000, _) if bit(word, 7) && bit(word, 4) => {
                 if bits(word, 6, 5) != 0 {
@@ -322,7 +344,12 @@ impl Machine {
             shift_c(self.reg(bits(word, 3, 0)), kind, amount, carry_in)
         };
         let (opcode, s, rd) = (bits(word, 24, 21), bit(word, 20), bits(word, 15, 12));
-        let rn = self.reg(bits(word, 19, 16));
+        self.operate(opcode, s, rd, self.reg(bits(word, 19, 16)), (operand, shifter_carry))
+    }
+
+    /// An opcode of data processing (A5.2.1) on two operands.
+    fn operate(&mut self, opcode: u32, s: bool, rd: u32, rn: u32, (operand, shifter_carry): (u32, bool)) -> Event {
+        let carry_in = self.psr & C != 0;
         let (result, carry, overflow) = match opcode {
             0 | 8 => (rn & operand, shifter_carry, None),
             1 | 9 => (rn ^ operand, shifter_carry, None),
@@ -388,7 +415,7 @@ impl Machine {
                     self.r[rd] = self.psr & (N | Z | C | V | Q | GE) | 0x2a5;
                     return self.next();
                 };
-                self.r[rd] = self.psr & !T | supervisor.masks | self.mode;
+                self.r[rd] = self.psr & !(T | IT) | supervisor.masks | self.mode;
                 self.next()
             }
             (0, 0b10) => {
@@ -748,7 +775,7 @@ impl Machine {
         if words == 0 || words > 32 || first + words > limit || rn == 15 && w {
             return Event::Unpredictable;
         }
-        let base = self.reg(rn);
+        let base = if rn == 15 { self.reg(15) & !3 } else { self.reg(rn) };
         let moved = if up { base.wrapping_add(4 * imm) } else { base.wrapping_sub(4 * imm) };
         let address = if single_register || pre { moved } else { base };
         if address & 3 != 0 {
@@ -888,12 +915,22 @@ impl Machine {
         self.next()
     }
 
-    /// Makes the exception return to `target` good that [`Event::Return`] told of, to this mode and to A32.
+    /// Makes the exception return to `target` good that [`Event::Return`] told of, to this mode.
     pub fn return_to(&mut self, target: u32) {
         let Some(supervisor) = &mut self.supervisor else { unreachable!("User mode has no SPSR") };
-        assert_eq!(supervisor.spsr & 0x3f, self.mode, "back to the same mode");
+        assert_eq!(supervisor.spsr & 0x1f, self.mode, "back to the same mode");
+        let thumb = supervisor.spsr & T != 0;
         supervisor.masks = supervisor.spsr & 0x1c0;
-        self.psr = supervisor.spsr & (N | Z | C | V | Q | GE);
-        self.pc = target & !3;
+        // Without a mask, it is outside of an IT block, whatever the rest of ITSTATE is.
+        let in_it = thumb && t32::it_state(supervisor.spsr) & 15 != 0;
+        let state = if in_it {
+            T | IT
+        } else if thumb {
+            T
+        } else {
+            0
+        };
+        self.psr = supervisor.spsr & (N | Z | C | V | Q | GE | state);
+        self.pc = target & if thumb { !1 } else { !3 };
     }
 }

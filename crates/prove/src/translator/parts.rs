@@ -1,7 +1,7 @@
 //! The parts of the translator: cases where everything happens at random, and cases where one thing happens everywhere.
 
 use super::case::Case;
-use super::{Disturb, Lockstep, Memory, forms, generate};
+use super::{Disturb, Lockstep, Memory, forms, generate, generate_t32};
 use crate::part::{Failure, Part};
 use crate::work::{Work, attempt, verdict};
 use spica_dbt::Options;
@@ -49,6 +49,17 @@ const EVENTS: &[&str] = &[
     "an unprivileged access, checked",
 ];
 
+/// What has to happen beside T32 instructions of all [`generate_t32::KINDS`].
+const EVENTS_OF_T32: &[&str] = &[
+    "T32, in an IT block",
+    "a block from within an IT block",
+    "a fault in an IT block",
+    "a fault of T32",
+    "an exception return to Thumb state",
+    "an instruction across the end of a page",
+    "the end of a block in an IT block",
+];
+
 /// Counts what pairs have seen.
 fn note(work: &Work, pairs: Vec<Pair>) {
     for Pair { mut lockstep, .. } in pairs {
@@ -87,15 +98,29 @@ fn repeat(case: &str) -> Result<(), Failure> {
 }
 
 /// Random code, and random things that happen to it.
-pub struct Random;
+pub struct Random {
+    /// Half of it is T32.
+    pub thumb: bool,
+}
+
+impl Random {
+    fn case(&self, seed: u64) -> Case {
+        let case = Case::numbered(seed, Disturb::Random);
+        if self.thumb { case.with_t32() } else { case }
+    }
+}
 
 impl Part for Random {
     fn name(&self) -> &str {
-        "translator"
+        if self.thumb { "translator-t32" } else { "translator" }
     }
 
     fn about(&self) -> &str {
-        "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
+        if self.thumb {
+            "the same of T32 code, and A32 code that it calls and is called by"
+        } else {
+            "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
+        }
     }
 
     fn weight(&self) -> u32 {
@@ -103,20 +128,23 @@ impl Part for Random {
     }
 
     fn must_see(&self) -> Vec<String> {
+        if self.thumb {
+            return generate_t32::KINDS.iter().chain(EVENTS_OF_T32).map(|name| (*name).to_string()).collect();
+        }
         let forms = forms::ALL.iter().map(|name| format!("{}{name}", forms::PREFIX));
         generate::KINDS.iter().chain(EVENTS).map(|name| (*name).to_string()).chain(forms).collect()
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
         let run = |pair: &mut Pair, seed: u64| {
-            Case::numbered(seed, Disturb::Random).run(&mut pair.lockstep, &mut pair.memory);
+            self.case(seed).run(&mut pair.lockstep, &mut pair.memory);
         };
         match work.cases(work.numbers(), 1, Pair::new, run) {
             Ok(pairs) => {
                 note(work, pairs);
                 Ok(())
             }
-            Err((seed, message)) => Err(reduced(&Case::numbered(seed, Disturb::Random), &message)),
+            Err((seed, message)) => Err(reduced(&self.case(seed), &message)),
         }
     }
 
@@ -126,13 +154,17 @@ impl Part for Random {
 }
 
 /// Random code, and one thing that happens at each of its words in turn.
-pub struct Points;
+pub struct Points {
+    /// Half of it is T32.
+    pub thumb: bool,
+}
 
 impl Points {
     /// The cases of one seed, until one fails, which is given: first what happens by itself, then each thing at each
     /// word.
-    fn all(pair: &mut Pair, seed: u64, mut each: impl FnMut(&Case)) {
+    fn all(&self, pair: &mut Pair, seed: u64, mut each: impl FnMut(&Case)) {
         let quiet = Case::numbered(seed, Disturb::Nothing);
+        let quiet = if self.thumb { quiet.with_t32() } else { quiet };
         each(&quiet);
         quiet.run(&mut pair.lockstep, &mut pair.memory);
         for at in 0..pair.lockstep.words() {
@@ -147,7 +179,7 @@ impl Points {
 
 impl Part for Points {
     fn name(&self) -> &str {
-        "translator-points"
+        if self.thumb { "translator-t32-points" } else { "translator-points" }
     }
 
     fn about(&self) -> &str {
@@ -163,7 +195,7 @@ impl Part for Points {
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
-        let run = |pair: &mut Pair, seed: u64| Points::all(pair, seed, |_| work.count(1));
+        let run = |pair: &mut Pair, seed: u64| self.all(pair, seed, |_| work.count(1));
         match work.cases(work.numbers(), 0, Pair::new, run) {
             Ok(pairs) => {
                 note(work, pairs);
@@ -171,7 +203,7 @@ impl Part for Points {
             }
             Err((seed, message)) => {
                 let mut last = Case::numbered(seed, Disturb::Nothing);
-                let _ = attempt(|| Points::all(&mut Pair::new(), seed, |case| last = case.clone()));
+                let _ = attempt(|| self.all(&mut Pair::new(), seed, |case| last = case.clone()));
                 Err(reduced(&last, &message))
             }
         }

@@ -1,13 +1,14 @@
 //! Blocks: found or made for a guest PC, with notes of what each word of them stands for.
 
 use crate::translator::coverage::{Form, Made};
+use crate::translator::instruction::{Instruction, half, length_at};
 use crate::translator::lockstep::Lockstep;
 use crate::translator::memory::Memory;
 use crate::translator::model;
 use crate::translator::{CODE, LAYOUT, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
-use spica_dbt::{BlockId, Location, shadow_stack};
+use spica_dbt::{BlockId, Location, Start, is_across, shadow_stack};
 use std::collections::BTreeMap;
 
 /// What the word of a block stands for.
@@ -25,17 +26,23 @@ pub(super) struct Place {
 impl Lockstep {
     /// The block at a guest PC, made if need be.
     pub(super) fn find_block(&mut self, pc: u32) -> BlockId {
-        let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let (va, pa) = (GuestVa(pc), GuestPa((pc & !1).wrapping_sub(VA_TO_PA)));
         let words = self.memory.page_words(pc);
+        let start = self.start_at(va, &words);
         // The first code page is of a mapping that is not global.
         let global = pc.wrapping_sub(CODE) >= PAGE;
-        if let Some(block) = self.translator.lookup(va, pa) {
+        let known = match start {
+            Start { it, .. } if it.in_block() => None,
+            Start { next_page: Some(second), .. } => self.translator.lookup_across(va, pa, second),
+            Start { next_page: None, .. } => self.translator.lookup(va, pa),
+        };
+        if let Some(block) = known {
             self.translator.set_global(block, global);
             return block;
         }
         self.memory.protected[Memory::page(pc).expect("code")] = true;
         let flushes = self.translator.stats().flushes;
-        let block = self.translator.translate(va, pa, global, &words, &mut self.code);
+        let block = self.translator.translate_from(va, pa, global, &words, start, &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
             shadow_stack::clear(self.cpu.page, &LAYOUT);
@@ -46,7 +53,7 @@ impl Lockstep {
 
     /// As `Common::translate_once`, for a page that is volatile, or as in FIQ mode.
     pub(super) fn block_for_once(&mut self, pc: u32) -> BlockId {
-        let (va, pa) = (GuestVa(pc), GuestPa(pc.wrapping_sub(VA_TO_PA)));
+        let (va, pa) = (GuestVa(pc), GuestPa((pc & !1).wrapping_sub(VA_TO_PA)));
         let page = Memory::page(pc).expect("code");
         let volatile = self.volatile[page];
         if volatile {
@@ -57,7 +64,8 @@ impl Lockstep {
         }
         let words = self.memory.page_words(pc);
         let flushes = self.translator.stats().flushes;
-        let block = self.translator.translate_once(va, pa, &words, &mut self.code);
+        let start = self.start_at(va, &words);
+        let block = self.translator.translate_once_from(va, pa, &words, (start, usize::MAX), &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
             shadow_stack::clear(self.cpu.page, &LAYOUT);
@@ -84,6 +92,23 @@ impl Lockstep {
         if near && (next..pc).step_by(4).all(dropped) { next } else { pc }
     }
 
+    /// How T32 code at `va` begins.
+    fn start_at(&mut self, va: GuestVa, words: &[u32; PAGE_WORDS]) -> Start {
+        let it = std::mem::take(&mut self.it);
+        let across = is_across(va, words);
+        if across {
+            self.note("an instruction across the end of a page");
+        }
+        let next_page = across.then(|| half(&self.memory, va.page().0.wrapping_add(PAGE)) as u16);
+        Start { it, next_page }
+    }
+
+    /// The address behind a block's last instruction.
+    fn end_of(&self, block: BlockId, va: u32) -> u32 {
+        let instructions = self.translator.length(block);
+        (0..instructions).fold(va, |at, _| at.wrapping_add(length_at(&self.memory, at)))
+    }
+
     fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
         let entry = self.translator.entry(block);
         let landing = CachePc(entry.0 - 4);
@@ -92,7 +117,7 @@ impl Lockstep {
             let location = self.translator.locate(block, landing, words).expect("every word has its place");
             self.places.insert(landing.0, Place { location, first: false, behind: false, form: Form::default() });
         }
-        let end = va.wrapping_add(4 * self.translator.length(block) as u32);
+        let end = self.end_of(block, va);
         let page_end = (entry.0 & !0xfff) + PAGE;
         let (mut last, mut cold) = (None, false);
         let mut instructions = BTreeMap::<u32, Made>::new();
@@ -121,7 +146,8 @@ impl Lockstep {
         }
         for (at, made) in instructions {
             let Some(&(first, _)) = made.hot.first().filter(|_| at != end) else { continue };
-            let form = self.coverage.form(words[(at & 0xfff) as usize / 4], &made);
+            let it = self.places[&first].location.it;
+            let form = self.coverage.form(&Instruction::at(&self.memory, at, it), &made);
             self.places.get_mut(&first).expect("just put there").form = form;
         }
     }

@@ -1,10 +1,12 @@
 //! Between two guest instructions: the reference catches up, and all that the guest can see is compared.
 
 use crate::translator::generate;
+use crate::translator::instruction::Instruction;
 use crate::translator::lockstep::{End, Lockstep};
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event, Machine, Supervisor};
 use spica_isa::Reg;
+use spica_isa::t32::ItState;
 use spica_vcpu::{Bank, Shown, StackAndLink, psr};
 
 impl Lockstep {
@@ -31,7 +33,7 @@ impl Lockstep {
             None => {}
         }
         // A preload that was dropped has no word in the block.
-        while self.reference.pc != guest_pc && self.at_preload() {
+        while self.reference_entry() != guest_pc && self.is_wordless() {
             self.reference.step(&mut self.reference_memory);
         }
         let mut r = self.machine.r;
@@ -45,6 +47,9 @@ impl Lockstep {
 
     /// The reference executes one instruction, which is counted.
     pub(super) fn advance(&mut self) -> Event {
+        if self.reference.psr & model::T != 0 {
+            return self.advance_t32();
+        }
         let word = self.reference_memory.word(self.reference.pc);
         let passed = word >> 28 == 15 || model::condition_passed(word >> 28, self.reference.psr);
         let event = self.reference.step(&mut self.reference_memory);
@@ -52,6 +57,31 @@ impl Lockstep {
             self.note(kind);
             if matches!(event, Event::Fault(_)) {
                 self.note("a fault of one of these");
+            }
+        }
+        event
+    }
+
+    fn advance_t32(&mut self) -> Event {
+        let it = ItState::from_psr(self.reference.psr);
+        let instruction = self.instruction(self.reference_entry(), it);
+        let passed = match instruction {
+            Instruction::T32(decoded) => decoded.cond.holds(self.reference.psr),
+            Instruction::A32(_) => true,
+        };
+        let event = self.reference.step(&mut self.reference_memory);
+        if let (true, Instruction::T32(decoded)) = (passed && event != Event::Privileged, instruction)
+            && let Some(kind) = generate::kind_of_t32(&decoded)
+        {
+            self.note(kind);
+            if it.in_block() {
+                self.note("T32, in an IT block");
+            }
+            if matches!(event, Event::Fault(_)) {
+                self.note("a fault of T32");
+                if it.in_block() {
+                    self.note("a fault in an IT block");
+                }
             }
         }
         event
@@ -78,15 +108,15 @@ impl Lockstep {
             teehbr: page.teehbr,
             tlb: self.tlb,
         };
-        if reference.pc != guest_pc {
-            self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", reference.pc));
+        if self.reference_entry() != guest_pc {
+            self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", self.reference_entry()));
         }
         for (n, (have, want)) in r.iter().zip(&reference.r).enumerate() {
             if have != want {
                 self.fail(&format!("before {guest_pc:#x}: R{n} = {have:#x}, expected {want:#x}"));
             }
         }
-        if (self.machine.psr ^ reference.psr) & psr::USER_BITS != 0 {
+        if (self.machine.psr ^ reference.psr) & psr::USER_BITS & !(psr::T | psr::IT) != 0 {
             let (have, want) = (self.machine.psr, reference.psr);
             self.fail(&format!("before {guest_pc:#x}: flags {have:#x}, expected {want:#x}"));
         }
@@ -137,8 +167,12 @@ impl Lockstep {
         });
     }
 
-    fn at_preload(&self) -> bool {
-        let pc = self.reference.pc;
+    fn is_wordless(&self) -> bool {
+        let pc = self.reference_entry();
+        if pc & 1 != 0 {
+            let it = ItState::from_psr(self.reference.psr);
+            return Memory::is_code(pc & !1) && self.instruction(pc, it).is_wordless();
+        }
         Memory::is_code(pc) && pc & 3 == 0 && model::is_preload(self.reference_memory.word(pc))
     }
 }

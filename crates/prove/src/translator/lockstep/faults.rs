@@ -1,14 +1,15 @@
 //! Aborts of translated code: pages that Spica does not map yet, writes to code, and the guest's own faults.
 
 use crate::translator::env::{TrapEnv, abort};
+use crate::translator::instruction::Instruction;
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{End, Lockstep, Next};
 use crate::translator::memory::Memory;
-use crate::translator::model::{Event, Fault};
+use crate::translator::model::{self, Event, Fault};
 use crate::translator::{VA_TO_PA, generate};
 use spica_addr::CachePc;
 use spica_dbt::layout::PAGE;
-use spica_isa::{Decoded, Op};
+use spica_isa::{Decoded, Op, t32};
 use spica_vcpu::Bank;
 use spica_vcpu::interp::{self, Abort, Step};
 
@@ -24,11 +25,11 @@ impl Lockstep {
             self.prepare();
             return Next::Cache(pc.0);
         }
-        let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
+        let decoded = self.instruction(place.location.guest.0, place.location.it);
         // As `abort::stands_for_another`.
-        let stands_for_another = match decoded.op {
-            Op::CoprocMove { load, .. } => !load,
-            Op::MemMultiple(mem) => mem.user,
+        let stands_for_another = match decoded.op() {
+            Some(Op::CoprocMove { load, .. }) => !load,
+            Some(Op::MemMultiple(mem)) => mem.user,
             _ => false,
         };
         if let (Some(page), false) = (Memory::page(fault.address), fault.alignment || stands_for_another)
@@ -46,7 +47,7 @@ impl Lockstep {
             self.fail("a fault between instructions");
         }
         if stands_for_another {
-            let cache = matches!(decoded.op, Op::CoprocMove { .. });
+            let cache = matches!(decoded.op(), Some(Op::CoprocMove { .. }));
             self.note(if cache { "a fault of cache maintenance" } else { "a fault of the User bank" });
             return self.interpret(&decoded, guest_pc);
         }
@@ -74,9 +75,7 @@ impl Lockstep {
             _ => {
                 // The handler puts something better into the base register, and goes on behind.
                 let better = generate::value(&mut self.random, &self.window);
-                let word = self.reference_memory.word(pc);
-                let is_system = word >> 24 & 15 == 14;
-                if let base @ 0..=14 = (word >> if is_system { 12 } else { 16 } & 15) as usize {
+                if let Some(base) = self.instruction(pc, self.it).base() {
                     self.reference.r[base] = better;
                     self.machine.r[base] = better;
                 }
@@ -103,11 +102,9 @@ impl Lockstep {
             return Next::Cache(pc.0);
         }
         let guest_pc = self.undo(place);
-        let word = self.memory.word(guest_pc);
-        let decoded = spica_isa::decode(word);
-        self.save();
-        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
-        if !matches!(decoded.op, Op::Mem(_) | Op::MemMultiple(_)) {
+        let it = self.it;
+        let decoded = Instruction::at(&self.memory, guest_pc, it);
+        if !decoded.is_transfer() {
             // The interpreter knows neither exclusives nor VFP: none of it is executed, what was stored so far
             // included.
             self.under_way = false;
@@ -115,19 +112,22 @@ impl Lockstep {
             self.compare(&self.machine.r.clone(), guest_pc);
             return self.skip(guest_pc);
         }
-        match interp::execute(&mut self.cpu, &mut env, &decoded, guest_pc) {
+        self.save_in_state(guest_pc, it);
+        match self.interpret_at(&decoded, guest_pc) {
             Step::Next(_) => {
                 self.restore();
                 // Where the instruction was copied, the block goes on, unless it went with what it wrote.
-                if self.word(pc.0) == word && self.translator.is_live(block) {
+                let copied = decoded.a32().is_some_and(|decoded| decoded.word == self.word(pc.0));
+                if copied && self.translator.is_live(block) {
                     self.note("a store of a block to its own page that leaves it");
                     Next::Cache(pc.0.wrapping_add(4))
                 } else {
-                    Next::Guest(guest_pc.wrapping_add(4))
+                    Next::Guest(guest_pc.wrapping_add(decoded.length()))
                 }
             }
             Step::Abort(found) => {
                 self.restore();
+                self.it = it;
                 self.aborted(found, &decoded, guest_pc)
             }
             other => self.fail(&format!("a store to code: {other:?}")),
@@ -147,7 +147,7 @@ impl Lockstep {
             Step::Next(_) => Next::Cache(pc.0.wrapping_add(4)),
             Step::Abort(found) => {
                 let guest_pc = self.undo(place);
-                let decoded = spica_isa::decode(self.reference_memory.word(guest_pc));
+                let decoded = self.instruction(guest_pc, self.it);
                 self.aborted(found, &decoded, guest_pc)
             }
             other => self.fail(&format!("a store to code: {other:?}")),
@@ -155,7 +155,7 @@ impl Lockstep {
     }
 
     /// The interpreter says that the guest's instruction aborts, as the reference must.
-    fn aborted(&mut self, found: Abort, decoded: &Decoded, guest_pc: u32) -> Next {
+    fn aborted(&mut self, found: Abort, decoded: &Instruction, guest_pc: u32) -> Next {
         self.under_way = false;
         match self.advance() {
             Event::Fault(expected) if abort(expected) == found => {
@@ -178,13 +178,23 @@ impl Lockstep {
             let reg = &mut self.machine.r[reg.n() as usize];
             *reg = reg.wrapping_add(by);
         }
+        self.it = place.location.it;
+        if !place.behind && self.it.to_psr() != self.reference.psr & model::IT {
+            self.fail(&format!("ITSTATE {:?} at {}", self.it, place.location.guest));
+        }
         place.location.guest.0
     }
 
     /// What is UNKNOWN behind an abort of a block transfer (B1.9.8) becomes what the reference has: registers of the
     /// list that are not the base, and words that were to be stored by another order.
-    pub(super) fn forgive(&mut self, decoded: &Decoded) {
-        let Op::MemMultiple(mem) = decoded.op else { return };
+    pub(super) fn forgive(&mut self, decoded: &Instruction) {
+        if let Instruction::T32(t32::Decoded { op: t32::Op::MemDual(m), .. }) = decoded {
+            for n in [m.rt, m.rt2].into_iter().filter(|&n| m.load && n != m.rn).map(|n| n.n() as usize) {
+                self.machine.r[n] = self.reference.r[n];
+            }
+            return;
+        }
+        let Some(Op::MemMultiple(mem)) = decoded.op() else { return };
         let bank = mem.user && !(mem.load && mem.regs & 0x8000 != 0);
         for n in (0..15usize).filter(|&n| mem.load && mem.regs >> n & 1 != 0) {
             let user = &mut self.cpu.page.bank[Bank::Usr as usize];

@@ -5,10 +5,11 @@ use crate::translator::lockstep::{Disturb, Lockstep, Next};
 use crate::translator::model::Event;
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::{Location, Undo};
+use spica_isa::t32::ItState;
 
 /// A word that belongs to no block.
 const NOWHERE: Place = Place {
-    location: Location { guest: GuestVa(0), undo: Undo::NONE },
+    location: Location { guest: GuestVa(0), it: ItState::OUTSIDE, undo: Undo::NONE },
     first: false,
     behind: false,
     form: crate::translator::coverage::Form::NONE,

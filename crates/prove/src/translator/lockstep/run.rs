@@ -1,5 +1,6 @@
 //! Running translated code, word by word, and entering it: what `Vm::run` of the hypervisor and the core do.
 
+use crate::translator::instruction::length_at;
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{Disturb, End, Lockstep, Next};
 use crate::translator::memory::Memory;
@@ -10,6 +11,7 @@ use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::{BlockId, shadow_stack};
 use spica_isa::Op;
+use spica_isa::t32::ItState;
 
 impl Lockstep {
     /// Runs at most `instructions`, or until something ends it.
@@ -18,9 +20,11 @@ impl Lockstep {
         self.disturb = disturb;
         self.words = 0;
         if disturb == Disturb::Random {
-            self.volatile = std::array::from_fn(|_| self.random.one_in(8));
+            // Where the block from a page that has changed is left, is worked out for A32 only.
+            let thumb = self.window.thumb != 0;
+            self.volatile = std::array::from_fn(|_| self.random.one_in(8) && !thumb);
         }
-        let mut next = Next::Guest(self.reference.pc);
+        let mut next = Next::Guest(self.reference_entry());
         // Words executed: an endless loop in the host would be a bug.
         for _ in 0..40 * instructions + 100 {
             next = match next {
@@ -48,29 +52,27 @@ impl Lockstep {
             Next::Link(pc, exit) => (pc, Some(exit)),
             Next::Guest(pc) | Next::Land(pc) => (pc, None),
             Next::Branch(target) => {
-                if target & 1 != 0 {
-                    self.machine.psr |= model::T;
-                    (target & !1, None)
-                } else {
-                    (target & !3, None)
-                }
+                self.it = ItState::OUTSIDE;
+                (if target & 1 != 0 { target } else { target & !3 }, None)
             }
             Next::Cache(_) | Next::End(_) => unreachable!("not a guest address"),
         };
         let (mut pc, mut exit, mut landing) = (pc, exit, landing);
-        if self.machine.psr & model::T != 0 || !Memory::is_code(pc) {
+        if pc & 1 != 0 && self.window.thumb == 0 || !self.is_executable(pc) {
             if let Some(end) = self.boundary(pc, None) {
                 return Err(end);
             }
             self.strayed += 1;
             (pc, exit, landing) = (self.window.address(&mut self.random), None, false);
-            self.reference.pc = pc;
-            self.reference.psr &= !model::T;
-            self.machine.psr &= !model::T;
+            self.it = ItState::OUTSIDE;
+            self.put_reference(pc, self.it);
         }
         if self.volatile[Memory::page(pc).expect("code")] || self.disturb == Disturb::Random && self.random.one_in(16) {
             let block = self.block_for_once(pc);
             return Ok(self.translator.entry(block).0);
+        }
+        if self.it.in_block() {
+            self.note("a block from within an IT block");
         }
         let version = self.translator.version();
         let block = self.find_block(pc);
@@ -82,6 +84,11 @@ impl Lockstep {
         }
         self.translator.remember(block);
         Ok(self.translator.entry(block).0)
+    }
+
+    /// Whether there is a whole instruction of code at `pc`.
+    fn is_executable(&self, pc: u32) -> bool {
+        Memory::is_code(pc) && Memory::is_code(pc.wrapping_add(length_at(&self.memory, pc) - 1 - (pc & 1)))
     }
 
     /// Words executed in the last run.
@@ -110,6 +117,9 @@ impl Lockstep {
             let guest_pc = if outdated { self.behind_preloads(guest_pc) } else { guest_pc };
             if let Some(end) = self.boundary(guest_pc, place.location.undo.lost) {
                 return Next::End(end);
+            }
+            if place.location.it.to_psr() != self.reference.psr & model::IT {
+                self.fail(&format!("ITSTATE {:?} before {guest_pc:#x}", place.location.it));
             }
             if outdated {
                 return Next::Guest(guest_pc);
@@ -146,8 +156,8 @@ impl Lockstep {
                 }
                 // A copy of an instruction that is not modelled.
                 let guest = self.undo(place);
-                let word = self.reference_memory.word(guest);
-                let known = !matches!(spica_isa::decode(word).op, Op::Undefined | Op::Unpredictable);
+                let instruction = self.instruction(guest, self.it);
+                let known = !instruction.is_undefined() && !instruction.is_unpredictable();
                 let event = self.advance();
                 self.under_way = false;
                 if !known || event != Event::Undefined {
@@ -260,7 +270,15 @@ impl Lockstep {
             }
         }
         self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
-        if interrupted || thumb { Next::Guest(target.0) } else { Next::Land(target.0) }
+        self.machine.psr &= !model::T;
+        self.it = ItState::OUTSIDE;
+        if thumb {
+            Next::Guest(target.0 | 1)
+        } else if interrupted {
+            Next::Guest(target.0)
+        } else {
+            Next::Land(target.0)
+        }
     }
 
     /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place

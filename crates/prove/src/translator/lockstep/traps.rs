@@ -7,6 +7,7 @@ use crate::translator::model::{self, Event};
 use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::trap;
+use spica_isa::t32::ItState;
 use spica_isa::{CpReg, Op};
 use spica_vcpu::cp15::TlbOp;
 use spica_vcpu::psr;
@@ -40,6 +41,7 @@ impl Lockstep {
             trap::LINK => {
                 let Some(exit) = self.translator.exit(svc) else { self.fail("an exit that is not recorded") };
                 let target = self.word(behind);
+                self.it = ItState::OUTSIDE;
                 if self.leave.is_some() { Next::Guest(target) } else { Next::Link(target, exit) }
             }
             trap::INDIRECT => Next::Branch(self.cpu.page.target),
@@ -91,8 +93,8 @@ impl Lockstep {
             trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => {
                 let write = number == trap::UNPRIVILEGED_STORE;
                 let va = self.cpu.page.target;
-                let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
-                if !matches!(decoded.op, Op::Mem(mem) if mem.unprivileged && mem.load != write) {
+                let decoded = self.instruction(place.location.guest.0, place.location.it);
+                if decoded.unprivileged() != Some(!write) {
                     self.fail(&format!("a trap for an unprivileged access stands for {decoded}"));
                 }
                 // As `abort::unprivileged`: the rights are User mode's, for the first byte.
@@ -108,9 +110,9 @@ impl Lockstep {
             }
             trap::CLEAN_LINE => {
                 let va = self.cpu.page.target;
-                let decoded = spica_isa::decode(self.reference_memory.word(place.location.guest.0));
-                let is_meant = match decoded.op {
-                    Op::CoprocMove { load: false, reg, rt } => {
+                let decoded = self.instruction(place.location.guest.0, place.location.it);
+                let is_meant = match decoded.op() {
+                    Some(Op::CoprocMove { load: false, reg, rt }) => {
                         CLEANS.contains(&reg) && self.machine.r[rt.n() as usize] == va
                     }
                     _ => false,
@@ -132,6 +134,15 @@ impl Lockstep {
                 self.interpret(&decoded, guest_pc)
             }
             trap::EMULATE => self.emulate(self.word(behind), self.word(behind + 4), behind + 8, place),
+            trap::EMULATE_T32 => {
+                let it = trap::it_state(self.word(svc.0));
+                self.emulate_t32(it, self.word(behind), self.word(behind + 4), behind + 8, place)
+            }
+            trap::IN_IT => {
+                self.it = trap::it_state(self.word(svc.0));
+                self.note("the end of a block in an IT block");
+                Next::Guest(self.word(behind))
+            }
             _ => self.fail(&format!("trap {number:#x} at {svc}, which is none")),
         }
     }
@@ -153,7 +164,7 @@ impl Lockstep {
 
     /// As `vm/trap/call.rs`: the registers are as the guest's, the target is in the vCPU page.
     fn exception_return(&mut self, fast: bool) -> Next {
-        let pc = self.reference.pc;
+        let pc = self.reference_entry();
         if !std::mem::take(&mut self.under_way) {
             self.fail("an exception return between instructions");
         }
@@ -172,17 +183,23 @@ impl Lockstep {
     /// tests of the virtual CPU.
     pub(super) fn returned(&mut self, target: u32, fast: bool) -> Next {
         let spsr = self.cpu.page.spsr;
-        let pc = self.reference.pc;
         (self.trapped, self.left) = (true, self.left.saturating_sub(1));
-        if spsr & (psr::J | psr::E | psr::T | psr::MODE) != 0x13 {
-            return self.skip(pc);
+        let thumb = spsr & psr::T != 0;
+        if spsr & (psr::J | psr::E | psr::MODE) != 0x13 || thumb && self.window.thumb == 0 {
+            self.it = ItState::from_psr(self.reference.psr);
+            return self.skip(self.reference_entry());
         }
         self.note("an exception return that is followed");
         self.save();
         self.cpu.set_cpsr(spsr);
         self.restore();
+        self.it = if thumb { ItState::from_psr(spsr) } else { ItState::OUTSIDE };
         self.reference.return_to(target);
-        let target = target & !3;
+        let target = if thumb { target | 1 } else { target & !3 };
+        if thumb {
+            self.note("an exception return to Thumb state");
+            return Next::Guest(target);
+        }
         match self.translator.jump_cache.get(target).filter(|_| fast && self.leave.is_none()) {
             Some(pc) => Next::Cache(pc),
             None => Next::Guest(target),

@@ -1,0 +1,175 @@
+//! T32 code in the cache: blocks by address and state, an instruction across the end of a page, IT blocks.
+
+use super::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
+use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::layout::PAGE_WORDS;
+use spica_dbt::{BlockId, Capacity, Options, Start, is_across, trap};
+use spica_isa::Cond;
+use spica_isa::t32::ItState;
+
+const NOPS: u32 = 0xbf00_bf00;
+const BX_LR: u32 = 0x4770;
+
+/// Puts half-words at `pa`.
+fn put(f: &mut Fixture, pa: u32, halves: &[u32]) {
+    let page = f.guest.entry(pa & !0xfff).or_insert([NOPS; PAGE_WORDS]);
+    for (n, half) in halves.iter().enumerate() {
+        let at = (pa & 0xfff) as usize + 2 * n;
+        let shift = 8 * (at & 2);
+        page[at / 4] = page[at / 4] & !(0xffff << shift) | half << shift;
+    }
+}
+
+fn translate(f: &mut Fixture, va: u32, pa: u32, start: Start) -> BlockId {
+    let words = &f.guest[&(pa & !0xfff)];
+    f.translator.translate_from(GuestVa(va), GuestPa(pa), true, words, start, &mut f.code)
+}
+
+/// The words of a block.
+fn words(f: &Fixture, block: BlockId) -> Vec<u32> {
+    let first = f.entry(block);
+    (first..(first & !0xfff) + 0x1000)
+        .step_by(4)
+        .take_while(|&pc| f.translator.block_at(CachePc(pc)) == Some(block))
+        .map(|pc| f.word(pc))
+        .collect()
+}
+
+#[test]
+fn code_at_one_address_in_both_states_is_not_mixed_up() {
+    let mut f = Fixture::roomy();
+    put(&mut f, PA, &[0x2001, BX_LR, 0x2002, BX_LR]);
+    let thumb = translate(&mut f, VA | 1, PA, Start::default());
+    let second = translate(&mut f, VA + 4 | 1, PA + 4, Start::default());
+    assert_eq!(f.lookup(VA, PA), None);
+    f.put(PA, &[NOP, super::fixture::BX_LR]);
+    let arm = f.translate(VA, PA, true);
+    assert_eq!((f.lookup(VA | 1, PA), f.lookup(VA, PA)), (Some(thumb), Some(arm)));
+    assert_eq!(f.lookup(VA + 4 | 1, PA + 4), Some(second));
+    // MOVS R0, #1 and its like in A32
+    assert_eq!((words(&f, thumb)[0], words(&f, arm)[0]), (0xe3b0_0001, NOP));
+    f.translator.remember(thumb);
+    f.translator.remember(arm);
+    // Both states of one address share a place.
+    assert_eq!(f.translator.jump_cache.get(VA | 1), None);
+    assert_eq!(f.translator.jump_cache.get(VA), Some(f.entry(arm)));
+    f.drop_page(PA);
+    assert_eq!((f.lookup(VA | 1, PA), f.lookup(VA, PA)), (None, None));
+}
+
+#[test]
+fn a_call_is_linked_across_states() {
+    let mut f = Fixture::roomy();
+    // BLX to A32, 16 bytes on
+    put(&mut f, PA, &[0xf000, 0xe806]);
+    f.put(PA + 0x10, &[b(14, VA + 0x10, VA + 0x10)]);
+    let caller = translate(&mut f, VA | 1, PA, Start::default());
+    let [(exit, svc, target)] = f.exits(caller)[..] else { panic!("one exit") };
+    assert_eq!(target, VA + 0x10, "without bit 0");
+    let callee = f.translate(VA + 0x10, PA + 0x10, true);
+    assert!(f.link(exit, callee));
+    assert_eq!(branch_target(svc.0, f.word(svc.0)), Some(f.entry(callee)));
+    // LR = behind it, with bit 0
+    assert_eq!(words(&f, caller)[..2], [0xe300_e000 | (VA + 5) & 0xfff | (VA + 5 & 0xf000) << 4, 0xe348_e000]);
+}
+
+#[test]
+fn an_instruction_across_pages_is_found_by_both_halves_and_not_linked_to() {
+    let mut f = Fixture::roomy();
+    let (va, pa) = (VA + 0xffe | 1, PA + 0xffe);
+    // ADD R0, R0, #1 with its second half in the page behind; a branch to it
+    put(&mut f, PA + 0xff8, &[0xe001, 0xbf00, 0xbf00, 0xf100]);
+    assert!(is_across(GuestVa(va), &f.guest[&PA]));
+    assert!(!is_across(GuestVa(va - 2), &f.guest[&PA]) && !is_across(GuestVa(va - 1), &f.guest[&PA]));
+    let start = |second| Start { it: ItState::OUTSIDE, next_page: Some(second) };
+    let one = translate(&mut f, va, pa, start(0x0001));
+    let two = translate(&mut f, va, pa, start(0x0002));
+    let found = |f: &Fixture, second| f.translator.lookup_across(GuestVa(va), GuestPa(pa), second);
+    assert_eq!((found(&f, 1), found(&f, 2), found(&f, 3)), (Some(one), Some(two), None));
+    assert_eq!(f.lookup(va, pa), None, "not without looking");
+    assert_eq!((words(&f, one)[0], words(&f, two)[0]), (0xe280_0001, 0xe280_0002));
+    // Whoever leads there asks.
+    let before = translate(&mut f, VA + 0xff8 | 1, PA + 0xff8, Start::default());
+    let [(exit, _, target)] = f.exits(before)[..] else { panic!("one exit") };
+    assert_eq!((target, f.link(exit, one)), (va, false));
+    f.translator.remember(one);
+    assert_eq!(f.translator.jump_cache.get(va), None);
+    // A block that goes on to it ends in front of it.
+    let middle = translate(&mut f, VA + 0xffa | 1, PA + 0xffa, Start::default());
+    assert_eq!((f.translator.length(middle), f.exits(middle)[0].2), (2, va));
+    let pc = CachePc(f.entry(two));
+    let location = f.translator.locate(two, pc, &f.guest[&PA]).expect("a word of the block");
+    assert_eq!(location.guest, GuestVa(va));
+    // A change of its first half drops it; the second is in no page that it is known of.
+    assert!(f.patch(PA + 0xffc, 0xf101_bf00));
+    assert_eq!((found(&f, 1), found(&f, 2)), (None, None));
+}
+
+#[test]
+fn it_blocks_are_conditions_and_known_at_each_word() {
+    let mut f = Fixture::roomy();
+    // ITET EQ: LDR R0, [R1]; STR R0, [R1]; LDR R2, [R1]
+    put(&mut f, PA, &[0xbf0a, 0x6808, 0x6008, 0x680a, BX_LR]);
+    let block = translate(&mut f, VA | 1, PA, Start::default());
+    let words = words(&f, block);
+    assert_eq!(words[..3], [0x0591_0000, 0x1581_0000, 0x0591_2000]);
+    let at = |f: &Fixture, n: u32| {
+        let pc = CachePc(f.entry(block) + 4 * n);
+        f.translator.locate(block, pc, &f.guest[&PA]).expect("a word of the block")
+    };
+    let whole = ItState::new(0x0a);
+    for (n, it) in [whole, whole.advance(), whole.advance().advance()].into_iter().enumerate() {
+        let location = at(&f, n as u32);
+        assert_eq!((location.guest.0, location.it), (VA + 2 + 2 * n as u32 | 1, it));
+    }
+    assert_eq!(at(&f, 3).it, ItState::OUTSIDE);
+}
+
+#[test]
+fn a_block_that_ends_in_an_it_block_says_where_in_it() {
+    let mut f = Fixture::roomy();
+    // ITT NE at the end of the page: MOV R0, #1, and one in the page behind
+    put(&mut f, PA + 0xffc, &[0xbf1c, 0x2001]);
+    put(&mut f, PA + 0x1000, &[0x2002, 0x2003, BX_LR]);
+    let block = translate(&mut f, VA + 0xffc | 1, PA + 0xffc, Start::default());
+    let it = ItState::new(0x1c).advance();
+    assert_eq!(words(&f, block), [0x13a0_0001, 0xef00_0000 | trap::in_it(it), VA + 0x1000 | 1]);
+    assert_eq!((trap::number(trap::in_it(it)), trap::it_state(trap::in_it(it))), (trap::IN_IT, it));
+    assert!(f.exits(block).is_empty(), "it is never linked");
+    // From there on it is made for one execution, in the middle of the IT block.
+    let rest = translate(&mut f, VA + 0x1000 | 1, PA + 0x1000, Start { it, next_page: None });
+    assert_eq!(words(&f, rest)[..2], [0x13a0_0002, 0xe3b0_0003]);
+    assert_eq!(f.lookup(VA + 0x1000 | 1, PA + 0x1000), None);
+    let pc = CachePc(f.entry(rest));
+    let location = f.translator.locate(rest, pc, &f.guest[&(PA + 0x1000)]).expect("a word of the block");
+    assert_eq!((location.guest.0, location.it), (VA + 0x1000 | 1, it));
+    // An IT block is not cut by the size limit: the last instruction of the second one is the sixth.
+    let options = Options { max_block: 4, ..Options::all() };
+    let mut f = Fixture::new(options, LAYOUT.pages, Capacity { blocks: 10, exits: 100, mirror_pages: 0 });
+    put(&mut f, PA, &[0xbf1c, 0x2001, 0x2001, 0xbf1c, 0x2001, 0x2001, 0x2001]);
+    let block = translate(&mut f, VA | 1, PA, Start::default());
+    assert_eq!(f.translator.length(block), 6);
+}
+
+#[test]
+fn breakpoints_end_blocks_of_t32_code() {
+    let mut f = Fixture::roomy();
+    put(&mut f, PA, &[0x2001, 0xf04f, 0x0002, 0x2003, 0x2004, BX_LR]);
+    let whole = translate(&mut f, VA | 1, PA, Start::default());
+    assert!(f.translator.set_breakpoint(GuestVa(VA + 6), &mut f.code));
+    assert!(!f.translator.is_live(whole));
+    assert!(f.translator.is_breakpoint(GuestVa(VA + 6 | 1)) && !f.translator.is_breakpoint(GuestVa(VA + 4 | 1)));
+    let before = translate(&mut f, VA | 1, PA, Start::default());
+    assert_eq!((f.translator.length(before), f.exits(before)[0].2), (2, VA + 6 | 1));
+    assert!(f.translator.clear_breakpoint(GuestVa(VA + 6)));
+}
+
+#[test]
+fn conditions_of_it_blocks_hold_for_what_a32_has_no_condition_for() {
+    let mut f = Fixture::roomy();
+    // IT NE: DMB; BX LR
+    put(&mut f, PA, &[0xbf18, 0xf3bf, 0x8f5f, BX_LR]);
+    let block = translate(&mut f, VA | 1, PA, Start::default());
+    let skip = b(Cond::Eq as u32, 0, 8);
+    assert_eq!(words(&f, block)[..2], [skip, 0xf57f_f05f]);
+}
