@@ -193,6 +193,11 @@ impl<'a> Emitter<'a> {
         (self.code, self.it) = (code, it);
     }
 
+    /// The state of the IT block that the instruction is executed in.
+    pub fn it(&self) -> ItState {
+        self.it
+    }
+
     /// From now on a fault has to be undone like this before the guest sees it.
     pub fn set_undo(&mut self, undo: Undo) {
         self.undo = undo;

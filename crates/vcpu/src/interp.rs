@@ -171,7 +171,7 @@ fn doubleword(address: u32, write: bool) -> Result<(), Abort> {
         .map_err(|abort| Abort { far: address, ..abort })
 }
 
-/// LDREXD of two registers that are no pair in A32. What is loaded is remembered: see [`Cpu::exclusive`].
+/// LDREXD of any two registers. What is loaded is remembered: see [`Cpu::exclusive`].
 fn load_exclusive(cpu: &mut Cpu, env: &mut impl Env, rt: Reg, rt2: Reg, rn: Reg) -> Step {
     let (address, privileged) = (cpu.regs[rn.n() as usize % 15], cpu.privileged());
     let loaded = doubleword(address, false)
@@ -188,7 +188,7 @@ fn load_exclusive(cpu: &mut Cpu, env: &mut impl Env, rt: Reg, rt2: Reg, rn: Reg)
     }
 }
 
-/// STREXD of such registers.
+/// STREXD of any two registers.
 fn store_exclusive(cpu: &mut Cpu, env: &mut impl Env, rd: Reg, [rt, rt2]: [Reg; 2], rn: Reg) -> Step {
     let (address, privileged) = (cpu.regs[rn.n() as usize % 15], cpu.privileged());
     let (low, high) = (cpu.regs[rt.n() as usize % 15], cpu.regs[rt2.n() as usize % 15]);

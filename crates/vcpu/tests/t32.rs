@@ -24,12 +24,12 @@ fn the_pc_is_four_ahead_and_aligned_as_a_base() {
     let (mut cpu, mut world) = (vcpu(), World::default());
     cpu.regs[1] = 0x100;
     // ADD PC, R1; MOV PC, R1: no change of state, whatever bit 0 is
-    assert_eq!(execute(&mut cpu, &mut world, 0x448f, ItState::OUTSIDE), Step::Branch(PC + 4 + 0x100 | 1));
+    assert_eq!(execute(&mut cpu, &mut world, 0x448f, ItState::OUTSIDE), Step::Branch((PC + 4 + 0x100) | 1));
     assert_eq!(execute(&mut cpu, &mut world, 0x468f, ItState::OUTSIDE), Step::Branch(0x101));
     // BX PC goes to A32; BLX R1 returns to Thumb state
     assert_eq!(execute(&mut cpu, &mut world, 0x4778, ItState::OUTSIDE), Step::Branch(PC + 4));
     assert_eq!(execute(&mut cpu, &mut world, 0x4788, ItState::OUTSIDE), Step::Branch(0x100));
-    assert_eq!(cpu.regs[14], PC + 2 | 1);
+    assert_eq!(cpu.regs[14], (PC + 2) | 1);
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn table_branches_count_half_words() {
     world.set_word(RAM, 0x0807_0605);
     (cpu.regs[1], cpu.regs[2]) = (RAM, 1);
     // TBB [R1, R2]; TBH [R1, R2, LSL #1]
-    assert_eq!(execute(&mut cpu, &mut world, 0xe8d1_f002, ItState::OUTSIDE), Step::Branch(PC + 4 + 2 * 6 | 1));
-    assert_eq!(execute(&mut cpu, &mut world, 0xe8d1_f012, ItState::OUTSIDE), Step::Branch(PC + 4 + 2 * 0x807 | 1));
+    assert_eq!(execute(&mut cpu, &mut world, 0xe8d1_f002, ItState::OUTSIDE), Step::Branch((PC + 4 + 2 * 6) | 1));
+    assert_eq!(execute(&mut cpu, &mut world, 0xe8d1_f012, ItState::OUTSIDE), Step::Branch((PC + 4 + 2 * 0x807) | 1));
     cpu.regs[1] = ABSENT;
     let abort = Abort { fsr: TRANSLATION, far: ABSENT + 1 };
     assert_eq!(execute(&mut cpu, &mut world, 0xe8d1_f002, ItState::OUTSIDE), Step::Abort(abort));

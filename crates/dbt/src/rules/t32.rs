@@ -45,10 +45,6 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
             base.end(e, bit(rt));
             Flow::Continues
         }
-        Op::LoadExclusive { rt, rt2: Some(rt2), rn, .. } if is_pair(rt, rt2) => {
-            e.emit(LDREXD & 0x0fff_ffff | (cond as u32) << 28 | rn.n() << 16 | rt.n() << 12);
-            Flow::Continues
-        }
         Op::StoreExclusive { rd, rt, rt2: None, rn, offset } if rt == rn => {
             // Its base is stored. What is spilled is another word than the monitor's.
             let rs = scratch(bit(rd) | bit(rn));
@@ -64,10 +60,6 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
             base.end(e, bit(rd));
             Flow::Continues
         }
-        Op::StoreExclusive { rd, rt, rt2: Some(rt2), rn, .. } if is_pair(rt, rt2) => {
-            e.emit(STREXD & 0x0fff_ffff | (cond as u32) << 28 | rn.n() << 16 | rd.n() << 12 | rt.n());
-            Flow::Continues
-        }
         Op::Branch { link, offset } => {
             let d = conditional(cond);
             branch::direct(e, options, &d, link, at.in_state(at.pc().wrapping_add(offset as u32)), at)
@@ -81,18 +73,20 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
         Op::TableBranch { half, rn, rm } => table(e, options, d, half, rn, rm, at),
         // What it means is in the conditions of those behind it.
         Op::IfThen(_) | Op::Hint => Flow::Continues,
+        // Of two registers that are no pair in A32 as a rule, for the load as well as for the store: one of them cannot
+        // use the monitor if the other one does not.
         Op::LoadExclusive { .. } | Op::StoreExclusive { .. } => emulate(e, &conditional(cond), false),
         // LEAVEX has no effect in Thumb state (A9.3.1); whether ENTERX is there, the interpreter knows.
         Op::ThumbEe { enter: false } => Flow::Continues,
-        Op::ThumbEe { .. } | Op::Undefined | Op::Unpredictable => emulate(e, &conditional(cond), true),
+        // What is undefined need not be so where its condition fails (B1.9.5): it is nothing then, as in A32. So is UDF.
+        Op::Undefined => emulate(e, &conditional(e.it().cond()), true),
+        Op::ThumbEe { .. } | Op::Unpredictable => emulate(e, &conditional(cond), true),
     }
 }
 
-/// LDREX, STREX, LDREXD, STREXD without operands.
+/// LDREX and STREX without operands.
 const LDREX: u32 = 0xe190_0f9f;
 const STREX: u32 = 0xe180_0f90;
-const LDREXD: u32 = 0xe1b0_0f9f;
-const STREXD: u32 = 0xe1a0_0f90;
 
 /// Something with no meaning but a condition, for rules that look at nothing else: what a trap is for is known to the
 /// emitter.

@@ -40,12 +40,12 @@ fn code_at_one_address_in_both_states_is_not_mixed_up() {
     let mut f = Fixture::roomy();
     put(&mut f, PA, &[0x2001, BX_LR, 0x2002, BX_LR]);
     let thumb = translate(&mut f, VA | 1, PA, Start::default());
-    let second = translate(&mut f, VA + 4 | 1, PA + 4, Start::default());
+    let second = translate(&mut f, (VA + 4) | 1, PA + 4, Start::default());
     assert_eq!(f.lookup(VA, PA), None);
     f.put(PA, &[NOP, super::fixture::BX_LR]);
     let arm = f.translate(VA, PA, true);
     assert_eq!((f.lookup(VA | 1, PA), f.lookup(VA, PA)), (Some(thumb), Some(arm)));
-    assert_eq!(f.lookup(VA + 4 | 1, PA + 4), Some(second));
+    assert_eq!(f.lookup((VA + 4) | 1, PA + 4), Some(second));
     // MOVS R0, #1 and its like in A32
     assert_eq!((words(&f, thumb)[0], words(&f, arm)[0]), (0xe3b0_0001, NOP));
     f.translator.remember(thumb);
@@ -76,7 +76,7 @@ fn a_call_is_linked_across_states() {
 #[test]
 fn an_instruction_across_pages_is_found_by_both_halves_and_not_linked_to() {
     let mut f = Fixture::roomy();
-    let (va, pa) = (VA + 0xffe | 1, PA + 0xffe);
+    let (va, pa) = ((VA + 0xffe) | 1, PA + 0xffe);
     // ADD R0, R0, #1 with its second half in the page behind; a branch to it
     put(&mut f, PA + 0xff8, &[0xe001, 0xbf00, 0xbf00, 0xf100]);
     assert!(is_across(GuestVa(va), &f.guest[&PA]));
@@ -89,13 +89,13 @@ fn an_instruction_across_pages_is_found_by_both_halves_and_not_linked_to() {
     assert_eq!(f.lookup(va, pa), None, "not without looking");
     assert_eq!((words(&f, one)[0], words(&f, two)[0]), (0xe280_0001, 0xe280_0002));
     // Whoever leads there asks.
-    let before = translate(&mut f, VA + 0xff8 | 1, PA + 0xff8, Start::default());
+    let before = translate(&mut f, (VA + 0xff8) | 1, PA + 0xff8, Start::default());
     let [(exit, _, target)] = f.exits(before)[..] else { panic!("one exit") };
     assert_eq!((target, f.link(exit, one)), (va, false));
     f.translator.remember(one);
     assert_eq!(f.translator.jump_cache.get(va), None);
     // A block that goes on to it ends in front of it.
-    let middle = translate(&mut f, VA + 0xffa | 1, PA + 0xffa, Start::default());
+    let middle = translate(&mut f, (VA + 0xffa) | 1, PA + 0xffa, Start::default());
     assert_eq!((f.translator.length(middle), f.exits(middle)[0].2), (2, va));
     let pc = CachePc(f.entry(two));
     let location = f.translator.locate(two, pc, &f.guest[&PA]).expect("a word of the block");
@@ -120,7 +120,7 @@ fn it_blocks_are_conditions_and_known_at_each_word() {
     let whole = ItState::new(0x0a);
     for (n, it) in [whole, whole.advance(), whole.advance().advance()].into_iter().enumerate() {
         let location = at(&f, n as u32);
-        assert_eq!((location.guest.0, location.it), (VA + 2 + 2 * n as u32 | 1, it));
+        assert_eq!((location.guest.0, location.it), ((VA + 2 + 2 * n as u32) | 1, it));
     }
     assert_eq!(at(&f, 3).it, ItState::OUTSIDE);
 }
@@ -131,18 +131,18 @@ fn a_block_that_ends_in_an_it_block_says_where_in_it() {
     // ITT NE at the end of the page: MOV R0, #1, and one in the page behind
     put(&mut f, PA + 0xffc, &[0xbf1c, 0x2001]);
     put(&mut f, PA + 0x1000, &[0x2002, 0x2003, BX_LR]);
-    let block = translate(&mut f, VA + 0xffc | 1, PA + 0xffc, Start::default());
+    let block = translate(&mut f, (VA + 0xffc) | 1, PA + 0xffc, Start::default());
     let it = ItState::new(0x1c).advance();
-    assert_eq!(words(&f, block), [0x13a0_0001, 0xef00_0000 | trap::in_it(it), VA + 0x1000 | 1]);
+    assert_eq!(words(&f, block), [0x13a0_0001, 0xef00_0000 | trap::in_it(it), (VA + 0x1000) | 1]);
     assert_eq!((trap::number(trap::in_it(it)), trap::it_state(trap::in_it(it))), (trap::IN_IT, it));
     assert!(f.exits(block).is_empty(), "it is never linked");
     // From there on it is made for one execution, in the middle of the IT block.
-    let rest = translate(&mut f, VA + 0x1000 | 1, PA + 0x1000, Start { it, next_page: None });
+    let rest = translate(&mut f, (VA + 0x1000) | 1, PA + 0x1000, Start { it, next_page: None });
     assert_eq!(words(&f, rest)[..2], [0x13a0_0002, 0xe3b0_0003]);
-    assert_eq!(f.lookup(VA + 0x1000 | 1, PA + 0x1000), None);
+    assert_eq!(f.lookup((VA + 0x1000) | 1, PA + 0x1000), None);
     let pc = CachePc(f.entry(rest));
     let location = f.translator.locate(rest, pc, &f.guest[&(PA + 0x1000)]).expect("a word of the block");
-    assert_eq!((location.guest.0, location.it), (VA + 0x1000 | 1, it));
+    assert_eq!((location.guest.0, location.it), ((VA + 0x1000) | 1, it));
     // An IT block is not cut by the size limit: the last instruction of the second one is the sixth.
     let options = Options { max_block: 4, ..Options::all() };
     let mut f = Fixture::new(options, LAYOUT.pages, Capacity { blocks: 10, exits: 100, mirror_pages: 0 });
@@ -158,9 +158,9 @@ fn breakpoints_end_blocks_of_t32_code() {
     let whole = translate(&mut f, VA | 1, PA, Start::default());
     assert!(f.translator.set_breakpoint(GuestVa(VA + 6), &mut f.code));
     assert!(!f.translator.is_live(whole));
-    assert!(f.translator.is_breakpoint(GuestVa(VA + 6 | 1)) && !f.translator.is_breakpoint(GuestVa(VA + 4 | 1)));
+    assert!(f.translator.is_breakpoint(GuestVa((VA + 6) | 1)) && !f.translator.is_breakpoint(GuestVa((VA + 4) | 1)));
     let before = translate(&mut f, VA | 1, PA, Start::default());
-    assert_eq!((f.translator.length(before), f.exits(before)[0].2), (2, VA + 6 | 1));
+    assert_eq!((f.translator.length(before), f.exits(before)[0].2), (2, (VA + 6) | 1));
     assert!(f.translator.clear_breakpoint(GuestVa(VA + 6)));
 }
 

@@ -63,12 +63,8 @@ impl Machine {
         let second = if wide { bus.fetch_half(self.pc.wrapping_add(2)) } else { 0 };
         self.length = if wide { 4 } else { 2 };
         let it = it_state(self.psr);
-        // BKPT and UDF are executed whatever the condition is.
-        let always = if wide {
-            bits(first, 15, 4) == 0xf7f && bits(second, 15, 12) == 0xa
-        } else {
-            matches!(bits(first, 15, 8), 0xbe | 0xde)
-        };
+        // BKPT is executed whatever the condition is.
+        let always = !wide && bits(first, 15, 8) == 0xbe;
         let passed = it & 15 == 0 || always || condition_passed(it >> 4, self.psr);
         let event = if !passed {
             self.next()
