@@ -25,6 +25,7 @@ pub const GUESTS: &[&str] = &[
     "interrupts",
     "vfp",
     "ranges",
+    "thumb",
 ];
 
 /// Those of them that throw dice: with another seed, they look at something else.

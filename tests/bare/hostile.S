@@ -676,7 +676,11 @@ unserved:
 thumb:
     adr r0, 1f + 1
     bx r0
-1:  b .
+    .thumb
+1:  ldr r0, =survived
+    bx r0
+    .balign 4
+    .arm
 bxj:
     ldr r0, =survived
     bxj r0

@@ -6,11 +6,13 @@ use core::ops::RangeInclusive;
 use alloc::boxed::Box;
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
+use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::{self, Text};
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::twins::{Made, TwinMemory, Twins};
 use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator, Undo};
 use spica_isa::Reg;
+use spica_isa::t32::ItState;
 use spica_vcpu::VcpuPage;
 
 use super::code::{CodePages, InPlace};
@@ -87,7 +89,7 @@ impl Blocks {
     /// Whether the page of `source` may run in place.
     pub fn is_fit(&self, source: Source) -> bool {
         let fit = self.twins.as_ref().is_some_and(|twins| twins.is_fit(source.va));
-        fit && source.global && !self.translator.has_breakpoint_near(source.va)
+        fit && !is_thumb(source.va) && source.global && !self.translator.has_breakpoint_near(source.va)
     }
 
     /// What is to be mapped at the page of `va`, which is mapped to `pa`, if it runs in place.
@@ -220,6 +222,16 @@ impl Blocks {
     }
 }
 
+impl Blocks {
+    /// Makes a block for one execution, of at most `limit` instructions.
+    fn make_at_most(&mut self, source: Source, words: &Words, limit: usize) -> CachePc {
+        let Source { va, pa, start, .. } = source;
+        let block = self.translator.translate_once_from(va, pa, words, (start, limit), &mut self.code);
+        self.follow_flush();
+        self.translator.entry(block)
+    }
+}
+
 impl Engine for Blocks {
     type Code = Piece;
     type From = From;
@@ -231,28 +243,30 @@ impl Engine for Blocks {
 
     fn find(&mut self, source: Source) -> Option<Piece> {
         // Whether the page runs in place is not for here: it may have a twin, and the MMU be off.
-        let block = self.translator.lookup(source.va, source.pa)?;
+        let Source { va, pa, start, .. } = source;
+        let block = match start.next_page {
+            None => self.translator.lookup(va, pa),
+            Some(second) => self.translator.lookup_across(va, pa, second),
+        }
+        .filter(|_| !start.it.in_block())?;
         self.translator.set_global(block, source.global);
         Some(Piece::Block(block))
     }
 
     fn make(&mut self, source: Source, words: &Words) -> (Piece, bool) {
         let generation = self.translator.generation();
-        let block = self.translator.translate(source.va, source.pa, source.global, words, &mut self.code);
+        let Source { va, pa, global, start } = source;
+        let block = self.translator.translate_from(va, pa, global, words, start, &mut self.code);
         self.follow_flush();
         (Piece::Block(block), self.translator.generation() != generation)
     }
 
-    fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc {
-        let block = self.translator.translate_once(va, pa, words, &mut self.code);
-        self.follow_flush();
-        self.translator.entry(block)
+    fn make_once(&mut self, source: Source, words: &Words) -> CachePc {
+        self.make_at_most(source, words, usize::MAX)
     }
 
-    fn make_one(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc {
-        let block = self.translator.translate_one(va, pa, words, &mut self.code);
-        self.follow_flush();
-        self.translator.entry(block)
+    fn make_one(&mut self, source: Source, words: &Words) -> CachePc {
+        self.make_at_most(source, words, 1)
     }
 
     fn enter(&mut self, code: Piece, from: Option<From>) -> CachePc {
@@ -303,7 +317,14 @@ impl Engine for Blocks {
     fn locate(&self, code: Piece, pc: CachePc, words: &Words) -> Option<Location> {
         match code {
             Piece::Block(block) => self.translator.locate(block, pc, words),
-            Piece::InPlace(..) => Some(Location { guest: GuestVa(pc.0 & !3), undo: Undo::NONE }),
+            Piece::InPlace(..) => Some(Location { guest: GuestVa(pc.0 & !3), it: ItState::OUTSIDE, undo: Undo::NONE }),
+        }
+    }
+
+    fn next_page_of(&self, code: Piece) -> Option<u16> {
+        match code {
+            Piece::Block(block) => self.translator.across(block),
+            Piece::InPlace(..) => None,
         }
     }
 

@@ -11,7 +11,7 @@ pub mod code;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::Location;
+use spica_dbt::{Location, Start};
 use spica_vcpu::VcpuPage;
 
 /// The engine that guests' kernels run by: the one place that chooses. Whoever calls what [`Engine`] does not have
@@ -30,8 +30,10 @@ pub type Words = [u32; 1024];
 /// Where code comes from.
 #[derive(Clone, Copy)]
 pub struct Source {
-    /// The first instruction's address.
+    /// The first instruction's address, bit 0 of which is set if it is T32.
     pub va: GuestVa,
+    /// How T32 code begins.
+    pub start: Start,
     /// Where that lies.
     pub pa: GuestPa,
     /// The page is mapped in all address spaces.
@@ -54,9 +56,9 @@ pub trait Engine {
     /// whether all other code had to go for it.
     fn make(&mut self, source: Source, words: &Words) -> (Self::Code, bool);
     /// Makes code for one execution, which is never found again. Where it begins.
-    fn make_once(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
+    fn make_once(&mut self, source: Source, words: &Words) -> CachePc;
     /// The same for a single instruction, be it at a breakpoint.
-    fn make_one(&mut self, va: GuestVa, pa: GuestPa, words: &Words) -> CachePc;
+    fn make_one(&mut self, source: Source, words: &Words) -> CachePc;
     /// Code is about to be entered, and at hand from now on. `from` leads there the next time, if that is allowed.
     /// Where it begins.
     fn enter(&mut self, code: Self::Code, from: Option<Self::From>) -> CachePc;
@@ -70,6 +72,8 @@ pub trait Engine {
     /// The guest instruction that `pc` in `code` stands for; `words` is what its page read when the code was made.
     /// `None` for what stands for none: the guest can jump anywhere.
     fn locate(&self, code: Self::Code, pc: CachePc, words: &Words) -> Option<Location>;
+    /// What the page behind had of it, if it is one instruction across the end of its page.
+    fn next_page_of(&self, code: Self::Code) -> Option<u16>;
     /// The word at `pc`.
     fn word(&mut self, pc: CachePc) -> Option<u32>;
 

@@ -12,12 +12,14 @@ use alloc::vec::Vec;
 
 use spica_addr::{GuestPa, GuestVa, pieces};
 use spica_console::debug::{self, Group, Space};
+use spica_dbt::Start;
+use spica_dbt::at::address;
 use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
 use spica_vcpu::{Exception, psr};
 
 use super::{Resume, Stop, Vcpu, Vm, regime, trap};
 use crate::arch::cache;
-use crate::engine::Engine;
+use crate::engine::{Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::world::Privilege;
@@ -197,21 +199,23 @@ impl Vm {
         if !cpu.privileged() {
             return Resume::Guest(pc);
         }
-        if cpu.psr & psr::T != 0 {
-            return Resume::Stop(vcpu.in_thumb_code(pc));
-        }
         if cpu.psr & psr::E != 0 {
             return Resume::Stop(Stop::BigEndianKernel);
         }
-        let pc = GuestVa(pc.0 & !3);
+        let (pc, it) = vcpu.entry(pc);
         let regime = regime(cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let host_space = core.enter_host_space();
-        let made = translate(&common.ram.at(host_space), &regime, pc, access)
-            .and_then(|mapping| common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping, true));
+        let made = translate(&common.ram.at(host_space), &regime, address(pc), access).and_then(|mapping| {
+            let next_page = common.next_page(host_space, &regime, pc, &mapping)?;
+            let source = Source { va: pc, start: Start { it, next_page }, pa: mapping.pa, global: false };
+            common.translate_once(&mut vcpu.mmu, host_space, source, true)
+        });
+        let pc = address(pc);
         match made {
             Ok(entry) => {
                 vcpu.nested = 0;
+                vcpu.enter_block();
                 Resume::Cache(entry)
             }
             Err(fault) => {

@@ -6,10 +6,12 @@
 //! [`fetch`] says what is to be executed.
 
 use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::Start;
 use spica_dbt::in_place::Text;
 use spica_dbt::twins::Made;
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
+use super::instruction::Instruction;
 use super::mmu::Mmu;
 use super::{Common, Resume, Stop, Vm, regime};
 use crate::engine::{Engine, Source};
@@ -115,7 +117,7 @@ pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -
     let access = Access { kind: AccessKind::Fetch, privileged: true };
     let host_space = core.enter_host_space();
     let Ok(mapping) = translate(&common.ram.at(host_space), &regime, pc, access) else { return fetch(vm, pc) };
-    let source = Source { va: pc, pa: mapping.pa, global: mapping.global };
+    let source = Source { va: pc, start: Start::default(), pa: mapping.pa, global: mapping.global };
     if common.engine.twin(pc, mapping.pa).is_none() {
         // What was executed is the guest's no more.
         vcpu.mmu.forget_code(pc);
@@ -139,9 +141,9 @@ pub fn trapped(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) ->
     let Some(word) = mapped.and_then(|mapping| vm.common.ram.load(host_space, mapping.pa, 4)) else {
         return fetch(vm, pc);
     };
-    let instruction = spica_isa::decode(word);
-    if !instruction.cond.holds(vm.vcpu.context.cpu.psr) {
+    let decoded = spica_isa::decode(word);
+    if !decoded.cond.holds(vm.vcpu.context.cpu.psr) {
         return Resume::Guest(pc.wrapping_add(4));
     }
-    trap::emulate_instruction(vm, core, host, &instruction, pc, None)
+    trap::emulate_instruction(vm, core, host, &Instruction::A32(decoded), pc, None)
 }

@@ -19,6 +19,7 @@ pub mod env;
 pub mod events;
 mod flash;
 mod in_place;
+mod instruction;
 pub mod load;
 pub mod mmio;
 pub mod mmu;
@@ -103,13 +104,6 @@ pub enum Stop {
     PowerOff,
     /// The guest asked for a reset.
     Reset,
-    /// The guest's kernel entered Thumb state, which the translator does not know.
-    ThumbKernel {
-        /// Where.
-        target: u32,
-        /// LR: where it would return to, if that was a call.
-        link: u32,
-    },
     /// The guest's kernel accesses data big-endian, which translated code cannot.
     BigEndianKernel,
     /// Not over: a debugger has something to see to ([`debug`]).

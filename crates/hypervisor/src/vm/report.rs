@@ -18,11 +18,6 @@ impl fmt::Display for Stop {
             Stop::PowerOff => write!(f, "powered off"),
             Stop::Reset => write!(f, "reset"),
             Stop::Debugger => write!(f, "halted for a debugger"),
-            Stop::ThumbKernel { target, link } => write!(
-                f,
-                "stopped: its kernel entered Thumb state at {target:#010x}, and would return to {link:#010x}; only A32 \
-                 kernels are supported"
-            ),
             Stop::BigEndianKernel => {
                 write!(f, "stopped: its kernel switched to big-endian data, which is not supported")
             }

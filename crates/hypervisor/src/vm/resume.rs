@@ -9,6 +9,9 @@ use crate::layout::MEGABYTE;
 use crate::machine::GuestMachine;
 use crate::world::Privilege;
 use spica_addr::{CachePc, GuestVa};
+use spica_dbt::Start;
+use spica_dbt::at::address;
+use spica_dbt::layout::PAGE;
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::psr::Mode;
@@ -18,6 +21,8 @@ use spica_vcpu::{Exception, psr};
 enum NoBlock {
     /// The guest may not execute there.
     Fault(Fault),
+    /// The same of the page behind, where the other half of the instruction is.
+    Behind(Fault),
     /// A debugger wants the guest to be stopped there.
     Breakpoint,
 }
@@ -65,32 +70,40 @@ impl Vm {
                 self.prepare(core, Privilege::User);
                 return Ok(Privilege::User);
             }
-            if self.vcpu.context.cpu.psr & psr::T != 0 {
-                return Err(self.vcpu.in_thumb_code(pc));
-            }
             if self.vcpu.context.cpu.psr & psr::E != 0 {
                 return Err(Stop::BigEndianKernel);
             }
             match self.find_block(core, pc, from) {
-                Ok(entry) => resume = Resume::Cache(entry),
+                Ok(entry) => {
+                    self.vcpu.enter_block();
+                    resume = Resume::Cache(entry);
+                }
                 Err(NoBlock::Breakpoint) => return Err(self.at_breakpoint(pc)),
-                Err(NoBlock::Fault(fault)) => {
-                    self.common.counters.guest_aborts += 1;
-                    resume = self.vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 });
+                Err(NoBlock::Fault(fault)) => resume = self.no_fetch(pc, pc, fault),
+                Err(NoBlock::Behind(fault)) => {
+                    let behind = pc.page().wrapping_add(PAGE);
+                    resume = self.no_fetch(pc, behind, fault);
                 }
             }
         }
     }
 
+    /// The guest takes the abort of the instruction at `pc`, which cannot be fetched at `at`.
+    fn no_fetch(&mut self, pc: GuestVa, at: GuestVa, fault: Fault) -> Resume {
+        self.common.counters.guest_aborts += 1;
+        self.vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: at.0 })
+    }
+
     /// The code-cache address for a guest PC: translated if need be, linked if asked for.
     fn find_block(&mut self, core: &mut HostCpu, pc: GuestVa, from: Option<LedFrom>) -> Result<CachePc, NoBlock> {
         let Vm { vcpu, common, .. } = self;
-        let pc = GuestVa(pc.0 & !3);
+        let (pc, it) = vcpu.entry(pc);
         // No block expects the other R8 to R12 of FIQ mode: the code that runs in it is translated for once.
         let fiq = vcpu.context.cpu.mode() == Mode::Fiq;
         vcpu.context.leave = fiq.into();
         if from.is_none()
             && !fiq
+            && !it.in_block()
             && let Some(entry) = common.engine.known(pc)
         {
             vcpu.nested = 0;
@@ -99,21 +112,22 @@ impl Vm {
         let regime = regime(&vcpu.context.cpu);
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let host_space = core.enter_host_space();
-        let mapping = translate(&common.ram.at(host_space), &regime, pc, access)?;
+        let mapping = translate(&common.ram.at(host_space), &regime, address(pc), access)?;
+        let next_page = common.next_page(host_space, &regime, pc, &mapping).map_err(NoBlock::Behind)?;
+        let start = Start { it, next_page };
+        let source = Source { va: pc, start, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
         if fiq || common.volatile.contains(mapping.pa) {
             if common.engine.is_breakpoint(pc) {
                 return Err(NoBlock::Breakpoint);
             }
-            let entry = common.translate_once(&mut vcpu.mmu, host_space, pc, &mapping, false)?;
+            let entry = common.translate_once(&mut vcpu.mmu, host_space, source, false)?;
             vcpu.nested = 0;
             return Ok(entry);
         }
         common.watch_code(&mut vcpu.mmu, pc, mapping.size);
-        let source = Source { va: pc, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
         if common.engine.runs_in_place() && common.run_in_place(&mut vcpu.mmu, host_space, &regime, source) {
             vcpu.nested = 0;
-            let entry = common.engine.enter(Piece::InPlace(pc, mapping.pa), from);
-            return Ok(entry);
+            return Ok(common.engine.enter(Piece::InPlace(pc, mapping.pa), from));
         }
         let known = common.engine.find(source);
         let made = known.is_none();
@@ -136,7 +150,7 @@ impl Vm {
         };
         let megabyte = pc.0 / MEGABYTE;
         if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
-            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, pc);
+            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, address(pc));
             common.code_map.note(megabyte, descriptor.unwrap_or(0));
         }
         let entry = common.engine.enter(code, from);
@@ -154,9 +168,11 @@ impl Vm {
     pub fn branch(&mut self, target: u32) -> Resume {
         let resume = self.vcpu.branch(target);
         // An interrupt that waits is taken here, if it is not masked.
-        let stays = target & 1 == 0 && self.vcpu.context.leave == 0 && !self.common.interrupted();
-        match self.common.engine.known(GuestVa(target & !3)).filter(|_| stays) {
+        let stays = self.vcpu.context.leave == 0 && !self.common.interrupted();
+        let entry = GuestVa(if target & 1 == 0 { target & !3 } else { target });
+        match self.common.engine.known(entry).filter(|_| stays) {
             Some(entry) => {
+                self.vcpu.enter_block();
                 self.vcpu.nested = 0;
                 Resume::Back(entry)
             }

@@ -6,7 +6,9 @@ use crate::engine::{Code, Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::HostSpace;
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_mmu::{Fault, FaultKind, Mapping, PageSize};
+use spica_dbt::LAST_HALF_WORD;
+use spica_dbt::at::address;
+use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, PageSize, Regime};
 use spica_switches::Switches;
 use spica_switches::later::Later;
 
@@ -35,27 +37,53 @@ impl Common {
         Ok((code, flushed))
     }
 
-    /// Makes the code at `pc`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
+    /// Makes the code of `source`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
     /// any time, or it is not for other modes. So it is never found again, nor linked to. `one`: of a single
     /// instruction.
     pub(super) fn translate_once(
         &mut self,
         mmu: &mut Mmu,
         host_space: HostSpace<'_>,
-        pc: GuestVa,
-        mapping: &Mapping,
+        source: Source,
         one: bool,
     ) -> Result<CachePc, Fault> {
         let external = Fault::without_descriptor(FaultKind::External);
-        if self.volatile.contains(mapping.pa) {
-            self.engine.page_changed(mapping.pa);
-            let words = self.ram.page(host_space, mapping.pa).ok_or(external)?;
+        let pa = source.pa;
+        if self.volatile.contains(pa) {
+            self.engine.page_changed(pa);
+            let words = self.ram.page(host_space, pa).ok_or(external)?;
             self.snapshot.copy_from_slice(words);
         } else {
-            mmu.protect_code_page(mapping.pa);
+            mmu.protect_code_page(pa);
         }
-        let words = self.ram.page(host_space, mapping.pa).ok_or(external)?;
-        Ok(if one { self.engine.make_one(pc, mapping.pa, words) } else { self.engine.make_once(pc, mapping.pa, words) })
+        let words = self.ram.page(host_space, pa).ok_or(external)?;
+        Ok(if one { self.engine.make_one(source, words) } else { self.engine.make_once(source, words) })
+    }
+
+    /// What the page behind has of the instruction at `pc`, in a page that is mapped as `mapping` says, if half of it
+    /// is there.
+    ///
+    /// # Errors
+    /// If the guest may not execute there.
+    pub(super) fn next_page(
+        &self,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        pc: GuestVa,
+        mapping: &Mapping,
+    ) -> Result<Option<u16>, Fault> {
+        // For all others, this is all that there is to do.
+        if pc.page_offset() != LAST_HALF_WORD | 1 {
+            return Ok(None);
+        }
+        let external = Fault::without_descriptor(FaultKind::External);
+        if !spica_dbt::is_across(pc, self.ram.page(host_space, mapping.pa).ok_or(external)?) {
+            return Ok(None);
+        }
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        let behind = spica_mmu::translate(&self.ram.at(host_space), regime, address(pc).wrapping_add(2), access)?;
+        let words = self.ram.page(host_space, behind.pa).ok_or(external)?;
+        Ok(Some(words[0] as u16))
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB

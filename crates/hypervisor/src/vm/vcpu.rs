@@ -4,6 +4,8 @@
 use alloc::boxed::Box;
 
 use spica_addr::{CachePc, GuestVa};
+use spica_dbt::at::{address, is_thumb};
+use spica_isa::t32::ItState;
 use spica_vcpu::{Exception, psr};
 
 use super::debug::Debug;
@@ -94,11 +96,6 @@ impl Vcpu {
         self.nested > MAX_NESTED
     }
 
-    /// The Thumb code at `target` is its kernel's.
-    pub(super) fn in_thumb_code(&self, target: GuestVa) -> Stop {
-        Stop::ThumbKernel { target: target.0, link: self.context.cpu.regs[14] }
-    }
-
     /// It takes an exception.
     pub fn take(&mut self, exception: Exception) -> Resume {
         self.nested += 1;
@@ -126,6 +123,32 @@ impl Vcpu {
             cpu.psr &= !psr::T;
             Resume::Guest(GuestVa(target & !3))
         }
+    }
+
+    /// The address of code at `pc` in the state that the guest is in, with that in bit 0, and its ITSTATE.
+    pub fn entry(&self, pc: GuestVa) -> (GuestVa, ItState) {
+        let psr = self.context.cpu.psr;
+        if psr & psr::T == 0 {
+            (GuestVa(pc.0 & !3), ItState::OUTSIDE)
+        } else {
+            (GuestVa(pc.0 | 1), ItState::from_psr(psr))
+        }
+    }
+
+    /// The guest's kernel goes on in a block, which is A32 code whatever it was made from: the guest's state is known
+    /// from where it is ([`super::trap`]'s `locate`).
+    #[inline]
+    pub fn enter_block(&mut self) {
+        self.context.cpu.psr &= !(psr::T | psr::IT);
+    }
+
+    /// The guest is at the kernel instruction at `entry`, bit 0 of which says its state, in `it`.
+    pub fn leave_block(&mut self, entry: GuestVa, it: ItState) -> GuestVa {
+        self.enter_block();
+        if is_thumb(entry) {
+            self.context.cpu.psr |= psr::T | it.to_psr();
+        }
+        address(entry)
     }
 
     /// The guest has turned VFP on or off, by FPEXC alone.

@@ -13,6 +13,7 @@ pub mod vfp;
 use core::ffi::c_void;
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
+use spica_dbt::Start;
 use spica_dbt::jump_cache::{Entry, JumpCache};
 use spica_machine::Setting;
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
@@ -479,7 +480,7 @@ impl Context {
             let (va, pa) = self.call_target;
             // Where system calls are known to lead, the mapping is global (`CallVector`).
             if engine.known(va).is_none()
-                && let Some(code) = engine.find(Source { va, pa, global: true })
+                && let Some(code) = engine.find(Source { va, start: Start::default(), pa, global: true })
             {
                 engine.enter(code, None);
             }

@@ -19,6 +19,7 @@ use crate::papers;
 use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::in_place;
+use crate::vm::instruction::Instruction;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::Privilege;
 
@@ -124,10 +125,10 @@ fn note_device(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc, va: GuestVa,
 /// Whether a fault of an access of the translation of `instruction` need not be that of the instruction: the access
 /// stands for cache maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in
 /// another order.
-pub fn stands_for_another(instruction: &Decoded) -> bool {
-    match instruction.op {
-        Op::CoprocMove { load, .. } => !load,
-        Op::MemMultiple(mem) => mem.user,
+pub fn stands_for_another(instruction: &Instruction) -> bool {
+    match instruction.op() {
+        Some(Op::CoprocMove { load, .. }) => !load,
+        Some(Op::MemMultiple(mem)) => mem.user,
         _ => false,
     }
 }
@@ -237,18 +238,19 @@ fn flash_from_flash(
     pc: CachePc,
     code: <KernelEngine as Engine>::Code,
 ) -> Resume {
-    let Some((location, decoded)) = locate::find(vm, core.enter_host_space(), pc) else {
+    let Some((location, instruction)) = locate::find(vm, core.enter_host_space(), pc) else {
         return Resume::Stop(Stop::WildJump(pc.0));
     };
-    let copied = vm.common.engine.word(pc) == Some(decoded.word);
+    let copied = vm.common.engine.word(pc) == instruction.word();
     let guest = locate::restore(vm, &location);
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
-    match interp::execute(cpu, &mut env, &decoded, guest.0) {
+    match instruction.execute(cpu, &mut env, guest.0) {
         Step::Next(Effect::None) if copied && vm.common.engine.is_live(code) => {
+            vm.vcpu.enter_block();
             interrupt::leave_soon(vm, pc);
             Resume::Cache(pc.wrapping_add(4))
         }
-        Step::Next(Effect::None) => Resume::Guest(guest.wrapping_add(4)),
+        Step::Next(Effect::None) => Resume::Guest(guest.wrapping_add(instruction.length())),
         Step::Branch(target) => vm.branch(target),
         Step::Abort(abort) => {
             vm.common.counters.guest_aborts += 1;
@@ -376,29 +378,28 @@ fn write_to_code(
         vm.code_changes(pa);
         return again;
     }
-    let (Some(code), Some((location, decoded))) =
+    let (Some(code), Some((location, instruction))) =
         (vm.common.engine.code_at(pc), locate::find(vm, core.enter_host_space(), pc))
     else {
         return Resume::Stop(Stop::WildJump(pc.0));
     };
-    let copied = vm.common.engine.word(pc) == Some(decoded.word);
+    let copied = vm.common.engine.word(pc) == instruction.word();
     let guest = locate::restore(vm, &location);
-    let (cpu, mut env) = TrapEnv::new(vm, core, host);
-    let step = match decoded.op {
-        Op::Mem(_) | Op::MemMultiple(_) => interp::execute(cpu, &mut env, &decoded, guest.0),
+    if !instruction.is_transfer() {
         // Exclusives and VFP: executed natively, in a page that is not protected from now on.
-        _ => {
-            vm.code_changes(pa);
-            vm.common.wrote_to_itself(&mut vm.vcpu.mmu, pa, true);
-            return Resume::Guest(guest);
-        }
-    };
+        vm.code_changes(pa);
+        vm.common.wrote_to_itself(&mut vm.vcpu.mmu, pa, true);
+        return Resume::Guest(guest);
+    }
+    let (cpu, mut env) = TrapEnv::new(vm, core, host);
+    let step = instruction.execute(cpu, &mut env, guest.0);
     if copied && step == Step::Next(Effect::None) && vm.common.engine.is_live(code) {
+        vm.vcpu.enter_block();
         return Resume::Back(pc.wrapping_add(4));
     }
     vm.common.wrote_to_itself(&mut vm.vcpu.mmu, pa, false);
     match step {
-        Step::Next(_) => Resume::Guest(guest.wrapping_add(4)),
+        Step::Next(_) => Resume::Guest(guest.wrapping_add(instruction.length())),
         Step::Abort(abort) => {
             vm.common.counters.guest_aborts += 1;
             vm.vcpu.take(Exception::DataAbort { pc: guest.0, fsr: abort.fsr, far: abort.far })

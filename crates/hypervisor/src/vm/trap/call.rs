@@ -2,6 +2,7 @@
 
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::trap;
+use spica_isa::t32::{self, Code, ItState};
 use spica_mmu::AccessKind;
 use spica_vcpu::{Exception, psr};
 
@@ -13,6 +14,7 @@ use crate::host_cpu::HostCpu;
 use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::in_place;
+use crate::vm::instruction::Instruction;
 use crate::vm::{Resume, Stop, Vm};
 
 /// SVC from the guest's user code: its system call.
@@ -41,14 +43,15 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
-            let Some(target) = engine.word(behind).map(GuestVa) else { return wild };
+            let Some(target) = engine.word(behind) else { return wild };
             if !engine.links() {
                 // Which exit it is does not matter: a forged one leads to where the guest could have branched.
                 vm.common.counters.links += 1;
-                return vm.branch(target.0);
+                return vm.branch(target);
             }
             let Some(exit) = engine.exit(svc) else { return wild };
             vm.common.counters.links += 1;
+            let target = vm.vcpu.leave_block(GuestVa(target), ItState::OUTSIDE);
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
             if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
@@ -89,8 +92,24 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
             if let Some(resume) = timer::write(vm, host, word, GuestVa(pc), next) {
                 return resume;
             }
-            let instruction = spica_isa::decode(word);
+            let instruction = Instruction::A32(spica_isa::decode(word));
             emulate::instruction(vm, core, host, &instruction, GuestVa(pc), Some(next))
+        }
+        trap::EMULATE_T32 => {
+            let (Some(bits), Some(pc)) = (engine.word(behind), engine.word(behind.wrapping_add(4))) else {
+                return wild;
+            };
+            let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
+            let it = trap::it_state(word);
+            let [first, second] = if bits >> 16 == 0 { [bits, 0] } else { [bits >> 16, bits] };
+            let instruction = Instruction::T32(t32::decode(Code::new(first as u16, second as u16), it));
+            let pc = vm.vcpu.leave_block(GuestVa(pc | 1), it);
+            emulate::instruction(vm, core, host, &instruction, pc, Some(next))
+        }
+        trap::IN_IT => {
+            let Some(target) = engine.word(behind) else { return wild };
+            vm.common.counters.links += 1;
+            Resume::Guest(vm.vcpu.leave_block(GuestVa(target | 1), trap::it_state(word)))
         }
         _ => wild,
     }

@@ -6,7 +6,7 @@ use spica_isa::Decoded;
 use spica_machine::psci::PsciResult;
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, PageSize, translate};
 use spica_vcpu::cp15::{LineOp, TlbOp};
-use spica_vcpu::interp::{self, Step};
+use spica_vcpu::interp::Step;
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Cpu, Effect, Exception, psr};
 
@@ -20,25 +20,43 @@ use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::events::What;
+use crate::vm::instruction::Instruction;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::announced_line;
 
-/// Emulates the instruction at guest address `pc`; the block goes on at `next`, or ends.
+/// Emulates the instruction at guest address `pc`, in whose state the virtual CPU is; the block goes on at `next`, or
+/// ends.
 pub fn instruction(
     vm: &mut Vm,
     core: &mut HostCpu,
     host: &mut Host,
-    decoded: &Decoded,
+    instruction: &Instruction,
     pc: GuestVa,
     next: Option<CachePc>,
 ) -> Resume {
+    let resume = execute(vm, core, host, instruction, pc, next);
+    if instruction.is_thumb() && matches!(resume, Resume::Cache(_) | Resume::Back(_)) {
+        vm.vcpu.enter_block();
+    }
+    resume
+}
+
+fn execute(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    instruction: &Instruction,
+    pc: GuestVa,
+    next: Option<CachePc>,
+) -> Resume {
+    let decoded = &instruction.a32();
     let class = Class::of(decoded);
     vm.common.counters.emulated[class as usize] += 1;
     vm.vcpu.events.note(What::Interpreted { class, word: decoded.word, pc: pc.0 });
     let version = vm.common.engine.version();
     let (cpu, mut env) = TrapEnv::new(vm, core, host);
-    let step = interp::execute(cpu, &mut env, decoded, pc.0);
-    let behind = pc.wrapping_add(4);
+    let step = instruction.execute(cpu, &mut env, pc.0);
+    let behind = pc.wrapping_add(instruction.length());
     let back = next.map_or(Resume::Guest(behind), Resume::Back);
     if step == Step::Next(Effect::None) && concerns_registers_alone(decoded) {
         return back;
@@ -70,7 +88,8 @@ pub fn instruction(
             let stays = target == behind.0
                 && cpu.privileged()
                 && cpu.mode() != Mode::Fiq
-                && cpu.psr & (psr::T | psr::E) == 0
+                && cpu.psr & psr::E == 0
+                && (cpu.psr & psr::T != 0) == instruction.is_thumb()
                 && !vm.interrupt_deliverable()
                 && falls_through(decoded);
             if stays { back } else { Resume::Guest(GuestVa(target)) }

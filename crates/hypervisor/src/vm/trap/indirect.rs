@@ -14,6 +14,8 @@ pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
     let Some(target) = vm.common.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
     let cpu = &mut vm.vcpu.context.cpu;
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
+    // ITSTATE is 0 behind a branch, unless T32 code of nobody's was executed on the way.
+    cpu.psr &= !psr::IT;
     if cpu.psr & psr::T != 0 { Resume::Guest(target) } else { Resume::Led(target, From::Mirror) }
 }
 
