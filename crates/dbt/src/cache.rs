@@ -15,12 +15,12 @@ use crate::breakpoints::Breakpoints;
 use crate::emit::{self, Emitter};
 use crate::guest_pages::{GuestPages, Job};
 use crate::jump_cache::{Entry, JumpCache};
-use crate::layout::{HOT_FIELDS, Layout, PAGE_WORDS};
+use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS};
 use crate::located::Located;
 use crate::options::Options;
 use crate::papers::{self, Spilling, shadow_stack};
 use crate::records::{Block, Exit, Flag, IN_PLACE, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK, NO_EXIT};
-use crate::return_mirror::{self, ReturnMirror};
+use crate::return_mirror::{self, LARGE, ReturnMirror};
 use crate::rules;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,6 +41,11 @@ pub trait CodeMemory {
     fn publish_mirror(&mut self, page: u32, first: usize, words: usize);
     /// Maps page `page` of that memory at `va`, where nothing is.
     fn map_mirror(&mut self, va: u32, page: u32);
+    /// The same for [`LARGE`](crate::return_mirror::LARGE) pages in a row, of which the first is a multiple of that, and
+    /// `va` of all their bytes. Until all is unmapped, none of them is by itself.
+    fn map_large_mirror(&mut self, va: u32, page: u32) {
+        (0..LARGE as u32).for_each(|next| self.map_mirror(va + next * PAGE, page + next));
+    }
     /// Unmaps the page at `va`, or all of them; no processor may remember them.
     fn unmap_mirror(&mut self, va: Option<u32>);
 }
@@ -592,6 +597,7 @@ impl Translator {
         self.left = Left { from: Some(0), ..Left::default() };
         self.jump_cache.clear();
         self.mirror.clear(memory);
+        self.mirror.flushed();
         self.version = self.version.wrapping_add(1);
         self.located.clear();
         self.generation += 1;

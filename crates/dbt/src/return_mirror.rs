@@ -17,7 +17,10 @@
 //! what translated code can, and no more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare
 //! core.
 //!
-//! Pages come from a fixed number, the first used is the first to go. What is in a page says itself what it is:
+//! Pages come from a fixed number, the first used is the first to go. After a flush, some of them are kept together,
+//! sixteen for the 64 KiB around a guest page, until all of these are taken: what is branched to first from then on is
+//! most often what the guest does all the time, and a TLB has one entry for a large page. What is in a page says itself
+//! what it is:
 //!
 //! | word                    | meaning                                                                    |
 //! |-------------------------|----------------------------------------------------------------------------|
@@ -47,6 +50,11 @@ pub const EMPTY: u32 = 0xe7fd_defe;
 
 const NONE: u16 = u16::MAX;
 
+/// Pages of a large one (B3.5.1).
+pub const LARGE: usize = 16;
+/// So many large pages there are at most, and they take half of the pages at most.
+const MOST_LARGE: usize = 24;
+
 /// See the module's text.
 pub struct ReturnMirror {
     window: Option<Window>,
@@ -56,6 +64,10 @@ pub struct ReturnMirror {
     users: Vec<u32>,
     /// The page of memory to be taken next.
     next: usize,
+    /// The first that is taken by itself: those before it are for large pages.
+    first_small: usize,
+    /// How many of these are taken.
+    large: usize,
     taken: u64,
 }
 
@@ -89,7 +101,15 @@ impl ReturnMirror {
             Some(window) => ((window.size / PAGE) as usize, pages as usize),
             None => (0, 0),
         };
-        ReturnMirror { window, pages: vec![NONE; places], users: vec![u32::MAX; users], next: 0, taken: 0 }
+        ReturnMirror {
+            window,
+            pages: vec![NONE; places],
+            users: vec![u32::MAX; users],
+            next: 0,
+            first_small: 0,
+            large: 0,
+            taken: 0,
+        }
     }
 
     /// The window, if the mirror is in use.
@@ -184,6 +204,12 @@ impl ReturnMirror {
         }
     }
 
+    /// All blocks have gone, and the mirror is cleared: from now on, some pages are kept together.
+    pub(crate) fn flushed(&mut self) {
+        self.first_small = LARGE * MOST_LARGE.min(self.users.len() / (2 * LARGE));
+        self.next = self.first_small;
+    }
+
     /// All branches trap again.
     pub(crate) fn clear(&mut self, memory: &mut impl CodeMemory) {
         if self.users.iter().all(|&user| user == u32::MAX) {
@@ -192,13 +218,17 @@ impl ReturnMirror {
         memory.unmap_mirror(None);
         self.pages.fill(NONE);
         self.users.fill(u32::MAX);
-        self.next = 0;
+        self.next = self.first_small;
+        self.large = 0;
     }
 
     /// A page for guest page `guest_page`, which has none.
     fn take(&mut self, window: Window, guest_page: usize, memory: &mut impl CodeMemory) -> u32 {
+        if self.large < self.first_small {
+            return self.take_large(window, guest_page, memory);
+        }
         let page = self.next;
-        self.next = (page + 1) % self.users.len();
+        self.next = if page + 1 == self.users.len() { self.first_small } else { page + 1 };
         let before = core::mem::replace(&mut self.users[page], guest_page as u32);
         if before != u32::MAX {
             self.taken += 1;
@@ -210,6 +240,20 @@ impl ReturnMirror {
         memory.publish_mirror(page as u32, 0, PAGE_WORDS);
         memory.map_mirror(window.base().wrapping_add(guest_page as u32 * PAGE), page as u32);
         page as u32
+    }
+
+    /// The same with all around it, of which none has any: until all large pages are taken, no page is taken by itself.
+    fn take_large(&mut self, window: Window, guest_page: usize, memory: &mut impl CodeMemory) -> u32 {
+        let (first, first_guest) = (self.large, guest_page & !(LARGE - 1));
+        self.large += LARGE;
+        for (page, guest) in (first..first + LARGE).zip(first_guest..) {
+            self.users[page] = guest as u32;
+            self.pages[guest] = page as u16;
+            memory.mirror_page(page as u32).fill(EMPTY);
+            memory.publish_mirror(page as u32, 0, PAGE_WORDS);
+        }
+        memory.map_large_mirror(window.base().wrapping_add(first_guest as u32 * PAGE), first as u32);
+        (first + guest_page - first_guest) as u32
     }
 }
 

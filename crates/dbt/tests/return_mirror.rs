@@ -78,15 +78,19 @@ struct Fixture {
 
 impl Fixture {
     fn with(window: Window, options: Options, pages: u32) -> Fixture {
+        Fixture::with_memory(window, options, pages, MEMORY)
+    }
+
+    fn with_memory(window: Window, options: Options, pages: u32, memory: u32) -> Fixture {
         let layout = Layout { base: BASE, pages, mirror: Some(window) };
-        let capacity = Capacity { blocks: 4000, exits: 16000, mirror_pages: MEMORY };
+        let capacity = Capacity { blocks: 4000, exits: 16000, mirror_pages: memory };
         // Nobody promises that memory is empty.
         let blank = [[0xeafe_0000; PAGE_WORDS]; 2];
         Fixture {
             translator: Translator::new(layout, options, capacity),
             code: Code {
                 pages: vec![blank; pages as usize],
-                mirror: vec![blank; MEMORY as usize],
+                mirror: vec![blank; memory as usize],
                 mapped: BTreeMap::new(),
             },
             window,
@@ -314,6 +318,35 @@ fn the_first_page_used_is_the_first_to_go() {
     let again = f.land(VA);
     assert_eq!((f.follow(VA), f.follow(VA + PAGE)), (Some(again), None));
     assert_eq!(f.translator.mirror().usage(), (MEMORY as usize, 2));
+}
+
+#[test]
+fn after_a_flush_the_first_pages_are_kept_together_and_stay() {
+    const GROUP: u32 = 0x1_0000;
+    // One large page, and 24 small ones.
+    let mut f = Fixture::with_memory(NEAR, Options { max_block: 2, ..Options::all() }, 12, 40);
+    f.land(VA + 0x3000);
+    assert_eq!(f.code.mapped.len(), 1);
+    f.translator.flush(&mut f.code);
+    let first = f.land(VA + 0x3010);
+    let place = |f: &Fixture, va: u32| f.code.mapped.get(&(va + NEAR.distance)).copied();
+    let together: Vec<_> = (0..16).map(|page| place(&f, VA + page * PAGE)).collect();
+    assert_eq!(together, (0..16).map(Some).collect::<Vec<_>>());
+    assert_eq!(f.all(), BTreeMap::from([(VA + 0x3010, first)]), "the others are empty");
+    // Others come one by one, and go; those stay.
+    for page in 0..25 {
+        let landing = f.land(VA + GROUP + page * PAGE);
+        assert_eq!(f.follow(VA + GROUP + page * PAGE), Some(landing));
+        assert_eq!(f.code.mapped.len(), 16 + (page as usize + 1).min(24));
+    }
+    assert_eq!((place(&f, VA + GROUP), f.translator.mirror().usage()), (None, (40, 1)));
+    let more = f.land(VA + 0xf004);
+    assert_eq!([0x3010, 0xf004, 0x3000].map(|at| f.follow(VA + at)), [Some(first), Some(more), None]);
+    // Where all branches are to trap, all is unmapped, and another may have it.
+    f.translator.unlink_all(&mut f.code);
+    assert!(f.code.mapped.is_empty());
+    f.land(VA + GROUP + 0x5000);
+    assert_eq!((place(&f, VA + GROUP), place(&f, VA)), (Some(0), None));
 }
 
 #[test]

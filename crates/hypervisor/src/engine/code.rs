@@ -7,6 +7,7 @@
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+use spica_dbt::return_mirror::LARGE;
 use spica_dbt::twins::TwinMemory;
 
 use crate::arch::barrier::{dsb, isb};
@@ -18,6 +19,8 @@ use crate::papers::SharedSlot;
 
 /// Small page, normal write-back write-allocate memory, not global (B3.5.1): TEX = 001, C = B = 1, nG.
 pub(crate) const SMALL_PAGE: u32 = 1 << 11 | 0b001 << 6 | 0b1100 | 0b10;
+/// Large page, the same memory (B3.5.1): sixteen times the same entry.
+const LARGE_PAGE: u32 = 1 << 11 | 0b001 << 12 | 0b1100 | 0b01;
 /// Read-only for User mode: AP = 010.
 const USER_READ: u32 = 0b10 << 4;
 /// Readable and writable for User mode: AP = 011.
@@ -63,7 +66,8 @@ pub const fn block_bytes(count: u32, mirror_pages: u32, in_place: Option<InPlace
         None => 0,
     };
     let tables = (layout(count, in_place).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
-    (count + mirror_pages + twins) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
+    // The mirror's are aligned to a large page.
+    (count + mirror_pages + LARGE as u32 - 1 + twins) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
 impl CodePages {
@@ -94,7 +98,7 @@ impl CodePages {
         }
         let slot = SharedSlot::new(share, &mut entries[layout.va_pages() as usize..])?;
         cache::clean_table(tables.va(), megabytes * 1024);
-        let mirror = share.alloc(mirror_pages.max(1) * PAGE, PAGE)?;
+        let mirror = share.alloc(mirror_pages.max(1) * PAGE, LARGE as u32 * PAGE)?;
         let bytes = MIRROR.size / MEGABYTE * 1024;
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
@@ -168,13 +172,18 @@ impl CodeMemory for CodePages {
     }
 
     fn map_mirror(&mut self, va: u32, page: u32) {
-        self.set_mirror_entry(va, (self.mirror.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ);
+        self.set_mirror_entries(va, 1, (self.mirror.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ);
+        dsb();
+    }
+
+    fn map_large_mirror(&mut self, va: u32, page: u32) {
+        self.set_mirror_entries(va, LARGE, (self.mirror.pa().0 + page * PAGE) | LARGE_PAGE | USER_READ);
         dsb();
     }
 
     fn unmap_mirror(&mut self, va: Option<u32>) {
         match va {
-            Some(va) => self.set_mirror_entry(va, 0),
+            Some(va) => self.set_mirror_entries(va, 1, 0),
             None => {
                 self.mirror_tables.words_mut().fill(0);
                 cache::clean_table(self.mirror_tables.va(), self.mirror_tables.len());
@@ -210,11 +219,11 @@ fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
 }
 
 impl CodePages {
-    /// Writes the second-level entry of a page of the mirror.
-    fn set_mirror_entry(&mut self, va: u32, entry: u32) {
+    /// Writes second-level entries of pages of the mirror, all the same.
+    fn set_mirror_entries(&mut self, va: u32, count: usize, entry: u32) {
         let at = (va.wrapping_sub(MIRROR.base()) / PAGE) as usize;
-        self.mirror_tables.words_mut()[at] = entry;
-        cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4);
+        self.mirror_tables.words_mut()[at..at + count].fill(entry);
+        cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4 * count as u32);
     }
 
     /// Cleans words of a page so that an instruction fetch can see them, after [`CodePages::publish_all`].
