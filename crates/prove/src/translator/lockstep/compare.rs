@@ -34,6 +34,12 @@ impl Lockstep {
         }
         // A preload that was dropped has no word in the block.
         while self.reference_entry() != guest_pc && self.is_wordless() {
+            let it = ItState::from_psr(self.reference.psr);
+            if let Instruction::T32(decoded) = self.instruction(self.reference_entry(), it)
+                && let Some(kind) = generate::kind_of_t32(&decoded)
+            {
+                self.note(kind);
+            }
             self.reference.step(&mut self.reference_memory);
         }
         let mut r = self.machine.r;
