@@ -29,6 +29,9 @@ pub use launch::{Boot, Channels, Plugin};
 
 /// How long bytes at the start of a line are held back that might become a line of Spica's.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// The same of bytes that have all of what Spica's lines begin with: an emulator that is not given the processor may
+/// stop for long in the middle of an answer's name, and the line would be lost.
+const LONG_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that happened in a session.
 #[derive(Clone, Debug)]
@@ -158,7 +161,8 @@ impl Session {
                 let status = self.child.as_mut().map(Child::wait).transpose().context(|| "cannot wait for QEMU")?;
                 return Ok(Event::Exited(status.unwrap_or_default()));
             }
-            let patience = (self.splitter.holds() || self.filter.holds()).then(|| now + PATIENCE);
+            let patience = if self.filter.holds_prefix() { LONG_PATIENCE } else { PATIENCE };
+            let patience = (self.splitter.holds() || self.filter.holds()).then(|| now + patience);
             let control = self.server.as_ref().and_then(Server::deadline);
             self.wait(input, [deadline, patience, control].into_iter().flatten().min(), patience)?;
             self.control()?;

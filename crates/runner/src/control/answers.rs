@@ -110,6 +110,12 @@ impl Filter {
         self.current.is_none() && !self.held.is_empty()
     }
 
+    /// Whether they are, but are all of what Spica's lines begin with: nobody else prints that by accident.
+    #[must_use]
+    pub fn holds_prefix(&self) -> bool {
+        self.holds() && self.held.len() >= PREFIX.len()
+    }
+
     /// Gives up waiting: what is held back is no answer's.
     pub fn flush(&mut self) -> Vec<u8> {
         if self.holds() { std::mem::take(&mut self.held) } else { Vec::new() }
@@ -158,8 +164,11 @@ mod tests {
         let mut filter = Filter::default();
         filter.expect("a");
         assert_eq!(filter.feed(b"x spica: @"), (b"x ".to_vec(), Vec::new()));
-        assert!(filter.holds());
+        assert!(filter.holds() && filter.holds_prefix());
         assert_eq!(filter.flush(), b"spica: @");
+        filter.feed(b"spica:");
+        assert!(filter.holds() && !filter.holds_prefix());
+        filter.flush();
         // Half an answer is not given up: the rest is on its way.
         filter.feed(b"spica: @a gue");
         assert!(!filter.holds() && filter.flush().is_empty());
