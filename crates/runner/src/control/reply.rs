@@ -158,7 +158,7 @@ pub fn summaries(lines: &[String]) -> Result<Summaries> {
         };
         understood.ok_or_else(|| strange(line))?;
     }
-    if summaries.hertz == 0 { Err(strange("")) } else { Ok(summaries) }
+    if summaries.hertz == 0 { Err(strange(&lines.join(" / "))) } else { Ok(summaries) }
 }
 
 /// Summaries as lines for people.
