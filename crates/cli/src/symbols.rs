@@ -1,4 +1,5 @@
-//! What is found in the memory of a guest's kernel, by questions to the monitor: the names of its functions, and its log.
+//! What is found in the memory of a guest's kernel, by questions to the monitor: the names of its functions, and its
+//! log.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! One block: a run of guest instructions from one entry, translated in order.
 //!
-//! It is A32 or T32 as a whole ([`crate::at`]). It ends at unconditional control flow, at the end of the guest's page, at the size limit, or where the code page is
-//! full. Translation is a function of the guest's words and of where the block lies in the cache, so that it can be
-//! repeated to find the guest instruction of a code-cache address.
+//! It is A32 or T32 as a whole ([`crate::at`]). It ends at unconditional control flow, at the end of the guest's page,
+//! at the size limit, or where the code page is full. Translation is a function of the guest's words and of where the
+//! block lies in the cache, so that it can be repeated to find the guest instruction of a code-cache address.
 
 use crate::at::{At, address};
 use crate::emit::Emitter;

@@ -41,8 +41,8 @@ pub trait CodeMemory {
     fn publish_mirror(&mut self, page: u32, first: usize, words: usize);
     /// Maps page `page` of that memory at `va`, where nothing is.
     fn map_mirror(&mut self, va: u32, page: u32);
-    /// The same for [`LARGE`](crate::return_mirror::LARGE) pages in a row, of which the first is a multiple of that, and
-    /// `va` of all their bytes. Until all is unmapped, none of them is by itself.
+    /// The same for [`LARGE`](crate::return_mirror::LARGE) pages in a row, of which the first is a multiple of that,
+    /// and `va` of all their bytes. Until all is unmapped, none of them is by itself.
     fn map_large_mirror(&mut self, va: u32, page: u32) {
         (0..LARGE as u32).for_each(|next| self.map_mirror(va + next * PAGE, page + next));
     }

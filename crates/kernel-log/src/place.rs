@@ -2,10 +2,10 @@
 //!
 //! It is a `struct printk_ringbuffer` to which the variable `prb` of `kernel/printk/printk.c` points. Few kernels have
 //! the names of their variables in memory (`CONFIG_KALLSYMS_ALL`), but all that have names at all have those of the
-//! functions there. So the functions that use `prb` are looked through for the addresses that they load words from, which
-//! are in their code as constants: halves of words that MOVW and MOVT load (ARM ARM A8.8.102 and A8.8.106), or words of
-//! a literal pool. Of these, one is right where a pointer to a sound ring is ([`Ring::at`]), which nothing else looks
-//! like.
+//! functions there. So the functions that use `prb` are looked through for the addresses that they load words from,
+//! which are in their code as constants: halves of words that MOVW and MOVT load (ARM ARM A8.8.102 and A8.8.106), or
+//! words of a literal pool. Of these, one is right where a pointer to a sound ring is ([`Ring::at`]), which nothing
+//! else looks like.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -125,8 +125,8 @@ fn pointers(memory: &mut dyn Memory, linear: &Linear, symbols: &[Symbol]) -> Res
 }
 
 /// The addresses from which code that consists of these words loads words, as far as they are known: constants, which a
-/// compiler may have some variables behind, and an offset. A register keeps its constant until it gets another one: what
-/// else is done to it only makes for an address that is none.
+/// compiler may have some variables behind, and an offset. A register keeps its constant until it gets another one:
+/// what else is done to it only makes for an address that is none.
 fn loads(code: &[u32]) -> impl Iterator<Item = u32> + '_ {
     let mut constants = [None::<u32>; 16];
     (0..).zip(code).filter_map(move |(n, &word)| {

@@ -12,9 +12,9 @@
 //! | | where the texts are |
 //! | | the positions behind the newest and of the oldest text |
 //!
-//! A descriptor has three words: its ID with its state in the upper two bits, and the positions at which its text begins
-//! and ends. IDs and positions count on for ever; their low bits say where something is. In front of each text is its
-//! descriptor's ID.
+//! A descriptor has three words: its ID with its state in the upper two bits, and the positions at which its text
+//! begins and ends. IDs and positions count on for ever; their low bits say where something is. In front of each text
+//! is its descriptor's ID.
 //!
 //! The kernel goes on while the ring is read. So descriptors are read before and after the texts, and a message counts
 //! if its descriptor is the same: a text is only written over once its descriptor says that it is to be used again.

@@ -122,8 +122,8 @@ pub struct RunArgs {
     /// ends in .html, else JSON for Perfetto; see `spica trace --help`
     #[arg(long, value_name = "FILE", conflicts_with = "native")]
     trace: Option<PathBuf>,
-    /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses as
-    /// far as that can be; docs/in-place.md has both
+    /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses
+    /// as far as that can be; docs/in-place.md has both
     #[arg(long, value_name = "ENGINE", default_value = "blocks", conflicts_with = "native")]
     engine: Engine,
     /// Let time be the count of executed instructions: equal runs give equal figures

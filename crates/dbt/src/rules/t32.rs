@@ -78,7 +78,8 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
         Op::LoadExclusive { .. } | Op::StoreExclusive { .. } => emulate(e, &conditional(cond), false),
         // LEAVEX has no effect in Thumb state (A9.3.1); whether ENTERX is there, the interpreter knows.
         Op::ThumbEe { enter: false } => Flow::Continues,
-        // What is undefined need not be so where its condition fails (B1.9.5): it is nothing then, as in A32. So is UDF.
+        // What is undefined need not be so where its condition fails (B1.9.5): it is nothing then, as in A32. So is
+        // UDF.
         Op::Undefined => emulate(e, &conditional(e.it().cond()), true),
         Op::ThumbEe { .. } | Op::Unpredictable => emulate(e, &conditional(cond), true),
     }

@@ -1,12 +1,12 @@
 //! Where a guest's kernel was called from, as far as its stack tells.
 //!
-//! Few kernels keep frame pointers, and what else says where a function has its return address is the compiler's. So the
-//! stack is looked through for words behind a call: addresses whose word in front is BL, or BLX of a register (ARM ARM
-//! A8.8.25, A8.8.26). Such words may be left of what was called before. A direct call says what it calls: if that is not
-//! a little in front of where the callee is, or its own callee was called, the word is marked.
+//! Few kernels keep frame pointers, and what else says where a function has its return address is the compiler's. So
+//! the stack is looked through for words behind a call: addresses whose word in front is BL, or BLX of a register (ARM
+//! ARM A8.8.25, A8.8.26). Such words may be left of what was called before. A direct call says what it calls: if that
+//! is not a little in front of where the callee is, or its own callee was called, the word is marked.
 //!
-//! The stack and the code are a guest's, so anything may be there: a bounded number of words is looked at, and of places
-//! in code.
+//! The stack and the code are a guest's, so anything may be there: a bounded number of words is looked at, and of
+//! places in code.
 
 use spica_addr::{CachePc, GuestPa, GuestVa, pieces};
 use spica_mmu::lookup;

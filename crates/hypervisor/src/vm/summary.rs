@@ -1,6 +1,8 @@
-//! What a guest got and did, in so few figures that a person reads them, and that a program can ask for them each second.
+//! What a guest got and did, in so few figures that a person reads them, and that a program can ask for them each
+//! second.
 //!
-//! All counters are in [`super::report`]; here, those are added up that mean the same to whoever asks why a guest is slow.
+//! All counters are in [`super::report`]; here, those are added up that mean the same to whoever asks why a guest is
+//! slow.
 
 use core::fmt;
 

@@ -37,8 +37,8 @@ impl Common {
         Ok((code, flushed))
     }
 
-    /// Makes the code of `source`, in a volatile page or in FIQ mode, for one execution: what it was made from may change
-    /// any time, or it is not for other modes. So it is never found again, nor linked to. `one`: of a single
+    /// Makes the code of `source`, in a volatile page or in FIQ mode, for one execution: what it was made from may
+    /// change any time, or it is not for other modes. So it is never found again, nor linked to. `one`: of a single
     /// instruction.
     pub(super) fn translate_once(
         &mut self,
