@@ -53,8 +53,9 @@ pub fn parts() -> Vec<Box<dyn Part>> {
     ];
     #[cfg(feature = "command")]
     let parts = {
-        let board: [Box<dyn Part>; 9] = [
-            Box::new(native::Model),
+        let board: [Box<dyn Part>; 10] = [
+            Box::new(native::Model { thumb: false }),
+            Box::new(native::Model { thumb: true }),
             Box::new(native::Copies),
             Box::new(board::FastPaths),
             Box::new(board::Same),

@@ -6,7 +6,7 @@ use super::record::{MODES, Record, USER_MODE, WORDS};
 use super::stepper::{Batch, Native, Stepper, code_at};
 use crate::random::Random;
 use crate::translator::generate::{self, Window};
-use crate::translator::model::{self, Machine, T};
+use crate::translator::model::{self, IT, Machine, T};
 use crate::translator::{CODE, CODE_PAGES, Memory};
 use spica_dbt::layout::PAGE;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ pub struct Case {
     pub seed: u64,
     /// Each instruction is a piece of its own.
     pub single: bool,
+    /// Half of the code is T32.
+    pub thumb: bool,
 }
 
 /// A case that the model has executed.
@@ -78,6 +80,7 @@ impl Case {
     pub fn plan(self, known: [u32; 3]) -> Plan {
         let mut random = Random::new(self.seed);
         let window = Window::random(&mut random);
+        let window = if self.thumb { window.with_t32() } else { window };
         let mut memory = Memory::new();
         generate::memory(&mut random, &mut memory, &window);
         exclusives(&mut random, &mut memory, &window);
@@ -94,11 +97,11 @@ impl Case {
         };
         plan.note(mode_name(machine.mode));
         let mut memory = plan.memory.clone();
-        let mut cut = Cut::new(machine, &mut memory);
+        let mut cut = Cut::new(machine, &mut memory, self.thumb);
         let (mut left, mut restore) = (STEPS, None);
         while left > 0 {
             let limit = if self.single { 1 } else { random.pick(&[1, 1, 1, 2, 4, 16]) };
-            let at = cut.machine.pc;
+            let (at, thumb) = (cut.machine.pc, self.thumb && cut.machine.psr & T != 0);
             let next = match cut.piece(&base, limit) {
                 Err(reason) => {
                     plan.note(reason);
@@ -120,9 +123,9 @@ impl Case {
                     marked.map(|_| cut.machine.pc)
                 }
             };
-            match next.filter(|_| cut.machine.psr & T == 0) {
+            match next.filter(|_| self.thumb || cut.machine.psr & T == 0) {
                 Some(_) => {}
-                None => go_on(&mut random, &mut cut.machine, &window, at),
+                None => go_on(&mut random, &mut cut.machine, &window, (at, thumb)),
             }
         }
         if let Some((at, _)) = restore {
@@ -137,11 +140,18 @@ impl Case {
 }
 
 /// What a handler might do: back behind the instruction or elsewhere, with some registers put right.
-fn go_on(random: &mut Random, machine: &mut Machine, window: &Window, at: u32) {
-    machine.psr &= !T;
+fn go_on(random: &mut Random, machine: &mut Machine, window: &Window, (at, thumb): (u32, bool)) {
+    machine.psr &= !(T | IT);
     let behind = at.wrapping_add(4);
     let inside = behind.wrapping_sub(window.start) < 4 * window.words && behind < CODE + CODE_PAGES * PAGE;
-    machine.pc = if inside && !random.one_in(4) { behind } else { window.address(random) };
+    if inside && !random.one_in(4) {
+        machine.pc = behind;
+        machine.psr |= if thumb { T } else { 0 };
+    } else {
+        let entry = window.address(random);
+        machine.pc = entry & !1;
+        machine.psr |= if entry & 1 != 0 { T } else { 0 };
+    }
     for _ in 0..random.below(4) {
         let n = random.below(15) as usize;
         machine.r[n] = generate::value(random, window);
@@ -151,7 +161,7 @@ fn go_on(random: &mut Random, machine: &mut Machine, window: &Window, at: u32) {
 /// LDREX and STREX as they are used: of one address, with little in between.
 fn exclusives(random: &mut Random, memory: &mut Memory, window: &Window) {
     for _ in 0..random.below(3) {
-        let at = window.start + 4 * random.below(window.words - 2);
+        let at = window.start + 4 * (window.thumb + random.below(window.words - window.thumb - 2));
         let (address, old, new) = (random.below(13), random.below(13), random.below(13));
         let free = (0..13).find(|n| ![address, old, new].contains(n)).expect("one of four");
         memory.set_word(at, 0xe190_0f9f | address << 16 | old << 12);
@@ -170,6 +180,9 @@ impl Plan {
             if let Some(kind) = generate::kind(word) {
                 self.note(kind);
             }
+        }
+        for &kind in &piece.kinds {
+            self.note(kind);
         }
         self.note(if piece.replaced.is_some() { "pieces to a marker" } else { "pieces to an exception" });
         if piece.replaced.is_none() {
@@ -204,7 +217,9 @@ pub fn run(stepper: &mut Stepper, cases: &[Case]) -> BTreeMap<String, u64> {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed:{}{}", self.seed, if self.single { " single" } else { "" })
+        write!(f, "seed:{}", self.seed)?;
+        f.write_str(if self.thumb { " t32" } else { "" })?;
+        f.write_str(if self.single { " single" } else { "" })
     }
 }
 
@@ -213,8 +228,9 @@ impl FromStr for Case {
 
     fn from_str(text: &str) -> Result<Case, String> {
         let (seed, single) = text.strip_suffix(" single").map_or((text, false), |seed| (seed, true));
+        let (seed, thumb) = seed.strip_suffix(" t32").map_or((seed, false), |seed| (seed, true));
         let seed = seed.strip_prefix("seed:").and_then(|seed| seed.parse().ok());
-        seed.map(|seed| Case { seed, single })
-            .ok_or_else(|| "a case is seed: with a number, and single behind it or not".into())
+        seed.map(|seed| Case { seed, single, thumb })
+            .ok_or_else(|| "a case is seed: with a number, t32 and single behind it or not".into())
     }
 }

@@ -11,7 +11,10 @@ use crate::work::{Work, attempt, verdict};
 const BATCH: u64 = 32;
 
 /// The model against QEMU.
-pub struct Model;
+pub struct Model {
+    /// Half of the code is T32.
+    pub thumb: bool,
+}
 
 /// A stepper that comes up when it is wanted, and again after code that did not come back.
 #[derive(Default)]
@@ -48,14 +51,14 @@ fn seeds(number: u64) -> impl Iterator<Item = u64> {
     first..first + BATCH
 }
 
-fn batch(number: u64) -> Vec<Case> {
-    seeds(number).map(|seed| Case { seed, single: false }).collect()
+fn batch(number: u64, thumb: bool) -> Vec<Case> {
+    seeds(number).map(|seed| Case { seed, single: false, thumb }).collect()
 }
 
 /// Which case of a batch it is, instruction by instruction if it fails like that, too.
-fn reduced(number: u64, message: &str, work: &Work) -> Failure {
+fn reduced(number: u64, thumb: bool, message: &str, work: &Work) -> Failure {
     let mut stepper = Lazy::default();
-    for case in batch(number) {
+    for case in batch(number, thumb) {
         for case in [Case { single: true, ..case }, case] {
             if let Err(message) = attempt(|| stepper.run(&[case], work)) {
                 return Failure::of(case.to_string(), message);
@@ -67,7 +70,7 @@ fn reduced(number: u64, message: &str, work: &Work) -> Failure {
 
 impl Part for Model {
     fn name(&self) -> &str {
-        "model"
+        if self.thumb { "model-t32" } else { "model" }
     }
 
     fn about(&self) -> &str {
@@ -94,12 +97,15 @@ impl Part for Model {
             "PrefetchAbort",
             "DataAbort",
         ];
-        generate::KINDS.iter().chain(ALSO).map(|name| (*name).to_string()).collect()
+        let kinds = if self.thumb { generate::KINDS_OF_T32 } else { generate::KINDS };
+        kinds.iter().chain(ALSO).map(|name| (*name).to_string()).collect()
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
-        let ran = work.cases(work.numbers(), BATCH, Lazy::default, |stepper, number| stepper.run(&batch(number), work));
-        ran.map(drop).map_err(|(number, message)| reduced(number, &message, work))
+        let ran = work.cases(work.numbers(), BATCH, Lazy::default, |stepper, number| {
+            stepper.run(&batch(number, self.thumb), work)
+        });
+        ran.map(drop).map_err(|(number, message)| reduced(number, self.thumb, &message, work))
     }
 
     fn repeat(&self, case: &str, work: &Work) -> Result<(), Failure> {

@@ -6,9 +6,11 @@
 
 use super::record::{RESERVED, Record, Vector, marker};
 use super::stepper::{RAM, RAM_SIZE, code_at};
-use crate::translator::generate::cp15;
-use crate::translator::model::{self, Bus, Event, Fault, Machine, SYSTEM, T};
+use crate::translator::generate::{self, cp15};
+use crate::translator::instruction::{Instruction, length_at};
+use crate::translator::model::{self, Bus, Event, Fault, IT, Machine, SYSTEM, T};
 use crate::translator::{CODE, DATA, Memory};
+use spica_isa::t32::{self, ItState};
 use spica_isa::{Op, decode};
 
 /// A piece, executed by the model.
@@ -20,6 +22,8 @@ pub struct Piece {
     pub unknown: Vec<usize>,
     /// Its instructions, with their addresses.
     pub words: Vec<(u32, u32)>,
+    /// The kinds of those that are T32.
+    pub kinds: Vec<&'static str>,
     /// The words of memory that they store to.
     pub stored: Vec<u32>,
     /// The word that was there before the marker.
@@ -95,6 +99,8 @@ pub struct Cut<'a> {
     stored: Vec<u32>,
     /// Where LDREX has put the monitor.
     reserved: Option<u32>,
+    /// T32 code is executed as well.
+    thumb: bool,
 }
 
 /// Status of an abort at `address` that is none of alignment (B3.13.3): of the second level where there is a table.
@@ -106,8 +112,54 @@ fn status(memory: &Memory, address: u32) -> u32 {
     }
 }
 
-/// Why a word is not to be executed at all.
-fn unfit(word: u32, machine: &Machine, reserved: Option<u32>) -> Option<Reason> {
+/// What the model is about to execute: in A32, or what A32 has for it.
+#[derive(Clone, Copy)]
+struct Next {
+    instruction: Instruction,
+    /// The A32 word, under the condition that it has; 0 where there is none.
+    word: u32,
+}
+
+impl Next {
+    fn at(memory: &Memory, machine: &Machine) -> Next {
+        let thumb = machine.psr & T != 0;
+        let it = ItState::from_psr(machine.psr);
+        let instruction = Instruction::at(memory, machine.pc | u32::from(thumb), it);
+        Next { instruction, word: instruction.a32().map_or(0, |decoded| decoded.word) }
+    }
+
+    /// The address of an exclusive access that A32 has not, and whether it stores.
+    fn exclusive(&self, machine: &Machine) -> Option<(u32, bool)> {
+        let Instruction::T32(d) = self.instruction else { return None };
+        let (rn, offset, stores) = match d.op {
+            t32::Op::LoadExclusive { rn, offset, .. } => (rn, offset, false),
+            t32::Op::StoreExclusive { rn, offset, .. } => (rn, offset, true),
+            _ => return None,
+        };
+        let passed = d.cond.holds(machine.psr);
+        passed.then(|| (machine.r[rn.n() as usize % 15].wrapping_add(offset.into()), stores))
+    }
+}
+
+/// Why an instruction is not to be executed at all.
+fn unfit(next: &Next, machine: &Machine, reserved: Option<u32>) -> Option<Reason> {
+    if next.instruction.is_unpredictable() {
+        return Some("UNPREDICTABLE, by its encoding");
+    }
+    if let Some((address, true)) = next.exclusive(machine)
+        && reserved != Some(address)
+    {
+        return Some("STREX without LDREX: the model has no monitor");
+    }
+    match next.instruction {
+        Instruction::T32(d) if next.word == 0 || !d.cond.holds(machine.psr) => None,
+        // QEMU has ThumbEE no more.
+        Instruction::T32(_) | Instruction::A32(_) => unfit_in_a32(next.word, machine, reserved),
+    }
+}
+
+/// The same of an A32 word.
+fn unfit_in_a32(word: u32, machine: &Machine, reserved: Option<u32>) -> Option<Reason> {
     if decode(word).op == Op::Unpredictable {
         return Some("UNPREDICTABLE, by its encoding");
     }
@@ -141,15 +193,22 @@ fn unfit(word: u32, machine: &Machine, reserved: Option<u32>) -> Option<Reason> 
 }
 
 impl<'a> Cut<'a> {
-    pub fn new(machine: Machine, memory: &'a mut Memory) -> Cut<'a> {
-        Cut { machine, memory, touched: Vec::new(), stored: Vec::new(), reserved: None }
+    pub fn new(machine: Machine, memory: &'a mut Memory, thumb: bool) -> Cut<'a> {
+        Cut { machine, memory, touched: Vec::new(), stored: Vec::new(), reserved: None, thumb }
+    }
+
+    /// Whether there is a whole instruction of code at `pc`.
+    fn is_executable(&self, pc: u32) -> bool {
+        let thumb = u32::from(self.machine.psr & T != 0);
+        Memory::is_code(pc) && Memory::is_code(pc.wrapping_add(length_at(self.memory, pc | thumb) - 1))
     }
 
     /// One instruction of the model; on anything but `On`, memory is as before.
     fn step(&mut self) -> Step {
         let machine = self.machine;
-        let word = self.memory.word(machine.pc);
-        if let Some(reason) = unfit(word, &machine, self.reserved) {
+        let next = Next::at(self.memory, &machine);
+        let word = next.word;
+        if let Some(reason) = unfit(&next, &machine, self.reserved) {
             return Step::Not(reason);
         }
         let before = self.memory.clone();
@@ -174,9 +233,13 @@ impl<'a> Cut<'a> {
             }
             Event::Unpredictable => Step::Not("UNPREDICTABLE, by its registers"),
             Event::Privileged => Step::Not("sensitive, and not modelled"),
-            Event::Undefined if is_undefined(word, &machine) => Step::Raised(Vector::Undefined, event),
+            Event::Undefined if is_undefined(&next.instruction, &machine) => Step::Raised(Vector::Undefined, event),
             Event::Undefined => Step::Not("not modelled"),
-            Event::Supervisor(_) => Step::Raised(Vector::SupervisorCall, event),
+            Event::Supervisor(_) => {
+                // ITSTATE is that behind it.
+                self.machine.psr = after.psr;
+                Step::Raised(Vector::SupervisorCall, event)
+            }
             Event::Fault(_) if word & 0x0fff_0f10 == cp15(false, (7, 0, 0, 0), 0) => {
                 Step::Not("a fault of cache maintenance: QEMU has no caches")
             }
@@ -198,7 +261,9 @@ impl<'a> Cut<'a> {
         };
         match &step {
             Step::On => {
-                if word & 0x0ff0_0fff == 0x0190_0f9f && model::condition_passed(word >> 28, machine.psr) {
+                if let Some((address, false)) = next.exclusive(&machine) {
+                    self.reserved = Some(address);
+                } else if word & 0x0ff0_0fff == 0x0190_0f9f && model::condition_passed(word >> 28, machine.psr) {
                     self.reserved = Some(machine.r[(word >> 16 & 15) as usize]);
                 } else if !self.stored.is_empty() {
                     self.reserved = None;
@@ -223,20 +288,28 @@ impl<'a> Cut<'a> {
         let memory = self.memory.clone();
         self.touched.clear();
         self.reserved = None;
-        let (mut words, mut stored) = (Vec::new(), Vec::new());
+        let (mut words, mut kinds, mut stored) = (Vec::new(), Vec::new(), Vec::new());
         let mut why = "its end cannot be marked";
         let raised = loop {
             let pc = self.machine.pc;
-            if !Memory::is_code(pc) || words.len() >= limit || self.machine.psr & T != 0 {
+            // In an IT block, a marker has its condition.
+            let in_it = self.machine.psr & IT != 0;
+            let over = words.len() >= limit && !in_it || self.machine.psr & T != 0 && !self.thumb;
+            if over || !self.is_executable(pc) {
                 break None;
             }
-            let word = self.memory.word(pc);
+            let Next { word, instruction } = Next::at(self.memory, &self.machine);
+            let kind = match instruction {
+                Instruction::T32(d) if d.cond.holds(self.machine.psr) => generate::kind_of_t32(&d),
+                _ => None,
+            };
             let step = self.step();
             stored.append(&mut self.stored);
             match step {
                 Step::On => {}
                 Step::Raised(vector, event) => {
                     words.push((pc, word));
+                    kinds.extend(kind);
                     break Some((vector, event));
                 }
                 Step::Not(reason) => {
@@ -245,15 +318,21 @@ impl<'a> Cut<'a> {
                 }
             }
             words.push((pc, word));
+            kinds.extend(kind);
         };
         if words.is_empty() {
             return Err(why);
+        }
+        if raised.is_none() && self.machine.psr & IT != 0 {
+            (*self.memory, self.machine) = (memory, first);
+            return Err("the end of an IT block that is not compared");
         }
         let mut piece = Piece {
             start: *base,
             expected: *base,
             unknown: Vec::new(),
             words,
+            kinds,
             stored,
             replaced: None,
             end: Vector::DataAbort,
@@ -275,10 +354,13 @@ impl<'a> Cut<'a> {
             }
             None => {
                 let at = pc & !3;
-                let executed = piece.words.iter().any(|&(pc, _)| pc == at);
+                let executed = piece.words.iter().any(|&(pc, _)| pc & !3 == at || pc.wrapping_add(2) & !3 == at);
                 if executed || self.touched.contains(&at) {
-                    // A shorter one ends elsewhere.
                     (*self.memory, self.machine) = (memory, first);
+                    if piece.words.len() > limit {
+                        return Err("the end of an IT block that cannot be marked");
+                    }
+                    // A shorter one ends elsewhere.
                     return self.piece(base, piece.words.len() - 1);
                 }
                 let old = self.memory.word(at);
@@ -298,7 +380,8 @@ impl<'a> Cut<'a> {
         let machine = &self.machine;
         piece.end = vector;
         let Event::Fault(fault) = event else {
-            return piece.expected.take(vector, machine, machine.pc.wrapping_add(4));
+            let behind = if machine.psr & T != 0 { 2 } else { 4 };
+            return piece.expected.take(vector, machine, machine.pc.wrapping_add(behind));
         };
         piece.expected.take(vector, machine, machine.pc.wrapping_add(8));
         let status = if fault.alignment { 1 } else { status(self.memory, fault.address) };
@@ -306,7 +389,12 @@ impl<'a> Cut<'a> {
         // A load of several registers that aborts leaves all but the base UNKNOWN (B1.9.8).
         let &(_, word) = piece.words.last().expect("one that faulted");
         let base = word >> 16 & 15;
+        let dual = match Next::at(self.memory, machine).instruction {
+            Instruction::T32(t32::Decoded { op: t32::Op::MemDual(m), .. }) if m.load => Some([m.rt.n(), m.rt2.n()]),
+            _ => None,
+        };
         let listed: Vec<u32> = match (word >> 25 & 7, word >> 20 & 1 != 0) {
+            _ if dual.is_some() => dual.into_iter().flatten().collect(),
             (4, true) => (0..15).filter(|n| word >> n & 1 != 0).collect(),
             (0, false) if word & 0xf0 == 0xd0 => vec![word >> 12 & 15, (word >> 12 & 15) + 1],
             (6, true) => {
@@ -331,10 +419,10 @@ fn splits_doubleword(word: u32, fault: Fault, stored: &[u32]) -> bool {
 }
 
 /// Whether a word that the model has not is one that no processor has, or none that this one has now.
-fn is_undefined(word: u32, machine: &Machine) -> bool {
-    match decode(word).op {
-        Op::Undefined => true,
-        Op::Vfp | Op::VfpMem { .. } => !machine.has_vfp(),
+fn is_undefined(instruction: &Instruction, machine: &Machine) -> bool {
+    match instruction.op() {
+        _ if instruction.is_undefined() => true,
+        Some(Op::Vfp | Op::VfpMem { .. }) => !machine.has_vfp(),
         _ => false,
     }
 }

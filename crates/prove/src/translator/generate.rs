@@ -1,6 +1,6 @@
 //! Random guest code, weighted towards what the translator has rules for, and random states for it to run in.
 
-pub use super::generate_t32::kind as kind_of_t32;
+pub use super::generate_t32::{KINDS as KINDS_OF_T32, kind as kind_of_t32};
 use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
 use crate::decoder::words;
 use crate::random::Random;

@@ -17,7 +17,7 @@ mod env;
 mod forms;
 pub mod generate;
 mod generate_t32;
-mod instruction;
+pub(crate) mod instruction;
 mod lockstep;
 mod memory;
 pub mod model;
