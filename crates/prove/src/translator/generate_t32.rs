@@ -96,7 +96,7 @@ fn load_store(random: &mut Random) -> u32 {
         0 => common | 1 << 23 | random.pick(&[0, 4, 8, 0x104, 0x200, 0xff]),
         1 => common | random.below(4) << 4 | reg(random),
         2 => common | 0xe00 | random.below(8),
-        _ => common | 0x800 | random.pick(&[4, 6, 7, 1, 3, 5, 7, 3]) << 8 | (random.below(16) * 4),
+        _ => common | 0x800 | (random.pick(&[4, 6, 7, 1, 3, 5, 7, 3]) << 8) | (4 * random.below(16)),
     }
 }
 
