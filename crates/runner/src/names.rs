@@ -46,8 +46,8 @@ impl Names {
         Self { bundle, ..Self::default() }
     }
 
-    /// Puts names into a line of a report that has addresses of code. The line `guest NAME: …` says whose the next ones
-    /// are.
+    /// Puts names into a line of a report that has addresses of code. The line `guest NAME: …` says whose they are
+    /// from then on.
     #[must_use]
     pub fn put_into(&mut self, line: &str) -> String {
         if let Some((name, _)) = line.strip_prefix("guest ").and_then(|rest| rest.split_once(": ")) {

@@ -17,8 +17,8 @@ Columns:
   RAN      how much of the time since the board's start it ran";
 
 const STATS_HELP: &str = "\
-Counts are from the board's start on, resets of the guest included. `spica top` shows them second by second. With --all or
---json there are all counters, of the translator and the shadow tables too; docs/benchmarks.md says what they mean.";
+Counts are from the board's start on, resets of the guest included. `spica top` shows them second by second. With --all
+or --json there are all counters, of the translator and the shadow tables too; docs/benchmarks.md says what they mean.";
 
 const LOG_HELP: &str = "\
 Without --kernel, this is the end of what the guest wrote to its console: 16 KiB of it. A kernel that prints nothing
