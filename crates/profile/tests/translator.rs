@@ -38,8 +38,10 @@ impl CodeMemory for Code {
 fn golden() -> Vec<u32> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dbt/tests/golden");
     let mut words = Vec::new();
-    for file in std::fs::read_dir(dir).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    // Those of T32 code are in a directory of their own.
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
         let heads = text.lines().filter(|l| !l.starts_with([' ', '#']) && !l.is_empty());
         words.extend(heads.filter_map(|l| u32::from_str_radix(l.get(10..18)?, 16).ok()));
     }
