@@ -133,7 +133,8 @@ fn live_guests_are_recorded(machine: Machine, spins: bool) {
         assert_eq!(raised.end, handler.begin, "a handler begins when its line has been seen");
     }
     let traps = row(&timeline, 0, "Spica");
-    assert!(count(traps, "interrupt controller read") >= handled && count(traps, "WFI") > 10);
+    // One more or less at either end of the recording.
+    assert!(count(traps, "interrupt controller read") + 1 >= handled && count(traps, "WFI") > 10);
     // The disk: its driver notifies it, and it works.
     let virtio = row(&timeline, 1, "virtio");
     assert!(virtio.points.iter().filter(|point| point.name == "driver notifies virtio 0").count() >= 64);
