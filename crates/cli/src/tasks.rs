@@ -3,7 +3,8 @@
 //! A task is known by the address of its `task_struct`, which has the name at an offset that depends on the kernel's
 //! configuration. The first task, which idles, has its `task_struct` in the kernel's image and a name that is known: so
 //! the offset is found there, once the guest has idled. Names are as of when they are read: a program has its own only
-//! since `execve`, and the memory of a task that has ended is soon another one's. The last name that was read counts.
+//! since `execve`, and the memory of a task that has ended is soon another one's. So a task's memory may
+//! have several names, in the order in which they were read.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,10 +21,14 @@ const IMAGE_END: u32 = LINEAR + (48 << 20);
 const IDLE: &[u8] = b"swapper";
 /// Bytes of a `task_struct` in which the name is looked for.
 const LOOKED_THROUGH: u32 = 4096;
+/// What stands between the names of one task's memory.
+const BETWEEN: &str = ", ";
 /// Bytes of a name (TASK_COMM_LEN).
 const NAME: u32 = 16;
 /// Tasks that are named at most, of all guests: a guest can make as many as it likes.
 const MOST: usize = 65_536;
+/// Names that one task's memory has at most: a guest can call its tasks what it likes.
+const MOST_NAMES: usize = 8;
 /// Names that are asked for at once at most: other questions wait meanwhile.
 const AT_ONCE: usize = 16;
 /// When a name is read again of a task that still runs: it may have become another program.
@@ -38,7 +43,7 @@ pub struct Tasks {
     waiting: Vec<(usize, u32)>,
     /// Where a guest's tasks have their names.
     offsets: BTreeMap<usize, u32>,
-    /// The names.
+    /// The names; of a task's memory that had several, with [`BETWEEN`] between them.
     pub names: BTreeMap<(usize, u32), String>,
 }
 
@@ -74,7 +79,7 @@ impl Tasks {
         for (guest, task) in now.into_iter().take(AT_ONCE) {
             let bytes = dump(board, guest, task.wrapping_add(self.offsets[&guest]), NAME);
             if let Some(name) = name(&bytes) {
-                self.names.insert((guest, task), name);
+                add(self.names.entry((guest, task)).or_default(), &name);
             }
         }
     }
@@ -83,6 +88,15 @@ impl Tasks {
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.waiting.iter().any(|(guest, _)| self.offsets.contains_key(guest))
+    }
+}
+
+/// Adds a name to those of a task's memory, if it is another one and there are not too many.
+fn add(names: &mut String, name: &str) {
+    if names.is_empty() {
+        names.push_str(name);
+    } else if names.split(BETWEEN).all(|known| known != name) && names.split(BETWEEN).count() < MOST_NAMES {
+        names.extend([BETWEEN, name]);
     }
 }
 
@@ -102,7 +116,18 @@ fn dump(board: &mut Board, guest: usize, va: u32, bytes: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::{MOST_NAMES, add, name};
+
+    #[test]
+    fn a_task_has_the_names_that_were_seen() {
+        let mut names = String::new();
+        for name in ["sh", "sh", "cat", "sh", "poweroff", "cat"] {
+            add(&mut names, name);
+        }
+        assert_eq!(names, "sh, cat, poweroff");
+        (0..100).for_each(|number| add(&mut names, &number.to_string()));
+        assert_eq!(names.split(", ").count(), MOST_NAMES);
+    }
 
     #[test]
     fn names_are_text() {
