@@ -132,12 +132,12 @@ fn two_guests(platform: &Platform) {
         assert_eq!(vm.run(&mut core, &mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
         vm.depart(&mut core);
     }
-    for (vm, mark) in guests.iter().zip(marks) {
-        let regs = &vm.vcpu.context.cpu.regs;
+    for (vm, mark) in guests.iter_mut().zip(marks) {
+        let regs = &vm.cpu().regs;
         assert_eq!(regs[4], mark, "a guest lost its register");
         assert_eq!(regs[5..10], [0; 5], "a guest found something of another's");
         assert_eq!(regs[10], mark, "a guest lost its banked register");
-        assert_eq!(vm.vcpu.context.cpu.page.tpidruro, mark, "a guest lost its thread ID");
+        assert_eq!(vm.cpu().page.tpidruro, mark, "a guest lost its thread ID");
     }
     BOARD.with(|slot| *slot = Some(host.into_board()));
     println!("selftest: two guests ok");

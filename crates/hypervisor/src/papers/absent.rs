@@ -65,7 +65,7 @@ impl Context {
 /// The value of a register that is not in its place.
 pub fn spilled(vm: &mut Vm, place: Place) -> u32 {
     let Place::Slot(slot) = place;
-    vm.vcpu.context.cpu.page.spill[slot as usize % 4]
+    vm.cpu().page.spill[slot as usize % 4]
 }
 
 /// There is no shared slot.

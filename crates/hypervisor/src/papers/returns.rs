@@ -37,8 +37,8 @@ pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
     if !engine.translator.reopen_return(svc, &mut engine.code) {
         return Resume::Stop(Stop::WildJump(svc.0));
     }
-    let cpu = &mut vm.vcpu.context.cpu;
+    let cpu = vm.cpu();
     let target = cpu.regs[14];
     (cpu.regs[0], cpu.regs[14]) = (cpu.page.spill[0], cpu.page.spill[LINK_SLOT as usize]);
-    vm.vcpu.branch(target)
+    vm.branch(target)
 }

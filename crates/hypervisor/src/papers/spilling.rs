@@ -83,7 +83,7 @@ impl Context {
 /// The value of a register that is not in its place.
 pub fn spilled(vm: &mut Vm, place: Place) -> u32 {
     match place {
-        Place::Slot(slot) => vm.vcpu.context.cpu.page.spill[slot as usize % 4],
+        Place::Slot(slot) => vm.cpu().page.spill[slot as usize % 4],
         Place::Word(pc) => vm.engine().word(pc).unwrap_or_default(),
         Place::Shared => vm.engine().code.slot.value(),
         Place::Tpidrurw => Tpidrurw::read_raw(),

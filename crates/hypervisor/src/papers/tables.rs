@@ -54,10 +54,10 @@ pub fn write_to_table(
     far: u32,
     again: Resume,
 ) -> Option<Resume> {
-    if vm.vcpu.mmu.shadow().is_code_page(pa) {
+    if vm.mmu().shadow().is_code_page(pa) {
         return None;
     }
-    let pc = CachePc(vm.vcpu.context.cpu.pc);
+    let pc = CachePc(vm.cpu().pc);
     let plain = |word| matches!(spica_isa::decode(word).op, Op::Mem(_) | Op::MemMultiple(_));
     if privilege == Privilege::Kernel && vm.engine().word(pc).is_some_and(plain) {
         return Some(emulate_access(vm, core, host, pc, (GuestVa(far), pa), true, None));
@@ -67,6 +67,6 @@ pub fn write_to_table(
     {
         return Some(resume);
     }
-    vm.vcpu.mmu.release_table(core.enter_host_space(), pa);
+    vm.mmu().release_table(core.enter_host_space(), pa);
     Some(again)
 }

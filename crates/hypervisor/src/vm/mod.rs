@@ -131,7 +131,7 @@ pub enum Stop {
 /// asks about them has methods for that (`vm/outside.rs`).
 pub struct Vm {
     /// The virtual CPU.
-    pub(crate) vcpu: Vcpu,
+    vcpu: Vcpu,
     /// All else.
     common: Common,
     /// What is to be put in place before it runs.

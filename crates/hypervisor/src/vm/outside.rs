@@ -2,6 +2,8 @@
 
 use super::Vm;
 #[cfg(feature = "papers")]
+use super::mmu::Mmu;
+#[cfg(feature = "papers")]
 use crate::engine::KernelEngine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
@@ -9,6 +11,7 @@ use crate::machine::GuestMachine;
 use spica_options::Options;
 use spica_switches::later::Later;
 use spica_trace_ring::Ring;
+use spica_vcpu::Cpu;
 
 impl Vm {
     /// Its name, from the manifest.
@@ -86,7 +89,18 @@ impl Vm {
         self.common.set_later(later);
     }
 
-    /// What runs its kernel's code, for techniques that are measured beside it.
+    /// The virtual CPU's registers.
+    pub fn cpu(&mut self) -> &mut Cpu {
+        &mut self.vcpu.context.cpu
+    }
+
+    /// The virtual CPU's MMU, for techniques that are measured beside it.
+    #[cfg(feature = "papers")]
+    pub fn mmu(&mut self) -> &mut Mmu {
+        &mut self.vcpu.mmu
+    }
+
+    /// What runs its kernel's code, for the same.
     #[cfg(feature = "papers")]
     pub fn engine(&mut self) -> &mut KernelEngine {
         &mut self.common.engine

@@ -23,11 +23,11 @@ const MAX_NESTED: u32 = 16;
 /// See the module's text.
 pub struct Vcpu {
     /// The registers, with what assembly needs beside them.
-    pub context: Box<Context>,
+    pub(super) context: Box<Context>,
     /// The MMU.
-    pub mmu: Mmu,
+    pub(super) mmu: Mmu,
     /// What the real core has on its behalf.
-    pub core_state: CoreState,
+    pub(super) core_state: CoreState,
     /// Where it goes on when it runs again.
     pub(super) next: Resume,
     /// What a debugger wants of it.
@@ -35,7 +35,7 @@ pub struct Vcpu {
     /// Exceptions taken since guest code last ran.
     pub(super) nested: u32,
     /// What it did last.
-    pub events: Box<Events>,
+    pub(super) events: Box<Events>,
     /// Nothing but interrupts keeps `fast.s` from switching privilege.
     pub(super) plain: bool,
     /// Whether VFP is on for the kernel, and for user code.
