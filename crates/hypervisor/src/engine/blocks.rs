@@ -1,33 +1,17 @@
-//! The engine of translated blocks: [`spica_dbt`]'s translator and the memory of its code cache; and pages that run in
-//! place beside them, where a guest's kernel does ([`spica_dbt::in_place`]).
+//! The engine of translated blocks: [`spica_dbt`]'s translator and the memory of its code cache.
 
 use core::ops::RangeInclusive;
 
-use alloc::boxed::Box;
-
-use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
-use spica_dbt::at::is_thumb;
-use spica_dbt::in_place::{self, Text};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::jump_cache::JumpCache;
-use spica_dbt::twins::{Made, TwinMemory, Twins};
-use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator, Undo};
+use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator};
 use spica_isa::Reg;
-use spica_isa::t32::ItState;
 use spica_vcpu::VcpuPage;
 
-use super::code::{CodePages, InPlace};
-use super::{Engine, Source, Words};
-use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, NEAR_CODE_SIZE, in_place as window_in_place};
+use super::code::CodePages;
+use super::{Engine, Gone, Source, Words};
+use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, NEAR_CODE_SIZE};
 use crate::papers::Returns;
-
-/// A piece of code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece {
-    /// A block.
-    Block(BlockId),
-    /// The guest's own address, in a page that runs in place, and where that lies.
-    InPlace(GuestVa, GuestPa),
-}
 
 /// What leads to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,136 +26,45 @@ pub enum From {
 pub struct Blocks {
     pub(crate) translator: Translator,
     pub(crate) code: CodePages,
-    /// The pages that run in place, if any may.
-    twins: Option<Box<Twins>>,
-    /// The translator's, when the twins were made: they lead to its blocks.
-    twins_generation: u64,
     returns: Returns,
 }
 
 impl Blocks {
     /// An engine without blocks, in the memory of `code`.
-    /// `in_place` is for pages that run in place.
-    pub fn new(code: CodePages, options: Options, capacity: Capacity, in_place: Option<InPlace>) -> Blocks {
-        let layout = code.layout();
-        let cache = (layout.base, NEAR_CODE_SIZE);
-        Blocks {
-            translator: Translator::new(layout, options, capacity),
-            code,
-            twins: in_place
-                .map(|InPlace { base, twins, .. }| Box::new(Twins::new(window_in_place(base), cache, twins))),
-            twins_generation: 0,
-            returns: Returns::default(),
-        }
-    }
-
-    /// Whether code at `pc` of the kernel view is the guest's own address.
-    #[inline]
-    pub fn is_in_place(&self, pc: CachePc) -> bool {
-        self.twins.as_ref().is_some_and(|twins| twins.covers(GuestVa(pc.0)))
-    }
-
-    /// Where translated code reaches what is not the guest's: an address, and how many megabytes. Nothing of the
-    /// guest's may be mapped there.
-    pub fn place(&self) -> (u32, u32) {
-        match self.runs_in_place() {
-            true => (self.code.layout().base, NEAR_CODE_SIZE / MEGABYTE),
-            false => (CODE_CACHE_START, (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE),
-        }
-    }
-
-    /// Whether any code may run in place.
-    #[inline]
-    pub fn runs_in_place(&self) -> bool {
-        self.twins.is_some()
-    }
-
-    /// Whether the page of `source` may run in place.
-    pub fn is_fit(&self, source: Source) -> bool {
-        let fit = self.twins.as_ref().is_some_and(|twins| twins.is_fit(source.va));
-        fit && !is_thumb(source.va) && source.global && !self.translator.has_breakpoint_near(source.va)
-    }
-
-    /// What is to be mapped at the page of `va`, which is mapped to `pa`, if it runs in place.
-    pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<HostPa> {
-        self.code.twin_pa(self.twins.as_ref()?.of(va, pa)?)
-    }
-
-    /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,
-    /// that is said.
-    pub fn make_twin(&mut self, source: Source, text: Text<'_>) -> Made {
-        match &mut self.twins {
-            Some(twins) => twins.make(source.va, source.pa, text, &mut self.code),
-            None => Made::Unfit,
-        }
-    }
-
-    /// The stub of the instruction at `source`, which is replaced in the page's twin; made if need be, and led to from
-    /// now on. `None` if the instruction is not replaced any more: it can be executed where it is.
-    pub fn stub(&mut self, source: Source, words: &Words) -> Option<CachePc> {
-        let at = source.va.page_offset() as usize / 4;
-        let twins = self.twins.as_mut()?;
-        let number = twins.of(source.va, source.pa)?;
-        if !twins.replaced(number).contains(at) {
-            return None;
-        }
-        let replaced = twins.replaced(number);
-        let limit = in_place::stub_length(at, |at| replaced.contains(at));
-        let block = match self.translator.lookup(source.va, source.pa) {
-            Some(block) => block,
-            None => self.translator.translate_some(limit, source.va, source.pa, source.global, words, &mut self.code),
-        };
-        let entry = self.translator.entry(block);
-        let page = source.va.page();
-        let same_page = |target: GuestVa| target.page() == page;
-        self.translator.link_all_in_place(block, same_page, &mut self.code);
-        self.follow_flush();
-        if let Some(twins) = &mut self.twins
-            && let Some(number) = twins.of(source.va, source.pa)
-        {
-            twins.lead_to(number, at, entry, &mut self.code);
-        }
-        Some(entry)
-    }
-
-    /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
-    /// there does.
-    /// False if the page is to be dropped as a whole.
-    pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {
-        let Some(twins) = &mut self.twins else { return true };
-        twins.change_word(pa, at, page, &mut self.code)
-    }
-
-    /// Nothing leads to `pc` without [`Engine::find`].
-    pub fn forget_known(&mut self, pc: GuestVa) {
-        self.translator.jump_cache.remove(pc.0);
-    }
-
-    /// Whether something that ran in place is to be unmapped before the guest runs.
-    #[inline]
-    pub fn is_anything_gone(&self) -> bool {
-        self.twins.as_ref().is_some_and(|twins| twins.is_anything_gone())
-    }
-
-    /// What it is: see [`Twins::take_gone`].
-    pub fn take_gone(&mut self) -> Option<GuestVa> {
-        self.twins.as_mut()?.take_gone()
-    }
-
-    /// The translator may have flushed: twins lead to blocks that are no more then.
-    fn follow_flush(&mut self) {
-        let generation = self.translator.generation();
-        if generation != self.twins_generation {
-            self.twins_generation = generation;
-            if let Some(twins) = &mut self.twins {
-                twins.clear();
-            }
-        }
+    pub fn new(code: CodePages, options: Options, capacity: Capacity) -> Blocks {
+        let translator = Translator::new(code.layout(), options, capacity);
+        Blocks { translator, code, returns: Returns::default() }
     }
 
     /// The translator, for its figures.
     pub fn translator(&self) -> &Translator {
         &self.translator
+    }
+
+    /// The block for the instruction at `source`, which is replaced where it runs in place, and for those behind it, of
+    /// `length` together: made if need be. What comes behind it is executed in place, if it is in the same page.
+    pub(super) fn stub(&mut self, source: Source, words: &Words, length: usize) -> CachePc {
+        let block = match self.translator.lookup(source.va, source.pa) {
+            Some(block) => block,
+            None => self.translator.translate_some(length, source.va, source.pa, source.global, words, &mut self.code),
+        };
+        let page = source.va.page();
+        self.translator.link_all_in_place(block, |target: GuestVa| target.page() == page, &mut self.code);
+        self.translator.entry(block)
+    }
+
+    /// The code at `va` is about to be entered in place: as [`Engine::enter`].
+    pub(super) fn enter_in_place(&mut self, va: GuestVa, from: Option<From>) -> CachePc {
+        if let Some(From::Exit(exit)) = from {
+            self.translator.link_in_place(exit, va, &mut self.code);
+        }
+        self.translator.jump_cache.insert(va.0, va.0);
+        CachePc(va.0)
+    }
+
+    /// As [`Engine::words_change`], of a page that runs in place, whose blocks are stubs.
+    pub(super) fn stub_words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool {
+        words.is_none_or(|words| self.translator.change_stubs(pa, words, &mut self.code))
     }
 
     /// First-level entries for what translated code needs mapped: VA and entry.
@@ -187,7 +80,6 @@ impl Blocks {
     /// Other options from now on. All blocks go.
     pub fn set_options(&mut self, options: Options) {
         self.translator.set_options(options, &mut self.code);
-        self.follow_flush();
     }
 
     /// The exit whose trap is at `svc`, if there is one.
@@ -227,22 +119,31 @@ impl Blocks {
     fn make_at_most(&mut self, source: Source, words: &Words, limit: usize) -> CachePc {
         let Source { va, pa, start, .. } = source;
         let block = self.translator.translate_once_from(va, pa, words, (start, limit), &mut self.code);
-        self.follow_flush();
         self.translator.entry(block)
     }
 }
 
 impl Engine for Blocks {
-    type Code = Piece;
+    type Code = BlockId;
     type From = From;
+
+    fn region(&self) -> (u32, u32) {
+        match self.code.layout().base {
+            CODE_CACHE_START => (CODE_CACHE_START, (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE),
+            near => (near, NEAR_CODE_SIZE / MEGABYTE),
+        }
+    }
 
     #[inline]
     fn known(&self, pc: GuestVa) -> Option<CachePc> {
         self.translator.jump_cache.get(pc.0).map(CachePc)
     }
 
-    fn find(&mut self, source: Source) -> Option<Piece> {
-        // Whether the page runs in place is not for here: it may have a twin, and the MMU be off.
+    fn forget_known(&mut self, pc: GuestVa) {
+        self.translator.jump_cache.remove(pc.0);
+    }
+
+    fn find(&mut self, source: Source) -> Option<BlockId> {
         let Source { va, pa, start, .. } = source;
         let block = match start.next_page {
             None => self.translator.lookup(va, pa),
@@ -250,15 +151,14 @@ impl Engine for Blocks {
         }
         .filter(|_| !start.it.in_block())?;
         self.translator.set_global(block, source.global);
-        Some(Piece::Block(block))
+        Some(block)
     }
 
-    fn make(&mut self, source: Source, words: &Words) -> (Piece, bool) {
+    fn make(&mut self, source: Source, words: &Words) -> (BlockId, bool) {
         let generation = self.translator.generation();
         let Source { va, pa, global, start } = source;
         let block = self.translator.translate_from(va, pa, global, words, start, &mut self.code);
-        self.follow_flush();
-        (Piece::Block(block), self.translator.generation() != generation)
+        (block, self.translator.generation() != generation)
     }
 
     fn make_once(&mut self, source: Source, words: &Words) -> CachePc {
@@ -269,17 +169,7 @@ impl Engine for Blocks {
         self.make_at_most(source, words, 1)
     }
 
-    fn enter(&mut self, code: Piece, from: Option<From>) -> CachePc {
-        let block = match code {
-            Piece::Block(block) => block,
-            Piece::InPlace(va, _) => {
-                if let Some(From::Exit(exit)) = from {
-                    self.translator.link_in_place(exit, va, &mut self.code);
-                }
-                self.translator.jump_cache.insert(va.0, va.0);
-                return CachePc(va.0);
-            }
-        };
+    fn enter(&mut self, block: BlockId, from: Option<From>) -> CachePc {
         match from {
             Some(From::Exit(exit)) => {
                 self.translator.link(exit, block, &mut self.code);
@@ -291,68 +181,49 @@ impl Engine for Blocks {
         self.translator.entry(block)
     }
 
-    fn code_at(&self, pc: CachePc) -> Option<Piece> {
-        if self.is_in_place(pc) {
-            let twins = self.twins.as_ref()?;
-            let pa = twins.source(twins.at(GuestVa(pc.0))?);
-            return Some(Piece::InPlace(GuestVa(pc.0), pa.wrapping_add(pc.0 & 0xfff)));
-        }
-        self.translator.block_at(pc).map(Piece::Block)
+    fn is_guest_address(&self, _pc: CachePc) -> bool {
+        false
     }
 
-    fn is_live(&self, code: Piece) -> bool {
-        match code {
-            Piece::Block(block) => self.translator.is_live(block),
-            Piece::InPlace(va, pa) => self.twins.as_ref().is_some_and(|twins| twins.of(va, pa).is_some()),
-        }
+    fn code_at(&self, pc: CachePc) -> Option<BlockId> {
+        self.translator.block_at(pc)
     }
 
-    fn source(&self, code: Piece) -> (GuestVa, GuestPa) {
-        match code {
-            Piece::Block(block) => self.translator.source(block),
-            Piece::InPlace(va, pa) => (va, pa),
-        }
+    fn is_live(&self, block: BlockId) -> bool {
+        self.translator.is_live(block)
     }
 
-    fn locate(&self, code: Piece, pc: CachePc, words: &Words) -> Option<Location> {
-        match code {
-            Piece::Block(block) => self.translator.locate(block, pc, words),
-            Piece::InPlace(..) => Some(Location { guest: GuestVa(pc.0 & !3), it: ItState::OUTSIDE, undo: Undo::NONE }),
-        }
+    fn source(&self, block: BlockId) -> (GuestVa, GuestPa) {
+        self.translator.source(block)
     }
 
-    fn next_page_of(&self, code: Piece) -> Option<u16> {
-        match code {
-            Piece::Block(block) => self.translator.across(block),
-            Piece::InPlace(..) => None,
-        }
+    fn locate(&self, block: BlockId, pc: CachePc, words: &Words) -> Option<Location> {
+        self.translator.locate(block, pc, words)
+    }
+
+    fn next_page_of(&self, block: BlockId) -> Option<u16> {
+        self.translator.across(block)
     }
 
     #[inline]
     fn word(&mut self, pc: CachePc) -> Option<u32> {
-        if self.is_in_place(pc) {
-            let number = self.twins.as_ref()?.at(GuestVa(pc.0))?;
-            return Some(self.code.twin(number)[(pc.0 & 0xfff) as usize / 4]);
-        }
         self.code.word(pc)
     }
 
     fn page_changed(&mut self, pa: GuestPa) {
-        if let Some(twins) = &mut self.twins {
-            twins.remove(pa);
-        }
         self.translator.drop_page(pa, &mut self.code);
     }
 
     fn words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool {
-        if self.twins.as_ref().is_some_and(|twins| twins.has(pa)) {
-            return words.is_none_or(|words| self.translator.change_stubs(pa, words, &mut self.code));
-        }
         self.translator.change_words(pa, words, &mut self.code)
     }
 
     fn page_moved(&mut self, va: GuestVa) -> u32 {
         self.translator.unmap_page(va, &mut self.code)
+    }
+
+    fn next_gone(&mut self) -> Option<Gone> {
+        None
     }
 
     fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)> {
@@ -369,15 +240,12 @@ impl Engine for Blocks {
 
     fn forget_all(&mut self) {
         self.translator.flush(&mut self.code);
-        self.follow_flush();
     }
 
     // See `Vm::prepare`.
     #[inline(always)]
     fn leave_soon(&mut self, pc: CachePc) {
-        if !self.is_in_place(pc)
-            && let Some(block) = self.translator.block_at(pc)
-        {
+        if let Some(block) = self.translator.block_at(pc) {
             self.translator.close(block, &mut self.code);
         }
     }
@@ -388,12 +256,7 @@ impl Engine for Blocks {
     }
 
     fn set_breakpoint(&mut self, pc: GuestVa) -> bool {
-        let set = self.translator.set_breakpoint(pc, &mut self.code);
-        self.follow_flush();
-        if let Some(twins) = &mut self.twins {
-            twins.leave(pc);
-        }
-        set
+        self.translator.set_breakpoint(pc, &mut self.code)
     }
 
     fn clear_breakpoint(&mut self, pc: GuestVa) -> bool {
@@ -405,9 +268,7 @@ impl Engine for Blocks {
     }
 
     fn set_vfp(&mut self, vfp: bool) -> bool {
-        let gone = self.translator.set_vfp(vfp, &mut self.code);
-        self.follow_flush();
-        gone
+        self.translator.set_vfp(vfp, &mut self.code)
     }
 
     #[inline]

@@ -8,7 +8,6 @@ use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 use spica_dbt::return_mirror::LARGE;
-use spica_dbt::twins::TwinMemory;
 
 use crate::arch::barrier::{dsb, isb};
 use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
@@ -35,54 +34,39 @@ pub struct CodePages {
     mirror: Block,
     tables: Block,
     mirror_tables: Block,
-    twins: Option<Block>,
     layout: Layout,
     unpublished: bool,
 }
 
-/// Pages that run in place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InPlace {
-    /// Where the guest's kernel begins: the cache is near that.
-    pub base: u32,
-    /// How many pages there is room for.
-    pub twins: u16,
-    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code.
-    pub from_start: bool,
-}
-
-const fn layout(pages: u32, in_place: Option<InPlace>) -> Layout {
-    match in_place {
+/// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
+const fn layout(pages: u32, near: Option<u32>) -> Layout {
+    match near {
         None => Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) },
-        Some(InPlace { base, .. }) => Layout { base: near_code(base), pages, mirror: None },
+        Some(base) => Layout { base: near_code(base), pages, mirror: None },
     }
 }
 
 /// Bytes that [`CodePages::new`] takes.
-pub const fn block_bytes(count: u32, mirror_pages: u32, in_place: Option<InPlace>) -> u32 {
+pub const fn block_bytes(count: u32, mirror_pages: u32, near: Option<u32>) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
-    let twins = match in_place {
-        Some(in_place) => in_place.twins as u32,
-        None => 0,
-    };
-    let tables = (layout(count, in_place).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
+    let tables = (layout(count, near).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
     // The mirror's are aligned to a large page.
-    (count + mirror_pages + LARGE as u32 - 1 + twins) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
+    (count + mirror_pages + LARGE as u32 - 1) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
 impl CodePages {
     /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the
-    /// return mirror, or for pages that run in place; `None` if the share is exhausted.
+    /// return mirror; `None` if the share is exhausted. `near`: see [`layout`].
     pub fn new(
         share: &mut Share,
         count: u32,
         mirror_pages: u32,
-        in_place: Option<InPlace>,
+        near: Option<u32>,
         vcpu_page: HostPa,
     ) -> Option<CodePages> {
-        let layout = layout(count, in_place);
+        let layout = layout(count, near);
         assert!(
-            layout.va_size() + SharedSlot::BYTES <= if in_place.is_none() { CODE_CACHE_SIZE } else { NEAR_CODE_SIZE },
+            layout.va_size() + SharedSlot::BYTES <= if near.is_none() { CODE_CACHE_SIZE } else { NEAR_CODE_SIZE },
             "the code cache is larger than its place in the hypervisor region"
         );
         let pages = share.alloc(count * PAGE, PAGE)?;
@@ -103,11 +87,7 @@ impl CodePages {
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
-        let twins = match in_place {
-            Some(InPlace { twins, .. }) => Some(share.alloc(u32::from(twins) * PAGE, PAGE)?),
-            None => None,
-        };
-        Some(CodePages { pages, slot, mirror, tables, mirror_tables, twins, layout, unpublished: false })
+        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, unpublished: false })
     }
 
     /// Where the cache lies.
@@ -124,11 +104,6 @@ impl CodePages {
         let cache = entries(self.layout.base, self.tables.pa().0, megabytes);
         let mirror = if self.layout.mirror.is_some() { MIRROR.size / MEGABYTE } else { 0 };
         cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, mirror))
-    }
-
-    /// Where twin `number` lies.
-    pub fn twin_pa(&self, number: u16) -> Option<HostPa> {
-        self.twins.as_ref().map(|twins| twins.pa().wrapping_add(u32::from(number) * PAGE))
     }
 
     /// The word at code-cache address `pc`.
@@ -194,23 +169,8 @@ impl CodeMemory for CodePages {
     }
 }
 
-impl TwinMemory for CodePages {
-    fn twin(&mut self, number: u16) -> &mut [u32; PAGE_WORDS] {
-        match &mut self.twins {
-            Some(twins) => page_of(twins, number.into()),
-            None => unreachable!("there are twins where they are numbered"),
-        }
-    }
-
-    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
-        if let Some(twins) = &self.twins {
-            self.clean(twins.va() + u32::from(number) * PAGE, first, words);
-        }
-    }
-}
-
 /// The words of a page of `block`.
-fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
+pub(super) fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
     let start = page as usize * PAGE_WORDS;
     match block.words_mut()[start..start + PAGE_WORDS].as_mut_array() {
         Some(words) => words,
@@ -227,7 +187,7 @@ impl CodePages {
     }
 
     /// Cleans words of a page so that an instruction fetch can see them, after [`CodePages::publish_all`].
-    fn clean(&mut self, page_va: u32, first: usize, words: usize) {
+    pub(super) fn clean(&mut self, page_va: u32, first: usize, words: usize) {
         let start = page_va + 4 * first as u32;
         let line = cache::data_line();
         let mut at = start & !(line - 1);

@@ -2,11 +2,13 @@
 //!
 //! The rest of the hypervisor knows [`Engine`]: code that is found or made for a guest address, which guest instruction
 //! an address in it stands for, and what becomes of it when a page changes or moves. How code gets to its addresses,
-//! and what its own traps ask for, is between an engine and its part of [`crate::vm::trap`]. There is one engine,
-//! [`blocks`].
+//! and what its own traps ask for, is between an engine and its part of [`crate::vm`]. There are two: [`blocks`], and
+//! [`in_place`] with blocks beside it. [`kernel`] chooses.
 
 pub mod blocks;
 pub mod code;
+pub mod in_place;
+pub mod kernel;
 
 use core::ops::RangeInclusive;
 
@@ -14,9 +16,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::{Location, Start};
 use spica_vcpu::VcpuPage;
 
-/// The engine that guests' kernels run by: the one place that chooses. Whoever calls what [`Engine`] does not have
-/// belongs to this engine.
-pub type KernelEngine = blocks::Blocks;
+pub use kernel::KernelEngine;
 
 /// What in other code led to a piece of its code.
 pub type LedFrom = <KernelEngine as Engine>::From;
@@ -40,6 +40,15 @@ pub struct Source {
     pub global: bool,
 }
 
+/// What the guest's kernel must not execute any more where it is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// The page at this address.
+    Page(GuestVa),
+    /// All pages.
+    All,
+}
+
 /// See the module's text.
 pub trait Engine {
     /// Names a piece of code until [`generation`](Self::generation) changes.
@@ -47,9 +56,14 @@ pub trait Engine {
     /// What in other code led to a piece of code, and can lead there by itself the next time.
     type From: Copy;
 
+    /// Where its own code is: the address, and how many megabytes. Nothing of the guest's may be mapped there.
+    fn region(&self) -> (u32, u32);
+
     /// Where the code for `pc` begins, if that is at hand, as it is for most that is entered. It is good as long as the
     /// guest's tables are as they were.
     fn known(&self, pc: GuestVa) -> Option<CachePc>;
+    /// The code for `pc` is not at hand any more.
+    fn forget_known(&mut self, pc: GuestVa);
     /// The code for a guest address, if there is any.
     fn find(&mut self, source: Source) -> Option<Self::Code>;
     /// Makes the code for a guest address in a page that reads `words`, whose changes are announced from now on; and
@@ -63,6 +77,9 @@ pub trait Engine {
     /// Where it begins.
     fn enter(&mut self, code: Self::Code, from: Option<Self::From>) -> CachePc;
 
+    /// Whether code at `pc` of the kernel view is the guest's own, at its own address: it can be left between any two
+    /// instructions.
+    fn is_guest_address(&self, pc: CachePc) -> bool;
     /// The code that `pc` is in, be it that of a page that has changed since.
     fn code_at(&self, pc: CachePc) -> Option<Self::Code>;
     /// Whether the page that code came from is as it was.
@@ -86,6 +103,8 @@ pub trait Engine {
     /// The page at `va` is not mapped as it was: nothing leads to code from it without [`find`](Self::find). How much
     /// work that was, in pieces of code.
     fn page_moved(&mut self, va: GuestVa) -> u32;
+    /// Something that is to be unmapped before the guest goes on, if there is any.
+    fn next_gone(&mut self) -> Option<Gone>;
     /// The first page with code from number `from` on: its number, where the guest has it, and where it lies.
     fn next_page(&self, from: usize) -> Option<(usize, GuestVa, GuestPa)>;
     /// The next page with code that the guest had at `va`, behind number `after`.
@@ -110,7 +129,7 @@ pub trait Engine {
 
     /// The guest's VFP is there or not. True if that has made all code wrong, which is gone.
     fn set_vfp(&mut self, vfp: bool) -> bool;
-    /// Whether nothing is left of what was asked for.
+    /// Whether nothing is left of what was asked for, and there is nothing to be unmapped.
     fn is_settled(&self) -> bool;
     /// Does a piece of what is left. True if nothing was.
     fn settle(&mut self) -> bool;

@@ -33,7 +33,7 @@ impl Returns {
 /// The return by the shadow stack at `svc`, whose target is in LR, was closed, for the guest to take an interrupt at
 /// the end of its block.
 pub fn closed_return(vm: &mut Vm, svc: CachePc) -> Resume {
-    let engine = vm.engine();
+    let engine = &mut vm.engine().blocks;
     if !engine.translator.reopen_return(svc, &mut engine.code) {
         return Resume::Stop(Stop::WildJump(svc.0));
     }

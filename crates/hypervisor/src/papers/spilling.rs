@@ -85,7 +85,7 @@ pub fn spilled(vm: &mut Vm, place: Place) -> u32 {
     match place {
         Place::Slot(slot) => vm.cpu().page.spill[slot as usize % 4],
         Place::Word(pc) => vm.engine().word(pc).unwrap_or_default(),
-        Place::Shared => vm.engine().code.slot.value(),
+        Place::Shared => vm.engine().blocks.code.slot.value(),
         Place::Tpidrurw => Tpidrurw::read_raw(),
         Place::Pmccntr => Pmccntr::read_raw(),
     }

@@ -12,7 +12,7 @@ use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_lev
 
 use super::mmu::Mmu;
 use super::{Common, Stop, Vm, regime};
-use crate::engine::Engine;
+use crate::engine::{Engine, Gone};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::layout::MEGABYTE;
@@ -94,10 +94,7 @@ impl Vm {
 
     /// Whether the guest may go on, as far as this is concerned.
     pub fn is_settled(&self) -> bool {
-        self.common.backlog.is_empty()
-            && self.common.engine.is_settled()
-            && !self.common.engine.is_anything_gone()
-            && self.vcpu.mmu.shadow().is_settled()
+        self.common.backlog.is_empty() && self.common.engine.is_settled() && self.vcpu.mmu.shadow().is_settled()
     }
 
     /// After TLB maintenance: blocks whose page is not mapped as it was are not to be branched to without looking. Of a
@@ -147,12 +144,16 @@ impl Vm {
             mmu.settle(core.enter_host_space());
             return Ok(());
         }
-        if self.common.engine.is_anything_gone() {
-            match self.common.engine.take_gone() {
-                Some(va) => mmu.forget_code(va),
-                None => mmu.forget_all(core.enter_host_space()),
+        match self.common.engine.next_gone() {
+            Some(Gone::Page(va)) => {
+                mmu.forget_code(va);
+                return Ok(());
             }
-            return Ok(());
+            Some(Gone::All) => {
+                mmu.forget_all(core.enter_host_space());
+                return Ok(());
+            }
+            None => {}
         }
         if !self.common.engine.settle() {
             return Ok(());
@@ -175,7 +176,7 @@ impl Common {
                 self.backlog.stale.clear();
             }
         } else if let Some(from) = self.backlog.cache {
-            let (_, megabytes) = self.engine.place();
+            let (_, megabytes) = self.engine.region();
             self.backlog.cache = Some(from + 1).filter(|&next| next < megabytes);
             return self.look_through_cache(core.enter_host_space(), regime, from, 1);
         }
@@ -277,7 +278,7 @@ impl Common {
         if !regime.mmu_on() {
             return Ok(());
         }
-        let start = GuestVa(self.engine.place().0 + first * MEGABYTE);
+        let start = GuestVa(self.engine.region().0 + first * MEGABYTE);
         let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
         find_mapped(&self.ram.at(host_space), regime, start, count, counts)
             .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
@@ -300,7 +301,7 @@ impl Common {
     /// # Errors
     /// If there is one.
     pub fn glance_at_cache(&mut self, host_space: HostSpace<'_>, regime: &Regime) -> Result<(), Stop> {
-        let (start, megabytes) = self.engine.place();
+        let (start, megabytes) = self.engine.region();
         if !regime.mmu_on()
             || spica_mmu::has_no_descriptors(&self.ram.at(host_space), regime, GuestVa(start), megabytes)
         {

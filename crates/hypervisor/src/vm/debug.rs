@@ -165,7 +165,7 @@ impl Vm {
         for _ in 0..TRAPS {
             let pc = match resume {
                 // What runs in place stands between two instructions at any time.
-                Resume::Cache(pc) | Resume::Back(pc) if self.common.engine.is_in_place(pc) => {
+                Resume::Cache(pc) | Resume::Back(pc) if self.common.engine.is_guest_address(pc) => {
                     return self.arrived_for_debugger(core, next, Resume::Guest(GuestVa(pc.0)));
                 }
                 Resume::Cache(pc) | Resume::Back(pc) => pc,

@@ -28,7 +28,7 @@ impl Common {
         regime: &Regime,
         source: Source,
     ) -> bool {
-        if !self.in_place_begun || !regime.mmu_on() || !self.engine.is_fit(source) {
+        if !regime.mmu_on() || !self.engine.is_fit(source) {
             return false;
         }
         if self.engine.twin(source.va, source.pa).is_none() && !self.make_twin(mmu, host_space, regime, source) {
@@ -43,15 +43,9 @@ impl Common {
     /// with what user code finds beside them; it must not find there what has been replaced.
     #[cold]
     pub(super) fn begin_in_place(&mut self, mmu: &mut Mmu) {
-        self.in_place_begun = true;
+        self.engine.set_begun(true);
         self.engine.forget_all();
         self.code_is_gone(mmu);
-    }
-
-    /// Whether that is still to come.
-    #[inline]
-    pub(super) fn waits_for_in_place(&self) -> bool {
-        !self.in_place_begun && self.engine.runs_in_place()
     }
 
     fn make_twin(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> bool {

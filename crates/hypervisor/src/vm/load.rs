@@ -6,7 +6,6 @@ use core::fmt;
 
 use spica_bundle::GuestSpec;
 use spica_dbt::preemptive_flush::PreemptiveFlush;
-use spica_dbt::twins::Twins;
 use spica_dbt::{Capacity, Options};
 use spica_mmu::{Chunk, Config, Shadow};
 use spica_switches::Switches;
@@ -21,10 +20,12 @@ use super::ram::Ram;
 use super::tables::Tables;
 use super::{Common, Vcpu, Vm};
 use crate::arch::identity;
-use crate::engine::KernelEngine;
-use crate::engine::code::{self, CodePages, InPlace};
+use crate::engine::blocks::Blocks;
+use crate::engine::code::{self, CodePages};
+use crate::engine::in_place::{InPlace, Setup};
+use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
-use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_START, in_place};
+use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_START};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{host_space::region_entries, ram as host_ram};
@@ -44,7 +45,7 @@ pub struct Sizes {
     /// Address spaces kept; two host ASIDs each.
     pub spaces: u8,
     /// The pages of the guest's kernel that can run in place; `None`: all of it runs by blocks.
-    pub in_place: Option<InPlace>,
+    pub in_place: Option<Setup>,
 }
 
 impl Sizes {
@@ -65,7 +66,7 @@ impl Sizes {
     pub const IN_PLACE: Sizes = Sizes {
         code_pages: 480,
         capacity: Capacity { blocks: 30 * 1024, exits: 47 * 1024, mirror_pages: 1 },
-        in_place: Some(InPlace { base: 0xc000_0000, twins: 1250, from_start: false }),
+        in_place: Some(Setup { base: 0xc000_0000, twins: 1250, from_start: false }),
         ..Self::LINUX
     };
 
@@ -106,7 +107,7 @@ impl Sizes {
     const fn heap_bytes(&self, ram: u32) -> u32 {
         // A word per page of RAM is what the shadow tables' records need.
         let twins = match self.in_place {
-            Some(InPlace { base, twins, .. }) => Twins::bytes(in_place(base), twins as usize) as u32,
+            Some(setup) => setup.heap_bytes(),
             None => 0,
         };
         self.capacity.bytes() as u32 + twins + ram / 1024 + OTHER_RECORDS
@@ -114,15 +115,20 @@ impl Sizes {
 
     /// The vCPU page, the code cache, and the shadow tables, which are aligned.
     const fn block_bytes(&self) -> u32 {
-        4096 + code::block_bytes(self.code_pages, self.capacity.mirror_pages, self.in_place)
+        let (near, twins) = match self.in_place {
+            Some(setup) => (Some(setup.base), setup.block_bytes()),
+            None => (None, 0),
+        };
+        4096 + code::block_bytes(self.code_pages, self.capacity.mirror_pages, near)
+            + twins
             + self.table_bytes.next_multiple_of(16 * 1024)
             + 16 * 1024
     }
 }
 
 /// Room for `twins` pages that run in place, as the command line asks for.
-const fn pages(asked: spica_options::InPlace, twins: u16) -> InPlace {
-    InPlace { base: asked.base, twins, from_start: asked.from_start }
+const fn pages(asked: spica_options::InPlace, twins: u16) -> Setup {
+    Setup { base: asked.base, twins, from_start: asked.from_start }
 }
 
 /// A guest of 256 MiB costs 12 MiB more at most.
@@ -213,23 +219,28 @@ impl Vm {
     ) -> Result<Vm, CreateError> {
         let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
         let mirror_pages = sizes.capacity.mirror_pages;
-        let code = CodePages::new(&mut share, sizes.code_pages, mirror_pages, sizes.in_place, page.pa());
+        let near = sizes.in_place.map(|setup| setup.base);
+        let code = CodePages::new(&mut share, sizes.code_pages, mirror_pages, near, page.pa());
         let code = code.ok_or(CreateError::Pool)?;
+        let in_place = match sizes.in_place {
+            Some(setup) => Some(Box::new(InPlace::new(&mut share, setup).ok_or(CreateError::Pool)?)),
+            None => None,
+        };
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let options = Options { thumbee: has_thumbee(&cpu_id()), ..switches.translation };
-        let engine = KernelEngine::new(code, options, sizes.capacity, sizes.in_place);
+        let engine = KernelEngine::new(Blocks::new(code, options, sizes.capacity), in_place);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let region = region_entries();
         let mut kernel_region = region;
         let mut near = [0; (NEAR_CODE_SIZE / MEGABYTE) as usize];
-        for (va, entry) in engine.first_level() {
+        for (va, entry) in engine.blocks.first_level() {
             match kernel_region.get_mut((va.wrapping_sub(REGION_START) / MEGABYTE) as usize) {
                 Some(place) => *place = entry,
-                None => near[((va - engine.place().0) / MEGABYTE) as usize] = entry,
+                None => near[((va - engine.region().0) / MEGABYTE) as usize] = entry,
             }
         }
-        let near = sizes.in_place.map(|_| ((engine.place().0 / MEGABYTE) as usize, &near[..]));
+        let near = sizes.in_place.map(|_| ((engine.region().0 / MEGABYTE) as usize, &near[..]));
         let mut shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             region_first_mb: (REGION_START / MEGABYTE) as usize,
@@ -262,7 +273,7 @@ impl Vm {
         if cpu.id.lpae {
             mmu.allow_long();
         }
-        let context = Box::new(Context::new(cpu, engine.jump_cache(), mmu.spaces()));
+        let context = Box::new(Context::new(cpu, engine.blocks.jump_cache(), mmu.spaces()));
         let common = Common {
             name: spec.name.to_string(),
             ram,
@@ -280,8 +291,6 @@ impl Vm {
             volatile: Default::default(),
             snapshot: Box::new([0; 1024]),
             later: None,
-            in_place_begun: sizes.in_place.is_some_and(|in_place| in_place.from_start),
-            in_place_from_start: sizes.in_place.is_some_and(|in_place| in_place.from_start),
             preemptive_flush: PreemptiveFlush::default(),
             missed: Default::default(),
             start: host.now(),

@@ -164,10 +164,6 @@ pub struct Common {
     snapshot: Box<[u32; 1024]>,
     /// What it runs with later, if that is something else.
     later: Option<Later>,
-    /// Its kernel runs in place, if that is what its engine does: it has taken an interrupt, or run user code.
-    in_place_begun: bool,
-    /// Or it is to be so from its first instruction on.
-    in_place_from_start: bool,
     /// When code that is there is made anew, closer together.
     preemptive_flush: PreemptiveFlush,
     /// Which of the devices that the guest found missing have been said.

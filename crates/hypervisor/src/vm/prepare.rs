@@ -27,7 +27,7 @@ impl Vm {
             self.common.set_switches(&mut self.vcpu.mmu, later.switches());
             changing = false;
         }
-        if privilege == Privilege::User && self.common.waits_for_in_place() {
+        if privilege == Privilege::User && self.common.engine.waits_for_in_place() {
             self.common.begin_in_place(&mut self.vcpu.mmu);
         }
         let Vm { vcpu, common, .. } = self;
@@ -90,7 +90,7 @@ impl Vm {
         if vcpu.mmu.is_stale() || common.machine.wants_service() || host.is_wanted() {
             return false;
         }
-        if common.engine.is_in_place(pc) && common.interrupted() {
+        if common.engine.is_guest_address(pc) && common.interrupted() {
             return false;
         }
         vcpu.context.cpu.pc = pc.0;
@@ -140,7 +140,7 @@ impl Vcpu {
             (registers.ttbr0, registers.contextidr) = (root.ttbr0.0 | TTBR_WALK, root.asid.into());
             self.vfp[privilege as usize] = vfp_enabled(&context.cpu, privilege);
         }
-        context.set_spill(common.engine.translator().options().spill);
+        context.set_spill(common.engine.blocks.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same for kernel and user code, and settle nothing.
         self.plain = common.switches.fast_switches

@@ -147,8 +147,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         c.vfp_switches + u64::from(context.counts.vfp_turns),
         c.resets
     );
-    let t = common.engine.translator().stats();
-    let (blocks, exits, pages) = common.engine.translator().in_use();
+    let t = common.engine.blocks.translator().stats();
+    let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
     say!(
         "  code cache: {} blocks ({} instructions) translated, {} links, {} unlinks, {} dropped, {} flushes, \
          {} preemptive ones",
@@ -162,9 +162,9 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     );
     say!(
         "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
-        common.engine.translator().layout().pages
+        common.engine.blocks.translator().layout().pages
     );
-    let (mirror_pages, taken) = common.engine.translator().mirror().usage();
+    let (mirror_pages, taken) = common.engine.blocks.translator().mirror().usage();
     say!("  return mirror: {mirror_pages} pages, {taken} taken from another use");
     let m = vm.vcpu.mmu.shadow().stats();
     let (used, total) = vm.vcpu.mmu.tables().usage();
@@ -222,10 +222,10 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let c = &common.counters;
     let emulated = Class::ALL.into_iter();
     let emulated = emulated.map(|class| (format!("trap.emulated.{}", class.key()), c.emulated[class as usize]));
-    let t = common.engine.translator().stats();
+    let t = common.engine.blocks.translator().stats();
     let m = vm.vcpu.mmu.shadow().stats();
-    let (blocks, exits, pages) = common.engine.translator().in_use();
-    let (mirror_pages, mirror_taken) = common.engine.translator().mirror().usage();
+    let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
+    let (mirror_pages, mirror_taken) = common.engine.blocks.translator().mirror().usage();
     let rows: [(&str, u64); 54] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
@@ -261,7 +261,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.blocks-now", blocks as u64),
         ("translator.exits-now", exits as u64),
         ("translator.pages-now", pages as u64),
-        ("translator.guest-pages-now", common.engine.translator().guest_pages() as u64),
+        ("translator.guest-pages-now", common.engine.blocks.translator().guest_pages() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
         ("mmu.section-fills", m.section_fills),

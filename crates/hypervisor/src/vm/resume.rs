@@ -2,7 +2,7 @@
 
 use super::{Resume, Stop, Vm, regime};
 use crate::engine::LedFrom;
-use crate::engine::blocks::Piece;
+use crate::engine::kernel::Piece;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -41,7 +41,7 @@ impl Vm {
                 Resume::Stop(stop) => return Err(stop),
                 // Behind the latter, there is more to see to than usual: see `Vm::goes_on`.
                 Resume::Cache(pc) | Resume::Back(pc)
-                    if self.common.engine.is_in_place(pc) && self.interrupt_deliverable() =>
+                    if self.common.engine.is_guest_address(pc) && self.interrupt_deliverable() =>
                 {
                     // Code in place can be left between any two instructions.
                     (GuestVa(pc.0), None)
@@ -57,7 +57,7 @@ impl Vm {
             };
             if let Some(exception) = self.deliverable(pc) {
                 self.common.counters.interrupts += 1;
-                if self.common.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
+                if self.common.engine.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
                     self.common.begin_in_place(&mut self.vcpu.mmu);
                 }
                 resume = self.vcpu.take(exception);

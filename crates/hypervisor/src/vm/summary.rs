@@ -46,7 +46,7 @@ impl Summary {
             ("devices", c.mmio),
             ("code", c.code_page_writes + c.code_patches),
             ("host", c.host_interrupts),
-            ("blocks", common.engine.translator().stats().translated),
+            ("blocks", common.engine.blocks.translator().stats().translated),
             ("memory", u64::from(vm.ram_bytes())),
             ("given", u64::from(common.ram.absent_count()) * 4096),
             ("tables", vm.vcpu.mmu.tables().usage().0 as u64),

@@ -51,7 +51,7 @@ impl Vm {
             device_accesses: c.mmio as u32,
             code_writes: (c.code_page_writes + c.code_patches) as u32,
             blocks: self.common.engine.made() as u32,
-            flushes: self.common.engine.translator().stats().flushes as u32,
+            flushes: self.common.engine.blocks.translator().stats().flushes as u32,
             interrupts: c.interrupts as u32,
         }
     }

@@ -81,7 +81,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                         // The bet that what the guest opened would not be used was lost.
                         vm.common.counters.lazy_openings += 1;
                         let site = CachePc(vm.vcpu.context.cpu.page.dacr_site);
-                        vm.common.engine.make_dacr_eager(site);
+                        vm.common.engine.blocks.make_dacr_eager(site);
                     }
                     again
                 }
@@ -412,7 +412,7 @@ fn write_to_code(
 pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Resume {
     let (fsr, far) = (Ifsr::read_raw(), Ifar::read_raw());
     let pc = vm.vcpu.context.cpu.pc;
-    if privilege == Privilege::Kernel && !vm.common.engine.is_in_mirror(pc) && vm.common.engine.runs_in_place() {
+    if privilege == Privilege::Kernel && !vm.common.engine.blocks.is_in_mirror(pc) && vm.common.engine.runs_in_place() {
         return match status(fsr) {
             // BKPT (C3.1).
             DEBUG_EVENT => in_place::trapped(vm, core, host, GuestVa(pc)),

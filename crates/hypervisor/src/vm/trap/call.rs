@@ -30,7 +30,7 @@ pub fn from_user(vm: &mut Vm) -> Resume {
 pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     let behind = CachePc(vm.vcpu.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
-    if vm.common.engine.is_in_place(svc) && vm.vcpu.context.cpu.psr & psr::T == 0 {
+    if vm.common.engine.is_guest_address(svc) && vm.vcpu.context.cpu.psr & psr::T == 0 {
         return in_place::replaced(vm, core, host, GuestVa(svc.0));
     }
     let engine = &mut vm.common.engine;
@@ -44,12 +44,12 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
             let Some(target) = engine.word(behind) else { return wild };
-            if !engine.links() {
+            if !engine.blocks.links() {
                 // Which exit it is does not matter: a forged one leads to where the guest could have branched.
                 vm.common.counters.links += 1;
                 return vm.branch(target);
             }
-            let Some(exit) = engine.exit(svc) else { return wild };
+            let Some(exit) = engine.blocks.exit(svc) else { return wild };
             vm.common.counters.links += 1;
             let target = vm.vcpu.leave_block(GuestVa(target), ItState::OUTSIDE);
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.

@@ -11,7 +11,7 @@ use crate::vm::{Resume, Stop, Vm};
 /// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, with
 /// the LR that waits for its landing. In Thumb state if the target was odd, as BX has it.
 pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
-    let Some(target) = vm.common.engine.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
+    let Some(target) = vm.common.engine.blocks.mirrored(pc) else { return Resume::Stop(Stop::WildJump(pc)) };
     let cpu = &mut vm.vcpu.context.cpu;
     cpu.regs[14] = cpu.page.spill[LINK_SLOT as usize];
     // ITSTATE is 0 behind a branch, unless T32 code of nobody's was executed on the way.
@@ -21,7 +21,7 @@ pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
 
 /// The branch through the mirror at `svc` was closed, for the guest to take an interrupt at the end of its block.
 pub fn closed(vm: &mut Vm, svc: CachePc) -> Resume {
-    let Some(register) = vm.common.engine.reopen(svc) else {
+    let Some(register) = vm.common.engine.blocks.reopen(svc) else {
         return Resume::Stop(Stop::WildJump(svc.0));
     };
     let cpu = &mut vm.vcpu.context.cpu;

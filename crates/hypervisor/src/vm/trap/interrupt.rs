@@ -36,7 +36,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if privilege == Privilege::User {
         return at_once(vm, core, host).ok_or(Resume::Guest(GuestVa(pc)));
     }
-    if vm.common.engine.is_in_mirror(pc) {
+    if vm.common.engine.blocks.is_in_mirror(pc) {
         return Err(indirect::reflected(vm, pc));
     }
     let pc = CachePc(pc);
@@ -82,7 +82,7 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
 /// unlinked, and the fast path of indirect branches is closed.
 pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     // What runs in place is left at once, where it goes on: see `Vm::resume`.
-    if !vm.common.engine.is_in_place(pc) && vm.interrupt_deliverable() {
+    if !vm.common.engine.is_guest_address(pc) && vm.interrupt_deliverable() {
         vm.common.engine.leave_soon(pc);
         vm.vcpu.context.leave = 1;
     }

@@ -7,6 +7,7 @@ use spica_vcpu::cp15::{TimerReg, timer_reg, timer_reg64};
 use spica_vcpu::{Exception, psr};
 
 use super::{indirect, locate};
+use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
@@ -38,11 +39,11 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         vm.common.counters.undefined += 1;
         return vm.vcpu.take(Exception::Undefined { pc });
     }
-    if vm.common.engine.is_in_mirror(pc) {
+    if vm.common.engine.blocks.is_in_mirror(pc) {
         vm.common.counters.mirror_misses += 1;
         return indirect::reflected(vm, pc);
     }
-    if vm.common.engine.is_in_place(CachePc(pc)) {
+    if vm.common.engine.is_guest_address(CachePc(pc)) {
         return in_place::trapped(vm, core, host, GuestVa(pc));
     }
     vm.common.counters.undefined += 1;

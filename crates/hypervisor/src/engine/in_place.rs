@@ -1,0 +1,203 @@
+//! The engine of code in place: pages of the guest's kernel are executed at the guest's own addresses, from copies with
+//! what is sensitive replaced ([`spica_dbt::in_place`]). What is replaced is executed by blocks, and so is all that
+//! cannot run in place: so this is an engine beside [`Blocks`], never without it.
+//!
+//! What is mapped at a guest address decides where its kernel is, and a page that is to run in place must be copied and
+//! mapped first: so [`crate::vm::in_place`] knows more of this engine than [`Engine`](super::Engine) has.
+
+use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
+use spica_dbt::at::is_thumb;
+use spica_dbt::in_place::{Text, stub_length};
+use spica_dbt::layout::{PAGE, PAGE_WORDS};
+use spica_dbt::twins::{Made, TwinMemory, Twins};
+
+use super::blocks::Blocks;
+use super::code::{CodePages, page_of};
+use super::kernel::KernelEngine;
+use super::{Gone, Source, Words};
+use crate::layout::{NEAR_CODE_SIZE, in_place as window, near_code};
+use crate::memory::pool::{Block, Share};
+
+/// How a guest's kernel runs in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// Where it begins: the code cache is near that.
+    pub base: u32,
+    /// For how many pages there is room.
+    pub twins: u16,
+    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code.
+    pub from_start: bool,
+}
+
+impl Setup {
+    /// Bytes of records that it takes.
+    pub const fn heap_bytes(&self) -> u32 {
+        Twins::bytes(window(self.base), self.twins as usize) as u32
+    }
+
+    /// Bytes of pages that it takes.
+    pub const fn block_bytes(&self) -> u32 {
+        self.twins as u32 * PAGE
+    }
+}
+
+/// See the module's text.
+pub struct InPlace {
+    twins: Twins,
+    memory: Block,
+    /// The generation of the blocks that the twins lead to.
+    generation: u64,
+    /// The guest's kernel runs in place by now.
+    begun: bool,
+    from_start: bool,
+}
+
+impl InPlace {
+    /// With no page that runs in place; `None` if the share is exhausted.
+    pub fn new(share: &mut Share, setup: Setup) -> Option<InPlace> {
+        let Setup { base, twins, from_start } = setup;
+        Some(InPlace {
+            twins: Twins::new(window(base), (near_code(base), NEAR_CODE_SIZE), twins),
+            memory: share.alloc(setup.block_bytes(), PAGE)?,
+            generation: 0,
+            begun: from_start,
+            from_start,
+        })
+    }
+
+    /// Whether code at `pc` of the kernel view runs in place.
+    #[inline]
+    pub(super) fn covers(&self, pc: CachePc) -> bool {
+        self.twins.covers(GuestVa(pc.0))
+    }
+
+    /// Where the guest has the page that is executed at `pc`, and `pc` in it.
+    pub(super) fn source_at(&self, pc: CachePc) -> Option<GuestPa> {
+        let pa = self.twins.source(self.twins.at(GuestVa(pc.0))?);
+        Some(pa.wrapping_add(pc.0 & 0xfff))
+    }
+
+    /// Whether the page of `pa` is what is executed at `va`.
+    pub(super) fn runs(&self, va: GuestVa, pa: GuestPa) -> bool {
+        self.twins.of(va, pa).is_some()
+    }
+
+    /// Whether the page at `pa` runs in place anywhere.
+    pub(super) fn has(&self, pa: GuestPa) -> bool {
+        self.twins.has(pa)
+    }
+
+    /// The word that is executed at `pc`.
+    pub(super) fn word(&mut self, pc: CachePc) -> Option<u32> {
+        let number = self.twins.at(GuestVa(pc.0))?;
+        Some(page_of(&mut self.memory, number.into())[(pc.0 & 0xfff) as usize / 4])
+    }
+
+    /// The page at `pa` is about to change.
+    pub(super) fn page_changed(&mut self, pa: GuestPa) {
+        self.twins.remove(pa);
+    }
+
+    /// The page at `va` is not to run in place for now.
+    pub(super) fn leave(&mut self, va: GuestVa) {
+        self.twins.leave(va);
+    }
+
+    /// Blocks may have been flushed, to which twins lead.
+    pub(super) fn follow(&mut self, blocks: &Blocks) {
+        let generation = blocks.translator().generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.twins.clear();
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_anything_gone(&self) -> bool {
+        self.twins.is_anything_gone()
+    }
+
+    pub(super) fn next_gone(&mut self) -> Option<Gone> {
+        self.is_anything_gone().then(|| self.twins.take_gone().map_or(Gone::All, Gone::Page))
+    }
+}
+
+/// The memory of the twins, and what makes it visible to instruction fetches.
+struct Memory<'a>(&'a mut Block, &'a mut CodePages);
+
+impl TwinMemory for Memory<'_> {
+    fn twin(&mut self, number: u16) -> &mut [u32; PAGE_WORDS] {
+        page_of(self.0, number.into())
+    }
+
+    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.1.clean(self.0.va() + u32::from(number) * PAGE, first, words);
+    }
+}
+
+/// What [`crate::vm::in_place`] asks for.
+impl KernelEngine {
+    /// Whether the guest's kernel runs in place, or will ([`Self::waits_for_in_place`]).
+    #[inline]
+    pub fn runs_in_place(&self) -> bool {
+        self.in_place.is_some()
+    }
+
+    /// Whether it will, once it has started.
+    #[inline]
+    pub fn waits_for_in_place(&self) -> bool {
+        self.in_place.as_ref().is_some_and(|in_place| !in_place.begun)
+    }
+
+    /// It does from now on, or starts anew.
+    pub fn set_begun(&mut self, begun: bool) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.begun = begun || in_place.from_start;
+        }
+    }
+
+    /// Whether the page of `source` may run in place.
+    pub fn is_fit(&self, source: Source) -> bool {
+        let fit = self.in_place.as_ref().is_some_and(|in_place| in_place.begun && in_place.twins.is_fit(source.va));
+        fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
+    }
+
+    /// What is to be mapped at the page of `va`, which the guest maps to `pa`, if it runs in place.
+    pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<HostPa> {
+        let in_place = self.in_place.as_ref()?;
+        let number = in_place.twins.of(va, pa)?;
+        Some(in_place.memory.pa().wrapping_add(u32::from(number) * PAGE))
+    }
+
+    /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,
+    /// that is said.
+    pub fn make_twin(&mut self, source: Source, text: Text<'_>) -> Made {
+        let Some(InPlace { twins, memory, .. }) = self.in_place.as_deref_mut() else { return Made::Unfit };
+        twins.make(source.va, source.pa, text, &mut Memory(memory, &mut self.blocks.code))
+    }
+
+    /// The stub of the instruction at `source`, which is replaced in the page's twin; made if need be, and led to from
+    /// now on. `None` if the instruction is not replaced any more: it can be executed where it is.
+    pub fn stub(&mut self, source: Source, words: &Words) -> Option<CachePc> {
+        let at = source.va.page_offset() as usize / 4;
+        let in_place = self.in_place.as_deref_mut()?;
+        let replaced = in_place.twins.replaced(in_place.twins.of(source.va, source.pa)?);
+        if !replaced.contains(at) {
+            return None;
+        }
+        let entry = self.blocks.stub(source, words, stub_length(at, |at| replaced.contains(at)));
+        in_place.follow(&self.blocks);
+        let InPlace { twins, memory, .. } = in_place;
+        if let Some(number) = twins.of(source.va, source.pa) {
+            twins.lead_to(number, at, entry, &mut Memory(memory, &mut self.blocks.code));
+        }
+        Some(entry)
+    }
+
+    /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
+    /// there does. False if the page is to be dropped as a whole.
+    pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {
+        let Some(InPlace { twins, memory, .. }) = self.in_place.as_deref_mut() else { return true };
+        twins.change_word(pa, at, page, &mut Memory(memory, &mut self.blocks.code))
+    }
+}
