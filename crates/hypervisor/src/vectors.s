@@ -14,6 +14,7 @@
 
     .globl hypervisor_vectors
     PART other, "vectors"
+@ In: LR and SPSR as the exception left them, from Spica's own code.
 hypervisor_vectors:
     b       hypervisor_reset
     vector  hypervisor_undefined
@@ -56,6 +57,8 @@ hypervisor_vectors:
     exception hypervisor_hyp_trap,        MODE_SVC, 0, HYP_TRAP
     exception hypervisor_fast_interrupt,  MODE_FIQ, 4, FAST_INTERRUPT
 
+@ In: R1 = kind, R2 = mode, SP = R0 to R12 of the frame, in that mode. Out: what was interrupted, all registers as they
+@ are in the frame.
 exception_common:
     @ SP and LR of the interrupted mode (r4 = its CPSR): System mode shares those of user mode.
     ldr     r4, [sp, #FRAME_PSR - FRAME_R]
@@ -84,7 +87,8 @@ exception_common:
     movs    pc, lr
     .pool
 
-@ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use.
+@ An interrupt while the hypervisor runs with interrupts unmasked: on the Supervisor stack, which is in use. In: LR and
+@ SPSR as the exception left them. Changes nothing.
 hypervisor_interrupt:
     sub     lr, lr, #4
     srsdb   sp!, #MODE_SVC

@@ -15,6 +15,7 @@
     .section .head, "ax", %progbits
     .globl _start
     PART other, "start: bundle, device tree, boot"
+@ In: R2 = the device tree, or what the loader left there. To entry.
 _start:
     .rept 8
     mov     r0, r0
@@ -25,6 +26,7 @@ _start:
     .word   __file_size             @ 0x2c: end: the size of the file
     .word   0x04030201              @ 0x30: endianness mark
 
+@ In: R2 as the loader left it, any privileged mode. Out: R10 = R2, at supervisor. Uses R0, R1.
 entry:
     mov     r10, r2
 
@@ -61,6 +63,7 @@ entry:
     msr     elr_hyp, r1
     eret
 
+@ In: R10, in any mode but Hyp; running where the loader put it, MMU off. Out: R4, R10 and R11 as said above, at placed.
 supervisor:
     cpsid   aif, #MODE_SVC
 
@@ -129,6 +132,7 @@ supervisor:
     add     r1, r1, r6
     bx      r1
 
+@ In: R4, R10, R11. Running where the image is to stay, MMU off. Out: the same, at mapped.
 placed:
     @ The caches are off but need not be empty. Level 1 data: invalidate by set and way (ARM ARM B2.2.7), as nothing in
     @ it is ours. Outer levels may hold what the loader wrote; of them, only the lines of the image's own memory go.
@@ -271,6 +275,7 @@ placed:
     isb
     bx      r2
 
+@ In: R4, R10, R11, the MMU and caches on. To rust_start, with R0 = R10, R1 = R11, R2 = R4.
 mapped:
     @ At the link address now, with caches. The stack, then .bss.
     ldr     sp, =__stack_top

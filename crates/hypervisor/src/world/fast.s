@@ -318,8 +318,10 @@ emulate:
     ldr r7, [sp, r3, lsl #2]
     str r5, [r6, #CTX_TIMER_COMPARE]
     str r7, [r6, #CTX_TIMER_COMPARE + 4]
+@ In: R0 to R12 as they are to be are saved at SP, LR = behind the SVC. Out: behind its literals.
 timer_written:
     str sp, [sp, #CTX_TIMER_CHANGED]
+@ The same, where the timer is as it was.
 timer_accessed:
     COUNT CTX_TIMER_ACCESSES
     add lr, lr, #EMULATE_LITERAL_BYTES
@@ -340,7 +342,7 @@ timer_control_write:
     beq timer_accessed
     b slow_path
 
-@ The same. ISTATUS says whether the timer, if it is enabled, has reached its compare value.
+@ In and out: as timer_control_write. ISTATUS says whether the timer, if it is enabled, has reached its compare value.
 timer_control_read:
     add r0, sp, #4 * 8
     stmia r0, {{r8-r12}}
@@ -411,6 +413,7 @@ forget_page:
     bic r3, r0, #0xff000
     cmp r3, r1                      @ megabyte and ASID
     bne find_tables
+@ In: R0 = the operand, whose megabyte is at hand. LR = where the block goes on. Uses R1, R3 to R7.
 tables_found:
     ldrd r4, r5, [sp, #CTX_FORGET_TABLES]
     ubfx r6, r0, #12, #8
@@ -418,7 +421,8 @@ tables_found:
     ldr r3, [r5, r6, lsl #2]!
     orrs r7, r1, r3
     bne forget_entries
-nothing_there:                      @ not counted: a guest goes through thousands of these
+@ In: LR and SPSR for the block. Not counted: a guest goes through thousands of these.
+nothing_there:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
@@ -557,6 +561,7 @@ find_tables:
 
 .section .bss.no_entries, "aw", %nobits
 .balign 4
+@ A second-level table without entries, read only.
 no_entries:
     .space 1024
 .section .text.world, "ax"
@@ -598,6 +603,7 @@ no_entries:
     movs pc, lr
 .endm
 
+@ LDRT, STRT and the like, of the address in the vCPU page: as UNPRIVILEGED.
     HANDLER fast, "unprivileged accesses"
 unprivileged_load:
     UNPRIVILEGED 2, 0

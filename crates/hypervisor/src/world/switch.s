@@ -58,6 +58,7 @@ world_install:
     b world_leave
 .endm
 
+@ All of these: as SAVE_AND_LEAVE.
     RUST_ENTRY "a place in the return mirror without a block; undefined instruction"
 kernel_undefined:
     SAVE_AND_LEAVE TRAP_UNDEFINED, 0            @ Rust subtracts 2 or 4, by the instruction set

@@ -1,5 +1,5 @@
 @ Vectors whose every trap comes to Rust: what the handlers in assembly are compared with (feature
-@ check-fast-paths, vm/check).
+@ check-fast-paths, vm/check). In: LR and SPSR as the exception left them.
 
 .section .vectors, "ax"
 .arm

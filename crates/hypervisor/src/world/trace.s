@@ -1,5 +1,6 @@
 @ Vectors for as long as what guests do is recorded: they write a record of some traps that are answered in assembly,
-@ and go on to the handlers. Other vectors are in force otherwise, so nothing is slower then.
+@ and go on to the handlers. Other vectors are in force otherwise, so nothing is slower then. In: LR and SPSR as the
+@ exception left them, which is what the handlers get, with all registers as they were.
 @
 @ Traps that Rust answers are recorded there (vm/traced.rs), which knows more of them and how long they took.
 
