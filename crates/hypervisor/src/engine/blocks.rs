@@ -82,6 +82,13 @@ impl Blocks {
         self.translator.set_options(options, &mut self.code);
     }
 
+    /// The `N` words from `pc` on, 0 for those that are in no code page.
+    #[inline]
+    pub fn words<const N: usize>(&mut self, pc: CachePc) -> [u32; N] {
+        let words = self.code.words(pc);
+        core::array::from_fn(|at| words.get(at).copied().unwrap_or(0))
+    }
+
     /// The exit whose trap is at `svc`, if there is one.
     pub fn exit(&self, svc: CachePc) -> Option<ExitId> {
         self.translator.exit(svc)

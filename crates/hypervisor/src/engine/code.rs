@@ -112,6 +112,15 @@ impl CodePages {
         Some(self.page(page)[word])
     }
 
+    /// The words from code-cache address `pc` on, to the end of its page. None if it is none.
+    #[inline]
+    pub fn words(&mut self, pc: spica_addr::CachePc) -> &[u32] {
+        match self.layout.find(pc) {
+            Some((page, word)) => &self.page(page)[word..],
+            None => &[],
+        }
+    }
+
     /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). The lines were cleaned
     /// one by one; instruction caches may be indexed by the address where the code runs, so all of them are
     /// invalidated.

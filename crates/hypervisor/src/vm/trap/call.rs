@@ -33,9 +33,10 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     if vm.common.engine.is_guest_address(svc) && vm.vcpu.context.cpu.psr & psr::T == 0 {
         return in_place::replaced(vm, core, host, GuestVa(svc.0));
     }
-    let engine = &mut vm.common.engine;
     let wild = Resume::Stop(Stop::WildJump(svc.0));
-    let Some(word) = engine.word(svc) else { return wild };
+    // Zero is no SVC. Behind one, it is as good as any other word that a guest makes up: it stands for what the guest
+    // could have executed or branched to anyway.
+    let [word, first, second] = vm.common.engine.blocks.words(svc);
     if vm.vcpu.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
@@ -43,15 +44,14 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
-            let Some(target) = engine.word(behind) else { return wild };
-            if !engine.blocks.links() {
+            if !vm.common.engine.blocks.links() {
                 // Which exit it is does not matter: a forged one leads to where the guest could have branched.
                 vm.common.counters.links += 1;
-                return vm.branch(target);
+                return vm.branch(first);
             }
-            let Some(exit) = engine.blocks.exit(svc) else { return wild };
+            let Some(exit) = vm.common.engine.blocks.exit(svc) else { return wild };
             vm.common.counters.links += 1;
-            let target = vm.vcpu.leave_block(GuestVa(target), ItState::OUTSIDE);
+            let target = vm.vcpu.leave_block(GuestVa(first), ItState::OUTSIDE);
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
             if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
         }
@@ -85,31 +85,25 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
         // The value was taken over before the trap got here: see `super::handle`.
         trap::DACR | trap::VFP => Resume::Cache(behind),
         trap::EMULATE => {
-            let (Some(word), Some(pc)) = (engine.word(behind), engine.word(behind.wrapping_add(4))) else {
-                return wild;
-            };
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
-            if let Some(resume) = timer::write(vm, host, word, GuestVa(pc), next) {
+            if let Some(resume) = timer::write(vm, host, first, GuestVa(second), next) {
                 return resume;
             }
-            let instruction = Instruction::A32(spica_isa::decode(word));
-            emulate::instruction(vm, core, host, &instruction, GuestVa(pc), Some(next))
+            let instruction = Instruction::A32(spica_isa::decode(first));
+            emulate::instruction(vm, core, host, &instruction, GuestVa(second), Some(next))
         }
         trap::EMULATE_T32 => {
-            let (Some(bits), Some(pc)) = (engine.word(behind), engine.word(behind.wrapping_add(4))) else {
-                return wild;
-            };
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
             let it = trap::it_state(word);
-            let [first, second] = if bits >> 16 == 0 { [bits, 0] } else { [bits >> 16, bits] };
-            let instruction = Instruction::T32(t32::decode(Code::new(first as u16, second as u16), it));
-            let pc = vm.vcpu.leave_block(GuestVa(pc | 1), it);
+            let halves = if first >> 16 == 0 { [first, 0] } else { [first >> 16, first] };
+            let [one, other] = halves.map(|half| half as u16);
+            let instruction = Instruction::T32(t32::decode(Code::new(one, other), it));
+            let pc = vm.vcpu.leave_block(GuestVa(second | 1), it);
             emulate::instruction(vm, core, host, &instruction, pc, Some(next))
         }
         trap::IN_IT => {
-            let Some(target) = engine.word(behind) else { return wild };
             vm.common.counters.links += 1;
-            Resume::Guest(vm.vcpu.leave_block(GuestVa(target | 1), trap::it_state(word)))
+            Resume::Guest(vm.vcpu.leave_block(GuestVa(first | 1), trap::it_state(word)))
         }
         _ => wild,
     }
