@@ -6,8 +6,8 @@
 //! section. If the guest dies in between, the tests of the sections before still pass, and the others say what
 //! happened.
 //!
-//! Debian's kernel comes without its decompressor in most of these boots (`spica_runner::unpacked`): that is the same in
-//! each, and takes longer than the kernel. `e2e/image.rs`, the benchmarks and the complete systems have it run.
+//! Debian's kernel comes without its decompressor in most of these boots (`spica_runner::unpacked`): that is the same
+//! in each, and takes longer than the kernel. `e2e/image.rs`, the benchmarks and the complete systems have it run.
 //!
 //! Every test of a guest under Spica also runs on the same board without Spica: that shows that the test is right.
 

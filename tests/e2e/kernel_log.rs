@@ -24,8 +24,8 @@ fn place(machine: Machine) -> Known {
     Known::of(&format!("log-{machine:?}")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The kernel's log. Without Spica, it may be one of an earlier run. Where a boot with the guest's checks is made anyway
-/// (`guest.rs`), it is of that one.
+/// The kernel's log. Without Spica, it may be one of an earlier run. Where a boot with the guest's checks is made
+/// anyway (`guest.rs`), it is of that one.
 fn log(machine: Machine) -> Vec<String> {
     let script = match machine {
         Machine::Cubieboard | Machine::CubieboardNative => "checks.sh",

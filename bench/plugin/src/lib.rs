@@ -1,5 +1,5 @@
-//! What plugins for QEMU 10 have in common: version 4 of its plugin interface, which reads registers, the board's memory
-//! where QEMU keeps it, and the registers of CP15.
+//! What plugins for QEMU 10 have in common: version 4 of its plugin interface, which reads registers, the board's
+//! memory where QEMU keeps it, and the registers of CP15.
 //!
 //! The functions are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins",
 //! API section). QEMU itself has the symbols when it loads a plugin, and those of GLib's arrays, which it gives

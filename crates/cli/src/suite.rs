@@ -25,8 +25,8 @@ const END_TO_END: &str = "spica-tests";
 /// How many of the slowest tests the summary names.
 const SLOWEST: usize = 10;
 
-/// Debian's packages of boot loaders that the tests start. They are fetched while there is something to compile: without
-/// them, some tests at the end would wait for a server, and for nothing else.
+/// Debian's packages of boot loaders that the tests start. They are fetched while there is something to compile:
+/// without them, some tests at the end would wait for a server, and for nothing else.
 const BOOT_LOADERS: [&str; 2] = ["u-boot-qemu", "u-boot-sunxi"];
 
 /// What libtest is told, to say how long each test took.
@@ -36,8 +36,8 @@ const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];
 /// sleeps or for a limit to pass.
 const WAITING: usize = 2;
 
-/// Runs the tests whose names contain `filter`; with `quick`, only those that need no board; with `all`, also those that
-/// are ignored because they take long.
+/// Runs the tests whose names contain `filter`; with `quick`, only those that need no board; with `all`, also those
+/// that are ignored because they take long.
 ///
 /// # Errors
 /// If a test fails or does not compile.

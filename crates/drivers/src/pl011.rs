@@ -44,7 +44,8 @@ pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn SerialPort>, BoardE
     }
     let control = registers.read(CONTROL);
     if control & ENABLED != ENABLED {
-        // CONTROL is to be changed while the UART is off, which is not to be turned off while it sends (DDI 0183, 3.3.8).
+        // CONTROL is to be changed while the UART is off, which is not to be turned off while it sends (DDI 0183,
+        // 3.3.8).
         if control & UART != 0 {
             let _ = (0..super::PATIENCE).any(|_| registers.read(FLAGS) & BUSY == 0);
             registers.write(CONTROL, control & !UART);

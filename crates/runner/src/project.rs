@@ -195,8 +195,8 @@ pub fn create_dir(path: &Path) -> Result<()> {
     fs::create_dir_all(path).context(|| format!("cannot make the directory {}", path.display()))
 }
 
-/// Writes a file in one piece: readers see the old one or the whole new one, also after a crash, and whoever else writes
-/// it meanwhile, here or in another run.
+/// Writes a file in one piece: readers see the old one or the whole new one, also after a crash, and whoever else
+/// writes it meanwhile, here or in another run.
 ///
 /// # Errors
 /// With the file's name.

@@ -1,9 +1,9 @@
 //! A guest's kernel without its decompressor, for boots in which that shows nothing.
 //!
-//! A zImage is a decompressor with the kernel in it, packed by `xz`. The decompressor is the same code in each boot, and
-//! nearly all that is executed between reset and the first process: the tests, which boot Debian dozens of times, have
-//! it run in a few of these boots. For the others, the kernel is unpacked here, once, and put behind a zImage's header
-//! so that it lies where the decompressor would have put it. The kernel itself is the package's, byte for byte.
+//! A zImage is a decompressor with the kernel in it, packed by `xz`. The decompressor is the same code in each boot,
+//! and nearly all that is executed between reset and the first process: the tests, which boot Debian dozens of times,
+//! have it run in a few of these boots. For the others, the kernel is unpacked here, once, and put behind a zImage's
+//! header so that it lies where the decompressor would have put it. The kernel itself is the package's, byte for byte.
 //!
 //! What is known of a zImage is from Linux: `Documentation/arch/arm/booting.rst` and
 //! `arch/arm/boot/compressed/head.S`.
@@ -92,8 +92,8 @@ pub(crate) fn unpack(stream: &[u8]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// A zImage that is `kernel` at its place, `offset` bytes from the start of RAM, and a branch to it. `None` if the header
-/// is there.
+/// A zImage that is `kernel` at its place, `offset` bytes from the start of RAM, and a branch to it. `None` if the
+/// header is there.
 fn image(kernel: &[u8], offset: usize) -> Option<Vec<u8>> {
     let start = offset.checked_sub(LOADED_AT).filter(|&start| start >= 0x30)?;
     let mut file = vec![0; start];

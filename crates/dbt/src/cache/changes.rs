@@ -1,7 +1,7 @@
 //! What makes blocks go, or nothing lead to them: writes to the guest's code, maintenance of its TLB, breakpoints.
 //!
-//! A guest can have any number of blocks in a page, and any number of exits that lead to one of them. So in one go only so
-//! much is done, and the rest is *left*, to be done in pieces before the guest runs ([`Translator::settle`]).
+//! A guest can have any number of blocks in a page, and any number of exits that lead to one of them. So in one go only
+//! so much is done, and the rest is *left*, to be done in pieces before the guest runs ([`Translator::settle`]).
 
 use core::ops::RangeInclusive;
 

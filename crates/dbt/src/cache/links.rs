@@ -1,7 +1,7 @@
 //! Links between blocks: which exit branches to which block, and what undoes that.
 //!
-//! A link is recorded in both directions: an exit has the block that it leads to, and a block the list of the exits that
-//! lead to it. An exit that is *closed* traps, and stays in that list.
+//! A link is recorded in both directions: an exit has the block that it leads to, and a block the list of the exits
+//! that lead to it. An exit that is *closed* traps, and stays in that list.
 
 use core::ops::Range;
 

@@ -1,5 +1,5 @@
-//! The interrupt controller and two of the timers of an Allwinner A10 (A10 user manual, INTC and timer controller; where
-//! it is short, the A20's manual, which has the same timers, and linux-sunxi.org on the INTC).
+//! The interrupt controller and two of the timers of an Allwinner A10 (A10 user manual, INTC and timer controller;
+//! where it is short, the A20's manual, which has the same timers, and linux-sunxi.org on the INTC).
 
 use super::bus::{self, Model};
 use super::ticks::Ticks;

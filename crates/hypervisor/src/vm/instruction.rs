@@ -3,7 +3,7 @@
 use spica_dbt::Location;
 use spica_dbt::at::is_thumb;
 use spica_isa::t32::{self, Code};
-use spica_isa::{Decoded, Op};
+use spica_isa::{Cond, Decoded, Op};
 use spica_vcpu::Cpu;
 use spica_vcpu::interp::{self, Env, Step};
 
@@ -50,10 +50,12 @@ impl Instruction {
     }
 
     /// The same, as far as it matters to whoever asks for operations that A32 has: anything else is plain.
-    pub fn a32(&self) -> Decoded {
+    #[inline]
+    pub fn a32(&self) -> &Decoded {
+        const PLAIN: &Decoded = &Decoded { word: 0, cond: Cond::Al, uncond: false, op: Op::Plain };
         match self {
-            Instruction::A32(decoded) | Instruction::T32(t32::Decoded { op: t32::Op::A32(decoded), .. }) => *decoded,
-            Instruction::T32(decoded) => Decoded { word: 0, cond: decoded.cond, uncond: false, op: Op::Plain },
+            Instruction::A32(decoded) | Instruction::T32(t32::Decoded { op: t32::Op::A32(decoded), .. }) => decoded,
+            Instruction::T32(_) => PLAIN,
         }
     }
 
@@ -80,6 +82,7 @@ impl Instruction {
     }
 
     /// Interprets it, with the virtual CPU in the guest's state at `pc`.
+    #[inline]
     pub fn execute(&self, cpu: &mut Cpu, env: &mut impl Env, pc: u32) -> Step {
         match self {
             Instruction::A32(decoded) => interp::execute(cpu, env, decoded, pc),

@@ -67,8 +67,8 @@ impl Sites {
         (pc.0 >> 2) as usize * 2 % SITES
     }
 
-    /// What is known of the word at `pc`, in code-cache generation `generation`: that it reaches a device in the page of
-    /// `va`, if `dacr` allows it.
+    /// What is known of the word at `pc`, in code-cache generation `generation`: that it reaches a device in the page
+    /// of `va`, if `dacr` allows it.
     pub fn get(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<Known> {
         let pair = &self.sites[Self::index(pc)..][..2];
         let site = pair.iter().flatten().find(|site| site.pc == pc.0)?;

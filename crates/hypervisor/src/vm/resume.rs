@@ -166,18 +166,17 @@ impl Vm {
     /// The jump cache answers, as it does for indirect branches in assembly: the blocks there lie in pages that are
     /// mapped as they were, so that the guest's tables need not be asked, which takes a privilege switch.
     pub fn branch(&mut self, target: u32) -> Resume {
-        let resume = self.vcpu.branch(target);
-        // An interrupt that waits is taken here, if it is not masked.
-        let stays = self.vcpu.context.leave == 0 && !self.common.interrupted();
         let entry = GuestVa(if target & 1 == 0 { target & !3 } else { target });
-        match self.common.engine.known(entry).filter(|_| stays) {
-            Some(entry) => {
-                self.vcpu.enter_block();
-                self.vcpu.nested = 0;
-                Resume::Back(entry)
-            }
-            None => resume,
+        // An interrupt that waits is taken here, if it is not masked.
+        if self.vcpu.context.leave == 0
+            && !self.common.interrupted()
+            && let Some(entry) = self.common.engine.known(entry)
+        {
+            self.vcpu.enter_block();
+            self.vcpu.nested = 0;
+            return Resume::Back(entry);
         }
+        self.vcpu.branch(target)
     }
 
     /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).

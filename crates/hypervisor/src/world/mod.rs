@@ -470,31 +470,37 @@ impl Context {
     /// Says for the code that is entered next where exceptions of user code go without leaving assembly: to the blocks
     /// that the jump cache has for them. User code that begins in any state but the plain one takes them by Rust; what
     /// `fast.s` returns to is plain.
+    #[inline(always)]
     pub fn set_entries(&mut self, privilege: Privilege, engine: &mut impl Engine, switches: &Switches) {
         let slow = self.slow_path != 0;
         if privilege == Privilege::User && (slow || self.cpu.page.control != Mode::Usr as u32) {
             self.entries = Entries::default();
             self.entries_version = 0;
         } else if !slow && self.entries_version != engine.known_version() {
-            // In the jump cache, because what is dropped or unmapped is removed there.
-            let (va, pa) = self.call_target;
-            // Where system calls are known to lead, the mapping is global (`CallVector`).
-            if engine.known(va).is_none()
-                && let Some(code) = engine.find(Source { va, start: Start::default(), pa, global: true })
-            {
-                engine.enter(code, None);
-            }
-            let at = |pc: GuestVa| engine.known(pc).map(|pc| pc.0);
-            let vector = |offset| at(GuestVa(self.vectors.wrapping_add(offset)));
-            let undefined = vector(0x04).filter(|_| switches.quick_vfp);
-            self.entries = Entries {
-                undefined: undefined.unwrap_or(0),
-                data_abort: vector(0x10).unwrap_or(0),
-                prefetch_abort: vector(0x0c).unwrap_or(0),
-                call: at(va).or(vector(0x08)).unwrap_or(0),
-            };
-            self.entries_version = engine.known_version();
+            self.find_entries(engine, switches);
         }
+    }
+
+    #[inline(never)]
+    fn find_entries(&mut self, engine: &mut impl Engine, switches: &Switches) {
+        // In the jump cache, because what is dropped or unmapped is removed there.
+        let (va, pa) = self.call_target;
+        // Where system calls are known to lead, the mapping is global (`CallVector`).
+        if engine.known(va).is_none()
+            && let Some(code) = engine.find(Source { va, start: Start::default(), pa, global: true })
+        {
+            engine.enter(code, None);
+        }
+        let at = |pc: GuestVa| engine.known(pc).map(|pc| pc.0);
+        let vector = |offset| at(GuestVa(self.vectors.wrapping_add(offset)));
+        let undefined = vector(0x04).filter(|_| switches.quick_vfp);
+        self.entries = Entries {
+            undefined: undefined.unwrap_or(0),
+            data_abort: vector(0x10).unwrap_or(0),
+            prefetch_abort: vector(0x0c).unwrap_or(0),
+            call: at(va).or(vector(0x08)).unwrap_or(0),
+        };
+        self.entries_version = engine.known_version();
     }
 
     /// The guest is entered at `privilege`, where its DACR is `guest`. What assembly knows of others holds as long as

@@ -27,6 +27,8 @@ pub fn from_user(vm: &mut Vm) -> Resume {
 
 /// SVC from translated code. What is read here may be forged by a guest that jumps into the middle of a code page: see
 /// [`spica_dbt::trap`].
+// What follows has much to keep; a branch that is not linked has nothing.
+#[inline]
 pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     let behind = CachePc(vm.vcpu.context.cpu.pc);
     let svc = CachePc(behind.0.wrapping_sub(4));
@@ -40,15 +42,24 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     if vm.vcpu.context.cpu.psr & psr::T != 0 || word >> 24 & 0xf != 0xf || word >> 28 == 0xf {
         return wild;
     }
+    let number = trap::number(word);
+    if number == trap::LINK && !vm.common.engine.blocks.links() {
+        // Which exit it is does not matter: a forged one leads to where the guest could have branched.
+        vm.common.counters.links += 1;
+        return vm.branch(first);
+    }
+    answer(vm, core, host, behind, [word, first, second])
+}
+
+/// Answers the trap of the `SVC` in front of `behind`: that, and the two words there.
+fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, words: [u32; 3]) -> Resume {
+    let svc = CachePc(behind.0.wrapping_sub(4));
+    let wild = Resume::Stop(Stop::WildJump(svc.0));
+    let [word, first, second] = words;
     match trap::number(word) {
         number if number & !0xf == trap::CLOSED => indirect::closed(vm, svc),
         trap::CLOSED_RETURN => papers::closed_return(vm, svc),
         trap::LINK => {
-            if !vm.common.engine.blocks.links() {
-                // Which exit it is does not matter: a forged one leads to where the guest could have branched.
-                vm.common.counters.links += 1;
-                return vm.branch(first);
-            }
             let Some(exit) = vm.common.engine.blocks.exit(svc) else { return wild };
             vm.common.counters.links += 1;
             let target = vm.vcpu.leave_block(GuestVa(first), ItState::OUTSIDE);

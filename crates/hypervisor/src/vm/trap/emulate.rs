@@ -49,7 +49,7 @@ fn execute(
     pc: GuestVa,
     next: Option<CachePc>,
 ) -> Resume {
-    let decoded = &instruction.a32();
+    let decoded = instruction.a32();
     let class = Class::of(decoded);
     vm.common.counters.emulated[class as usize] += 1;
     vm.vcpu.events.note(What::Interpreted { class, word: decoded.word, pc: pc.0 });

@@ -31,6 +31,7 @@ pub use interrupt::leave_soon;
 pub use locate::guest_pc_of;
 
 /// Takes over what translated code has changed of the virtual CPU by itself.
+#[inline]
 fn settle(vm: &mut Vm, core: &mut HostCpu) {
     if vm.vcpu.context.cpu.take_vfp() {
         vm.vcpu.note_vfp();
@@ -44,6 +45,7 @@ fn settle(vm: &mut Vm, core: &mut HostCpu) {
 ///
 /// # Errors
 /// Why the guest cannot go on, since assembly has switched to another space.
+#[inline]
 pub fn catch_up(vm: &mut Vm, core: &mut HostCpu) -> Result<(), Stop> {
     settle(vm, core);
     if vm.vcpu.context.take_space_switch() { vm.regime_changed(core) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Writes to the guest's timer by which it may interrupt, or at another time than before: those that `world/fast.s` does
-//! not do itself. A kernel has two of them with every tick of a program's interval timer.
+//! Writes to the guest's timer by which it may interrupt, or at another time than before: those that `world/fast.s`
+//! does not do itself. A kernel has two of them with every tick of a program's interval timer.
 
 use spica_addr::{CachePc, GuestVa};
 use spica_vcpu::cp15::TimerReg;
@@ -12,6 +12,7 @@ use crate::world::GuestTimer;
 
 /// Carries out the instruction `word` of the guest's kernel at `pc`, if it is such a write, as compilers make them:
 /// without a condition. The block goes on at `next`. Nothing has changed behind it but interrupts that wait.
+#[inline]
 pub fn write(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: CachePc) -> Option<Resume> {
     // MCR p15, 0, Rt, c14, c2, 1 (CNTP_CTL), and MCRR p15, 2, Rt, Rt2, c14 (CNTP_CVAL); the virtual timer's are with
     // c3, and with 3.
@@ -19,6 +20,11 @@ pub fn write(vm: &mut Vm, host: &mut Host, word: u32, pc: GuestVa, next: CachePc
     if !(control || compare) || !vm.common.switches.quick_timer {
         return None;
     }
+    write_to(vm, host, word, control, pc, next)
+}
+
+#[inline(never)]
+fn write_to(vm: &mut Vm, host: &mut Host, word: u32, control: bool, pc: GuestVa, next: CachePc) -> Option<Resume> {
     let Vm { vcpu, common, .. } = vm;
     let context = &mut *vcpu.context;
     let register = |shift: u32| context.cpu.regs.get((word >> shift & 0xf) as usize).copied().map(u64::from);
