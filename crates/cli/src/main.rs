@@ -17,6 +17,7 @@ use commands::run::RunArgs;
 use commands::symbols::SymbolsArgs;
 use commands::top::TopArgs;
 use commands::trace::TraceArgs;
+use commands::watch::WatchArgs;
 use spica_cli::suite;
 use spica_cli::terminal::StandardError;
 use spica_runner::error::{Result, USAGE};
@@ -67,6 +68,8 @@ enum Command {
     Symbols(SymbolsArgs),
     /// Record what the guests of a board that runs do when: a timeline, for Perfetto or as a page
     Trace(TraceArgs),
+    /// Watch a guest of a board that runs from outside: its programs' system calls
+    Watch(WatchArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
     Pack(PackArgs),
     /// Fetch the guest's packages from Debian, if they are not here yet
@@ -118,6 +121,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
         Command::Gdb(args) => commands::gdb::run(&project, args)?,
         Command::Symbols(args) => commands::symbols::run(&project, args)?,
         Command::Trace(args) => commands::trace::run(&project, args)?,
+        Command::Watch(args) => commands::watch::run(&project, args)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,
         Command::Bench(args) => return commands::bench::run(&project, *args, cli.verbose),

@@ -87,8 +87,20 @@ impl Tracer {
     ///
     /// # Errors
     /// If it does for somebody else, or has gone.
-    pub fn start(mut board: Board) -> Result<Self> {
-        let lines = board.ask("trace start")?;
+    pub fn start(board: Board) -> Result<Self> {
+        Self::ask(board, "trace start")
+    }
+
+    /// Has the board record the system calls of guest number `guest`, and nothing else ([`spica_trace::calls`]).
+    ///
+    /// # Errors
+    /// If it records already, or has gone.
+    pub fn start_calls(board: Board, guest: usize) -> Result<Self> {
+        Self::ask(board, &format!("trace calls {guest}"))
+    }
+
+    fn ask(mut board: Board, question: &str) -> Result<Self> {
+        let lines = board.ask(question)?;
         let hertz = lines.first().and_then(|line| line.strip_prefix("clock ")?.split(' ').next()?.parse().ok());
         let hertz = hertz.ok_or_else(not_understood)?;
         let guests = board.who.guests.clone();

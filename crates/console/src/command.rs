@@ -87,16 +87,12 @@ pub struct Request {
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_ascii_whitespace();
     let Some(verb) = words.next() else { return Ok(Command::Leave) };
+    if verb == "trace" {
+        return Ok(Command::Trace(trace::parse(words)?));
+    }
     let guest = words.next().map(ToString::to_string);
     if verb == "debug" {
         return Ok(Command::Debug(guest.unwrap_or_default(), debug::parse(words)?));
-    }
-    if verb == "trace" {
-        let trace = trace::parse(guest.as_deref())?;
-        return match words.next() {
-            None => Ok(Command::Trace(trace)),
-            Some(word) => Err(alloc::format!("`{word}` is one word too many")),
-        };
     }
     if verb == "balloon" {
         let megabytes = words.next().and_then(|word| word.parse().ok());

@@ -83,6 +83,17 @@ const NEAR_SHIFT: u32 = 16;
 /// Since its last record, the kernel has another value in TPIDRURO: `argument`. In Linux, that is the task that runs
 /// (CONFIG_CURRENT_POINTER_IN_TPIDRURO). `length`: its SP.
 pub const TASK: u8 = 21;
+/// What a system call has in R0 and R1, behind its [`SYSTEM_CALL`], where calls are recorded with all that they say:
+/// `length` and `argument`. In this order, [`CALL_R2`] with R2 and R3, [`CALL_R4`], and [`CALL_R6`] with R6 alone follow.
+pub const CALL_R0: u8 = 22;
+/// See [`CALL_R0`].
+pub const CALL_R2: u8 = 23;
+/// See [`CALL_R0`].
+pub const CALL_R4: u8 = 24;
+/// See [`CALL_R0`].
+pub const CALL_R6: u8 = 25;
+/// What the kernel returns to user code with in R0 and R1, behind the [`EXCEPTION_RETURN`]: `length` and `argument`.
+pub const RETURN_R0: u8 = 26;
 /// How many kinds can be told apart on the wire.
 pub const KINDS: u8 = 32;
 

@@ -2,8 +2,9 @@
 //!
 //! The board records what happens ([`spica_trace_ring`]); [`Timeline`] makes of that what each guest did when, in rows
 //! of spans and points; [`perfetto`] writes them for Perfetto's viewer, [`page`] as a page that needs no other file,
-//! [`summary`] as a table.
+//! [`summary`] as a table. [`calls`] makes lines of what was recorded of system calls alone.
 
+pub mod calls;
 pub mod names;
 pub mod page;
 pub mod perfetto;

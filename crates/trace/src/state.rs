@@ -78,7 +78,7 @@ const TABLE: u32 = !0x7f;
 /// The bits of CONTEXTIDR that are the ASID.
 const ASID: u32 = 0xff;
 /// The bits of SP that tell kernel stacks apart: they have 8 KiB.
-const STACK: u32 = !0x1fff;
+pub(crate) const STACK: u32 = !0x1fff;
 
 impl Guest {
     pub(crate) fn new(begin: u64) -> Guest {

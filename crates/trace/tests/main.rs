@@ -1,5 +1,6 @@
 //! The tests of this crate in one program: each program more would be linked with all of it again.
 
+mod calls;
 mod names;
 mod page;
 mod perfetto;

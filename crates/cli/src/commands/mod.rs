@@ -12,6 +12,7 @@ pub mod run;
 pub mod symbols;
 pub mod top;
 pub mod trace;
+pub mod watch;
 
 use clap::builder::RangedU64ValueParser;
 

@@ -74,7 +74,7 @@ fn boot(platform: &Platform) -> Result<(), Problem> {
     guests.iter_mut().for_each(|guest| guest.vm.clear(host_space));
     let mut scheduler = Scheduler::new(guests, core, host, platform.options.stats);
     if platform.options.trace {
-        scheduler.start_trace(false)?;
+        scheduler.start_trace(false, None)?;
     }
     console::start_buffer();
     scheduler.run();

@@ -403,8 +403,9 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
                 return Err("`trace` is for programs: see `spica trace --help`".into());
             }
             match trace {
-                Trace::Start => {
-                    scheduler.start_trace(true)?;
+                Trace::Start | Trace::Calls(_) => {
+                    let only = if let Trace::Calls(who) = trace { Some(find(scheduler, who)?) } else { None };
+                    scheduler.start_trace(true, only)?;
                     let (hertz, records) = scheduler.host.trace_clock();
                     answer.line(&format!("clock {hertz} {records}"));
                 }

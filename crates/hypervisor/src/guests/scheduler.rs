@@ -17,7 +17,6 @@ use crate::memory::canary::Canary;
 use crate::vm::{Pause, Stop, report};
 use crate::world::core_state::CoreState;
 use crate::{console, contain, println};
-use spica_trace_ring::Ring;
 
 /// Longest time that a guest runs while another wants to, in microseconds.
 pub const SLICE: u32 = 10_000;
@@ -309,25 +308,29 @@ impl Scheduler {
         }
     }
 
-    /// Records what guests do from now on; for whoever asks if `claim`, else for the first who does.
+    /// Records what guests do from now on, or of one alone its system calls; for whoever asks if `claim`, else for the
+    /// first who does.
     ///
     /// # Errors
     /// If that is done for somebody already, or there is no memory.
-    pub fn start_trace(&mut self, claim: bool) -> Result<(), &'static str> {
-        let ring = self.host.start_trace(claim, self.guests.len())?;
-        self.set_trace(Some(ring));
+    pub fn start_trace(&mut self, claim: bool, calls_of: Option<usize>) -> Result<(), &'static str> {
+        let ring = self.host.start_trace(claim, calls_of.is_some(), self.guests.len())?;
+        let sound = self.guests.iter_mut().enumerate().filter(|(_, guest)| guest.state != State::Failed);
+        for (at, guest) in sound {
+            match calls_of {
+                None => guest.vm.set_trace(Some(ring)),
+                Some(only) if only == at => guest.vm.trace_calls(ring),
+                Some(_) => {}
+            }
+        }
         Ok(())
     }
 
     /// Records nothing any more.
     pub fn stop_trace(&mut self) {
         self.host.stop_trace();
-        self.set_trace(None);
-    }
-
-    fn set_trace(&mut self, ring: Option<&'static Ring>) {
         let sound = self.guests.iter_mut().filter(|guest| guest.state != State::Failed);
-        sound.for_each(|guest| guest.vm.set_trace(ring));
+        sound.for_each(|guest| guest.vm.set_trace(None));
     }
 
     /// Lets a guest go on that was paused.

@@ -31,6 +31,8 @@ const LONGEST: u64 = 1 << 30;
 #[derive(Default)]
 pub struct Tracer {
     on: bool,
+    /// Only system calls are recorded, and who makes them.
+    calls: bool,
     /// The ring, once it was wanted.
     ring: Option<&'static Ring>,
     state: State,
@@ -129,7 +131,7 @@ impl Tracer {
     }
 
     fn push(&self, record: Record) {
-        if let Some(ring) = self.ring {
+        if let Some(ring) = self.ring.filter(|_| !self.calls || record.kind == record::TASK) {
             ring.push(record);
         }
     }
@@ -146,12 +148,14 @@ impl Host {
         }
     }
 
-    /// Records from now on, for somebody if `claim`, who also gets what was recorded for whoever comes. Gives the ring.
+    /// Records from now on, for somebody if `claim`, who also gets what was recorded for whoever comes; no more than
+    /// system calls if `calls`. Gives the ring.
     ///
     /// # Errors
     /// If that is done for somebody already, or there is no memory.
-    pub fn start_trace(&mut self, claim: bool, guests: usize) -> Result<&'static Ring, &'static str> {
-        if self.tracer.state == State::Claimed {
+    pub fn start_trace(&mut self, claim: bool, calls: bool, guests: usize) -> Result<&'static Ring, &'static str> {
+        // What is recorded for whoever comes is a timeline.
+        if self.tracer.state == State::Claimed || calls && self.tracer.state == State::Waiting {
             return Err("what this board's guests do is recorded for somebody else already");
         }
         const NO_MEMORY: &str = "there is no memory for that";
@@ -173,6 +177,7 @@ impl Host {
                 ring.complement.set(if counter.down { u32::MAX } else { 0 });
             }
         }
+        self.tracer.calls = calls;
         let state = if claim { State::Claimed } else { State::Waiting };
         (self.tracer.state, self.tracer.on) = (state, true);
         Ok(ring)

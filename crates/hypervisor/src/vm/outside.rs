@@ -60,6 +60,12 @@ impl Vm {
         self.vcpu.mmu.notice(ring.is_some());
     }
 
+    /// Its system calls, and nothing else, are recorded in `ring` from now on, with all that they say.
+    pub fn trace_calls(&mut self, ring: &'static Ring) {
+        self.vcpu.context.trace_calls(ring);
+        self.vcpu.mmu.notice(true);
+    }
+
     /// Presses its power key.
     pub fn press_power_key(&mut self) {
         self.common.machine.press_power_key();

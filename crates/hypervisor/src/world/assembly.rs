@@ -184,6 +184,11 @@ assemble! {
     RECORD_CONTEXTIDR = record::CONTEXTIDR;
     RECORD_USER_DATA_ABORT = record::USER_DATA_ABORT;
     RECORD_USER_PREFETCH_ABORT = record::USER_PREFETCH_ABORT;
+    RECORD_CALL_R0 = record::CALL_R0;
+    RECORD_CALL_R2 = record::CALL_R2;
+    RECORD_CALL_R4 = record::CALL_R4;
+    RECORD_CALL_R6 = record::CALL_R6;
+    RECORD_RETURN_R0 = record::RETURN_R0;
 
     // The vCPU page
     PAGE_TARGET = offset_of!(VcpuPage, target);

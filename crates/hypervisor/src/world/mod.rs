@@ -38,6 +38,8 @@ unsafe extern "C" {
     static world_user_vectors: [u32; 8];
     static world_kernel_vectors_traced: [u32; 8];
     static world_user_vectors_traced: [u32; 8];
+    static world_kernel_vectors_calls: [u32; 8];
+    static world_user_vectors_calls: [u32; 8];
 }
 
 #[cfg(feature = "check-fast-paths")]
@@ -407,10 +409,18 @@ impl Context {
         [self.kernel.vbar, self.user.vbar] = vectors.map(|vectors| vectors as u32);
     }
 
-    /// The time as assembly reads it for records: the low half of the host's clock. `None` if nothing is recorded.
+    /// From now on, system calls are recorded in `ring`, with their arguments and results, and nothing else is.
+    pub fn trace_calls(&mut self, ring: &'static Ring) {
+        self.trace = Some(ring);
+        let vectors = [&raw const world_kernel_vectors_calls, &raw const world_user_vectors_calls];
+        [self.kernel.vbar, self.user.vbar] = vectors.map(|vectors| vectors as u32);
+    }
+
+    /// The time as assembly reads it for records: the low half of the host's clock. `None` if nothing is recorded, or
+    /// no more than system calls.
     #[inline]
     pub fn trace_time(&self) -> Option<u32> {
-        self.trace.map(host_clock)
+        self.trace.map(host_clock).filter(|_| self.user.vbar != &raw const world_user_vectors_calls as u32)
     }
 
     /// Code was translated for the guest's `pc` since `begun`.

@@ -31,6 +31,31 @@ world_user_vectors_traced:
     b user_irq
     b user_fiq
 
+@ The same for as long as only system calls are recorded, with all that they say.
+.balign 32
+.global world_kernel_vectors_calls
+world_kernel_vectors_calls:
+    b world_own_fault
+    b kernel_undefined_vector
+    b recorded_return
+    b kernel_prefetch_abort
+    b kernel_data_abort
+    b world_own_fault
+    b kernel_irq
+    b kernel_fiq
+
+.balign 32
+.global world_user_vectors_calls
+world_user_vectors_calls:
+    b world_own_fault
+    b answer_user_undefined
+    b recorded_call
+    b answer_prefetch_abort
+    b answer_data_abort
+    b world_own_fault
+    b user_irq
+    b user_fiq
+
 .section .text.world, "ax"
 
 @ Writes a record (struct Ring; Ring::push is the same in Rust). In: SP = the Cpu, R6 = its length, R7 = its argument.
@@ -129,3 +154,47 @@ traced_prefetch_abort:
     RECORD RECORD_USER_PREFETCH_ABORT
     ldmia sp, {{r0-r7}}
     b answer_prefetch_abort
+
+@ SVC of user code, with R0 to R6. To its handler, with nothing changed.
+    HANDLER fast, "records of system calls"
+recorded_call:
+    stmia sp, {{r0-r7}}
+    mov r6, lr
+    RECORD RECORD_SYSTEM_CALL
+    ldrd r6, r7, [sp]
+    RECORD RECORD_CALL_R0
+    ldrd r6, r7, [sp, #8]
+    RECORD RECORD_CALL_R2
+    ldrd r6, r7, [sp, #16]
+    RECORD RECORD_CALL_R4
+    ldr r6, [sp, #24]
+    mov r7, #0
+    RECORD RECORD_CALL_R6
+    ldmia sp, {{r0-r7}}
+    b user_supervisor_call
+
+@ SVC of translated code: returns to user code, with R0 and R1. To the handler, with nothing changed.
+    HANDLER fast, "records of system calls"
+recorded_return:
+    stmia sp, {{r0-r7}}
+    mrs r0, spsr
+    ldr r2, [sp, #CPU_PAGE]
+    tst r0, #PSR_T | NOT_USR        @ as in kernel_supervisor_call
+    ldreq r1, [lr, #-4]
+    bne 1f
+    and r1, r1, #31
+    cmp r1, #SVC_EXCEPTION_RETURN
+    bne 1f
+    ldr r0, [r2, #PAGE_SPSR]
+    ldr r7, [r2, #PAGE_TARGET]
+    and r0, r0, #PSR_MODE
+    cmp r0, #MODE_USR
+    bne 1f
+    sub r1, sp, #-(CTX_SCRATCH)
+    stmia r1, {{sp}}^               @ that of the kernel, which runs in User mode
+    ldr r6, [r1]
+    RECORD RECORD_EXCEPTION_RETURN
+    ldrd r6, r7, [sp]
+    RECORD RECORD_RETURN_R0
+1:  ldmia sp, {{r0-r7}}
+    b kernel_supervisor_call

@@ -235,7 +235,7 @@ impl Server {
                         client.debugs = Some(guest);
                         (Kind::Debugger, Some(PATIENCE))
                     }
-                    ["trace", "start"] => {
+                    ["trace", "start"] | ["trace", "calls", _] => {
                         if traced {
                             client.say("error what this board's guests do is recorded for somebody else already");
                             return Ok(());

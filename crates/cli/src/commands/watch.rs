@@ -1,0 +1,148 @@
+//! `spica watch`: its arguments.
+
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use spica_cli::signals::Signals;
+use spica_cli::tracer::{End, Tracer};
+use spica_cli::{debugger, times};
+use spica_runner::control::client::Board;
+use spica_runner::error::{Context, Error, Result};
+use spica_runner::progress::Step;
+use spica_runner::project::Project;
+use spica_runner::qemu;
+use spica_trace::calls::Calls;
+
+#[derive(Args)]
+#[command(after_help = "\
+A guest is watched from outside: nothing is installed in it, and it notices nothing but that some of the processor's
+time is not its own. What is watched is let go at the end, also when Ctrl-C ends it; what came by then is written.
+
+A session:
+  spica run                                       in one terminal
+  spica watch syscalls --for 5s                   in another, while the guest does something
+
+docs/watching.md says how it works, what is not seen, and what it costs.")]
+pub struct WatchArgs {
+    #[command(subcommand)]
+    client: Client,
+}
+
+#[derive(Subcommand)]
+enum Client {
+    /// Each system call of all programs of a Linux guest, with its registers, its result, and how long it took
+    #[command(after_help = "\
+A line for each call, in the order in which they are made:
+
+     0.000143 ls[c1b6a940] openat(0xffffff9c, 0xb6fd51b0, 0xa0000, 0) = 3 <0.000052>
+
+the time since the first record, in seconds; the task's name and where its task_struct is, or its stack as long as it
+is not known whose that is; the registers that the call reads, from R0 on; the result, with the error's name; and how
+long the call took. What a pointer points to is not shown. `= ?` has not returned, `goes on at` returns elsewhere: in a
+signal's handler, or in another program after execve. A guest that calls faster than the serial line carries, some
+3,000 times a second, loses records: how many is said.
+
+  spica watch syscalls --guest web --for 1m -o web.txt
+  spica watch syscalls --json | jq 'select(.result < 0)'")]
+    Syscalls {
+        #[command(flatten)]
+        what: What,
+        /// A line of JSON for each call
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+struct What {
+    /// The guest: its name or number, as `spica list` shows them; not needed if there is one
+    #[arg(long, value_name = "GUEST")]
+    guest: Option<String>,
+    /// How long to watch: 500ms, 5s, 2m
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = times::parse)]
+    time: Duration,
+    /// The file to write; standard output if there is none
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Of several boards that run, the one of `spica run --name NAME`, or of this process
+    #[arg(long, value_name = "NAME|PID")]
+    run: Option<String>,
+}
+
+/// Where the result goes.
+struct Output(Option<(PathBuf, File)>);
+
+impl Output {
+    /// Makes the file, so that nobody waits for what cannot be written.
+    fn create(path: Option<PathBuf>) -> Result<Self> {
+        path.map(|path| qemu::output_file(&path).map(|file| (path, file))).transpose().map(Self)
+    }
+
+    fn write(self, text: &str) -> Result<()> {
+        match self.0 {
+            Some((path, file)) => {
+                let mut file = BufWriter::new(file);
+                let written = file.write_all(text.as_bytes()).and_then(|()| file.flush());
+                written.context(|| format!("cannot write {}", path.display()))
+            }
+            // Whoever reads may have seen enough.
+            None => match stdout().write_all(text.as_bytes()) {
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                written => written.context(|| "cannot write the result"),
+            },
+        }
+    }
+}
+
+/// Does what the arguments say.
+pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
+    match args.client {
+        Client::Syscalls { what, json } => syscalls(project, what, json),
+    }
+}
+
+fn syscalls(project: &Project, what: What, json: bool) -> Result<()> {
+    let board = Board::find(project, what.run.as_deref())?;
+    let guest = debugger::choose(&board, what.guest.as_deref())?;
+    let output = Output::create(what.output)?;
+    let signals = Signals::keep().context(|| "cannot wait for Ctrl-C")?;
+    let mut tracer = Tracer::start_calls(board, guest)?;
+    let begun = Instant::now();
+    let step = Step::begin("watching system calls");
+    let end = tracer.record(Some(begun + what.time), &|| signals.has_come());
+    drop(step);
+    say_end(&end, begun);
+    let recording = tracer.into_recording();
+    let calls = Calls::new(&recording);
+    if calls.calls.is_empty() && calls.lost == 0 {
+        return Err(Error::failed(
+            "nothing was called: does the guest run programs, and is it one that has SVC for that?",
+        ));
+    }
+    let mut text = String::new();
+    for call in &calls.calls {
+        let written =
+            if json { call.write_json(&recording, guest, &mut text) } else { call.write(&recording, guest, &mut text) };
+        written.map_err(|_| Error::failed("a line cannot be written"))?;
+    }
+    output.write(&text)?;
+    eprintln!("spica: {} system calls", calls.calls.len());
+    if calls.lost != 0 {
+        eprintln!("spica: {} records were lost: the guest called faster than the serial line carries", calls.lost);
+    }
+    Ok(())
+}
+
+/// Says why watching has ended, if that was not because the time was up.
+fn say_end(end: &End, begun: Instant) {
+    let passed = begun.elapsed().as_millis();
+    match end {
+        End::Time => {}
+        End::Asked => eprintln!("spica: stopped after {passed} ms"),
+        End::Gone(problem) => eprintln!("spica: after {passed} ms: {problem}"),
+        End::Full => eprintln!("spica: the recording was full after {passed} ms"),
+    }
+}
