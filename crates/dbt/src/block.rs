@@ -5,6 +5,7 @@
 //! block lies in the cache, so that it can be repeated to find the guest instruction of a code-cache address.
 
 use crate::at::{At, address};
+use crate::client::Client;
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::papers::spill::Place;
@@ -55,12 +56,14 @@ pub struct Location {
 }
 
 /// Translates the block at `entry`, of at most `limit` instructions, with the guest's words fetched by `fetch` from the
-/// page of `entry` only. Returns the number of guest instructions in it. With that as the limit, it is the same again.
-pub fn translate(
+/// page of `entry` only. `client` sees its runs. Returns the number of guest instructions in it. With that as the limit,
+/// it is the same again.
+pub fn translate<C: Client>(
     emitter: &mut Emitter<'_>,
     options: &Options,
     entry: GuestVa,
     limit: usize,
+    client: &mut C,
     mut fetch: impl FnMut(GuestVa) -> u32,
 ) -> usize {
     let limit = limit.clamp(1, MAX_LENGTH);
@@ -72,6 +75,7 @@ pub fn translate(
     if emitter.mirror_of(entry).is_some() {
         rules::landing(emitter);
     }
+    client.run_begins(emitter, entry);
     loop {
         emitter.begin(pc);
         emitter.set_undo(Undo { lost, ..Undo::NONE });
@@ -79,6 +83,7 @@ pub fn translate(
         let flow = rules::translate(emitter, options, &decoded, At::a32(pc));
         count += 1;
         pc = pc.wrapping_add(4);
+        client.run_ends(pc);
         if flow == Flow::Ends {
             return count;
         }
@@ -87,10 +92,14 @@ pub fn translate(
         if lost.is_some() {
             continue;
         }
-        if pc.page_offset() == 0 || count >= limit || !emitter.has_room() || flow == Flow::Splits {
+        if pc.page_offset() == 0 || count >= limit || !emitter.has_room_beside(C::ROOM) || flow == Flow::Splits {
             emitter.begin(pc);
             emitter.exit(pc);
             return count;
+        }
+        if C::ROOM != 0 && rules::may_leave(&decoded) {
+            emitter.begin(pc);
+            client.run_begins(emitter, pc);
         }
     }
 }

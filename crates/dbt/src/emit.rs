@@ -123,6 +123,12 @@ impl<'a> Emitter<'a> {
         self.hot + self.spilling.room() <= self.cold && self.exit_count + 3 <= MAX_EXITS
     }
 
+    /// The same beside `more` words.
+    #[inline(always)]
+    pub fn has_room_beside(&self, more: usize) -> bool {
+        self.has_room() && (more == 0 || self.hot + self.spilling.room() + more <= self.cold)
+    }
+
     /// The return mirror, if code at `pc` has one.
     pub fn mirror_of(&self, pc: GuestVa) -> Option<Window> {
         self.mirror.filter(|window| !is_thumb(pc) && window.contains(pc.0))

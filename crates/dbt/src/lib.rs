@@ -18,6 +18,7 @@ pub mod at;
 mod block;
 mod breakpoints;
 mod cache;
+mod client;
 pub mod code_map;
 mod emit;
 mod guest_pages;
@@ -39,6 +40,7 @@ pub mod volatile;
 pub use block::{LAST_HALF_WORD, Location, Undo};
 pub use breakpoints::MOST_BREAKPOINTS;
 pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Start, Stats, Translator, is_across};
+pub use client::{Counted, Counters, Run};
 pub use options::{Options, Spill};
 #[cfg(feature = "papers")]
 pub use papers::shadow_stack;

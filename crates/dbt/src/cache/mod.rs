@@ -16,6 +16,7 @@ use self::changes::Left;
 use crate::at::{address, is_thumb};
 use crate::block::{self, Extent, LAST_HALF_WORD, Location};
 use crate::breakpoints::Breakpoints;
+use crate::client::{self, Client, CountRuns, Counters, Run};
 use crate::emit::{self, Emitter};
 use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
@@ -27,6 +28,7 @@ use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK};
 use crate::return_mirror::{LARGE, ReturnMirror};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::t32::{Code, ItState};
 
@@ -49,6 +51,10 @@ pub trait CodeMemory {
     }
     /// Unmaps the page at `va`, or all of them; no processor may remember them.
     fn unmap_mirror(&mut self, va: Option<u32>);
+    /// Code pages `pages` are for data that translated code reads and writes from now on, or for code again.
+    fn make_data(&mut self, pages: Range<u32>, data: bool) {
+        let _ = (pages, data);
+    }
 }
 
 /// How long a block is kept, and how many instructions it has at most.
@@ -142,6 +148,9 @@ pub struct Translator {
     pages: papers::Pages,
     located: Located,
     breakpoints: Breakpoints,
+    /// What is counted, or was counted last.
+    counters: Option<Counters>,
+    counts: bool,
     version: u32,
     generation: u64,
     stats: Stats,
@@ -173,8 +182,9 @@ fn make_a32(
     va: GuestVa,
     limit: usize,
     words: &[u32; PAGE_WORDS],
+    client: &mut impl Client,
 ) -> Made {
-    let length = block::translate(emitter, options, va, limit, |pc| words[pc.page_offset() as usize / 4]);
+    let length = block::translate(emitter, options, va, limit, client, |pc| words[pc.page_offset() as usize / 4]);
     Made { length, last: (va.page_offset() / 4) as u16 + length as u16 - 1, across: None }
 }
 
@@ -235,6 +245,8 @@ impl Translator {
             pages: papers::Pages::new(&options),
             located: Located::new(),
             breakpoints: Breakpoints::new(),
+            counters: None,
+            counts: false,
             version: 0,
             generation: 0,
             stats: Stats::default(),
@@ -456,18 +468,28 @@ impl Translator {
         let page = Some(memory.page(code_page));
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(page, hot, cold, None, mirror, source, spilling);
+        let mut runs = None;
         let made = if is_thumb(va) {
             let whole_it_blocks = limit == options.max_block;
             let extent = Extent { limit, whole_it_blocks, stop: self.breakpoints.next_behind(address(va)) };
             make_t32(&mut emitter, &options, va, start, extent, words)
         } else {
             let limit = limit.min(self.breakpoints.room_at(va));
-            make_a32(&mut emitter, &options, va, limit, words)
+            match self.counts {
+                false => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
+                true => {
+                    let runs = runs.insert(CountRuns::new());
+                    make_a32(&mut emitter, &options, va, limit, words, runs)
+                }
+            }
         };
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
         let mut block = Block::new(va, pa, made, emitter.constants(), self.exits.len());
         self.exits.extend(emitter.exits().iter().map(|exit| Exit::new(exit, id)));
+        if self.counts {
+            self.place_counters(runs.as_ref(), code_page, memory);
+        }
         memory.publish(code_page, hot, self.hot - hot);
         memory.publish(code_page, self.cold, cold - self.cold);
         block.code_page = code_page as u16;
@@ -486,6 +508,83 @@ impl Translator {
         self.stats.translated += 1;
         self.stats.instructions += made.length as u64;
         BlockId(id)
+    }
+
+    /// Gives the runs of a block their counters.
+    #[cold]
+    fn place_counters(&mut self, runs: Option<&CountRuns>, code_page: u32, memory: &mut impl CodeMemory) {
+        let Some(counters) = &mut self.counters else { return };
+        let Some(runs) = runs else { return counters.miss() };
+        for (run, site) in runs.runs() {
+            let address = counters.address(run, &self.layout, memory);
+            client::set_address(memory.page(code_page), site, address);
+        }
+    }
+
+    /// From now on, translated code counts which runs it executes ([`Counters`]), from 0 on. All blocks go.
+    pub fn start_counting(&mut self, memory: &mut impl CodeMemory) {
+        self.forget_counters(memory);
+        self.flush(memory);
+        let counters = Counters::new(&self.layout, memory);
+        memory.make_data(counters.first_page()..self.layout.pages, true);
+        (self.counters, self.counts) = (Some(counters), true);
+    }
+
+    /// Translated code counts no longer. All blocks go; the counters can be read until they are forgotten.
+    pub fn stop_counting(&mut self, memory: &mut impl CodeMemory) {
+        if core::mem::take(&mut self.counts) {
+            self.flush(memory);
+        }
+    }
+
+    /// The pages of the counters are for code again. All blocks go, if code counts still.
+    pub fn forget_counters(&mut self, memory: &mut impl CodeMemory) {
+        self.stop_counting(memory);
+        if let Some(counters) = self.counters.take() {
+            memory.make_data(counters.first_page()..self.layout.pages, false);
+        }
+    }
+
+    /// Whether translated code counts.
+    #[inline]
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// What was counted, if anything was.
+    #[must_use]
+    pub fn counters(&self) -> Option<&Counters> {
+        self.counters.as_ref()
+    }
+
+    /// The run of block `id` that the guest instruction at `guest` belongs to. `words` is the guest's page as it was when
+    /// the block was made.
+    #[must_use]
+    pub fn run_of(&self, id: BlockId, guest: GuestVa, words: &[u32; PAGE_WORDS]) -> Option<Run> {
+        let block = &self.blocks[usize::from(id.0)];
+        if !self.counts || is_thumb(block.va) {
+            return None;
+        }
+        let mut runs = CountRuns::new();
+        self.make_again(id, None, words, &mut runs);
+        runs.runs().map(|(run, _)| run).find(|run| (guest.0.wrapping_sub(run.start.0)) / 4 < run.length)
+    }
+
+    /// A run has been left behind the first `executed` of its instructions, by an exception: its execution counts as one
+    /// of a run that is so short.
+    pub fn leave_run(&mut self, run: Run, executed: u32, memory: &mut impl CodeMemory) {
+        if executed < run.length
+            && let Some(counters) = &mut self.counters
+        {
+            counters.add(run, -1, memory);
+            counters.add(Run { length: executed, ..run }, 1, memory);
+        }
+    }
+
+    /// Code pages that are for code.
+    fn code_pages(&self) -> u32 {
+        self.counters.as_ref().map_or(self.layout.pages, Counters::first_page)
     }
 
     /// Changes the switches. All blocks go, which were made with others.
@@ -523,8 +622,9 @@ impl Translator {
             self.flush(memory);
             self.stats.flushes += 1;
         }
-        if self.page_starts.is_empty() || self.hot + 2 * papers::room(self.options.spill) > self.cold {
-            if self.page_starts.len() == self.layout.pages as usize {
+        let room = papers::room(self.options.spill) + if self.counts { CountRuns::ROOM } else { 0 };
+        if self.page_starts.is_empty() || self.hot + 2 * room > self.cold {
+            if self.page_starts.len() >= self.code_pages() as usize {
                 self.flush(memory);
                 self.stats.flushes += 1;
             }
@@ -587,21 +687,35 @@ impl Translator {
     }
 
     fn find_location(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
-        let block = &self.blocks[usize::from(id.0)];
         let (_, word) = self.layout.find(pc)?;
+        match self.counts {
+            false => self.make_again(id, Some(word), words, &mut ()),
+            true => self.make_again(id, Some(word), words, &mut CountRuns::new()),
+        }
+    }
+
+    /// Translates block `id` again without writing. Where its word `wanted` comes from.
+    fn make_again(
+        &self,
+        id: BlockId,
+        wanted: Option<usize>,
+        words: &[u32; PAGE_WORDS],
+        client: &mut impl Client,
+    ) -> Option<Location> {
+        let block = &self.blocks[usize::from(id.0)];
         let base = self.layout.code_page(block.code_page.into());
         let (hot, cold) = (usize::from(block.hot.0), usize::from(block.cold.1));
         let options = self.options_of(block.is(Flag::Once), block.is(Flag::Vfp));
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
         let spilling = Spilling::new(options.spill, &self.layout, base);
-        let mut emitter = Emitter::new(None, hot, cold, Some(word), mirror, source, spilling);
+        let mut emitter = Emitter::new(None, hot, cold, wanted, mirror, source, spilling);
         if is_thumb(block.va) {
             let start = Start { it: block.first_it(), next_page: block.across() };
             let extent = Extent { limit: block.length(), whole_it_blocks: false, stop: None };
             make_t32(&mut emitter, &options, block.va, start, extent, words);
         } else {
-            make_a32(&mut emitter, &options, block.va, block.length(), words);
+            make_a32(&mut emitter, &options, block.va, block.length(), words, client);
         }
         emitter.found()
     }

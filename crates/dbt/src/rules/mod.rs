@@ -132,6 +132,19 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
     }
 }
 
+/// Whether what an A32 instruction is translated to may leave the block without a trap to the interpreter. Without a
+/// condition, it ends the block then.
+#[must_use]
+pub fn may_leave(d: &Decoded) -> bool {
+    match d.op {
+        Op::DataProcessing { rd, .. } => rd.is_pc() && !is_test(d),
+        Op::Mem(mem) => mem.load && mem.rt.is_pc(),
+        Op::MemMultiple(mem) => mem.load && mem.regs & 0x8000 != 0,
+        Op::Branch { .. } | Op::BranchExchange { .. } => true,
+        _ => false,
+    }
+}
+
 fn is_test(d: &Decoded) -> bool {
     matches!(d.op, Op::DataProcessing { op, .. } if op.is_test())
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod breakpoints;
+mod counters;
 mod fixture;
 mod jump_cache;
 mod links;
