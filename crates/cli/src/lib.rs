@@ -2,6 +2,7 @@
 //!
 //! What boots boards and measures on them is the crate `spica-runner`, which knows no terminal.
 
+pub mod counts;
 pub mod debugger;
 pub mod interactive;
 pub mod signals;

@@ -68,7 +68,7 @@ enum Command {
     Symbols(SymbolsArgs),
     /// Record what the guests of a board that runs do when: a timeline, for Perfetto or as a page
     Trace(TraceArgs),
-    /// Watch a guest of a board that runs from outside: its programs' system calls
+    /// Watch a guest of a board that runs from outside: its system calls, what its kernel executes
     Watch(WatchArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
     Pack(PackArgs),

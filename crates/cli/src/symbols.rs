@@ -99,6 +99,14 @@ pub fn read(board: &mut Board, guest: usize, progress: &mut dyn FnMut()) -> Resu
     Ok(Symbols { file, count: symbols.len() })
 }
 
+/// Reads the names of the kernel of guest number `guest`, in the order of their addresses.
+///
+/// # Errors
+/// As [`read`].
+pub fn names(board: &mut Board, guest: usize) -> Result<Vec<Symbol>> {
+    find(&mut GuestMemory { board, guest, progress: &mut || () })
+}
+
 /// Reads the last `most` messages of the log of guest number `guest`'s kernel. The guest goes on meanwhile.
 ///
 /// # Errors

@@ -11,6 +11,8 @@ pub const WRITE_BYTES: usize = 64;
 pub const DUMP_BYTES: u32 = 0x1_0000;
 /// Bytes of a line of a dump: 2,048 characters.
 pub const DUMP_LINE: u32 = 1536;
+/// Bytes of what `counts` says of a run: four, one, and eight, the lowest first.
+pub const COUNT_BYTES: usize = 13;
 /// Bytes that are searched for one question at most.
 pub const FIND_BYTES: u32 = 0x40_0000;
 /// Bytes that are searched for.
@@ -44,6 +46,13 @@ pub enum Debug {
     Break(u32),
     /// `clear ADDRESS`.
     Clear(u32),
+    /// `count`: what its kernel executes is counted from now on, until it has lost its debugger.
+    Count,
+    /// `uncount`: no longer. What was counted is kept until then.
+    Uncount,
+    /// `counts`: answered with `counted MISSED UNCOUNTED`, and lines `counts BASE64` of what was counted, of
+    /// [`COUNT_BYTES`] each: the address of a run of instructions, how many these are, and how often it was executed.
+    Counts,
     /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
     /// The guest need not stand, nor have a debugger.
     Dump(u32, u32),
@@ -126,6 +135,9 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         }
         "break" => Debug::Break(number(words.next())?),
         "clear" => Debug::Clear(number(words.next())?),
+        "count" => Debug::Count,
+        "uncount" => Debug::Uncount,
+        "counts" => Debug::Counts,
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::jump_cache::JumpCache;
-use spica_dbt::{BlockId, Capacity, ExitId, Location, Options, Translator};
+use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Translator};
 use spica_isa::Reg;
 use spica_vcpu::VcpuPage;
 
@@ -113,6 +113,48 @@ impl Blocks {
     /// target.
     pub fn reopen(&mut self, svc: CachePc) -> Option<Reg> {
         self.translator.reopen(svc, &mut self.code)
+    }
+
+    /// See [`Translator::start_counting`].
+    pub fn start_counting(&mut self) {
+        self.translator.start_counting(&mut self.code);
+    }
+
+    /// See [`Translator::stop_counting`].
+    pub fn stop_counting(&mut self) {
+        self.translator.stop_counting(&mut self.code);
+    }
+
+    /// See [`Translator::forget_counters`].
+    pub fn forget_counters(&mut self) {
+        self.translator.forget_counters(&mut self.code);
+    }
+
+    /// Whether what the kernel executes is counted.
+    #[inline]
+    pub fn counts(&self) -> bool {
+        self.translator.counts()
+    }
+
+    /// The counters, and the memory that they are in.
+    pub fn counters(&mut self) -> Option<(Counters, &mut CodePages)> {
+        Some((*self.translator.counters()?, &mut self.code))
+    }
+
+    /// The counted run of `block` that the instruction at `guest` is in; `words` is what its page read when the code was
+    /// made.
+    pub fn run_of(&self, block: BlockId, guest: GuestVa, words: &Words) -> Option<Run> {
+        self.translator.run_of(block, guest, words)
+    }
+
+    /// Whether `pc` is in `block`, and not where that is entered.
+    pub fn goes_on_in(&self, block: BlockId, pc: CachePc) -> bool {
+        self.translator.block_at(pc) == Some(block) && self.translator.entry(block) != pc
+    }
+
+    /// A run has been left behind the first `executed` of its instructions.
+    pub fn leave_run(&mut self, run: Run, executed: u32) {
+        self.translator.leave_run(run, executed, &mut self.code);
     }
 
     /// The write of DACR at `site` is done at once from now on.

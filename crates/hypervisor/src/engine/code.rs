@@ -165,6 +165,17 @@ impl CodeMemory for CodePages {
         dsb();
     }
 
+    fn make_data(&mut self, pages: core::ops::Range<u32>, data: bool) {
+        let access = if data { USER_WRITE | XN } else { USER_READ };
+        for page in pages {
+            let at = (self.layout.code_page(page).0 - self.layout.base) / PAGE;
+            self.tables.words_mut()[at as usize] = (self.pages.pa().0 + page * PAGE) | SMALL_PAGE | access;
+            cache::clean_table(self.tables.va() + 4 * at, 4);
+        }
+        dsb();
+        tlb::invalidate_all();
+    }
+
     fn unmap_mirror(&mut self, va: Option<u32>) {
         match va {
             Some(va) => self.set_mirror_entries(va, 1, 0),

@@ -192,6 +192,18 @@ impl Scheduler {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
             }
+            Debug::Count => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, _, _| guest.vm.start_counting())??;
+            }
+            Debug::Uncount => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, _, _| guest.vm.stop_counting())?;
+            }
+            Debug::Counts => {
+                self.guests[at].debugger()?;
+                return Ok(After::Answer(Answering::Counts(at, None)));
+            }
             Debug::Dump(from, bytes) => {
                 return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));
             }

@@ -56,6 +56,8 @@ pub(super) enum Answering {
     Memory(usize, u32, u32),
     /// The same, where bytes are looked for.
     Find(usize, u32, u32, Vec<u8>),
+    /// What was counted of a guest's kernel; from this counter on, once it has been said how much there is.
+    Counts(usize, Option<usize>),
     /// So many records of the timeline at least, if there are.
     Trace(usize),
 }
@@ -74,8 +76,10 @@ enum Shape {
 
 impl<'a> Answer<'a> {
     fn new(request: &'a Request) -> Answer<'a> {
-        let within =
-            matches!(request.command, Ok(Command::Trace(_) | Command::Debug(_, Debug::Dump(..) | Debug::Find(..))));
+        let within = matches!(
+            request.command,
+            Ok(Command::Trace(_) | Command::Debug(_, Debug::Dump(..) | Debug::Find(..) | Debug::Counts))
+        );
         Answer(request.id.as_deref(), if within { Shape::Within } else { Shape::Lines })
     }
 
@@ -297,6 +301,22 @@ impl Answering {
                 }
                 let rest = records.saturating_sub(before - scheduler.host.tracer.waiting());
                 Ok((rest > 0 && !piece.is_empty()).then_some(Answering::Trace(rest)))
+            }
+            Answering::Counts(at, from) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Counts(at, from)));
+                }
+                let Some(from) = from else {
+                    let (missed, uncounted) = scheduler.ask_for(at, |guest, _, _| guest.vm.not_counted())?;
+                    answer.line(&format!("counted {missed} {uncounted}"));
+                    return Ok(Some(Answering::Counts(at, Some(0))));
+                };
+                let (piece, next) = scheduler.ask_for(at, |guest, _, _| guest.vm.take_counts(from))?;
+                if !piece.is_empty() {
+                    answer.text("counts ", base64::encode(&piece));
+                }
+                Ok(next.map(|next| Answering::Counts(at, Some(next))))
             }
             Answering::Find(at, from, bytes, pattern) => {
                 let piece = bytes.min(FIND_PIECE);

@@ -82,7 +82,9 @@ impl Common {
         if mmu.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
             mmu.call_vector.known = None;
             // Code is there, or nobody would notice a change of it.
-            let quiet = !mmu.call_vector.held && mmu.call_vector.writes < MAX_WRITES;
+            let quiet = !mmu.call_vector.held && mmu.call_vector.writes < MAX_WRITES
+                // The vector is to be executed where instructions are counted.
+                && !self.engine.blocks.counts();
             if quiet && self.engine.known(vector).is_some() {
                 mmu.call_vector.known = self.look_through(mmu, core.enter_host_space(), cpu, vector);
             }

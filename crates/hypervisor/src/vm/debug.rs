@@ -142,6 +142,13 @@ impl Vm {
     pub fn forget_debugger(&mut self) {
         self.common.engine.clear_breakpoints();
         self.vcpu.forget_wish();
+        self.forget_counters();
+    }
+
+    /// Counting ends as soon as the guest stands between two instructions, and it goes on.
+    pub(super) fn stop_counting_and_go(&mut self) {
+        self.common.uncounting = true;
+        self.vcpu.wish(Wish::Go);
     }
 
     /// Does some of what a debugger wants, in the guest's turn.
@@ -182,8 +189,12 @@ impl Vm {
             self.vcpu.context.cpu.pc = pc.0;
             self.prepare(core, Privilege::Kernel);
             (self.vcpu.context.leave, self.vcpu.context.slow_path) = (1, 1);
+            self.run_goes_on(Privilege::Kernel);
             let (trap, left) = self.enter_once(Privilege::Kernel);
             self.arrived(core, left);
+            if self.common.engine.blocks.counts() && left == Privilege::Kernel {
+                self.note_trapped(core, trap);
+            }
             resume = trap::handle(self, core, host, left, trap);
         }
         if let Resume::Cache(pc) | Resume::Back(pc) = resume {
@@ -236,6 +247,9 @@ impl Vm {
         if !self.is_settled() {
             self.vcpu.wish(wish);
             return Turn::More;
+        }
+        if core::mem::take(&mut self.common.uncounting) {
+            self.forget_counters();
         }
         if wish == Wish::Go { Turn::Goes } else { Turn::Halted }
     }

@@ -292,6 +292,8 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             later: None,
             preemptive_flush: PreemptiveFlush::default(),
+            trapped: None,
+            uncounting: false,
             missed: Default::default(),
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),

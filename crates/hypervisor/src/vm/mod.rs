@@ -11,6 +11,7 @@ pub mod boot;
 pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
 pub mod check;
+mod counted;
 pub mod counters;
 pub mod debug;
 pub mod devices;
@@ -166,6 +167,10 @@ pub struct Common {
     later: Option<Later>,
     /// When code that is there is made anew, closer together.
     preemptive_flush: PreemptiveFlush,
+    /// Where the last trap came from, while what the kernel executes is counted.
+    trapped: Option<counted::Trapped>,
+    /// That is to end as soon as the guest stands between two instructions.
+    uncounting: bool,
     /// Which of the devices that the guest found missing have been said.
     missed: Missed,
     /// Host time at which the guest's counter was 0.

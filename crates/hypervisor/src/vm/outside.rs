@@ -57,7 +57,7 @@ impl Vm {
     /// What it does is recorded in `ring` from now on, or no longer.
     pub fn set_trace(&mut self, ring: Option<&'static Ring>) {
         self.vcpu.context.set_trace(ring);
-        self.vcpu.mmu.notice(ring.is_some());
+        self.vcpu.mmu.notice(ring.is_some() || self.common.engine.blocks.counts());
     }
 
     /// Its system calls, and nothing else, are recorded in `ring` from now on, with all that they say.

@@ -92,7 +92,8 @@ impl Vm {
     fn enter(&mut self, core: &mut HostCpu, host: &mut Host, mut privilege: Privilege) -> Resume {
         loop {
             let asked = self.vcpu.mmu.is_asked();
-            let (trap, left) = if asked { self.look_and_enter(host, privilege) } else { self.enter_settled(privilege) };
+            let (trap, left) =
+                if asked { self.look_and_enter(core, host, privilege) } else { self.enter_settled(privilege) };
             self.arrived(core, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
@@ -111,8 +112,17 @@ impl Vm {
     /// [`Self::enter_once`], and records that if it is to be.
     #[cold]
     #[inline(never)]
-    fn look_and_enter(&mut self, host: &mut Host, privilege: Privilege) -> (Trap, Privilege) {
-        if host.tracer.is_on() { self.enter_traced(host, privilege) } else { self.enter_once(privilege) }
+    fn look_and_enter(&mut self, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> (Trap, Privilege) {
+        self.run_goes_on(privilege);
+        let recorded = host.tracer.is_on();
+        let (trap, left) = if recorded { self.enter_traced(host, privilege) } else { self.enter_once(privilege) };
+        if left == Privilege::Kernel && self.common.engine.blocks.counts() {
+            self.arrived(core, left);
+            self.note_trapped(core, trap);
+            // Whoever comes next finds what a trap leaves.
+            core.go_to(self.vcpu.context.view_registers(left));
+        }
+        (trap, left)
     }
 
     /// Runs the guest at `privilege` until the next trap that assembly does not answer.

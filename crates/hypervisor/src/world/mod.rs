@@ -409,6 +409,11 @@ impl Context {
         [self.kernel.vbar, self.user.vbar] = vectors.map(|vectors| vectors as u32);
     }
 
+    /// Whether anything is recorded.
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// From now on, system calls are recorded in `ring`, with their arguments and results, and nothing else is.
     pub fn trace_calls(&mut self, ring: &'static Ring) {
         self.trace = Some(ring);
