@@ -32,3 +32,4 @@ mod switches;
 mod system;
 mod trace;
 mod uboot;
+mod watch;

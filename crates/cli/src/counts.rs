@@ -108,7 +108,11 @@ impl Counter {
     }
 }
 
-fn understand(lines: &[String]) -> Result<Counts> {
+/// What was counted, from the lines of the board's answer.
+///
+/// # Errors
+/// If they are not understood.
+pub fn understand(lines: &[String]) -> Result<Counts> {
     let no = || Error::failed("the board answered what this version does not understand");
     let (first, rest) = lines.split_first().ok_or_else(no)?;
     let numbers = first.strip_prefix("counted ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(no)?;

@@ -1,6 +1,6 @@
 //! Code that counts which runs it executes: where the counters are, and that nothing of them is left.
 
-use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b};
+use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA};
 use spica_addr::GuestVa;
 use spica_dbt::layout::PAGE_WORDS;
 use spica_dbt::{Counted, Run};
