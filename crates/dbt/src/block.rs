@@ -56,8 +56,8 @@ pub struct Location {
 }
 
 /// Translates the block at `entry`, of at most `limit` instructions, with the guest's words fetched by `fetch` from the
-/// page of `entry` only. `client` sees its runs. Returns the number of guest instructions in it. With that as the limit,
-/// it is the same again.
+/// page of `entry` only. `client` sees its runs. Returns the number of guest instructions in it. With that as the
+/// limit, it is the same again.
 pub fn translate<C: Client>(
     emitter: &mut Emitter<'_>,
     options: &Options,

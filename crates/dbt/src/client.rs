@@ -6,8 +6,8 @@
 //! client, which is `()`, nothing of this is left in what the compiler makes of [`crate::block`].
 //!
 //! One client is here: [`CountRuns`], with the [`Counters`] that its code counts in. What is executed of a run that is
-//! left in its middle, by an exception, is put right by whoever handles that ([`Translator::leave_run`]): a run that was
-//! left early is one that was shorter.
+//! left in its middle, by an exception, is put right by whoever handles that ([`Translator::leave_run`]): a run that
+//! was left early is one that was shorter.
 //!
 //! [`Translator::leave_run`]: crate::Translator::leave_run
 
@@ -199,7 +199,8 @@ impl Counters {
     fn entry(&mut self, run: Run, memory: &mut impl CodeMemory) -> usize {
         // Starts are words, lengths are small: this spreads both over the table.
         let key = (run.start.0 >> 2) ^ run.length << 24;
-        let first = (u64::from(key.wrapping_mul(0x9e37_79b1)) * self.entries as u64 >> 32) as usize;
+        let spread = u64::from(key.wrapping_mul(0x9e37_79b1)) * self.entries as u64;
+        let first = (spread >> 32) as usize;
         for probe in 0..PROBES.min(self.entries) {
             let entry = (first + probe) % self.entries;
             let (page, word) = self.place(entry);

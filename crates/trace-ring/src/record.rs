@@ -84,7 +84,8 @@ const NEAR_SHIFT: u32 = 16;
 /// (CONFIG_CURRENT_POINTER_IN_TPIDRURO). `length`: its SP.
 pub const TASK: u8 = 21;
 /// What a system call has in R0 and R1, behind its [`SYSTEM_CALL`], where calls are recorded with all that they say:
-/// `length` and `argument`. In this order, [`CALL_R2`] with R2 and R3, [`CALL_R4`], and [`CALL_R6`] with R6 alone follow.
+/// `length` and `argument`. In this order, [`CALL_R2`] with R2 and R3, [`CALL_R4`], and [`CALL_R6`] with R6 alone
+/// follow.
 pub const CALL_R0: u8 = 22;
 /// See [`CALL_R0`].
 pub const CALL_R2: u8 = 23;

@@ -3,8 +3,8 @@
 //!
 //! Records do not say who calls. But who returns to user code is known by the kernel's stack, of which each task has
 //! one: and a call is by whoever returned last. Its end is the next return with that stack. What it returns with is R0,
-//! if it goes on behind the call: else a signal's handler begins there, or another program, and the call's own result is
-//! not known.
+//! if it goes on behind the call: else a signal's handler begins there, or another program, and the call's own result
+//! is not known.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

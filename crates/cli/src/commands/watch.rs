@@ -144,7 +144,7 @@ pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
             true => counts::runs(counted),
             false => counts::table(counted, names),
         }),
-        Client::Coverage { what } => count(project, what, |counted, names| counts::lcov(counted, names)),
+        Client::Coverage { what } => count(project, what, counts::lcov),
     }
 }
 

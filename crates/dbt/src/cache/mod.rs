@@ -558,8 +558,8 @@ impl Translator {
         self.counters.as_ref()
     }
 
-    /// The run of block `id` that the guest instruction at `guest` belongs to. `words` is the guest's page as it was when
-    /// the block was made.
+    /// The run of block `id` that the guest instruction at `guest` belongs to. `words` is the guest's page as it was
+    /// when the block was made.
     #[must_use]
     pub fn run_of(&self, id: BlockId, guest: GuestVa, words: &[u32; PAGE_WORDS]) -> Option<Run> {
         let block = &self.blocks[usize::from(id.0)];
@@ -571,8 +571,8 @@ impl Translator {
         runs.runs().map(|(run, _)| run).find(|run| (guest.0.wrapping_sub(run.start.0)) / 4 < run.length)
     }
 
-    /// A run has been left behind the first `executed` of its instructions, by an exception: its execution counts as one
-    /// of a run that is so short.
+    /// A run has been left behind the first `executed` of its instructions, by an exception: its execution counts as
+    /// one of a run that is so short.
     pub fn leave_run(&mut self, run: Run, executed: u32, memory: &mut impl CodeMemory) {
         if executed < run.length
             && let Some(counters) = &mut self.counters

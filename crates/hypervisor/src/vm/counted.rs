@@ -130,8 +130,8 @@ impl Vm {
         counters.map_or((0, 0), |(counters, memory)| (counters.missed(), counters.uncounted(memory)))
     }
 
-    /// What was counted, from counter `from` on: a piece of it ([`spica_console::debug::Debug::Counts`]), and where to go
-    /// on.
+    /// What was counted, from counter `from` on: a piece of it ([`spica_console::debug::Debug::Counts`]), and where to
+    /// go on.
     pub fn take_counts(&mut self, from: usize) -> (Vec<u8>, Option<usize>) {
         let Some((counters, memory)) = self.common.engine.blocks.counters() else { return (Vec::new(), None) };
         let mut piece = Vec::with_capacity(PIECE * COUNT_BYTES);
