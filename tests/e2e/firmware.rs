@@ -139,6 +139,19 @@ fn u_boot_answers_on_a_cortex_a9() {
     answers("vexpress-a9", false);
 }
 
+/// A program in T32 that prints `T` and a line feed on the guest machine's UART, then turns its machine off.
+const T32: [u16; 12] = [
+    0xf04f, 0x6110, // mov.w r1, #0x09000000
+    0x2254, // movs r2, #'T'
+    0x600a, // str r2, [r1]
+    0x220a, // movs r2, #'\n'
+    0x600a, // str r2, [r1]
+    0x2008, // movs r0, #8
+    0xf2c8, 0x4000, // movt r0, #0x8400
+    0xf7f0, 0x8000, // smc #0
+    0xe7fe, // b .
+];
+
 /// A program that prints a letter, in each kind of file, and with code that is not at its beginning where that can be.
 #[test]
 fn every_kind_of_image_starts() {
@@ -157,6 +170,9 @@ fn every_kind_of_image_starts() {
     put(&[1, 0, 0xc020_0000, 0x4020_0000, 0, 0x1000, 6, 4]);
     elf.extend(&behind);
 
+    // Its entry point is odd, and no multiple of four is next to it.
+    let t32: Vec<u8> = [0; 18].into_iter().chain(T32.into_iter().flat_map(u16::to_le_bytes)).collect();
+
     let mut header = [0; 64];
     let fields = [0x2705_1956, 0, 0, len, 0x4020_0000, 0x4020_0010, crc32(&behind), 0x0502_0200];
     for (field, value) in header.chunks_mut(4).zip(fields) {
@@ -167,9 +183,12 @@ fn every_kind_of_image_starts() {
     let uimage = [&header[..], &behind].concat();
 
     let mut manifest = String::new();
-    for (name, bytes, more) in
-        [("elf", &elf, ""), ("uimage", &uimage, ""), ("raw", &behind, "load = 0x4040_0000\nentry = 0x4040_0010\n")]
-    {
+    for (name, bytes, more) in [
+        ("elf", &elf, ""),
+        ("uimage", &uimage, ""),
+        ("raw", &behind, "load = 0x4040_0000\nentry = 0x4040_0010\n"),
+        ("t32", &t32, "load = 0x4040_0000\nentry = 0x4040_0013\n"),
+    ] {
         fs::write(dir.join(name), bytes).expect("a file");
         manifest += &format!("[[guest]]\nname = \"{name}\"\nkernel = \"{name}\"\nmemory = \"16M\"\n{more}");
     }
@@ -211,6 +230,7 @@ fn every_kind_of_image_starts() {
         ("elf", "its kernel is an ELF file, and starts at 0x40100010", "A"),
         ("uimage", "its kernel is a uImage, and starts at 0x40200010", "A"),
         ("raw", "its kernel is a raw image, and starts at 0x40400010", "A"),
+        ("t32", "its kernel is a raw image, and starts at 0x40400012 in Thumb state", "T"),
         ("flash", "starts from flash, with 72 bytes in it and 0 in the second bank", "BA"),
     ] {
         assert!(said.lines().any(|line| line.trim_end() == format!("{name}| {prints}")), "{said}\n{spica:#?}");

@@ -1,6 +1,6 @@
 //! What a kernel's file is, by its own header: a zImage, a uImage or an ELF file; or a raw image, if its owner says
-//! where it goes. What comes out of [`Kernel::parse`] lies in the guest's RAM and in no place twice, and begins in A32
-//! code, as far as a file tells.
+//! where it goes. What comes out of [`Kernel::parse`] lies in the guest's RAM and in no place twice, and begins in
+//! itself.
 //!
 //! Sources: the zImage's header, see [`ZImage`]; U-Boot's `include/image.h` for the uImage's ("legacy image"); the ELF
 //! specification, with the ARM supplement (ARM IHI 0044) for the bit of an entry point that selects T32.
@@ -52,7 +52,7 @@ pub struct FixedKernel<'a> {
     pub kind: Kind,
     /// Its pieces, of which no two overlap; all are in RAM.
     pub pieces: Vec<Piece<'a>>,
-    /// Where the processor starts, in A32 state.
+    /// Where the processor starts. Bit 0 selects the state, as in a branch: 0 for A32, a multiple of four; 1 for T32.
     pub entry: u32,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Kind {
 pub struct Address {
     /// Where a raw image goes.
     pub load: Option<u32>,
-    /// Where the processor starts in it; `None`: at its first byte.
+    /// Where the processor starts in it, in Thumb state if that is odd; `None`: at its first byte.
     pub entry: Option<u32>,
 }
 
@@ -154,9 +154,11 @@ pub enum ImageError {
         /// Where that would be.
         entry: u32,
     },
-    /// The processor would start in T32 code.
-    Thumb {
-        /// The entry point.
+    /// The processor would start between two A32 instructions.
+    Misaligned {
+        /// What it was taken for.
+        kind: Kind,
+        /// Where that would be.
         entry: u32,
     },
     /// Its owner says where it goes, but it says so itself.
@@ -193,10 +195,9 @@ impl fmt::Display for ImageError {
             Self::EntryOutside { kind, entry } => {
                 write!(f, "the {kind} starts at {entry:#010x}, where it has nothing; expected an address in it")
             }
-            Self::Thumb { entry } => write!(
+            Self::Misaligned { kind, entry } => write!(
                 f,
-                "it starts in Thumb state (entry point {entry:#010x} is odd): kernels in T32 are not supported yet; \
-                 expected one that was built for A32 (-marm)"
+                "the {kind} starts at {entry:#010x}; expected a multiple of four for A32 code, or an odd address for T32"
             ),
             Self::NotRaw { kind } => {
                 write!(f, "`load` and `entry` are for raw images, and this is {kind}, which says itself where it goes")
@@ -278,13 +279,16 @@ fn checked<'a>(kind: Kind, pieces: Vec<Piece<'a>>, entry: u32, ram: u32) -> Resu
             return Err(ImageError::Overlap { first: other.start, second: piece.start });
         }
     }
-    if entry & 1 != 0 {
-        return Err(ImageError::Thumb { entry });
-    }
-    let holds = |piece: &Piece<'_>| {
-        piece.start <= entry && u64::from(entry) + 4 <= u64::from(piece.start) + piece.data.len() as u64
+    // The shortest first instruction.
+    let (first, len) = match entry & 3 {
+        0 => (entry, 4),
+        2 => return Err(ImageError::Misaligned { kind, entry }),
+        _ => (entry & !1, 2),
     };
-    if entry & 3 != 0 || !pieces.iter().any(holds) {
+    let holds = |piece: &Piece<'_>| {
+        piece.start <= first && u64::from(first) + len <= u64::from(piece.start) + piece.data.len() as u64
+    };
+    if !pieces.iter().any(holds) {
         return Err(ImageError::EntryOutside { kind, entry });
     }
     Ok(Kernel::Fixed(FixedKernel { kind, pieces, entry }))

@@ -26,7 +26,7 @@ pub enum Program<'a> {
     Fixed {
         /// Where they go.
         pieces: &'a [(GuestPa, u32)],
-        /// Where the processor starts.
+        /// Where the processor starts; bit 0 selects the state.
         entry: GuestPa,
     },
     /// What is in flash, entered at its first byte. It finds the device tree at the start of RAM.
@@ -36,7 +36,7 @@ pub enum Program<'a> {
 /// Where things go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
-    /// Where the processor starts; a `zImage` goes there.
+    /// Where the processor starts, in Thumb state if bit 0 is set; a `zImage` goes there.
     pub entry: GuestPa,
     /// The initial RAM disk; where it would be, if there is none.
     pub initrd: GuestPa,

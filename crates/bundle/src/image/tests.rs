@@ -73,6 +73,9 @@ fn an_elf_file_goes_to_its_physical_addresses_and_starts_at_a_virtual_one() {
     let pieces: Vec<_> = kernel.pieces.iter().map(|piece| (piece.start, piece.data.len(), piece.zeroes)).collect();
     assert_eq!(pieces, [(0x4000_8000, 0x40, 0xc0), (0x4010_0000, 0, 0x2000)]);
     assert_eq!(kernel.pieces[0].data[..3], [0, 1, 2]);
+    // In Thumb state.
+    let file = elf(0xc000_8013, &[(0xc000_8000, 0x4000_8000, 0x40, 0x100)]);
+    assert_eq!(fixed(&file, NOWHERE).entry, 0x4000_8013);
     // A physical entry point, where no segment has that virtual address.
     let file = elf(0x4000_8004, &[(0xc000_8000, 0x4000_8000, 0x40, 0x40)]);
     assert_eq!(fixed(&file, NOWHERE).entry, 0x4000_8004);
@@ -87,7 +90,7 @@ fn what_an_elf_file_cannot_be() {
         file[at..at + value.len()].copy_from_slice(value);
         error(&file, NOWHERE)
     };
-    let cases: [(usize, &[u8], &str); 9] = [
+    let cases: [(usize, &[u8], &str); 10] = [
         (4, &[2], "the ELF file's field EI_CLASS is 0x2; expected 1, 32-bit"),
         (5, &[2], "the ELF file's field EI_DATA is 0x2; expected 1, little-endian"),
         (18, &[3, 0], "the ELF file's field e_machine is 0x3; expected 40, ARM"),
@@ -97,10 +100,10 @@ fn what_an_elf_file_cannot_be() {
         (52 + 20, &[7], "the ELF file's field p_filesz is 0x8; expected no more than the segment's p_memsz"),
         (
             24,
-            &[1],
-            "it starts in Thumb state (entry point 0x40000001 is odd): kernels in T32 are not supported yet; \
-                    expected one that was built for A32 (-marm)",
+            &[2],
+            "the ELF file starts at 0x40000002; expected a multiple of four for A32 code, or an odd address for T32",
         ),
+        (24, &[9], "the ELF file starts at 0x40000009, where it has nothing; expected an address in it"),
         (24, &[8], "the ELF file starts at 0x40000008, where it has nothing; expected an address in it"),
     ];
     for (at, value, text) in cases {
@@ -167,7 +170,14 @@ fn a_raw_image_goes_where_its_owner_says() {
     assert!(error(&file, at(0x4000_8000, Some(0x4000_8010))).starts_with("the raw image starts at 0x40008010, where"));
     assert!(error(&file, at(0x8000, None)).starts_with("the raw image wants 0x10 bytes at 0x00008000"));
     assert!(error(&file, at(u32::MAX, None)).starts_with("the raw image wants 0x10 bytes at 0xffffffff"));
-    assert!(error(&file, at(0x4000_8000, Some(0x4000_8001))).contains("kernels in T32 are not supported yet"));
+    // T32 begins at any half-word, and one is enough.
+    for entry in [0x4000_8001, 0x4000_8003, 0x4000_800f] {
+        assert_eq!(fixed(&file, at(0x4000_8000, Some(entry))).entry, entry);
+    }
+    assert!(error(&file, at(0x4000_8000, Some(0x4000_8011))).starts_with("the raw image starts at 0x40008011, where"));
+    assert!(error(&file[..1], at(0x4000_8000, Some(0x4000_8001))).contains("where it has nothing"));
+    assert!(error(&file, at(0x4000_8000, Some(0x4000_8002))).contains("or an odd address for T32"));
+    assert!(error(&file, at(0x4000_8001, None)).starts_with("the raw image starts at 0x40008001, where"));
     assert!(error(&[], at(0x4000_8000, None)).contains("a first instruction needs 4 bytes, the file has 0"));
     let entry_alone = Address { load: None, entry: Some(0x4000_8000) };
     assert!(error(&file, entry_alone).contains("`load` must say where they go"));
@@ -214,14 +224,14 @@ fn no_bytes_lead_out_of_ram() {
         };
         let Ok(Kernel::Fixed(kernel)) = Kernel::parse(&file, address, RAM) else { continue };
         passed += 1;
-        assert!(!kernel.pieces.is_empty() && kernel.pieces.len() <= MAX_PIECES && kernel.entry % 4 == 0);
+        assert!(!kernel.pieces.is_empty() && kernel.pieces.len() <= MAX_PIECES && kernel.entry % 4 != 2);
         let spans: Vec<_> = kernel.pieces.iter().map(|piece| (u64::from(piece.start), piece.end())).collect();
         for (n, &(start, end)) in spans.iter().enumerate() {
             assert!(start >= u64::from(RAM_START) && end <= u64::from(RAM_START + RAM), "{spans:x?}");
             assert!(spans[..n].iter().all(|&(s, e)| end <= s || e <= start), "{spans:x?}");
         }
-        let entry = u64::from(kernel.entry);
-        assert!(spans.iter().any(|&(start, end)| start <= entry && entry + 4 <= end), "{kernel:?}");
+        let (entry, len) = (u64::from(kernel.entry & !1), if kernel.entry % 2 == 0 { 4 } else { 2 });
+        assert!(spans.iter().any(|&(start, end)| start <= entry && entry + len <= end), "{kernel:?}");
     }
     assert!(passed > 1000, "{passed} files passed");
 }

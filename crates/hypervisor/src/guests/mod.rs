@@ -89,8 +89,9 @@ fn say_what_starts(spec: &GuestSpec<'_>) {
         Start::Kernel(Kernel::ZImage(_)) => {}
         Start::Kernel(Kernel::Fixed(kernel)) => {
             let article = if kernel.kind == Kind::Elf { "an" } else { "a" };
-            let (kind, entry) = (kernel.kind, kernel.entry);
-            println!("spica: guest {name}: its kernel is {article} {kind}, and starts at {entry:#010x}");
+            let (kind, entry) = (kernel.kind, kernel.entry & !1);
+            let state = if kernel.entry & 1 != 0 { " in Thumb state" } else { "" };
+            println!("spica: guest {name}: its kernel is {article} {kind}, and starts at {entry:#010x}{state}");
         }
         Start::Firmware([first, second]) => {
             let (first, second) = (first.len(), second.len());

@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use sha2::{Digest, Sha256};
-use spica_addr::{GuestPa, GuestVa};
+use spica_addr::GuestPa;
 use spica_bundle::{GuestSpec, Kernel, Start};
 use spica_machine::fdt::{AdaptError, FdtSpec};
 use spica_machine::loader::{LoadError as PlaceError, Placement, Program};
 
 use super::ram::Ram;
-use super::{Resume, Vm, regime};
+use super::{Vm, regime};
 use crate::arch::{cache, identity};
 use crate::engine::Engine;
 use crate::host::Host;
@@ -197,7 +197,7 @@ impl fmt::Display for LoadError {
 impl Vm {
     /// Sees to it that kernel, initrd and device tree are put into RAM, and puts the CPU at the start, as the Linux ARM
     /// boot protocol has it for a kernel: R0 = 0, R1 = all ones, R2 = the device tree, MMU and caches off, Supervisor
-    /// mode, everything masked. `cold`: all of RAM is cleared before.
+    /// mode, everything masked; A32 state unless the entry point is odd. `cold`: all of RAM is cleared before.
     pub fn load(&mut self, image: &Image, cold: bool) {
         let place = image.place;
         // What was to be cleared and is not yet is still to be.
@@ -213,9 +213,10 @@ impl Vm {
             cpu.regs[1] = u32::MAX;
             cpu.regs[2] = place.dtb.0;
         }
-        cpu.pc = place.entry.0;
+        cpu.pc = place.entry.0 & !1;
         let regime = regime(cpu);
-        self.vcpu.go_on_at(Resume::Guest(GuestVa(place.entry.0)));
+        let start = self.vcpu.branch(place.entry.0);
+        self.vcpu.go_on_at(start);
         self.vcpu.core_state = CoreState::new();
         self.vcpu.mmu.reset(&regime);
         self.common.open_flash(&mut self.vcpu.mmu);
