@@ -101,6 +101,9 @@ main:
     memory "strd r0, r1, [r4, #8] ; strd r1, r0, [r4, #16] ; strd r2, r0, [r4, #0x108]"
     memory "strd r3, r1, [r4], #8 ; strd r1, r3, [r4, #8]! ; strd r0, r3, [r4, #-4] ; mov r0, r4"
     memory "strd r4, r1, [r4, #8] ; strd r1, r4, [r4, #32] ; strd r2, r2, [r4, #40]"
+    memory "strd r3, r3, [r4, #8] ; strd r2, r2, [r4, #0x208] ; strd r0, r0, [r4], #16 ; strd r12, r12, [r4, #-8]!"
+    memory "strd r4, r4, [r4, #8] ; strd r5, r4, [r4] ; strd r12, r2, [r4, #16] ; strd r3, r3, [r4, #-16]! ; mov r0, r4"
+    memory "strd r2, r1, [sp, #-16] ; ldr r0, [sp, #-16] ; ldr r3, [sp, #-12] ; cmp r0, r0 ; it ne ; strdne r3, r3, [r4]"
     memory "ldrex r0, [r4, #8] ; strex r1, r2, [r4, #8] ; strex r3, r2, [r4, #8]"
     memory "ldrex r4, [r4, #4] ; mov r0, r4"
     memory "ldrexd r0, r1, [r4] ; strexd r2, r3, r0, [r4]"
@@ -135,6 +138,7 @@ main:
     odd "ldr r1, =ABSENT ; itet cs ; movcs r0, #1 ; movcc r0, #2 ; ldrcs.w r2, [r1] ; adds.n r0, #8"
     try "ldr r1, =ABSENT ; ldrd r2, r1, [r1, #8]"
     try "ldr r1, =ABSENT ; strh.w r0, [r1, #0x200]"
+    try "ldr r1, =ABSENT ; strd r3, r3, [r1, #8] ; strd r3, r2, [r1, #4]! ; strd r2, r2, [r1, #0x108]"
     try "ldr r1, =ABSENT ; tbb [r1, r0]"
     try "bkpt #4 ; nop"
     resume_at to_a32

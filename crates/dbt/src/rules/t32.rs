@@ -389,8 +389,8 @@ fn swap_if_descending(e: &mut Emitter<'_>, cond: Cond, rt: Reg, rt2: Reg) {
     }
 }
 
-/// STRD of registers in descending order, or of its base: a register that is free stands for one of them, or is the
-/// base.
+/// STRD of registers in descending order, of one twice, or of its base: a register that is free stands for one of them,
+/// or is the base.
 fn store_dual(e: &mut Emitter<'_>, d: &Decoded, m: &MemDual, offset: i32) -> Flow {
     let MemDual { rt, rt2, rn, pre, writeback, .. } = *m;
     let used = bit(rt) | bit(rt2) | bit(rn);
@@ -404,12 +404,33 @@ fn store_dual(e: &mut Emitter<'_>, d: &Decoded, m: &MemDual, offset: i32) -> Flo
         restore(e, d.cond, rs);
         return Flow::Continues;
     }
-    // One below the second for the first, or one above the first for the second.
     let is_free = |n: &u32| used >> n & 1 == 0;
+    // Where that makes them a pair that A32 has, no more is needed.
+    let partner = if rt2.n() & 1 != 0 { rt2.n() - 1 } else { rt.n() + 1 };
+    if m.offset < 0x100 && partner < 13 && is_free(&partner) && (partner < rt2.n() || rt.n() & 1 == 0) {
+        let rs = Reg::new(partner);
+        let (first, copied) = if partner < rt2.n() { (rs, rt) } else { (rt, rt2) };
+        spill(e, d.cond, rs);
+        e.emit(data_processing(d.cond, DpOp::Mov, false, rs, Reg::new(0), register(copied)));
+        e.emit(access(d.cond, Mem {
+            load: false,
+            size: MemSize::Dual,
+            rt: first,
+            rn,
+            offset: Offset::Imm(m.offset),
+            add: m.add,
+            pre,
+            writeback,
+            unprivileged: false,
+        }));
+        restore(e, d.cond, rs);
+        return Flow::Continues;
+    }
+    // One below the second for the first, or one above the first for the second.
     let below = (0..rt2.n()).find(is_free);
     let above = (rt.n() + 1..13).find(is_free);
     let (rs, copied, pair) = match (below, above) {
-        _ if rt == rt2 || bit(rn) & (bit(rt) | bit(rt2)) != 0 && at != 0 => {
+        _ if bit(rn) & (bit(rt) | bit(rt2)) != 0 && at != 0 => {
             return emulate(e, &conditional(d.cond), false);
         }
         (Some(below), _) => (Reg::new(below), rt, 1 << below | bit(rt2)),
