@@ -26,6 +26,9 @@ pub const GUESTS: &[&str] = &[
     "vfp",
     "ranges",
     "thumb",
+    "exceptions_thumb",
+    "faults_thumb",
+    "interrupts_thumb",
 ];
 
 /// Those of them that throw dice: with another seed, they look at something else.

@@ -237,16 +237,7 @@ run_counting:
     mov r2, #0
     mov r7, #1
     movs pc, lr
-    .balign 32
-user_vectors:
-    b .
-    b .
-    b user_called
-    b .
-    b .
-    b .
-    b on_irq
-    b .
+    vector_table user_vectors, svc=user_called, irq=on_irq
 user_called:
     mrs r8, spsr
     tst r8, #0x20

@@ -82,6 +82,13 @@ macro_rules! boards {
             }
 
             #[test]
+            fn thumb_state_for_exceptions() {
+                for name in ["exceptions_thumb", "faults_thumb", "interrupts_thumb"] {
+                    same(MACHINE, name, 0);
+                }
+            }
+
+            #[test]
             fn mmu() {
                 same(MACHINE, "mmu", 0);
             }

@@ -1,0 +1,4 @@
+@ `faults.S` with exceptions taken in Thumb state.
+
+    .equ THUMB_VECTORS, 1
+    .include "faults.S"

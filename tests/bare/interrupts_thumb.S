@@ -1,0 +1,4 @@
+@ `interrupts.S` with exceptions taken in Thumb state.
+
+    .equ THUMB_VECTORS, 1
+    .include "interrupts.S"
