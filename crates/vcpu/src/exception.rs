@@ -89,12 +89,18 @@ impl Cpu {
         if sctlr & crate::cp15::SCTLR_TE != 0 {
             self.psr |= psr::T;
         }
-        self.vector_base().wrapping_add(vector) | u32::from(sctlr & crate::cp15::SCTLR_TE != 0)
+        self.vectors().wrapping_add(vector)
     }
 
     /// Where the exception vectors are (B1.8.1): high vectors, or VBAR.
     #[must_use]
     pub fn vector_base(&self) -> u32 {
         if self.cp15.sctlr & crate::cp15::SCTLR_V != 0 { 0xffff_0000 } else { self.cp15.vbar }
+    }
+
+    /// The same as an address of code: bit 0 is the state in which exceptions are taken (SCTLR.TE).
+    #[must_use]
+    pub fn vectors(&self) -> u32 {
+        self.vector_base() | u32::from(self.cp15.sctlr & crate::cp15::SCTLR_TE != 0)
     }
 }

@@ -1,6 +1,6 @@
 //! The guest's vector for system calls, and where it leads.
 //!
-//! Linux has `LDR PC, [PC, #…]` there. Where that goes is known as long as neither the instruction nor its literal
+//! Linux has `LDR PC, [PC, #…]` there, in A32 or in T32. Where that goes is known as long as neither the instruction nor its literal
 //! changes, and then a system call need not execute it: seven instructions for each, with the return mirror. So both
 //! pages are write-protected, and both mappings global: whoever drops translated code for the one reason or the other,
 //! or all of it, forgets this, too. A store to another word of these pages, which stay protected, changes nothing.
@@ -8,6 +8,7 @@
 use core::ops::RangeInclusive;
 
 use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::at::{At, address, is_thumb};
 use spica_mmu::{Access, AccessKind, Mapping, translate};
 use spica_vcpu::Cpu;
 
@@ -78,7 +79,7 @@ impl Common {
     /// The guest virtual and physical address at which a system call of the guest's user code arrives, as far as that
     /// is sure; otherwise the vector itself, with no physical address.
     pub fn call_target(&mut self, mmu: &mut Mmu, core: &mut HostCpu, cpu: &Cpu) -> (GuestVa, GuestPa) {
-        let vector = GuestVa(cpu.vector_base().wrapping_add(8));
+        let vector = GuestVa(cpu.vectors().wrapping_add(8));
         if mmu.call_vector.known.as_ref().is_none_or(|known| known.vector != vector) {
             mmu.call_vector.known = None;
             // Code is there, or nobody would notice a change of it.
@@ -95,7 +96,8 @@ impl Common {
     fn look_through(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, cpu: &Cpu, vector: GuestVa) -> Option<Known> {
         let regime = regime(cpu);
         let global = |common: &Common, va, kind| -> Option<Mapping> {
-            let mapping = translate(&common.ram.at(host_space), &regime, va, Access { kind, privileged: true }).ok()?;
+            let access = Access { kind, privileged: true };
+            let mapping = translate(&common.ram.at(host_space), &regime, address(va), access).ok()?;
             mapping.global.then_some(mapping)
         };
         let of_vector = global(self, vector, AccessKind::Fetch)?;
@@ -106,25 +108,34 @@ impl Common {
         let literal = literal_of_branch(vector, self.ram.load(host_space, code, 4)?)?;
         let of_literal = global(self, literal, AccessKind::Read)?;
         let data = of_literal.pa;
-        let target = GuestVa(self.ram.load(host_space, data, 4).filter(|target| target & 3 == 0)?);
+        // Bit 0 selects the state, as in any branch.
+        let target = GuestVa(self.ram.load(host_space, data, 4).filter(|target| target & 3 != 2)?);
         let of_target = global(self, target, AccessKind::Fetch)?;
         for (va, size) in [(vector, of_vector.size), (literal, of_literal.size), (target, of_target.size)] {
-            self.watch_code(mmu, va, size);
+            self.watch_code(mmu, address(va), size);
         }
         mmu.protect_code_page(data);
         Some(Known { vector, places: [(vector, code), (literal, data), (target, of_target.pa)] })
     }
 }
 
-/// The address that `LDR PC, [PC, #…]` at `pc` loads from, if `word` is one.
-fn literal_of_branch(pc: GuestVa, word: u32) -> Option<GuestVa> {
-    // A8.8.63: cond = AL, P = 1, W = 0, Rn = Rt = 15.
-    const LDR_PC_LITERAL: u32 = 0xe51f_f000;
+/// The address that `LDR PC, [PC, #…]` at `entry` loads from, if `word`, which is there in memory, is one in the state
+/// that bit 0 of `entry` says.
+fn literal_of_branch(entry: GuestVa, word: u32) -> Option<GuestVa> {
+    // A8.8.64: A1 with cond = AL, P = 1, W = 0, T2; Rn = Rt = 15 in both.
+    const A32: u32 = 0xe51f_f000;
+    const T32: u32 = 0xf85f_f000;
     const UP: u32 = 1 << 23;
-    if word & !(UP | 0xfff) != LDR_PC_LITERAL {
+    // The first half-word comes first in memory.
+    let (at, expected, word) = if is_thumb(entry) {
+        (At::t32(address(entry), 4), T32, word.rotate_left(16))
+    } else {
+        (At::a32(entry), A32, word)
+    };
+    if word & !(UP | 0xfff) != expected {
         return None;
     }
-    let offset = word & 0xfff;
-    let at = if word & UP != 0 { pc.0.wrapping_add(8 + offset) } else { pc.0.wrapping_add(8).wrapping_sub(offset) };
-    (at & 3 == 0).then_some(GuestVa(at))
+    let (base, offset) = (at.base().0, word & 0xfff);
+    let literal = if word & UP != 0 { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
+    (literal & 3 == 0).then_some(GuestVa(literal))
 }

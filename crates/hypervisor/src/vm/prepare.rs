@@ -11,7 +11,7 @@ use crate::world::{IRQ_WAITS, Privilege};
 use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
-use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, SCTLR_TE, TTBCR_EAE};
+use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, TTBCR_EAE};
 
 impl Vm {
     /// Puts the guest's tables, DACR and the rest of its state in place, and what `fast.s` needs to switch privilege.
@@ -144,13 +144,13 @@ impl Vcpu {
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same for kernel and user code, and settle nothing.
         self.plain = common.switches.fast_switches
-            && sctlr & (SCTLR_M | SCTLR_EE | SCTLR_TE) == SCTLR_M
+            && sctlr & (SCTLR_M | SCTLR_EE) == SCTLR_M
             && self.vfp[0] == self.vfp[1];
         self.core_state.set_sctlr(sctlr);
         mmu.show(context, common.switches.quick_faults);
         context.note_space();
         let call = common.call_target(mmu, core, &context.cpu);
-        context.set_vectors(context.cpu.vector_base(), call);
+        context.set_vectors(context.cpu.vectors(), call);
         context.timer.quick = common.switches.quick_timer.into();
         // What was given away may be somebody else's: tables there are not to be read.
         context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);

@@ -155,7 +155,7 @@ impl Vm {
         }
         let entry = common.engine.enter(code, from);
         // The vector for system calls is looked through once it has a block.
-        if pc.0 == vcpu.context.cpu.vector_base().wrapping_add(8) {
+        if pc.0 == vcpu.context.cpu.vectors().wrapping_add(8) {
             vcpu.mmu.make_stale();
         }
         vcpu.nested = 0;

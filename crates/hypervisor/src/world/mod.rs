@@ -477,7 +477,7 @@ impl Context {
         true
     }
 
-    /// The guest's exception vectors are at `base`; system calls arrive at `call`.
+    /// The guest's exception vectors are at `base`, bit 0 of which is their state; system calls arrive at `call`.
     pub fn set_vectors(&mut self, base: u32, call: (GuestVa, GuestPa)) {
         (self.vectors, self.call_target, self.entries_version) = (base, call, 0);
     }

@@ -69,7 +69,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     let view = privilege.view();
     let guest = (context.cpu.cp15.ttbr0, context.cpu.page.dacr);
     // The handler of the guest's fault, if it is translated. In FIQ mode, blocks are for one execution.
-    let vector = context.cpu.vector_base() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
+    let vector = context.cpu.vectors() | if kind == AccessKind::Fetch { 0x0c } else { 0x10 };
     let ordinary = context.slow_path == 0 && context.leave == 0;
     let handler = if ordinary { common.engine.known(GuestVa(vector)) } else { None };
     let memory = common.ram.at(core.enter_host_space());
@@ -85,6 +85,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
             context.cpu.pc = entry.0;
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
             vcpu.core_state.set_dacr(context.kernel.dacr);
+            vcpu.enter_block();
             Privilege::Kernel
         }
         (FastFill::GuestFault(fault), Some(entry), Privilege::Kernel) => {
@@ -103,6 +104,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
             vm.vcpu.events.note(What::Exception(Exception::DataAbort { pc, fsr, far }));
             deliver(&mut vm.vcpu.context.cpu, fault, far, kind);
             vm.vcpu.context.cpu.pc = entry.0;
+            vm.vcpu.enter_block();
             Privilege::Kernel
         }
         _ => return Answer::None,

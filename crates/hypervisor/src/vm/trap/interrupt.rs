@@ -61,7 +61,7 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
             Some(Privilege::User)
         }
         IRQ_WAITS if !context.cpu.irq_masked() => {
-            let entry = common.engine.known(GuestVa(context.cpu.vector_base().wrapping_add(0x18)))?;
+            let entry = common.engine.known(GuestVa(context.cpu.vectors().wrapping_add(0x18)))?;
             common.counters.interrupts += 1;
             let pc = context.cpu.pc;
             // See `Vcpu::take`.
@@ -72,6 +72,7 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
             vcpu.core_state.set_dacr(context.kernel.dacr);
             core.go_to(&context.kernel);
+            vcpu.enter_block();
             Some(Privilege::Kernel)
         }
         _ => None,
