@@ -23,17 +23,18 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// U-Boot's console.
-struct Console {
-    session: Session,
-    deadline: Instant,
-    spica: Vec<String>,
+/// The console of firmware.
+pub struct Console {
+    pub session: Session,
+    pub deadline: Instant,
+    /// What Spica said.
+    pub spica: Vec<String>,
 }
 
 impl Console {
     /// What comes until `text` does.
     #[track_caller]
-    fn until(&mut self, text: &str) -> String {
+    pub fn until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         loop {
             match self.session.next(None, Some(self.deadline)).expect("a console") {
@@ -50,16 +51,36 @@ impl Console {
         }
     }
 
-    /// What a command prints. U-Boot reads its UART only now and then, and that keeps no more than 16 characters: each
-    /// is typed when the one before it has been shown.
+    /// Types `text`. Firmware reads its UART only now and then, and that keeps no more than 16 characters: each is typed
+    /// when the one before it has been shown.
     #[track_caller]
-    fn run(&mut self, command: &str) -> String {
-        for letter in command.chars() {
+    pub fn type_in(&mut self, text: &str) {
+        for letter in text.chars() {
             self.session.send(letter.to_string().as_bytes());
             self.until(&letter.to_string());
         }
+    }
+
+    /// What a command of U-Boot prints.
+    #[track_caller]
+    fn run(&mut self, command: &str) -> String {
+        self.type_in(command);
         self.session.send(b"\n");
         self.until(PROMPT)
+    }
+
+    /// The guest switches itself off now.
+    #[track_caller]
+    pub fn goes_off(mut self) {
+        while self.spica.last().is_none_or(|line| line != HALTED) {
+            match self.session.next(None, Some(self.deadline)).expect("a console") {
+                Event::Spica(line) => self.spica.push(line),
+                Event::Quiet | Event::Exited(_) => panic!("it is not off:\n{:#?}", self.spica),
+                _ => {}
+            }
+        }
+        assert!(self.spica.iter().any(|line| is_power_off(line, "guest")), "{:#?}", self.spica);
+        assert_eq!(failure(&self.spica, &["guest".to_string()]), None, "{:#?}", self.spica);
     }
 }
 
@@ -117,15 +138,7 @@ fn answers(board: &str, saves: bool) {
     assert_eq!(console.spica.iter().filter(|line| line.contains(missing)).count(), 1, "{:#?}", console.spica);
 
     console.session.send(b"poweroff\n");
-    while console.spica.last().is_none_or(|line| line != HALTED) {
-        match console.session.next(None, Some(console.deadline)).expect("a console") {
-            Event::Spica(line) => console.spica.push(line),
-            Event::Quiet | Event::Exited(_) => panic!("it is not off:\n{:#?}", console.spica),
-            _ => {}
-        }
-    }
-    assert!(console.spica.iter().any(|line| is_power_off(line, "guest")), "{:#?}", console.spica);
-    assert_eq!(failure(&console.spica, &["guest".to_string()]), None, "{:#?}", console.spica);
+    console.goes_off();
 }
 
 #[test]

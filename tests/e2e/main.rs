@@ -32,4 +32,5 @@ mod switches;
 mod system;
 mod trace;
 mod uboot;
+mod uefi;
 mod watch;

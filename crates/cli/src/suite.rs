@@ -27,7 +27,7 @@ const SLOWEST: usize = 10;
 
 /// Debian's packages of boot loaders that the tests start. They are fetched while there is something to compile:
 /// without them, some tests at the end would wait for a server, and for nothing else.
-const BOOT_LOADERS: [&str; 2] = ["u-boot-qemu", "u-boot-sunxi"];
+const BOOT_LOADERS: [&str; 3] = ["u-boot-qemu", "u-boot-sunxi", "qemu-efi-arm"];
 
 /// What libtest is told, to say how long each test took.
 const REPORT_TIME: [&str; 3] = ["-Z", "unstable-options", "--report-time"];

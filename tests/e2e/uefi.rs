@@ -1,0 +1,95 @@
+//! UEFI: Debian's firmware for QEMU's `virt` with a 32-bit processor, unmodified, comes to its shell. All of it but its
+//! first instructions is T32, with the MMU off and on; its variables are in the second bank of flash.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use spica_runner::board;
+use spica_runner::guests::Source;
+use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::project::Project;
+
+use super::firmware::Console;
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// With the end of its colour, so that it is not found in what is typed.
+const PROMPT: &str = "Shell> \x1b[0m";
+
+impl Console {
+    /// What a command of the shell prints.
+    #[track_caller]
+    fn shell(&mut self, command: &str) -> String {
+        self.type_in(command);
+        self.session.send(b"\r");
+        self.until(PROMPT)
+    }
+
+    /// Passes the countdown that comes before the first prompt.
+    #[track_caller]
+    fn first_prompt(&mut self) {
+        self.until("any other key to continue");
+        self.session.send(b" ");
+        self.until(PROMPT);
+    }
+}
+
+/// Starts it by `request`, with `second` in the second bank.
+#[track_caller]
+fn comes_to_its_shell(project: &Project, request: &Request) {
+    let run = prepare(project, request).expect("a run");
+    let session = run.start(None, false).expect("QEMU");
+    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    console.first_prompt();
+    let version = console.shell("ver");
+    assert!(version.contains("UEFI Interactive Shell v2.2"), "{version}");
+    let map = console.shell("memmap");
+    // All of RAM, and the bank of flash that it keeps for an operating system.
+    for line in ["Total Memory:            128 MB (134,217,728 Bytes)", "0000000004000000-0000000007FFFFFF"] {
+        assert!(map.contains(line), "{map}");
+    }
+    console.shell("set greeting hello");
+
+    // What it keeps is there after a reset, which is by PSCI.
+    console.type_in("reset");
+    console.session.send(b"\r");
+    console.first_prompt();
+    let greeting = console.shell("set greeting");
+    assert!(greeting.contains("hello"), "{greeting}");
+    console.type_in("reset -s");
+    console.session.send(b"\r");
+    console.goes_off();
+}
+
+fn firmware(project: &Project) -> std::path::PathBuf {
+    prepare::package(project, "qemu-efi-arm").expect("UEFI").join("usr/share/AAVMF")
+}
+
+/// With a second bank that is erased: the firmware makes a new store for its variables.
+#[test]
+fn uefi_comes_to_its_shell_on_a_cortex_a8() {
+    let project = Project::find(None).expect("the project");
+    let bios = Some(firmware(&project).join("AAVMF32_CODE.fd"));
+    let board = board::find("cubieboard").expect("a board");
+    comes_to_its_shell(&project, &Request { bios, memory: Some("128M".to_string()), ..Request::new(board) });
+}
+
+/// With both of its files, as QEMU is given them.
+#[test]
+#[ignore = "but for its variables, the same as on the other board: a minute"]
+fn uefi_comes_to_its_shell_on_a_cortex_a9() {
+    let project = Project::find(None).expect("the project");
+    let files = firmware(&project);
+    let flash: Vec<_> = ["AAVMF32_CODE.fd", "AAVMF32_VARS.fd"].map(|file| name(&files.join(file))).into();
+    let dir = project.build(&format!("uefi-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let manifest = format!("[[guest]]\nname = \"guest\"\nmemory = \"128M\"\nflash = {flash:?}\n");
+    fs::write(dir.join("guests.toml"), manifest).expect("a file");
+    let guests = Some(Source::Manifest(dir.join("guests.toml")));
+    comes_to_its_shell(&project, &Request { guests, ..Request::new(board::find("vexpress-a9").expect("a board")) });
+    let _ = fs::remove_dir_all(&dir);
+}
+
+fn name(file: &Path) -> String {
+    file.to_str().expect("a name").to_string()
+}
