@@ -51,8 +51,8 @@ impl Console {
         }
     }
 
-    /// Types `text`. Firmware reads its UART only now and then, and that keeps no more than 16 characters: each is typed
-    /// when the one before it has been shown.
+    /// Types `text`. Firmware reads its UART only now and then, and that keeps no more than 16 characters: each is
+    /// typed when the one before it has been shown.
     #[track_caller]
     pub fn type_in(&mut self, text: &str) {
         for letter in text.chars() {

@@ -197,7 +197,8 @@ impl fmt::Display for ImageError {
             }
             Self::Misaligned { kind, entry } => write!(
                 f,
-                "the {kind} starts at {entry:#010x}; expected a multiple of four for A32 code, or an odd address for T32"
+                "the {kind} starts at {entry:#010x}; expected a multiple of four for A32 code, or an odd address for \
+                 T32"
             ),
             Self::NotRaw { kind } => {
                 write!(f, "`load` and `entry` are for raw images, and this is {kind}, which says itself where it goes")

@@ -412,17 +412,20 @@ fn store_dual(e: &mut Emitter<'_>, d: &Decoded, m: &MemDual, offset: i32) -> Flo
         let (first, copied) = if partner < rt2.n() { (rs, rt) } else { (rt, rt2) };
         spill(e, d.cond, rs);
         e.emit(data_processing(d.cond, DpOp::Mov, false, rs, Reg::new(0), register(copied)));
-        e.emit(access(d.cond, Mem {
-            load: false,
-            size: MemSize::Dual,
-            rt: first,
-            rn,
-            offset: Offset::Imm(m.offset),
-            add: m.add,
-            pre,
-            writeback,
-            unprivileged: false,
-        }));
+        e.emit(access(
+            d.cond,
+            Mem {
+                load: false,
+                size: MemSize::Dual,
+                rt: first,
+                rn,
+                offset: Offset::Imm(m.offset),
+                add: m.add,
+                pre,
+                writeback,
+                unprivileged: false,
+            },
+        ));
         restore(e, d.cond, rs);
         return Flow::Continues;
     }

@@ -1,9 +1,10 @@
 //! The guest's vector for system calls, and where it leads.
 //!
-//! Linux has `LDR PC, [PC, #…]` there, in A32 or in T32. Where that goes is known as long as neither the instruction nor its literal
-//! changes, and then a system call need not execute it: seven instructions for each, with the return mirror. So both
-//! pages are write-protected, and both mappings global: whoever drops translated code for the one reason or the other,
-//! or all of it, forgets this, too. A store to another word of these pages, which stay protected, changes nothing.
+//! Linux has `LDR PC, [PC, #…]` there, in A32 or in T32. Where that goes is known as long as neither the instruction
+//! nor its literal changes, and then a system call need not execute it: seven instructions for each, with the return
+//! mirror. So both pages are write-protected, and both mappings global: whoever drops translated code for the one
+//! reason or the other, or all of it, forgets this, too. A store to another word of these pages, which stay protected,
+//! changes nothing.
 
 use core::ops::RangeInclusive;
 

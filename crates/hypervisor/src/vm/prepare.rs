@@ -143,9 +143,8 @@ impl Vcpu {
         context.set_spill(common.engine.blocks.translator().options().spill);
         let sctlr = context.cpu.cp15.sctlr;
         // What the handlers in assembly do not look at must be the same for kernel and user code, and settle nothing.
-        self.plain = common.switches.fast_switches
-            && sctlr & (SCTLR_M | SCTLR_EE) == SCTLR_M
-            && self.vfp[0] == self.vfp[1];
+        self.plain =
+            common.switches.fast_switches && sctlr & (SCTLR_M | SCTLR_EE) == SCTLR_M && self.vfp[0] == self.vfp[1];
         self.core_state.set_sctlr(sctlr);
         mmu.show(context, common.switches.quick_faults);
         context.note_space();
