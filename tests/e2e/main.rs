@@ -30,6 +30,7 @@ mod silicon;
 mod spilling;
 mod switches;
 mod system;
+mod thumb2;
 mod trace;
 mod uboot;
 mod uefi;
