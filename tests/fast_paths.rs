@@ -31,6 +31,7 @@ pub const ANSWERED: &[&str] = &[
     "counters",
     "timers",
     "spaces",
+    "interrupts",
 ];
 
 /// Which sessions, and under which switches.

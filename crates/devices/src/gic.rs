@@ -29,8 +29,8 @@ pub const SPI_BASE: u32 = 32;
 pub const PPI_BASE: u32 = 16;
 
 const WORDS: usize = (INTERRUPTS / 32) as usize;
-/// What IAR and HPPIR say when there is nothing to say.
-const SPURIOUS: u32 = 1023;
+/// What IAR and HPPIR say when there is nothing to say (IHI 0048B, 3.2.5).
+pub const SPURIOUS: u32 = 1023;
 /// What they say when the best pending interrupt is of Group 1 and this register is for Group 0.
 const SPURIOUS_OTHER_GROUP: u32 = 1022;
 /// The running priority when nothing runs: lower than any.
@@ -52,8 +52,10 @@ const GICD_SGIR: u32 = 0xf00;
 const GICC_CTLR: u32 = 0x000;
 const GICC_PMR: u32 = 0x004;
 const GICC_BPR: u32 = 0x008;
-const GICC_IAR: u32 = 0x00c;
-const GICC_EOIR: u32 = 0x010;
+/// GICC_IAR's place in the CPU interface's frame (IHI 0048B, 4.4.4).
+pub const GICC_IAR: u32 = 0x00c;
+/// GICC_EOIR's (4.4.5).
+pub const GICC_EOIR: u32 = 0x010;
 const GICC_RPR: u32 = 0x014;
 const GICC_HPPIR: u32 = 0x018;
 const GICC_ABPR: u32 = 0x01c;
@@ -270,6 +272,59 @@ impl Gic {
     pub fn active(&self) -> Option<u32> {
         let word = self.active.iter().position(|&word| word != 0)?;
         Some(32 * word as u32 + self.active[word].trailing_zeros())
+    }
+
+    /// Whether an interrupt is signalled, or one is active: the guest is going to access the CPU interface.
+    #[inline]
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        self.irq || self.active_priorities != 0
+    }
+
+    /// What the next accesses to the CPU interface do, for those who answer them before they tell the controller.
+    /// `None` where that is not simple: Group 1 is enabled, the end of an interrupt is split in two, or a FIQ is
+    /// signalled.
+    #[must_use]
+    pub fn outlook(&self) -> Option<Outlook> {
+        if self.cpu_ctlr & (2 | CTLR_EOIMODE) != 0 || self.fiq {
+            return None;
+        }
+        let Some(candidate) = self.signalled else {
+            let end = self.active().filter(|&intid| self.is_idle_but_for(None) && !self.is_pending(intid));
+            return Some(Outlook { acknowledge: None, end, then: End::Consequential });
+        };
+        // Behind its acknowledgement nothing is signalled: what else is pending does not preempt it, because its
+        // priority is not higher, and one field splits the priorities of all that are passed on (IHI 0048B, 3.3.3).
+        let intid = candidate.intid;
+        let then = match () {
+            () if self.active_priorities != 0 || !self.is_idle_but_for(Some(intid)) => End::Consequential,
+            () if !self.is_level(intid) => End::Quiet,
+            () => End::QuietIfLow,
+        };
+        Some(Outlook { acknowledge: Some(intid), end: None, then })
+    }
+
+    /// Whether no interrupt but this one is ready to be signalled.
+    fn is_idle_but_for(&self, intid: Option<u32>) -> bool {
+        let mut raised = self.raised;
+        while raised != 0 {
+            let word = (raised.trailing_zeros() as usize).min(WORDS - 1);
+            raised &= raised - 1;
+            let but = intid.filter(|intid| intid / 32 == word as u32).map_or(0, |intid| 1 << (intid % 32));
+            if self.pending(word) & self.enabled[word] & !self.active[word] & !but != 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_pending(&self, intid: u32) -> bool {
+        self.pending((intid / 32) as usize) & 1 << (intid % 32) != 0
+    }
+
+    /// Whether an interrupt is pending for as long as its line is high.
+    fn is_level(&self, intid: u32) -> bool {
+        self.edge[(intid / 32) as usize] & 1 << (intid % 32) == 0
     }
 
     /// What a register for `group1` or Group 0 interrupts may show of a candidate.
@@ -492,6 +547,29 @@ impl Gic {
         }
         self.recompute();
     }
+}
+
+/// See [`Gic::outlook`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outlook {
+    /// A load from GICC_IAR makes this interrupt active, and none is signalled any more; or it gives [`SPURIOUS`] and
+    /// changes nothing.
+    pub acknowledge: Option<u32>,
+    /// A store of this number to GICC_EOIR ends the interrupt, and none is signalled.
+    pub end: Option<u32>,
+    /// What the end of `acknowledge` does behind its acknowledgement.
+    pub then: End,
+}
+
+/// What the end of an interrupt leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Nothing is signalled.
+    Quiet,
+    /// Nothing is signalled, if the interrupt's line is low by then.
+    QuietIfLow,
+    /// Another interrupt may be signalled.
+    Consequential,
 }
 
 /// An interrupt that could be signalled.

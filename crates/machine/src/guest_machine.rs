@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
+use spica_devices::gic::Outlook;
 use spica_devices::{Flash, Setting, TimerReg};
 use spica_virtio::{Backends, Dma, Plug, Slot, Work};
 
@@ -79,6 +80,25 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// Whether the CPU's FIQ input is asserted.
     #[must_use]
     fn fiq_asserted(&self) -> bool;
+
+    /// Whether an interrupt is signalled to the CPU, or the guest has acknowledged one and not ended it.
+    #[must_use]
+    fn is_interrupting(&self) -> bool;
+
+    /// What the guest's next accesses to the interrupt controller do, if that can be told, for those who answer them
+    /// before they tell the machine.
+    #[must_use]
+    fn interrupt_outlook(&self) -> Option<Outlook>;
+
+    /// Which of the two timers ([`Self::timers`]) has that interrupt.
+    #[must_use]
+    fn timer_of(&self, intid: u32) -> Option<usize>;
+
+    /// The guest has read the number of an interrupt that it acknowledges, as [`Self::interrupt_outlook`] said.
+    fn acknowledge_interrupt(&mut self) -> u32;
+
+    /// The guest has ended that interrupt.
+    fn end_interrupt(&mut self, intid: u32);
 
     /// The interrupt that is signalled to the CPU, and one that the guest has acknowledged and not ended yet.
     #[must_use]

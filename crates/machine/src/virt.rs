@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
-use spica_devices::gic::{CpuInterface, Distributor, PPI_BASE, SPI_BASE};
+use spica_devices::gic::{CpuInterface, Distributor, GICC_EOIR, GICC_IAR, Outlook, PPI_BASE, SPI_BASE};
 use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
 use spica_virtio::{Backends, Dma, Slot, Work};
 
@@ -226,6 +226,27 @@ impl GuestMachine for Virt {
     #[inline]
     fn fiq_asserted(&self) -> bool {
         self.gic.fiq_asserted()
+    }
+
+    #[inline]
+    fn is_interrupting(&self) -> bool {
+        self.gic.is_busy()
+    }
+
+    fn interrupt_outlook(&self) -> Option<Outlook> {
+        self.gic.outlook()
+    }
+
+    fn timer_of(&self, intid: u32) -> Option<usize> {
+        [map::TIMER_SECURE_PPI, map::TIMER_VIRTUAL_PPI].iter().position(|ppi| PPI_BASE + ppi == intid)
+    }
+
+    fn acknowledge_interrupt(&mut self) -> u32 {
+        self.gic.cpu_read(GICC_IAR, Width::Word)
+    }
+
+    fn end_interrupt(&mut self, intid: u32) {
+        self.gic.cpu_write(GICC_EOIR, Width::Word, intid);
     }
 
     fn interrupts(&self) -> (Option<u32>, Option<u32>) {

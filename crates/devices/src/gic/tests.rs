@@ -358,3 +358,73 @@ fn report_lists_what_waits() {
     assert!(report.contains("pending: 33 39\n") && report.contains("disabled: 39\n"), "{report}");
     assert!(report.contains("irq true"), "{report}");
 }
+
+/// What is told beforehand of the next accesses is what they do, from whatever state.
+#[test]
+fn outlook_is_what_comes() {
+    let mut seed = 7u64;
+    let mut next = |below: u32| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u32 % below
+    };
+    // Times that each kind of outlook was met: spurious, acknowledged, ended, and the three kinds of `End`.
+    let mut met = [0; 6];
+    let mut gic = linux();
+    for round in 0..300_000 {
+        if round % 100 == 0 {
+            gic = linux();
+        }
+        let intid = [0, 3, 27, 29, 33, 40, 70, 287][next(8) as usize];
+        match next(24) {
+            0..3 => enable(&mut gic, intid),
+            3 => gic.dist_write(0x180 + intid / 32 * 4, W, 1 << (intid % 32)),
+            4 => priority(&mut gic, intid, next(32) << 3),
+            5..9 => gic.set_line(intid, true),
+            9..13 => gic.set_line(intid, false),
+            13 => gic.dist_write(GICD_SGIR, W, 2 << 24 | next(4)),
+            14 | 15 => _ = iar(&mut gic),
+            16..19 => {
+                let any = gic.active().filter(|_| next(4) != 0).unwrap_or(intid);
+                eoi(&mut gic, any);
+            }
+            19 => gic.dist_write(0xc00 + intid / 16 * 4, W, next(u32::MAX)),
+            20 => gic.cpu_write([GICC_BPR, GICC_PMR][next(2) as usize], W, next(256)),
+            21 => gic.cpu_write(GICC_CTLR, W, [1, 1, 1, 0, 3, 1 | CTLR_EOIMODE, 1 | CTLR_FIQEN][next(7) as usize]),
+            22 => gic.dist_write(0x80 + intid / 32 * 4, W, u32::from(next(4) == 0) << (intid % 32)),
+            _ => gic.dist_write([0x200, 0x280][next(2) as usize] + intid / 32 * 4, W, 1 << (intid % 32)),
+        }
+        let Some(Outlook { acknowledge, end, then }) = gic.outlook() else { continue };
+        let mut ahead = gic.clone();
+        match acknowledge {
+            None => {
+                met[0] += 1;
+                let before = ahead.to_string();
+                assert_eq!(iar(&mut ahead), SPURIOUS, "{round}");
+                assert_eq!(ahead.to_string(), before, "{round}");
+            }
+            Some(intid) => {
+                met[1] += 1;
+                assert!(gic.irq_asserted(), "{round}");
+                assert_eq!(iar(&mut ahead), intid, "{round}");
+                assert!(!ahead.irq_asserted() && !ahead.fiq_asserted(), "{round}");
+                assert_eq!(iar(&mut ahead), SPURIOUS, "{round}");
+                met[3 + then as usize] += 1;
+                if then != End::Consequential {
+                    if then == End::QuietIfLow {
+                        ahead.set_line(intid, false);
+                    }
+                    eoi(&mut ahead, intid);
+                    assert!(!ahead.irq_asserted() && !ahead.fiq_asserted(), "{round}: the end of {intid}");
+                }
+            }
+        }
+        if let Some(intid) = end {
+            met[2] += 1;
+            assert_eq!(acknowledge, None, "{round}");
+            let mut ended = gic.clone();
+            eoi(&mut ended, intid);
+            assert!(!ended.irq_asserted() && !ended.fiq_asserted(), "{round}: the end of {intid}");
+        }
+    }
+    assert!(met.iter().all(|&times| times > 100), "{met:?}");
+}

@@ -9,7 +9,11 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{MemSize, Op};
+use spica_machine::map::GICC;
+use spica_machine::{GICC_EOIR, GICC_IAR};
 use spica_mmu::DomainAccess;
+
+use crate::world::InterruptSite;
 
 /// Places that can be known: pairs, by the low bits of their address.
 const SITES: usize = 64;
@@ -51,13 +55,16 @@ impl Known {
 /// What is known of places that reach devices.
 pub struct Sites {
     sites: [Option<Site>; SITES],
+    /// Where the guest was last seen to read GICC_IAR, where before that, and where to write GICC_EOIR, each with its
+    /// address. A handler reads in a loop, which is two blocks if it is entered from above.
+    interrupt: [Option<(Site, GuestVa)>; 3],
     /// There is one.
     used: bool,
 }
 
 impl Default for Sites {
     fn default() -> Self {
-        Sites { sites: [None; SITES], used: false }
+        Sites { sites: [None; SITES], interrupt: [None; 3], used: false }
     }
 }
 
@@ -78,20 +85,38 @@ impl Sites {
 
     /// Remembers that the word at `pc` reaches a device by the mapping of `va`, in `domain`.
     pub fn note(&mut self, pc: CachePc, generation: u64, va: GuestVa, write: bool, (device, domain): (Known, u8)) {
-        let va = va.page();
+        let (at, va) = (va, va.page());
         self.used = true;
         let first = Self::index(pc);
         // What is there of this place is replaced, else the older of two.
         if self.sites[first].is_some_and(|site| site.pc != pc.0) {
             self.sites[first + 1] = self.sites[first];
         }
-        self.sites[first] = Some(Site { pc: pc.0, generation, write, va, domain, device });
+        let site = Site { pc: pc.0, generation, write, va, domain, device };
+        self.sites[first] = Some(site);
+        let register = if write { GICC_EOIR } else { GICC_IAR };
+        if device.page == GICC && device.plain.is_some() && at.0 - va.0 == register {
+            if !write {
+                self.interrupt[1] = self.interrupt[0].filter(|(other, _)| other.pc != site.pc);
+            }
+            self.interrupt[if write { 2 } else { 0 }] = Some((site, at));
+        }
+    }
+
+    /// The two places that read GICC_IAR and the one that writes GICC_EOIR, in this code-cache generation, for assembly.
+    pub fn interrupt_sites(&self, generation: u64) -> [InterruptSite; 3] {
+        self.interrupt.map(|known| {
+            let known = known.filter(|(site, _)| site.generation == generation);
+            let site = known.and_then(|(site, at)| InterruptSite::new(site.pc, at.0, site.device.plain?, site.domain));
+            site.unwrap_or_default()
+        })
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         if core::mem::take(&mut self.used) {
             self.sites.fill(None);
+            self.interrupt = [None; 3];
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine};
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, NO_ASID};
+use crate::world::{Context, InterruptSite, NO_ASID};
 
 /// Bytes of the heap that a guest with long descriptors takes beyond those of others.
 pub const LONG_RECORDS: u32 = ((1 << 20) - (PAGEWISE_FROM.0 >> 12)) / 8 + 512;
@@ -341,6 +341,11 @@ impl Mmu {
     /// The device that the word at `pc` is known to reach at `va`.
     pub fn known_device(&self, pc: CachePc, generation: u64, va: GuestVa, write: bool, dacr: u32) -> Option<Known> {
         self.sites.get(pc, generation, va, write, dacr)
+    }
+
+    /// See [`Sites::interrupt_sites`].
+    pub fn interrupt_sites(&self, generation: u64) -> [InterruptSite; 3] {
+        self.sites.interrupt_sites(generation)
     }
 
     /// The `word` at `pc` reaches a device at `va`: where that can be remembered, it is.

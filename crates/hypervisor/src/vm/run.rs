@@ -6,9 +6,12 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
+use crate::vm::events::What;
 use crate::vm::trap::{self, Answer};
-use crate::world::{Privilege, Trap};
+use crate::world::{IRQ_WAITS, Privilege, Trap};
 use spica_addr::GuestPa;
+use spica_machine::map::GICC;
+use spica_machine::{GICC_EOIR, GICC_IAR};
 
 impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or
@@ -135,17 +138,52 @@ impl Vm {
     /// The same where [`crate::world::spaces`] has nothing to catch up with.
     #[inline(always)]
     fn enter_settled(&mut self, privilege: Privilege) -> (Trap, Privilege) {
+        self.offer(privilege);
         self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
         self.common.engine.mend(self.vcpu.context.cpu.page);
         self.vcpu.context.enter(privilege)
+    }
+
+    /// Tells assembly what it may answer of accesses to the interrupt controller, once the guest is entered at
+    /// `privilege`.
+    #[inline(always)]
+    pub(super) fn offer(&mut self, privilege: Privilege) {
+        self.vcpu.context.interrupts.withdraw();
+        if self.common.machine.is_interrupting() && privilege == Privilege::Kernel {
+            self.offer_interrupts();
+        }
+    }
+
+    #[inline(never)]
+    fn offer_interrupts(&mut self) {
+        let Vm { vcpu, common, .. } = self;
+        if !matches!(vcpu.context.slow_path, 0 | IRQ_WAITS) {
+            return;
+        }
+        if let Some(outlook) = common.machine.interrupt_outlook() {
+            let sites = vcpu.mmu.interrupt_sites(common.engine.generation());
+            let timer = outlook.acknowledge.and_then(|intid| common.machine.timer_of(intid));
+            vcpu.context.offer_interrupts(sites, outlook, timer);
+        }
     }
 
     /// The guest was left at `privilege`.
     #[inline]
     pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
         self.vcpu.arrived(core, privilege);
-        if let Some(settings) = self.vcpu.context.timer.take_changed() {
-            self.common.machine.set_timers(settings);
+        // In the order in which assembly lets these come.
+        let Vm { vcpu, common, .. } = self;
+        let (acknowledged, ended) = vcpu.context.interrupts.take();
+        if acknowledged {
+            let intid = common.machine.acknowledge_interrupt();
+            vcpu.events.note_value(What::Read(GICC.wrapping_add(GICC_IAR)), intid);
+        }
+        if let Some(settings) = vcpu.context.timer.take_changed() {
+            common.machine.set_timers(settings);
+        }
+        if let Some(intid) = ended {
+            common.machine.end_interrupt(intid);
+            vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);
         }
     }
 

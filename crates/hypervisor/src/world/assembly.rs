@@ -14,7 +14,8 @@ use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
-    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, NO_MEGABYTE, TimerRegisters, Trap, ViewRegisters, world_panic,
+    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_MEGABYTE, SPURIOUS, TimerRegisters,
+    Trap, ViewRegisters, world_panic,
 };
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
@@ -83,6 +84,7 @@ assemble! {
         include_str!("fast.s"),
         include_str!("faults.s"),
         include_str!("undefined.s"),
+        include_str!("interrupts.s"),
         include_str!("trace.s"),
         all_to_rust!(),
     ];
@@ -128,9 +130,26 @@ assemble! {
     CTX_TIMER_COMPARE = context!(timer.timers) + offset_of!(TimerRegisters, compare) as isize;
     CTX_TIMER_CONTROL = context!(timer.timers) + offset_of!(TimerRegisters, control) as isize;
     TIMER_BITS = size_of::<TimerRegisters>().trailing_zeros();
+    CTX_TIMER_WRITTEN = context!(timer.timers) + offset_of!(TimerRegisters, written) as isize;
     CTX_TIMER_CHANGED = context!(timer.changed);
     CTX_TIMER_QUICK = context!(timer.quick);
     CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
+    CTX_IAR_PC = context!(interrupts.sites);
+    CTX_OTHER_IAR_PC = context!(interrupts.sites) + size_of::<InterruptSite>() as isize;
+    CTX_EOIR_PC = context!(interrupts.sites) + 2 * size_of::<InterruptSite>() as isize;
+    SITE_BYTES = size_of::<InterruptSite>();
+    SITE_VA = offset_of!(InterruptSite, va);
+    SITE_REGISTER = offset_of!(InterruptSite, register);
+    SITE_DOMAIN_SHIFT = offset_of!(InterruptSite, domain_shift);
+    CTX_INTERRUPT_ANSWER = context!(interrupts.answer);
+    CTX_INTERRUPT_END = context!(interrupts.end);
+    CTX_INTERRUPT_END_OF_ANSWER = context!(interrupts.end_of_answer);
+    CTX_INTERRUPT_END_IF = context!(interrupts.end_if);
+    CTX_INTERRUPT_ACKNOWLEDGED = context!(interrupts.acknowledged);
+    CTX_INTERRUPT_ENDED = context!(interrupts.ended);
+    CTX_INTERRUPT_ACCESSES = context!(counts.interrupt_accesses);
+    SPURIOUS = SPURIOUS;
+    NO_INTERRUPT = NO_INTERRUPT as i32;
     CTX_TLB_ASID = context!(tables.tlb_asid);
     CTX_WATCHED = context!(tables.watched);
     CTX_TABLE_OFFSET = context!(tables.table_offset);
@@ -195,6 +214,7 @@ assemble! {
     PAGE_CONTROL = offset_of!(VcpuPage, control);
     PAGE_SPSR = offset_of!(VcpuPage, spsr);
     PAGE_TPIDRURO = offset_of!(VcpuPage, tpidruro);
+    PAGE_PENDING = offset_of!(VcpuPage, pending);
     PAGE_STALE = offset_of!(VcpuPage, stale);
     PAGE_DACR = offset_of!(VcpuPage, dacr);
     PAGE_DACR_REAL = offset_of!(VcpuPage, dacr_real);

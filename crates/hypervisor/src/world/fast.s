@@ -321,6 +321,7 @@ emulate:
 @ In: R0 to R12 as they are to be are saved at SP, LR = behind the SVC. Out: behind its literals.
 timer_written:
     str sp, [sp, #CTX_TIMER_CHANGED]
+    str sp, [r6, #CTX_TIMER_WRITTEN]
 @ The same, where the timer is as it was.
 timer_accessed:
     COUNT CTX_TIMER_ACCESSES

@@ -15,7 +15,7 @@ use core::ffi::c_void;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::Start;
 use spica_dbt::jump_cache::{Entry, JumpCache};
-use spica_machine::Setting;
+use spica_machine::{End, Outlook, SPURIOUS, Setting};
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
 use spica_switches::Switches;
 use spica_trace_ring::{Record, Ring, record};
@@ -180,7 +180,8 @@ struct TimerRegisters {
     compare: [u32; 2],
     /// ENABLE and IMASK of CNTP_CTL or CNTV_CTL.
     control: u32,
-    _unused: u32,
+    /// Non-zero: assembly has written to it since Rust last looked, and its line is low.
+    written: u32,
 }
 
 impl GuestTimer {
@@ -195,11 +196,93 @@ impl GuestTimer {
     #[inline]
     pub fn take_changed(&mut self) -> Option<[Setting; 2]> {
         (core::mem::take(&mut self.changed) != 0).then(|| {
+            self.timers.iter_mut().for_each(|timer| timer.written = 0);
             self.timers.map(|TimerRegisters { compare: [low, high], control, .. }| Setting {
                 compare: u64::from(high) << 32 | u64::from(low),
                 control,
             })
         })
+    }
+}
+
+/// A place in the code cache where the guest's kernel accesses a register of its interrupt controller, and nothing
+/// else: an LDR or STR of a word. All zeros if none is known.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct InterruptSite {
+    /// The code-cache address; 0 is none.
+    pc: u32,
+    /// The guest's address of the register.
+    va: u32,
+    /// The core register that is loaded or stored, R0 to R12.
+    register: u32,
+    /// Where DACR has the domain of the page, in bits.
+    domain_shift: u32,
+}
+
+impl InterruptSite {
+    /// The word at `pc` accesses the interrupt controller at `va`, in a page of `domain`. `None` for registers that
+    /// assembly does not have at hand.
+    pub fn new(pc: u32, va: u32, register: u8, domain: u8) -> Option<InterruptSite> {
+        let (register, domain_shift) = (register.into(), 2 * u32::from(domain & 0xf));
+        (register <= 12).then_some(InterruptSite { pc, va, register, domain_shift })
+    }
+}
+
+/// What `interrupts.s` may answer of the guest's accesses to its interrupt controller, and what it has answered. Rust
+/// offers it at each entry of the kernel while an interrupt waits or is active, of the state that the controller has
+/// then; the controller learns of it when a trap next comes to Rust, before anything else can reach it.
+#[repr(C)]
+pub struct GuestInterrupts {
+    /// Two places where GICC_IAR is read, and where GICC_EOIR is written.
+    sites: [InterruptSite; 3],
+    /// What a read gives: the number of an interrupt, which becomes active by that, and none is signalled any more;
+    /// [`SPURIOUS`], which changes nothing.
+    answer: u32,
+    /// The interrupt that may be ended; or [`NO_INTERRUPT`].
+    end: u32,
+    /// What `end` becomes when `answer` is acknowledged.
+    end_of_answer: u32,
+    /// A word that must not be 0 for the end to be answered.
+    end_if: *const u32,
+    /// Never 0, for that.
+    always: u32,
+    /// Non-zero: the guest has acknowledged `answer` since Rust last looked, and before it wrote to its timers.
+    acknowledged: u32,
+    /// The interrupt that it has ended since; or [`NO_INTERRUPT`].
+    ended: u32,
+}
+
+/// None of the numbers of interrupts.
+const NO_INTERRUPT: u32 = u32::MAX;
+
+impl Default for GuestInterrupts {
+    fn default() -> Self {
+        GuestInterrupts {
+            sites: [InterruptSite::default(); 3],
+            answer: SPURIOUS,
+            end: NO_INTERRUPT,
+            end_of_answer: NO_INTERRUPT,
+            end_if: core::ptr::null(),
+            always: 1,
+            acknowledged: 0,
+            ended: NO_INTERRUPT,
+        }
+    }
+}
+
+impl GuestInterrupts {
+    /// What the guest has acknowledged, and what it has ended behind that, which the controller does not know of yet.
+    #[inline]
+    pub fn take(&mut self) -> (bool, Option<u32>) {
+        let acknowledged = core::mem::take(&mut self.acknowledged) != 0;
+        (acknowledged, Some(core::mem::replace(&mut self.ended, NO_INTERRUPT)).filter(|&ended| ended != NO_INTERRUPT))
+    }
+
+    /// Nothing is answered.
+    #[inline]
+    pub fn withdraw(&mut self) {
+        self.sites.iter_mut().for_each(|site| site.pc = 0);
     }
 }
 
@@ -243,6 +326,8 @@ pub struct Counts {
     pub counter_reads: u32,
     /// Reads and writes of the timer's other registers in assembly.
     pub timer_accesses: u32,
+    /// Accesses to the interrupt controller in assembly.
+    pub interrupt_accesses: u32,
     /// Pages that were there and were forgotten in assembly.
     pub tlb_pages: u32,
     /// Indirect branches that the jump cache answered.
@@ -297,6 +382,8 @@ pub struct Context {
     pub tables: TableRecords,
     /// The generic timer.
     pub timer: GuestTimer,
+    /// The interrupt controller.
+    pub interrupts: GuestInterrupts,
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
@@ -370,6 +457,7 @@ impl Context {
             counts: Counts::default(),
             tables: TableRecords::default(),
             timer: GuestTimer::default(),
+            interrupts: GuestInterrupts::default(),
             vfp_ready: 0,
             fast_faults: 0,
             host_ttbr0: 0,
@@ -458,6 +546,25 @@ impl Context {
         }
     }
 
+    /// What assembly may answer of accesses to the interrupt controller at `sites`, by its `outlook`, once the kernel is
+    /// entered. `timer` is the one whose line the interrupt that waits is; of others, lines do not fall in assembly.
+    pub fn offer_interrupts(&mut self, sites: [InterruptSite; 3], outlook: Outlook, timer: Option<usize>) {
+        let Outlook { acknowledge, end, then } = outlook;
+        let written = timer.and_then(|timer| self.timer.timers.get(timer)).map(|timer| &raw const timer.written);
+        let interrupts = &mut self.interrupts;
+        interrupts.sites = sites;
+        interrupts.answer = acknowledge.unwrap_or(SPURIOUS);
+        let always = &raw const interrupts.always;
+        let (end_of_answer, end_if) = match (then, written) {
+            (End::Quiet, _) => (acknowledge, always),
+            (End::QuietIfLow, Some(written)) => (acknowledge, written),
+            (End::QuietIfLow, None) | (End::Consequential, _) => (None, always),
+        };
+        interrupts.end = end.unwrap_or(NO_INTERRUPT);
+        interrupts.end_of_answer = end_of_answer.unwrap_or(NO_INTERRUPT);
+        interrupts.end_if = end_if;
+    }
+
     /// The guest's TTBR0 and CONTEXTIDR are those of `cpu`.
     pub fn note_space(&mut self) {
         self.guest_space = [self.cpu.cp15.ttbr0, self.cpu.cp15.contextidr];
@@ -487,7 +594,8 @@ impl Context {
     /// `fast.s` returns to is plain.
     #[inline(always)]
     pub fn set_entries(&mut self, privilege: Privilege, engine: &mut impl Engine, switches: &Switches) {
-        let slow = self.slow_path != 0;
+        // An interrupt that waits may be acknowledged in the kernel without Rust, and user code be entered then.
+        let slow = self.slow_path != 0 && !(privilege == Privilege::Kernel && self.slow_path == IRQ_WAITS);
         if privilege == Privilege::User && (slow || self.cpu.page.control != Mode::Usr as u32) {
             self.entries = Entries::default();
             self.entries_version = 0;

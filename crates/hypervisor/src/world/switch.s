@@ -128,7 +128,7 @@ world_kernel_vectors:
     VECTOR kernel_undefined_vector, undefined   @ answer_kernel_undefined, or what spill.s puts before it
     VECTOR kernel_supervisor_call, coprocessor
     VECTOR kernel_prefetch_abort, indirect-branch
-    VECTOR kernel_data_abort, hidden-fault
+    VECTOR answer_kernel_data_abort, hidden-fault
     b world_own_fault
     VECTOR kernel_irq, interrupt
     VECTOR kernel_fiq, interrupt

@@ -6,7 +6,7 @@
 //! tables for [`COMMON`].
 
 use spica_addr::GuestPa;
-use spica_machine::map::{GPIO, RAM};
+use spica_machine::map::{GICC, GICD, GPIO, RAM};
 
 use super::random::Random;
 use crate::arch::cache;
@@ -52,6 +52,10 @@ pub const COMMON: [u32; 4] = [0xbf0, 0xd00, 0xf0f, 0xfff];
 const SECTIONS: [u32; 2] = [0x200, 0x211];
 /// The megabyte of a supersection.
 const SUPERSECTION: u32 = 0x220;
+/// The megabyte in which all have the interrupt controller.
+const CONTROLLER: u32 = 0xe10;
+/// Where the kernel has its distributor and its CPU interface, in domain 1, which programs close now and then.
+pub const CONTROLLER_FRAMES: [u32; 2] = [CONTROLLER << 20, CONTROLLER << 20 | 0x1000];
 /// Nothing is there in any table, but for the last, which is in the hypervisor region.
 const NOTHING: [u32; 3] = [0x300, 0xe00, 0xf50];
 /// Entries of a second-level table that sessions use; those from [`LARGE`] on are a large page.
@@ -303,6 +307,7 @@ pub fn lay_out(host_space: HostSpace<'_>, vm: &mut Vm, random: &mut Random, vect
             let domain = if place == 3 { 0 } else { place };
             write(host_space, vm, at(megabyte), &[common_table(place) | domain << 5 | 1]);
         }
+        write(host_space, vm, at(CONTROLLER), &[common_table(COMMON.len() as u32) | 1 << 5 | 1]);
         if root == 0 {
             continue;
         }
@@ -323,6 +328,11 @@ pub fn lay_out(host_space: HostSpace<'_>, vm: &mut Vm, random: &mut Random, vect
     }
     for place in 0..COMMON.len() as u32 {
         fill(host_space, vm, random, common_table(place), true, place == 0);
+    }
+    for (index, frame) in (0u32..).zip([GICD, GICC]) {
+        // Privileged code alone may read and write it.
+        let descriptor = frame.0 | 0b01 << 4 | 1 << 2 | 1 | 0b10;
+        write(host_space, vm, common_table(COMMON.len() as u32) + index * 4, &[descriptor]);
     }
     let vectors_page = VECTORS | 0b001 << 6 | 0b11 << 2 | 0b01 << 4 | 0b10;
     write(host_space, vm, common_table(3) + 0xf0 * 4, &[vectors_page]);

@@ -213,7 +213,8 @@ pub fn run(platform: &Platform) -> ! {
     let context = &machines[0].vm.vcpu.context;
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
-         vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}",
+         vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
+         interrupts {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -227,7 +228,8 @@ pub fn run(platform: &Platform) -> ! {
         machines[1].vm.common.counters.lines.saturating_sub(machines[0].vm.common.counters.lines),
         context.counts.counter_reads,
         context.counts.timer_accesses,
-        context.counts.space_switches
+        context.counts.space_switches,
+        context.counts.interrupt_accesses
     );
     println!("check: done");
     panic::halt()
@@ -414,6 +416,7 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             vm.vcpu.mmu.catch_up_spaces();
             vm.vcpu.context.set_entries(privilege, &mut vm.common.engine, &vm.common.switches);
             vm.common.engine.mend(vm.vcpu.context.cpu.page);
+            vm.offer(privilege);
             let (trap, left) = vm.vcpu.context.enter(privilege);
             vm.arrived(core, left);
             if how.told && traps < TOLD {

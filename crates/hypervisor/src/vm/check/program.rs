@@ -496,6 +496,97 @@ impl Writer<'_> {
             self.put(0xe3a0_0000 | reg << 12);
         }
         self.timer();
+        self.interrupts();
+    }
+
+    /// Interrupts are acknowledged and ended, as a handler does it, in rounds of the same code: what assembly answers it
+    /// must have seen once. They are those that software sends to itself, and those of the timers.
+    fn interrupts(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(3) ^ word);
+        let mut random = Random::new(seed, 28);
+        if !random.one_in(2) {
+            return;
+        }
+        self.acts.push("interrupts");
+        let [distributor, interface] = memory::CONTROLLER_FRAMES;
+        const ENABLE: u32 = 0x100;
+        const DISABLE: u32 = 0x180;
+        const GENERATE: u32 = 0xf00;
+        const STORE: u32 = 0xe580_0000;
+        const LOAD: u32 = 0xe590_0000;
+        const CONTROL: u32 = 0xee0e_0f32;
+        const COMPARE: u32 = 0xec40_0f2e;
+        // R8 counts the rounds; R9 has the CPU interface, R10 the distributor.
+        let (base, to) = (9u32 << 16, 10u32 << 16);
+        let timers = random.one_in(2);
+        self.load(9, interface);
+        self.load(10, distributor);
+        self.load(8, 1 + random.below(5));
+        if timers {
+            // The physical timer's interrupt in Secure state, and the virtual one's.
+            self.load(1, 1 << 29 | 1 << 27);
+            self.put(STORE | to | 1 << 12 | ENABLE);
+        }
+        let other = random.below(2);
+        let begin = self.here();
+        if !random.one_in(4) {
+            if timers && random.one_in(2) {
+                // It was due long ago: its line rises.
+                for (reg, value) in [(2, 0), (3, 0), (4, 1)] {
+                    self.load(reg, value);
+                }
+                self.put(COMPARE | other << 4 | 3 << 16 | 2 << 12);
+                self.put(CONTROL | other | 4 << 12);
+            } else {
+                self.load(1, 2 << 24 | random.below(16));
+                self.put(STORE | to | 1 << 12 | GENERATE);
+            }
+        }
+        // What the timer is set to without Rust, before the interrupt is acknowledged and after.
+        let quiet = |writer: &mut Self, random: &mut Random| {
+            if random.one_in(2) {
+                let value = random.pick(&[0, 2, 2, 3, 3]);
+                let timer = if random.one_in(4) { other ^ 1 } else { other };
+                writer.load(4, value);
+                writer.put(CONTROL | timer | 4 << 12);
+            }
+        };
+        if random.one_in(6) {
+            quiet(self, &mut random);
+        }
+        if random.one_in(8) {
+            let dacr = any_dacr(&mut random);
+            self.with(DACR, dacr);
+            self.put(ISB);
+        }
+        let into = random.pick(&[0, 1, 2, 5, 7, 11, 12]);
+        self.put(LOAD | base | into << 12 | 0x00c);
+        quiet(self, &mut random);
+        if random.one_in(4) {
+            // Another place that reads: one of them is known.
+            self.put(LOAD | base | 6 << 12 | 0x00c);
+        }
+        let ended = if random.one_in(6) {
+            let value = if random.one_in(2) { random.below(32) } else { random.word() };
+            self.load(3, value);
+            3
+        } else {
+            into
+        };
+        self.put(STORE | base | ended << 12 | 0x010);
+        // SUBS R8, R8, #1; BNE.
+        self.put(0xe258_8001);
+        let back = (begin.wrapping_sub(self.here() + 8) >> 2) & 0x00ff_ffff;
+        self.put(0x1a00_0000 | back);
+        // What is signalled now, and what is active.
+        self.put(LOAD | base | 2 << 12 | 0x018);
+        self.put(LOAD | base | 3 << 12 | 0x014);
+        self.put(LOAD | to | 4 << 12 | 0x300);
+        if timers {
+            self.load(1, 1 << 29 | 1 << 27);
+            self.put(STORE | to | 1 << 12 | DISABLE);
+        }
     }
 
     /// The timers are set and read. What they are compared with was reached long ago, or is ages ahead: so what is read

@@ -41,8 +41,14 @@ pub struct Seen {
     pages: Vec<u32>,
 }
 
-/// Puts random values where the guest may have any.
+/// Puts random values where the guest may have any, and ends the interrupts that the last step has left.
 pub fn begin(vm: &mut Vm, random: &mut Random, mode: Mode) {
+    // GICD_ICENABLER0 but for SGIs, GICD_ICACTIVER0, GICD_CPENDSGIR, GICC_APR0. What time it is does not matter.
+    let quiet =
+        [(GICD, 0x180, 0xffff_0000), (GICD, 0x380, !0), (GICD, 0xf10, !0), (GICD, 0xf14, !0), (GICD, 0xf18, !0)];
+    for (frame, offset, value) in quiet.into_iter().chain([(GICD, 0xf1c, !0), (GICC, 0xd0, 0)]) {
+        let _ = vm.common.machine.mmio_write(frame.wrapping_add(offset), 4, value, 0);
+    }
     let cpu = &mut vm.vcpu.context.cpu;
     let flags = random.word() & 0xf80f_0000;
     let masks = if random.one_in(3) { random.word() & 0x1c0 } else { 0xc0 };
@@ -170,6 +176,13 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
         ("tpidruro", page.tpidruro),
         ("tpidrprw", page.tpidrprw),
         ("vbar", cp15.vbar),
+    ]);
+    let (signalled, active) = vm.common.machine.interrupts();
+    let none = u32::MAX;
+    fields.extend([
+        ("signalled", signalled.unwrap_or(none)),
+        ("active", active.unwrap_or(none)),
+        ("interrupt asserted", vm.common.machine.irq_asserted().into()),
     ]);
     const TIMERS: [[&str; 3]; 2] =
         [["cntp_cval", "cntp_cval high", "cntp_ctl"], ["cntv_cval", "cntv_cval high", "cntv_ctl"]];
