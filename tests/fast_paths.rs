@@ -32,6 +32,7 @@ pub const ANSWERED: &[&str] = &[
     "timers",
     "spaces",
     "interrupts",
+    "alarms",
 ];
 
 /// Which sessions, and under which switches.

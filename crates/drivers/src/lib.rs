@@ -79,6 +79,27 @@ pub trait HostTimer: Send {
     fn acknowledge(&mut self);
     /// Where assembly can read the clock itself; `None` where the clock is a system register (CNTVCT).
     fn counter(&self) -> Option<Counter>;
+    /// How assembly can set a deadline itself; `None` where it cannot.
+    fn alarm(&self) -> Option<Alarm> {
+        None
+    }
+}
+
+/// A one-shot timer in registers: what [`HostTimer::set_deadline`] does. Beside the clock of [`Counter`], by which it
+/// runs. `stop` is written to `control`; once the clock has taken `pause` ticks, the ticks to the deadline to
+/// `interval`, at least 1 and at most 2^31; then `start` to `control`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// Virtual address of a register of 32 bits, valid under every table.
+    pub control: u32,
+    /// The same.
+    pub interval: u32,
+    /// What stops the timer.
+    pub stop: u32,
+    /// What starts it.
+    pub start: u32,
+    /// Ticks of the clock from stop to start.
+    pub pause: u32,
 }
 
 /// A clock in a register: the low 32 bits of [`HostTimer::now`].

@@ -10,7 +10,7 @@ use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::{Node, Tree};
 use super::wrap::{Extended, ticks_until};
-use super::{Counter, HostTimer, map, takes_steps};
+use super::{Alarm, Counter, HostTimer, map, takes_steps};
 
 /// Registers of timer 1; those of timer 2 are 0x20 further on.
 const LOAD: u32 = 0x00;
@@ -112,5 +112,10 @@ impl<R: Registers> HostTimer for Timer<R> {
 
     fn counter(&self) -> Option<Counter> {
         Some(Counter { address: self.registers.address(CLOCK + VALUE, 4), down: true })
+    }
+
+    fn alarm(&self) -> Option<Alarm> {
+        let [control, interval] = [CONTROL, LOAD].map(|register| self.registers.address(register, 4));
+        Some(Alarm { control, interval, stop: ALARM, start: ALARM | ENABLE, pause: 0 })
     }
 }

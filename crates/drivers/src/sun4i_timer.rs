@@ -8,7 +8,7 @@ use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::Node;
 use super::wrap::{Extended, ticks_until};
-use super::{Counter, HostTimer, map, takes_steps};
+use super::{Alarm, Counter, HostTimer, map, takes_steps};
 
 const INTERRUPT_ENABLE: u32 = 0x00;
 const INTERRUPT_STATUS: u32 = 0x04;
@@ -25,6 +25,9 @@ const SOURCE_24_MHZ: u32 = 1 << 2;
 const ONE_SHOT: u32 = 1 << 7;
 /// The one-shot, stopped. It stops with the same clock that it had: another one might need longer to notice.
 const ALARM: u32 = SOURCE_24_MHZ | ONE_SHOT;
+
+/// The counter runs on a clock of its own and needs up to three of its ticks to notice that it was stopped.
+const PAUSE: u32 = 3;
 
 const FREQUENCY: u32 = 24_000_000;
 
@@ -81,9 +84,8 @@ impl<R: Registers> HostTimer for Timer<R> {
 
     fn set_deadline(&mut self, deadline: Option<u64>) {
         self.registers.write(CONTROL, ALARM);
-        // The counter runs on a clock of its own and needs up to three of its ticks to notice that it was stopped.
         let stopped = self.count();
-        while self.count().wrapping_sub(stopped) < 3 {}
+        while self.count().wrapping_sub(stopped) < PAUSE {}
         let now = self.now();
         self.registers.write(INTERVAL, ticks_until(deadline, now));
         self.registers.write(CONTROL, ALARM | ENABLE | RELOAD);
@@ -96,5 +98,10 @@ impl<R: Registers> HostTimer for Timer<R> {
 
     fn counter(&self) -> Option<Counter> {
         Some(Counter { address: self.registers.address(CLOCK + CURRENT, 4), down: true })
+    }
+
+    fn alarm(&self) -> Option<Alarm> {
+        let [control, interval] = [CONTROL, INTERVAL].map(|register| self.registers.address(register, 4));
+        Some(Alarm { control, interval, stop: ALARM, start: ALARM | ENABLE | RELOAD, pause: PAUSE })
     }
 }

@@ -104,10 +104,18 @@ pub trait GuestMachine: fmt::Display + Sized {
     #[must_use]
     fn interrupts(&self) -> (Option<u32>, Option<u32>);
 
+    /// The time that the last [`update`](Self::update) was up to.
+    #[must_use]
+    fn updated(&self) -> u64;
+
     /// The time, in counter ticks, at which a timer or alarm will next raise a line by itself: always later than the
     /// last [`update`](Self::update). `None`: nothing will happen however long one waits.
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
+
+    /// The same of what is no timer ([`Self::timers`]).
+    #[must_use]
+    fn next_alarm(&self) -> Option<u64>;
 
     /// A character from the host's console. False if the guest has no room for it now: keep it, and offer it again
     /// once the guest has read.

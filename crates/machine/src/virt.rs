@@ -219,6 +219,11 @@ impl GuestMachine for Virt {
     }
 
     #[inline]
+    fn updated(&self) -> u64 {
+        self.updated
+    }
+
+    #[inline]
     fn irq_asserted(&self) -> bool {
         self.gic.irq_asserted()
     }
@@ -254,14 +259,15 @@ impl GuestMachine for Virt {
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let alarm = self
-            .rtc
-            .next_alarm()
-            .map(|seconds| seconds.saturating_sub(self.rtc_base_seconds).saturating_mul(u64::from(map::COUNTER_HZ)));
-        match (self.timer.next_deadline(self.updated), alarm) {
+        match (self.timer.next_deadline(self.updated), self.next_alarm()) {
             (Some(timer), Some(alarm)) => Some(timer.min(alarm)),
             (timer, alarm) => timer.or(alarm),
         }
+    }
+
+    fn next_alarm(&self) -> Option<u64> {
+        let seconds = self.rtc.next_alarm()?.saturating_sub(self.rtc_base_seconds);
+        Some(seconds.saturating_mul(map::COUNTER_HZ.into()))
     }
 
     fn console_input(&mut self, byte: u8) -> bool {

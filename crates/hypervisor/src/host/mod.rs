@@ -21,11 +21,12 @@ use crate::console;
 use crate::contain::shared;
 use crate::layout::HOST_ASID;
 use crate::machine::{GuestMachine, Machine};
-use crate::world::Clock;
+use crate::world::{Clock, HostAlarm};
 use disks::Disks;
 use entropy::Entropy;
 use networks::Networks;
 use pending::PendingSlots;
+use spica_drivers::Alarm;
 use trace::Tracer;
 
 /// Bytes that can be typed before anybody looks.
@@ -252,6 +253,28 @@ impl Host {
                 self.armed = Some(at);
             }
         });
+    }
+
+    /// How assembly sets the timer for a guest; [`Clock`] says what its counter is.
+    pub fn alarm(&self) -> HostAlarm {
+        let Some(Alarm { control, interval, stop, start, pause }) = self.board.timer.driver.alarm() else {
+            return HostAlarm::default();
+        };
+        let (whole, part) = self.inverse;
+        // The part in units of 2^-32, rounded up: never early.
+        let part = (part >> 32) as u32;
+        HostAlarm { control, interval, stop, start, pause, whole: whole as u32, part: part.saturating_add(1) }
+    }
+
+    /// Assembly has set the timer, for a deadline of the guest's before the limit.
+    pub fn forget_deadline(&mut self) {
+        (self.armed, self.armed_for) = (None, None);
+    }
+
+    /// The guest's counter, which was 0 at `start`, when the scheduler wants to be asked, or a bit before.
+    pub fn limit_of(&self, start: u64) -> Option<u64> {
+        const BEFORE: u64 = 8;
+        self.limit.map(|limit| scaled(limit.saturating_sub(start), self.ratio).saturating_sub(BEFORE))
     }
 
     /// What is printed from now on is guest `current`'s, and input goes to it.

@@ -191,7 +191,7 @@ impl Vm {
             (self.vcpu.context.leave, self.vcpu.context.slow_path) = (1, 1);
             self.run_goes_on(Privilege::Kernel);
             let (trap, left) = self.enter_once(Privilege::Kernel);
-            self.arrived(core, left);
+            self.arrived(core, host, left);
             if self.common.engine.blocks.counts() && left == Privilege::Kernel {
                 self.note_trapped(core, trap);
             }

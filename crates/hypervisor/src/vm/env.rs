@@ -180,7 +180,7 @@ impl Env for TrapEnv<'_> {
                 return Err(external(cpu, va, true));
             }
             self.common.pass_output(self.host);
-            self.host.arm_timer(self.common.start, self.common.machine.next_deadline());
+            self.common.arm_timer(self.timer, self.host);
             Ok(())
         })
     }

@@ -58,13 +58,15 @@ pub struct Sites {
     /// Where the guest was last seen to read GICC_IAR, where before that, and where to write GICC_EOIR, each with its
     /// address. A handler reads in a loop, which is two blocks if it is entered from above.
     interrupt: [Option<(Site, GuestVa)>; 3],
+    /// Changes whenever that does.
+    interrupt_version: u32,
     /// There is one.
     used: bool,
 }
 
 impl Default for Sites {
     fn default() -> Self {
-        Sites { sites: [None; SITES], interrupt: [None; 3], used: false }
+        Sites { sites: [None; SITES], interrupt: [None; 3], interrupt_version: 0, used: false }
     }
 }
 
@@ -100,10 +102,11 @@ impl Sites {
                 self.interrupt[1] = self.interrupt[0].filter(|(other, _)| other.pc != site.pc);
             }
             self.interrupt[if write { 2 } else { 0 }] = Some((site, at));
+            self.interrupt_version += 1;
         }
     }
 
-    /// The two places that read GICC_IAR and the one that writes GICC_EOIR, in this code-cache generation, for assembly.
+    /// Two places that read GICC_IAR and one that writes GICC_EOIR, in this code-cache generation, for assembly.
     pub fn interrupt_sites(&self, generation: u64) -> [InterruptSite; 3] {
         self.interrupt.map(|known| {
             let known = known.filter(|(site, _)| site.generation == generation);
@@ -112,11 +115,17 @@ impl Sites {
         })
     }
 
+    /// Changes whenever [`Self::interrupt_sites`] may, within a generation.
+    pub const fn interrupt_version(&self) -> u32 {
+        self.interrupt_version
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         if core::mem::take(&mut self.used) {
             self.sites.fill(None);
             self.interrupt = [None; 3];
+            self.interrupt_version += 1;
         }
     }
 }

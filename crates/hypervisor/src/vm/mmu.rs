@@ -20,7 +20,7 @@ use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine};
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
-use crate::world::{Context, InterruptSite, NO_ASID};
+use crate::world::{Context, GuestInterrupts, NO_ASID};
 
 /// Bytes of the heap that a guest with long descriptors takes beyond those of others.
 pub const LONG_RECORDS: u32 = ((1 << 20) - (PAGEWISE_FROM.0 >> 12)) / 8 + 512;
@@ -343,9 +343,13 @@ impl Mmu {
         self.sites.get(pc, generation, va, write, dacr)
     }
 
-    /// See [`Sites::interrupt_sites`].
-    pub fn interrupt_sites(&self, generation: u64) -> [InterruptSite; 3] {
-        self.sites.interrupt_sites(generation)
+    /// Tells assembly which places access the interrupt controller, in this code-cache generation.
+    pub fn show_interrupt_sites(&self, interrupts: &mut GuestInterrupts, generation: u64) {
+        let version = (self.sites.interrupt_version(), generation);
+        if interrupts.version != version {
+            interrupts.set_sites(self.sites.interrupt_sites(generation));
+            interrupts.version = version;
+        }
     }
 
     /// The `word` at `pc` reaches a device at `va`: where that can be remembered, it is.

@@ -23,7 +23,7 @@ impl Vm {
             host.note_entry(begun);
         }
         self.show_time(host);
-        host.arm_timer(self.common.start, self.common.machine.next_deadline());
+        self.common.arm_timer(&mut self.vcpu.context.timer, host);
         if !self.load_on(core, host) {
             return Pause::Yield;
         }
@@ -97,7 +97,7 @@ impl Vm {
             let asked = self.vcpu.mmu.is_asked();
             let (trap, left) =
                 if asked { self.look_and_enter(core, host, privilege) } else { self.enter_settled(privilege) };
-            self.arrived(core, left);
+            self.arrived(core, host, left);
             privilege = match trap::at_once(self, core, host, left, trap) {
                 Answer::Enter(next) => next,
                 Answer::Resume(resume) => return resume,
@@ -120,7 +120,7 @@ impl Vm {
         let recorded = host.tracer.is_on();
         let (trap, left) = if recorded { self.enter_traced(host, privilege) } else { self.enter_once(privilege) };
         if left == Privilege::Kernel && self.common.engine.blocks.counts() {
-            self.arrived(core, left);
+            self.arrived(core, host, left);
             self.note_trapped(core, trap);
             // Whoever comes next finds what a trap leaves.
             core.go_to(self.vcpu.context.view_registers(left));
@@ -161,15 +161,15 @@ impl Vm {
             return;
         }
         if let Some(outlook) = common.machine.interrupt_outlook() {
-            let sites = vcpu.mmu.interrupt_sites(common.engine.generation());
+            vcpu.mmu.show_interrupt_sites(&mut vcpu.context.interrupts, common.engine.generation());
             let timer = outlook.acknowledge.and_then(|intid| common.machine.timer_of(intid));
-            vcpu.context.offer_interrupts(sites, outlook, timer);
+            vcpu.context.offer_interrupts(outlook, timer);
         }
     }
 
     /// The guest was left at `privilege`.
     #[inline]
-    pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
+    pub(super) fn arrived(&mut self, core: &mut HostCpu, host: &mut Host, privilege: Privilege) {
         self.vcpu.arrived(core, privilege);
         // In the order in which assembly lets these come.
         let Vm { vcpu, common, .. } = self;
@@ -181,6 +181,9 @@ impl Vm {
         if let Some(settings) = vcpu.context.timer.take_changed() {
             common.machine.set_timers(settings);
         }
+        if vcpu.context.timer.take_armed() {
+            host.forget_deadline();
+        }
         if let Some(intid) = ended {
             common.machine.end_interrupt(intid);
             vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);
@@ -191,6 +194,7 @@ impl Vm {
     pub(super) fn show_time(&mut self, host: &mut Host) {
         self.vcpu.context.clock = host.clock(self.common.start);
         self.vcpu.context.timer.note(self.common.machine.timers());
+        self.vcpu.context.timer.alarm = host.alarm();
     }
 
     /// Brings the devices up to date, see [`Common::catch_up`](super::Common::catch_up).

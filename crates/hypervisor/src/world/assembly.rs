@@ -131,6 +131,17 @@ assemble! {
     CTX_TIMER_CONTROL = context!(timer.timers) + offset_of!(TimerRegisters, control) as isize;
     TIMER_BITS = size_of::<TimerRegisters>().trailing_zeros();
     CTX_TIMER_WRITTEN = context!(timer.timers) + offset_of!(TimerRegisters, written) as isize;
+    CTX_ALARMS = context!(counts.alarms);
+    CTX_TIMER_ARMED = context!(timer.armed);
+    CTX_TIMER_LATEST = context!(timer.latest);
+    CTX_ALARM_CONTROL = context!(timer.alarm.control);
+    CTX_ALARM_INTERVAL = context!(timer.alarm.interval);
+    CTX_ALARM_STOP = context!(timer.alarm.stop);
+    CTX_ALARM_START = context!(timer.alarm.start);
+    CTX_ALARM_PAUSE = context!(timer.alarm.pause);
+    CTX_ALARM_WHOLE = context!(timer.alarm.whole);
+    CTX_ALARM_PART = context!(timer.alarm.part);
+    TIMER_BYTES = size_of::<TimerRegisters>();
     CTX_TIMER_CHANGED = context!(timer.changed);
     CTX_TIMER_QUICK = context!(timer.quick);
     CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
@@ -141,6 +152,7 @@ assemble! {
     SITE_VA = offset_of!(InterruptSite, va);
     SITE_REGISTER = offset_of!(InterruptSite, register);
     SITE_DOMAIN_SHIFT = offset_of!(InterruptSite, domain_shift);
+    CTX_INTERRUPT_OFFERED = context!(interrupts.offered);
     CTX_INTERRUPT_ANSWER = context!(interrupts.answer);
     CTX_INTERRUPT_END = context!(interrupts.end);
     CTX_INTERRUPT_END_OF_ANSWER = context!(interrupts.end_of_answer);

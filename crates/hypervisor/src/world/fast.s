@@ -274,9 +274,9 @@ counter:
     movs pc, lr
 
 @ An instruction to interpret, whose word is at LR: if it reads CNTP_CTL or CNTV_CTL, or writes that or CNTP_CVAL or
-@ CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it, without a later change by itself. Whatever else
-@ it is, or does, is for Rust. The word is one of a code page, as the SVC is, if it is not in another page than that;
-@ where the block goes on is behind the literals.
+@ CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever else it is, or does, is for Rust. The
+@ word is one of a code page, as the SVC is, if it is not in another page than that; where the block goes on is behind
+@ the literals.
 @
 @ In: LR = behind the SVC. Uses R0 to R12.
     HANDLER fast, "the timer's registers"
@@ -310,12 +310,14 @@ emulate:
     ldr r4, [r6, #CTX_TIMER_CONTROL]
     cmp r3, #12
     bhi slow_path
-    cmp r4, #1                      @ enabled and not masked: the line may rise, at another time than before
-    beq slow_path
     add r0, sp, #4 * 8
     stmia r0, {{r8-r12}}
+    cmp r4, #1                      @ enabled and not masked: the line may rise, at another time than before
     ldr r5, [sp, r1, lsl #2]
     ldr r7, [sp, r3, lsl #2]
+    moveq r8, r5
+    moveq r9, r7
+    beq arm_timer
     str r5, [r6, #CTX_TIMER_COMPARE]
     str r7, [r6, #CTX_TIMER_COMPARE + 4]
 @ In: R0 to R12 as they are to be are saved at SP, LR = behind the SVC. Out: behind its literals.
@@ -341,7 +343,70 @@ timer_control_write:
     bne timer_written
     cmp r4, #1                      @ enabled and not masked, as it was
     beq timer_accessed
-    b slow_path
+    ldr r8, [r6, #CTX_TIMER_COMPARE]
+    ldr r9, [r6, #CTX_TIMER_COMPARE + 4]
+
+@ The timer at R6 is to be enabled and not masked, with compare value R8 and R9, which is to come: the host's timer is
+@ set for that, if nothing else that it is needed for is before. As HostTimer::set_deadline and Host::host_time have
+@ it: rounded up, so that the guest's timer has reached its value when the interrupt comes. R0 to R12 are saved.
+arm_timer:
+    ldr r10, [sp, #CTX_ALARM_CONTROL]
+    rsb r0, r6, sp, lsl #1
+    ldr r2, [sp, #CTX_TIMER_LATEST]
+    add r0, r0, #TIMER_BYTES        @ the other timer: SP and TIMER_BYTES - (R6 - SP)
+    ldr r3, [sp, #CTX_TIMER_LATEST + 4]
+    ldr r0, [r0, #CTX_TIMER_CONTROL]
+    cmp r10, #0
+    beq timer_not_answered
+    cmp r0, #1                      @ the other one has a deadline, too
+    beq timer_not_answered
+    cmp r2, r8
+    sbcs r3, r3, r9
+    blo timer_not_answered
+    ldr r0, [sp, #CTX_ALARM_STOP]
+    str sp, [sp, #CTX_TIMER_ARMED]  @ from here on Rust sets it anew, if this comes to Rust after all
+    mov r11, r6
+    str r0, [r10]
+    READ_COUNTER timer_not_answered
+    subs r3, r8, r3
+    sbcs r4, r9, r4
+    blo timer_not_answered          @ passed
+    cmp r4, #0
+    cmpeq r3, #1
+    blo timer_not_answered          @ now
+    cmp r4, #0
+    bne timer_not_answered          @ in more than a minute
+    ldr r5, [sp, #CTX_ALARM_PART]
+    ldr r0, [sp, #CTX_ALARM_WHOLE]
+    umull r2, r5, r3, r5
+    mov r2, #2
+    umaal r2, r5, r3, r0            @ ticks of the host's
+    cmp r5, #0
+    cmpeq r2, #0x40000000
+    bhs timer_not_answered
+    WORDS CLOCK_ADDRESS, CLOCK_COMPLEMENT, CLOCK_BASE
+    sub r0, sp, #-(CTX_CLOCK)
+    ldm r0, {{r4, r5, r6}}
+    ldr r7, [sp, #CTX_ALARM_PAUSE]
+1:  ldr r0, [r4]
+    eor r0, r0, r5
+    sub r0, r0, r6
+    sub r0, r0, r1                  @ ticks since the counter was read, behind the stop
+    cmp r0, r7
+    blo 1b
+    ldr r4, [sp, #CTX_ALARM_INTERVAL]
+    ldr r5, [sp, #CTX_ALARM_START]
+    subs r2, r2, r0
+    movls r2, #1
+    str r2, [r4]
+    str r5, [r10]                   @ registers of one device: in this order (A3.8.3)
+    mov r0, #1
+    str r8, [r11, #CTX_TIMER_COMPARE]
+    str r9, [r11, #CTX_TIMER_COMPARE + 4]
+    str r0, [r11, #CTX_TIMER_CONTROL]
+    mov r6, r11
+    COUNT CTX_ALARMS
+    b timer_written
 
 @ In and out: as timer_control_write. ISTATUS says whether the timer, if it is enabled, has reached its compare value.
 timer_control_read:
@@ -352,7 +417,7 @@ timer_control_read:
     mov r10, r6
     tst r9, #1
     beq 1f
-    READ_COUNTER 2f
+    READ_COUNTER timer_not_answered
     ldr r6, [r10, #CTX_TIMER_COMPARE]
     ldr r7, [r10, #CTX_TIMER_COMPARE + 4]
     cmp r3, r6
@@ -360,7 +425,8 @@ timer_control_read:
     orrhs r9, r9, #4
 1:  str r9, [sp, r8, lsl #2]
     b timer_accessed
-2:  ldmia sp, {{r0-r12}}
+timer_not_answered:
+    ldmia sp, {{r0-r12}}
     b kernel_call
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in

@@ -25,7 +25,7 @@
     ldr r5, [r1, #\from + SITE_VA]
     ldr r6, [r1, #\from + SITE_DOMAIN_SHIFT]
     ldr r0, [r2, #PAGE_DACR]
-    ldr r7, [sp, #CTX_SPACE_SWITCHED]
+    ldr r7, [sp, #CTX_INTERRUPT_OFFERED]
     eor r3, r3, #5                  @ 0b00101, 0b00111 (table B3-23)
     .if \write
     eor r3, r3, #0x800              @ WnR
@@ -37,6 +37,8 @@
     tsteq r3, #0xc00
     cmpeq r4, r5
     cmpeq r0, #1                    @ client
+    cmpeq r7, #1
+    ldreq r7, [sp, #CTX_SPACE_SWITCHED]
     cmpeq r7, #0
     bne not_answered
 .endm

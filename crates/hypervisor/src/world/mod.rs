@@ -170,6 +170,33 @@ pub struct GuestTimer {
     changed: u32,
     /// Non-zero: assembly may read and write them.
     pub quick: u32,
+    /// How assembly sets the host's timer when the guest sets one of its own.
+    pub alarm: HostAlarm,
+    /// Non-zero: it has, since Rust last looked, or has stopped it.
+    armed: u32,
+    /// The latest counter value for which it may: what else the host's timer is needed for is behind that. Low half
+    /// first.
+    latest: [u32; 2],
+}
+
+/// The host's one-shot timer ([`spica_drivers::Alarm`]), as assembly sets it for a guest's deadline.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct HostAlarm {
+    /// Virtual address of the register that stops and starts it; 0 if assembly cannot.
+    pub control: u32,
+    /// That of the one that takes the ticks.
+    pub interval: u32,
+    /// What stops it.
+    pub stop: u32,
+    /// What starts it.
+    pub start: u32,
+    /// Ticks of the host's clock from stop to start.
+    pub pause: u32,
+    /// Whole host ticks per guest tick.
+    pub whole: u32,
+    /// The rest, in units of 2^-32, rounded up.
+    pub part: u32,
 }
 
 /// Registers of a timer.
@@ -190,6 +217,17 @@ impl GuestTimer {
         for (timer, Setting { compare, control }) in self.timers.iter_mut().zip(settings) {
             (timer.compare, timer.control) = ([compare as u32, (compare >> 32) as u32], control);
         }
+    }
+
+    /// The host's timer may be set for deadlines up to `latest`.
+    pub fn allow_until(&mut self, latest: u64) {
+        self.latest = [latest as u32, (latest >> 32) as u32];
+    }
+
+    /// Whether assembly has set the host's timer since Rust last looked.
+    #[inline]
+    pub fn take_armed(&mut self) -> bool {
+        core::mem::take(&mut self.armed) != 0
     }
 
     /// What assembly has made of them since Rust last looked.
@@ -236,6 +274,8 @@ impl InterruptSite {
 pub struct GuestInterrupts {
     /// Two places where GICC_IAR is read, and where GICC_EOIR is written.
     sites: [InterruptSite; 3],
+    /// Non-zero: what follows is offered.
+    offered: u32,
     /// What a read gives: the number of an interrupt, which becomes active by that, and none is signalled any more;
     /// [`SPURIOUS`], which changes nothing.
     answer: u32,
@@ -251,6 +291,8 @@ pub struct GuestInterrupts {
     acknowledged: u32,
     /// The interrupt that it has ended since; or [`NO_INTERRUPT`].
     ended: u32,
+    /// What `sites` are of.
+    pub version: (u32, u64),
 }
 
 /// None of the numbers of interrupts.
@@ -260,6 +302,7 @@ impl Default for GuestInterrupts {
     fn default() -> Self {
         GuestInterrupts {
             sites: [InterruptSite::default(); 3],
+            offered: 0,
             answer: SPURIOUS,
             end: NO_INTERRUPT,
             end_of_answer: NO_INTERRUPT,
@@ -267,6 +310,7 @@ impl Default for GuestInterrupts {
             always: 1,
             acknowledged: 0,
             ended: NO_INTERRUPT,
+            version: (0, 0),
         }
     }
 }
@@ -282,7 +326,13 @@ impl GuestInterrupts {
     /// Nothing is answered.
     #[inline]
     pub fn withdraw(&mut self) {
-        self.sites.iter_mut().for_each(|site| site.pc = 0);
+        self.offered = 0;
+    }
+
+    /// Sets where the guest accesses the interrupt controller.
+    #[cold]
+    pub fn set_sites(&mut self, sites: [InterruptSite; 3]) {
+        self.sites = sites;
     }
 }
 
@@ -326,6 +376,8 @@ pub struct Counts {
     pub counter_reads: u32,
     /// Reads and writes of the timer's other registers in assembly.
     pub timer_accesses: u32,
+    /// Deadlines for which assembly has set the host's timer.
+    pub alarms: u32,
     /// Accesses to the interrupt controller in assembly.
     pub interrupt_accesses: u32,
     /// Pages that were there and were forgotten in assembly.
@@ -546,13 +598,13 @@ impl Context {
         }
     }
 
-    /// What assembly may answer of accesses to the interrupt controller at `sites`, by its `outlook`, once the kernel is
-    /// entered. `timer` is the one whose line the interrupt that waits is; of others, lines do not fall in assembly.
-    pub fn offer_interrupts(&mut self, sites: [InterruptSite; 3], outlook: Outlook, timer: Option<usize>) {
+    /// What assembly may answer of accesses to the interrupt controller, by its `outlook`, once the kernel is entered.
+    /// `timer` is the one whose line the interrupt that waits is; of others, lines do not fall in assembly.
+    pub fn offer_interrupts(&mut self, outlook: Outlook, timer: Option<usize>) {
         let Outlook { acknowledge, end, then } = outlook;
         let written = timer.and_then(|timer| self.timer.timers.get(timer)).map(|timer| &raw const timer.written);
         let interrupts = &mut self.interrupts;
-        interrupts.sites = sites;
+        interrupts.offered = 1;
         interrupts.answer = acknowledge.unwrap_or(SPURIOUS);
         let always = &raw const interrupts.always;
         let (end_of_answer, end_if) = match (then, written) {

@@ -43,6 +43,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
+use crate::machine::GuestMachine;
 use crate::memory::{device, host_space};
 use crate::panic;
 use crate::platform::{BOARD, Platform};
@@ -59,6 +60,8 @@ const _: () = assert!(PROGRAMS <= memory::PROGRAM_SLOTS);
 const MOST_TRAPS: u32 = 4000;
 /// The longest time for a step, in microseconds. An ordinary one takes a thousandth of it.
 const LONGEST: u32 = 1_000_000;
+/// Ticks of the guest's counter by which an interrupt of its timer is late at most: a tenth of a second.
+const LATE: u64 = 6_250_000;
 /// So many traps of a step are told.
 const TOLD: u32 = 40;
 
@@ -214,7 +217,7 @@ pub fn run(platform: &Platform) -> ! {
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
-         interrupts {}",
+         interrupts {}, alarms {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -229,7 +232,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.counter_reads,
         context.counts.timer_accesses,
         context.counts.space_switches,
-        context.counts.interrupt_accesses
+        context.counts.interrupt_accesses,
+        context.counts.alarms
     );
     println!("check: done");
     panic::halt()
@@ -358,12 +362,18 @@ fn step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, plan: &Plan, step: u32
     let how = How { fast_aborts, hostile: plan.kind.hostile, told: plan.told == Some(step) };
     let late = host.now() + host.ticks(LONGEST);
     host.set_limit(Some(late));
-    host.arm_timer(vm.common.start, None);
+    vm.common.arm_timer(&mut vm.vcpu.context.timer, host);
     let done = go(vm, core, host, GuestVa(program.va), late, how);
     host.set_limit(None);
+    let missed = vm.common.machine.next_deadline().is_some_and(|at| at + LATE < host.guest_now(vm.common.start));
+    state::stop_timers(vm, host, begun);
     state::take_interrupt(vm, host);
     let end = match done {
         Ok(end @ End::At(_)) => end,
+        // It ran on until the limit, and a deadline of the guest's was long before.
+        Ok(End::Loop) if missed => {
+            return Err(("a timer's interrupt did not come".into(), program));
+        }
         Ok(End::Endless) if !plan.kind.hostile => return Err((format!("{MOST_TRAPS} traps, and no end"), program)),
         Ok(end) => return Ok((end, program)),
         Err(problem) => return Err((problem, program)),
@@ -418,7 +428,7 @@ fn go(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, at: GuestVa, late: u64, 
             vm.common.engine.mend(vm.vcpu.context.cpu.page);
             vm.offer(privilege);
             let (trap, left) = vm.vcpu.context.enter(privilege);
-            vm.arrived(core, left);
+            vm.arrived(core, host, left);
             if how.told && traps < TOLD {
                 let (pc, status) =
                     (vm.vcpu.context.cpu.pc, [Dfsr::read_raw(), Dfar::read_raw(), Ifsr::read_raw(), Ifar::read_raw()]);

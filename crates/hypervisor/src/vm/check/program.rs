@@ -497,10 +497,79 @@ impl Writer<'_> {
         }
         self.timer();
         self.interrupts();
+        self.alarm();
     }
 
-    /// Interrupts are acknowledged and ended, as a handler does it, in rounds of the same code: what assembly answers it
-    /// must have seen once. They are those that software sends to itself, and those of the timers.
+    /// A timer is set to a time that is to come: in half a second, and taken back before, or soon, and waited for.
+    fn alarm(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(7) ^ word);
+        let mut random = Random::new(seed, 29);
+        if !random.one_in(2) {
+            return;
+        }
+        self.acts.push("alarm");
+        const CONTROL: u32 = 0xee0e_0f32;
+        const COMPARE: u32 = 0xec40_0f2e;
+        const LOAD: u32 = 1 << 20;
+        let other = random.below(2);
+        let soon = random.one_in(2);
+        let set = |writer: &mut Self| {
+            // R1 and R2: the counter, and 2^25 or 2^13 ticks; half a second, or 131 microseconds.
+            writer.put(0xec52_1f0e);
+            writer.put(if soon { 0xe291_1a02 } else { 0xe291_1402 });
+            writer.put(0xe2a2_2000);
+            writer.put(COMPARE | other << 4 | 2 << 16 | 1 << 12);
+            // MSR APSR_nzcvq, #0.
+            writer.put(0xe328_f000);
+        };
+        // The one is not armed, or is at times, when the other is.
+        let value = random.pick(&[0, 0, 2, 1]);
+        self.load(1, 0);
+        self.load(2, 0x1000);
+        self.load(4, value);
+        self.put(COMPARE | (other ^ 1) << 4 | 2 << 16 | 1 << 12);
+        self.put(CONTROL | (other ^ 1) | 4 << 12);
+        set(self);
+        self.load(4, 1);
+        if soon {
+            // With its interrupt, which ends the step at its vector, if nothing else does before.
+            self.load(10, memory::CONTROLLER_FRAMES[0]);
+            self.load(3, 1 << 29 | 1 << 27);
+            self.put(0xe580_0000 | 10 << 16 | 3 << 12 | 0x100);
+            self.load(3, 0);
+        }
+        self.put(CONTROL | other | 4 << 12);
+        if soon {
+            // No trace of the time.
+            self.load(1, 0);
+            self.load(2, 0);
+            // CPSIE I; B to itself.
+            self.put(0xf108_0080);
+            self.put(0xeaff_fffe);
+            return;
+        }
+        self.put(LOAD | CONTROL | other | 5 << 12);
+        if random.one_in(2) {
+            // While it is armed.
+            set(self);
+            self.put(LOAD | CONTROL | other | 6 << 12);
+        }
+        if random.one_in(3) {
+            self.load(4, 3);
+            self.put(CONTROL | other | 4 << 12);
+            self.load(4, 1);
+            self.put(CONTROL | other | 4 << 12);
+        }
+        self.load(4, 0);
+        self.put(CONTROL | other | 4 << 12);
+        self.load(1, 0);
+        self.load(2, 0);
+        self.put(COMPARE | other << 4 | 2 << 16 | 1 << 12);
+    }
+
+    /// Interrupts are acknowledged and ended, as a handler does it, in rounds of the same code: what assembly answers
+    /// must have been seen once. They are those that software sends to itself, and those of the timers.
     fn interrupts(&mut self) {
         // Numbers of its own, as in `timer`.
         let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(3) ^ word);
@@ -552,12 +621,20 @@ impl Writer<'_> {
                 writer.put(CONTROL | timer | 4 << 12);
             }
         };
-        if random.one_in(6) {
+        if random.one_in(3) {
             quiet(self, &mut random);
         }
         if random.one_in(8) {
             let dacr = any_dacr(&mut random);
             self.with(DACR, dacr);
+            self.put(ISB);
+        }
+        if random.one_in(5) {
+            // In the last round, the domain of the controller is closed: CMP R8, #1; BICEQ R0, R0, #0xc.
+            self.load(0, 0x4000_4555);
+            self.put(0xe358_0001);
+            self.put(0x03c0_000c);
+            self.put(DACR);
             self.put(ISB);
         }
         let into = random.pick(&[0, 1, 2, 5, 7, 11, 12]);

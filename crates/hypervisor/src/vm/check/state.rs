@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use spica_addr::GuestVa;
+use spica_machine::Setting;
 use spica_machine::map::{GICC, GICD};
 use spica_vcpu::Bank;
 use spica_vcpu::cp15::TimerReg;
@@ -109,6 +110,19 @@ pub fn check_counter(vm: &mut Vm, host: &mut Host, begun: u64) -> Result<(), Str
         Ok(())
     } else {
         Err(format!("the counter was {read:#x}, between {begun:#x} and {now:#x}"))
+    }
+}
+
+/// Timers that were set to a time that was to come at `begun` are off: no trace of the time is left.
+pub fn stop_timers(vm: &mut Vm, host: &mut Host, begun: u64) {
+    let settings = vm.common.machine.timers().map(|timer| {
+        let soon = timer.compare >= begun && timer.compare < begun.saturating_add(1 << 30);
+        if soon { Setting::default() } else { timer }
+    });
+    if settings != vm.common.machine.timers() {
+        vm.common.machine.set_timers(settings);
+        vm.common.machine.update(host.guest_now(vm.common.start));
+        vm.vcpu.context.timer.note(settings);
     }
 }
 

@@ -141,15 +141,15 @@ crate::parts::count!(plain_access, "trap.mmio");
 fn plain_access(vm: &mut Vm, host: &mut Host, reg: u8, write: bool, pa: GuestPa) -> Option<()> {
     let Vm { vcpu, common, .. } = vm;
     let now = host.guest_now(common.start);
-    let reg = &mut vcpu.context.cpu.regs[reg as usize % 15];
+    let reg = reg as usize % 15;
     if write {
-        common.machine.mmio_write(pa, 4, *reg, now)?;
+        common.machine.mmio_write(pa, 4, vcpu.context.cpu.regs[reg], now)?;
         common.pass_output(host);
-        host.arm_timer(common.start, common.machine.next_deadline());
+        common.arm_timer(&mut vcpu.context.timer, host);
     } else {
-        *reg = common.machine.mmio_read(pa, 4, now)?;
+        vcpu.context.cpu.regs[reg] = common.machine.mmio_read(pa, 4, now)?;
     }
-    vcpu.events.note_value(if write { What::Write(pa) } else { What::Read(pa) }, *reg);
+    vcpu.events.note_value(if write { What::Write(pa) } else { What::Read(pa) }, vcpu.context.cpu.regs[reg]);
     common.counters.mmio += 1;
     host.tracer.note_device(pa, write);
     Some(())

@@ -95,5 +95,5 @@ fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) {
     vm.catch_up(core, host);
     // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
     host.renew_clock(&mut vm.vcpu.context.clock, vm.common.start);
-    host.arm_timer(vm.common.start, vm.common.machine.next_deadline());
+    vm.common.arm_timer(&mut vm.vcpu.context.timer, host);
 }

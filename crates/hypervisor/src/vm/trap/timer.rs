@@ -1,5 +1,6 @@
 //! Writes to the guest's timer by which it may interrupt, or at another time than before: those that `world/fast.s`
-//! does not do itself. A kernel has two of them with every tick of a program's interval timer.
+//! does not do itself. A kernel has two of them with every tick of a program's interval timer, on a board whose timer
+//! assembly cannot set.
 
 use spica_addr::{CachePc, GuestVa};
 use spica_vcpu::cp15::TimerReg;
@@ -45,12 +46,23 @@ fn write_to(vm: &mut Vm, host: &mut Host, word: u32, control: bool, pc: GuestVa,
     Some(Resume::Back(next))
 }
 
+/// Ticks of the guest's counter for which the host's timer can be set without Rust at most, four seconds: the host's
+/// clock, which turns, is looked at in time, whatever the guest does.
+const FARTHEST: u64 = 1 << 28;
+
 impl Common {
     /// The guest writes to a register of its generic timer; `timer` is what assembly knows of that.
     pub fn set_timer(&mut self, timer: &mut GuestTimer, host: &mut Host, reg: TimerReg, value: u64) {
         let now = host.guest_now(self.start);
         self.machine.timer_write(reg, value, now);
         timer.note(self.machine.timers());
+        self.arm_timer(timer, host);
+    }
+
+    /// Sets the host's timer for what comes next of the guest's. What `timer` is of assembly.
+    pub fn arm_timer(&mut self, timer: &mut GuestTimer, host: &mut Host) {
         host.arm_timer(self.start, self.machine.next_deadline());
+        let others = self.machine.next_alarm().into_iter().chain(host.limit_of(self.start));
+        timer.allow_until(others.fold(self.machine.updated() + FARTHEST, u64::min));
     }
 }
