@@ -141,8 +141,8 @@ impl Blocks {
         Some((*self.translator.counters()?, &mut self.code))
     }
 
-    /// The counted run of `block` that the instruction at `guest` is in; `words` is what its page read when the code was
-    /// made.
+    /// The counted run of `block` that the instruction at `guest` is in; `words` is what its page read when the code
+    /// was made.
     pub fn run_of(&self, block: BlockId, guest: GuestVa, words: &Words) -> Option<Run> {
         self.translator.run_of(block, guest, words)
     }
