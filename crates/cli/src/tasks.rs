@@ -43,7 +43,7 @@ pub struct Tasks {
     waiting: Vec<(usize, u32)>,
     /// Where a guest's tasks have their names.
     offsets: BTreeMap<usize, u32>,
-    /// The names; of a task's memory that had several, with [`BETWEEN`] between them.
+    /// The names; of a task's memory that had several, with `, ` between them.
     pub names: BTreeMap<(usize, u32), String>,
 }
 
