@@ -17,7 +17,7 @@ pub const CACHE: Range<u32> = 0xf180_0000..0xf200_0000;
 /// The return mirror.
 pub const MIRROR: Range<u32> = 0xf200_0000..0xf480_0000;
 /// Spica's image.
-pub const IMAGE: Range<u32> = 0xf600_0000..0xf610_0000;
+pub const IMAGE: Range<u32> = 0xf600_0000..0xf620_0000;
 /// The first address of guest kernels here: the modules of Linux.
 const KERNEL: u32 = 0xbf00_0000;
 /// Linux's user helpers: a page of the kernel's that user code executes.
