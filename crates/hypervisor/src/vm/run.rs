@@ -171,6 +171,14 @@ impl Vm {
     #[inline]
     pub(super) fn arrived(&mut self, core: &mut HostCpu, host: &mut Host, privilege: Privilege) {
         self.vcpu.arrived(core, privilege);
+        if self.vcpu.context.has_answered() {
+            self.take_answers(host);
+        }
+    }
+
+    /// Assembly has answered accesses to the timers or the interrupt controller: tells these.
+    #[inline(never)]
+    fn take_answers(&mut self, host: &mut Host) {
         // In the order in which assembly lets these come.
         let Vm { vcpu, common, .. } = self;
         let (acknowledged, ended) = vcpu.context.interrupts.take();

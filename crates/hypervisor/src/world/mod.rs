@@ -598,6 +598,13 @@ impl Context {
         }
     }
 
+    /// Whether assembly has answered accesses to the timers or the interrupt controller since Rust last looked.
+    #[inline(always)]
+    pub fn has_answered(&self) -> bool {
+        let GuestInterrupts { acknowledged, ended, .. } = self.interrupts;
+        (self.timer.changed | self.timer.armed | acknowledged | !ended) != 0
+    }
+
     /// What assembly may answer of accesses to the interrupt controller, by its `outlook`, once the kernel is entered.
     /// `timer` is the one whose line the interrupt that waits is; of others, lines do not fall in assembly.
     pub fn offer_interrupts(&mut self, outlook: Outlook, timer: Option<usize>) {
