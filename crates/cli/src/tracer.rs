@@ -82,6 +82,19 @@ pub enum End {
     Full,
 }
 
+impl End {
+    /// Says why a recording that began at `begun` has ended, if that was not because the time was up.
+    pub fn say(&self, begun: Instant) {
+        let passed = begun.elapsed().as_millis();
+        match self {
+            End::Time => {}
+            End::Asked => eprintln!("spica: stopped after {passed} ms"),
+            End::Gone(problem) => eprintln!("spica: after {passed} ms: {problem}"),
+            End::Full => eprintln!("spica: the recording was full after {passed} ms"),
+        }
+    }
+}
+
 impl Tracer {
     /// Has the board record what its guests do from now on, or from its start on if it does already for whoever comes.
     ///

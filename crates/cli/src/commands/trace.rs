@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use spica_cli::signals::Signals;
-use spica_cli::tracer::{self, End, Output, Tracer};
+use spica_cli::tracer::{self, Output, Tracer};
 use spica_cli::{debugger, times};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Result};
@@ -59,13 +59,7 @@ pub fn run(project: &Project, args: TraceArgs) -> Result<()> {
     let step = Step::begin("recording what guests do");
     let end = tracer.record(Some(begun + args.time), &|| signals.has_come());
     drop(step);
-    let passed = begun.elapsed().as_millis();
-    match end {
-        End::Time => {}
-        End::Asked => eprintln!("spica: stopped after {passed} ms"),
-        End::Gone(problem) => eprintln!("spica: after {passed} ms: {problem}"),
-        End::Full => eprintln!("spica: the recording was full after {passed} ms"),
-    }
+    end.say(begun);
     print!("{}", tracer::write(&tracer.into_recording(), only, outputs)?);
     Ok(())
 }

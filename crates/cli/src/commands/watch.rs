@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use spica_cli::counts::{self, Counter, Counts};
 use spica_cli::signals::Signals;
-use spica_cli::tracer::{End, Tracer};
+use spica_cli::tracer::Tracer;
 use spica_cli::{debugger, symbols, times};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
@@ -191,7 +191,7 @@ fn syscalls(project: &Project, what: What, json: bool) -> Result<()> {
     let step = Step::begin("watching system calls");
     let end = tracer.record(Some(begun + what.time), &|| signals.has_come());
     drop(step);
-    say_end(&end, begun);
+    end.say(begun);
     let recording = tracer.into_recording();
     let calls = Calls::new(&recording);
     if calls.calls.is_empty() && calls.lost == 0 {
@@ -211,15 +211,4 @@ fn syscalls(project: &Project, what: What, json: bool) -> Result<()> {
         eprintln!("spica: {} records were lost: the guest called faster than the serial line carries", calls.lost);
     }
     Ok(())
-}
-
-/// Says why watching has ended, if that was not because the time was up.
-fn say_end(end: &End, begun: Instant) {
-    let passed = begun.elapsed().as_millis();
-    match end {
-        End::Time => {}
-        End::Asked => eprintln!("spica: stopped after {passed} ms"),
-        End::Gone(problem) => eprintln!("spica: after {passed} ms: {problem}"),
-        End::Full => eprintln!("spica: the recording was full after {passed} ms"),
-    }
 }
