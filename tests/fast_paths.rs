@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board;
 use spica_runner::error::{Error, Result};
 use spica_runner::image::Image;
@@ -107,7 +108,7 @@ pub fn run(machine: Machine, cases: &Cases) -> Result<Verdict> {
         append: &cases.command_line(),
         device_tree: tree.as_deref(),
         memory_mib: None,
-        icount: None,
+        icount: Some(ICOUNT_SHIFT),
         plugged: &[],
         debug: None,
         plugin: None,

@@ -47,6 +47,10 @@ pub struct Program {
 /// The immediate of the SMC at the end of programs; those of vectors are below.
 pub const END: u32 = 15;
 
+/// CPSID I. When an interrupt is taken that comes while code runs may differ: it is at the next trap to Rust, which is
+/// another one where assembly answers. So it waits for a change of the masks, which is a trap for both.
+const CPSID_I: u32 = 0xf10c_0080;
+
 /// An SMC that ends a step.
 pub const fn smc(number: u32) -> u32 {
     0xe160_0070 | number
@@ -509,11 +513,13 @@ impl Writer<'_> {
             return;
         }
         self.acts.push("alarm");
+        self.put(CPSID_I);
         const CONTROL: u32 = 0xee0e_0f32;
         const COMPARE: u32 = 0xec40_0f2e;
         const LOAD: u32 = 1 << 20;
         let other = random.below(2);
-        let soon = random.one_in(2);
+        // Nothing would come where an interrupt has not been ended.
+        let soon = random.one_in(2) && !self.acts.contains(&"interrupts");
         let set = |writer: &mut Self| {
             // R1 and R2: the counter, and 2^25 or 2^13 ticks; half a second, or 131 microseconds.
             writer.put(0xec52_1f0e);
@@ -530,15 +536,16 @@ impl Writer<'_> {
         self.load(4, value);
         self.put(COMPARE | (other ^ 1) << 4 | 2 << 16 | 1 << 12);
         self.put(CONTROL | (other ^ 1) | 4 << 12);
-        set(self);
-        self.load(4, 1);
         if soon {
-            // With its interrupt, which ends the step at its vector, if nothing else does before.
+            // With its interrupt, which ends the step at its vector, if nothing else does before: the store may be
+            // refused, so the time is in no register yet.
             self.load(10, memory::CONTROLLER_FRAMES[0]);
             self.load(3, 1 << 29 | 1 << 27);
             self.put(0xe580_0000 | 10 << 16 | 3 << 12 | 0x100);
             self.load(3, 0);
         }
+        set(self);
+        self.load(4, 1);
         self.put(CONTROL | other | 4 << 12);
         if soon {
             // No trace of the time.
@@ -578,6 +585,7 @@ impl Writer<'_> {
             return;
         }
         self.acts.push("interrupts");
+        self.put(CPSID_I);
         let [distributor, interface] = memory::CONTROLLER_FRAMES;
         const ENABLE: u32 = 0x100;
         const DISABLE: u32 = 0x180;
