@@ -539,6 +539,15 @@ fn set_reg(cpu: &mut Cpu, reg: Reg, value: u32) {
     }
 }
 
+/// The numbers of the bits that are set, from the lowest on.
+fn set_bits(mut bits: u16) -> impl Iterator<Item = usize> + Clone {
+    core::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        lowest
+    })
+}
+
 /// LDM and STM in all their forms (A8.8.58 to 61, A8.8.199 to 202, B9.3.5, B9.3.6, B9.3.17).
 fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, at: At) -> Step {
     let privileged = cpu.privileged();
@@ -551,7 +560,7 @@ fn transfer_multiple(cpu: &mut Cpu, env: &mut impl Env, mem: &MemMultiple, at: A
     if let Err(abort) = aligned(address, !mem.load) {
         return Step::Abort(abort);
     }
-    let listed = (0..16usize).filter(|n| mem.regs >> n & 1 != 0);
+    let listed = set_bits(mem.regs);
     if mem.load {
         let mut values = [0u32; 16];
         for n in listed.clone() {

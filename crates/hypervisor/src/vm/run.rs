@@ -98,7 +98,10 @@ impl Vm {
             let (trap, left) =
                 if asked { self.look_and_enter(core, host, privilege) } else { self.enter_settled(privilege) };
             self.arrived(core, host, left);
-            privilege = match trap::at_once(self, core, host, left, trap) {
+            // Most traps of kernel code are none of those.
+            let kernel_call = (trap, left) == (Trap::SupervisorCall, Privilege::Kernel);
+            let answer = if kernel_call { Answer::None } else { trap::at_once(self, core, host, left, trap) };
+            privilege = match answer {
                 Answer::Enter(next) => next,
                 Answer::Resume(resume) => return resume,
                 Answer::None => match trap::handle(self, core, host, left, trap) {
@@ -181,6 +184,7 @@ impl Vm {
     fn take_answers(&mut self, host: &mut Host) {
         // In the order in which assembly lets these come.
         let Vm { vcpu, common, .. } = self;
+        vcpu.context.learnt_answers();
         let (acknowledged, ended) = vcpu.context.interrupts.take();
         if acknowledged {
             let intid = common.machine.acknowledge_interrupt();

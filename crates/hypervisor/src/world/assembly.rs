@@ -159,6 +159,7 @@ assemble! {
     CTX_INTERRUPT_END_IF = context!(interrupts.end_if);
     CTX_INTERRUPT_ACKNOWLEDGED = context!(interrupts.acknowledged);
     CTX_INTERRUPT_ENDED = context!(interrupts.ended);
+    CTX_ANSWERED = context!(answered);
     CTX_INTERRUPT_ACCESSES = context!(counts.interrupt_accesses);
     SPURIOUS = SPURIOUS;
     NO_INTERRUPT = NO_INTERRUPT as i32;

@@ -323,6 +323,7 @@ emulate:
 @ In: R0 to R12 as they are to be are saved at SP, LR = behind the SVC. Out: behind its literals.
 timer_written:
     str sp, [sp, #CTX_TIMER_CHANGED]
+    str sp, [sp, #CTX_ANSWERED]
     str sp, [r6, #CTX_TIMER_WRITTEN]
 @ The same, where the timer is as it was.
 timer_accessed:
@@ -365,6 +366,7 @@ arm_timer:
     blo timer_not_answered
     ldr r0, [sp, #CTX_ALARM_STOP]
     str sp, [sp, #CTX_TIMER_ARMED]  @ from here on Rust sets it anew, if this comes to Rust after all
+    str sp, [sp, #CTX_ANSWERED]
     mov r11, r6
     str r0, [r10]
     READ_COUNTER timer_not_answered

@@ -79,6 +79,7 @@ acknowledge:
     str r6, [sp, #CTX_INTERRUPT_ANSWER]
     str r4, [sp, #CTX_INTERRUPT_END]
     str sp, [sp, #CTX_INTERRUPT_ACKNOWLEDGED]
+    str sp, [sp, #CTX_ANSWERED]
     str r3, [r2, #PAGE_PENDING]
     str r3, [sp, #CTX_SLOW_PATH]    @ it was 0 or IRQ_WAITS when the answer was offered
     COUNTS "trap.mmio"
@@ -108,6 +109,7 @@ end_interrupt:
     beq not_answered
     str r4, [sp, #CTX_INTERRUPT_END]
     str r6, [sp, #CTX_INTERRUPT_ENDED]
+    str sp, [sp, #CTX_ANSWERED]
     COUNTS "trap.mmio"
     COUNT CTX_INTERRUPT_ACCESSES
     ldmia sp, {{r0-r7}}

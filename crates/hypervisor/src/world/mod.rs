@@ -89,8 +89,14 @@ pub enum Trap {
 impl Trap {
     /// The trap of this number, as assembly gives it.
     fn numbered(number: u32) -> Trap {
-        let traps = [Trap::Undefined, Trap::SupervisorCall, Trap::PrefetchAbort, Trap::DataAbort, Trap::Irq];
-        traps.into_iter().find(|&trap| trap as u32 == number).unwrap_or(Trap::Fiq)
+        match number {
+            1 => Trap::Undefined,
+            2 => Trap::SupervisorCall,
+            3 => Trap::PrefetchAbort,
+            4 => Trap::DataAbort,
+            6 => Trap::Irq,
+            _ => Trap::Fiq,
+        }
     }
 }
 
@@ -436,6 +442,8 @@ pub struct Context {
     pub timer: GuestTimer,
     /// The interrupt controller.
     pub interrupts: GuestInterrupts,
+    /// Non-zero: something is to be learnt of the last two, which assembly has done since Rust last looked.
+    answered: u32,
     /// Where system calls arrive.
     call_target: (GuestVa, GuestPa),
     /// Which register of the core translated code spills to.
@@ -510,6 +518,7 @@ impl Context {
             tables: TableRecords::default(),
             timer: GuestTimer::default(),
             interrupts: GuestInterrupts::default(),
+            answered: 0,
             vfp_ready: 0,
             fast_faults: 0,
             host_ttbr0: 0,
@@ -601,8 +610,12 @@ impl Context {
     /// Whether assembly has answered accesses to the timers or the interrupt controller since Rust last looked.
     #[inline(always)]
     pub fn has_answered(&self) -> bool {
-        let GuestInterrupts { acknowledged, ended, .. } = self.interrupts;
-        (self.timer.changed | self.timer.armed | acknowledged | !ended) != 0
+        self.answered != 0
+    }
+
+    /// Rust has looked.
+    pub fn learnt_answers(&mut self) {
+        self.answered = 0;
     }
 
     /// What assembly may answer of accesses to the interrupt controller, by its `outlook`, once the kernel is entered.
