@@ -132,10 +132,15 @@ pub(crate) fn set_address(page: &mut [u32; PAGE_WORDS], site: usize, address: u3
 ///
 /// An entry has four words: the run's start, its length, which is 0 where there is no entry, and the count, its low
 /// half first. It is found by hashing. The entry behind the table's end counts what has found no place.
+///
+/// A page of the table is cleared when its first entry is made: all of them would be a megabyte in one go. Until then
+/// it has what the code cache has left there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counters {
     first_page: u32,
     entries: usize,
+    /// The pages that are cleared, a bit for each.
+    cleared: [u32; MOST_PAGES / 32],
     /// Runs that have found no place, and blocks of T32 code, which have none, as often as they were translated.
     missed: u32,
 }
@@ -148,6 +153,8 @@ const IN_PAGE: usize = PAGE_WORDS / ENTRY;
 const PROBES: usize = 64;
 /// Of so many code pages, one is for counters.
 const SHARE: u32 = 4;
+/// Pages of the table at most.
+const MOST_PAGES: usize = 512;
 
 /// A run, and how often it has begun. What it says may be the guest's own invention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,12 +168,36 @@ pub struct Counted {
 impl Counters {
     /// An empty table in pages of `layout`.
     pub(crate) fn new(layout: &Layout, memory: &mut impl CodeMemory) -> Counters {
-        let first_page = layout.pages - (layout.pages / SHARE).max(1);
-        for page in first_page..layout.pages {
-            memory.page(page).fill(0);
+        let pages = (layout.pages / SHARE).clamp(1, MOST_PAGES as u32);
+        let first_page = layout.pages - pages;
+        let entries = (pages as usize * IN_PAGE).saturating_sub(1);
+        let mut counters = Counters { first_page, entries, cleared: [0; MOST_PAGES / 32], missed: 0 };
+        // That of what finds no place.
+        counters.clear(entries, memory);
+        counters
+    }
+
+    /// Where the page of an entry is marked as cleared, and how.
+    const fn mark(entry: usize) -> (usize, u32) {
+        let page = entry / IN_PAGE;
+        (page / 32, 1 << (page % 32))
+    }
+
+    /// Whether the page of an entry is cleared. If not, there are no entries in it.
+    fn is_cleared(&self, entry: usize) -> bool {
+        let (at, bit) = Self::mark(entry);
+        self.cleared.get(at).is_some_and(|marks| marks & bit != 0)
+    }
+
+    /// Clears the page of an entry, if that has not been done.
+    fn clear(&mut self, entry: usize, memory: &mut impl CodeMemory) {
+        let (at, bit) = Self::mark(entry);
+        if !self.is_cleared(entry)
+            && let Some(marks) = self.cleared.get_mut(at)
+        {
+            *marks |= bit;
+            memory.page(self.place(entry).0).fill(0);
         }
-        let entries = (layout.pages - first_page) as usize * IN_PAGE;
-        Counters { first_page, entries: entries.saturating_sub(1), missed: 0 }
     }
 
     /// The first page of the table.
@@ -203,6 +234,7 @@ impl Counters {
         let first = (spread >> 32) as usize;
         for probe in 0..PROBES.min(self.entries) {
             let entry = (first + probe) % self.entries;
+            self.clear(entry, memory);
             let (page, word) = self.place(entry);
             let words = &mut memory.page(page)[word..word + 2];
             if words[1] == 0 {
@@ -243,7 +275,7 @@ impl Counters {
     /// # Errors
     /// That is none: see above.
     pub fn next(&self, from: usize, memory: &mut impl CodeMemory) -> Result<Option<(Counted, usize)>, usize> {
-        for entry in from..self.entries.min(from + IN_PAGE) {
+        for entry in (from..self.entries.min(from + IN_PAGE)).filter(|&entry| self.is_cleared(entry)) {
             let (page, word) = self.place(entry);
             let [start, length, low, high] = [0, 1, 2, 3].map(|n: usize| memory.page(page)[word + n]);
             let count = u64::from(low) | u64::from(high) << 32;

@@ -10,13 +10,14 @@
 //! holds until then; links within a page, always.
 
 mod changes;
+mod counting;
 mod links;
 
 use self::changes::Left;
 use crate::at::{address, is_thumb};
 use crate::block::{self, Extent, LAST_HALF_WORD, Location};
 use crate::breakpoints::Breakpoints;
-use crate::client::{self, Client, CountRuns, Counters, Run};
+use crate::client::{Client, CountRuns, Counters};
 use crate::emit::{self, Emitter};
 use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
@@ -508,83 +509,6 @@ impl Translator {
         self.stats.translated += 1;
         self.stats.instructions += made.length as u64;
         BlockId(id)
-    }
-
-    /// Gives the runs of a block their counters.
-    #[cold]
-    fn place_counters(&mut self, runs: Option<&CountRuns>, code_page: u32, memory: &mut impl CodeMemory) {
-        let Some(counters) = &mut self.counters else { return };
-        let Some(runs) = runs else { return counters.miss() };
-        for (run, site) in runs.runs() {
-            let address = counters.address(run, &self.layout, memory);
-            client::set_address(memory.page(code_page), site, address);
-        }
-    }
-
-    /// From now on, translated code counts which runs it executes ([`Counters`]), from 0 on. All blocks go.
-    pub fn start_counting(&mut self, memory: &mut impl CodeMemory) {
-        self.forget_counters(memory);
-        self.flush(memory);
-        let counters = Counters::new(&self.layout, memory);
-        memory.make_data(counters.first_page()..self.layout.pages, true);
-        (self.counters, self.counts) = (Some(counters), true);
-    }
-
-    /// Translated code counts no longer. All blocks go; the counters can be read until they are forgotten.
-    pub fn stop_counting(&mut self, memory: &mut impl CodeMemory) {
-        if core::mem::take(&mut self.counts) {
-            self.flush(memory);
-        }
-    }
-
-    /// The pages of the counters are for code again. All blocks go, if code counts still.
-    pub fn forget_counters(&mut self, memory: &mut impl CodeMemory) {
-        self.stop_counting(memory);
-        if let Some(counters) = self.counters.take() {
-            memory.make_data(counters.first_page()..self.layout.pages, false);
-        }
-    }
-
-    /// Whether translated code counts.
-    #[inline]
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.counts
-    }
-
-    /// What was counted, if anything was.
-    #[must_use]
-    pub fn counters(&self) -> Option<&Counters> {
-        self.counters.as_ref()
-    }
-
-    /// The run of block `id` that the guest instruction at `guest` belongs to. `words` is the guest's page as it was
-    /// when the block was made.
-    #[must_use]
-    pub fn run_of(&self, id: BlockId, guest: GuestVa, words: &[u32; PAGE_WORDS]) -> Option<Run> {
-        let block = &self.blocks[usize::from(id.0)];
-        if !self.counts || is_thumb(block.va) {
-            return None;
-        }
-        let mut runs = CountRuns::new();
-        self.make_again(id, None, words, &mut runs);
-        runs.runs().map(|(run, _)| run).find(|run| (guest.0.wrapping_sub(run.start.0)) / 4 < run.length)
-    }
-
-    /// A run has been left behind the first `executed` of its instructions, by an exception: its execution counts as
-    /// one of a run that is so short.
-    pub fn leave_run(&mut self, run: Run, executed: u32, memory: &mut impl CodeMemory) {
-        if executed < run.length
-            && let Some(counters) = &mut self.counters
-        {
-            counters.add(run, -1, memory);
-            counters.add(Run { length: executed, ..run }, 1, memory);
-        }
-    }
-
-    /// Code pages that are for code.
-    fn code_pages(&self) -> u32 {
-        self.counters.as_ref().map_or(self.layout.pages, Counters::first_page)
     }
 
     /// Changes the switches. All blocks go, which were made with others.

@@ -134,6 +134,21 @@ fn nothing_is_left_of_counting() {
 }
 
 #[test]
+fn what_the_cache_has_left_is_no_counter() {
+    let mut f = Fixture::roomy();
+    f.put(PA, &CODE);
+    f.code.fetched.iter_mut().for_each(|page| page.fill(1));
+    f.translator.start_counting(&mut f.code);
+    assert_eq!(counted(&mut f), []);
+    let written = f.code.fetched.iter().filter(|page| page.iter().any(|&word| word != 1)).count();
+    assert!(written <= 1, "{written} pages are cleared at once");
+    f.translate(VA, PA, true);
+    assert_eq!(counted(&mut f), []);
+    assert_eq!(execute(&mut f), 4);
+    assert_eq!(counted(&mut f).iter().map(|&(.., count)| count).collect::<Vec<_>>(), [1; 4]);
+}
+
+#[test]
 fn a_run_has_one_counter_however_often_it_is_translated_and_none_if_there_is_no_room() {
     let mut f = Fixture::roomy();
     f.translator.start_counting(&mut f.code);
