@@ -5,6 +5,7 @@
 pub mod counts;
 pub mod debugger;
 pub mod interactive;
+pub mod lines;
 pub mod signals;
 pub mod suite;
 pub mod symbols;

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use spica_cli::counts::{self, Counter, Counts};
+use spica_cli::lines::Source;
 use spica_cli::signals::Signals;
 use spica_cli::tracer::Tracer;
 use spica_cli::{debugger, symbols, times};
+use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
 use spica_runner::progress::Step;
@@ -70,14 +72,24 @@ has its page's address. Nothing is sampled: two runs of the same give the same. 
 The guest stands still twice, for some milliseconds in which its clocks stand, too. In between its kernel takes some
 three times as long.
 
+With the debug symbols of the kernel, --lines counts by lines of source instead. Debian's package linux-image-…-dbg has
+them, for the kernel of the same version; nothing of it is installed, and build/apt is there once a guest was fetched:
+
+  apt-get -c build/apt/apt.conf download linux-image-6.1.0-50-armmp-dbg
+  dpkg-deb --fsys-tarfile linux-image-*-dbg_*.deb | tar -x --wildcards '*/boot/vmlinux-*'
+
   spica watch profile --guest web --for 10s -o profile.txt
+  spica watch profile --lines usr/lib/debug/boot/vmlinux-6.1.0-50-armmp
   spica watch profile --runs                      the counts that this is made of: address, instructions, times")]
     Profile {
         #[command(flatten)]
         what: What,
         /// The runs of instructions that were counted, as they are, in the order of their addresses
-        #[arg(long)]
+        #[arg(long, conflicts_with = "lines")]
         runs: bool,
+        /// By lines of source, with the debug symbols of the kernel in this ELF file
+        #[arg(long, value_name = "VMLINUX")]
+        lines: Option<PathBuf>,
     },
     /// Which functions of the guest's kernel were executed, and which not, for lcov's tools
     #[command(after_help = "\
@@ -88,10 +100,17 @@ as no debug symbols are needed. lcov and genhtml read it, and add up several:
   lcov --summary a.info                           so many of so many functions
   lcov -a a.info -a b.info -o all.info
 
+With the debug symbols of the kernel, as in `spica watch profile`, --lines has its source files with their lines:
+
+  spica watch coverage --lines usr/lib/debug/boot/vmlinux-6.1.0-50-armmp -o a.info
+
 The kernel is looked at as in `spica watch profile`.")]
     Coverage {
         #[command(flatten)]
         what: What,
+        /// With lines of source, by the debug symbols of the kernel in this ELF file
+        #[arg(long, value_name = "VMLINUX")]
+        lines: Option<PathBuf>,
     },
 }
 
@@ -140,23 +159,38 @@ impl Output {
 pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
     match args.client {
         Client::Syscalls { what, json } => syscalls(project, what, json),
-        Client::Profile { what, runs } => count(project, what, |counted, names| match runs {
-            true => counts::runs(counted),
-            false => counts::table(counted, names),
+        Client::Profile { what, runs, lines } => count(project, what, lines, |counted, names, source| match source {
+            Some(source) => source.table(counted),
+            None if runs => Ok(counts::runs(counted)),
+            None => Ok(counts::table(counted, names)),
         }),
-        Client::Coverage { what } => count(project, what, counts::lcov),
+        Client::Coverage { what, lines } => count(project, what, lines, |counted, names, source| match source {
+            Some(source) => source.lcov(counted),
+            None => Ok(counts::lcov(counted, names)),
+        }),
     }
 }
 
 /// Counts what a guest's kernel executes, and writes what `text` makes of that.
-fn count(project: &Project, what: What, text: impl FnOnce(&Counts, &[spica_kallsyms::Symbol]) -> String) -> Result<()> {
+fn count(
+    project: &Project,
+    what: What,
+    lines: Option<PathBuf>,
+    text: impl FnOnce(&Counts, &[Symbol], Option<&Source>) -> Result<String>,
+) -> Result<()> {
     let mut board = Board::find(project, what.run.as_deref())?;
     let guest = debugger::choose(&board, what.guest.as_deref())?;
     let output = Output::create(what.output)?;
     let signals = Signals::keep().context(|| "cannot wait for Ctrl-C")?;
+    let step = Step::begin("reading the debug symbols");
+    let source = lines.as_deref().map(Source::read).transpose()?;
+    drop(step);
     let step = Step::begin("reading the names of the kernel's functions");
     let names = symbols::names(&mut board, guest);
     drop(step);
+    if let (Some(source), Ok(names)) = (&source, &names) {
+        source.check(names)?;
+    }
     let mut counter = Counter::start(board, guest)?;
     let begun = Instant::now();
     let step = Step::begin("counting what the kernel executes");
@@ -170,7 +204,10 @@ fn count(project: &Project, what: What, text: impl FnOnce(&Counts, &[spica_kalls
         eprintln!("spica: {problem}: functions have no names");
         Vec::new()
     });
-    output.write(&text(&counted, &names))?;
+    let step = Step::begin("adding up what was counted");
+    let text = text(&counted, &names, source.as_ref())?;
+    drop(step);
+    output.write(&text)?;
     eprintln!("spica: {} instructions of the kernel, in {} runs", counted.instructions(), counted.runs.len());
     if counted.missed != 0 {
         eprintln!(
