@@ -62,6 +62,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("ftrace", trace_functions),
     ("interval-timer", ticks),
     ("misaligned", misaligned),
+    ("compute", compute),
+    ("fresh-page", fresh_pages),
 ];
 
 /// Times the operation that the arguments name, and prints the nanoseconds of one.
@@ -281,6 +283,49 @@ fn page_faults(count: u32) -> Time {
     simple(number::CLOSE, file, 0, 0);
     let share = |time: Time| time.spent * u64::from(count) / u64::from(rounds * pages);
     Time { spent: share(with), overhead: share(without) }
+}
+
+/// Stores to pages that the kernel has to find and clear first. The time is that of one, its share in mapping and
+/// unmapping included. `count` is rounded up to whole mappings.
+fn fresh_pages(count: u32) -> Time {
+    let pages = (FILE_SIZE / PAGE) as u32;
+    let rounds = count.div_ceil(pages);
+    let time = repeat(rounds, || {
+        let memory = map(FILE_SIZE, protection::READ | protection::WRITE, Backing::Fresh);
+        for page in 0..FILE_SIZE / PAGE {
+            // SAFETY: within the mapping.
+            unsafe { memory.add(page * PAGE).write_volatile(1) };
+        }
+        unmap(memory, FILE_SIZE);
+    });
+    Time { spent: time.spent * u64::from(count) / u64::from(rounds * pages), ..time }
+}
+
+/// Nothing but user code: two million instructions, which go through 16 KiB of memory again and again. With two
+/// nanoseconds for each, that is the time between two ticks of a kernel that has 250 a second. What this takes more
+/// than its instructions, ticks have taken.
+fn compute(count: u32) -> Time {
+    const WORDS: usize = 4096;
+    let words = [1u32; WORDS];
+    repeat(count, || {
+        // SAFETY: it reads the array: four instructions a word, and two for each time through.
+        unsafe {
+            core::arch::asm!(
+                ".arm",
+                "2: mov {at}, {start}",
+                "3: ldr {word}, [{at}], #4",
+                "add {sum}, {sum}, {word}",
+                "cmp {at}, {end}",
+                "bne 3b",
+                "subs {times}, {times}, #1",
+                "bne 2b",
+                start = in(reg) words.as_ptr(), end = in(reg) words.as_ptr_range().end,
+                times = inout(reg) 2_000_000 / (4 * WORDS as u32) => _,
+                at = out(reg) _, word = out(reg) _, sum = inout(reg) 0 => _,
+                options(nostack, readonly)
+            );
+        }
+    })
 }
 
 /// The page of a compiler that makes code at run time.

@@ -18,7 +18,7 @@ const USUAL: [&str; 4] = ["null", "fork-exit", "fork-exec", BOOT];
 
 /// How many operations are counted, by the beginning of a name: enough for ticks of the kernel's timer to have their
 /// share, and not more, because five times as many are done.
-const COUNTS: [(&str, u64); 8] = [
+const COUNTS: [(&str, u64); 9] = [
     ("null", 40_000),
     ("fork-exit", 400),
     ("fork-exec", 200),
@@ -26,7 +26,15 @@ const COUNTS: [(&str, u64); 8] = [
     ("mmap", 100),
     ("ftrace", 1),
     ("interval-timer", 2_000),
+    ("compute", 50),
     ("", 10_000),
+];
+
+/// Operations of the stopwatch that are no workloads of the benchmarks: what a program that computes asks of a kernel,
+/// one by one.
+const PROFILED_ALONE: [(&str, &str); 2] = [
+    ("compute", "two million instructions of user code, and the tick in between"),
+    ("fresh-page", "a store to a page that the kernel has to clear first"),
 ];
 
 /// Operations whose figure is what is left when something else is taken off, which is executed beside them.
@@ -65,6 +73,7 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
     let own = WORKLOADS.iter().filter(|w| w.own && !LESS_ANOTHER.contains(&w.name));
     let applications = WORKLOADS.iter().filter(|w| w.group == Group::Application);
     own.map(|w| (w.name, w.unit, Kind::Operation))
+        .chain(PROFILED_ALONE.map(|(name, operation)| (name, operation, Kind::Operation)))
         .chain([(BOOT, "a boot, from reset to the first program of a shell", Kind::Boot)])
         .chain(applications.map(|w| (w.name, w.description, Kind::Application)))
 }
@@ -110,9 +119,12 @@ mod tests {
         let error = choose(&["nul".into()]).unwrap_err();
         assert_eq!(error.status, crate::error::USAGE);
         assert!(choose(&["page-fault".into()]).is_err());
-        let kinds: Vec<_> =
-            choose(&["mmap".into(), "gzip".into(), BOOT.into()]).unwrap().iter().map(|c| c.kind).collect();
-        assert_eq!(kinds, [Kind::Operation, Kind::Application, Kind::Boot]);
+        let kinds: Vec<_> = choose(&["mmap".into(), "compute".into(), "gzip".into(), BOOT.into()])
+            .unwrap()
+            .iter()
+            .map(|c| c.kind)
+            .collect();
+        assert_eq!(kinds, [Kind::Operation, Kind::Operation, Kind::Application, Kind::Boot]);
         assert!(error.message.contains("\"nul\"") && error.message.contains("fork-exit"), "{error}");
     }
 }
