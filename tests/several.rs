@@ -24,7 +24,8 @@ use spica_runner::{board, process};
 
 use crate::Machine;
 
-/// How long a test waits for anything. Tests do not depend on it: a machine that is slow and busy needs some of it.
+/// How long a test waits for anything, unless it says so. Tests do not depend on it: a machine that is slow and busy
+/// needs some of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The time between two questions of the same kind to the monitor.
 const REST: Duration = Duration::from_millis(50);
@@ -84,6 +85,8 @@ pub struct Board {
     pub spica: Vec<String>,
     /// Spica has halted the board.
     pub halted: bool,
+    /// How long to wait for anything.
+    pub patience: Duration,
 }
 
 impl Board {
@@ -164,6 +167,7 @@ impl Board {
             shown,
             spica: Vec::new(),
             halted: false,
+            patience: PATIENCE,
         })
     }
 
@@ -254,13 +258,13 @@ impl Board {
     /// If it does not, in a long time, with `what` that is.
     #[track_caller]
     pub fn until<T>(&mut self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(found) = look(self) {
                 return found;
             }
             assert!(!self.halted, "no {what} before the board was halted\n{}", self.tail());
-            assert!(self.turn(deadline), "no {what} within {PATIENCE:?}\n{}", self.tail());
+            assert!(self.turn(deadline), "no {what} within {:?}\n{}", self.patience, self.tail());
         }
     }
 
@@ -271,9 +275,9 @@ impl Board {
     /// If it does not in a long time, with `what` that is.
     #[track_caller]
     pub fn poll(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         while !holds(self) {
-            assert!(Instant::now() < deadline, "not {what} within {PATIENCE:?}\n{}", self.tail());
+            assert!(Instant::now() < deadline, "not {what} within {:?}\n{}", self.patience, self.tail());
             let rested = Instant::now() + REST;
             while Instant::now() < rested && self.turn(rested) {}
         }
@@ -349,7 +353,7 @@ impl Board {
         self.filter.expect(&id);
         self.session.send(&[PROGRAM]);
         self.session.send(format!("@{id} {command}\n").as_bytes());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         let mut lines = Vec::new();
         let end = loop {
             let Some(answer) = self.answers.pop_front() else {

@@ -159,6 +159,7 @@ pub fn check_several(machine: Machine, debian: bool) -> Result<Found> {
         run.load(tools.argument(&file, run.board, run.board_memory_mib())?, tools.emulator.clone());
         Ok(())
     })?;
+    board.patience = TIMEOUT;
     let mut ups = 0;
     for _ in 0..STOPS {
         ups += 1;
