@@ -14,7 +14,7 @@ use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
-    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_MEGABYTE, SPURIOUS, TimerRegisters,
+    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, SPURIOUS, TimerRegisters,
     Trap, ViewRegisters, world_panic,
 };
 use crate::assemble::assemble;
@@ -119,6 +119,8 @@ assemble! {
     CTX_USER_ABORTS = context!(counts.user_aborts);
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
     CTX_FORGET_TABLES = context!(forget_tables);
+    CTX_UNPRIVILEGED_READ = context!(unprivileged_pages);
+    CTX_UNPRIVILEGED_WRITE = context!(unprivileged_pages) + 4;
     CTX_DACR_PAIRS = context!(dacr_pairs);
     CTX_GUEST_TTBR0 = context!(guest_space);
     CTX_GUEST_CONTEXTIDR = context!(guest_space) + 4;
@@ -347,7 +349,7 @@ assemble! {
     MAX_ALIASED = MAX_ALIASED;
     UNUSED = mmu::UNUSED as i32;
     PAGEWISE_FROM = PAGEWISE_FROM.0;
-    NO_MEGABYTE = NO_MEGABYTE;
+    NO_PAGE = NO_PAGE;
     HOST_ASID = HOST_ASID;
     REGION_MIN = REGION_MIN;
 }

@@ -225,8 +225,10 @@ table_base:
     str r6, [sp, #CTX_USER + VIEW_CONTEXTIDR]
     str r7, [sp, #CTX_TLB_ASID]
     str sp, [sp, #CTX_SPACE_SWITCHED]
-    mov r7, #NO_MEGABYTE
+    ldr r7, =NO_PAGE
     str r7, [sp, #CTX_FORGET_MEGABYTE]
+    str r7, [sp, #CTX_UNPRIVILEGED_READ]
+    str r7, [sp, #CTX_UNPRIVILEGED_WRITE]
     ldr r7, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r7, r3, r4        @ the return synchronises
     COUNT CTX_SPACE_SWITCHES
@@ -580,7 +582,10 @@ range_of_kernel:
 forget_entries:
     FORGET CTX_KERNEL, r1, r4
     FORGET CTX_USER, r3, r5
+    ldr r7, =NO_PAGE
     COUNT CTX_TLB_PAGES
+    str r7, [sp, #CTX_UNPRIVILEGED_READ]
+    str r7, [sp, #CTX_UNPRIVILEGED_WRITE]
     b nothing_there
 
 @ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of
@@ -636,12 +641,26 @@ no_entries:
 .section .text.world, "ax"
 
 @ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access
-@ that follows is allowed as well. The domain is checked by that. In: R2, LR = the access. Uses R0, R1, R3, R5 to R7.
-.macro UNPRIVILEGED section_bit, page_bit
+@ that follows is allowed as well. The domain is checked by that. A kernel that reads a string, or mends an access that
+@ is not aligned, makes several to one page, so the last page that was found is at \known: nothing but what forgets it
+@ takes a page away from the user view, see Context::unprivileged_pages. In: R2, LR = the access. Uses R0, R1, R3, R5
+@ to R7.
+.macro UNPRIVILEGED known, section_bit, page_bit
     ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, [sp, #\known]
+    eor r3, r0, r1                  @ the offset, if it is that page
+    cmp r3, #0xff0                  @ not across its end
+    cmpls r0, #REGION_MIN           @ nor what stands for none
+    bhi 1f
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+1:  ubfx r3, r0, #0, #12
     ldr r7, [sp, #CTX_TABLE_OFFSET]
     ldr r1, [sp, #CTX_USER]
     lsr r5, r0, #20
+    cmp r3, #0xff0                  @ not across the end of the page
+    cmpls r0, #REGION_MIN           @ nor where the tables are not the guest's
+    bhi slow_path
     bfc r1, #0, #14
     add r1, r1, r7
     ldr r1, [r1, r5, lsl #2]
@@ -649,36 +668,34 @@ no_entries:
     tst r1, #DOMAIN_PRIVILEGED_ALONE            @ not for User mode: Separation::domain
     bne slow_path
     .endif
-    ubfx r3, r0, #0, #12
-    ubfx r6, r0, #12, #8
-    cmp r3, #0xff0                  @ not across the end of the page
-    cmpls r0, #REGION_MIN           @ nor where the tables are not the guest's
-    bhi slow_path
-    ands r3, r1, #3
-    beq slow_path
-    cmp r3, #1
-    bne 1f
+    tst r1, #1                      @ a table
+    beq 3f
     bfc r1, #0, #10
+    ubfx r6, r0, #12, #8
     add r1, r1, r7
     ldr r1, [r1, r6, lsl #2]
     tst r1, #2
     .if \page_bit
     tstne r1, #\page_bit
     .endif
-    b 2f
-1:  tst r1, #\section_bit
-2:  beq slow_path
+    beq slow_path
+2:  sub r0, r0, r3
+    str r0, [sp, #\known]
     ldmia sp, {{r0-r7}}
     movs pc, lr
+3:  tst r1, #2                      @ a section
+    tstne r1, #\section_bit
+    bne 2b
+    b slow_path
 .endm
 
 @ LDRT, STRT and the like, of the address in the vCPU page: as UNPRIVILEGED.
     HANDLER fast, "unprivileged accesses"
 unprivileged_load:
-    UNPRIVILEGED 2, 0
+    UNPRIVILEGED CTX_UNPRIVILEGED_READ, 2, 0
     HANDLER fast, "unprivileged accesses"
 unprivileged_store:
-    UNPRIVILEGED SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
+    UNPRIVILEGED CTX_UNPRIVILEGED_WRITE, SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ DCCMVAU, DCCMVAC or DCCIMVAC (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real

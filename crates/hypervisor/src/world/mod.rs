@@ -462,10 +462,14 @@ pub struct Context {
     /// Code-cache addresses of the blocks at the guest's vectors, where fast paths lead to them; 0 for the slow path,
     /// through Rust.
     entries: Entries,
-    /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_MEGABYTE`].
+    /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_PAGE`].
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
+    /// The last pages at which unprivileged loads, and stores, were found to be allowed in assembly, or [`NO_PAGE`]:
+    /// the user view of the space in force has them, for stores writable. As `forget_megabyte`, they are forgotten when
+    /// Rust runs, which may change tables, and when the space is another; also when an entry is removed in assembly.
+    unprivileged_pages: [u32; 2],
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
@@ -525,8 +529,9 @@ impl Context {
             region_ttbr0: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
-            forget_megabyte: NO_MEGABYTE,
+            forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
+            unprivileged_pages: [NO_PAGE; 2],
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
@@ -732,7 +737,8 @@ impl Context {
         self.cpu.psr = psr::sanitize(self.cpu.psr);
         let vectors = self.view_registers(privilege).vbar;
         self.lend_register(privilege);
-        self.forget_megabyte = NO_MEGABYTE;
+        self.forget_megabyte = NO_PAGE;
+        self.unprivileged_pages = [NO_PAGE; 2];
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
         let trap = unsafe {
@@ -769,8 +775,9 @@ pub const IRQ_WAITS: u32 = 2;
 pub const NO_ASID: u32 = 0x100;
 
 /// Not what is left of any operand of TLBIMVA without bits 19:12, whatever a guest has in the reserved bits 11:8
-/// (B4.2.2).
-const NO_MEGABYTE: u32 = 0x1000;
+/// (B4.2.2); and a page that assembly asks nothing about, because it is not below the hypervisor region.
+const NO_PAGE: u32 = 0xffff_f000;
+const _: () = assert!(NO_PAGE > crate::layout::REGION_MIN && NO_PAGE & 0xff000 != 0);
 
 /// Added to a trap's number by the vectors of user code.
 const FROM_USER: u32 = 8;

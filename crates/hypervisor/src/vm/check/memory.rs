@@ -160,6 +160,11 @@ pub fn any_entry(random: &mut Random, favourites: [u32; 2], root: Option<u32>) -
     Entry { at: own_table(root, place) + index * 4, va: OWN[place as usize] << 20 | index << 12, root: Some(root) }
 }
 
+/// The same entry of table `other`, of one of table `root`'s own.
+pub fn same_of(entry: Entry, root: u32, other: u32) -> Entry {
+    Entry { at: entry.at + own_table(other, 0) - own_table(root, 0), root: Some(other), ..entry }
+}
+
 /// A first-level entry that may be changed: its address, and a descriptor for it.
 pub fn any_first_level(random: &mut Random) -> (u32, u32) {
     let root = 1 + random.below(ROOTS - 1);

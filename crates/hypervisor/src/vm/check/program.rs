@@ -331,6 +331,81 @@ impl Writer<'_> {
             self.load(0, if store { va & !3 } else { va });
             self.put(if store { STRT[form] } else { LDRT[form] });
         }
+        self.unprivileged_and_edit();
+        self.unprivileged_in_two_spaces();
+    }
+
+    /// Unprivileged accesses to one address of two processes, to which the second's page is closed: what was found of
+    /// the first's does not hold for it. At last, that is accessed, too, which ends the step.
+    fn unprivileged_in_two_spaces(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(7) ^ word);
+        let mut random = Random::new(seed, 33);
+        if !random.one_in(3) {
+            return;
+        }
+        let open = 1 + random.below(memory::ROOTS - 1);
+        let closed = 1 + (open + random.below(memory::ROOTS - 2)) % (memory::ROOTS - 1);
+        let entry = memory::any_entry(&mut random, self.kind.favourites, Some(open));
+        if entry.root.is_none() {
+            return;
+        }
+        self.acts.push("unprivileged in two spaces");
+        let other = memory::same_of(entry, open, closed);
+        for (entry, permission) in [(entry, 0b11), (other, 0b01)] {
+            let descriptor = memory::data_descriptor(&mut random) & !(0b11 << 4) | permission << 4;
+            self.store_descriptor(entry.at, descriptor);
+            for asid in memory::asids(entry.root.unwrap_or(0)) {
+                self.with(mcr(0, 8, 7, 1), entry.va & !0xfff | asid);
+            }
+            self.put(DSB);
+            self.put(ISB);
+        }
+        self.with(DACR, 0x5555_5555);
+        self.put(ISB);
+        let access = |writer: &mut Self| writer.with(0xe4b0_1004, entry.va & !0xfff);
+        for _ in 0..3 {
+            for root in [closed, open] {
+                self.with(CONTEXTIDR, memory::asids(root)[0]);
+                self.with(TTBR0, memory::ttbr0(root));
+                self.put(ISB);
+            }
+            access(self);
+            access(self);
+        }
+        self.with(CONTEXTIDR, memory::asids(closed)[0]);
+        self.with(TTBR0, memory::ttbr0(closed));
+        self.put(ISB);
+        (self.root, self.asid) = (Some(closed), Some(memory::asids(closed)[0]));
+        access(self);
+    }
+
+    /// Unprivileged accesses to a page of a process's own, which is then changed: what was found of it is forgotten.
+    fn unprivileged_and_edit(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(7) ^ word);
+        let mut random = Random::new(seed, 31);
+        let (Some(root), Some(asid)) = (self.root, self.asid) else { return };
+        let entry = memory::any_entry(&mut random, self.kind.favourites, Some(root));
+        if entry.root.is_none() {
+            return;
+        }
+        self.acts.push("unprivileged and edit");
+        let store = random.one_in(2);
+        self.store_descriptor(entry.at, 0);
+        self.forget(entry);
+        self.load(2, harmless(random.word()));
+        for _ in 0..3 {
+            let descriptor = memory::data_descriptor(&mut random);
+            self.store_descriptor(entry.at, descriptor);
+            self.with(mcr(0, 8, 7, 1), entry.va & !0xfff | asid);
+            self.put(DSB);
+            self.put(ISB);
+            for _ in 0..3 {
+                // STRT R2, [R0], #4 or LDRT R1, [R0], #4.
+                self.with(if store { 0xe4a0_2004 } else { 0xe4b0_1004 }, entry.va & !0xfff | random.below(0x3f0) << 2);
+            }
+        }
     }
 
     fn kernel_access(&mut self) {
