@@ -44,3 +44,10 @@ fn fast_paths_where_user_code_writes_its_table() {
 fn fast_paths_where_a_manager_reaches_a_device() {
     fast_paths::agree(Machine::Cubieboard, &Cases::all(1_847_502_732, 1, ""));
 }
+
+/// A page that was found for unprivileged accesses, and whose entry is then removed in assembly: none of the sessions
+/// above comes upon that.
+#[test]
+fn fast_paths_where_an_unprivileged_page_goes() {
+    fast_paths::agree(Machine::Cubieboard, &Cases::all(1024, 1, ""));
+}
