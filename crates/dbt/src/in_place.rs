@@ -4,7 +4,8 @@
 //! Most instructions of a kernel mean the same in User mode, and they are where their own PC says: calls, returns,
 //! indirect branches and literals need nothing. What is *sensitive* is replaced in the copy by an `SVC`
 //! ([`REPLACED`](crate::trap::REPLACED)) and, once it has been executed, by a branch to a block that stands for it, its
-//! *stub*: the rules of translation are the same, and what they leave to be done ends with a branch back.
+//! *stub*: the rules of translation are the same, and what they leave to be done ends with a branch back. Few can be
+//! replaced by another instruction ([`instead`]).
 //!
 //! A word that is no instruction must stay what it is, since the guest reads it: the copy is all that is mapped there.
 //! What a PC-relative load reads is known to be data, and so is a jump table. For the rest, what stands around a word
@@ -48,7 +49,11 @@ impl WordSet {
 
     /// Its members, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
-        (0..PAGE_WORDS).filter(|&at| self.contains(at))
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            let next = |word: &u32| Some(word & (word - 1)).filter(|&word| word != 0);
+            let words = core::iter::successors(Some(word).filter(|&word| word != 0), next);
+            words.map(move |word| 32 * at + word.trailing_zeros() as usize)
+        })
     }
 }
 
@@ -73,6 +78,21 @@ pub struct Text<'a> {
 #[must_use]
 pub fn is_sensitive(word: u32) -> bool {
     may_be_sensitive(word) && decides(word)
+}
+
+/// The instruction that does in User mode what the sensitive one at hand does, where there is one. All others have
+/// stubs.
+///
+/// A kernel reads TPIDRURO all the time: Linux has the current task there. User mode may read it, too, but not write
+/// it, as a kernel does whenever it is entered and left. TPIDRURW it may write. So while the guest's kernel runs, the
+/// core's TPIDRURW is *lent*: it has the guest's TPIDRURO, and the guest's own is in the vCPU page
+/// ([`Options::lent_thread_id`](crate::Options::lent_thread_id)).
+#[must_use]
+pub fn instead(word: u32) -> Option<u32> {
+    /// MRC p15, 0, R0, c13, c0, 3 (B4.1.149), without its condition; the other one has bit 5 clear.
+    const READ_TPIDRURO: u32 = 0x0e1d_0f70;
+    let (rt, cond) = (word >> 12 & 0xf, word >> 28);
+    (word & 0x0fff_0fff == READ_TPIDRURO && cond != 0xf && rt != 15).then_some(word & !(1 << 5))
 }
 
 /// Most instructions are told at a glance, by bits 27:20 and what is nearby.
@@ -103,9 +123,9 @@ fn decides(word: u32) -> bool {
         Op::DataProcessing { op, s, rd, .. } => s && rd.is_pc() && !op.is_test(),
         Op::Mem(mem) => mem.unprivileged,
         Op::MemMultiple(mem) => mem.user,
-        // TPIDRURW, and the barriers of CP15, are for User mode (B4.1.150, B4.2.5). What is left out traps.
+        // The barriers of CP15 are for User mode (B4.2.5). What is left out traps.
         Op::CoprocMove { load, reg, .. } => match (reg.coproc, load, reg.crn, reg.opc1, reg.crm, reg.opc2) {
-            (15, _, 13, 0, 0, 2) | (15, false, 7, 0, 5, 4) | (15, false, 7, 0, 10, 4 | 5) => false,
+            (15, false, 7, 0, 5, 4) | (15, false, 7, 0, 10, 4 | 5) => false,
             // With TEEHBR, which Linux has in each of its processes.
             (15, _, _, 0, ..) | (14, true, 0, 0, ..) | (14, _, 1, 6, 0, 0) => !decoded.uncond,
             _ => false,
@@ -201,32 +221,39 @@ impl Text<'_> {
     /// The words that are data for sure: literals and jump tables.
     fn data(&self) -> WordSet {
         let mut data = WordSet::EMPTY;
-        let first = if self.before.is_some() { -(PAGE_WORDS as i32) } else { 0 };
-        let end = if self.behind.is_some() { 2 } else { 1 } * PAGE_WORDS as i32;
-        let mut insert = |at: i32| usize::try_from(at).into_iter().for_each(|at| data.insert(at));
-        for at in first..end {
-            let Some(word) = self.word(at) else { continue };
-            if let Some((offset, words)) = literal(word, Reg::PC) {
-                // Rounded down, as a literal of a byte or a halfword is in some word.
-                let first = (4 * (at + 2) + offset).div_euclid(4);
-                (first..first + words).for_each(&mut insert);
-            } else if let Some((base, offset)) = address(word) {
-                // Compilers load a doubleword by its address.
-                let near = (1..=NEAR).filter_map(|next| literal(self.word(at + next)?, base));
-                for (more, words) in near {
-                    let first = (4 * (at + 2) + offset + more).div_euclid(4);
-                    (first..first + words).for_each(&mut insert);
-                }
-            } else if is_table_branch(word) {
-                // Behind the branch comes what is done if it is not taken, and behind that the table.
-                let mut entry = at + 2;
-                while self.word(entry).is_some_and(|target| self.is_near(target)) {
-                    insert(entry);
-                    entry += 1;
-                }
+        let parts = [(self.before, -(PAGE_WORDS as i32)), (Some(self.page), 0), (self.behind, PAGE_WORDS as i32)];
+        for (words, first) in parts {
+            let numbered = words.into_iter().flatten().zip(first..);
+            // All that says where data is, has the PC as its base, in bits 19:16.
+            for (&word, at) in numbered.filter(|&(word, _)| word >> 16 & 0xf == Reg::PC.n()) {
+                self.note_data(word, at, &mut data);
             }
         }
         data
+    }
+
+    /// Notes in `data` what the instruction `word`, at `at`, says is data.
+    fn note_data(&self, word: u32, at: i32, data: &mut WordSet) {
+        let mut insert = |at: i32| usize::try_from(at).into_iter().for_each(|at| data.insert(at));
+        if let Some((offset, words)) = literal(word, Reg::PC) {
+            // Rounded down, as a literal of a byte or a halfword is in some word.
+            let first = (4 * (at + 2) + offset).div_euclid(4);
+            (first..first + words).for_each(&mut insert);
+        } else if let Some((base, offset)) = address(word) {
+            // Compilers load a doubleword by its address.
+            let near = (1..=NEAR).filter_map(|next| literal(self.word(at + next)?, base));
+            for (more, words) in near {
+                let first = (4 * (at + 2) + offset + more).div_euclid(4);
+                (first..first + words).for_each(&mut insert);
+            }
+        } else if is_table_branch(word) {
+            // Behind the branch comes what is done if it is not taken, and behind that the table.
+            let mut entry = at + 2;
+            while self.word(entry).is_some_and(|target| self.is_near(target)) {
+                insert(entry);
+                entry += 1;
+            }
+        }
     }
 
     /// Whether `word` may be an address in the text that `self` is of: an entry of a jump table, or of other tables.

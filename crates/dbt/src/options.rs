@@ -14,6 +14,8 @@ macro_rules! options {
             pub thumbee: bool,
             /// The guest has given itself access to VFP's system registers (CPACR).
             pub vfp: bool,
+            /// The core's TPIDRURW has the guest's TPIDRURO while its kernel runs: see [`crate::in_place`].
+            pub lent_thread_id: bool,
         }
 
         impl Options {
@@ -23,13 +25,20 @@ macro_rules! options {
             /// All that Spica uses: on, but for what is there to be compared with that.
             #[must_use]
             pub const fn all() -> Options {
-                Options { $($field: $all,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
+                Options { $($field: $all,)+ ..Options::naive() }
             }
 
             /// All off: STAR's naive translator.
             #[must_use]
             pub const fn naive() -> Options {
-                Options { $($field: false,)+ spill: Spill::VcpuPage, max_block: 32, thumbee: false, vfp: false }
+                Options {
+                    $($field: false,)+
+                    spill: Spill::VcpuPage,
+                    max_block: 32,
+                    thumbee: false,
+                    vfp: false,
+                    lent_thread_id: false,
+                }
             }
 
             /// The switch of that name.

@@ -12,6 +12,9 @@
 
 /// To have fewer blocks than these beside those that are needed is no reason: they fill some 40 code pages.
 const FEW: usize = 2048;
+/// The same where blocks are stubs of code that runs in place: some 3 code pages. A TLB needs an entry for each of
+/// them, and another one for the vCPU page beside it, where code in place needs one for 64 KiB.
+const FEW_STUBS: usize = 512;
 /// The guest is at rest when in this time,
 const REST_MS: u64 = 50;
 /// no more blocks than these were made: 0.4 % of the time.
@@ -45,8 +48,8 @@ pub struct PreemptiveFlush {
 
 impl PreemptiveFlush {
     /// Asked now and then while the guest runs: whether all of its `in_use` blocks should go. `made` blocks were made
-    /// ever; a millisecond has `per_ms` ticks.
-    pub fn is_due(&mut self, now: u64, per_ms: u64, made: u64, in_use: usize) -> bool {
+    /// ever, and they may be `stubs`; a millisecond has `per_ms` ticks.
+    pub fn is_due(&mut self, now: u64, per_ms: u64, made: u64, (in_use, stubs): (usize, bool)) -> bool {
         self.ran += now.saturating_sub(self.asked).min(MOST_MS * per_ms);
         self.asked = now;
         if made - self.made > AT_REST {
@@ -59,7 +62,8 @@ impl PreemptiveFlush {
             self.needed = Some(in_use);
         }
         let us_per_block = if self.flushed { US_PER_BLOCK_AGAIN } else { US_PER_BLOCK };
-        in_use >= 2 * self.needed.unwrap_or(0) + FEW && self.ran >= in_use as u64 * us_per_block * per_ms / 1000
+        let few = if stubs { FEW_STUBS } else { FEW };
+        in_use >= 2 * self.needed.unwrap_or(0) + few && self.ran >= in_use as u64 * us_per_block * per_ms / 1000
     }
 
     /// All blocks have gone, for whatever reason.
@@ -92,7 +96,7 @@ mod tests {
                 self.now += MS;
                 self.made += blocks;
                 self.in_use += blocks as usize;
-                if self.flush.is_due(self.now, MS, self.made, self.in_use) {
+                if self.flush.is_due(self.now, MS, self.made, (self.in_use, false)) {
                     self.in_use = 0;
                     self.flush.flushed();
                     return Some(n);

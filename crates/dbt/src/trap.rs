@@ -46,6 +46,9 @@ pub const EMULATE_LITERALS: u32 = 2;
 /// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
 /// closed because an interrupt waits for the end of its block. The register holds the target.
 pub const CLOSED: u32 = 0x10;
+/// `SVC` number of an [`EXCEPTION_RETURN`] where TPIDRURW is [lent](crate::Options::lent_thread_id) while the kernel
+/// runs. It would be [`CLOSED`], of the PC, which never has the target of such a branch.
+pub const LENT_EXCEPTION_RETURN: u32 = CLOSED | 15;
 /// `SVC` number of an instruction of a page that runs in place, in whose copy the `SVC` stands for it
 /// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
 pub const REPLACED: u32 = 0x20;
@@ -105,12 +108,14 @@ pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
     1 + if more < left { more } else { left }
 }
 
-/// The number of an `SVC` of ours, without operands.
+/// The number of an `SVC` of ours, without operands. [`LENT_EXCEPTION_RETURN`] is an [`EXCEPTION_RETURN`] to all but
+/// assembly.
 #[must_use]
 pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT) => number,
+        LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }
 }

@@ -3,6 +3,10 @@
 //! A *twin* is a copy of a page of the guest's text for one virtual address, with what is sensitive replaced
 //! ([`crate::in_place`]). It is found by that address, and by the guest's page. The memory of all of them is taken at
 //! the start, and so is that of their records: when no twin is left, all go, together with the blocks.
+//!
+//! Twins lie in *groups* of [`GROUP`], as many as are in a large page (B3.5.1). A group is for the twins of one 64 KiB
+//! region of virtual addresses, each at its place: when all of them are there, one entry of the TLB can map them. Or it
+//! is for twins from anywhere.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,8 +14,8 @@ use alloc::vec::Vec;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{LONGEST, Text, WordSet, Words};
-use crate::layout::{PAGE_WORDS, Window};
+use crate::in_place::{LONGEST, Text, WordSet, Words, instead};
+use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::trap;
 
 /// No twin, where a twin's number is expected.
@@ -22,6 +26,14 @@ const LISTS: usize = 1024;
 const MOST_WRITES: u16 = 256;
 /// Copies of one page that are made, as one by one they had to go, before it is not run in place any more.
 const MOST_COPIES: u8 = 16;
+/// How many twins are in a group.
+pub const GROUP: usize = 16;
+/// One of so many groups is kept for twins from anywhere.
+const SHARED_PART: usize = 8;
+/// No group, where a group's number is expected.
+const NO_GROUP: u16 = u16::MAX;
+/// Where no page of the guest's is, nor is asked for.
+const NOWHERE: GuestPa = GuestPa(u32::MAX);
 
 /// The memory of the twins.
 pub trait TwinMemory {
@@ -37,6 +49,35 @@ struct Twin {
     next_by_pa: u16,
     writes: u16,
     replaced: WordSet,
+    /// Some of its words lead to stubs.
+    leads: bool,
+}
+
+impl Twin {
+    const NONE: Twin =
+        Twin { va: GuestVa(0), pa: NOWHERE, next_by_pa: NONE, writes: 0, replaced: WordSet::EMPTY, leads: false };
+}
+
+/// What a group's twins are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// It has none.
+    Nothing,
+    /// Pages from anywhere.
+    Anything,
+    /// The pages of the region with this number in the window, in their order.
+    Region(u16),
+}
+
+#[derive(Clone, Copy)]
+struct Group {
+    of: Of,
+    /// A bit for each place that has a twin.
+    used: u16,
+}
+
+impl Group {
+    const FREE: Group = Group { of: Of::Nothing, used: 0 };
 }
 
 /// What became of a page that was to run in place.
@@ -58,11 +99,13 @@ pub struct Twins {
     /// By page of the window.
     by_va: Vec<u16>,
     by_pa: Vec<u16>,
+    /// By region of the window: its group.
+    by_region: Vec<u16>,
     /// Copies made of each page of the window so far; [`MOST_COPIES`] where it cannot run in place.
     copies: Vec<u8>,
+    /// By number: [`GROUP`] of the first group, then those of the next.
     twins: Vec<Twin>,
-    free: u16,
-    capacity: usize,
+    groups: Vec<Group>,
     /// Where twins have been that are no more: to be unmapped.
     gone: Vec<GuestVa>,
     all_gone: bool,
@@ -77,23 +120,29 @@ impl Twins {
     #[must_use]
     pub const fn bytes(window: Window, capacity: usize) -> usize {
         let pages = window.size as usize / 4096;
-        pages * 3 + LISTS * 2 + capacity * size_of::<Twin>() + MOST_GONE * size_of::<GuestVa>()
+        let groups = capacity / GROUP * size_of::<Group>() + pages / GROUP * 2;
+        pages * 3 + LISTS * 2 + groups + capacity * size_of::<Twin>() + MOST_GONE * size_of::<GuestVa>()
     }
 
     /// None, and memory for `capacity` of them, of code in `window`, but for the `(address, bytes)` of the code cache.
+    ///
+    /// # Panics
+    /// If the capacity is no multiple of [`GROUP`], or if the window does not begin at a region.
     #[must_use]
     pub fn new(window: Window, cache: (u32, u32), capacity: u16) -> Twins {
         assert!(capacity < NONE, "{capacity} twins are more than have numbers");
+        assert!(usize::from(capacity).is_multiple_of(GROUP), "{capacity} twins are not so many groups");
+        assert!((window.start | window.size) & 0xffff == 0, "the window has parts of regions");
         let pages = window.size as usize / 4096;
         Twins {
             window,
             cache,
             by_va: vec![NONE; pages],
             by_pa: vec![NONE; LISTS],
+            by_region: vec![NO_GROUP; pages / GROUP],
             copies: vec![0; pages],
-            twins: Vec::with_capacity(capacity.into()),
-            free: NONE,
-            capacity: capacity.into(),
+            twins: (0..capacity).map(|_| Twin::NONE).collect(),
+            groups: vec![Group::FREE; usize::from(capacity) / GROUP],
             gone: Vec::with_capacity(MOST_GONE),
             all_gone: false,
         }
@@ -150,7 +199,56 @@ impl Twins {
     /// How many there are, and how many there can be.
     #[must_use]
     pub fn usage(&self) -> (usize, usize) {
-        (self.by_va.iter().filter(|&&number| number != NONE).count(), self.capacity)
+        (self.by_va.iter().filter(|&&number| number != NONE).count(), self.twins.len())
+    }
+
+    /// The number of the region of `va`, which is in the window.
+    fn region(&self, va: GuestVa) -> usize {
+        self.page(va) / GROUP
+    }
+
+    /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. If so, all its
+    /// pages should be made.
+    pub fn begin_region(&mut self, va: GuestVa) -> bool {
+        let free = |group: &&Group| group.of == Of::Nothing;
+        let region = self.region(va);
+        if !self.covers(va)
+            || self.by_region[region] != NO_GROUP
+            || self.groups.iter().filter(free).count() <= self.groups.len().div_ceil(SHARED_PART)
+        {
+            return false;
+        }
+        let Some(group) = self.groups.iter().position(|group| group.of == Of::Nothing) else { return false };
+        self.groups[group].of = Of::Region(region as u16);
+        self.by_region[region] = group as u16;
+        true
+    }
+
+    /// The first twin of the region of `va`, if all are there, of pages that lie one behind the other: where the guest
+    /// has a section, they can be mapped as one.
+    #[must_use]
+    pub fn whole(&self, va: GuestVa) -> Option<u16> {
+        let group = self.by_region.get(self.region(va)).copied().filter(|_| self.covers(va))?;
+        self.groups.get(usize::from(group)).filter(|group| group.used == u16::MAX)?;
+        let first = usize::from(group) * GROUP;
+        let twins = &self.twins[first..first + GROUP];
+        let follows = |(at, twin): (usize, &Twin)| twin.pa == twins[0].pa.wrapping_add(at as u32 * PAGE);
+        (twins[0].pa.0 & 0xffff == 0 && twins.iter().enumerate().all(follows)).then_some(first as u16)
+    }
+
+    /// Where a twin for the page at `va` can be.
+    fn place(&mut self, va: GuestVa) -> Option<usize> {
+        let group = self.by_region[self.region(va)];
+        if group != NO_GROUP {
+            return Some(usize::from(group) * GROUP + self.page(va) % GROUP);
+        }
+        let has_room = |group: &Group| group.of == Of::Anything && group.used != u16::MAX;
+        let group = self.groups.iter().position(has_room).or_else(|| {
+            let free = self.groups.iter().position(|group| group.of == Of::Nothing)?;
+            self.groups[free].of = Of::Anything;
+            Some(free)
+        })?;
+        Some(group * GROUP + self.groups[group].used.trailing_ones() as usize)
     }
 
     /// Makes the twin of the page at `va`, which is mapped to `pa`.
@@ -160,26 +258,27 @@ impl Twins {
             return Made::Unfit;
         }
         self.remove_at(va);
-        if self.free == NONE && self.twins.len() == self.capacity {
-            return Made::Full;
-        }
-        let Some(replaced) = text.replaced() else {
+        let Some(place) = self.place(va) else { return Made::Full };
+        let Some(mut replaced) = text.replaced() else {
             self.refuse(va);
+            self.release_if_empty(place / GROUP);
             return Made::Unfit;
         };
-        let number = if self.free == NONE { self.twins.len() as u16 } else { self.free };
+        let number = place as u16;
         let words = memory.twin(number);
         words.copy_from_slice(text.page);
-        replaced.iter().for_each(|at| words[at] = asm::svc(Cond::Al, trap::REPLACED));
-        memory.publish_twin(number, 0, PAGE_WORDS);
-        let twin = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], writes: 0, replaced };
-        match self.twins.get_mut(usize::from(number)) {
-            Some(place) => {
-                self.free = place.next_by_pa;
-                *place = twin;
-            }
-            None => self.twins.push(twin),
+        for at in replaced.clone().iter() {
+            words[at] = match instead(text.page[at]) {
+                Some(word) => {
+                    replaced.remove(at);
+                    word
+                }
+                None => asm::svc(Cond::Al, trap::REPLACED),
+            };
         }
+        memory.publish_twin(number, 0, PAGE_WORDS);
+        self.twins[place] = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], replaced, ..Twin::NONE };
+        self.groups[place / GROUP].used |= 1 << (place % GROUP);
         let page = self.page(va);
         self.by_pa[list(pa)] = number;
         self.by_va[page] = number;
@@ -187,7 +286,7 @@ impl Twins {
         Made::Twin(number)
     }
 
-    /// The words of a twin's page that are replaced.
+    /// The words of a twin's page that have stubs, or will.
     #[must_use]
     pub fn replaced(&self, number: u16) -> &WordSet {
         &self.twins[usize::from(number)].replaced
@@ -195,12 +294,30 @@ impl Twins {
 
     /// Word `at` of a twin is a branch to its stub, at `stub`, from now on. False if that is out of reach.
     pub fn lead_to(&mut self, number: u16, at: usize, stub: CachePc, memory: &mut impl TwinMemory) -> bool {
-        let pc = self.twins[usize::from(number)].va.wrapping_add(4 * at as u32);
+        let twin = &mut self.twins[usize::from(number)];
+        let pc = twin.va.wrapping_add(4 * at as u32);
         let offset = stub.0.wrapping_sub(pc.0).wrapping_sub(8) as i32;
         let Some(branch) = asm::b(Cond::Al, offset) else { return false };
+        twin.leads = true;
         memory.twin(number)[at] = branch;
         memory.publish_twin(number, at, 1);
         true
+    }
+
+    /// All stubs are gone: each is to be asked for anew.
+    pub fn forget_stubs(&mut self, memory: &mut impl TwinMemory) {
+        for (number, twin) in self.twins.iter_mut().enumerate().filter(|(_, twin)| twin.leads) {
+            twin.leads = false;
+            for at in twin.replaced.iter() {
+                memory.twin(number as u16)[at] = asm::svc(Cond::Al, trap::REPLACED);
+                memory.publish_twin(number as u16, at, 1);
+            }
+        }
+    }
+
+    /// The guest's pages that have twins.
+    pub fn sources(&self) -> impl Iterator<Item = GuestPa> {
+        self.twins.iter().map(|twin| twin.pa).filter(|&pa| pa != NOWHERE)
     }
 
     /// The guest's page at `pa`, of which word `at` has been written, reads `page` now: so its twins do. What leads to
@@ -213,13 +330,14 @@ impl Twins {
                 twin.writes += 1;
                 let text = Text { page, before: None, behind: None };
                 let Some(replaced) = text.is_replaced(at).filter(|_| twin.writes <= MOST_WRITES) else { return false };
-                if replaced {
+                let instead = instead(page[at]).filter(|_| replaced);
+                if replaced && instead.is_none() {
                     twin.replaced.insert(at);
                 } else {
                     twin.replaced.remove(at);
                 }
                 let words = memory.twin(number);
-                words[at] = page[at];
+                words[at] = instead.unwrap_or(page[at]);
                 let first = at.saturating_sub(LONGEST - 1);
                 for asked in (first..=at).filter(|&asked| twin.replaced.contains(asked)) {
                     words[asked] = asm::svc(Cond::Al, trap::REPLACED);
@@ -278,10 +396,10 @@ impl Twins {
                 before = twin.next_by_pa;
             }
         }
-        let twin = &mut self.twins[usize::from(number)];
-        // No page of the guest's is there, nor asked for.
-        (twin.pa, twin.next_by_pa) = (GuestPa(u32::MAX), self.free);
-        self.free = number;
+        self.twins[usize::from(number)] = Twin::NONE;
+        let group = usize::from(number) / GROUP;
+        self.groups[group].used &= !(1 << (usize::from(number) % GROUP));
+        self.release_if_empty(group);
         if self.gone.len() < MOST_GONE {
             self.gone.push(va.page());
         } else {
@@ -289,14 +407,25 @@ impl Twins {
         }
     }
 
+    fn release_if_empty(&mut self, group: usize) {
+        let group = &mut self.groups[group];
+        if group.used == 0 {
+            if let Of::Region(region) = group.of {
+                self.by_region[usize::from(region)] = NO_GROUP;
+            }
+            *group = Group::FREE;
+        }
+    }
+
     /// All twins go, and what could not run in place may again.
     pub fn clear(&mut self) {
-        self.all_gone |= !self.twins.is_empty();
+        self.all_gone |= self.groups.iter().any(|group| group.used != 0);
         self.by_va.fill(NONE);
         self.by_pa.fill(NONE);
+        self.by_region.fill(NO_GROUP);
         self.copies.fill(0);
-        self.twins.clear();
-        self.free = NONE;
+        self.twins.fill_with(|| Twin::NONE);
+        self.groups.fill(Group::FREE);
     }
 
     /// Whether there is something to unmap, before the guest runs.

@@ -112,7 +112,13 @@ fn check(name: &str, words: &[u32]) {
     let dacr = if name == "coproc" { &[0xee03_0f10, 0xee03_2f10, 0x0e03_1f10][..] } else { &[] };
     let stacking = Options { return_mirror: false, shadow_stack: true, ..all };
     let calls = if name == "branch" { words } else { indirect };
-    let parts: [(&str, Options, bool, u32, &[u32]); 9] = [
+    let lent = Options { lent_thread_id: true, ..all };
+    let lent_words = match name {
+        "coproc" => &[0xee1d_1f50, 0x0e0d_1f50, 0xee1d_1f70, 0xee0d_1f70, 0x0e0d_1f70][..],
+        "exception_return" => first,
+        _ => &[],
+    };
+    let parts: [(&str, Options, bool, u32, &[u32]); 10] = [
         ("all()", all, false, 0x8000_8010, words),
         ("naive()", Options::naive(), false, 0x8000_8010, words),
         ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
@@ -123,6 +129,7 @@ fn check(name: &str, words: &[u32]) {
         ("all(), at a low address", all, false, 0x0000_8010, first),
         ("all(), at a less low address", all, false, 0x0001_8010, first),
         (FREED, all, false, 0x8000_8010, dacr),
+        ("all(), code in place has TPIDRURO in TPIDRURW", lent, false, 0x8000_8010, lent_words),
     ];
     check_parts(name, &parts);
 }

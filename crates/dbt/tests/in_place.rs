@@ -1,7 +1,7 @@
 //! Which words are sensitive, which of a page's are replaced, and the copies of pages.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::in_place::{LONGEST, Text, Words, is_sensitive, stub_length};
+use spica_dbt::in_place::{LONGEST, Text, WordSet, Words, instead, is_sensitive, stub_length};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::trap;
 use spica_dbt::twins::{Made, TwinMemory, Twins};
@@ -39,7 +39,7 @@ impl CodeMemory for Code {
 fn is_copied(word: u32) -> bool {
     const VA: u32 = 0x8000_0010;
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: None };
-    let options = Options { vfp: true, thumbee: true, ..Options::all() };
+    let options = Options { vfp: true, thumbee: true, lent_thread_id: true, ..Options::all() };
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 0 });
     let mut code = Code([0; PAGE_WORDS]);
     let mut guest = [NOP; PAGE_WORDS];
@@ -135,6 +135,7 @@ fn a_kernels_sensitive_instructions_are_found() {
         CPSID_I,
         0xf108_0080, // CPSIE i
         0xee1d_3f70, // MRC p15, 0, R3, c13, c0, 3
+        0xee1d_3f50, // MRC p15, 0, R3, c13, c0, 2
         0xee1d_3f90, // MRC p15, 0, R3, c13, c0, 4
         0xee03_3f10, // MCR p15, 0, R3, c3, c0, 0
         0xe8dd_ffff, // LDM SP, {R0-PC}^
@@ -162,7 +163,6 @@ fn a_kernels_sensitive_instructions_are_found() {
         0xe59f_3010, // LDR R3, [PC, #16]
         0xe08f_f003, // ADD PC, PC, R3
         0xebff_fffe, // BL
-        0xee1d_3f50, // MRC p15, 0, R3, c13, c0, 2
         0xf57f_f05b, // DMB ISH
         0xf57f_f06f, // ISB
         0xe194_3f9f, // LDREX
@@ -315,7 +315,7 @@ fn page_with(at: usize, word: u32) -> Words {
 
 #[test]
 fn a_twin_is_the_page_but_for_what_is_replaced() {
-    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 4), Memory::new(4));
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
     let page = page_with(7, MRS_R0);
     assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
     assert_eq!(memory.words(0), &page_with(7, REPLACED));
@@ -341,14 +341,64 @@ fn a_twin_is_the_page_but_for_what_is_replaced() {
 }
 
 #[test]
+fn reads_of_tpidruro_are_reads_of_tpidrurw() {
+    const READ: u32 = 0xee1d_3f70;
+    const INSTEAD: u32 = 0xee1d_3f50;
+    assert_eq!(instead(READ), Some(INSTEAD));
+    assert_eq!(instead(READ & 0x0fff_ffff), Some(INSTEAD & 0x0fff_ffff));
+    // Flags; MRC2; a write; TPIDRURW and TPIDRPRW, which have stubs.
+    for word in [0xee1d_ff70, 0xfe1d_3f70, 0xee0d_3f70, 0xee1d_3f50, 0xee1d_3f90, MRS_R0, NOP] {
+        assert_eq!(instead(word), None, "{word:08x}");
+    }
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
+    let mut page = page_with(7, READ);
+    page[8] = MRS_R0;
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    assert_eq!(memory.words(0)[7..9], [INSTEAD, REPLACED]);
+    assert_eq!(twins.replaced(0).iter().collect::<Vec<_>>(), [8]);
+    // It comes and goes as any word.
+    page[7] = NOP;
+    assert!(twins.change_word(PA, 7, &page, &mut memory));
+    assert_eq!(memory.words(0)[7], NOP);
+    page[8] = READ;
+    assert!(twins.change_word(PA, 8, &page, &mut memory));
+    assert_eq!(memory.words(0)[8], INSTEAD);
+    assert_eq!(twins.replaced(0), &WordSet::EMPTY);
+}
+
+#[test]
+fn stubs_that_are_gone_are_asked_for_anew() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
+    let mut page = page_with(7, MRS_R0);
+    page[1000] = CPSID_I;
+    let other = VA.wrapping_add(4096);
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    assert_eq!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(1));
+    assert!(twins.lead_to(0, 7, CachePc(0xbfa0_1100), &mut memory));
+    assert!(twins.lead_to(1, 1000, CachePc(0xbfa0_1200), &mut memory));
+    twins.forget_stubs(&mut memory);
+    for number in [0, 1] {
+        assert_eq!((memory.words(number)[7], memory.words(number)[1000]), (REPLACED, REPLACED));
+    }
+    assert!(!twins.is_anything_gone());
+    assert_eq!(twins.sources().collect::<Vec<_>>(), [PA, PA]);
+    assert!(twins.lead_to(0, 7, CachePc(0xbfa0_1300), &mut memory));
+    twins.forget_stubs(&mut memory);
+    assert_eq!(memory.words(0)[7], REPLACED);
+}
+
+#[test]
 fn twins_go_with_their_page() {
-    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 3), Memory::new(3));
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
     let page = [NOP; PAGE_WORDS];
     let other = GuestVa(0xc030_0000);
     let far = GuestPa(PA.0 + (1024 << 12));
     assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
     assert_eq!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(1));
-    assert_eq!(twins.make(GuestVa(0xc031_0000), far, text(&page), &mut memory), Made::Twin(2));
+    for n in 2..16 {
+        let va = GuestVa(0xc031_0000 + n * 4096);
+        assert_eq!(twins.make(va, far, text(&page), &mut memory), Made::Twin(n as u16));
+    }
     assert_eq!(twins.make(GuestVa(0xc032_0000), far, text(&page), &mut memory), Made::Full);
     twins.remove(PA);
     assert!(!twins.has(PA) && twins.has(far));
@@ -363,12 +413,65 @@ fn twins_go_with_their_page() {
     twins.clear();
     assert!(twins.is_anything_gone());
     assert_eq!((twins.take_gone(), twins.is_anything_gone()), (None, false));
-    assert_eq!((twins.at(other), twins.usage()), (None, (0, 3)));
+    assert_eq!((twins.at(other), twins.usage()), (None, (0, 16)));
+}
+
+/// Makes the twins of 64 KiB from [`VA`] on; the pages of the guest's are `apart`.
+fn make_region(twins: &mut Twins, memory: &mut Memory, apart: u32) {
+    for n in 0..16 {
+        let (va, pa) = (VA.wrapping_add(n << 12), PA.wrapping_add(n * apart));
+        assert!(matches!(twins.make(va, pa, text(&[NOP; PAGE_WORDS]), memory), Made::Twin(_)));
+    }
+}
+
+#[test]
+fn a_region_whose_pages_all_have_twins_is_whole() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 48), Memory::new(48));
+    let page = [NOP; PAGE_WORDS];
+    // One that lies anywhere.
+    assert_eq!(twins.make(GuestVa(0xc050_0000), PA, text(&page), &mut memory), Made::Twin(0));
+    assert!(twins.begin_region(VA.wrapping_add(0x5678)));
+    // It has one, and the last group is for twins from anywhere.
+    assert!(!twins.begin_region(VA) && !twins.begin_region(VA.wrapping_add(0x1_0000)));
+    assert_eq!(twins.make(VA.wrapping_add(0x7000), PA.wrapping_add(0x7000), text(&page), &mut memory), Made::Twin(23));
+    assert_eq!(twins.whole(VA), None);
+    make_region(&mut twins, &mut memory, 4096);
+    assert_eq!((twins.whole(VA), twins.whole(VA.wrapping_add(0xf123))), (Some(16), Some(16)));
+    assert_eq!(twins.whole(VA.wrapping_add(0x1_0000)), None);
+    // Each at its place, so that it may be mapped by itself, too.
+    let places = (0..16).map(|n| twins.of(VA.wrapping_add(n << 12), PA.wrapping_add(n << 12)));
+    assert!(places.eq((16..32).map(Some)));
+    twins.remove(PA.wrapping_add(0x3000));
+    assert_eq!(twins.whole(VA), None);
+    let again = twins.make(VA.wrapping_add(0x3000), PA.wrapping_add(0x3000), text(&page), &mut memory);
+    assert_eq!((again, twins.whole(VA)), (Made::Twin(19), Some(16)));
+    // The group is free when its last twin is gone.
+    (0..16).for_each(|n| twins.remove(PA.wrapping_add(n << 12)));
+    assert!(twins.begin_region(VA.wrapping_add(0x1_0000)));
+}
+
+#[test]
+fn a_region_of_scattered_pages_is_not_whole() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 32), Memory::new(32));
+    assert!(twins.begin_region(VA));
+    make_region(&mut twins, &mut memory, 8192);
+    assert_eq!(twins.whole(VA), None);
+}
+
+#[test]
+fn a_region_that_cannot_run_in_place_keeps_no_group() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 32), Memory::new(32));
+    let mut page = [NOP; PAGE_WORDS];
+    page[500] = 0xe8dd_0010; // LDM SP, {R4}^
+    (501..520).for_each(|at| page[at] = 0x1234_5678);
+    assert!(twins.begin_region(VA));
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Unfit);
+    assert!(twins.begin_region(VA.wrapping_add(0x1_0000)));
 }
 
 #[test]
 fn many_that_go_are_all_to_be_unmapped() {
-    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 100), Memory::new(100));
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 112), Memory::new(112));
     let page = [NOP; PAGE_WORDS];
     for n in 0..60 {
         let made = twins.make(VA.wrapping_add(n << 12), PA.wrapping_add(n << 12), text(&page), &mut memory);
@@ -380,7 +483,7 @@ fn many_that_go_are_all_to_be_unmapped() {
 
 #[test]
 fn pages_that_change_all_the_time_do_not_run_in_place() {
-    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 4), Memory::new(4));
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
     let page = [NOP; PAGE_WORDS];
     let mut copies = 0;
     while twins.is_fit(VA) {

@@ -154,12 +154,17 @@ impl Shadow {
     /// The guest's privileged mode fetches from `va`, and what it is to execute there is `code`, a page of the
     /// hypervisor's memory that stands for the guest's own: maps that in the kernel view, for reading as well. It stays
     /// until [`Self::forget_code`], or as long as any entry.
+    ///
+    /// If `whole`, the pages around it in 64 KiB of the hypervisor's memory stand for those around the guest's: all
+    /// sixteen are mapped, by a large page, where the guest has a section that is the same in all spaces.
+    #[expect(clippy::too_many_arguments, reason = "the fetch, the guest's memory and registers, and the two seams")]
     pub fn fill_code(
         &mut self,
         mem: &impl GuestMemory,
         regime: &Regime,
         va: GuestVa,
         code: HostPa,
+        whole: bool,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Fill {
@@ -186,7 +191,53 @@ impl Shadow {
         let place = if shared { Place::Common(view) } else { Place::Own(view) };
         let domain = self.separation.domain(Some(mapping.domain), true);
         let wanted = Wanted { host: code, domain, writable: false, xn: false };
+        // Only there: in a table that has pages of one space alone, an entry may be replaced without looking at others
+        // (`fast_fill`).
+        if whole && shared && mapping.size.is_first_level() {
+            return self.fill_large(va, &mapping, &wanted, tables, tlb);
+        }
         self.fill_page(place, va, &mapping, &wanted, tables, tlb)
+    }
+
+    /// Maps the 64 KiB around `va` by a large page, for all spaces, where the guest has something larger.
+    fn fill_large(
+        &mut self,
+        va: GuestVa,
+        mapping: &Mapping,
+        wanted: &Wanted,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        let place = Place::Common(View::Kernel);
+        let origin = Origin { global: mapping.global, size: mapping.size };
+        let table = match self.second_level(place, (va.0 >> 20) as usize, wanted.domain, origin, tables, tlb) {
+            Ok(table) => table,
+            Err(NoTable::Yet) => return Fill::Mapped,
+            Err(NoTable::Ever) => return Fill::OutOfTables,
+        };
+        self.note_page(place, va, mapping, wanted);
+        let word = host::large_page(wanted.host);
+        let first = va.0 & 0xffff_0000;
+        let entries = (first >> 12 & 0xff) as usize..;
+        let entries = entries.take(host::LARGE);
+        if entries.clone().all(|index| tables.read(&table, index) == word) {
+            self.stats.idle_fills += 1;
+            return Fill::Mapped;
+        }
+        // All that was there is broken before any of it is replaced (B3.10.1).
+        let view = self.separation.table_of(View::Kernel);
+        let mut borrowers = Borrowers { tlb, spaces: &self.spaces, table: view };
+        for (index, va) in entries.clone().zip((first..).step_by(4096)) {
+            if tables.read(&table, index) != 0 {
+                tables.write(&table, index, 0);
+                borrowers.flush_page(va, 0);
+            }
+        }
+        let active = self.active_index();
+        self.spaces[active].fills += 1;
+        self.stats.page_fills += 1;
+        entries.for_each(|index| tables.write(&table, index, word));
+        Fill::Mapped
     }
 
     /// What [`Self::fill_code`] has mapped at `va` is to be found nowhere any more.
@@ -339,7 +390,7 @@ impl Shadow {
             return Fill::Mapped;
         }
         if present != 0 {
-            tables.write(&table, index, 0);
+            host::entries_with(present, index).for_each(|index| tables.write(&table, index, 0));
             match place {
                 Place::Own(view) => tlb.flush_page(va.page().0, self.spaces[active].view(view).asid),
                 Place::Common(view) => {

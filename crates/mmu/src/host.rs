@@ -39,6 +39,27 @@ pub(crate) const fn page(base: HostPa, writable: bool, xn: bool) -> u32 {
     PAGE | base.0 & 0xffff_f000 | if writable { PAGE_WRITABLE } else { 0 } | if xn { PAGE_XN } else { 0 }
 }
 
+/// How many entries of a second-level table a large page has, all the same (B3.5.1).
+pub(crate) const LARGE: usize = 16;
+const LARGE_PAGE: u32 = 0b01 | 0b11 << 2 | 0b001 << 12 | 0b10 << 4 | 1 << 11;
+const LARGE_PAGE_XN: u32 = 1 << 15;
+
+/// A large page at `base` (a multiple of 64 KiB) that is read-only, and may be executed.
+pub(crate) const fn large_page(base: HostPa) -> u32 {
+    LARGE_PAGE | base.0 & 0xffff_0000
+}
+
+/// Whether a second-level entry of ours is one of a large page.
+pub(crate) const fn is_large_page(word: u32) -> bool {
+    word & 0b11 == 0b01
+}
+
+/// The entries that go with the one at `index`, which reads `word`: all of its large page, or it alone. A TLB has no
+/// more than one entry of these.
+pub(crate) const fn entries_with(word: u32, index: usize) -> core::ops::Range<usize> {
+    if is_large_page(word) { index & !(LARGE - 1)..(index | LARGE - 1) + 1 } else { index..index + 1 }
+}
+
 /// A first-level descriptor that points to a second-level table.
 pub(crate) const fn table(table: Table, domain: u8) -> u32 {
     TABLE | table.pa.0 & 0xffff_fc00 | (domain as u32) << 5
@@ -72,7 +93,7 @@ pub(crate) const fn is_writable_page(word: u32, base: HostPa) -> bool {
 
 /// Whether a second-level entry of ours maps a page that User mode may execute.
 pub(crate) const fn is_executable_page(word: u32) -> bool {
-    word & 0b10 != 0 && word & PAGE_XN == 0
+    word & 0b10 != 0 && word & PAGE_XN == 0 || is_large_page(word) && word & LARGE_PAGE_XN == 0
 }
 
 /// The same entry without write permission.

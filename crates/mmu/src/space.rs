@@ -366,8 +366,9 @@ impl ViewTables {
             FirstLevel::Invalid => {}
             FirstLevel::Table { table, .. } if !self.coarse.contains(mb) => {
                 let index = (va >> 12 & 0xff) as usize;
-                if tables.read(&table, index) != 0 {
-                    tables.write(&table, index, 0);
+                let word = tables.read(&table, index);
+                if word != 0 {
+                    host::entries_with(word, index).for_each(|index| tables.write(&table, index, 0));
                     tlb.flush_page(va & !0xfff, self.asid);
                 }
             }
@@ -420,16 +421,16 @@ impl ViewTables {
         }
     }
 
-    /// Forgets that virtual page `number` may be executed, if it may.
+    /// Forgets that virtual page `number` may be executed, if it may, and what is mapped as one with it.
     pub(crate) fn forget_executable(&mut self, number: u32, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
         let (mb, index) = ((number >> 8) as usize, (number & 0xff) as usize);
         if !self.is_populated(mb) {
             return;
         }
-        if let FirstLevel::Table { table, .. } = self.first_level(mb, tables)
-            && host::is_executable_page(tables.read(&table, index))
-        {
-            tables.write(&table, index, 0);
+        let FirstLevel::Table { table, .. } = self.first_level(mb, tables) else { return };
+        let word = tables.read(&table, index);
+        if host::is_executable_page(word) {
+            host::entries_with(word, index).for_each(|index| tables.write(&table, index, 0));
             tlb.flush_page(number << 12, self.asid);
         }
     }

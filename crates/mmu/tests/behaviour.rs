@@ -846,11 +846,20 @@ fn a_rom_is_mapped_while_it_is_open_and_never_writable() {
 /// Where the guest has a page of text, and the page of the hypervisor's that stands for it.
 const TEXT: u32 = LOWMEM + 0x20_3000;
 const TWIN: HostPa = HostPa(0x7000_5000);
+/// And what stands for the 64 KiB around it.
+const TWINS: HostPa = HostPa(0x7001_0000);
 
 impl Guest {
     fn fill_code(&mut self, va: u32) -> Fill {
         let (tables, tlb) = (&mut self.tables, &mut self.tlb);
-        self.shadow.fill_code(&self.memory, &self.regime, GuestVa(va), TWIN, tables, tlb)
+        self.shadow.fill_code(&self.memory, &self.regime, GuestVa(va), TWIN, false, tables, tlb)
+    }
+
+    /// Maps what stands for 64 KiB.
+    fn fill_whole(&mut self, va: u32) -> Fill {
+        let (tables, tlb) = (&mut self.tables, &mut self.tlb);
+        let code = TWINS.wrapping_add(va & 0xf000);
+        self.shadow.fill_code(&self.memory, &self.regime, GuestVa(va), code, true, tables, tlb)
     }
 
     /// The host page at `va` of the kernel view, if there is an entry, and whether it can be executed.
@@ -894,6 +903,47 @@ fn code_goes_with_the_guests_maintenance_and_faults_as_its_tables_say() {
     guest.shadow.invalidate_page(GuestVa(TEXT), Some(1), &mut guest.tables, &mut guest.tlb);
     assert_eq!(guest.kernel_page(TEXT), None);
     assert!(matches!(guest.fill_code(0x8000_0000), Fill::GuestFault(_)));
+}
+
+#[test]
+fn code_that_stands_for_a_region_is_one_large_page_and_goes_as_one() {
+    let mut guest = Guest::new();
+    (0..16).for_each(|n| {
+        let page = GuestPa(RAM + 0x20_0000 + n * 4096);
+        guest.shadow.protect_code_page(page, &mut guest.tables, &mut guest.tlb);
+    });
+    let neighbour = TEXT + 0x4000;
+    let entries = |guest: &Guest| {
+        let root = guest.shadow.root(View::Kernel);
+        let first = guest.tables.read(&spica_mmu::Table { pa: root.ttbr0, bytes: 16384 }, (TEXT >> 20) as usize);
+        let second = spica_mmu::Table { pa: HostPa(first & 0xffff_fc00), bytes: 1024 };
+        let first = (TEXT >> 12 & 0xf0) as usize;
+        [0, 1, 14, 15, 16].map(|at| guest.tables.read(&second, first + at) & 0xffff_0003)
+    };
+    // What is mapped for data gives way, wherever in it that is.
+    let data = HOST + 0x20_7000;
+    assert_eq!(guest.touch(View::Kernel, neighbour, AccessKind::Read), (data, true));
+    assert_eq!(guest.fill_whole(TEXT), Fill::Mapped);
+    assert_eq!(entries(&guest), [0x7001_0001, 0x7001_0001, 0x7001_0001, 0x7001_0001, 0]);
+    assert_eq!(guest.kernel_page(TEXT), Some((TWINS.0 + 0x3000, true)));
+    assert_eq!(guest.kernel_page(neighbour), Some((TWINS.0 + 0x7000, true)));
+    guest.switch_process(1);
+    assert_eq!(guest.kernel_page(neighbour), Some((TWINS.0 + 0x7000, true)));
+    assert_eq!(guest.fill(View::Kernel, neighbour, AccessKind::Write), Fill::CodePageWrite(GuestPa(RAM + 0x20_7000)));
+    assert_eq!(guest.touch(View::User, TEXT, AccessKind::Read).0, HOST + 0x20_3000);
+    // One that is mapped by itself: none of the others is, until it is asked for.
+    assert_eq!(guest.fill_code(TEXT), Fill::Mapped);
+    assert_eq!((guest.kernel_page(TEXT), guest.kernel_page(neighbour)), (Some((TWIN.0, true)), None));
+    assert_eq!(guest.fill_whole(neighbour), Fill::Mapped);
+    assert_eq!(guest.kernel_page(TEXT), Some((TWINS.0 + 0x3000, true)));
+    guest.shadow.forget_code(GuestVa(neighbour), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(entries(&guest), [0; 5]);
+    assert_eq!((guest.kernel_page(TEXT), guest.kernel_page(neighbour)), (None, None));
+    guest.switch_process(0);
+    assert_eq!(guest.kernel_page(TEXT), None);
+    assert_eq!(guest.fill_whole(TEXT), Fill::Mapped);
+    guest.shadow.invalidate_page(GuestVa(neighbour), Some(1), &mut guest.tables, &mut guest.tlb);
+    assert_eq!((guest.kernel_page(TEXT), guest.kernel_page(neighbour)), (None, None));
 }
 
 #[test]

@@ -515,7 +515,8 @@ impl Translator {
     pub fn set_options(&mut self, options: Options, memory: &mut impl CodeMemory) {
         self.flush(memory);
         self.pages.set_options(&options);
-        self.options = Options { thumbee: self.options.thumbee, vfp: self.options.vfp, ..options };
+        let Options { thumbee, vfp, lent_thread_id, .. } = self.options;
+        self.options = Options { thumbee, vfp, lent_thread_id, ..options };
         if !(options.indirect && options.return_mirror) {
             self.mirror = ReturnMirror::new(None, self.capacity.mirror_pages);
         }

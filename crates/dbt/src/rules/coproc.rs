@@ -5,7 +5,7 @@ use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::papers;
-use spica_isa::{Cond, CpReg, Decoded, ModImm, Reg, asm};
+use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
 
@@ -28,9 +28,18 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         // CP15ISB, CP15DSB, CP15DMB: barriers, unprivileged (B4.2.5).
         (false, 7, 0, 5, 4) => barrier(e, d),
         (false, 7, 0, 10, 4 | 5) => copy(e, d),
-        (_, 13, 0, 0, 2) if papers::takes_tpidrurw(options) => storage(e, d, load, rt, field::TPIDRURW),
+        (_, 13, 0, 0, 2) if options.lent_thread_id || papers::takes_tpidrurw(options) => {
+            storage(e, d, load, rt, field::TPIDRURW)
+        }
         // The real TPIDRURW is the guest's, and User mode may change it at any time (B4.1.150).
         (_, 13, 0, 0, 2) => copy(e, d),
+        (false, 13, 0, 0, 3) if options.plain_registers && options.lent_thread_id => {
+            e.page_field(false, d.cond, rt, field::TPIDRURO);
+            // Where code in place reads it (`in_place::instead`).
+            let op = Op::CoprocMove { load: false, reg: CpReg { opc2: 2, ..reg }, rt };
+            e.emit(encode(&Decoded { op, ..*d }));
+            Flow::Continues
+        }
         (_, 13, 0, 0, 3) if options.plain_registers => storage(e, d, load, rt, field::TPIDRURO),
         (_, 13, 0, 0, 4) if options.plain_registers => storage(e, d, load, rt, field::TPIDRPRW),
         (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, d, rt, options.free_registers),

@@ -4,12 +4,14 @@ use super::user_bank::aligned_load;
 use super::{Flow, bit, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
+use crate::trap;
 use spica_isa::{Cond, Decoded, DpOp, MemMultiple, Op, Operand2, ShiftType, asm, encode};
 use spica_vcpu::field;
 
 /// The end of every sequence: the target is in place.
-fn leave(e: &mut Emitter<'_>, skip: Option<usize>) -> Flow {
-    e.emit(asm::svc(Cond::Al, crate::trap::EXCEPTION_RETURN));
+fn leave(e: &mut Emitter<'_>, options: &Options, skip: Option<usize>) -> Flow {
+    let trap = if options.lent_thread_id { trap::LENT_EXCEPTION_RETURN } else { trap::EXCEPTION_RETURN };
+    e.emit(asm::svc(Cond::Al, trap));
     e.end_skip(skip);
     if skip.is_none() { Flow::Ends } else { Flow::Continues }
 }
@@ -35,7 +37,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded) -> Flow {
         e.page_field(false, Cond::Al, rs, field::TARGET);
         restore(e, Cond::Al, rs);
     }
-    leave(e, skip)
+    leave(e, options, skip)
 }
 
 /// `LDM {…, PC}^`, upwards, as Linux has it. The registers are those of the mode that is left.
@@ -61,5 +63,5 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
     if mem.writeback {
         e.emit(asm::offset(Cond::Al, mem.rn, mem.rn, at + 4));
     }
-    leave(e, skip)
+    leave(e, options, skip)
 }

@@ -9,12 +9,12 @@ use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::{Text, stub_length};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
-use spica_dbt::twins::{Made, TwinMemory, Twins};
+use spica_dbt::twins::{GROUP, Made, TwinMemory, Twins};
 
 use super::blocks::Blocks;
 use super::code::{CodePages, page_of};
 use super::kernel::KernelEngine;
-use super::{Gone, Source, Words};
+use super::{Engine, Gone, Source, Words};
 use crate::layout::{NEAR_CODE_SIZE, in_place as window, near_code};
 use crate::memory::pool::{Block, Share};
 
@@ -35,9 +35,9 @@ impl Setup {
         Twins::bytes(window(self.base), self.twins as usize) as u32
     }
 
-    /// Bytes of pages that it takes.
+    /// Bytes of pages that it takes, aligned to a large page.
     pub const fn block_bytes(&self) -> u32 {
-        self.twins as u32 * PAGE
+        (self.twins as u32 + GROUP as u32 - 1) * PAGE
     }
 }
 
@@ -58,7 +58,7 @@ impl InPlace {
         let Setup { base, twins, from_start } = setup;
         Some(InPlace {
             twins: Twins::new(window(base), (near_code(base), NEAR_CODE_SIZE), twins),
-            memory: share.alloc(setup.block_bytes(), PAGE)?,
+            memory: share.alloc(u32::from(twins) * PAGE, GROUP as u32 * PAGE)?,
             generation: 0,
             begun: from_start,
             from_start,
@@ -104,12 +104,17 @@ impl InPlace {
     }
 
     /// Blocks may have been flushed, to which twins lead.
-    pub(super) fn follow(&mut self, blocks: &Blocks) {
+    pub(super) fn follow(&mut self, blocks: &mut Blocks) {
         let generation = blocks.translator().generation();
         if generation != self.generation {
             self.generation = generation;
-            self.twins.clear();
+            self.twins.forget_stubs(&mut Memory(&mut self.memory, &mut blocks.code));
         }
+    }
+
+    /// Nothing runs in place any more, until it is executed again.
+    pub(super) fn forget_all(&mut self) {
+        self.twins.clear();
     }
 
     #[inline]
@@ -162,11 +167,18 @@ impl KernelEngine {
         fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
     }
 
-    /// What is to be mapped at the page of `va`, which the guest maps to `pa`, if it runs in place.
-    pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<HostPa> {
+    /// What is to be mapped at the page of `va`, which the guest maps to `pa`, if it runs in place; and whether those
+    /// around it in 64 KiB do as well, so that one large page can map them where they are one behind the other.
+    pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<(HostPa, bool)> {
         let in_place = self.in_place.as_ref()?;
         let number = in_place.twins.of(va, pa)?;
-        Some(in_place.memory.pa().wrapping_add(u32::from(number) * PAGE))
+        let code = in_place.memory.pa().wrapping_add(u32::from(number) * PAGE);
+        Some((code, in_place.twins.whole(va).is_some()))
+    }
+
+    /// Whether all pages in the 64 KiB around `va` should have twins, and have none yet.
+    pub fn begin_region(&mut self, va: GuestVa) -> bool {
+        self.in_place.as_mut().is_some_and(|in_place| in_place.twins.begin_region(va))
     }
 
     /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,
@@ -174,6 +186,17 @@ impl KernelEngine {
     pub fn make_twin(&mut self, source: Source, text: Text<'_>) -> Made {
         let Some(InPlace { twins, memory, .. }) = self.in_place.as_deref_mut() else { return Made::Unfit };
         twins.make(source.va, source.pa, text, &mut Memory(memory, &mut self.blocks.code))
+    }
+
+    /// The guest's pages that run in place, wherever they do.
+    pub fn in_place_pages(&self) -> impl Iterator<Item = GuestPa> {
+        self.in_place.iter().flat_map(|in_place| in_place.twins.sources())
+    }
+
+    /// All blocks go, stubs among them; what runs in place stays.
+    pub fn forget_blocks(&mut self) {
+        self.blocks.forget_all();
+        self.follow();
     }
 
     /// The stub of the instruction at `source`, which is replaced in the page's twin; made if need be, and led to from
@@ -186,7 +209,7 @@ impl KernelEngine {
             return None;
         }
         let entry = self.blocks.stub(source, words, stub_length(at, |at| replaced.contains(at)));
-        in_place.follow(&self.blocks);
+        in_place.follow(&mut self.blocks);
         let InPlace { twins, memory, .. } = in_place;
         if let Some(number) = twins.of(source.va, source.pa) {
             twins.lead_to(number, at, entry, &mut Memory(memory, &mut self.blocks.code));

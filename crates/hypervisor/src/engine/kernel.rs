@@ -45,9 +45,9 @@ impl KernelEngine {
     }
 
     /// All blocks may have gone: nothing is to lead to any.
-    fn follow(&mut self) {
+    pub(super) fn follow(&mut self) {
         if let Some(in_place) = &mut self.in_place {
-            in_place.follow(&self.blocks);
+            in_place.follow(&mut self.blocks);
         }
     }
 }
@@ -182,8 +182,10 @@ impl Engine for KernelEngine {
     }
 
     fn forget_all(&mut self) {
-        self.blocks.forget_all();
-        self.follow();
+        self.forget_blocks();
+        if let Some(in_place) = &mut self.in_place {
+            in_place.forget_all();
+        }
     }
 
     // See `Vm::prepare`.

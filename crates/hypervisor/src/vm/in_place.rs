@@ -8,7 +8,7 @@
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Start;
 use spica_dbt::in_place::Text;
-use spica_dbt::twins::Made;
+use spica_dbt::twins::{GROUP, Made};
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
 use super::instruction::Instruction;
@@ -50,6 +50,12 @@ impl Common {
 
     fn make_twin(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> bool {
         mmu.protect_code_page(source.pa);
+        if self.is_section(host_space, regime, source.va) && self.engine.begin_region(source.va) {
+            self.make_region(mmu, host_space, regime, source);
+        }
+        if self.engine.twin(source.va, source.pa).is_some() {
+            return true;
+        }
         let made = match self.copy_text(host_space, regime, source) {
             Made::Full => {
                 self.engine.forget_all();
@@ -66,6 +72,30 @@ impl Common {
             self.counters.twins += 1;
         }
         matches!(made, Made::Twin(_))
+    }
+
+    /// Whether the guest fetches what is at `va` from a section, which natively takes one entry of the TLB.
+    fn is_section(&self, host_space: HostSpace<'_>, regime: &Regime, va: GuestVa) -> bool {
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        translate(&self.ram.at(host_space), regime, va, access).is_ok_and(|mapping| mapping.size.is_first_level())
+    }
+
+    /// Makes twins of what is around `source` in 64 KiB, as far as that can run in place.
+    fn make_region(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) {
+        let region = GuestVa(source.va.0 & 0xffff_0000);
+        for va in (0..GROUP as u32).map(|page| region.wrapping_add(page << 12)) {
+            let access = Access { kind: AccessKind::Fetch, privileged: true };
+            let Ok(mapping) = translate(&self.ram.at(host_space), regime, va, access) else { return };
+            let page = Source { va, pa: mapping.pa, global: mapping.global, ..source };
+            if self.volatile.contains(mapping.pa) || !self.engine.is_fit(page) {
+                return;
+            }
+            mmu.protect_code_page(mapping.pa);
+            match self.copy_text(host_space, regime, page) {
+                Made::Twin(_) => self.counters.twins += 1,
+                Made::Full | Made::Unfit => return,
+            }
+        }
     }
 
     fn copy_text(&mut self, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> Made {

@@ -134,8 +134,14 @@ impl Mmu {
     }
 
     /// See [`Shadow::fill_code`].
-    pub fn fill_code(&mut self, memory: &impl GuestMemory, regime: &Regime, va: GuestVa, code: HostPa) -> Fill {
-        self.shadow.fill_code(memory, regime, va, code, &mut self.tables, &mut RealTlb)
+    pub fn fill_code(
+        &mut self,
+        memory: &impl GuestMemory,
+        regime: &Regime,
+        va: GuestVa,
+        (code, whole): (HostPa, bool),
+    ) -> Fill {
+        self.shadow.fill_code(memory, regime, va, code, whole, &mut self.tables, &mut RealTlb)
     }
 
     /// See [`Shadow::forget_code`].

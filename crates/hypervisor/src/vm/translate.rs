@@ -118,10 +118,14 @@ impl Common {
         self.code_is_gone(mmu);
     }
 
-    /// Nothing is left that was translated.
+    /// No block is left. What runs in place, if anything, stays, and stays protected.
     pub(super) fn code_is_gone(&mut self, mmu: &mut Mmu) {
         self.preemptive_flush.flushed();
         mmu.unprotect_all_code_pages();
+        // Nothing can have been written in between: these are not mapped writable anywhere.
+        self.engine.in_place_pages().for_each(|pa| {
+            mmu.protect_code_page(pa);
+        });
     }
 
     /// Asked now and then while the guest runs: if it is time, and the guest is `between_blocks`, all that was
@@ -130,13 +134,14 @@ impl Common {
     /// [`PreemptiveFlush`]: spica_dbt::preemptive_flush::PreemptiveFlush
     pub fn flush_preemptively(&mut self, mmu: &mut Mmu, host: &mut Host, between_blocks: bool) -> bool {
         let (now, per_ms) = (host.now(), host.ticks(1000));
-        let due = self.preemptive_flush.is_due(now, per_ms, self.engine.made(), self.engine.pieces())
+        let blocks = (self.engine.pieces(), self.engine.runs_in_place());
+        let due = self.preemptive_flush.is_due(now, per_ms, self.engine.made(), blocks)
             && between_blocks
-            && !self.engine.runs_in_place()
+            && !self.engine.waits_for_in_place()
             && self.switches.preemptive_flush;
         if due {
             self.counters.preemptive_flushes += 1;
-            self.engine.forget_all();
+            self.engine.forget_blocks();
             self.code_is_gone(mmu);
         }
         due

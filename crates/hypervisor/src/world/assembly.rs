@@ -14,8 +14,8 @@ use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
-    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, SPURIOUS, TimerRegisters,
-    Trap, ViewRegisters, world_panic,
+    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, NOT_LENT, SPURIOUS,
+    TimerRegisters, Trap, ViewRegisters, world_panic,
 };
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
@@ -115,6 +115,8 @@ assemble! {
     CTX_DATA_ABORT_ENTRY = context!(entries.data_abort);
     CTX_PREFETCH_ABORT_ENTRY = context!(entries.prefetch_abort);
     CTX_CALL_ENTRY = context!(entries.call);
+    CTX_CALL_FLOOR = context!(call_floor);
+    NOT_LENT = NOT_LENT;
     CTX_USER_FILLS = context!(counts.user_fills);
     CTX_USER_ABORTS = context!(counts.user_aborts);
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
@@ -294,6 +296,7 @@ assemble! {
     SVC_EMULATE = trap::EMULATE;
     EMULATE_LITERAL_BYTES = 4 * trap::EMULATE_LITERALS;
     SVC_EXCEPTION_RETURN = trap::EXCEPTION_RETURN;
+    SVC_LENT_EXCEPTION_RETURN = trap::LENT_EXCEPTION_RETURN;
     SVC_TLB_PAGE = trap::TLB_PAGE;
     SVC_UNPRIVILEGED_LOAD = trap::UNPRIVILEGED_LOAD;
     SVC_UNPRIVILEGED_STORE = trap::UNPRIVILEGED_STORE;

@@ -40,16 +40,36 @@
     str r5, [sp, #\offset]
 .endm
 
+@ TPIDRURW was user code's until here, and is lent to the kernel, which is entered (in_place::instead in spica_dbt).
+@ \page holds the address of the vCPU page; uses R7. What was written is read by the same instruction: no barrier is
+@ needed (B3.15.5).
+.macro LEND_TO_KERNEL page
+    mrc p15, 0, r7, c13, c0, 2
+    str r7, [\page, #PAGE_TPIDRURW]
+    ldr r7, [\page, #PAGE_TPIDRURO]
+    mcr p15, 0, r7, c13, c0, 2
+.endm
+
+@ The same, if it is so. Uses the flags.
+.macro MAY_LEND_TO_KERNEL page
+    ldr r7, [sp, #CTX_CALL_FLOOR]
+    cmp r7, #NOT_LENT
+    beq 9f
+    LEND_TO_KERNEL \page
+9:
+.endm
+
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
 @ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY as kernel code, or user_call. Uses R0 to R7.
     HANDLER fast, "system calls of user code"
 user_supervisor_call:
     stmia sp, {{r0-r7}}
-    ldr r4, [sp, #CTX_CALL_ENTRY]
+    WORDS CTX_CALL_ENTRY, CTX_CALL_FLOOR
+    ldrd r4, r5, [sp, #CTX_CALL_ENTRY]          @ and CTX_CALL_FLOOR
     mrs r0, spsr
     ldr r2, [sp, #CPU_PAGE]
-    cmp r4, #1                      @ none, if it is 0
-    tsths r0, #NOT_USR              @ User mode
+    cmp r4, r5                      @ none, if it is 0; V: TPIDRURW is lent
+    tsths r0, #NOT_USR              @ User mode; V stays (A8.8.240)
     bne 1f
     add r6, r2, #BANK_SVC           @ that of User mode is before it
     stmdb r6, {{sp, lr}}^
@@ -65,6 +85,7 @@ user_supervisor_call:
     COUNT CTX_USER_CALLS
     SWITCH CTX_KERNEL
     str r6, [r2, #PAGE_DACR_REAL]
+    bvs 2f
     SPILL_TO_KERNEL r2
     mov lr, r4
     clrex
@@ -72,6 +93,11 @@ user_supervisor_call:
     movs pc, lr
 1:  ldmia sp, {{r0-r7}}
     b user_call
+2:  LEND_TO_KERNEL r2
+    mov lr, r4
+    clrex
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
 
 @ SVC from translated guest kernel code.
 @
@@ -101,6 +127,8 @@ kernel_supervisor_call:
     .word domain_access
     .elseif number == SVC_EXCEPTION_RETURN
     .word exception_return
+    .elseif number == SVC_LENT_EXCEPTION_RETURN
+    .word lent_exception_return
     .elseif number == SVC_TLB_PAGE
     .word forget_page
     .elseif number == SVC_UNPRIVILEGED_LOAD
@@ -433,6 +461,14 @@ timer_not_answered:
     ldmia sp, {{r0-r12}}
     b kernel_call
 
+@ The same as below, with TPIDRURW lent: user code gets it back. On every other way, it is lent anew, or still.
+    HANDLER fast, "exception returns"
+lent_exception_return:
+    ldr r3, [r2, #PAGE_SPSR]
+    and r3, r3, #PSR_MODE
+    cmp r3, #MODE_USR
+    ldreq r3, [r2, #PAGE_TPIDRURW]
+    mcreq p15, 0, r3, c13, c0, 2
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in
 @ the user view; or by return_to_kernel. Uses R0 to R7.
     HANDLER fast, "exception returns"

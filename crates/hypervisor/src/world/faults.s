@@ -305,6 +305,7 @@ world_deliver_\kind:
     SWITCH CTX_KERNEL, 1
     str r6, [r9, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r9
+    MAY_LEND_TO_KERNEL r9
     mov lr, r4
     clrex
     ldmia sp, {{r0-r10}}

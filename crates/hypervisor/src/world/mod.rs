@@ -24,7 +24,7 @@ use spica_vcpu::psr::Mode;
 use spica_vcpu::{Cpu, psr};
 
 use crate::arch::barrier::isb;
-use crate::arch::cp15::{SysRegWrite, Vbar};
+use crate::arch::cp15::{SysRegRead, SysRegWrite, Tpidrurw, Vbar};
 use crate::arch::{cache, generic_timer};
 use crate::engine::{Engine, Source};
 use crate::papers::{CoreRegister, SEPARATION};
@@ -462,6 +462,9 @@ pub struct Context {
     /// Code-cache addresses of the blocks at the guest's vectors, where fast paths lead to them; 0 for the slow path,
     /// through Rust.
     entries: Entries,
+    /// No system call goes to what is below this: 1, or where TPIDRURW is lent, what overflows when it is subtracted
+    /// from an address that one can go to (see [`Context::lend_thread_id`]).
+    call_floor: u32,
     /// The operand for the last page forgotten in assembly, bits 19:12 left out; or [`NO_PAGE`].
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
@@ -529,6 +532,7 @@ impl Context {
             region_ttbr0: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
+            call_floor: NOT_LENT,
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
             unprivileged_pages: [NO_PAGE; 2],
@@ -723,6 +727,38 @@ impl Context {
         }
     }
 
+    /// The core's TPIDRURW has the guest's TPIDRURO while its kernel runs, from now on
+    /// ([`Options::lent_thread_id`](spica_dbt::Options::lent_thread_id)): its linear map begins at `base`.
+    ///
+    /// `fast.s` compares where a system call goes with `call_floor`, and V says whether it is lent: from a negative
+    /// number a positive one is subtracted, and the result is positive. Where a kernel is below 2 GiB, V would not say
+    /// so: there, Rust enters it.
+    pub fn lend_thread_id(&mut self, base: u32) {
+        self.call_floor = if base >> 31 == 0 { u32::MAX } else { i32::MAX as u32 };
+    }
+
+    /// Whether it is so.
+    pub fn lends_thread_id(&self) -> bool {
+        self.call_floor != NOT_LENT
+    }
+
+    /// The guest is about to go on at `privilege`.
+    fn lend_thread_ids(&self, privilege: Privilege) {
+        if self.lends_thread_id() {
+            let page = &self.cpu.page;
+            let value = if privilege == Privilege::Kernel { page.tpidruro } else { page.tpidrurw };
+            // SAFETY: the register has no effect on the hypervisor.
+            unsafe { Tpidrurw::write_raw(value) }
+        }
+    }
+
+    /// The guest was left at `privilege`.
+    fn take_thread_id_back(&mut self, privilege: Privilege) {
+        if self.lends_thread_id() && privilege == Privilege::User {
+            self.cpu.page.tpidrurw = Tpidrurw::read_raw();
+        }
+    }
+
     /// Makes this the virtual CPU that the exception modes save to. To be called before [`Context::enter`] whenever
     /// another one ran, or this one was moved.
     pub fn install(&mut self) {
@@ -737,6 +773,7 @@ impl Context {
         self.cpu.psr = psr::sanitize(self.cpu.psr);
         let vectors = self.view_registers(privilege).vbar;
         self.lend_register(privilege);
+        self.lend_thread_ids(privilege);
         self.forget_megabyte = NO_PAGE;
         self.unprivileged_pages = [NO_PAGE; 2];
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
@@ -751,6 +788,7 @@ impl Context {
         };
         let privilege = if trap & FROM_USER != 0 { Privilege::User } else { Privilege::Kernel };
         self.take_register_back(privilege);
+        self.take_thread_id_back(privilege);
         (Trap::numbered(trap & !FROM_USER), privilege)
     }
 }
@@ -767,6 +805,9 @@ fn host_clock(ring: &Ring) -> u32 {
     let count = unsafe { core::ptr::with_exposed_provenance::<u32>(address as usize).read_volatile() };
     count ^ ring.complement.get()
 }
+
+/// [`Context::call_floor`] where TPIDRURW is the guest's at all times.
+pub const NOT_LENT: u32 = 1;
 
 /// For [`Context::slow_path`]: nothing keeps assembly from switching privilege but a virtual IRQ that waits.
 pub const IRQ_WAITS: u32 = 2;

@@ -129,6 +129,7 @@ answer_user_undefined:
     SWITCH CTX_KERNEL
     str r6, [r2, #PAGE_DACR_REAL]
     SPILL_TO_KERNEL r2
+    MAY_LEND_TO_KERNEL r2
     mov lr, r4
     clrex
     ldmia sp, {{r0-r7}}

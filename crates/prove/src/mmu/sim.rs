@@ -84,6 +84,8 @@ impl TableMemory for Tables {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostEntry {
     pub page: u32,
+    /// It is one of the sixteen of a large page.
+    pub large: bool,
     pub domain: u32,
     pub writable: bool,
     pub xn: bool,
@@ -100,12 +102,20 @@ pub fn host_walk(tables: &Tables, root: HostPa, va: u32) -> Option<HostEntry> {
             if l2 == 0 {
                 return None;
             }
-            assert_eq!(l2 & 0b10, 0b10, "small pages only");
             assert_eq!(l2 >> 11 & 1, 1, "nG");
             assert_eq!((l2 >> 10 & 1, l2 >> 9 & 1), (0, 0), "S, AP[2]");
-            assert_eq!((l2 >> 6 & 7, l2 >> 2 & 3), (1, 3), "normal write-back write-allocate");
             assert_eq!(l2 >> 5 & 1, 1, "AP: USR can read");
-            Some(HostEntry { page: l2 >> 12, domain, writable: l2 >> 4 & 1 != 0, xn: l2 & 1 != 0 })
+            let large = l2 & 0b10 == 0;
+            let (memory, xn) = if large { (l2 >> 12 & 7, l2 >> 15 & 1) } else { (l2 >> 6 & 7, l2 & 1) };
+            assert_eq!((memory, l2 >> 2 & 3), (1, 3), "normal write-back write-allocate");
+            let mut page = l2 >> 12;
+            if large {
+                assert_eq!(l2 >> 6 & 7, 0, "reserved");
+                let same = |n: u32| tables.walk_read(l1 & !0x3ff | (va >> 12 & 0xf0 | n) << 2) == l2;
+                assert!((0..16).all(same), "a large page has the same entry sixteen times");
+                page = l2 >> 16 << 4 | va >> 12 & 0xf;
+            }
+            Some(HostEntry { page, large, domain, writable: l2 >> 4 & 1 != 0, xn: xn != 0 })
         }
         2 => {
             assert_eq!(l1 >> 17 & 7, 1, "nG, not a supersection, NS = 0");
@@ -113,7 +123,7 @@ pub fn host_walk(tables: &Tables, root: HostPa, va: u32) -> Option<HostEntry> {
             assert_eq!((l1 >> 12 & 7, l1 >> 2 & 3), (1, 3), "normal write-back write-allocate");
             assert_eq!(l1 >> 11 & 1, 1, "AP: USR can read");
             let page = l1 >> 20 << 8 | va >> 12 & 0xff;
-            Some(HostEntry { page, domain, writable: l1 >> 10 & 1 != 0, xn: l1 >> 4 & 1 != 0 })
+            Some(HostEntry { page, large: false, domain, writable: l1 >> 10 & 1 != 0, xn: l1 >> 4 & 1 != 0 })
         }
         _ => panic!("reserved first-level type in {l1:#x}"),
     }
@@ -144,7 +154,10 @@ impl HostTlb for Tlb {
         assert_eq!(va & 0xfff, 0);
         self.page_flushes += 1;
         if !self.deaf_to_pages {
-            self.entries.remove(&(asid, va >> 12));
+            self.entries.retain(|&(of, page), (entry, _)| {
+                let covered = if entry.large { va >> 16 == page >> 4 } else { va >> 12 == page };
+                of != asid || !covered
+            });
         }
     }
 }
@@ -158,6 +171,18 @@ impl Tlb {
         }
         let entry = host_walk(tables, root.ttbr0, va)?;
         self.entries.insert(key, (entry, root.ttbr0));
+        if entry.large {
+            // All of it is remembered at once.
+            for n in 0..16 {
+                let page = key.1 & !0xf | n;
+                let entry = HostEntry { page: entry.page & !0xf | n, ..entry };
+                assert!(
+                    self.entries.insert((root.asid, page), (entry, root.ttbr0)).is_none_or(|(old, _)| old == entry),
+                    "page {page:#x} under ASID {} is remembered already",
+                    root.asid
+                );
+            }
+        }
         Some(entry)
     }
 

@@ -185,7 +185,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         Effect::Vfp => {
             vcpu.mmu.make_stale();
             if common.engine.set_vfp(cpu.cp15.cpacr >> 20 & 3 != 0) {
-                vcpu.mmu.unprotect_all_code_pages();
+                common.code_is_gone(&mut vcpu.mmu);
             }
         }
         Effect::Regime => {
@@ -230,6 +230,9 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
                     (status >> 10 & 1) << 5 | (status & 0xf) << 1 | 1
                 }
             };
+        }
+        Effect::ThreadIdReadWrite(value) if vcpu.context.lends_thread_id() => {
+            vcpu.context.cpu.page.tpidrurw = value;
         }
         Effect::ThreadIdReadWrite(value) => vcpu.core_state.set_thread_id_read_write(value),
         Effect::WaitForInterrupt => return Ok(Stay::Waits),
