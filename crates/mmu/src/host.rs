@@ -57,7 +57,8 @@ pub(crate) const fn is_large_page(word: u32) -> bool {
 /// The entries that go with the one at `index`, which reads `word`: all of its large page, or it alone. A TLB has no
 /// more than one entry of these.
 pub(crate) const fn entries_with(word: u32, index: usize) -> core::ops::Range<usize> {
-    if is_large_page(word) { index & !(LARGE - 1)..(index | LARGE - 1) + 1 } else { index..index + 1 }
+    let first = index & !(LARGE - 1);
+    if is_large_page(word) { first..first + LARGE } else { index..index + 1 }
 }
 
 /// A first-level descriptor that points to a second-level table.
