@@ -40,6 +40,13 @@ snippets! {
     read_tpidruro: "mrc p15, 0, r0, c13, c0, 3" "bx lr";
     read_tpidrurw: "mrc p15, 0, r0, c13, c0, 2" "bx lr";
     write_tpidrurw: "mcr p15, 0, r0, c13, c0, 2" "bx lr";
+    // TPIDRURW is written, an exception that the kernel takes comes, and TPIDRURW is read.
+    abort_between: "mov r1, #0x55" "mcr p15, 0, r1, c13, c0, 2" "str r1, [r0]" "mrc p15, 0, r0, c13, c0, 2" "bx lr";
+    vfp_between: "mov r1, #0x66" "mcr p15, 0, r1, c13, c0, 2" "vmov s0, r0" "mrc p15, 0, r0, c13, c0, 2" "bx lr";
+    ticks_between:
+        "mov r1, #0x77" "mcr p15, 0, r1, c13, c0, 2"
+        "1:" "subs r0, r0, #1" "bne 1b"
+        "mrc p15, 0, r0, c13, c0, 2" "bx lr";
     secure_monitor_call: "smc #0" "bx lr";
     // The last one is the barrier of older processors: MCR p15, 0, r0, c7, c10, 5.
     memory_barriers: "dmb" "dsb" "isb" ".inst 0xee070fba" "mov r0, #1" "bx lr";
@@ -315,6 +322,19 @@ pub fn thread_register() {
         assert_eq!(read(read_tpidruro), tls, "TPIDRURO");
         assert_eq!(read(read_tpidrurw), own, "TPIDRURW");
     }
+    // What comes between is no system call here.
+    let through = |code, argument| {
+        // SAFETY: the snippets write the register, and to a page that is nobody's.
+        unsafe { catch(address(code), argument) }.unwrap_or_else(|c| panic!("signal {}", c.info.signal))
+    };
+    for _ in 0..20 {
+        let page = map(4096, protection::READ | protection::WRITE, Backing::Fresh);
+        assert_eq!(through(abort_between, page as u32), 0x55, "TPIDRURW behind a page fault");
+        // The other process has VFP meanwhile.
+        simple(number::SCHED_YIELD, 0, 0, 0);
+        assert_eq!(through(vfp_between, 1), 0x66, "TPIDRURW behind a first use of VFP");
+    }
+    assert_eq!(through(ticks_between, 20_000_000), 0x77, "TPIDRURW behind interrupts");
     if child == 0 {
         exit(0);
     }
