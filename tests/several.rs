@@ -382,9 +382,21 @@ impl Board {
     /// The state of guest `name`, in the monitor's word.
     #[track_caller]
     pub fn state(&mut self, name: &str) -> String {
+        self.listed(name, 3)
+    }
+
+    /// What runs the kernel of guest `name`, in the monitor's word.
+    #[track_caller]
+    pub fn engine(&mut self, name: &str) -> String {
+        self.listed(name, 7)
+    }
+
+    /// Word `at` of what `list` answers of guest `name`.
+    #[track_caller]
+    fn listed(&mut self, name: &str, at: usize) -> String {
         let list = self.tell("list");
         let words = list.iter().map(|line| line.split(' ').collect::<Vec<_>>()).find(|words| words[2] == name);
-        words.unwrap_or_else(|| panic!("no {name} in {list:?}"))[3].to_string()
+        words.unwrap_or_else(|| panic!("no {name} in {list:?}"))[at].to_string()
     }
 
     /// Guest `name`'s counters, from the monitor.

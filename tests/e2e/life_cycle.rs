@@ -202,7 +202,11 @@ fn cycles(machine: Machine, count: usize) {
 
 fn debian(machine: Machine) {
     let names = ["a", "b", "c"];
-    let parts = names.map(|name| Part { name, guest: None, keys: "memory = \"128M\"\n".to_string() });
+    let mut parts = names.map(|name| Part { name, guest: None, keys: "memory = \"128M\"\n".to_string() });
+    // Each has the engine that it asks for; whoever does not ask has the board's.
+    parts[0] = parts[0].clone().with("engine", "\"in-place\"");
+    parts[1] = parts[1].clone().with("engine", "\"blocks\"");
+    let engines = ["in-place", "blocks", "blocks"];
     let mut board = Board::start(machine, &parts, false);
     for name in names {
         let prompt = format!("root@{name}:");
@@ -212,6 +216,10 @@ fn debian(machine: Machine) {
         board.show(Some(name));
         board.type_keys("echo the sum is $((6 * 7)) on $(hostname)\r");
         board.line(name, &format!("the sum is 42 on {name}"), 1);
+    }
+    for (name, engine) in names.into_iter().zip(engines) {
+        assert_eq!(board.engine(name), engine, "{name}");
+        assert_eq!(board.counters(name)["in-place.twins"] > 500, engine == "in-place", "{name}");
     }
     let run = board.serve();
     kernel_log(&mut board, &run, "b");
@@ -265,6 +273,9 @@ fn top_and_stats(board: &mut Board, run: &str, names: &[&str]) {
         interrupts += rates[1];
     }
     assert!(interrupts > 0, "no kernel has had a tick for 1.5 s: {top}");
+    let list = board.meanwhile("a list", spica(&["list"]));
+    let engines = list.lines().skip(1).filter_map(|line| line.split_whitespace().next_back());
+    assert_eq!(engines.collect::<Vec<_>>(), ["in-place", "blocks", "blocks"], "{list}");
     let stats = board.meanwhile("a summary", spica(&["stats", "a"]));
     let calls = stats.lines().find_map(|line| line.strip_suffix("  system calls")).expect("system calls");
     assert!(calls.trim().parse::<u64>().expect("a count") > 100, "{stats}");

@@ -41,6 +41,15 @@ pub enum Restart {
     Always,
 }
 
+/// What runs a guest's kernel: docs/in-place.md has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Translated blocks.
+    Blocks,
+    /// Its own code at its own addresses, as far as that can be, and blocks for the rest.
+    InPlace,
+}
+
 /// A system that the development machine makes, with a disk of its own, named [`SYSTEM_DISK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
@@ -199,6 +208,8 @@ pub struct GuestOptions {
     pub restart: Restart,
     /// Whether it starts when the board does; if not, when the monitor is told to `start` it.
     pub autostart: bool,
+    /// What runs its kernel; `None`: what the board's command line says.
+    pub engine: Option<Engine>,
     /// Its network cards, in the order of their slots.
     pub networks: Vec<Network>,
     /// Whether it has a virtio console (`hvc0` in Linux) beside the UART; both write to the guest's console.
@@ -215,6 +226,7 @@ impl Default for GuestOptions {
             weight: DEFAULT_WEIGHT,
             restart: Restart::default(),
             autostart: true,
+            engine: None,
             networks: Vec::new(),
             console: false,
             rng: false,
@@ -277,6 +289,11 @@ impl Restart {
         &[("never", Self::Never), ("on-crash", Self::OnCrash), ("always", Self::Always)];
 }
 
+impl Engine {
+    /// Both engines with the words of the manifest.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[("in-place", Self::InPlace), ("blocks", Self::Blocks)];
+}
+
 impl System {
     /// All systems with the words of the manifest.
     pub(crate) const WORDS: &'static [(&'static str, Self)] =
@@ -290,6 +307,12 @@ impl DiskMode {
 }
 
 impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(Self::WORDS, *self))
+    }
+}
+
+impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(word(Self::WORDS, *self))
     }

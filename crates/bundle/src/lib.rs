@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
 pub use guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, FLASH_BANK, FLASH_UNIT, GuestEntry, GuestOptions, GuestSpec,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FLASH_BANK, FLASH_UNIT, GuestEntry, GuestOptions, GuestSpec,
     MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK,
     Start, System, flash_bytes,
 };

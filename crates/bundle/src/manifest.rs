@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH,
     MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
 };
 use crate::table::{Table, line_at};
@@ -34,6 +34,7 @@ const GUEST_KEYS: &[&str] = &[
     "weight",
     "restart",
     "autostart",
+    "engine",
     "disks",
     "networks",
     "console",
@@ -181,6 +182,7 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
             weight: table.number("weight", MAX_WEIGHT, DEFAULT_WEIGHT)?,
             restart: table.word("restart", Restart::WORDS)?.map_or_else(Restart::default, Spanned::into_inner),
             autostart: table.flag("autostart", true)?,
+            engine: table.word("engine", Engine::WORDS)?.map(Spanned::into_inner),
             networks: networks(table, index)?,
             console: table.flag("console", false)?,
             rng: table.flag("rng", false)?,

@@ -9,7 +9,7 @@
 //! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
-//! | `spica.engine=E` | `blocks`, guests' kernels are translated (the default), or `in-place`, they run at their own addresses as far as they can; `in-place@A`, those that begin at A, not at 0xC0000000; with `in-place-from-start` and `in-place-from-start@A`, not only once they have taken an interrupt or run user code |
+//! | `spica.engine=E` | what runs the guests of which the manifest says nothing: `blocks`, guests' kernels are translated (the default), or `in-place`, they run at their own addresses as far as they can; `in-place@A`, those that begin at A, not at 0xC0000000; with `in-place-from-start` and `in-place-from-start@A`, not only once they have taken an interrupt or run user code |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
 //! | `spica.halt`        | each guest waits for a debugger at its first instruction |
@@ -41,13 +41,15 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// `in-place` or `in-place-from-start`; with `@0x…` where kernels do not begin at 0xC000_0000, as Linux's does if
-    /// its configuration does not say otherwise (`VMSPLIT_3G`): a multiple of 16 MiB, with room for that much in front
-    /// of it.
+    /// As Linux begins, if its configuration does not say otherwise (`VMSPLIT_3G`), and once it has started.
+    pub const LINUX: Self = Self { base: 0xc000_0000, from_start: false };
+
+    /// `in-place` or `in-place-from-start`; with `@0x…` where kernels do not begin at 0xC000_0000: a multiple of
+    /// 16 MiB, with room for that much in front of it.
     fn parse(engine: &str) -> Option<Self> {
         let (name, base) = match engine.split_once("@0x") {
             Some((name, digits)) => (name, u32::from_str_radix(digits, 16).ok()?),
-            None => (engine, 0xc000_0000),
+            None => (engine, Self::LINUX.base),
         };
         let from_start = match name {
             "in-place" => false,
@@ -74,7 +76,7 @@ pub struct Options {
     pub boot_switches: Option<Switches>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
-    /// Guests' kernels run in place.
+    /// Guests' kernels run in place, where the manifest does not say otherwise.
     pub in_place: Option<InPlace>,
     /// Whether a guest's kernel and its user code have one shadow table, if that was said.
     pub single_table: Option<bool>,

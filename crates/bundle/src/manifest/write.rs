@@ -61,6 +61,9 @@ fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
     if !options.autostart {
         writeln!(out, "autostart = false")?;
     }
+    if let Some(engine) = options.engine {
+        writeln!(out, "engine = \"{engine}\"")?;
+    }
     for (key, on) in [("console", options.console), ("rng", options.rng), ("balloon", options.balloon)] {
         if on {
             writeln!(out, "{key} = true")?;

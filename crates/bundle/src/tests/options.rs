@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use super::{GOOD, archive, error, zimage};
 use crate::archive::Writer;
 use crate::{
-    Address, Bundle, Disk, DiskMode, DiskSource, GuestEntry, GuestOptions, Mac, Manifest, Network, Place, Restart,
-    Start, System,
+    Address, Bundle, Disk, DiskMode, DiskSource, Engine, GuestEntry, GuestOptions, Mac, Manifest, Network, Place,
+    Restart, Start, System,
 };
 
 /// The error of a guest with these lines added to it, without the name of the file.
@@ -39,6 +39,13 @@ fn words() {
         "5: wrong value of `restart`: expected one of \"never\", \"on-crash\", \"always\""
     );
     assert_eq!(error_with("restart = true"), "5: wrong value of `restart`: expected a string, in double quotes");
+    for wrong in ["in place", "In-Place", "in-place-from-start", "in-place@0x80000000", ""] {
+        assert_eq!(
+            error_with(&format!("engine = \"{wrong}\"")),
+            "5: wrong value of `engine`: expected one of \"in-place\", \"blocks\""
+        );
+    }
+    assert_eq!(error_with("engine = 1"), "5: wrong value of `engine`: expected a string, in double quotes");
     assert_eq!(
         error_with("disks = [{ file = \"disk\", mode = \"rw\" }]"),
         "5: wrong value of `mode`: expected one of \"read-only\", \"copy-on-write\", \"read-write\""
@@ -323,6 +330,7 @@ fn what_is_not_said_has_a_default() {
         weight: 100,
         restart: Restart::OnCrash,
         autostart: true,
+        engine: None,
         networks: vec![],
         console: false,
         rng: false,
@@ -355,6 +363,7 @@ fn a_written_manifest_reads_back() {
         weight: 7,
         restart: Restart::Always,
         autostart: false,
+        engine: Some(Engine::InPlace),
         networks: vec![
             Network { name: "lan".to_string(), mac: Mac::generated(0, 0) },
             Network { name: "wan".to_string(), mac: Mac([2, 0, 0, 0, 0, 255]) },
@@ -370,6 +379,7 @@ fn a_written_manifest_reads_back() {
         disk("c", DiskSource::HostDisk("mmc1".to_string()), DiskMode::ReadOnly),
     ];
     let mut two = GuestEntry::new("two", 16 << 20);
+    two.options.engine = Some(Engine::Blocks);
     two.kernel = Some("k".to_string());
     two.address = Address { load: Some(0x4000_8000), entry: Some(0x4000_8004) };
     let mut three = GuestEntry::new("three", 16 << 20);

@@ -14,7 +14,8 @@ const LIST_HELP: &str = "\
 Columns:
   STATE    running, waiting (for an interrupt), paused, or off
   WEIGHT   its share of the processor, beside those of the others that want to run
-  RAN      how much of the time since the board's start it ran";
+  RAN      how much of the time since the board's start it ran
+  ENGINE   what runs its kernel: translated blocks, or its own code in place; docs/in-place.md has both";
 
 const STATS_HELP: &str = "\
 Counts are from the board's start on, resets of the guest included. `spica top` shows them second by second. With --all

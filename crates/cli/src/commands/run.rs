@@ -123,7 +123,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "native")]
     trace: Option<PathBuf>,
     /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses
-    /// as far as that can be; docs/in-place.md has both
+    /// as far as that can be; docs/in-place.md has both. A manifest's key `engine` may say another one for a guest
     #[arg(long, value_name = "ENGINE", default_value = "blocks", conflicts_with = "native")]
     engine: Engine,
     /// Let time be the count of executed instructions: equal runs give equal figures

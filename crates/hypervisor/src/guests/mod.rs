@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 
 use spica_bundle::image::Kind;
-use spica_bundle::{Bundle, GuestSpec, Kernel, Start};
+use spica_bundle::{Bundle, Engine, GuestSpec, Kernel, Start};
 use spica_console::consoles::Consoles;
 
 use crate::host::Host;
@@ -28,7 +28,7 @@ use crate::vm::load::Sizes;
 use crate::vm::mmu::LONG_RECORDS;
 use guest::Guest;
 use scheduler::Scheduler;
-use spica_options::Options;
+use spica_options::{InPlace, Options};
 use spica_sched::RunQueue;
 use spica_switches::later::Later;
 
@@ -102,6 +102,15 @@ fn say_what_starts(spec: &GuestSpec<'_>) {
     }
 }
 
+/// How a guest's kernel runs in place, if it does. Where it begins, and from when on, only the command line says.
+fn in_place(spec: &GuestSpec<'_>, options: &Options) -> Option<InPlace> {
+    match spec.options.engine {
+        Some(Engine::Blocks) => None,
+        Some(Engine::InPlace) => Some(options.in_place.unwrap_or(InPlace::LINUX)),
+        None => options.in_place,
+    }
+}
+
 /// More than a guest's share of the hypervisor's memory ever is.
 const SHARE_MOST: u32 = 18 << 20;
 
@@ -114,7 +123,7 @@ fn make(
     host: &mut Host,
 ) -> Result<Vec<Guest>, Problem> {
     let specs = bundle.guests();
-    let sizes = Sizes::linux(specs.len(), options.in_place);
+    let sizes = |spec: &GuestSpec<'_>| Sizes::linux(specs.len(), in_place(spec, options));
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
     // An upper bound, for the size of the records: in the end, pieces count.
@@ -128,7 +137,7 @@ fn make(
         let balloon = if spec.options.balloon { spec.memory_bytes / 4096 } else { 0 };
         let long = if matches!(spec.start, Start::Firmware(_)) { LONG_RECORDS } else { 0 };
         let records = long + cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
-        shares.push(sizes.share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
+        shares.push(sizes(spec).share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
     let mut memories = Vec::new();
     for spec in specs {
@@ -160,8 +169,8 @@ fn make(
         let switches = options.boot_switches.unwrap_or(options.switches);
         say_what_starts(spec);
         let image = Image::new(host_space, spec, spec.memory_bytes).map_err(|error| problem(spec, &error))?;
-        let mut vm =
-            Vm::create(spec, ram, switches, sizes, share, devices, host).map_err(|error| problem(spec, &error))?;
+        let mut vm = Vm::create(spec, ram, switches, sizes(spec), share, devices, host)
+            .map_err(|error| problem(spec, &error))?;
         vm.load(&image, true);
         vm.set_tracking(options);
         if options.boot_switches.is_some() {

@@ -460,15 +460,17 @@ fn obey(command: &Command, scheduler: &mut Scheduler, answer: &Answer<'_>) -> Re
 fn list(scheduler: &mut Scheduler, answer: &Answer<'_>) {
     let passed = (scheduler.host.now() - scheduler.began).max(1);
     if answer.0.is_none() {
-        answer.line("  # name             state    weight  memory  processor");
+        answer.line("  # name             state    weight  memory  processor  engine");
     }
     for (at, guest) in scheduler.guests.iter().enumerate() {
         let (name, state, weight) = (guest.name(), guest.state_name(), guest.turn.weight());
         let (memory, share) = (guest.vm.ram_bytes() >> 20, guest.ran * 1000 / passed);
+        let engine = guest.vm.engine_name();
         answer.line(&match answer.0 {
-            Some(_) => format!("guest {at} {name} {state} {weight} {memory} {share}"),
+            Some(_) => format!("guest {at} {name} {state} {weight} {memory} {share} {engine}"),
             None => {
-                format!("{at:>3} {name:<16} {state:<8} {weight:>6} {memory:>3} MiB  {:>3}.{} %", share / 10, share % 10)
+                let (whole, part) = (share / 10, share % 10);
+                format!("{at:>3} {name:<16} {state:<8} {weight:>6} {memory:>3} MiB  {whole:>3}.{part} %    {engine}")
             }
         });
     }

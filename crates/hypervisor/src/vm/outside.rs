@@ -19,6 +19,11 @@ impl Vm {
         &self.common.name
     }
 
+    /// What runs its kernel, in a word of the manifest.
+    pub fn engine_name(&self) -> &'static str {
+        if self.common.engine.runs_in_place() { "in-place" } else { "blocks" }
+    }
+
     /// Bytes of its RAM.
     pub fn ram_bytes(&self) -> u32 {
         self.common.ram.size()

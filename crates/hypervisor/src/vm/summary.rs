@@ -16,6 +16,8 @@ const OWN: usize = 16;
 /// See the module's text.
 pub struct Summary {
     figures: [(&'static str, u64); SCHEDULING + OWN],
+    /// What runs its kernel; for people, as it is no figure.
+    engine: &'static str,
 }
 
 /// As a program gets it: `NAME=VALUE …`.
@@ -54,7 +56,7 @@ impl Summary {
         ];
         let mut figures = [("", 0); SCHEDULING + OWN];
         figures.iter_mut().zip(scheduling.into_iter().chain(own)).for_each(|(to, figure)| *to = figure);
-        Summary { figures }
+        Summary { figures, engine: vm.engine_name() }
     }
 
     fn get(&self, name: &str) -> u64 {
@@ -93,12 +95,12 @@ impl Summary {
             self.get("host")
         ));
         out(format_args!(
-            "  memory: {} MiB, {} MiB of it given back; {} KiB of tables, {} MiB of changes to disks; {} blocks translated",
+            "  memory: {} MiB, {} MiB of it given back; {} KiB of tables, {} MiB of changes to disks",
             mib("memory"),
             mib("given"),
             self.get("tables") >> 10,
-            mib("disks"),
-            self.get("blocks")
+            mib("disks")
         ));
+        out(format_args!("  engine: {}; {} blocks translated", self.engine, self.get("blocks")));
     }
 }

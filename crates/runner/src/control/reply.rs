@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// A line of `list`: `guest INDEX NAME STATE WEIGHT MEMORY_MIB RUN_PERMILLE`.
+/// A line of `list`: `guest INDEX NAME STATE WEIGHT MEMORY_MIB RUN_PERMILLE ENGINE`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GuestState {
     /// Its number, from 0.
@@ -21,6 +21,8 @@ pub struct GuestState {
     pub memory_mib: u32,
     /// How much of the time since the board's start it ran, in thousandths.
     pub run_permille: u32,
+    /// What runs its kernel: `blocks` or `in-place`.
+    pub engine: String,
 }
 
 /// The counters of guests, in the board's order.
@@ -56,7 +58,7 @@ fn as_map<T: Serialize, S: Serializer>(pairs: &[(String, T)], serializer: S) -> 
 pub fn guests(lines: &[String]) -> Result<Vec<GuestState>> {
     let guest = |line: &String| {
         let words: Vec<_> = line.split(' ').collect();
-        let ["guest", index, name, state, weight, memory, run] = words[..] else { return None };
+        let ["guest", index, name, state, weight, memory, run, engine] = words[..] else { return None };
         Some(GuestState {
             index: index.parse().ok()?,
             name: name.to_string(),
@@ -64,6 +66,7 @@ pub fn guests(lines: &[String]) -> Result<Vec<GuestState>> {
             weight: weight.parse().ok()?,
             memory_mib: memory.parse().ok()?,
             run_permille: run.parse().ok()?,
+            engine: engine.to_string(),
         })
     };
     lines.iter().map(|line| guest(line).ok_or_else(|| strange(line))).collect()
@@ -194,11 +197,12 @@ fn strange(line: &str) -> Error {
 #[must_use]
 pub fn guest_table(guests: &[GuestState]) -> String {
     let width = guests.iter().map(|g| g.name.len()).chain(["GUEST".len()]).max().unwrap_or(0);
-    let mut text = format!("  #  {:<width$}  STATE    WEIGHT  MEMORY    RAN\n", "GUEST");
+    let mut text = format!("  #  {:<width$}  STATE    WEIGHT  MEMORY    RAN  ENGINE\n", "GUEST");
     for guest in guests {
-        let GuestState { index, name, state, weight, memory_mib, run_permille } = guest;
+        let GuestState { index, name, state, weight, memory_mib, run_permille, engine } = guest;
         let run = format!("{}.{}%", run_permille / 10, run_permille % 10);
-        let _ = writeln!(text, "{index:>3}  {name:<width$}  {state:<7}  {weight:>6}  {memory_mib:>5}M {run:>6}");
+        let _ =
+            writeln!(text, "{index:>3}  {name:<width$}  {state:<7}  {weight:>6}  {memory_mib:>5}M {run:>6}  {engine}");
     }
     text
 }
@@ -235,13 +239,15 @@ mod tests {
 
     #[test]
     fn lists() {
-        let guests = guests(&lines("guest 0 web running 100 256 12\nguest 1 database-1 off 1000 1024 1000")).unwrap();
-        let expected = "  #  GUEST       STATE    WEIGHT  MEMORY    RAN\n\
-                        \u{20} 0  web         running     100    256M   1.2%\n\
-                        \u{20} 1  database-1  off        1000   1024M 100.0%\n";
+        let guests =
+            guests(&lines("guest 0 web running 100 256 12 in-place\nguest 1 database-1 off 1000 1024 1000 blocks"))
+                .unwrap();
+        let expected = "  #  GUEST       STATE    WEIGHT  MEMORY    RAN  ENGINE\n\
+                        \u{20} 0  web         running     100    256M   1.2%  in-place\n\
+                        \u{20} 1  database-1  off        1000   1024M 100.0%  blocks\n";
         assert_eq!(guest_table(&guests), expected);
         let expected = "[\n  {\n    \"index\": 0,\n    \"name\": \"web\",\n    \"state\": \"running\",\n    \"weight\": 100,\n    \
-                        \"memory_mib\": 256,\n    \"run_permille\": 12\n  }\n]\n";
+                        \"memory_mib\": 256,\n    \"run_permille\": 12,\n    \"engine\": \"in-place\"\n  }\n]\n";
         assert_eq!(json(&guests[..1].to_vec()), expected);
     }
 
@@ -277,7 +283,7 @@ mod tests {
     fn what_is_no_answer_is_said() {
         let error = guests(&lines("guest 0 web running 100 256")).unwrap_err();
         assert!(error.message.starts_with("the board answered \"guest 0 web running 100 256\", which"), "{error}");
-        assert!(guests(&lines("guest 0 web running x 256 1")).is_err());
+        assert!(guests(&lines("guest 0 web running x 256 1 blocks")).is_err());
         assert!(counters(&lines("stat web a -1")).is_err() && counters(&lines("stat a 1")).is_err());
     }
 }

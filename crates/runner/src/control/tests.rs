@@ -42,7 +42,7 @@ fn board(mut uart: UnixStream) {
         let answer = match command {
             "list" => {
                 let state = if paused { "paused" } else { "running" };
-                format!("guest 0 web {state} 100 256 750\nguest 1 db off 50 64 3\nok")
+                format!("guest 0 web {state} 100 256 750 blocks\nguest 1 db off 50 64 3 in-place\nok")
             }
             "stats" => "stat web traps.svc 7\nstat db traps.svc 0\nok".to_string(),
             "stats web" => "stat web traps.svc 7\nok".to_string(),

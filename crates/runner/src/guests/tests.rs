@@ -162,7 +162,8 @@ fn mistakes_are_said_with_the_file_and_the_line() {
     assert_eq!(
         error(&format!("{guest}wieght = 1\n")),
         "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `system`, `kernel`, `load`, `entry`, `flash`, `initrd`, \
-         `dtb`, `append`, `memory`, `weight`, `restart`, `autostart`, `disks`, `networks`, `console`, `rng`, `balloon`"
+         `dtb`, `append`, `memory`, `weight`, `restart`, `autostart`, `engine`, `disks`, `networks`, `console`, `rng`, \
+         `balloon`"
     );
     assert_eq!(
         error(&format!("{guest}initrd = \"none\"\n")),
