@@ -104,6 +104,11 @@ macro_rules! boards {
             }
 
             #[test]
+            fn text_reads_as_it_is() {
+                same(MACHINE, "looks", 0);
+            }
+
+            #[test]
             fn faults() {
                 same(MACHINE, "faults", 0);
             }
