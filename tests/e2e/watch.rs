@@ -6,9 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use object::{Object, ObjectSymbol};
-use spica_cli::counts::{self, Counter, Counts};
+use object::{Object, ObjectSymbol, SymbolKind};
+use spica_cli::counts::{self, Counter, Counts, Sampling};
+use spica_cli::stacks::{Stacks, UNKNOWN};
+use spica_cli::symbols;
 use spica_cli::tracer::Tracer;
+use spica_cli::unwind::Tables;
+use spica_kallsyms::Symbol;
 use spica_runner::board;
 use spica_runner::control::client::Board as Running;
 use spica_runner::exec::{Script, exec};
@@ -63,10 +67,80 @@ fn halt(board: &mut Board) {
     assert!(board.tell("debug it wait")[0].starts_with("halted"));
 }
 
+/// The functions of a guest, as a kernel's own names.
+#[track_caller]
+fn functions(board: &Board, name: &str) -> Vec<Symbol> {
+    let bytes = fs::read(board.symbols(name)).expect("the guest");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
+    let mut found: Vec<Symbol> = functions
+        .map(|symbol| Symbol {
+            address: symbol.address() as u32,
+            kind: b't',
+            name: symbol.name().expect("a name").to_string(),
+        })
+        .collect();
+    found.sort_by_key(|symbol| symbol.address);
+    // The last one ends, too.
+    let end = found.last().map_or(0, |symbol| symbol.address + 0x100);
+    found.push(Symbol { address: end, kind: b't', name: "end".to_string() });
+    found
+}
+
+/// Three of four instructions of `leaf` are executed for `left`, the rest for `right`. Nobody reads samples meanwhile:
+/// there are more than the board keeps.
+fn samples_are_fair(board: &mut Board) {
+    let functions = functions(board, "calls");
+    board.show(Some("calls"));
+    board.tell("debug calls attach");
+    for wrong in ["debug calls count 10", "debug calls count 1388 1"] {
+        assert!(board.ask(wrong).is_err(), "{wrong}");
+    }
+    board.tell("debug calls count 1388");
+    board.tell("debug calls go");
+    board.line("calls", "done", 1);
+    board.tell("debug calls halt");
+    assert!(board.tell("debug calls wait")[0].starts_with("halted"));
+    board.tell("debug calls uncount");
+    let counts = counts::understand(&board.tell("debug calls counts")).expect("counts");
+    let (mut samples, mut all) = (Vec::new(), 0);
+    // What was said to be there is read, and nothing twice.
+    for _ in 0..2 {
+        let lines = board.tell("debug calls samples");
+        all = lines[0].split(' ').nth(1).and_then(|taken| taken.parse().ok()).expect("how many were taken");
+        let lost = counts::understand_samples(&lines, &mut samples).expect("samples");
+        assert_eq!(samples.len() as u32 + lost, all);
+        assert!(lost > 0 && samples.len() > 1000, "{lost} of {all} were lost");
+    }
+    let expected = counts.instructions() / 5000;
+    assert!(u64::from(all).abs_diff(expected) < expected / 20, "{all} samples, not some {expected}");
+    let counts = Counts { samples, ..counts };
+    let stacks = Stacks::new(&counts, &functions, &Tables::default(), 5000);
+    assert_eq!(stacks.instructions(), counts.instructions());
+    let below = |caller: &str| -> u64 {
+        let of = |stack: &[String]| {
+            let names: Vec<&str> = stack.iter().rev().take(3).map(String::as_str).collect();
+            names == ["leaf", caller, "top"]
+        };
+        stacks.iter().filter(|(stack, _)| of(stack)).map(|(_, instructions)| instructions).sum()
+    };
+    let (left, right) = (below("left"), below("right"));
+    let share = left as f64 / (left + right) as f64;
+    assert!((0.72..0.78).contains(&share), "{left} for `left`, {right} for `right`");
+    // 201 instructions of `leaf`, 80,000 times; what of these has other callers is what was sampled at its last one.
+    assert!(left + right > 15_900_000, "{}", stacks.folded());
+    board.tell("debug calls detach");
+    assert!(board.ask("debug calls samples").is_err());
+}
+
 /// A guest is counted from its first instruction on, and again later, with the same result; in between it is not.
 #[test]
 fn each_instruction_of_a_guest_is_counted() {
-    let parts = [Part::new("it", "counted", &[]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
+    let parts = [
+        Part::new("it", "counted", &[]),
+        Part::new("other", "sleep", &[125_000, 1 << 30, 0]),
+        Part::new("calls", "stacks", &[]),
+    ];
     let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
     board.spica("guest it: waits for a debugger", 1);
     board.spica("guest other: waits for a debugger", 1);
@@ -89,9 +163,9 @@ fn each_instruction_of_a_guest_is_counted() {
     board.type_keys("a");
     board.line("it", "done", 3);
     is_exact(&mut board, &known, 2);
-    // Anew, and left in the middle: the guest goes on as ever.
+    // Anew, with samples, and left in the middle: the guest goes on as ever.
     halt(&mut board);
-    board.tell("debug it count");
+    board.tell("debug it count 1388");
     board.tell("debug it go");
     board.type_keys("a");
     board.line("it", "done", 4);
@@ -102,24 +176,42 @@ fn each_instruction_of_a_guest_is_counted() {
     board.line("it", "done", 5);
     board.tell("debug it attach");
     assert_eq!(board.tell("debug it counts"), ["counted 0 0"], "what was counted is forgotten");
+    samples_are_fair(&mut board);
 }
 
+/// What was seen of Debian.
+struct Watched {
+    names: Vec<Symbol>,
+    tables: Tables,
+    counts: Counts,
+    calls: Calls,
+}
+
+/// Instructions between two samples.
+const EVERY: u32 = 10_000;
+
 /// Clients come and go while Debian runs, both at once, and one that goes without a word.
-fn watch_debian(run: &str) -> (Counts, Calls) {
+fn watch_debian(run: &str) -> Watched {
     let board = || Running::find(&Project::find(None).expect("the project"), Some(run)).expect("the board");
-    let calls = thread::scope(|threads| {
+    let names = symbols::names(&mut board(), 0).expect("names");
+    let tables = symbols::unwind_tables(&mut board(), 0, &names).expect("tables");
+    let sampling = Sampling::new(EVERY, &names);
+    let (counts, calls) = thread::scope(|threads| {
         let mut tracer = Tracer::start_calls(board(), 0).expect("a recording");
         assert!(Tracer::start_calls(board(), 0).is_err(), "calls are recorded for two");
         let (ended, end) = mpsc::channel::<Counts>();
         threads.spawn(move || {
-            let mut counter = Counter::start(board(), 0).expect("counts");
-            let second = Counter::start(board(), 0).err().expect("counts for two");
+            let mut counter = Counter::start(board(), 0, Some(&sampling)).expect("counts");
+            let second = Counter::start(board(), 0, None).err().expect("counts for two");
             assert!(second.message.contains("is counted by another"), "{}", second.message);
-            counter.count(Instant::now() + Duration::from_millis(2500), &|| false);
+            let begun = Instant::now();
+            while counter.samples().len() < 400 && begun.elapsed() < Duration::from_secs(120) {
+                counter.count(Instant::now() + Duration::from_millis(500), &|| false).expect("a board");
+            }
             ended.send(counter.end().expect("counts")).expect("somebody who waits");
         });
         let mut counts = None;
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(180);
         let is_over = std::cell::Cell::new(false);
         let received = std::cell::RefCell::new(&mut counts);
         tracer.record(Some(deadline), &|| {
@@ -131,10 +223,43 @@ fn watch_debian(run: &str) -> (Counts, Calls) {
         });
         (counts.expect("counts"), Calls::new(&tracer.into_recording()))
     });
-    let mut killed = Counter::start(board(), 0).expect("counts");
-    killed.count(Instant::now() + Duration::from_millis(100), &|| false);
+    let mut killed = Counter::start(board(), 0, None).expect("counts");
+    killed.count(Instant::now() + Duration::from_millis(100), &|| false).expect("a board");
     drop(killed);
-    calls
+    Watched { names, tables, counts, calls }
+}
+
+/// Stacks of Debian's kernel begin where it is entered, and calls in them are ones that it has.
+fn stacks_are_sound(watched: &Watched) {
+    let Watched { names, tables, counts, .. } = watched;
+    assert!(tables.len() > 20_000 && counts.samples.len() > 200, "{}, {}", tables.len(), counts.samples.len());
+    let stacks = Stacks::new(counts, names, tables, EVERY);
+    assert_eq!(stacks.instructions(), counts.instructions());
+    let entries = [
+        "ret_fast_syscall",
+        "vector_swi",
+        "slow_work_pending",
+        "no_work_pending",
+        "ret_from_fork",
+        // An interrupt's own stack.
+        "call_with_stack",
+    ];
+    let (mut all, mut sound) = (0, 0);
+    for (stack, instructions) in stacks.iter().filter(|(stack, _)| stack[0] != UNKNOWN) {
+        all += instructions;
+        if entries.contains(&stack[0].as_str()) || stack[0].ends_with("_usr") || stack[0].starts_with("[0xffff") {
+            sound += instructions;
+        }
+        for pair in stack.windows(2).filter(|pair| pair[1] == "vfs_write") {
+            assert!(["ksys_write", "redirected_tty_write"].contains(&pair[0].as_str()), "{stack:?}");
+        }
+    }
+    assert!(sound * 100 > all * 97, "{sound} of {all}:\n{}", stacks.folded());
+    let writes =
+        |stack: &[String]| stack.starts_with(&["ret_fast_syscall", "ksys_write", "vfs_write"].map(String::from));
+    assert!(stacks.iter().any(|(stack, _)| writes(stack)), "{}", stacks.folded());
+    let flames = stacks.flames("title", "below").expect("a flame graph");
+    assert!(flames.starts_with("<?xml") && flames.contains("<title>vfs_write ("), "{flames}");
 }
 
 #[test]
@@ -161,9 +286,13 @@ fn debian_is_watched() {
         Ok(if watcher.is_finished() { b"\n".to_vec() } else { Vec::new() })
     });
     assert_eq!(outcome.expect("a status").status, 0);
-    let (counts, calls) = watcher.join().expect("a watcher");
+    let watched = watcher.join().expect("a watcher");
+    stacks_are_sound(&watched);
+    let Watched { counts, calls, .. } = watched;
     let printed = String::from_utf8_lossy(&printed).replace('\r', "");
-    assert_eq!(printed.lines().find(|line| !line.is_empty() && *line != "more"), Some("1000"));
+    // What the board says of its guests may break a line.
+    let is_more = |line: &str| "more".starts_with(line) || "more".ends_with(line);
+    assert_eq!(printed.lines().find(|line| !is_more(line)), Some("1000"));
 
     assert!(counts.instructions() > 100_000 && counts.runs.len() > 1000, "{} runs", counts.runs.len());
     assert_eq!((counts.missed, counts.uncounted), (0, 0));

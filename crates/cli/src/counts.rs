@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use spica_console::base64;
@@ -13,8 +14,13 @@ use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
+use crate::unwind::Sample;
+
 /// The time between two looks at whether somebody wants it to end.
 const REST: Duration = Duration::from_millis(20);
+
+/// Samples that are kept at most: they take some hundred bytes each.
+const MOST_SAMPLES: usize = 1 << 20;
 
 /// A run of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,23 +42,55 @@ pub struct Counts {
     pub missed: u32,
     /// How often the former were executed.
     pub uncounted: u64,
+    /// Samples, if they were wanted.
+    pub samples: Vec<Sample>,
+    /// How many were lost.
+    pub lost: u32,
 }
+
+/// What samples are wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sampling {
+    /// How many instructions they are apart in the mean.
+    pub every: u32,
+    /// Addresses of the kernel's code, if they are known.
+    pub code: Option<Range<u32>>,
+}
+
+impl Sampling {
+    /// Of a kernel with these names, or none.
+    #[must_use]
+    pub fn new(every: u32, names: &[Symbol]) -> Self {
+        let code = || names.iter().filter(|symbol| is_code(symbol)).map(|symbol| symbol.address);
+        // Modules are in front of the kernel; exception vectors, and what code is used at the start only, are behind.
+        let start = code().min().map(|start| (start & 0xf000_0000).saturating_sub(MODULES));
+        let end = names.iter().find(|symbol| symbol.name == "_etext").map(|symbol| symbol.address).or(code().max());
+        Self { every, code: start.zip(end).filter(|(start, end)| start < end).map(|(start, end)| start..end) }
+    }
+}
+
+/// How far in front of a kernel's own addresses its modules are at most.
+const MODULES: u32 = 16 << 20;
 
 /// A guest that is being counted. When this goes, the board counts no longer.
 pub struct Counter {
     board: Board,
     waits: Board,
     guest: usize,
+    samples: Vec<Sample>,
+    lost: u32,
+    sampling: bool,
 }
 
 impl Counter {
-    /// Has the board count what the kernel of guest number `guest` executes. The guest stands for a moment.
+    /// Has the board count what the kernel of guest number `guest` executes, and take samples if they are wanted. The
+    /// guest stands for a moment.
     ///
     /// # Errors
     /// If somebody debugs or counts it already, it is off, its kernel runs in place, or the board has gone.
-    pub fn start(board: Board, guest: usize) -> Result<Self> {
+    pub fn start(board: Board, guest: usize, sampling: Option<&Sampling>) -> Result<Self> {
         let waits = board.another()?;
-        let mut counter = Self { board, waits, guest };
+        let mut counter = Self { board, waits, guest, samples: Vec::new(), lost: 0, sampling: sampling.is_some() };
         counter.ask("attach").map_err(|error| {
             let taken = error.message.contains("has a debugger already");
             if taken {
@@ -62,7 +100,11 @@ impl Counter {
             }
         })?;
         counter.halt()?;
-        counter.ask("count")?;
+        counter.ask(&match sampling {
+            None => "count".to_string(),
+            Some(Sampling { every, code: None }) => format!("count {every:x}"),
+            Some(Sampling { every, code: Some(Range { start, end }) }) => format!("count {every:x} {start:x} {end:x}"),
+        })?;
         counter.ask("go")?;
         Ok(counter)
     }
@@ -81,15 +123,34 @@ impl Counter {
         }
     }
 
-    /// Waits until `until`, or `stop` holds.
-    pub fn count(&mut self, until: Instant, stop: &dyn Fn() -> bool) {
+    /// Waits until `until`, or `stop` holds, and reads samples meanwhile.
+    ///
+    /// # Errors
+    /// If the board has gone, or answers what is not understood.
+    pub fn count(&mut self, until: Instant, stop: &dyn Fn() -> bool) -> Result<()> {
         while !stop() {
+            self.read_samples()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             std::thread::sleep(left.min(REST));
         }
+        Ok(())
+    }
+
+    /// The samples that have come by now.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    fn read_samples(&mut self) -> Result<()> {
+        if self.sampling {
+            let lines = self.ask("samples")?;
+            self.lost = understand_samples(&lines, &mut self.samples)?;
+        }
+        Ok(())
     }
 
     /// Ends it, and gives what was counted.
@@ -102,9 +163,10 @@ impl Counter {
             self.ask("uncount")?;
             self.ask("go")?;
         }
+        self.read_samples()?;
         let counts = understand(&self.ask("counts")?)?;
         self.ask("detach")?;
-        Ok(counts)
+        Ok(Counts { samples: self.samples, lost: self.lost, ..counts })
     }
 }
 
@@ -132,7 +194,23 @@ pub fn understand(lines: &[String]) -> Result<Counts> {
         }));
     }
     runs.sort_unstable();
-    Ok(Counts { runs, missed, uncounted })
+    Ok(Counts { runs, missed, uncounted, ..Counts::default() })
+}
+
+/// Samples, from the lines of the board's answer. How many were lost, of all.
+///
+/// # Errors
+/// If they are not understood.
+pub fn understand_samples(lines: &[String], samples: &mut Vec<Sample>) -> Result<u32> {
+    let no = || Error::failed("the board answered what this version does not understand");
+    let (first, rest) = lines.split_first().ok_or_else(no)?;
+    let (_, lost) = first.strip_prefix("sampled ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(no)?;
+    for line in rest {
+        let bytes = line.strip_prefix("samples ").and_then(base64::decode).ok_or_else(no)?;
+        samples.extend(Sample::parse(&bytes).ok_or_else(no)?);
+        samples.truncate(MOST_SAMPLES);
+    }
+    lost.parse().map_err(|_| no())
 }
 
 /// A function, or a page of code that has no names.
@@ -150,7 +228,7 @@ fn is_code(symbol: &Symbol) -> bool {
 }
 
 /// Where the code at an address belongs, and what that is called. `symbols` are in the order of their addresses.
-fn place(address: u32, symbols: &[Symbol]) -> (u32, Option<&str>) {
+pub(crate) fn place(address: u32, symbols: &[Symbol]) -> (u32, Option<&str>) {
     let behind = symbols.partition_point(|symbol| symbol.address <= address);
     // What is behind the last symbol of all is far away from it.
     if let Some(last) = behind.checked_sub(1).map(|last| symbols[last].address).filter(|_| behind < symbols.len()) {
@@ -297,7 +375,12 @@ mod tests {
         let counts = understand(&lines).expect("counts");
         assert_eq!(
             counts,
-            Counts { runs: vec![Run { start: 0x1234_5678, length: 7, count: 9 }], missed: 1, uncounted: 2 }
+            Counts {
+                runs: vec![Run { start: 0x1234_5678, length: 7, count: 9 }],
+                missed: 1,
+                uncounted: 2,
+                ..Counts::default()
+            }
         );
         for wrong in [&[][..], &["counted 1".into()], &["counts".into()], &[lines[0].clone(), "counts AAAA".into()]] {
             assert!(understand(wrong).is_err(), "{wrong:?}");

@@ -13,6 +13,8 @@ use spica_runner::control::reply;
 use spica_runner::error::{Error, Result};
 use spica_runner::progress::Step;
 
+use crate::unwind::Tables;
+
 /// Where a guest's RAM begins.
 pub(crate) const RAM: u32 = 0x4000_0000;
 /// How far a kernel reaches from there at most: Debian's 6.1 takes 30 MiB.
@@ -105,6 +107,16 @@ pub fn read(board: &mut Board, guest: usize, progress: &mut dyn FnMut()) -> Resu
 /// As [`read`].
 pub fn names(board: &mut Board, guest: usize) -> Result<Vec<Symbol>> {
     find(&mut GuestMemory { board, guest, progress: &mut || () })
+}
+
+/// Reads how the functions of the kernel of guest number `guest`, which has these names, are unwound.
+///
+/// # Errors
+/// If the board has gone.
+pub fn unwind_tables(board: &mut Board, guest: usize, names: &[Symbol]) -> Result<Tables> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let ram = memory.ram()?;
+    Tables::read(&mut memory, ram, names).map_err(Error::failed)
 }
 
 /// Reads the last `most` messages of the log of guest number `guest`'s kernel. The guest goes on meanwhile.

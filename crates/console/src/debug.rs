@@ -13,6 +13,18 @@ pub const DUMP_BYTES: u32 = 0x1_0000;
 pub const DUMP_LINE: u32 = 1536;
 /// Bytes of what `counts` says of a run: four, one, and eight, the lowest first.
 pub const COUNT_BYTES: usize = 13;
+/// Words of the stack that a sample has at most.
+pub const SAMPLE_WORDS: usize = 64;
+/// In the number of such a word: it is behind a call instruction.
+pub const SAMPLE_CALL: u16 = 1 << 15;
+/// And that call is not one of where the kernel was.
+pub const SAMPLE_STALE: u16 = 1 << 14;
+/// The number of a sample's word that is not one of the stack, but LR.
+pub const SAMPLE_LR: u16 = 2048;
+/// Words of the stack behind which a call is looked for, at most.
+pub const SAMPLE_LOOKS: u32 = 128;
+/// How many instructions samples are apart in the mean at least, and at most.
+pub const SAMPLE_EVERY: core::ops::RangeInclusive<u32> = 5000..=1 << 28;
 /// Bytes that are searched for one question at most.
 pub const FIND_BYTES: u32 = 0x40_0000;
 /// Bytes that are searched for.
@@ -46,13 +58,19 @@ pub enum Debug {
     Break(u32),
     /// `clear ADDRESS`.
     Clear(u32),
-    /// `count`: what its kernel executes is counted from now on, until it has lost its debugger.
-    Count,
+    /// `count`: what its kernel executes is counted from now on, until it has lost its debugger. `count EVERY`: with
+    /// samples, so many instructions apart in the mean ([`SAMPLE_EVERY`]). `count EVERY FROM TO`: the kernel's code has
+    /// these addresses.
+    Count(Option<(u32, Option<core::ops::Range<u32>>)>),
     /// `uncount`: no longer. What was counted is kept until then.
     Uncount,
     /// `counts`: answered with `counted MISSED UNCOUNTED`, and lines `counts BASE64` of what was counted, of
     /// [`COUNT_BYTES`] each: the address of a run of instructions, how many these are, and how often it was executed.
     Counts,
+    /// `samples`: answered with `sampled TAKEN LOST`, decimal, and the samples that have not been read, in lines
+    /// `samples BASE64`. Each has the number of its words (a byte); PC; TPIDRURO; and its words, each with its
+    /// number on the stack from SP on and marks (two bytes), and itself.
+    Samples,
     /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
     /// The guest need not stand, nor have a debugger.
     Dump(u32, u32),
@@ -135,9 +153,24 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         }
         "break" => Debug::Break(number(words.next())?),
         "clear" => Debug::Clear(number(words.next())?),
-        "count" => Debug::Count,
+        "count" => Debug::Count(match words.next() {
+            None => None,
+            every => {
+                let every = number(every).ok().filter(|every| SAMPLE_EVERY.contains(every));
+                let every = every.ok_or_else(|| {
+                    let (least, most) = (SAMPLE_EVERY.start(), SAMPLE_EVERY.end());
+                    alloc::format!("samples are {least:x} to {most:x} instructions apart")
+                })?;
+                let range = match words.next() {
+                    None => None,
+                    from => Some(number(from)?..number(words.next())?),
+                };
+                Some((every, range))
+            }
+        }),
         "uncount" => Debug::Uncount,
         "counts" => Debug::Counts,
+        "samples" => Debug::Samples,
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");

@@ -15,6 +15,7 @@ use crate::cache::CodeMemory;
 use crate::emit::Emitter;
 use crate::layout::{Layout, PAGE_WORDS};
 use crate::records::MAX_LENGTH;
+use crate::trap;
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Reg, asm};
 use spica_vcpu::field;
@@ -51,20 +52,27 @@ pub struct Run {
     pub length: u32,
 }
 
-/// Words of a counter's code.
+/// Words of a counter's code, without samples.
 const COUNT: usize = 14;
 /// In it, where the address of the counter is loaded, by two words each time.
 const ADDRESSES: [usize; 2] = [3, 8];
+/// Words more where samples are taken.
+const SAMPLE: usize = 8;
+/// Where, with samples, the run's length is subtracted.
+const LENGTH: usize = 15;
 
-/// Emits code that counts executions of each run, in 64 bits.
+/// Emits code that counts executions of each run, in 64 bits. With samples, it also takes the run's length from a
+/// countdown, and traps where that falls below 0 ([`trap::SAMPLE`]).
 pub(crate) struct CountRuns {
     runs: [(Run, u16); MAX_LENGTH + 1],
     count: usize,
+    /// The address of the countdown, if there are samples.
+    countdown: Option<u32>,
 }
 
 impl CountRuns {
-    pub(crate) const fn new() -> CountRuns {
-        CountRuns { runs: [(Run { start: GuestVa(0), length: 0 }, 0); MAX_LENGTH + 1], count: 0 }
+    pub(crate) const fn new(countdown: Option<u32>) -> CountRuns {
+        CountRuns { runs: [(Run { start: GuestVa(0), length: 0 }, 0); MAX_LENGTH + 1], count: 0, countdown }
     }
 
     /// The runs of the block, each with the first word of its counter's code.
@@ -74,7 +82,7 @@ impl CountRuns {
 }
 
 impl Client for CountRuns {
-    const ROOM: usize = COUNT;
+    const ROOM: usize = COUNT + SAMPLE;
 
     fn run_begins(&mut self, e: &mut Emitter<'_>, pc: GuestVa) {
         let Some(place) = self.runs.get_mut(self.count) else { return };
@@ -92,6 +100,16 @@ impl Client for CountRuns {
         e.emit(UMLAL_R0_R1_1);
         load_address(e, address);
         e.emit(STRD_R0_R2);
+        if let Some(countdown) = self.countdown {
+            e.emit(asm::movw(Cond::Al, address, countdown as u16));
+            e.emit(asm::movt(Cond::Al, address, (countdown >> 16) as u16));
+            e.emit(LDR_R0_R2);
+            e.emit(asm::mrs(Cond::Al, hi));
+            e.emit(SUBS_R0);
+            e.emit(STR_R0_R2);
+            e.emit(asm::svc(Cond::Mi, trap::SAMPLE));
+            e.emit(MSR_FLAGS_R1);
+        }
         for (slot, reg) in (0..).zip(spilled) {
             e.page_field(true, Cond::Al, reg, field::spill(slot));
         }
@@ -119,8 +137,20 @@ const MOV_R2_1: u32 = 0xe3a0_2001;
 /// `UMLAL R0, R1, R2, R2` (A8.8.256).
 const UMLAL_R0_R1_1: u32 = 0xe0a1_0292;
 
-/// Makes the counter's code at word `site` count at `address`.
-pub(crate) fn set_address(page: &mut [u32; PAGE_WORDS], site: usize, address: u32) {
+/// `LDR R0, [R2]` (A8.8.63).
+const LDR_R0_R2: u32 = 0xe592_0000;
+/// `STR R0, [R2]` (A8.8.204).
+const STR_R0_R2: u32 = 0xe582_0000;
+/// `SUBS R0, R0, #0` (A8.8.222), which gets the run's length.
+const SUBS_R0: u32 = 0xe250_0000;
+/// `MSR APSR_nzcvqg, R1` (A8.8.112).
+const MSR_FLAGS_R1: u32 = 0xe12c_f001;
+
+/// Makes the counter's code at word `site`, which is one with samples or without, count `run` at `address`.
+pub(crate) fn set_run(page: &mut [u32; PAGE_WORDS], site: usize, run: Run, address: u32, samples: bool) {
+    if samples {
+        page[site + LENGTH] = SUBS_R0 | run.length;
+    }
     for at in ADDRESSES {
         page[site + at] = asm::movw(Cond::Al, Reg::new(2), address as u16);
         page[site + at + 1] = asm::movt(Cond::Al, Reg::new(2), (address >> 16) as u16);
@@ -131,7 +161,8 @@ pub(crate) fn set_address(page: &mut [u32; PAGE_WORDS], site: usize, address: u3
 /// meanwhile. So a guest pays with its own memory, and what it may write over there is what it is told of itself.
 ///
 /// An entry has four words: the run's start, its length, which is 0 where there is no entry, and the count, its low
-/// half first. It is found by hashing. The entry behind the table's end counts what has found no place.
+/// half first. It is found by hashing. The entry behind the table's end counts what has found no place; its first word
+/// is the countdown to the next sample.
 ///
 /// A page of the table is cleared when its first entry is made: all of them would be a megabyte in one go. Until then
 /// it has what the code cache has left there.
@@ -143,6 +174,8 @@ pub struct Counters {
     cleared: [u32; MOST_PAGES / 32],
     /// Runs that have found no place, and blocks of T32 code, which have none, as often as they were translated.
     missed: u32,
+    /// Whether samples are taken.
+    samples: bool,
 }
 
 /// Words of an entry.
@@ -166,12 +199,12 @@ pub struct Counted {
 }
 
 impl Counters {
-    /// An empty table in pages of `layout`.
-    pub(crate) fn new(layout: &Layout, memory: &mut impl CodeMemory) -> Counters {
+    /// An empty table in pages of `layout`, for code that asks for samples or does not.
+    pub(crate) fn new(layout: &Layout, samples: bool, memory: &mut impl CodeMemory) -> Counters {
         let pages = (layout.pages / SHARE).clamp(1, MOST_PAGES as u32);
         let first_page = layout.pages - pages;
         let entries = (pages as usize * IN_PAGE).saturating_sub(1);
-        let mut counters = Counters { first_page, entries, cleared: [0; MOST_PAGES / 32], missed: 0 };
+        let mut counters = Counters { first_page, entries, cleared: [0; MOST_PAGES / 32], missed: 0, samples };
         // That of what finds no place.
         counters.clear(entries, memory);
         counters
@@ -215,6 +248,24 @@ impl Counters {
     #[must_use]
     pub const fn missed(&self) -> u32 {
         self.missed
+    }
+
+    /// See the field.
+    pub(crate) const fn samples(&self) -> bool {
+        self.samples
+    }
+
+    /// Where the countdown is, for translated code, if samples are taken.
+    pub(crate) fn countdown_address(&self, layout: &Layout) -> Option<u32> {
+        let (page, word) = self.place(self.entries);
+        self.samples.then(|| layout.code_page(page).0 + 4 * word as u32)
+    }
+
+    /// How many instructions the guest's kernel executes until the next sample; below 0, one is due. Translated code
+    /// counts it down, if samples are taken. It may be the guest's own invention.
+    pub fn countdown<'a>(&self, memory: &'a mut impl CodeMemory) -> &'a mut u32 {
+        let (page, word) = self.place(self.entries);
+        &mut memory.page(page)[word]
     }
 
     /// Something is not counted.

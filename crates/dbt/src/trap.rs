@@ -53,6 +53,9 @@ pub const LENT_EXCEPTION_RETURN: u32 = CLOSED | 15;
 /// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
 pub const REPLACED: u32 = 0x20;
 
+/// `SVC` number where a sample of what the kernel executes is due ([`crate::Counters::countdown`]). The block goes on.
+/// In assembly, it is no number of any trap either.
+pub const SAMPLE: u32 = 0x40;
 /// `SVC` number of a T32 instruction to interpret, with its ITSTATE: see [`emulate_t32`]. Two literal words as of
 /// [`EMULATE`]: the bits of its code, and its guest address with bit 0 set.
 pub const EMULATE_T32: u32 = 0x20;

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use spica_cli::counts::{self, Counter, Counts};
+use spica_cli::counts::{self, Counter, Counts, Sampling};
 use spica_cli::lines::Source;
 use spica_cli::signals::Signals;
+use spica_cli::stacks::{Format, Stacks};
 use spica_cli::tracer::Tracer;
+use spica_cli::unwind::Tables;
 use spica_cli::{debugger, symbols, times};
+use spica_console::debug::SAMPLE_EVERY;
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
@@ -72,6 +75,18 @@ has its page's address. Nothing is sampled: two runs of the same give the same. 
 The guest stands still twice, for some milliseconds in which its clocks stand, too. In between its kernel takes some
 three times as long.
 
+A FILE whose name ends so shows who has called whom:
+
+  .svg     a flame graph, for a browser: a function stands on what has called it, and is as wide as what it and what
+           it calls have executed. Click on one to magnify it; Ctrl-F finds names
+  .folded  the same as text, for other programs: a line for each stack, and its instructions
+  .dot     a call graph, for Graphviz: dot -Tsvg calls.dot -o calls.svg
+
+For that, the kernel's stack is looked at after each --every instructions of it, at random distances. What a function
+itself has executed is still counted and exact; how it is divided among its callers is of these samples, and so an
+estimate. Linux kernels have tables of how their stacks are unwound (CONFIG_ARM_UNWIND), which are read beforehand; in
+others, and in modules, callers are a guess.
+
 With the debug symbols of the kernel, --lines counts by lines of source instead. Debian's package linux-image-…-dbg has
 them, for the kernel of the same version; nothing of it is installed, and build/apt is there once a guest was fetched:
 
@@ -79,6 +94,7 @@ them, for the kernel of the same version; nothing of it is installed, and build/
   dpkg-deb --fsys-tarfile linux-image-*-dbg_*.deb | tar -x --wildcards '*/boot/vmlinux-*'
 
   spica watch profile --guest web --for 10s -o profile.txt
+  spica watch profile --for 10s -o flames.svg
   spica watch profile --lines usr/lib/debug/boot/vmlinux-6.1.0-50-armmp
   spica watch profile --runs                      the counts that this is made of: address, instructions, times")]
     Profile {
@@ -90,6 +106,9 @@ them, for the kernel of the same version; nothing of it is installed, and build/
         /// By lines of source, with the debug symbols of the kernel in this ELF file
         #[arg(long, value_name = "VMLINUX")]
         lines: Option<PathBuf>,
+        /// For a flame graph, folded stacks or a call graph: so many instructions lie between two samples in the mean
+        #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = every)]
+        every: u32,
     },
     /// Which functions of the guest's kernel were executed, and which not, for lcov's tools
     #[command(after_help = "\
@@ -159,16 +178,61 @@ impl Output {
 pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
     match args.client {
         Client::Syscalls { what, json } => syscalls(project, what, json),
-        Client::Profile { what, runs, lines } => count(project, what, lines, |counted, names, source| match source {
-            Some(source) => source.table(counted),
-            None if runs => Ok(counts::runs(counted)),
-            None => Ok(counts::table(counted, names)),
-        }),
-        Client::Coverage { what, lines } => count(project, what, lines, |counted, names, source| match source {
-            Some(source) => source.lcov(counted),
-            None => Ok(counts::lcov(counted, names)),
-        }),
+        Client::Profile { what, runs, lines, every } => {
+            if let Some(format) = what.output.as_deref().and_then(Format::of) {
+                return match (runs, &lines) {
+                    (false, None) => stacks(project, what, every, format),
+                    _ => Err(Error::usage(
+                        "--runs and --lines are tables: their file is not to end in .svg, .folded or .dot, which show \
+                         who has called whom",
+                    )),
+                };
+            }
+            count(project, what, lines, None, |counted, names, _, source| match source {
+                Some(source) => source.table(counted),
+                None if runs => Ok(counts::runs(counted)),
+                None => Ok(counts::table(counted, names)),
+            })
+        }
+        Client::Coverage { what, lines } => {
+            count(project, what, lines, None, |counted, names, _, source| match source {
+                Some(source) => source.lcov(counted),
+                None => Ok(counts::lcov(counted, names)),
+            })
+        }
     }
+}
+
+/// A distance between samples, as it is given.
+fn every(text: &str) -> std::result::Result<u32, String> {
+    let every = text.parse().ok().filter(|every| SAMPLE_EVERY.contains(every));
+    every.ok_or_else(|| format!("it is {} to {}", SAMPLE_EVERY.start(), SAMPLE_EVERY.end()))
+}
+
+/// Counts what a guest's kernel executes, with samples of its stack, and writes who has called whom.
+fn stacks(project: &Project, what: What, every: u32, format: Format) -> Result<()> {
+    count(project, what, None, Some(every), |counted, names, tables, _| {
+        let stacks = Stacks::new(counted, names, tables, every);
+        eprintln!("spica: {} samples", counted.samples.len());
+        if counted.lost != 0 {
+            eprintln!(
+                "spica: {} more were lost, for the serial line carries no more: a greater --every makes fewer",
+                counted.lost
+            );
+        }
+        match format {
+            Format::Folded => Ok(stacks.folded()),
+            Format::Graph => Ok(stacks.graph()),
+            Format::Flames => {
+                let below = format!(
+                    "{} instructions, counted; callers by {} samples, one in {every} instructions",
+                    stacks.instructions(),
+                    counted.samples.len()
+                );
+                stacks.flames("What the guest's kernel executes", &below)
+            }
+        }
+    })
 }
 
 /// Counts what a guest's kernel executes, and writes what `text` makes of that.
@@ -176,7 +240,8 @@ fn count(
     project: &Project,
     what: What,
     lines: Option<PathBuf>,
-    text: impl FnOnce(&Counts, &[Symbol], Option<&Source>) -> Result<String>,
+    every: Option<u32>,
+    text: impl FnOnce(&Counts, &[Symbol], &Tables, Option<&Source>) -> Result<String>,
 ) -> Result<()> {
     let mut board = Board::find(project, what.run.as_deref())?;
     let guest = debugger::choose(&board, what.guest.as_deref())?;
@@ -191,21 +256,32 @@ fn count(
     if let (Some(source), Ok(names)) = (&source, &names) {
         source.check(names)?;
     }
-    let mut counter = Counter::start(board, guest)?;
+    let step = Step::begin("reading how the kernel's stacks are unwound");
+    let tables = match (&names, every) {
+        (Ok(names), Some(_)) => symbols::unwind_tables(&mut board, guest, names)?,
+        _ => Tables::default(),
+    };
+    drop(step);
+    if every.is_some() && tables.is_empty() {
+        eprintln!("spica: this kernel does not say how its stacks are unwound: callers are a guess");
+    }
+    let sampling = every.map(|every| Sampling::new(every, names.as_deref().unwrap_or_default()));
+    let mut counter = Counter::start(board, guest, sampling.as_ref())?;
     let begun = Instant::now();
     let step = Step::begin("counting what the kernel executes");
-    counter.count(begun + what.time, &|| signals.has_come());
+    let ended = counter.count(begun + what.time, &|| signals.has_come());
     drop(step);
     if signals.has_come() {
         eprintln!("spica: stopped after {} ms", begun.elapsed().as_millis());
     }
+    ended?;
     let counted = counter.end()?;
     let names = names.unwrap_or_else(|problem| {
         eprintln!("spica: {problem}: functions have no names");
         Vec::new()
     });
     let step = Step::begin("adding up what was counted");
-    let text = text(&counted, &names, source.as_ref())?;
+    let text = text(&counted, &names, &tables, source.as_ref())?;
     drop(step);
     output.write(&text)?;
     eprintln!("spica: {} instructions of the kernel, in {} runs", counted.instructions(), counted.runs.len());

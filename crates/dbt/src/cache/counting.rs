@@ -16,15 +16,16 @@ impl Translator {
         let Some(runs) = runs else { return counters.miss() };
         for (run, site) in runs.runs() {
             let address = counters.address(run, &self.layout, memory);
-            client::set_address(memory.page(code_page), site, address);
+            client::set_run(memory.page(code_page), site, run, address, counters.samples());
         }
     }
 
-    /// From now on, translated code counts which runs it executes ([`Counters`]), from 0 on. All blocks go.
-    pub fn start_counting(&mut self, memory: &mut impl CodeMemory) {
+    /// From now on, translated code counts which runs it executes ([`Counters`]), from 0 on. With `samples`, it also
+    /// traps where its countdown ([`Counters::countdown`]) falls below 0. All blocks go.
+    pub fn start_counting(&mut self, samples: bool, memory: &mut impl CodeMemory) {
         self.forget_counters(memory);
         self.flush(memory);
-        let counters = Counters::new(&self.layout, memory);
+        let counters = Counters::new(&self.layout, samples, memory);
         memory.make_data(counters.first_page()..self.layout.pages, true);
         (self.counters, self.counts) = (Some(counters), true);
     }
@@ -65,7 +66,7 @@ impl Translator {
         if !self.counts || is_thumb(block.va) {
             return None;
         }
-        let mut runs = CountRuns::new();
+        let mut runs = self.count_runs();
         self.make_again(id, None, words, &mut runs);
         runs.runs().map(|(run, _)| run).find(|run| (guest.0.wrapping_sub(run.start.0)) / 4 < run.length)
     }
@@ -79,6 +80,11 @@ impl Translator {
             counters.add(run, -1, memory);
             counters.add(Run { length: executed, ..run }, 1, memory);
         }
+    }
+
+    /// What emits the code of counters.
+    pub(super) fn count_runs(&self) -> CountRuns {
+        CountRuns::new(self.counters.as_ref().and_then(|counters| counters.countdown_address(&self.layout)))
     }
 
     /// Code pages that are for code.

@@ -479,7 +479,7 @@ impl Translator {
             match self.counts {
                 false => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
                 true => {
-                    let runs = runs.insert(CountRuns::new());
+                    let runs = runs.insert(self.count_runs());
                     make_a32(&mut emitter, &options, va, limit, words, runs)
                 }
             }
@@ -615,7 +615,7 @@ impl Translator {
         let (_, word) = self.layout.find(pc)?;
         match self.counts {
             false => self.make_again(id, Some(word), words, &mut ()),
-            true => self.make_again(id, Some(word), words, &mut CountRuns::new()),
+            true => self.make_again(id, Some(word), words, &mut self.count_runs()),
         }
     }
 

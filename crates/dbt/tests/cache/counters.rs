@@ -69,7 +69,7 @@ const CODE: [u32; 7] = [0xe310_0001, 0x0a00_0003, NOP, 0x18bd_8010, 0x1b00_0010,
 fn a_run_ends_where_the_block_may_be_left() {
     let mut f = Fixture::roomy();
     f.put(PA, &CODE);
-    f.translator.start_counting(&mut f.code);
+    f.translator.start_counting(false, &mut f.code);
     let block = f.translate(VA, PA, true);
     assert_eq!(f.translator.length(block), CODE.len());
     assert_eq!(execute(&mut f), 4);
@@ -89,11 +89,43 @@ fn a_run_ends_where_the_block_may_be_left() {
     assert_eq!(counted(&mut f), [(VA + 8, 1, 1), (VA + 16, 1, 1), (VA + 20, 2, 1)]);
 }
 
+/// With samples, a run's length is taken from the countdown, with the flags kept.
 #[test]
-fn words_of_counted_code_are_found_as_others_are() {
+fn a_countdown_has_the_length_of_each_run() {
     let mut f = Fixture::roomy();
     f.put(PA, &CODE);
-    f.translator.start_counting(&mut f.code);
+    f.translator.start_counting(true, &mut f.code);
+    f.translate(VA, PA, true);
+    let page = f.code.fetched[0];
+    let half = |word: u32| word >> 4 & 0xf000 | word & 0xfff;
+    let mut lengths = Vec::new();
+    for at in (0..PAGE_WORDS - 22).filter(|&at| counter(&page, at).is_some()) {
+        let &[low, high, load, save, subtract, store, trap, restore, reload, ..] = &page[at + 11..] else { panic!() };
+        assert_eq!((load, store), (0xe592_0000, 0xe582_0000));
+        assert_eq!((save, restore), (0xe10f_1000, 0xe12c_f001), "MRS, MSR of the flags");
+        assert_eq!(trap, 0x4f00_0000 | spica_dbt::trap::SAMPLE, "SVCMI");
+        assert_eq!((subtract & !0xff, reload >> 20), (0xe250_0000, 0xe59));
+        lengths.push(subtract & 0xff);
+        let countdown = half(low) | half(high) << 16;
+        let counters = *f.translator.counters().expect("counters");
+        *counters.countdown(&mut f.code) = 17;
+        let at = countdown.wrapping_sub(LAYOUT.code_page(3).0) as usize / 4;
+        assert_eq!(f.code.written[3][at], 17);
+    }
+    assert_eq!(lengths, [2, 2, 1, 2]);
+}
+
+#[test]
+fn words_of_counted_code_are_found_as_others_are() {
+    for samples in [false, true] {
+        words_are_found(samples);
+    }
+}
+
+fn words_are_found(samples: bool) {
+    let mut f = Fixture::roomy();
+    f.put(PA, &CODE);
+    f.translator.start_counting(samples, &mut f.code);
     f.code.published.clear();
     let block = f.translate(VA, PA, true);
     let words = f.guest[&PA];
@@ -113,7 +145,7 @@ fn nothing_is_left_of_counting() {
     let (mut plain, mut f) = (Fixture::roomy(), Fixture::roomy());
     f.put(PA, &CODE);
     plain.put(PA, &CODE);
-    f.translator.start_counting(&mut f.code);
+    f.translator.start_counting(false, &mut f.code);
     f.translate(VA, PA, true);
     f.translate(VA + 8, PA + 8, true);
     f.translator.stop_counting(&mut f.code);
@@ -138,7 +170,7 @@ fn what_the_cache_has_left_is_no_counter() {
     let mut f = Fixture::roomy();
     f.put(PA, &CODE);
     f.code.fetched.iter_mut().for_each(|page| page.fill(1));
-    f.translator.start_counting(&mut f.code);
+    f.translator.start_counting(false, &mut f.code);
     assert_eq!(counted(&mut f), []);
     let written = f.code.fetched.iter().filter(|page| page.iter().any(|&word| word != 1)).count();
     assert!(written <= 1, "{written} pages are cleared at once");
@@ -151,7 +183,7 @@ fn what_the_cache_has_left_is_no_counter() {
 #[test]
 fn a_run_has_one_counter_however_often_it_is_translated_and_none_if_there_is_no_room() {
     let mut f = Fixture::roomy();
-    f.translator.start_counting(&mut f.code);
+    f.translator.start_counting(false, &mut f.code);
     for _ in 0..3 {
         f.translate(VA, PA, true);
         assert_eq!(execute(&mut f), 1);

@@ -116,8 +116,8 @@ impl Blocks {
     }
 
     /// See [`Translator::start_counting`].
-    pub fn start_counting(&mut self) {
-        self.translator.start_counting(&mut self.code);
+    pub fn start_counting(&mut self, samples: bool) {
+        self.translator.start_counting(samples, &mut self.code);
     }
 
     /// See [`Translator::stop_counting`].

@@ -18,6 +18,7 @@ use super::scheduler::Scheduler;
 use crate::println;
 use crate::vm::Stop;
 use crate::vm::debug::Turn;
+use crate::vm::sampled::Wanted;
 
 /// See the module's text.
 #[derive(Default)]
@@ -192,9 +193,10 @@ impl Scheduler {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
             }
-            Debug::Count => {
+            Debug::Count(samples) => {
                 self.guests[at].check_halted()?;
-                self.ask_for(at, |guest, _, _| guest.vm.start_counting())??;
+                let wanted = samples.clone().map(|(every, code)| Wanted { every, code });
+                self.ask_for(at, |guest, _, _| guest.vm.start_counting(wanted))??;
             }
             Debug::Uncount => {
                 self.guests[at].check_halted()?;
@@ -203,6 +205,10 @@ impl Scheduler {
             Debug::Counts => {
                 self.guests[at].debugger()?;
                 return Ok(After::Answer(Answering::Counts(at, None)));
+            }
+            Debug::Samples => {
+                self.guests[at].debugger()?;
+                return Ok(After::Answer(Answering::Samples(at, None)));
             }
             Debug::Dump(from, bytes) => {
                 return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));

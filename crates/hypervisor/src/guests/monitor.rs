@@ -58,6 +58,8 @@ pub(super) enum Answering {
     Find(usize, u32, u32, Vec<u8>),
     /// What was counted of a guest's kernel; from this counter on, once it has been said how much there is.
     Counts(usize, Option<usize>),
+    /// Samples of a guest's kernel; so many bytes of them, once it has been said how many there are.
+    Samples(usize, Option<usize>),
     /// So many records of the timeline at least, if there are.
     Trace(usize),
 }
@@ -78,7 +80,8 @@ impl<'a> Answer<'a> {
     fn new(request: &'a Request) -> Answer<'a> {
         let within = matches!(
             request.command,
-            Ok(Command::Trace(_) | Command::Debug(_, Debug::Dump(..) | Debug::Find(..) | Debug::Counts))
+            Ok(Command::Trace(_)
+                | Command::Debug(_, Debug::Dump(..) | Debug::Find(..) | Debug::Counts | Debug::Samples))
         );
         Answer(request.id.as_deref(), if within { Shape::Within } else { Shape::Lines })
     }
@@ -317,6 +320,23 @@ impl Answering {
                     answer.text("counts ", base64::encode(&piece));
                 }
                 Ok(next.map(|next| Answering::Counts(at, Some(next))))
+            }
+            Answering::Samples(at, bytes) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Samples(at, bytes)));
+                }
+                let Some(bytes) = bytes else {
+                    let (taken, lost, bytes) = scheduler.ask_for(at, |guest, _, _| guest.vm.sampled())?;
+                    answer.line(&format!("sampled {taken} {lost}"));
+                    return Ok(Some(Answering::Samples(at, Some(bytes))));
+                };
+                let piece = scheduler.ask_for(at, |guest, _, _| guest.vm.take_samples())?;
+                if !piece.is_empty() {
+                    answer.text("samples ", base64::encode(&piece));
+                }
+                let rest = bytes.saturating_sub(piece.len());
+                Ok((rest > 0 && !piece.is_empty()).then_some(Answering::Samples(at, Some(rest))))
             }
             Answering::Find(at, from, bytes, pattern) => {
                 let piece = bytes.min(FIND_PIECE);

@@ -20,7 +20,7 @@ use crate::host_cpu::HostSpace;
 /// Return addresses that are shown.
 pub const FRAMES: usize = 16;
 /// Bytes of a kernel's stack, which begins at a multiple of them: of Linux (`THREAD_SIZE`).
-const STACK: u32 = 8192;
+pub(super) const STACK: u32 = 8192;
 /// Words in code that are looked at, at most.
 const MOST_LOOKS: u32 = 128;
 /// A function is no longer than this, as a rule.
@@ -50,7 +50,7 @@ pub struct Backtrace {
 }
 
 /// Code that is looked at, by virtual address.
-struct Code<'a> {
+pub(super) struct Code<'a> {
     vm: &'a Vm,
     host_space: HostSpace<'a>,
     /// The page that was looked at last.
@@ -58,8 +58,13 @@ struct Code<'a> {
     looks: u32,
 }
 
-impl Code<'_> {
-    fn place(&mut self, va: u32) -> Option<GuestPa> {
+impl<'a> Code<'a> {
+    /// That of a guest. So many words are looked at, at most.
+    pub(super) fn new(vm: &'a Vm, host_space: HostSpace<'a>, looks: u32) -> Self {
+        Code { vm, host_space, known: None, looks }
+    }
+
+    pub(super) fn place(&mut self, va: u32) -> Option<GuestPa> {
         let va = GuestVa(va);
         let page = match self.known {
             Some((known, pa)) if known == va.page() => pa,
@@ -79,7 +84,7 @@ impl Code<'_> {
     }
 
     /// What the call in front of `address` calls; `None` if there is no call.
-    fn call(&mut self, address: u32) -> Option<Option<GuestVa>> {
+    pub(super) fn call(&mut self, address: u32) -> Option<Option<GuestVa>> {
         self.looks = self.looks.checked_sub(1)?;
         let call = address.wrapping_sub(4);
         let word = self.word(call)?;
@@ -94,6 +99,16 @@ impl Code<'_> {
     }
 }
 
+/// Whether code at `address` may have called that at `inner`.
+pub(super) const fn near(address: u32, inner: u32) -> bool {
+    address.is_multiple_of(4) && address.abs_diff(inner) < CODE
+}
+
+/// Whether a call of what it calls is not one of where `inner` is.
+pub(super) fn stale(called: Option<GuestVa>, inner: u32) -> bool {
+    called.is_some_and(|called| inner.wrapping_sub(called.0) >= FUNCTION)
+}
+
 impl Backtrace {
     /// That of a guest that does not run.
     pub fn of(vm: &Vm, host_space: HostSpace<'_>) -> Backtrace {
@@ -101,7 +116,7 @@ impl Backtrace {
         let pc = guest_pc_of(vm, host_space, CachePc(cpu.pc)).unwrap_or(GuestVa(cpu.pc));
         let mut backtrace = Backtrace { pc, kernel: cpu.privileged(), frames: [None; FRAMES] };
         if backtrace.kernel {
-            let code = || Code { vm, host_space, known: None, looks: MOST_LOOKS };
+            let code = || Code::new(vm, host_space, MOST_LOOKS);
             backtrace.fill(code(), cpu.regs[13], cpu.regs[14]);
             // Where an exception is taken, there is nothing yet on its mode's stack: what was interrupted is a kernel's
             // usual mode.
@@ -118,9 +133,9 @@ impl Backtrace {
         let mut frames = self.frames.iter_mut();
         let mut inner = self.pc.0;
         let mut look = |address: u32| {
-            let near = address.is_multiple_of(4) && address.abs_diff(inner) < CODE;
-            let Some(called) = near.then(|| code.call(address)).flatten() else { return true };
-            let stale = called.is_some_and(|called| inner.wrapping_sub(called.0) >= FUNCTION);
+            let called = near(address, inner).then(|| code.call(address)).flatten();
+            let Some(called) = called else { return true };
+            let stale = stale(called, inner);
             let Some(frame) = frames.next() else { return false };
             *frame = Some(Frame { address: GuestVa(address), called, stale });
             if !stale {
@@ -132,7 +147,7 @@ impl Backtrace {
             return;
         }
         let sp = sp & !3;
-        let mut stack = Code { vm, host_space, known: None, looks: 0 };
+        let mut stack = Code::new(vm, host_space, 0);
         for (at, len) in pieces(sp, (STACK - sp % STACK) as usize) {
             let Some(pa) = stack.place(sp.wrapping_add(at as u32)) else { return };
             let Some(bytes) = vm.common.ram.bytes(host_space, pa, len as u32) else { return };

@@ -12,6 +12,7 @@ use spica_console::debug::COUNT_BYTES;
 
 use spica_dbt::{BlockId, Counted, Options, Run, trap};
 
+use super::sampled::{Samples, Wanted};
 use super::{Vm, trap as traps};
 use crate::engine::Engine;
 use crate::host_cpu::HostCpu;
@@ -31,18 +32,27 @@ pub(super) struct Trapped {
 }
 
 impl Vm {
-    /// Counts from now on what the guest's kernel executes. The guest stands between two instructions.
+    /// Counts from now on what the guest's kernel executes, and takes samples if they are wanted. The guest stands
+    /// between two instructions.
     ///
     /// # Errors
     /// If that cannot be counted.
-    pub fn start_counting(&mut self) -> Result<(), &'static str> {
+    pub fn start_counting(&mut self, wanted: Option<Wanted>) -> Result<(), &'static str> {
         if self.common.engine.runs_in_place() {
             return Err("its kernel runs in place, where nothing can be counted");
         }
         self.common.trapped = None;
+        self.common.samples = None;
+        let mut samples = wanted.map(Samples::new).transpose()?;
         // Rounds of a loop that are done at once would not be seen.
         self.common.engine.set_options(Options { tlb_range: false, ..self.common.switches.translation });
-        self.common.engine.blocks.start_counting();
+        self.common.engine.blocks.start_counting(samples.is_some());
+        if let Some(samples) = &mut samples
+            && let Some((counters, memory)) = self.common.engine.blocks.counters()
+        {
+            *counters.countdown(memory) = samples.next_distance();
+        }
+        self.common.samples = samples;
         self.counting_changed(true);
         Ok(())
     }
@@ -65,6 +75,7 @@ impl Vm {
         }
         self.stop_counting();
         self.common.engine.blocks.forget_counters();
+        self.common.samples = None;
     }
 
     fn counting_changed(&mut self, counts: bool) {
@@ -115,8 +126,11 @@ impl Vm {
 
 /// Whether a trap of this number ends a run by itself.
 const fn ends_a_run(number: u32) -> bool {
-    matches!(number, trap::LINK | trap::INDIRECT | trap::EXCEPTION_RETURN | trap::CLOSED_RETURN | trap::IN_IT)
-        || number & !0xf == trap::CLOSED
+    // A sample is no instruction of the guest's.
+    matches!(
+        number,
+        trap::SAMPLE | trap::LINK | trap::INDIRECT | trap::EXCEPTION_RETURN | trap::CLOSED_RETURN | trap::IN_IT
+    ) || number & !0xf == trap::CLOSED
 }
 
 /// Runs in a piece of an answer.

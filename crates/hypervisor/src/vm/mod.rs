@@ -30,6 +30,7 @@ pub mod ram;
 pub mod report;
 mod resume;
 mod run;
+pub mod sampled;
 pub mod summary;
 pub mod tables;
 mod traced;
@@ -169,6 +170,8 @@ pub struct Common {
     preemptive_flush: PreemptiveFlush,
     /// Where the last trap came from, while what the kernel executes is counted.
     trapped: Option<counted::Trapped>,
+    /// Samples of it, if they are taken.
+    samples: Option<sampled::Samples>,
     /// That is to end as soon as the guest stands between two instructions.
     uncounting: bool,
     /// Which of the devices that the guest found missing have been said.

@@ -95,6 +95,10 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
         }
         // The value was taken over before the trap got here: see `super::handle`.
         trap::DACR | trap::VFP => Resume::Cache(behind),
+        trap::SAMPLE => {
+            vm.sample(core, behind);
+            Resume::Back(behind)
+        }
         trap::EMULATE => {
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
             if let Some(resume) = timer::write(vm, host, first, GuestVa(second), next) {
