@@ -21,7 +21,11 @@ struct Debugged {
 
 impl Debugged {
     fn start() -> Debugged {
-        let parts = [Part::new("it", "debugged", &[]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
+        let parts = [
+            Part::new("it", "debugged", &[]),
+            Part::new("other", "sleep", &[125_000, 1 << 30, 0]),
+            Part::new("watched", "watched", &[]),
+        ];
         let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
         let run = board.serve();
         let listener = debugger::listen(0).expect("a port");
@@ -39,7 +43,13 @@ impl Debugged {
     /// The address of a symbol of the guest's.
     #[track_caller]
     fn address_of(&self, name: &str) -> u64 {
-        let bytes = std::fs::read(self.board.symbols("it")).expect("the guest");
+        self.address_in("it", name)
+    }
+
+    /// The same, of another guest.
+    #[track_caller]
+    fn address_in(&self, guest: &str, name: &str) -> u64 {
+        let bytes = std::fs::read(self.board.symbols(guest)).expect("the guest");
         let file = object::File::parse(&*bytes).expect("an ELF file");
         file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name).address()
     }
@@ -106,12 +116,109 @@ fn memory_is_searched_and_dumped(board: &mut Board) {
     assert!(dump(board.tell("debug it dump 70000000 10000")).is_empty());
 }
 
+/// What is accessed is seen by whoever accesses it; what lies beside it is not; and the guest sees nothing of it all.
+fn memory_is_watched(it: &mut Debugged) {
+    let (word, range, lock) = (0x4020_0000, 0x4020_0100, 0x4020_1200);
+    let at = |name: &str| it.address_in("watched", name) as u32;
+    let k_check = at("k_check") + 4;
+    let (k_store, k_load, k_multiple) = (at("k_store") + 4, at("k_load") + 4, at("k_multiple") + 4);
+    let (u_store, u_load, t_store) = (at("u_store") + 4, at("u_load") + 4, at("t_store") + 2);
+    let k_lock = at("k_lock");
+    let board = &mut it.board;
+    board.tell("resume watched");
+    board.show(Some("watched"));
+    board.line("watched", "up", 1);
+    board.tell("debug watched attach");
+    let stand = |board: &mut Board| {
+        board.tell("debug watched halt");
+        assert!(board.tell("debug watched wait")[0].starts_with("halted"));
+    };
+    stand(board);
+    for wrong in ["watch x 40200000 4", "watch w 40200000 1001", "watch w 70000000 4", "unwatch w 40200000 4"] {
+        assert!(board.ask(&format!("debug watched {wrong}")).is_err(), "{wrong}");
+    }
+    let mut rounds = 0;
+    // Each place where the guest stands in a round, and then its end.
+    let mut round = |board: &mut Board, watches: &[(char, u32, u32)], places: &[(u32, char, u32)]| {
+        for (kind, address, bytes) in watches {
+            board.tell(&format!("debug watched watch {kind} {address:x} {bytes:x}"));
+        }
+        board.tell("debug watched go");
+        board.type_keys("a");
+        for (pc, kind, address) in places {
+            let halted = board.tell("debug watched wait");
+            assert_eq!(halted, [format!("halted {pc:x} watch {kind} {address:x}")]);
+            board.tell("debug watched go");
+        }
+        rounds += 1;
+        board.line("watched", "done", rounds);
+        stand(board);
+        for (kind, address, bytes) in watches {
+            board.tell(&format!("debug watched unwatch {kind} {address:x} {bytes:x}"));
+        }
+    };
+    let writes = [(k_store, 'w', word), (u_store, 'w', word), (t_store, 'w', word)];
+    round(board, &[('w', word, 4)], &writes);
+    round(board, &[('w', word, 2)], &writes);
+    round(board, &[('w', word + 2, 2)], &writes[..2].iter().map(|it| (it.0, 'w', word + 2)).collect::<Vec<_>>());
+    round(board, &[('w', range + 4, 8)], &[(k_multiple, 'w', range + 4)]);
+    round(board, &[('r', range, 16)], &[]);
+    round(board, &[('a', range + 15, 1)], &[(k_multiple, 'a', range + 15)]);
+    // Two of a page, and one that lies in two pages.
+    round(
+        board,
+        &[('w', range, 4), ('r', word + 1, 1)],
+        &[(k_load, 'r', word + 1), (k_multiple, 'w', range), (u_load, 'r', word + 1), (k_check, 'r', word + 1)],
+    );
+    round(board, &[('w', word - 8, 9)], &writes.map(|it| (it.0, 'w', word - 8))[..2]);
+    // Nobody watches any more.
+    round(board, &[], &[]);
+
+    // An exclusive access is let through, in one go with what has led to it, and seen a little later.
+    for kind in ['w', 'a'] {
+        board.tell(&format!("debug watched watch {kind} {lock:x} 4"));
+        board.tell("debug watched go");
+        board.type_keys("a");
+        let mut count = 0;
+        while count < 2 && !board.console("watched").ends_with("done\n") {
+            let halted = board.tell("debug watched wait").remove(0);
+            assert!(halted.ends_with(&format!("watch {kind} {lock:x}")), "{halted}");
+            count += 1;
+            let pc = u32::from_str_radix(halted.split(' ').nth(1).expect("a PC"), 16).expect("an address");
+            assert!(pc >= k_lock, "{halted}");
+            if kind == 'w' {
+                break;
+            }
+        }
+        board.tell(&format!("debug watched unwatch {kind} {lock:x} 4"));
+        board.tell("debug watched go");
+        rounds += 1;
+        board.line("watched", "done", rounds);
+        stand(board);
+    }
+    // 16 pieces, no more; and what is watched is forgotten with the debugger.
+    for n in 0..16 {
+        board.tell(&format!("debug watched watch w {:x} 4", word + 4 * n));
+    }
+    assert!(board.ask("debug watched watch w 40200100 4").expect_err("no").contains("too many"));
+    board.tell("debug watched detach");
+    for n in 1..3 {
+        board.type_keys("a");
+        board.line("watched", "done", rounds + n);
+    }
+    assert!(!board.console("watched").contains("wrong"), "{}", board.console("watched"));
+    board.tell("stop watched");
+    board.show(None);
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();
     it.board.spica("guest it: waits for a debugger", 1);
     it.board.spica("guest other: waits for a debugger", 1);
+    it.board.spica("guest watched: waits for a debugger", 1);
     it.board.tell("resume other");
+    memory_is_watched(&mut it);
 
     // From the first instruction on; the MMU is off, and code is written that has a breakpoint already.
     let text = it.gdb(&[
@@ -156,6 +263,22 @@ fn gdb_debugs_a_guests_kernel() {
         "tbreak call",
         "continue",
         "p/x $r0",
+        // A word is watched: who writes it is said, with what was there before and what is there then.
+        "delete",
+        "set var *(int *)&rounds = 0x2000",
+        "watch *(int *)&rounds",
+        "continue",
+        "x/i $pc",
+        "continue",
+        "delete",
+        "awatch *(int *)&go_on",
+        "continue",
+        "delete",
+        "rwatch *(int *)&longest",
+        "continue",
+        "delete",
+        "tbreak call",
+        "continue",
         // An exception is caught at its vector.
         "monitor catch svc",
         "continue",
@@ -197,10 +320,22 @@ fn gdb_debugs_a_guests_kernel() {
             "$8 = 1",
             "Temporary breakpoint 6, ",
             "$9 = 0x66",
+            "Hardware watchpoint 7: *(int *)&rounds",
+            "Hardware watchpoint 7: *(int *)&rounds",
+            "Old value = 8192",
+            "New value = 8193",
+            "<work+20>",
+            "Hardware watchpoint 7: *(int *)&rounds",
+            "Old value = 8193",
+            "New value = 8194",
+            "Hardware access (read/write) watchpoint 8: *(int *)&go_on",
+            "Value = 1",
+            "Hardware read watchpoint 9: *(int *)&longest",
+            "Temporary breakpoint 10, ",
             "SIGTRAP",
             "<own_vectors+8>",
             "SIGTRAP",
-            "$10 = 0x1003",
+            "$10 = 0x200",
             "spsr_und",
             "1.5",
             "1.5",
@@ -255,7 +390,7 @@ fn gdb_debugs_a_guests_kernel() {
     };
     let (again, nobody) = it.board.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
     assert_eq!(again, "it has a debugger already");
-    assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other");
+    assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other, watched");
 
     let refused = it.board.ask("debug it attach").expect_err("no");
     assert_eq!(refused, "it has a debugger already");

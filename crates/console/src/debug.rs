@@ -25,6 +25,8 @@ pub const SAMPLE_LR: u16 = 2048;
 pub const SAMPLE_LOOKS: u32 = 128;
 /// How many instructions samples are apart in the mean at least, and at most.
 pub const SAMPLE_EVERY: core::ops::RangeInclusive<u32> = 5000..=1 << 28;
+/// Bytes that are watched at once at most.
+pub const WATCH_BYTES: u32 = 4096;
 /// Bytes that are searched for one question at most.
 pub const FIND_BYTES: u32 = 0x40_0000;
 /// Bytes that are searched for.
@@ -58,6 +60,11 @@ pub enum Debug {
     Break(u32),
     /// `clear ADDRESS`.
     Clear(u32),
+    /// `watch KIND ADDRESS COUNT`: it is to stand when so many bytes, [`WATCH_BYTES`] at most, of a virtual address are
+    /// accessed. `wait` is answered with `halted PC watch KIND ADDRESS` then.
+    Watch(Watch, u32, u32),
+    /// `unwatch KIND ADDRESS COUNT`.
+    Unwatch(Watch, u32, u32),
     /// `count`: what its kernel executes is counted from now on, until it has lost its debugger. `count EVERY`: with
     /// samples, so many instructions apart in the mean ([`SAMPLE_EVERY`]). `count EVERY FROM TO`: the kernel's code has
     /// these addresses.
@@ -77,6 +84,29 @@ pub enum Debug {
     /// `find ADDRESS COUNT BYTES`: answered with `found ADDRESS` if these bytes begin somewhere in so much guest
     /// physical memory. The guest need not stand, nor have a debugger.
     Find(u32, u32, Vec<u8>),
+}
+
+/// What accesses of memory are watched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// `w`: writes.
+    Write,
+    /// `r`: reads.
+    Read,
+    /// `a`: both.
+    Access,
+}
+
+impl Watch {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Watch::Write => "w",
+            Watch::Read => "r",
+            Watch::Access => "a",
+        }
+    }
 }
 
 /// Registers that are shown together.
@@ -153,6 +183,8 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         }
         "break" => Debug::Break(number(words.next())?),
         "clear" => Debug::Clear(number(words.next())?),
+        "watch" => Debug::Watch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),
+        "unwatch" => Debug::Unwatch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),
         "count" => Debug::Count(match words.next() {
             None => None,
             every => {
@@ -195,6 +227,11 @@ fn space(word: Option<&str>) -> Result<Space, String> {
         Some("pa") => Ok(Space::Physical),
         _ => Err("an address is `va` or `pa`".to_string()),
     }
+}
+
+fn watch(word: Option<&str>) -> Result<Watch, String> {
+    let found = [Watch::Write, Watch::Read, Watch::Access].into_iter().find(|kind| Some(kind.name()) == word);
+    found.ok_or_else(|| "a watchpoint is one of `w`, `r` or `a`".to_string())
 }
 
 fn number(word: Option<&str>) -> Result<u32, String> {

@@ -2,7 +2,7 @@
 
 use spica_console::base64::{decode, encode};
 use spica_console::command::{Command, parse};
-use spica_console::debug::{DUMP_BYTES, Debug, FIND_BYTES, Group, READ_BYTES, Space, WRITE_BYTES, find};
+use spica_console::debug::{DUMP_BYTES, Debug, FIND_BYTES, Group, READ_BYTES, Space, WRITE_BYTES, Watch, find};
 
 fn debug(line: &str) -> Result<Debug, String> {
     match parse(&format!("debug web {line}"))? {
@@ -26,6 +26,13 @@ fn questions_are_understood() {
         ("write pa 40000000 00fF", Debug::Write(Space::Physical, 0x4000_0000, vec![0, 0xff])),
         ("break c0008000", Debug::Break(0xc000_8000)),
         ("clear 0", Debug::Clear(0)),
+        ("count", Debug::Count(None)),
+        ("count 1388", Debug::Count(Some((5000, None)))),
+        ("count 4e20 bf000000 c0e00000", Debug::Count(Some((20_000, Some(0xbf00_0000..0xc0e0_0000))))),
+        ("samples", Debug::Samples),
+        ("watch w c0008000 4", Debug::Watch(Watch::Write, 0xc000_8000, 4)),
+        ("watch a 0 1000", Debug::Watch(Watch::Access, 0, 4096)),
+        ("unwatch r ffffffff 1", Debug::Unwatch(Watch::Read, u32::MAX, 1)),
         ("dump 40000000 10000", Debug::Dump(0x4000_0000, DUMP_BYTES)),
         ("find 40000000 400000 3000310032003300", Debug::Find(0x4000_0000, FIND_BYTES, b"0\x001\x002\x003\0".to_vec())),
     ];
@@ -48,6 +55,15 @@ fn what_is_wrong_is_said() {
         "set core 0",
         "set core 0 100000000",
         "set core +1 0",
+        "count 0",
+        "count 1387",
+        "count 4e20 0",
+        "samples 1",
+        "watch",
+        "watch x 0 1",
+        "watch w 0",
+        "watch w 0 0",
+        "unwatch w 0 1001",
         "read 0 1",
         "read va 0",
         "read va 0 0",

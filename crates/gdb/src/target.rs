@@ -10,7 +10,8 @@ use gdbstub::target::ext::base::singlethread::{
     SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep, SingleThreadSingleStepOps,
 };
 use gdbstub::target::ext::breakpoints::{
-    Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, SwBreakpoint, SwBreakpointOps,
+    Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
+    SwBreakpointOps, WatchKind,
 };
 use gdbstub::target::ext::exec_file::ExecFileOps;
 use gdbstub::target::ext::host_io::HostIoOps;
@@ -52,6 +53,8 @@ pub struct Guest<'a> {
     /// Where GDB has breakpoints, and where exceptions are caught: one place may be both.
     breakpoints: HashSet<u32>,
     caught: HashMap<u32, &'static Vector>,
+    /// GDB has been told of a watchpoint, and nothing since.
+    watch_told: bool,
 }
 
 impl<'a> Guest<'a> {
@@ -68,6 +71,7 @@ impl<'a> Guest<'a> {
             open: Open::default(),
             breakpoints: HashSet::new(),
             caught: HashMap::new(),
+            watch_told: false,
         }
     }
 
@@ -96,6 +100,11 @@ impl<'a> Guest<'a> {
                     }
                     _ => Ok(Stop::SwBreak(())),
                 }
+            }
+            ["halted", _, "watch", kind, address] => {
+                self.watch_told = true;
+                let kind = KINDS.iter().find(|(_, name)| *name == kind).map_or(WatchKind::ReadWrite, |(kind, _)| *kind);
+                Ok(Stop::Watch { tid: (), kind, addr: u32::from_str_radix(address, 16).unwrap_or(0) })
             }
             ["halted", _, "halt"] => Ok(Stop::Signal(Signal::SIGINT)),
             ["off"] => {
@@ -356,6 +365,7 @@ impl SingleRegisterAccess<()> for Guest<'_> {
 
 impl SingleThreadResume for Guest<'_> {
     fn resume(&mut self, _: Option<Signal>) -> Result<(), Problem> {
+        self.watch_told = false;
         self.forget();
         self.link.ask("go")?;
         self.wait()
@@ -368,6 +378,11 @@ impl SingleThreadResume for Guest<'_> {
 
 impl SingleThreadSingleStep for Guest<'_> {
     fn step(&mut self, _: Option<Signal>) -> Result<(), Problem> {
+        if std::mem::take(&mut self.watch_told) {
+            // On ARM, GDB takes it that the access is still to be made, and has it stepped over. It has been made.
+            self.reported = Some(Stop::DoneStep);
+            return Ok(());
+        }
         self.forget();
         match self.link.ask("step") {
             Ok(_) => self.wait(),
@@ -387,6 +402,10 @@ impl Breakpoints for Guest<'_> {
     }
 
     fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_watchpoint(&mut self) -> Option<HwWatchpointOps<'_, Self>> {
         Some(self)
     }
 }
@@ -409,6 +428,30 @@ impl HwBreakpoint for Guest<'_> {
 
     fn remove_hw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
         self.clear_breakpoint(address)
+    }
+}
+
+/// What the board calls kinds of watchpoints.
+const KINDS: [(WatchKind, &str); 3] = [(WatchKind::Write, "w"), (WatchKind::Read, "r"), (WatchKind::ReadWrite, "a")];
+
+impl Guest<'_> {
+    fn watch(&mut self, verb: &str, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+        if self.physical {
+            (self.say)("watchpoints are at virtual addresses: `monitor physical off` comes first");
+            return Ok(false);
+        }
+        let name = KINDS.iter().find(|(known, _)| *known == kind).map_or("a", |(_, name)| name);
+        Ok(self.ask(&format!("{verb} {name} {address:x} {bytes:x}")).is_ok())
+    }
+}
+
+impl HwWatchpoint for Guest<'_> {
+    fn add_hw_watchpoint(&mut self, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+        self.watch("watch", address, bytes, kind)
+    }
+
+    fn remove_hw_watchpoint(&mut self, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+        self.watch("unwatch", address, bytes, kind)
     }
 }
 

@@ -63,6 +63,9 @@ impl Link for Board {
             }
             ["attach"] => {}
             _ if !self.halted => return Err("web is running, not halted".to_string()),
+            ["go"] if self.asked.iter().any(|question| question == "watch r c0000010 100") => {
+                self.why = "watch r c0000010";
+            }
             ["go"] => self.halted = false,
             ["step"] => self.why = "step",
             ["regs", "core"] => {
@@ -82,7 +85,7 @@ impl Link for Board {
             }
             ["read", ..] => return Err("there is no RAM".to_string()),
             ["break", "1000"] => return Err("user code".to_string()),
-            ["set" | "write" | "break" | "clear", ..] => {}
+            ["set" | "write" | "break" | "clear" | "watch" | "unwatch", ..] => {}
             _ => return Err(format!("{question:?} is nothing that can be asked")),
         }
         Ok(Vec::new())
@@ -219,6 +222,28 @@ fn addresses_are_physical_ones_on_request() {
         |verb: &str| asked.iter().filter(|question| question.starts_with(verb)).map(String::as_str).collect::<Vec<_>>();
     assert_eq!(of("read"), ["read pa c0000000 100", "read va c0000000 100"], "each is kept");
     assert_eq!(of("write"), ["write pa c0000010 00"]);
+}
+
+/// GDB takes it that on ARM the access is still to be made, and steps over it; it has been made.
+#[test]
+fn a_watchpoint_is_told_behind_the_access() {
+    let (mut gdb, work) = session();
+    for (packet, expected) in [("Z2,c0000000,4", "OK"), ("Z3,c0000010,100", "OK"), ("Z4,c0001000,1", "OK")] {
+        assert_eq!(ask(&mut gdb, packet), expected);
+    }
+    assert!(expand(&ask(&mut gdb, "vCont;c:1")).ends_with("rwatch:c0000010;"));
+    assert_eq!(ask(&mut gdb, "z3,c0000010,100"), "OK");
+    assert!(ask(&mut gdb, "vCont;s:1").starts_with('S'));
+    // Only once.
+    assert!(ask(&mut gdb, "vCont;s:1").starts_with('S'));
+    drop(gdb);
+    let (_, asked, _) = work.join().unwrap();
+    let questions = ["watch", "unwatch", "go", "step"];
+    let asked: Vec<_> = asked.iter().filter(|it| questions.contains(&it.split(' ').next().unwrap())).collect();
+    assert_eq!(
+        asked,
+        ["watch w c0000000 4", "watch r c0000010 100", "watch a c0001000 1", "go", "unwatch r c0000010 100", "step"]
+    );
 }
 
 #[test]

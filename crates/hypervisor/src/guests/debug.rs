@@ -53,12 +53,16 @@ impl Guest {
     }
 
     /// Why it stands.
-    fn why_halted(&self, pc: GuestVa) -> &'static str {
+    fn why_halted(&self, pc: GuestVa) -> String {
+        if let Some((kind, address)) = self.vm.watch_hit() {
+            return format!("watch {} {address:x}", kind.name());
+        }
         match &self.debugger {
             Some(Debugger { stepped: true, .. }) => "step",
             _ if self.vm.is_breakpoint(pc) => "breakpoint",
             _ => "halt",
         }
+        .into()
     }
 
     /// Its debugger.
@@ -143,7 +147,7 @@ impl Scheduler {
                     println!("spica: @{id} detached");
                     println!("spica: @{id} ok");
                 }
-                self.ask_for(at, |guest, _, _| guest.vm.forget_debugger())?;
+                self.ask_for(at, |guest, core, _| guest.vm.forget_debugger(core))?;
                 if let State::Paused { .. } = self.guests[at].state {
                     self.resume(at)?;
                 }
@@ -192,6 +196,16 @@ impl Scheduler {
             Debug::Break(pc) => {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
+            }
+            Debug::Watch(kind, address, bytes) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, core, _| guest.vm.set_watch(core, *kind, *address, *bytes))??;
+            }
+            Debug::Unwatch(kind, address, bytes) => {
+                self.guests[at].check_halted()?;
+                if !self.ask_for(at, |guest, core, _| guest.vm.clear_watch(core, *kind, *address, *bytes))? {
+                    return Err(format!("{address:x} is not watched"));
+                }
             }
             Debug::Count(samples) => {
                 self.guests[at].check_halted()?;

@@ -121,6 +121,7 @@ impl Vm {
     /// # Errors
     /// If it is about to run user code.
     pub fn step_soon(&mut self) -> Result<(), &'static str> {
+        self.forget_hit();
         if !self.vcpu.context.cpu.privileged() {
             return Err("the guest is in user code, which runs natively: it cannot be stepped");
         }
@@ -130,6 +131,7 @@ impl Vm {
 
     /// It is to go on, over a breakpoint if there is one where it stands.
     pub fn go_soon(&mut self) {
+        self.forget_hit();
         match self.vcpu.next {
             Resume::Guest(pc) if self.vcpu.context.cpu.privileged() && self.common.engine.is_breakpoint(pc) => {
                 self.vcpu.wish(Wish::StepAndGo);
@@ -139,7 +141,8 @@ impl Vm {
     }
 
     /// The debugger has gone.
-    pub fn forget_debugger(&mut self) {
+    pub fn forget_debugger(&mut self, core: &mut HostCpu) {
+        self.clear_watches(core);
         self.common.engine.clear_breakpoints();
         self.vcpu.forget_wish();
         self.forget_counters();

@@ -16,6 +16,7 @@ use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::mmu::Mmu;
 use super::ram::Ram;
+use super::watched::Watches;
 use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
 use crate::host::disks::{DiskProblem, HostDisk};
@@ -183,6 +184,7 @@ struct GuestMemory<'a> {
     mmu: &'a mut Mmu,
     engine: &'a mut KernelEngine,
     counters: &'a mut Counters,
+    watches: &'a mut Watches,
 }
 
 impl Dma for GuestMemory<'_> {
@@ -198,7 +200,7 @@ impl Dma for GuestMemory<'_> {
         }
         let mut page = pa.page();
         while page.0 - pa.page().0 < (pa.0 & 0xfff) + len {
-            if self.mmu.shadow().is_code_page(page) {
+            if self.mmu.shadow().is_code_page(page) || self.mmu.hides_page(page) {
                 self.counters.code_page_writes += 1;
                 self.engine.page_changed(page);
                 self.mmu.code_page_changes(page);
@@ -206,6 +208,7 @@ impl Dma for GuestMemory<'_> {
             self.mmu.release_table(self.host_space, page);
             page = page.wrapping_add(4096);
         }
+        self.watches.note_device(pa, len, true);
         self.ram.bytes_mut(self.host_space, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }
@@ -299,10 +302,10 @@ impl Common {
         if !self.machine.wants_service() {
             return false;
         }
-        let Common { machine, ram, engine, counters, devices, .. } = self;
+        let Common { machine, ram, engine, counters, devices, watches, .. } = self;
         let at = ram.host();
         let host_space = core.enter_host_space();
-        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters };
+        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters, watches };
         let begun = host.trace_begin();
         let mut ends = Ends { host_space, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));

@@ -115,6 +115,7 @@ impl Env for TrapEnv<'_> {
         let mut value = 0;
         Self::split(va, bytes, |va, bytes, shift| {
             let pa = self.locate(cpu, va, AccessKind::Read, privileged)?;
+            self.common.watches.note(pa, bytes, false, self.host);
             let part = match self.common.ram.load(self.core.enter_host_space(), pa, bytes) {
                 Some(part) => part,
                 None => {
@@ -155,7 +156,8 @@ impl Env for TrapEnv<'_> {
             let pa = self.locate(cpu, va, AccessKind::Write, privileged)?;
             if self.common.ram.contains(pa) {
                 let host_space = self.core.enter_host_space();
-                let is_code = self.mmu.shadow().is_code_page(pa);
+                self.common.watches.note(pa, bytes, true, self.host);
+                let is_code = self.mmu.shadow().is_code_page(pa) || self.mmu.hides_page(pa);
                 if is_code {
                     let written = (pa, bytes, value >> shift);
                     self.patched |= self.common.code_is_stored_to(self.mmu, host_space, written, !self.patched);

@@ -298,6 +298,7 @@ impl Vm {
             later: None,
             preemptive_flush: PreemptiveFlush::default(),
             trapped: None,
+            watches: Default::default(),
             samples: None,
             uncounting: false,
             missed: Default::default(),

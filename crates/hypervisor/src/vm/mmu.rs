@@ -2,6 +2,8 @@
 //! guest's tables and is good as long as the guest's registers and its TLB maintenance say so.
 
 use alloc::boxed::Box;
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
@@ -54,6 +56,8 @@ pub struct Mmu {
     plain_tables: bool,
     /// For a guest that may have long descriptors.
     all_watched: Option<Box<AllWatched>>,
+    /// Pages that are covered, and whether they are hidden ([`super::watched`]).
+    covered: Vec<(GuestPa, bool)>,
 }
 
 impl Mmu {
@@ -69,6 +73,7 @@ impl Mmu {
             stale: true,
             plain_tables: false,
             all_watched: None,
+            covered: Vec::new(),
         }
     }
 
@@ -170,12 +175,46 @@ impl Mmu {
     /// The page at `pa` is about to be written, and may be: no code of it is left.
     pub fn code_page_changes(&mut self, pa: GuestPa) {
         self.stale |= self.call_vector.forget_page(pa);
-        self.shadow.unprotect_code_page(pa);
+        if !self.is_covered(pa) {
+            self.shadow.unprotect_code_page(pa);
+        }
+    }
+
+    #[inline]
+    fn is_covered(&self, pa: GuestPa) -> bool {
+        !self.covered.is_empty() && self.covered.iter().any(|&(page, _)| page == pa.page())
+    }
+
+    /// Has room for so many covered pages.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn reserve_covered(&mut self, most: usize) -> Result<(), TryReserveError> {
+        self.covered.try_reserve_exact(most.saturating_sub(self.covered.len()))
+    }
+
+    /// The page at `pa` is covered from now on ([`super::watched`]), and perhaps hidden; or it is not.
+    pub fn set_covered(&mut self, pa: GuestPa, hidden: Option<bool>) {
+        self.covered.retain(|&(page, _)| page != pa);
+        self.covered.extend(hidden.map(|hidden| (pa, hidden)));
+    }
+
+    /// Whether a page is hidden that is the guest's.
+    pub fn hides(&self) -> bool {
+        self.covered.iter().any(|&(_, hidden)| hidden)
+    }
+
+    /// Whether that at `pa` is.
+    pub fn hides_page(&self, pa: GuestPa) -> bool {
+        !self.covered.is_empty() && self.covered.contains(&(pa.page(), true))
     }
 
     /// All pages may be written: no code is left. What rests on their protection is forgotten.
     pub fn unprotect_all_code_pages(&mut self) {
         self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
+        for n in 0..self.covered.len() {
+            self.protect_code_page(self.covered[n].0);
+        }
         self.call_vector.forget();
         self.stale = true;
     }
@@ -197,7 +236,7 @@ impl Mmu {
 
     /// The page at `pa` is the guest's no more, or is again.
     pub fn set_absent(&mut self, pa: GuestPa, absent: bool) {
-        self.shadow.set_absent(pa, absent);
+        self.shadow.set_absent(pa, absent || self.hides_page(pa));
     }
 
     /// Loads and fetches of the bank of flash at `pa` reach its memory from now on, or do not.

@@ -37,6 +37,7 @@ mod traced;
 mod translate;
 pub mod trap;
 pub mod vcpu;
+pub mod watched;
 
 crate::parts::part!(devices: devices);
 crate::parts::part!(disk_room: devices);
@@ -170,6 +171,8 @@ pub struct Common {
     preemptive_flush: PreemptiveFlush,
     /// Where the last trap came from, while what the kernel executes is counted.
     trapped: Option<counted::Trapped>,
+    /// Memory that its debugger watches.
+    watches: watched::Watches,
     /// Samples of it, if they are taken.
     samples: Option<sampled::Samples>,
     /// That is to end as soon as the guest stands between two instructions.

@@ -151,8 +151,9 @@ impl Vcpu {
         let call = common.call_target(mmu, core, &context.cpu);
         context.set_vectors(context.cpu.vectors(), call);
         context.timer.quick = common.switches.quick_timer.into();
-        // What was given away may be somebody else's: tables there are not to be read.
-        context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0);
+        // What was given away may be somebody else's: tables there are not to be read. Nor is what a debugger hides to
+        // be mapped.
+        context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0 && !mmu.hides());
         [context.host_ttbr0, context.region_ttbr0] = core.host_ttbr0s();
         context.ram = common.ram.place();
         if self.plain {

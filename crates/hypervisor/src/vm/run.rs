@@ -17,6 +17,9 @@ impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or
     /// stops.
     pub fn run(&mut self, core: &mut HostCpu, host: &mut Host) -> Pause {
+        if let Some(stop) = self.look_at_watches(core, host) {
+            return Pause::Stop(stop);
+        }
         let mut resume = self.vcpu.next;
         let begun = host.now();
         if self.catch_up(core, host) || !self.loading.is_done() || !self.is_settled() {

@@ -20,6 +20,7 @@ use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::in_place;
 use crate::vm::instruction::Instruction;
+use crate::vm::watched;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::Privilege;
 
@@ -91,6 +92,9 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                     interpret(vm, core, host, CachePc(pc))
                 }
                 Fill::GuestFault(fault) => deliver(vm, core, privilege, fault, write, far),
+                Fill::CodePageWrite(pa) | Fill::Device(pa) if vm.common.watches.has_page(pa) => {
+                    watched::accessed(vm, core, host, privilege, (pa, kind))
+                }
                 Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, privilege, pa, far, again) {
                     Some(resume) => resume,
                     None => write_to_code(vm, core, host, privilege, (GuestVa(far), pa), again),
@@ -438,6 +442,9 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
                 Resume::Guest(GuestVa(pc))
             }
             Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
+            Fill::Device(pa) if vm.common.watches.has_page(pa) => {
+                watched::accessed(vm, core, host, privilege, (pa, AccessKind::Fetch))
+            }
             Fill::Device(_) => {
                 let fault = Fault::without_descriptor(FaultKind::External).under(&regime(&vm.vcpu.context.cpu));
                 deliver_fetch(vm, fault.ifsr(), far)
