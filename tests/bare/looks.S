@@ -24,6 +24,8 @@ sensitive_\@:
     .endm
     .pushsection .data, 1
     .balign 4
+instead:
+    .word 0                         @ sensitive words that read as another instruction
 list:
     .popsection
     .pushsection .data, 2
@@ -133,6 +135,13 @@ look:
     cmp r2, #0xea                   @ B
     cmpne r2, #0xeb
     addeq r10, r10, #1
+    beq 5f
+    bic r2, r0, #0x20               @ a read of TPIDRURW for one of TPIDRURO
+    cmp r1, r2
+    ldreq r2, =instead
+    ldreq r3, [r2]
+    addeq r3, r3, #1
+    streq r3, [r2]
     addne r11, r11, #1
 5:  add r4, r4, #4
     add r6, r6, #4
@@ -144,6 +153,11 @@ look:
     show kept, r8
     show traps, r9
     show branches, r10
+    ldr r2, =instead
+    mov r3, #0
+    ldr r4, [r2]
+    str r3, [r2]
+    show others, r4
     say "\n"
     pop {r4-r11, pc}
 
