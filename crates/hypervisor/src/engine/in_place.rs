@@ -3,7 +3,7 @@
 //! cannot run in place: so this is an engine beside [`Blocks`], never without it.
 //!
 //! What is mapped at a guest address decides where its kernel is, and a page that is to run in place must be copied and
-//! mapped first: so `vm::in_place` knows more of this engine than [`Engine`](super::Engine) has.
+//! mapped first: so `vm::in_place` knows more of this engine than [`Engine`] has.
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
