@@ -56,7 +56,7 @@ pub struct VcpuPage {
     pub tpidrprw: u32,
     /// TPIDRURO (B4.1.149). The real register follows when User mode is entered.
     pub tpidruro: u32,
-    /// Non-zero if the guest has invalidated instruction caches or branch predictors: it is done before its user code
+    /// Non-zero if the guest has invalidated branch predictors, or instruction caches: it is done before its user code
     /// runs, which runs from the real ones.
     pub stale: u32,
     /// DACR (B4.1.43), as the guest last wrote it.
@@ -88,7 +88,9 @@ pub struct VcpuPage {
     pub newest_return: u32,
     /// FPSID, MVFR1 and MVFR0 (B4.1.58, B4.1.110, B4.1.111), on cores that have VFP.
     pub vfp_ids: [u32; 3],
-    _cold: [u32; RETURNS_AT - 56],
+    /// Non-zero, as `stale` is then, if it was instruction caches.
+    pub stale_code: u32,
+    _cold: [u32; RETURNS_AT - 57],
     /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written,
     /// the last is what overflows.
     pub returns: [u32; RETURNS + 2],
@@ -151,6 +153,8 @@ pub mod field {
     pub const TPIDRURO: u32 = offset_of!(VcpuPage, tpidruro) as u32;
     /// [`VcpuPage::stale`].
     pub const STALE: u32 = offset_of!(VcpuPage, stale) as u32;
+    /// [`VcpuPage::stale_code`].
+    pub const STALE_CODE: u32 = offset_of!(VcpuPage, stale_code) as u32;
     /// [`VcpuPage::dacr`].
     pub const DACR: u32 = offset_of!(VcpuPage, dacr) as u32;
     /// [`VcpuPage::dacr_real`].
@@ -239,7 +243,8 @@ impl VcpuPage {
             tpidrurw: 0,
             newest_return: 0,
             vfp_ids: [0; 3],
-            _cold: [0; RETURNS_AT - 56],
+            stale_code: 0,
+            _cold: [0; RETURNS_AT - 57],
             returns: [0; RETURNS + 2],
             _rest: [0; 1024 - RETURNS_AT - RETURNS - 2],
         }

@@ -209,7 +209,7 @@ pub fn make_eager(load: u32) -> Option<u32> {
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
 /// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
-/// runs the next time ([`field::STALE`]), and what the guest cleans is cleaned to the point of unification, at once, in
+/// runs the next time ([`field::STALE`], [`field::STALE_CODE`]), and what the guest cleans is cleaned to the point of unification, at once, in
 /// a trap: from there instructions are fetched, and to the point of coherency Linux cleans a page before it maps it for
 /// execution. By set and way, too: Spica's own loop, since the guest sees caches of one line.
 ///
@@ -219,8 +219,14 @@ pub fn make_eager(load: u32) -> Option<u32> {
 /// ours does not.
 fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
     match (crm, opc2) {
-        // ICIALLU, BPIALL and their Inner Shareable forms, ICIMVAU, BPIMVA.
-        (1 | 5, 0 | 6) | (5, 1 | 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
+        // ICIALLU and its Inner Shareable form, ICIMVAU.
+        (1 | 5, 0) | (5, 1) => {
+            e.page_field(false, d.cond, Reg::PC, field::STALE_CODE);
+            e.page_field(false, d.cond, Reg::PC, field::STALE);
+        }
+        // BPIALL and its Inner Shareable form, BPIMVA. Linux does so whenever it changes to another process, which
+        // must not cost it the instruction cache.
+        (1 | 5, 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
         // DCCMVAC, DCCMVAU, DCCIMVAC.
         (10 | 11 | 14, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
         // DCIMVAC.

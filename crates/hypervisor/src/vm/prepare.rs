@@ -39,8 +39,10 @@ impl Vm {
                 common.engine.publish();
             }
             Privilege::User => {
-                if core::mem::take(&mut cpu.page.stale) != 0 {
-                    cache::invalidate_instructions();
+                match [core::mem::take(&mut cpu.page.stale), core::mem::take(&mut cpu.page.stale_code)] {
+                    [0, 0] => {}
+                    [_, 0] => cache::invalidate_branch_predictor(),
+                    _ => cache::invalidate_instructions(),
                 }
                 vcpu.core_state.set_thread_id_read_only(cpu.page.tpidruro);
                 if vcpu.mmu.call_vector.release() {

@@ -233,6 +233,7 @@ assemble! {
     PAGE_TPIDRURO = offset_of!(VcpuPage, tpidruro);
     PAGE_PENDING = offset_of!(VcpuPage, pending);
     PAGE_STALE = offset_of!(VcpuPage, stale);
+    PAGE_STALE_CODE = offset_of!(VcpuPage, stale_code);
     PAGE_DACR = offset_of!(VcpuPage, dacr);
     PAGE_DACR_REAL = offset_of!(VcpuPage, dacr_real);
     PAGE_TTBR0 = offset_of!(VcpuPage, shown.ttbr0);

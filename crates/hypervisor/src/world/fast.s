@@ -775,11 +775,15 @@ clean_line:
     PART fast, "exception returns"
 not_at_once:
     bcc slow_path
+    ldr r4, [r2, #PAGE_STALE_CODE]
+    str r7, [r2, #PAGE_STALE]
+    cmp r4, #0
+    beq 1f
+    str r7, [r2, #PAGE_STALE_CODE]
     dsb
     mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
-    mcr p15, 0, r7, c7, c5, 6       @ BPIALL
+1:  mcr p15, 0, r7, c7, c5, 6       @ BPIALL
     dsb                             @ the ISB comes with the change of tables
-    str r7, [r2, #PAGE_STALE]
     b refreshed
 
 @ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_SLOW_PATH. Out: the target's block, in

@@ -178,6 +178,7 @@ impl Page<'_> {
             field::TARGET => self.targeted(at),
             field::SPSR => Translation::new(Rule::Status, at + 1),
             field::STALE => Translation::new(Rule::Cache, at + 1),
+            field::STALE_CODE => Translation::new(Rule::Cache, at + 2),
             _ => Translation::new(Rule::Register, at + 1),
         }
     }

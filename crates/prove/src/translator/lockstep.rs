@@ -104,8 +104,8 @@ pub struct Lockstep {
     dacr_writes: u32,
     /// Where [`Translator::make_dacr_eager`] changed something.
     eager: HashSet<u32>,
-    /// The interpreter was asked to invalidate instruction caches or branch predictors.
-    invalidated: bool,
+    /// The interpreter was asked to invalidate branch predictors, and instruction caches.
+    invalidated: [bool; 2],
     /// As [`Supervisor::tlb`](model::Supervisor::tlb).
     tlb: (u32, u32),
     /// Code pages that are not protected: their code is translated anew each time.
@@ -204,7 +204,7 @@ impl Lockstep {
             closed: false,
             dacr_writes: 0,
             eager: HashSet::new(),
-            invalidated: false,
+            invalidated: [false; 2],
             tlb: (0, 0),
             volatile: [false; CODE_PAGES as usize],
             snapshot: None,
@@ -288,7 +288,7 @@ impl Lockstep {
         (self.privileged, self.shared_slot) = (None, 0xdead_000a);
         (self.closing, self.closed, self.dacr_writes) = (None, false, supervisor.dacr_writes);
         self.turning_off = None;
-        (self.invalidated, self.tlb) = (false, supervisor.tlb);
+        (self.invalidated, self.tlb) = ([false; 2], supervisor.tlb);
         self.volatile = [false; CODE_PAGES as usize];
         self.prepare();
         self.machine.psr &= !(model::T | model::IT);

@@ -106,8 +106,10 @@ pub struct Supervisor {
     pub system: [u32; 10],
     /// Times that DACR was written.
     pub dacr_writes: u32,
-    /// Instruction caches or branch predictors were invalidated.
+    /// Branch predictors, or instruction caches, were invalidated.
     pub stale: bool,
+    /// Instruction caches were.
+    pub stale_code: bool,
     /// FPEXC; nothing but EN means anything.
     pub fpexc: u32,
     /// CPACR forbids VFP.
@@ -898,8 +900,12 @@ impl Machine {
                         let counts = [0, 0xffff_f0ff, 0xff, 0xffff_f000][op as usize];
                         supervisor.tlb = (supervisor.tlb.0 + 1, value & counts | op << 8);
                     }
-                    // ICIALLUIS, BPIALLIS, ICIALLU, BPIALL, BPIMVA, ICIMVAU: the last does not fault in Spica.
-                    (false, _, (7, 0, 1, 0 | 6) | (7, 0, 5, 0 | 1 | 6 | 7)) => supervisor.stale = true,
+                    // BPIALLIS, BPIALL, BPIMVA.
+                    (false, _, (7, 0, 1, 6) | (7, 0, 5, 6 | 7)) => supervisor.stale = true,
+                    // ICIALLUIS, ICIALLU, ICIMVAU: the last does not fault in Spica.
+                    (false, _, (7, 0, 1, 0) | (7, 0, 5, 0 | 1)) => {
+                        (supervisor.stale, supervisor.stale_code) = (true, true);
+                    }
                     // DCISW, DCCSW, DCCISW
                     (false, _, (7, 0, 6 | 10 | 14, 2)) => {}
                     // DCIMVAC, DCCMVAC, DCCMVAU, DCCIMVAC: their faults are those of a write (B3.12.3).

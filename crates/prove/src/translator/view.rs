@@ -61,6 +61,7 @@ impl KernelView<'_> {
         const PRIVATE: usize = offset_of!(VcpuPage, tpidrprw);
         const READ_ONLY: usize = offset_of!(VcpuPage, tpidruro);
         const STALE: usize = offset_of!(VcpuPage, stale);
+        const STALE_CODE: usize = offset_of!(VcpuPage, stale_code);
         const DACR: usize = offset_of!(VcpuPage, dacr);
         const DACR_REAL: usize = offset_of!(VcpuPage, dacr_real);
         const DACR_SITE: usize = offset_of!(VcpuPage, dacr_site);
@@ -87,6 +88,7 @@ impl KernelView<'_> {
             PRIVATE => (&mut page.tpidrprw, true, true),
             READ_ONLY => (&mut page.tpidruro, true, true),
             STALE => (&mut page.stale, false, true),
+            STALE_CODE => (&mut page.stale_code, false, true),
             DACR => (&mut page.dacr, true, true),
             DACR_REAL => {
                 *self.closing = Some(page.dacr_real & !page.dacr);

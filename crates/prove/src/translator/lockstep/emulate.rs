@@ -175,7 +175,8 @@ impl Lockstep {
             | Effect::Dacr { .. } => {}
             Effect::Vfp => {}
             Effect::Tlb(op) => self.maintain_tlb(op),
-            Effect::InstructionCache(_) | Effect::BranchPredictor => self.invalidated = true,
+            Effect::InstructionCache(_) => self.invalidated = [true; 2],
+            Effect::BranchPredictor => self.invalidated[0] = true,
             Effect::DataCache(_, va) => {
                 self.memory.check(va, 1, false, false).map_err(|fault| abort(Fault { write: true, ..fault }))?;
             }
