@@ -46,18 +46,22 @@ enum Until {
 /// over.
 #[track_caller]
 fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse: bool) -> Got {
+    const IN_PLACE: &str = "spica.engine=in-place-from-start@0x40000000";
     let end = format!("guest {}: ", other.name);
     let name = other.name.to_string();
     // Networks are for everybody.
-    let mut witness = Part::new("witness", "witness", &PERIOD);
+    let in_place = other.keys.contains("engine");
+    // What it gets done is compared with what it gets beside another guest, by blocks.
+    let by_blocks = |part: Part<'static>| if in_place { part.with("engine", "\"blocks\"") } else { part };
+    let mut witness = by_blocks(Part::new("witness", "witness", &PERIOD));
     if other.keys.contains("networks") {
         witness = witness.with("networks", "[\"lan\"]");
     }
     let mut parts = vec![other, witness];
     if pulse {
-        parts.push(Part::new("pulse", "pulse", &PULSE));
+        parts.push(by_blocks(Part::new("pulse", "pulse", &PULSE)));
     }
-    let mut board = Board::start(machine, &parts, true);
+    let mut board = Board::start_with(machine, &parts, true, if in_place { IN_PLACE } else { "" });
     let _ = board.line("witness", "up", 1);
     // Where it is seen how late somebody is woken, nothing is typed meanwhile: so a run repeats to the digit.
     if !pulse {

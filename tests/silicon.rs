@@ -101,19 +101,19 @@ pub const GUESTS: &[&str] = &[
     "cp15",
 ];
 
-/// Runs one of [`GUESTS`] under Spica, under the checker.
+/// Runs one of [`GUESTS`] under Spica, under the checker, with `words` on Spica's command line.
 ///
 /// # Errors
 /// If there is no QEMU for it, or the guest does not come to its end.
-pub fn check_guest(machine: Machine, name: &str) -> Result<Found> {
+pub fn check_guest(machine: Machine, name: &str, words: &str) -> Result<Found> {
     let project = Project::find(None)?;
     let tools = silicon::prepare(&project)?;
     create_dir(&project.build("logs"))?;
-    let file = project.build(&format!("logs/silicon-{machine:?}-{name}.report"));
+    let file = project.build(&format!("logs/silicon-{machine:?}-{name}{words}.report"));
     // As in `exact.rs`.
     let no_alignment = u32::from(machine == Machine::VexpressA9);
     let guest = Guest { name, parameters: &[no_alignment], payload: &[] };
-    let outcome = bare::run_prepared(machine, &guest, TIMEOUT, "", |run| {
+    let outcome = bare::run_prepared(machine, &guest, TIMEOUT, words, |run| {
         run.load(tools.argument(&file, run.board, run.board_memory_mib())?, tools.emulator.clone());
         Ok(())
     })?;
@@ -123,6 +123,11 @@ pub fn check_guest(machine: Machine, name: &str) -> Result<Found> {
     }
     Ok(found)
 }
+
+/// On Spica's command line: guests' kernels run in place.
+pub const IN_PLACE: &str = "spica.engine=in-place";
+/// The same of guests of ours, which begin where their RAM does.
+pub const OURS_IN_PLACE: &str = "spica.engine=in-place-from-start@0x40000000";
 
 /// How often guests that count by exclusives do, in either mode.
 const COUNTS: [u32; 1] = [300];
@@ -191,22 +196,23 @@ pub fn check_several(machine: Machine, debian: bool) -> Result<Found> {
     Found::new(&project, machine, silicon::report(&file)?)
 }
 
-/// Boots a machine with the work, under the checker.
+/// Boots a machine with the work, under the checker, with `words` on Spica's command line.
 ///
 /// # Errors
 /// If there is no QEMU for it, or the guest does not come to the end of its work.
-pub fn check(machine: Machine) -> Result<Found> {
+pub fn check(machine: Machine, words: &str) -> Result<Found> {
     let project = Project::find(None)?;
     let tools = silicon::prepare(&project)?;
     let board = board::find(machine.board())?;
     let native = machine.native();
     // Time is the count of instructions: else timers would go off all the time.
-    let mut request = Request { native, append: "quiet".into(), icount: Some(2), ..Request::new(board) };
+    let mut request =
+        Request { native, append: "quiet".into(), spica_append: words.into(), icount: Some(2), ..Request::new(board) };
     request.overlay.file("bin/probe", 0o755, &read(&probe()?)?);
     let script = Script::new(&read_text(&project.source("tests/guest/silicon.sh"))?, &mut request.overlay)?;
     let mut run = prepare(&project, &request)?;
     create_dir(&project.build("logs"))?;
-    let file = project.build(&format!("logs/silicon-{machine:?}.report"));
+    let file = project.build(&format!("logs/silicon-{machine:?}{words}.report"));
     run.load(tools.argument(&file, board, run.board_memory_mib())?, tools.emulator.clone());
     let log = file.with_extension("log");
     let start = Instant::now();

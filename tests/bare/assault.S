@@ -451,14 +451,148 @@ calls:
 
     .ltorg
 
+@ 10: what a kernel can do to itself that runs in place, where RAM begins: it executes a page of short runs, with what is
+@ sensitive among them, data, and branches. It jumps into their middle, and to data; it rewrites the page while it runs,
+@ by words and by halves, with maintenance and without; it jumps to words of the stubs that branches in the page lead to,
+@ and stores there: to every other page, as the rest is the vCPU page, whose words the guest may spoil for itself.
+    .equ STUBS, 0x3fa00000          @ six megabytes in front of RAM
+    .equ RUNS, SCRATCH + 0x8000
+in_place:
+    bl fill_memory
+    bl identity
+    bl quiet
+    ldr r0, =TABLES + (STUBS >> 18) @ where the guest maps nothing, all of its stores fault
+    mov r1, #0
+    mov r2, #0
+    mov r3, #0
+    mov r4, #0
+    stm r0, {r1-r4}
+    mov r4, #0                      @ a page of random words of `runs`
+    ldr r5, =RUNS
+1:  bl a_word_of_runs
+    str r0, [r5, r4]
+    add r4, r4, #4
+    cmp r4, #0x1000
+    blo 1b
+    next_is 9f
+2:  bl mmu_on
+    ldr lr, =9f
+    bl random
+    mov r6, r0
+    bl random
+    ubfx r7, r0, #5, #10            @ a word of a page
+    ldr r4, =RUNS
+    add r4, r4, r7, lsl #2
+    bl random
+    ubfx r8, r0, #7, #15            @ one of 128 KiB, of which the first pages have stubs
+    ldr r5, =STUBS
+    add r5, r5, r8, lsl #2
+    orr r5, r5, #0x1000
+    ubfx r9, r0, #3, #2             @ one of a stub's first
+    adr r8, 3f
+    and r6, r6, #7
+    ldr lr, =9f
+    ldr pc, [r8, r6, lsl #2]
+3:  .word 10f, 10f, 11f, 12f, 13f, 14f, 15f, 16f
+10: bx r4                           @ into the middle of a run
+11: ldr r0, [r4]                    @ into a stub
+    lsr r1, r0, #24
+    cmp r1, #0xea
+    bne 10b
+    lsl r0, r0, #8
+    add r0, r4, r0, asr #6
+    add r0, r0, #8
+    ldr r1, =STUBS
+    sub r1, r0, r1
+    cmp r1, #0x400000
+    addlo r0, r0, r9, lsl #2
+    bx r0
+12: ldr pc, [pc, #-4]               @ to a word that is no address
+    .word 0xe10f0000
+13: bl a_word_of_runs               @ rewritten, and known
+    str r0, [r4]
+    mcr p15, 0, r4, c7, c11, 1
+    dsb
+    mcr p15, 0, r4, c7, c5, 1
+    mcr p15, 0, r4, c7, c5, 6
+    dsb
+    isb
+    bx r4
+14: bl a_word_of_runs               @ rewritten half, and not known
+    strh r0, [r4]
+    bx r4
+15: ldr r0, =0xe7f000f0             @ stores that must not get anywhere
+    str r0, [r5]
+    b 17f
+16: mvn r0, #0
+    strb r0, [r5, #1]
+17: show reached, r5
+    svc #0
+9:  next_is 9b
+    again 2b, 500
+    b survived
+
+@ 11: a jump to a page where stubs will be some day. Spica says that the guest ran astray.
+behind_stubs:
+    bl identity
+    next_is survived
+    ldr r0, =STUBS + 0x3a1ffc
+    bx r0
+
+@ R0 = a word of `runs`. Keeps R4 to R11.
+a_word_of_runs:
+    push {lr}
+    bl random
+    ubfx r0, r0, #3, #5
+    ldr r1, =runs
+    ldr r0, [r1, r0, lsl #2]
+    pop {pc}
+
+    .ltorg
+
     .section .data
     .balign 4
 attacks:
     .word stores, jumps, returns, reach, unmaintained, virtio, controller, suspends, masked, calls
+    .word in_place, behind_stubs
 @ Spica's places: start, and a mask for what is added.
 spicas:
     .word VCPU_PAGE, 0x7fffff, CODE, 0xffffc, MIRROR, 0xffffff, MIRROR + 0x1000000, 0x1ffffc
     .word 0xf6000000, 0xfffff, 0xf6100000, 0x3ffffff, 0xfc000000, 0xffffff, 0xf1801000, 0x1ffffff
+@ What is in the page of attack 10.
+runs:
+    mrs r0, cpsr
+    msr cpsr_f, r0
+    cpsid i
+    cpsie i
+    mrs r1, spsr
+    msr spsr_fsc, r1                @ without E
+    mrc p15, 0, r0, c13, c0, 3
+    mcr p15, 0, r0, c13, c0, 3
+    mrc p15, 0, r0, c3, c0, 0
+    mrc p15, 0, r2, c1, c0, 0
+    mcr p15, 0, r2, c7, c10, 5
+    ldrt r3, [r4]
+    strt r3, [r4], #4
+    stm r4, {sp, lr}^
+    mrs r3, cpsr
+    mrs r2, cpsr
+    add r0, r0, #1
+    add r1, r1, r0
+    ldr r0, [pc, #8]
+    ldr r1, [pc, #-20]
+    adds r2, r2, #3
+    mov r3, pc
+    b . + 60
+    b . + 40
+    bne . + 12
+    bx lr
+    bxeq lr
+    svc #0
+    svc #0x21
+    .word 0x00000007
+    .word 0x64726f77
+    udf #3
 queue_sizes:
     .word 8, 16, 256, 1, 0, 3, 0x8000, 0xffffffff
 ring_places:

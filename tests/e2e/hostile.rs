@@ -81,6 +81,18 @@ macro_rules! boards {
 
             #[test]
             $(#[$slow])?
+            fn in_place() {
+                all_of(MACHINE, "in place");
+            }
+
+            #[test]
+            #[ignore = "in place, what `code_cache_and_vcpu_page` and others have by blocks: a minute"]
+            fn more_in_place() {
+                all_of(MACHINE, "in place, what others have by blocks");
+            }
+
+            #[test]
+            $(#[$slow])?
             fn random() {
                 super::random(MACHINE, &[6, 7]);
             }

@@ -2,10 +2,11 @@
 
 use spica_runner::error::Result;
 use spica_tests::Machine;
-use spica_tests::silicon::{Found, check, check_guest};
+use spica_tests::exact::MACHINES;
+use spica_tests::silicon::{Found, GUESTS, IN_PLACE, OURS_IN_PLACE, check, check_guest};
 
 fn quiet(machine: Machine) {
-    verdict(check(machine));
+    verdict(check(machine, ""));
 }
 
 #[track_caller]
@@ -20,18 +21,44 @@ fn verdict(found: Result<Found>) {
 /// The guest that is told of the most when maintenance is left out of Spica (docs/silicon.md).
 #[test]
 fn a_guest_on_a_cortex_a8() {
-    verdict(check_guest(Machine::Cubieboard, "attributes"));
+    verdict(check_guest(Machine::Cubieboard, "attributes", ""));
+}
+
+#[test]
+fn a_guest_in_place() {
+    verdict(check_guest(Machine::Cubieboard, "code", OURS_IN_PLACE));
+}
+
+#[test]
+#[ignore = "all guests in place on both boards, with another QEMU: four minutes"]
+fn guests_in_place() {
+    for (machine, guest) in MACHINES.iter().flat_map(|machine| GUESTS.iter().map(|guest| (*machine, *guest))) {
+        println!("{machine:?}, {guest}");
+        verdict(check_guest(machine, guest, OURS_IN_PLACE));
+    }
 }
 
 #[test]
 fn a_guest_on_a_cortex_a9() {
-    verdict(check_guest(Machine::VexpressA9, "attributes"));
+    verdict(check_guest(Machine::VexpressA9, "attributes", ""));
 }
 
 #[test]
 #[ignore = "a boot that follows each instruction, with another QEMU: minutes"]
 fn cubieboard() {
     quiet(Machine::Cubieboard);
+}
+
+#[test]
+#[ignore = "a boot that follows each instruction, with another QEMU: minutes"]
+fn cubieboard_in_place() {
+    verdict(check(Machine::Cubieboard, IN_PLACE));
+}
+
+#[test]
+#[ignore = "a boot that follows each instruction, with another QEMU: minutes"]
+fn vexpress_a9_in_place() {
+    verdict(check(Machine::VexpressA9, IN_PLACE));
 }
 
 #[test]

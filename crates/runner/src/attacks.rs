@@ -56,6 +56,9 @@ impl Attack {
 /// A disk of its own, a console and a balloon.
 const OTHERS: &[(&str, &str)] = &[("disks", "[{ file = \"blank.img\" }]"), ("console", "true"), ("balloon", "true")];
 
+/// Its kernel runs in place, as the board's command line says: from where RAM begins, and from its first instruction on.
+const IN_PLACE: &[(&str, &str)] = &[("engine", "\"in-place\"")];
+
 /// All of them, by what they attack.
 pub const ATTACKS: &[(&str, &[Attack])] = &[
     (
@@ -126,6 +129,25 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
             attack("Thumb", "hostile", 22),
             attack("big-endian data", "hostile", 24),
             attack("user code", "hostile", 27),
+        ],
+    ),
+    (
+        "in place",
+        &[
+            attack("in place: runs, stubs, data, rewritten", "assault", 10).needs(IN_PLACE),
+            attack("in place: a jump behind the stubs", "assault", 11).needs(IN_PLACE),
+            attack("in place: code that rewrites itself", "hostile", 15).needs(IN_PLACE),
+            attack("in place: RAM at the stubs", "hostile", 5).with(0x3fa0_0000, 0).needs(IN_PLACE),
+        ],
+    ),
+    (
+        "in place, what others have by blocks",
+        &[
+            attack("in place: stores to all of Spica's places", "assault", 0).needs(IN_PLACE),
+            attack("in place: jumps to all of Spica's places", "assault", 1).needs(IN_PLACE),
+            attack("in place: numbers that Spica uses", "hostile", 4).needs(IN_PLACE),
+            attack("in place: random tables", "hostile", 6).needs(IN_PLACE),
+            attack("in place: more code than there is room for", "hostile", 14).needs(IN_PLACE),
         ],
     ),
 ];

@@ -4,19 +4,22 @@
 use spica_runner::error::Result as Checked;
 use spica_tests::Machine;
 use spica_tests::exact::MACHINES;
-use spica_tests::silicon::{Found, GUESTS, check, check_guest, check_several};
+use spica_tests::silicon::{Found, GUESTS, IN_PLACE, OURS_IN_PLACE, check, check_guest, check_several};
 use std::time::Duration;
 
 use crate::board::machine;
 use crate::part::{Failure, Part};
 use crate::work::{Limit, Work};
 
-/// Debian's boots, and how they are called. Linux without Spica comes first: it is the oracle.
-const CASES: [(&str, Machine); 4] = [
-    ("cubieboard-native", Machine::CubieboardNative),
-    ("cubieboard", Machine::Cubieboard),
-    ("vexpress-a9-native", Machine::VexpressA9Native),
-    ("vexpress-a9", Machine::VexpressA9),
+/// Debian's boots, how they are called, and the words on Spica's command line. Linux without Spica comes first: it is
+/// the oracle.
+const CASES: [(&str, Machine, &str); 6] = [
+    ("cubieboard-native", Machine::CubieboardNative, ""),
+    ("cubieboard", Machine::Cubieboard, ""),
+    ("cubieboard-in-place", Machine::Cubieboard, IN_PLACE),
+    ("vexpress-a9-native", Machine::VexpressA9Native, ""),
+    ("vexpress-a9", Machine::VexpressA9, ""),
+    ("vexpress-a9-in-place", Machine::VexpressA9, IN_PLACE),
 ];
 
 /// Several guests at once, under Spica: small ones alone, and with a Debian among them.
@@ -51,7 +54,7 @@ impl Part for Silicon {
     }
 
     fn must_see(&self) -> Vec<String> {
-        let names = CASES.iter().map(|(name, _)| name).chain(SEVERAL.iter().map(|(name, ..)| name));
+        let names = CASES.iter().map(|(name, ..)| name).chain(SEVERAL.iter().map(|(name, ..)| name));
         names.map(|name| (*name).to_string()).collect()
     }
 
@@ -61,8 +64,10 @@ impl Part for Silicon {
                 return Ok(());
             }
             let name = format!("{}/{guest}", machine.board());
-            verdict(&name, work, || check_guest(machine, guest))?;
-            work.count(1);
+            verdict(&name, work, || check_guest(machine, guest, ""))?;
+            let name = format!("{name}/in-place");
+            verdict(&name, work, || check_guest(machine, guest, OURS_IN_PLACE))?;
+            work.count(2);
         }
         for (name, machine, debian) in SEVERAL {
             let enough = !debian || matches!(work.limit(), Limit::Cases(_)) || work.left() >= LEAST;
@@ -73,12 +78,12 @@ impl Part for Silicon {
             work.note(name, 1);
             work.count(1);
         }
-        for (name, machine) in CASES {
+        for (name, machine, words) in CASES {
             let enough = matches!(work.limit(), Limit::Cases(_)) || work.left() >= LEAST;
             if work.is_over() || !enough {
                 return Ok(());
             }
-            verdict(name, work, || check(machine))?;
+            verdict(name, work, || check(machine, words))?;
             work.note(name, 1);
             work.count(1);
         }
@@ -86,20 +91,25 @@ impl Part for Silicon {
     }
 
     fn repeat(&self, case: &str, work: &Work) -> Result<(), Failure> {
-        if let Some((name, machine)) = CASES.into_iter().find(|(name, _)| *name == case) {
-            return verdict(name, work, || check(machine));
+        if let Some((name, machine, words)) = CASES.into_iter().find(|(name, ..)| *name == case) {
+            return verdict(name, work, || check(machine, words));
         }
         if let Some((name, machine, debian)) = SEVERAL.into_iter().find(|(name, ..)| *name == case) {
             return verdict(name, work, || check_several(machine, debian));
         }
         let of_guest = case.split_once('/').and_then(|(board, guest)| Some((machine(board)?, guest)));
-        match of_guest.filter(|(_, guest)| GUESTS.contains(guest)) {
-            Some((machine, guest)) => verdict(case, work, || check_guest(machine, guest)),
+        let engine = |guest: &'_ str| match guest.split_once('/') {
+            Some((name, "in-place")) => (name.to_string(), OURS_IN_PLACE),
+            _ => (guest.to_string(), ""),
+        };
+        let of_guest = of_guest.map(|(machine, guest)| (machine, engine(guest)));
+        match of_guest.filter(|(_, (guest, _))| GUESTS.contains(&guest.as_str())) {
+            Some((machine, (guest, words))) => verdict(case, work, || check_guest(machine, &guest, words)),
             None => {
                 let several = SEVERAL.iter().map(|(name, ..)| *name);
-                let names: Vec<_> = CASES.iter().map(|(name, _)| *name).chain(several).collect();
+                let names: Vec<_> = CASES.iter().map(|(name, ..)| *name).chain(several).collect();
                 Err(Failure::trouble(format!(
-                    "{case:?} is no case: expected one of {}, or BOARD/GUEST with a guest of {}",
+                    "{case:?} is no case: expected one of {}, BOARD/GUEST or BOARD/GUEST/in-place with a guest of {}",
                     names.join(", "),
                     GUESTS.join(", ")
                 )))
