@@ -451,10 +451,10 @@ calls:
 
     .ltorg
 
-@ 10: what a kernel can do to itself that runs in place, where RAM begins: it executes a page of short runs, with what is
-@ sensitive among them, data, and branches. It jumps into their middle, and to data; it rewrites the page while it runs,
-@ by words and by halves, with maintenance and without; it jumps to words of the stubs that branches in the page lead to,
-@ and stores there: to every other page, as the rest is the vCPU page, whose words the guest may spoil for itself.
+@ 10: what a kernel can do to itself that runs in place, where RAM begins: it executes a page of short runs, with what
+@ is sensitive among them, data, and branches. It jumps into their middle, and to data; it rewrites the page while it
+@ runs, by words and by halves, with maintenance and without; it jumps to words of the stubs that branches in the page
+@ lead to, and stores there: to every other page, as the rest is the vCPU page, whose words it may spoil for itself.
     .equ STUBS, 0x3fa00000          @ six megabytes in front of RAM
     .equ RUNS, SCRATCH + 0x8000
 in_place:

@@ -56,7 +56,7 @@ impl Attack {
 /// A disk of its own, a console and a balloon.
 const OTHERS: &[(&str, &str)] = &[("disks", "[{ file = \"blank.img\" }]"), ("console", "true"), ("balloon", "true")];
 
-/// Its kernel runs in place, as the board's command line says: from where RAM begins, and from its first instruction on.
+/// Its kernel runs in place, as the board's command line says: where RAM begins, and from its first instruction on.
 const IN_PLACE: &[(&str, &str)] = &[("engine", "\"in-place\"")];
 
 /// All of them, by what they attack.
