@@ -74,10 +74,12 @@ struct Group {
     of: Of,
     /// A bit for each place that has a twin.
     used: u16,
+    /// A bit for each place of a region for whose twin nobody has asked yet.
+    left: u16,
 }
 
 impl Group {
-    const FREE: Group = Group { of: Of::Nothing, used: 0 };
+    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0 };
 }
 
 /// What became of a page that was to run in place.
@@ -207,21 +209,31 @@ impl Twins {
         self.page(va) / GROUP
     }
 
-    /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. If so, all its
-    /// pages should be made.
-    pub fn begin_region(&mut self, va: GuestVa) -> bool {
+    /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. Then all of its
+    /// pages should be made: [`Self::take_left`] says which.
+    pub fn begin_region(&mut self, va: GuestVa) {
         let free = |group: &&Group| group.of == Of::Nothing;
-        let region = self.region(va);
-        if !self.covers(va)
-            || self.by_region[region] != NO_GROUP
-            || self.groups.iter().filter(free).count() <= self.groups.len().div_ceil(SHARED_PART)
-        {
-            return false;
+        if !self.covers(va) || self.groups.iter().filter(free).count() <= self.groups.len().div_ceil(SHARED_PART) {
+            return;
         }
-        let Some(group) = self.groups.iter().position(|group| group.of == Of::Nothing) else { return false };
-        self.groups[group].of = Of::Region(region as u16);
-        self.by_region[region] = group as u16;
-        true
+        let region = self.region(va);
+        if self.by_region[region] == NO_GROUP
+            && let Some(group) = self.groups.iter().position(|group| group.of == Of::Nothing)
+        {
+            self.groups[group] = Group { of: Of::Region(region as u16), left: u16::MAX, ..Group::FREE };
+            self.by_region[region] = group as u16;
+        }
+    }
+
+    /// A page of a region, of that of `near` if it is said, that has no twin and has never been asked for: now it has.
+    pub fn take_left(&mut self, near: Option<GuestVa>) -> Option<GuestVa> {
+        let only = near.map(|va| Of::Region(self.region(va) as u16));
+        let is_it = |group: &&mut Group| group.left != 0 && only.is_none_or(|only| group.of == only);
+        let group = self.groups.iter_mut().find(is_it)?;
+        let place = group.left.trailing_zeros();
+        group.left &= group.left - 1;
+        let Of::Region(region) = group.of else { return None };
+        Some(GuestVa(self.window.start + ((u32::from(region) * GROUP as u32 + place) << 12)))
     }
 
     /// The first twin of the region of `va`, if all are there, of pages that lie one behind the other: where the guest
@@ -278,7 +290,9 @@ impl Twins {
         }
         memory.publish_twin(number, 0, PAGE_WORDS);
         self.twins[place] = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], replaced, ..Twin::NONE };
-        self.groups[place / GROUP].used |= 1 << (place % GROUP);
+        let group = &mut self.groups[place / GROUP];
+        group.used |= 1 << (place % GROUP);
+        group.left &= !(1 << (place % GROUP));
         let page = self.page(va);
         self.by_pa[list(pa)] = number;
         self.by_va[page] = number;

@@ -416,6 +416,11 @@ fn twins_go_with_their_page() {
     assert_eq!((twins.at(other), twins.usage()), (None, (0, 16)));
 }
 
+/// What is to have twins as well.
+fn left(twins: &mut Twins, near: Option<GuestVa>) -> Vec<GuestVa> {
+    std::iter::from_fn(|| twins.take_left(near)).collect()
+}
+
 /// Makes the twins of 64 KiB from [`VA`] on; the pages of the guest's are `apart`.
 fn make_region(twins: &mut Twins, memory: &mut Memory, apart: u32) {
     for n in 0..16 {
@@ -430,11 +435,18 @@ fn a_region_whose_pages_all_have_twins_is_whole() {
     let page = [NOP; PAGE_WORDS];
     // One that lies anywhere.
     assert_eq!(twins.make(GuestVa(0xc050_0000), PA, text(&page), &mut memory), Made::Twin(0));
-    assert!(twins.begin_region(VA.wrapping_add(0x5678)));
+    assert_eq!(left(&mut twins, None), []);
+    twins.begin_region(VA.wrapping_add(0x5678));
     // It has one, and the last group is for twins from anywhere.
-    assert!(!twins.begin_region(VA) && !twins.begin_region(VA.wrapping_add(0x1_0000)));
+    twins.begin_region(VA);
+    twins.begin_region(VA.wrapping_add(0x1_0000));
     assert_eq!(twins.make(VA.wrapping_add(0x7000), PA.wrapping_add(0x7000), text(&page), &mut memory), Made::Twin(23));
     assert_eq!(twins.whole(VA), None);
+    // All are asked for but for the one that is there, and once.
+    assert_eq!(left(&mut twins, Some(VA.wrapping_add(0x1_0000))), []);
+    let wanted: Vec<_> = (0..16).filter(|&n| n != 7).map(|n| VA.wrapping_add(n << 12)).collect();
+    assert_eq!(left(&mut twins, Some(VA.wrapping_add(0xf000))), wanted);
+    assert_eq!(left(&mut twins, None), []);
     make_region(&mut twins, &mut memory, 4096);
     assert_eq!((twins.whole(VA), twins.whole(VA.wrapping_add(0xf123))), (Some(16), Some(16)));
     assert_eq!(twins.whole(VA.wrapping_add(0x1_0000)), None);
@@ -447,13 +459,14 @@ fn a_region_whose_pages_all_have_twins_is_whole() {
     assert_eq!((again, twins.whole(VA)), (Made::Twin(19), Some(16)));
     // The group is free when its last twin is gone.
     (0..16).for_each(|n| twins.remove(PA.wrapping_add(n << 12)));
-    assert!(twins.begin_region(VA.wrapping_add(0x1_0000)));
+    twins.begin_region(VA.wrapping_add(0x1_0000));
+    assert_eq!(left(&mut twins, None).first(), Some(&VA.wrapping_add(0x1_0000)));
 }
 
 #[test]
 fn a_region_of_scattered_pages_is_not_whole() {
     let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 32), Memory::new(32));
-    assert!(twins.begin_region(VA));
+    twins.begin_region(VA);
     make_region(&mut twins, &mut memory, 8192);
     assert_eq!(twins.whole(VA), None);
 }
@@ -464,9 +477,11 @@ fn a_region_that_cannot_run_in_place_keeps_no_group() {
     let mut page = [NOP; PAGE_WORDS];
     page[500] = 0xe8dd_0010; // LDM SP, {R4}^
     (501..520).for_each(|at| page[at] = 0x1234_5678);
-    assert!(twins.begin_region(VA));
+    twins.begin_region(VA);
     assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Unfit);
-    assert!(twins.begin_region(VA.wrapping_add(0x1_0000)));
+    assert_eq!(left(&mut twins, None), []);
+    twins.begin_region(VA.wrapping_add(0x1_0000));
+    assert_eq!(left(&mut twins, None).len(), 16);
 }
 
 #[test]

@@ -41,6 +41,16 @@ pub enum Fill {
     OutOfTables,
 }
 
+impl From<NoTable> for Fill {
+    fn from(none: NoTable) -> Fill {
+        match none {
+            // The access faults again, and finds more of them free.
+            NoTable::Yet => Fill::Mapped,
+            NoTable::Ever => Fill::OutOfTables,
+        }
+    }
+}
+
 /// Where a mapping goes, and for which view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -212,8 +222,7 @@ impl Shadow {
         let origin = Origin { global: mapping.global, size: mapping.size };
         let table = match self.second_level(place, (va.0 >> 20) as usize, wanted.domain, origin, tables, tlb) {
             Ok(table) => table,
-            Err(NoTable::Yet) => return Fill::Mapped,
-            Err(NoTable::Ever) => return Fill::OutOfTables,
+            Err(none) => return none.into(),
         };
         self.note_page(place, va, mapping, wanted);
         let word = host::large_page(wanted.host);
@@ -373,9 +382,7 @@ impl Shadow {
         let origin = |mapping: &Mapping| Origin { global: mapping.global, size: mapping.size };
         let table = match self.second_level(place, mb, wanted.domain, origin(mapping), tables, tlb) {
             Ok(table) => table,
-            // The access faults again, and finds more of them free.
-            Err(NoTable::Yet) => return Fill::Mapped,
-            Err(NoTable::Ever) => return Fill::OutOfTables,
+            Err(none) => return none.into(),
         };
         let active = self.active_index();
         let index = (va.0 >> 12 & 0xff) as usize;

@@ -176,9 +176,17 @@ impl KernelEngine {
         Some((code, in_place.twins.whole(va).is_some()))
     }
 
-    /// Whether all pages in the 64 KiB around `va` should have twins, and have none yet.
-    pub fn begin_region(&mut self, va: GuestVa) -> bool {
-        self.in_place.as_mut().is_some_and(|in_place| in_place.twins.begin_region(va))
+    /// All pages in the 64 KiB around `va` should have twins: see [`Self::take_left`].
+    pub fn begin_region(&mut self, va: GuestVa) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.twins.begin_region(va);
+        }
+    }
+
+    /// A page that should have a twin, near `near` if that is said, and was not asked for yet.
+    #[inline]
+    pub fn take_left(&mut self, near: Option<GuestVa>) -> Option<GuestVa> {
+        self.in_place.as_mut()?.twins.take_left(near)
     }
 
     /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,

@@ -8,7 +8,7 @@
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Start;
 use spica_dbt::in_place::Text;
-use spica_dbt::twins::{GROUP, Made};
+use spica_dbt::twins::Made;
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
 use super::instruction::Instruction;
@@ -18,6 +18,11 @@ use crate::engine::{Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::vm::trap;
+
+/// How many pages more are looked through when one is executed for the first time that has none,
+const AT_FETCH: usize = 3;
+/// and when user code is interrupted.
+const AT_TICK: usize = 2;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
@@ -50,11 +55,8 @@ impl Common {
 
     fn make_twin(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> bool {
         mmu.protect_code_page(source.pa);
-        if self.is_section(host_space, regime, source.va) && self.engine.begin_region(source.va) {
-            self.make_region(mmu, host_space, regime, source);
-        }
-        if self.engine.twin(source.va, source.pa).is_some() {
-            return true;
+        if self.is_section(host_space, regime, source.va) {
+            self.engine.begin_region(source.va);
         }
         let made = match self.copy_text(host_space, regime, source) {
             Made::Full => {
@@ -71,6 +73,7 @@ impl Common {
         } else {
             self.counters.twins += 1;
         }
+        self.make_left(mmu, host_space, regime, (Some(source.va), AT_FETCH));
         matches!(made, Made::Twin(_))
     }
 
@@ -80,22 +83,39 @@ impl Common {
         translate(&self.ram.at(host_space), regime, va, access).is_ok_and(|mapping| mapping.size.is_first_level())
     }
 
-    /// Makes twins of what is around `source` in 64 KiB, as far as that can run in place.
-    fn make_region(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) {
-        let region = GuestVa(source.va.0 & 0xffff_0000);
-        for va in (0..GROUP as u32).map(|page| region.wrapping_add(page << 12)) {
+    /// Makes twins of some pages that have none yet and lie in 64 KiB with one that does, in those of `near` if it is
+    /// said. Not of all in one go: to look through a page takes some 120,000 instructions. False if there are none.
+    fn make_left(
+        &mut self,
+        mmu: &mut Mmu,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+        (near, pages): (Option<GuestVa>, usize),
+    ) -> bool {
+        let mut any = false;
+        for _ in 0..pages {
+            let Some(va) = self.engine.take_left(near) else { break };
+            any = true;
             let access = Access { kind: AccessKind::Fetch, privileged: true };
-            let Ok(mapping) = translate(&self.ram.at(host_space), regime, va, access) else { return };
-            let page = Source { va, pa: mapping.pa, global: mapping.global, ..source };
-            if self.volatile.contains(mapping.pa) || !self.engine.is_fit(page) {
-                return;
+            let Ok(mapping) = translate(&self.ram.at(host_space), regime, va, access) else { continue };
+            let page = Source { va, start: Start::default(), pa: mapping.pa, global: mapping.global };
+            if self.volatile.contains(page.pa) || !self.engine.is_fit(page) {
+                continue;
             }
-            mmu.protect_code_page(mapping.pa);
-            match self.copy_text(host_space, regime, page) {
-                Made::Twin(_) => self.counters.twins += 1,
-                Made::Full | Made::Unfit => return,
+            mmu.protect_code_page(page.pa);
+            let Made::Twin(_) = self.copy_text(host_space, regime, page) else { continue };
+            self.counters.twins += 1;
+            if let Some(code @ (_, true)) = self.engine.twin(va, page.pa) {
+                let _ = mmu.fill_code(&self.ram.at(host_space), regime, va, code);
             }
         }
+        any
+    }
+
+    /// Asked now and then while user code runs, under `regime`: goes on with [`Self::make_left`]. Whether it has done
+    /// something.
+    pub(super) fn go_on_in_place(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime) -> bool {
+        regime.mmu_on() && self.make_left(mmu, host_space, regime, (None, AT_TICK))
     }
 
     fn copy_text(&mut self, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> Made {

@@ -28,7 +28,11 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if vm.common.glance_is_due(host) {
         let regime = regime(&vm.vcpu.context.cpu);
         vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
-        if vm.common.flush_preemptively(&mut vm.vcpu.mmu, host, privilege == Privilege::User) {
+        let user = privilege == Privilege::User;
+        let mmu = &mut vm.vcpu.mmu;
+        if vm.common.flush_preemptively(mmu, host, user)
+            || user && vm.common.go_on_in_place(mmu, core.enter_host_space(), &regime)
+        {
             return Err(Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc)));
         }
     }
