@@ -65,6 +65,8 @@ impl Debugged {
     fn gdb_while(&mut self, commands: &[&str], mut meanwhile: impl FnMut(&mut Board)) -> String {
         let mut gdb = Command::new("gdb-multiarch");
         gdb.args(["-nx", "-batch", "-ex", "set architecture arm", "-ex", "set confirm off"]);
+        // A machine that is busy takes longer than GDB waits otherwise.
+        gdb.args(["-ex", "set remotetimeout 60"]);
         gdb.args(["-ex", &format!("target remote :{}", self.port)]);
         gdb.args(commands.iter().flat_map(|command| ["-ex", command]));
         gdb.arg(self.board.symbols("it")).stdin(Stdio::null());

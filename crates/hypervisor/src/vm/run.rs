@@ -48,7 +48,7 @@ impl Vm {
                 self.catch_up(core, host);
                 if !self.common.interrupted() {
                     self.vcpu.next = resume;
-                    return Pause::Wait;
+                    return if self.common.watches.are_open() { Pause::Yield } else { Pause::Wait };
                 }
                 resume = Resume::Guest(pc);
             }

@@ -48,12 +48,22 @@ struct Watch {
     sum: u64,
 }
 
+/// Whether pages are open.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Open {
+    #[default]
+    No,
+    /// They are, and the guest has not run since.
+    Just,
+    /// Until this host time.
+    Until(u64),
+}
+
 /// See the module's text.
 #[derive(Default)]
 pub struct Watches {
     all: Vec<Watch>,
-    /// While pages are open, host time at which that ends.
-    open: Option<u64>,
+    open: Open,
     /// What was accessed, since the guest went on: as it was set.
     hit: Option<(Kind, u32)>,
 }
@@ -69,6 +79,12 @@ impl Watches {
     #[inline]
     pub fn has_page(&self, pa: GuestPa) -> bool {
         self.is_on() && self.all.iter().any(|watch| watch.pa.page() == pa.page())
+    }
+
+    /// Whether pages are open, which is to end even if the guest waits.
+    #[inline]
+    pub fn are_open(&self) -> bool {
+        self.open != Open::No
     }
 
     /// Memory is accessed, or was.
@@ -198,7 +214,7 @@ impl Vm {
     }
 
     fn uncover(&mut self, core: &mut HostCpu) {
-        self.common.watches.open = None;
+        self.common.watches.open = Open::No;
         self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), false);
     }
 
@@ -211,10 +227,14 @@ impl Vm {
     #[cold]
     fn look(&mut self, core: &mut HostCpu, host: &mut Host) -> Option<Stop> {
         match self.common.watches.open {
-            None => {}
-            Some(end) if host.now() < end => host.want_attention(),
-            Some(_) => {
-                self.common.watches.open = None;
+            Open::No => {}
+            Open::Just => {
+                self.common.watches.open = Open::Until(host.now() + host.ticks(OPEN_US));
+                host.want_attention();
+            }
+            Open::Until(end) if host.now() < end => host.want_attention(),
+            Open::Until(_) => {
+                self.common.watches.open = Open::No;
                 let mut changed = None;
                 self.common.sums(core.enter_host_space(), |watch, sum| {
                     if watch.kind != Kind::Read && watch.sum != sum {
@@ -235,20 +255,14 @@ impl Vm {
     fn open_watches(&mut self, core: &mut HostCpu, host: &mut Host) {
         self.uncover(core);
         self.common.sums(core.enter_host_space(), |watch, sum| watch.sum = sum);
-        self.common.watches.open = Some(host.now() + host.ticks(OPEN_US));
+        self.common.watches.open = Open::Just;
         host.want_attention();
     }
 }
 
 /// An access, of this kind, that reached a page with what is watched, by the instruction where the core is.
 #[cold]
-pub fn accessed(
-    vm: &mut Vm,
-    core: &mut HostCpu,
-    host: &mut Host,
-    privilege: Privilege,
-    (pa, kind): (GuestPa, AccessKind),
-) -> Resume {
+pub fn accessed(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, kind: AccessKind) -> Resume {
     let pc = vm.vcpu.context.cpu.pc;
     let wild = Resume::Stop(Stop::WildJump(pc));
     let (instruction, guest) = match privilege {
@@ -260,9 +274,6 @@ pub fn accessed(
     };
     let known = instruction.filter(|instruction| instruction.is_transfer() && kind != AccessKind::Fetch);
     let Some(instruction) = known else {
-        if kind == AccessKind::Read {
-            vm.common.watches.note(pa, 4, false, host);
-        }
         vm.open_watches(core, host);
         return Resume::Guest(guest);
     };
