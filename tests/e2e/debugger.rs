@@ -276,6 +276,15 @@ fn gdb_debugs_a_guests_kernel() {
         "continue",
         "x/i $pc",
         "continue",
+        // Of system calls, some.
+        "monitor catch svc 6 7",
+        "set var $r7 = 5",
+        "tbreak work",
+        "continue",
+        "tbreak work",
+        "continue",
+        "set var $r7 = 7",
+        "continue",
         "monitor uncatch svc",
         "monitor physical on",
         "p/x *(int *)&rounds",
@@ -327,6 +336,10 @@ fn gdb_debugs_a_guests_kernel() {
             "SIGTRAP",
             "<own_vectors+8>",
             "SIGTRAP",
+            "Temporary breakpoint 11, ",
+            "Temporary breakpoint 12, ",
+            "SIGTRAP",
+            "in own_vectors ()",
             "$10 = 0x200",
             "spsr_und",
             "1.5",
@@ -334,7 +347,7 @@ fn gdb_debugs_a_guests_kernel() {
             "detached",
         ],
     );
-    for said in ["Cannot access memory at address 0x70000000", "physical ones"] {
+    for said in ["Cannot access memory at address 0x70000000", "physical ones", "if its number is 6, 7"] {
         assert!(text.contains(said), "{text}");
     }
     // It goes on, and the other one was never held up.

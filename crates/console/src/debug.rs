@@ -56,9 +56,10 @@ pub enum Debug {
     Read(Space, u32, usize),
     /// `write SPACE ADDRESS BYTES`.
     Write(Space, u32, Vec<u8>),
-    /// `break ADDRESS`.
-    Break(u32),
-    /// `clear ADDRESS`.
+    /// `break ADDRESS`; or `break ADDRESS N VALUE`: only if that is in register N of the present mode. Of several of
+    /// these at an address, one is enough.
+    Break(u32, Option<(u8, u32)>),
+    /// `clear ADDRESS`: all that there are.
     Clear(u32),
     /// `watch KIND ADDRESS COUNT`: it is to stand when so many bytes, [`WATCH_BYTES`] at most, of a virtual address are
     /// accessed. `wait` is answered with `halted PC watch KIND ADDRESS` then.
@@ -181,7 +182,17 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             let bytes = |word| bytes(word, 1..=WRITE_BYTES).ok_or("bytes are 1 to 40 pairs, hexadecimal, of digits");
             Debug::Write(space(words.next())?, number(words.next())?, bytes(words.next())?)
         }
-        "break" => Debug::Break(number(words.next())?),
+        "break" => {
+            let address = number(words.next())?;
+            let condition = match words.next() {
+                None => None,
+                register => {
+                    let register = number(register).ok().filter(|n| *n < 15).ok_or("a register is 0 to e")?;
+                    Some((register as u8, number(words.next())?))
+                }
+            };
+            Debug::Break(address, condition)
+        }
         "clear" => Debug::Clear(number(words.next())?),
         "watch" => Debug::Watch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),
         "unwatch" => Debug::Unwatch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),

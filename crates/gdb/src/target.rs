@@ -52,7 +52,7 @@ pub struct Guest<'a> {
     pub(crate) open: Open,
     /// Where GDB has breakpoints, and where exceptions are caught: one place may be both.
     breakpoints: HashSet<u32>,
-    caught: HashMap<u32, &'static Vector>,
+    caught: HashMap<u32, Caught>,
     /// GDB has been told of a watchpoint, and nothing since.
     watch_told: bool,
 }
@@ -94,8 +94,11 @@ impl<'a> Guest<'a> {
                 let pc = u32::from_str_radix(pc, 16).unwrap_or(0);
                 match self.caught.get(&pc) {
                     // GDB has no breakpoint there.
-                    Some(vector) if !self.breakpoints.contains(&pc) => {
-                        (self.say)(&format!("{} takes {}", self.link.guest(), vector.what));
+                    Some(Caught { vector, calls }) if !self.breakpoints.contains(&pc) => {
+                        let what = vector.what;
+                        let number = if calls.is_empty() { None } else { self.system_call() };
+                        let number = number.map_or(String::new(), |number| format!(", number {number}"));
+                        (self.say)(&format!("{} takes {what}{number}", self.link.guest()));
                         Ok(Stop::Signal(Signal::SIGTRAP))
                     }
                     _ => Ok(Stop::SwBreak(())),
@@ -196,7 +199,7 @@ impl<'a> Guest<'a> {
             (self.say)("a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints");
             return Ok(false);
         }
-        if !self.caught.contains_key(&address) && self.ask(&format!("break {address:x}")).is_err() {
+        if !self.catches_all(address) && self.ask(&format!("break {address:x}")).is_err() {
             return Ok(false);
         }
         self.breakpoints.insert(address);
@@ -204,25 +207,56 @@ impl<'a> Guest<'a> {
     }
 
     fn clear_breakpoint(&mut self, address: u32) -> TargetResult<bool, Self> {
-        let there = self.breakpoints.remove(&address);
-        Ok(there && (self.caught.contains_key(&address) || self.ask(&format!("clear {address:x}")).is_ok()))
+        if !self.breakpoints.remove(&address) {
+            return Ok(false);
+        }
+        if self.catches_all(address) {
+            return Ok(true);
+        }
+        let cleared = self.ask(&format!("clear {address:x}")).is_ok();
+        // System calls that are caught there are caught still.
+        Ok(cleared && self.set_calls(address).is_ok())
+    }
+
+    /// Whether an exception is caught at `address`, whatever it is taken for.
+    fn catches_all(&self, address: u32) -> bool {
+        self.caught.get(&address).is_some_and(|caught| caught.calls.is_empty())
+    }
+
+    /// Has the board stop at the system calls that are caught at `address`.
+    fn set_calls(&mut self, address: u32) -> Result<(), Problem> {
+        let calls = self.caught.get(&address).map(|caught| caught.calls.clone()).unwrap_or_default();
+        calls.iter().try_for_each(|call| self.link.ask(&format!("break {address:x} 7 {call:x}")).map(drop))
+    }
+
+    /// R7, in which Linux has a system call's number.
+    fn system_call(&mut self) -> Option<u32> {
+        self.forget();
+        self.group("core").ok()?.get(7).copied()
     }
 
     /// `catch` and `uncatch`: an exception is caught at its vector, where that is now.
     fn catch(&mut self, words: &[&str], out: &mut ConsoleOutput<'_>) {
-        let [verb, name] = words else { return outputln!(out, "`catch` and `uncatch` need one exception") };
+        let [verb, name, numbers @ ..] = words else {
+            return outputln!(out, "`catch` and `uncatch` need an exception");
+        };
         let Some(vector) = VECTORS.iter().find(|vector| vector.name == *name) else {
             outputln!(out, "exceptions are {}", VECTORS.each_ref().map(|vector| vector.name).join(", "));
             return;
         };
+        let calls: Option<Vec<u32>> = numbers.iter().map(|number| number.parse().ok()).collect();
+        let Some(calls) = calls.filter(|calls| calls.is_empty() || *name == "svc" && *verb == "catch") else {
+            outputln!(out, "only `catch svc` is followed by something: numbers of system calls");
+            return;
+        };
+        // What was caught is so no more.
+        let places = self.caught.extract_if(|_, caught| caught.vector.name == *name).map(|(pc, _)| pc);
+        let places: Vec<u32> = places.filter(|pc| !self.breakpoints.contains(pc)).collect();
+        for pc in places {
+            // It is gone whatever the board says.
+            let _ = self.ask(&format!("clear {pc:x}"));
+        }
         if *verb == "uncatch" {
-            let places: Vec<u32> = self.caught.extract_if(|_, caught| caught.name == *name).map(|(pc, _)| pc).collect();
-            for pc in places {
-                if !self.breakpoints.contains(&pc) {
-                    // It is gone whatever the board says.
-                    let _ = self.ask(&format!("clear {pc:x}"));
-                }
-            }
             outputln!(out, "{} is not caught", vector.what);
             return;
         }
@@ -233,15 +267,29 @@ impl<'a> Guest<'a> {
             Err(_) => return,
         };
         let pc = base + vector.offset;
-        if !self.breakpoints.contains(&pc)
-            && let Err(problem) = self.link.ask(&format!("break {pc:x}"))
-        {
-            outputln!(out, "{problem}");
-            return;
+        let which = calls.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        self.caught.insert(pc, Caught { vector, calls });
+        let set = match (self.breakpoints.contains(&pc), self.catches_all(pc)) {
+            (true, _) => Ok(()),
+            (false, true) => self.link.ask(&format!("break {pc:x}")).map(drop),
+            (false, false) => self.set_calls(pc),
+        };
+        match set {
+            Ok(()) if which.is_empty() => outputln!(out, "{} is caught at its vector, {pc:#x}", vector.what),
+            Ok(()) => outputln!(out, "{} is caught at its vector, {pc:#x}, if its number is {which}", vector.what),
+            Err(problem) => {
+                self.caught.remove(&pc);
+                outputln!(out, "{problem}");
+            }
         }
-        self.caught.insert(pc, vector);
-        outputln!(out, "{} is caught at its vector, {pc:#x}", vector.what);
     }
+}
+
+/// An exception that is caught.
+struct Caught {
+    vector: &'static Vector,
+    /// If it is a system call, which of them; all if there are none.
+    calls: Vec<u32>,
 }
 
 /// Where VBAR is in the group `system`.
@@ -481,6 +529,7 @@ impl MonitorCmd for Guest<'_> {
                 outputln!(out, "monitor physical on     addresses are guest physical ones");
                 outputln!(out, "monitor physical off    addresses are virtual ones, by the guest's own tables");
                 outputln!(out, "monitor catch svc       stops at system calls; also undef, pabt, dabt, irq, fiq");
+                outputln!(out, "monitor catch svc 5 322 stops at these system calls of Linux alone, by their numbers");
                 outputln!(out, "monitor uncatch svc     no longer");
                 outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());

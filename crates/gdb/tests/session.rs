@@ -257,7 +257,10 @@ fn exceptions_are_caught_at_their_vectors() {
         digits.chunks(2).map(|pair| char::from((pair[0] << 4 | pair[1]) as u8)).collect::<String>()
     };
     assert!(monitor(&mut gdb, "catch everything").contains("undef, svc, pabt, dabt, irq, fiq"));
-    assert!(monitor(&mut gdb, "catch svc irq").contains("need one"));
+    for wrong in ["catch svc irq", "catch irq 1", "catch svc 0x5", "uncatch svc 5"] {
+        assert!(monitor(&mut gdb, wrong).contains("numbers of system calls"), "{wrong}");
+    }
+    assert!(monitor(&mut gdb, "catch ").contains("exceptions are"));
     assert!(monitor(&mut gdb, "catch svc").contains("0xffff0008"));
     // A breakpoint at the same place is another thing.
     assert_eq!(ask(&mut gdb, "Z0,ffff0008,4"), "OK");
@@ -266,6 +269,12 @@ fn exceptions_are_caught_at_their_vectors() {
     assert_eq!(ask(&mut gdb, "Z0,ffff0008,4"), "OK");
     assert!(monitor(&mut gdb, "uncatch svc").contains("not caught"));
     assert_eq!(ask(&mut gdb, "z0,ffff0008,4"), "OK");
+    // Some system calls; they are caught still when a breakpoint there goes.
+    assert!(monitor(&mut gdb, "catch svc 5 322").contains("if its number is 5, 322"));
+    assert_eq!(ask(&mut gdb, "Z0,ffff0008,4"), "OK");
+    assert_eq!(ask(&mut gdb, "z0,ffff0008,4"), "OK");
+    assert!(monitor(&mut gdb, "catch svc").contains("0xffff0008"));
+    assert!(monitor(&mut gdb, "uncatch svc").contains("not caught"));
     // The base is looked at when an exception is caught.
     let packet = "vCont;c:1";
     let sum = packet.bytes().fold(0u8, u8::wrapping_add);
@@ -277,7 +286,22 @@ fn exceptions_are_caught_at_their_vectors() {
     let (_, asked, _) = work.join().unwrap();
     let places: Vec<_> =
         asked.iter().filter(|question| question.starts_with("break") || question.starts_with("clear")).collect();
-    assert_eq!(places, ["break ffff0008", "clear ffff0008", "break a00000d0", "clear a00000d0"]);
+    let expected = [
+        "break ffff0008",
+        "clear ffff0008",
+        "break ffff0008 7 5",
+        "break ffff0008 7 142",
+        "break ffff0008",
+        "clear ffff0008",
+        "break ffff0008 7 5",
+        "break ffff0008 7 142",
+        "clear ffff0008",
+        "break ffff0008",
+        "clear ffff0008",
+        "break a00000d0",
+        "clear a00000d0",
+    ];
+    assert_eq!(places, expected);
 }
 
 #[test]

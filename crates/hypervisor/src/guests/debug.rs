@@ -193,9 +193,9 @@ impl Scheduler {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.write_memory(core, *space, *address, bytes))??;
             }
-            Debug::Break(pc) => {
+            Debug::Break(pc, condition) => {
                 self.guests[at].check_halted()?;
-                self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc)))??;
+                self.ask_for(at, |guest, core, _| guest.vm.set_breakpoint(core, GuestVa(*pc), *condition))??;
             }
             Debug::Watch(kind, address, bytes) => {
                 self.guests[at].check_halted()?;

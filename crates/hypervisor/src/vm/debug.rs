@@ -32,7 +32,12 @@ pub struct Debug {
     wish: Option<Wish>,
     /// With a wish, where the guest goes on.
     at: Resume,
+    /// Breakpoints at which the guest stands only if a register has a value: of those at an address, of one.
+    conditions: Vec<(GuestVa, (u8, u32))>,
 }
+
+/// Conditions of breakpoints at most.
+const MOST_CONDITIONS: usize = 64;
 
 /// What is to be done when the guest's turn comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +54,7 @@ enum Wish {
 
 impl Default for Debug {
     fn default() -> Self {
-        Debug { wish: None, at: Resume::Wait(GuestVa(0)) }
+        Debug { wish: None, at: Resume::Wait(GuestVa(0)), conditions: Vec::new() }
     }
 }
 
@@ -94,8 +99,18 @@ impl Vm {
     #[cold]
     pub(super) fn at_breakpoint(&mut self, pc: GuestVa) -> Stop {
         self.vcpu.next = Resume::Guest(pc);
-        self.vcpu.wish(Wish::Halt);
+        let wish = if self.is_wanted_at(pc) { Wish::Halt } else { Wish::StepAndGo };
+        self.vcpu.wish(wish);
         Stop::Debugger
+    }
+
+    /// Whether the guest is to stand at the breakpoint at `pc`.
+    fn is_wanted_at(&self, pc: GuestVa) -> bool {
+        let regs = &self.vcpu.context.cpu.regs;
+        let holds = |&(n, value): &(u8, u32)| regs.get(usize::from(n)) == Some(&value);
+        let mut here = self.vcpu.debug.conditions.iter().filter(|(at, _)| *at == pc).map(|(_, condition)| condition);
+        // Without conditions, always.
+        here.clone().next().is_none() || here.any(holds)
     }
 
     /// The guest's PC, if it stands between two instructions.
@@ -144,6 +159,7 @@ impl Vm {
     pub fn forget_debugger(&mut self, core: &mut HostCpu) {
         self.clear_watches(core);
         self.common.engine.clear_breakpoints();
+        self.vcpu.debug.conditions.clear();
         self.vcpu.forget_wish();
         self.forget_counters();
     }
@@ -397,11 +413,16 @@ impl Vm {
         Ok(())
     }
 
-    /// Sets a breakpoint for the guest's kernel.
+    /// Sets a breakpoint for the guest's kernel, or adds to what it stands there for: that this register has this value.
     ///
     /// # Errors
     /// If there can be none.
-    pub fn set_breakpoint(&mut self, core: &mut HostCpu, pc: GuestVa) -> Result<(), &'static str> {
+    pub fn set_breakpoint(
+        &mut self,
+        core: &mut HostCpu,
+        pc: GuestVa,
+        condition: Option<(u8, u32)>,
+    ) -> Result<(), &'static str> {
         if pc.0 & 3 != 0 {
             return Err("Thumb code has no breakpoints");
         }
@@ -411,8 +432,18 @@ impl Vm {
         if mapping.is_ok_and(|mapping| mapping.user != Permission::None && !mapping.global) {
             return Err("user code runs natively and has no breakpoints: only the guest's kernel has");
         }
+        let always = self.is_breakpoint(pc) && !self.vcpu.debug.conditions.iter().any(|(at, _)| *at == pc);
+        let conditions = &mut self.vcpu.debug.conditions;
+        if condition.is_some() && (conditions.len() == MOST_CONDITIONS || conditions.try_reserve(1).is_err()) {
+            return Err("there are too many breakpoints with conditions");
+        }
         if !self.common.engine.set_breakpoint(pc) {
             return Err("there are too many breakpoints");
+        }
+        match condition {
+            Some(condition) if !always => conditions.push((pc, condition)),
+            Some(_) => {}
+            None => conditions.retain(|(at, _)| *at != pc),
         }
         self.vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
         Ok(())
@@ -420,6 +451,7 @@ impl Vm {
 
     /// Takes a breakpoint away. False if there is none.
     pub fn clear_breakpoint(&mut self, pc: GuestVa) -> bool {
+        self.vcpu.debug.conditions.retain(|(at, _)| *at != pc);
         self.common.engine.clear_breakpoint(pc)
     }
 
