@@ -99,6 +99,7 @@ fn samples_are_fair(board: &mut Board) {
     board.tell("debug calls count 1388");
     board.tell("debug calls go");
     board.line("calls", "done", 1);
+    assert!(!board.console("calls").contains("wrong"), "{}", board.console("calls"));
     board.tell("debug calls halt");
     assert!(board.tell("debug calls wait")[0].starts_with("halted"));
     board.tell("debug calls uncount");
