@@ -209,9 +209,9 @@ pub fn make_eager(load: u32) -> Option<u32> {
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
 /// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
-/// runs the next time ([`field::STALE`], [`field::STALE_CODE`]), and what the guest cleans is cleaned to the point of unification, at once, in
-/// a trap: from there instructions are fetched, and to the point of coherency Linux cleans a page before it maps it for
-/// execution. By set and way, too: Spica's own loop, since the guest sees caches of one line.
+/// runs the next time ([`field::STALE`], [`field::STALE_CODE`]), and what the guest cleans is cleaned to the point of
+/// unification, at once, in a trap: from there instructions are fetched, and to the point of coherency Linux cleans a
+/// page before it maps it for execution. By set and way, too: Spica's own loop, since the guest sees caches of one line.
 ///
 /// A data-cache operation by address faults where nothing is mapped (B3.12.3), and nowhere else: domains and
 /// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault

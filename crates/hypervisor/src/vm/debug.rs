@@ -413,7 +413,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Sets a breakpoint for the guest's kernel, or adds to what it stands there for: that this register has this value.
+    /// Sets a breakpoint for the guest's kernel, or adds to what it stands there for: that this register has this
+    /// value.
     ///
     /// # Errors
     /// If there can be none.

@@ -208,7 +208,7 @@ impl Dma for GuestMemory<'_> {
             self.mmu.release_table(self.host_space, page);
             page = page.wrapping_add(4096);
         }
-        self.watches.note_device(pa, len, true);
+        self.watches.note_device_write(pa, len);
         self.ram.bytes_mut(self.host_space, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }

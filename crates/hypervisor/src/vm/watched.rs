@@ -7,8 +7,8 @@
 //! watched ([`Watches::note`]). If one is in it, the guest stands behind the instruction.
 //!
 //! Exclusive accesses, and those of VFP, are not interpreted: a STREX must not succeed that would have failed. For them
-//! the pages are *open* for a millisecond, so that what a lock is taken by gets done. What has changed meanwhile is seen
-//! by a checksum, so the guest stands a little behind what has changed it. All this is looked at once a turn
+//! the pages are *open* for a millisecond, so that what a lock is taken by gets done. What has changed meanwhile is
+//! seen by a checksum, so the guest stands a little behind what has changed it. All this is looked at once a turn
 //! ([`Vm::look_at_watches`]); a guest without watchpoints pays for that question only.
 //!
 //! What is watched is physical memory: where the address was when the watchpoint was set.
@@ -95,11 +95,11 @@ impl Watches {
         }
     }
 
-    /// The same of a device's access: the guest stands in its next turn.
+    /// A device writes: the guest stands in its next turn.
     #[inline]
-    pub fn note_device(&mut self, pa: GuestPa, bytes: u32, write: bool) {
+    pub fn note_device_write(&mut self, pa: GuestPa, bytes: u32) {
         if self.is_on() {
-            self.compare(pa, bytes, write);
+            self.compare(pa, bytes, true);
         }
     }
 
