@@ -270,8 +270,8 @@ fn debian_is_watched() {
     let board = board::find("cubieboard").expect("a board");
     let mut request = Request { unpacked: true, label: Some(label.clone()), ..Request::new(board) };
     let script = Script::new(
-        "until read -t 1 line </dev/console; do i=0; while [ $i -lt 100 ]; do cat /nonexist 2>/dev/null; echo more; \
-         i=$((i+1)); done; done; echo 1000",
+        "until read -t 1 line </dev/console; do cat /nonexist 2>/dev/null; i=0; \
+         while [ $i -lt 200 ]; do echo more; i=$((i+1)); done; done; echo 1000",
         &mut request.overlay,
     );
     let run = prepare(&project, &request).expect("a run");
