@@ -79,6 +79,34 @@ pub const MIBENCH: &[(&str, &str)] = &[
     ("ispell", "ispell"),
 ];
 
+/// Applications that compute: they have little to do with the kernel between their start and their end.
+const COMPUTE: &[&str] = &[
+    "lame",
+    "madplay",
+    "toast",
+    "untoast",
+    "cjpeg",
+    "djpeg",
+    "ispell-build",
+    "ispell",
+    "gzip",
+    "gunzip",
+    "bzip2",
+    "bunzip2",
+    "xz",
+    "unxz",
+    "sqlite",
+    "stress-matrix",
+    "stress-sort",
+    "stress-memory",
+];
+
+/// Whether an application computes, rather than has the kernel work for it.
+#[must_use]
+pub fn computes(name: &str) -> bool {
+    COMPUTE.contains(&name)
+}
+
 /// The program of MiBench that an application stands for.
 #[must_use]
 pub fn mibench(name: &str) -> Option<&'static str> {

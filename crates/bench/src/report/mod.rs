@@ -12,6 +12,7 @@ mod boards;
 mod chart;
 mod compared;
 mod figures;
+mod fitted;
 mod markup;
 mod scale;
 mod select;
@@ -159,7 +160,7 @@ fn board_tables(results: &Results, board: Board) -> Vec<Table> {
     let compared = Group::ALL.into_iter().filter(|group| group.has_native());
     let ratios = compared.flat_map(of).flatten();
     let times = timing::tables(results, board).into_iter().chain(boards::tables(results, board));
-    ratios.chain(times).chain(several::tables(results, board)).collect()
+    ratios.chain(times).chain(fitted::tables(results, board)).chain(several::tables(results, board)).collect()
 }
 
 /// A number to see first.

@@ -50,14 +50,16 @@ pub fn tables(results: &Results, board: Board) -> Vec<Table> {
             let row = [m.workload.clone(), m.unit.clone()].into_iter().chain(numbers);
             table.rows.push(row.chain([ratio(timing.ratio(core)), instructions]).collect());
         }
-        for group in Group::ALL.into_iter().filter(|group| *group != Group::Probes) {
-            let here = || timed.iter().filter(|(m, _)| m.group == group);
+        let is_any: fn(&str) -> bool = |_| true;
+        let groups = Group::ALL.into_iter().filter(|group| *group != Group::Probes).map(|group| (group, "", is_any));
+        for (group, which, is_in) in groups.chain([(Group::Application, " that compute", catalogue::computes as _)]) {
+            let here = || timed.iter().filter(|(m, _)| m.group == group && is_in(&m.workload));
             let cycles: Vec<_> = here().map(|(_, timing)| timing.ratio(core)).collect();
             let instructions = select::mean(here().filter_map(|(m, _)| m.ratio()));
             if let (Some(cycles_mean), Some(instructions)) = (mean(&cycles), instructions)
                 && cycles.len() > 1
             {
-                let name = format!("{group}: geometric mean of {}", cycles.len());
+                let name = format!("{group}: geometric mean of {}{which}", cycles.len());
                 let last = [ratio(cycles_mean), format!("{}×", format::ratio(instructions))];
                 let blank = || String::new();
                 table.rows.push([name, blank(), blank(), blank()].into_iter().chain(last).collect());
