@@ -100,6 +100,16 @@ impl Predictor {
         (index ^ index >> 12) as usize & (self.counters.len() - 1)
     }
 
+    /// Forgets the targets of branches in the word at an address (BPIMVA).
+    pub fn forget(&mut self, address: u32) {
+        let first = (address >> 2) as usize % self.next.len() * self.ways;
+        for target in &mut self.targets[first..][..self.ways] {
+            if target.is_some_and(|(from, _)| (from ^ address) & !3 == 0) {
+                *target = None;
+            }
+        }
+    }
+
     /// Forgets the targets (BPIALL).
     pub fn flush(&mut self) {
         self.targets.fill(None);
@@ -171,6 +181,10 @@ mod tests {
         let indirect = Flow::Indirect { conditional: false, call: false };
         assert!(!predictor.resolve(branch(0x100, 0x800, indirect)));
         assert!(predictor.resolve(branch(0x100, 0x800, indirect)));
+        assert!(!predictor.resolve(branch(0x100, 0x900, indirect)));
+        predictor.forget(0x104);
+        assert!(predictor.resolve(branch(0x100, 0x900, indirect)));
+        predictor.forget(0x100);
         assert!(!predictor.resolve(branch(0x100, 0x900, indirect)));
         predictor.flush();
         assert!(!predictor.resolve(branch(0x100, 0x900, indirect)));

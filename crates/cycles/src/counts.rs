@@ -97,6 +97,8 @@ counts! {
     InstructionCacheAll = "instruction-cache-all", Maintenance;
     /// Invalidations of branch predictors.
     PredictorFlush = "predictor-flush", Maintenance;
+    /// Invalidations of a word's branch predictions.
+    PredictorWord = "predictor-word", Maintenance;
     /// Steps of the flow that nothing explains, and accesses that the tables do not translate. Few, or the model is
     /// wrong.
     Lost = "lost", None;

@@ -111,8 +111,10 @@ pub enum System {
     InstructionLine,
     /// ICIALLU.
     InstructionAll,
-    /// BPIALL, BPIMVA.
+    /// BPIALL.
     Predictor,
+    /// BPIMVA.
+    PredictorWord,
 }
 
 /// The bit of the flags in a set of registers; the lower 16 are the core's.
@@ -221,7 +223,8 @@ fn coprocessor(i: &mut Instruction, load: bool, register: (u8, u8, u8, u8, u8), 
         (15, 0, 7, 10, 5) => System::Dmb,
         (15, 0, 7, 5 | 1, 0) => System::InstructionAll,
         (15, 0, 7, 5, 1) => System::InstructionLine,
-        (15, 0, 7, 5 | 1, 6 | 7) => System::Predictor,
+        (15, 0, 7, 5 | 1, 6) => System::Predictor,
+        (15, 0, 7, 5, 7) => System::PredictorWord,
         (15, 0, 7, 6 | 14, 1) => System::DataLineInvalidate,
         (15, 0, 7, 10 | 11, 1) => System::DataLineClean,
         (15, 0, 7, 6 | 10 | 14, 2) => System::DataSetWay,
@@ -315,6 +318,7 @@ mod tests {
             (0xee07_0f15, Some(System::InstructionAll)),
             (0xee07_0f35, Some(System::InstructionLine)),
             (0xee07_0fd5, Some(System::Predictor)),
+            (0xee07_0ff5, Some(System::PredictorWord)),
             (0xee07_0f3a, Some(System::DataLineClean)),
             (0xee07_0f3e, Some(System::DataLineInvalidate)),
             (0xf102_0013, Some(System::ModeChange)), // cps #19

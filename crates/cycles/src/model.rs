@@ -319,6 +319,10 @@ impl<L: Ledger> Model<L> {
                 self.predictor.flush();
                 Count::PredictorFlush
             }
+            System::PredictorWord => {
+                self.predictor.forget(operand);
+                Count::PredictorWord
+            }
         };
         self.add(count);
         if matches!(system, System::Isb | System::Dsb) {

@@ -171,6 +171,7 @@ const fn cortex_a8(count: Count) -> Price {
         Count::CacheLine => price(5.0, 15.0, 70.0, Estimate("a look-up, up to a write-back of the line")),
         Count::InstructionCacheAll => price(5.0, 60.0, 600.0, Estimate("the operation alone; refills count apart")),
         Count::PredictorFlush => price(1.0, 5.0, 30.0, Estimate("the operation alone; later misses count apart")),
+        Count::PredictorWord => price(1.0, 5.0, 30.0, Estimate("as one of all predictions")),
     }
 }
 
@@ -219,6 +220,7 @@ const fn cortex_a9(count: Count) -> Price {
         Count::CacheLine => price(5.0, 20.0, 130.0, Estimate("a look-up, up to a write-back through the outer cache")),
         Count::InstructionCacheAll => price(5.0, 60.0, 600.0, Estimate("the operation alone; refills count apart")),
         Count::PredictorFlush => price(1.0, 5.0, 30.0, Estimate("the operation alone; later misses count apart")),
+        Count::PredictorWord => price(1.0, 5.0, 30.0, Estimate("as one of all predictions")),
     }
 }
 

@@ -159,7 +159,8 @@ impl ReturnMirror {
             NONE => self.take(window, guest_page, memory),
             page => u32::from(page),
         };
-        let from = window.base().wrapping_add(guest_page as u32 * PAGE + 4 * word as u32);
+        let page_va = window.base().wrapping_add(guest_page as u32 * PAGE);
+        let from = page_va.wrapping_add(4 * word as u32);
         let words = memory.mirror_page(page);
         if is_address(words[word]) {
             // Another's address lies where a block is now: it has to move.
@@ -167,39 +168,40 @@ impl ReturnMirror {
             if let Some(user) = (0..PAGE_WORDS).find(|&at| address_of(words, at) == Some(word)) {
                 words[user] = EMPTY;
                 far(words, user, word, address);
-                memory.publish_mirror(page, 0, PAGE_WORDS);
+                memory.publish_mirror(page, page_va, 0, PAGE_WORDS);
             }
         }
         let words = memory.mirror_page(page);
         if let Some(address) = clear_word(words, word) {
-            memory.publish_mirror(page, address, 1);
+            memory.publish_mirror(page, page_va, address, 1);
         }
         let words = memory.mirror_page(page);
         match asm::b(Cond::Al, landing.0.wrapping_sub(from).wrapping_sub(8) as i32) {
             Some(branch) => {
                 words[word] = branch;
-                memory.publish_mirror(page, word, 1);
+                memory.publish_mirror(page, page_va, word, 1);
             }
             None => {
                 far(words, word, word, landing.0);
-                memory.publish_mirror(page, 0, PAGE_WORDS);
+                memory.publish_mirror(page, page_va, 0, PAGE_WORDS);
             }
         }
     }
 
     /// Branches to `va` trap again.
     pub(crate) fn remove(&mut self, va: GuestVa, memory: &mut impl CodeMemory) {
-        let Some((_, guest_page, word)) = self.place(va) else { return };
+        let Some((window, guest_page, word)) = self.place(va) else { return };
         let page = self.pages[guest_page];
         if page == NONE {
             return;
         }
         let words = memory.mirror_page(page.into());
         if words[word] != EMPTY && !is_address(words[word]) {
+            let page_va = window.base().wrapping_add(guest_page as u32 * PAGE);
             let address = clear_word(words, word);
-            memory.publish_mirror(page.into(), word, 1);
+            memory.publish_mirror(page.into(), page_va, word, 1);
             if let Some(address) = address {
-                memory.publish_mirror(page.into(), address, 1);
+                memory.publish_mirror(page.into(), page_va, address, 1);
             }
         }
     }
@@ -236,9 +238,10 @@ impl ReturnMirror {
             memory.unmap_mirror(Some(window.base().wrapping_add(before * PAGE)));
         }
         self.pages[guest_page] = page as u16;
+        let page_va = window.base().wrapping_add(guest_page as u32 * PAGE);
         memory.mirror_page(page as u32).fill(EMPTY);
-        memory.publish_mirror(page as u32, 0, PAGE_WORDS);
-        memory.map_mirror(window.base().wrapping_add(guest_page as u32 * PAGE), page as u32);
+        memory.publish_mirror(page as u32, page_va, 0, PAGE_WORDS);
+        memory.map_mirror(page_va, page as u32);
         page as u32
     }
 
@@ -250,7 +253,8 @@ impl ReturnMirror {
             self.users[page] = guest as u32;
             self.pages[guest] = page as u16;
             memory.mirror_page(page as u32).fill(EMPTY);
-            memory.publish_mirror(page as u32, 0, PAGE_WORDS);
+            let page_va = window.base().wrapping_add(guest as u32 * PAGE);
+            memory.publish_mirror(page as u32, page_va, 0, PAGE_WORDS);
         }
         memory.map_large_mirror(window.base().wrapping_add(first_guest as u32 * PAGE), first as u32);
         (first + guest_page - first_guest) as u32

@@ -40,7 +40,8 @@ pub trait TwinMemory {
     /// The words of twin `number`, to be read and written.
     fn twin(&mut self, number: u16) -> &mut Words;
     /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9).
-    fn publish_twin(&mut self, number: u16, first: usize, words: usize);
+    /// `executed`: where the twin is mapped, if it has just been executed there.
+    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize);
 }
 
 struct Twin {
@@ -288,7 +289,7 @@ impl Twins {
                 None => asm::svc(Cond::Al, trap::REPLACED),
             };
         }
-        memory.publish_twin(number, 0, PAGE_WORDS);
+        memory.publish_twin(number, None, 0, PAGE_WORDS);
         self.twins[place] = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], replaced, ..Twin::NONE };
         let group = &mut self.groups[place / GROUP];
         group.used |= 1 << (place % GROUP);
@@ -314,7 +315,7 @@ impl Twins {
         let Some(branch) = asm::b(Cond::Al, offset) else { return false };
         twin.leads = true;
         memory.twin(number)[at] = branch;
-        memory.publish_twin(number, at, 1);
+        memory.publish_twin(number, Some(twin.va), at, 1);
         true
     }
 
@@ -324,7 +325,7 @@ impl Twins {
             twin.leads = false;
             for at in twin.replaced.iter() {
                 memory.twin(number as u16)[at] = asm::svc(Cond::Al, trap::REPLACED);
-                memory.publish_twin(number as u16, at, 1);
+                memory.publish_twin(number as u16, None, at, 1);
             }
         }
     }
@@ -356,7 +357,7 @@ impl Twins {
                 for asked in (first..=at).filter(|&asked| twin.replaced.contains(asked)) {
                     words[asked] = asm::svc(Cond::Al, trap::REPLACED);
                 }
-                memory.publish_twin(number, first, at + 1 - first);
+                memory.publish_twin(number, None, first, at + 1 - first);
             }
             number = twin.next_by_pa;
         }

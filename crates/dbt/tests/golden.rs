@@ -26,7 +26,7 @@ impl CodeMemory for Code {
         unreachable!("no return mirror here")
     }
 
-    fn publish_mirror(&mut self, _page: u32, _first: usize, _words: usize) {}
+    fn publish_mirror(&mut self, _page: u32, _va: u32, _first: usize, _words: usize) {}
 
     fn map_mirror(&mut self, _va: u32, _page: u32) {}
 

@@ -46,7 +46,7 @@ impl CodeMemory for Code {
         unreachable!("nothing lands")
     }
 
-    fn publish_mirror(&mut self, _: u32, _: usize, _: usize) {}
+    fn publish_mirror(&mut self, _: u32, _: u32, _: usize, _: usize) {}
 
     fn map_mirror(&mut self, _: u32, _: u32) {}
 

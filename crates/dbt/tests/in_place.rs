@@ -28,7 +28,7 @@ impl CodeMemory for Code {
         unreachable!("no return mirror here")
     }
 
-    fn publish_mirror(&mut self, _page: u32, _first: usize, _words: usize) {}
+    fn publish_mirror(&mut self, _page: u32, _va: u32, _first: usize, _words: usize) {}
 
     fn map_mirror(&mut self, _va: u32, _page: u32) {}
 
@@ -284,7 +284,7 @@ impl TwinMemory for Memory {
         &mut self.0[usize::from(number)].0
     }
 
-    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
+    fn publish_twin(&mut self, number: u16, _: Option<GuestVa>, first: usize, words: usize) {
         let (written, seen) = &mut self.0[usize::from(number)];
         seen[first..first + words].copy_from_slice(&written[first..first + words]);
     }

@@ -51,7 +51,9 @@ impl CodeMemory for Code {
         &mut self.mirror[page as usize][0]
     }
 
-    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+    fn publish_mirror(&mut self, page: u32, va: u32, first: usize, words: usize) {
+        assert!(self.mapped.get(&va).is_none_or(|&there| there == page), "not where it is mapped");
+        assert!(self.mapped.values().all(|&there| there != page) || self.mapped.contains_key(&va), "nor there");
         publish(&mut self.mirror[page as usize], first, words);
     }
 

@@ -552,6 +552,11 @@ impl Checker {
             }
             Operation::InstructionAll => self.code.invalidate_all(),
             Operation::Predictor => self.code.invalidate_predictor(),
+            Operation::PredictorWord => {
+                if let Some(physical) = self.peek(value(), machine) {
+                    self.code.invalidate_prediction(physical);
+                }
+            }
             Operation::Translate { write, user } => {
                 self.translated_by = Some(self.pc);
                 self.compare_translated(if write { Kind::Store } else { Kind::Load }, value(), user, machine);

@@ -212,6 +212,15 @@ impl Code {
         self.predictor = self.predictor.wrapping_add(1);
     }
 
+    /// What is predicted of a word is invalidated. At which of its addresses is not looked at.
+    pub fn invalidate_prediction(&mut self, physical: u32) {
+        if let Some(at) = self.index(physical)
+            && self.words[at] & STEP != IN_STEP
+        {
+            self.words[at] |= PREDICTED;
+        }
+    }
+
     /// The predictor is invalidated.
     pub fn invalidate_predictor(&mut self) {
         self.predictor = self.predictor.wrapping_add(1);
@@ -248,6 +257,7 @@ impl Code {
             for word in &mut self.words[first..end] {
                 if *word & STEP == COMPLETE {
                     self.done += 1;
+                    let predicted = predicted || *word & PREDICTED != 0;
                     *word = match (*word & COLOURS, predicted) {
                         (COLOURS, true) => *word & UNSETTLED | IN_STEP,
                         (colours, _) => *word & UNSETTLED | HALF | colours | if predicted { PREDICTED } else { 0 },
@@ -381,6 +391,30 @@ mod tests {
         code.synchronise();
         assert_eq!(code.fetch(0x8000_1000, AT, true), None);
         assert_eq!(code.fetch(0x8000_2000, AT, true), None);
+    }
+
+    #[test]
+    fn predictions_are_invalidated_by_words() {
+        let mut code = memory(true);
+        code.write(AT, 8, true);
+        code.clean(AT, 64);
+        code.dsb();
+        code.invalidate(AT, AT, 64);
+        code.invalidate_prediction(AT);
+        code.dsb();
+        code.synchronise();
+        assert_eq!(code.fetch(AT, AT, true), None);
+        assert_eq!(code.fetch(AT + 4, AT + 4, true), Some(Class::PredictorNotInvalidated));
+        code.invalidate_prediction(AT + 4);
+        assert_eq!(code.fetch(AT + 4, AT + 4, true), None);
+        // What is written afterwards may be predicted again.
+        code.write(AT, 4, true);
+        code.clean(AT, 64);
+        code.dsb();
+        code.invalidate(AT, AT, 64);
+        code.dsb();
+        code.synchronise();
+        assert_eq!(code.fetch(AT, AT, true), Some(Class::PredictorNotInvalidated));
     }
 
     #[test]

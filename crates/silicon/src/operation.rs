@@ -25,8 +25,10 @@ pub enum Operation {
     InstructionLine,
     /// ICIALLU.
     InstructionAll,
-    /// BPIALL, BPIMVA.
+    /// BPIALL.
     Predictor,
+    /// BPIMVA.
+    PredictorWord,
     /// An address is translated, as if it were read or written, in this mode: the ATS1C operations.
     Translate {
         /// As if it were written.
@@ -128,6 +130,7 @@ impl Operation {
                 | Operation::InstructionLine
                 | Operation::InstructionAll
                 | Operation::Predictor
+                | Operation::PredictorWord
                 | Operation::Translate { .. }
                 | Operation::ReadTranslated
         )
@@ -156,7 +159,8 @@ const fn coprocessor(word: u32) -> Option<Operation> {
                 (7, 10, 4) => Some(Operation::Dsb),
                 (7, 1 | 5, 0) => Some(Operation::InstructionAll),
                 (7, 5, 1) => Some(Operation::InstructionLine),
-                (7, 1 | 5, 6 | 7) => Some(Operation::Predictor),
+                (7, 1 | 5, 6) => Some(Operation::Predictor),
+                (7, 5, 7) => Some(Operation::PredictorWord),
                 (7, 8, op @ 0..=3) => Some(Operation::Translate { write: op & 1 != 0, user: op & 2 != 0 }),
                 (7, 10 | 11 | 14, 1) => Some(Operation::Clean),
                 (7, 10 | 14, 2) => Some(Operation::CleanSets),
@@ -218,6 +222,7 @@ mod tests {
             (0xee07_0f15, Some(Operation::InstructionAll)),
             (0xee07_0f35, Some(Operation::InstructionLine)),
             (0xee07_0fd5, Some(Operation::Predictor)),
+            (0xee07_0ff5, Some(Operation::PredictorWord)),
             (0xee30_0a00, Some(Operation::Float)), // vadd.f32
             (0xed90_0b00, Some(Operation::Float)), // vldr
             (0xeee8_0a10, None),                   // vmsr fpexc, r0

@@ -41,8 +41,8 @@ pub trait CodeMemory {
     fn publish(&mut self, page: u32, first: usize, words: usize);
     /// The words of page `page` of the return mirror's memory.
     fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS];
-    /// The same as [`CodeMemory::publish`] for those.
-    fn publish_mirror(&mut self, page: u32, first: usize, words: usize);
+    /// The same as [`CodeMemory::publish`] for those. `va`: where the page is mapped, or will be next.
+    fn publish_mirror(&mut self, page: u32, va: u32, first: usize, words: usize);
     /// Maps page `page` of that memory at `va`, where nothing is.
     fn map_mirror(&mut self, va: u32, page: u32);
     /// The same for [`LARGE`](crate::return_mirror::LARGE) pages in a row, of which the first is a multiple of that,

@@ -330,8 +330,8 @@ impl Engine for Blocks {
     }
 
     #[inline]
-    fn publish(&mut self) {
-        self.code.publish_all();
+    fn publish(&mut self, mapped: bool) {
+        self.code.publish_all(mapped);
     }
 
     #[inline]

@@ -9,8 +9,8 @@ use spica_dbt::CodeMemory;
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 use spica_dbt::return_mirror::LARGE;
 
-use crate::arch::barrier::{dsb, isb};
-use crate::arch::cp15::{Bpiall, Dccmvau, Iciallu, SysRegWrite};
+use crate::arch::barrier::dsb;
+use crate::arch::cp15::{Dccmvau, SysRegWrite};
 use crate::arch::{cache, tlb};
 use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR, NEAR_CODE_SIZE, near_code};
 use crate::memory::pool::{Block, Share};
@@ -35,7 +35,45 @@ pub struct CodePages {
     tables: Block,
     mirror_tables: Block,
     layout: Layout,
-    unpublished: bool,
+    written: Written,
+}
+
+/// What was written since instruction fetches were last made to see it.
+#[derive(Default)]
+struct Written {
+    /// Where it is executed, and its bytes.
+    ranges: [(u32, u32); Written::MOST],
+    count: usize,
+    /// All bytes of `ranges`.
+    bytes: u32,
+    /// Anything else was as well.
+    more: bool,
+    /// Anything was.
+    any: bool,
+}
+
+impl Written {
+    /// A block is in two ranges, and what leads to it in one or more. Emptying the instruction cache costs some 400
+    /// lines that have to come again; more than so much by single operations would cost the same.
+    const MOST: usize = 16;
+    const MOST_BYTES: u32 = 512;
+
+    fn add(&mut self, va: u32, bytes: u32) {
+        self.any = true;
+        match self.ranges.get_mut(self.count) {
+            Some(range) if self.bytes + bytes <= Written::MOST_BYTES => {
+                *range = (va, bytes);
+                self.count += 1;
+                self.bytes += bytes;
+            }
+            _ => self.more = true,
+        }
+    }
+
+    /// Something was that cannot be named.
+    fn add_unknown(&mut self) {
+        (self.any, self.more) = (true, true);
+    }
 }
 
 /// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
@@ -87,7 +125,7 @@ impl CodePages {
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
-        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, unpublished: false })
+        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, written: Written::default() })
     }
 
     /// Where the cache lies.
@@ -121,20 +159,30 @@ impl CodePages {
         }
     }
 
-    /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). The lines were cleaned
-    /// one by one; instruction caches may be indexed by the address where the code runs, so all of them are
-    /// invalidated.
-    pub fn publish_all(&mut self) {
-        if core::mem::take(&mut self.unpublished) {
-            dsb();
-            // SAFETY: instruction lines are never dirty, and predictions are hints.
-            unsafe {
-                Iciallu::write_raw(0);
-                Bpiall::write_raw(0);
-            }
-            dsb();
-            isb();
+    /// Makes all that was written since the last call visible to instruction fetches (B2.2.9). `mapped`: the kernel
+    /// view is in force. Instruction caches may be indexed by the address where the code runs, and maintenance by
+    /// address translates it, so only then lines can be invalidated alone. The lines of data caches were cleaned when
+    /// they were written.
+    pub fn publish_all(&mut self, mapped: bool) {
+        if self.written.any {
+            self.written.any = false;
+            self.forget_written(mapped);
         }
+    }
+
+    #[cold]
+    fn forget_written(&mut self, mapped: bool) {
+        let Written { ranges, count, bytes, more, .. } = &mut self.written;
+        dsb();
+        let line = cache::instruction_line();
+        let all = core::mem::take(more) || !mapped;
+        if all || !ranges[..*count].iter().all(|&(va, bytes)| cache::forget_code(va, bytes, line)) {
+            cache::invalidate_instructions();
+        } else {
+            // The guest is entered by an exception return, which is as good as an `ISB`.
+            dsb();
+        }
+        (*count, *bytes) = (0, 0);
     }
 }
 
@@ -145,14 +193,16 @@ impl CodeMemory for CodePages {
 
     fn publish(&mut self, page: u32, first: usize, words: usize) {
         self.clean(self.pages.va() + page * PAGE, first, words);
+        self.written.add(self.layout.code_page(page).0 + 4 * first as u32, 4 * words as u32);
     }
 
     fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
         page_of(&mut self.mirror, page)
     }
 
-    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+    fn publish_mirror(&mut self, page: u32, va: u32, first: usize, words: usize) {
         self.clean(self.mirror.va() + page * PAGE, first, words);
+        self.written.add(va + 4 * first as u32, 4 * words as u32);
     }
 
     fn map_mirror(&mut self, va: u32, page: u32) {
@@ -177,6 +227,8 @@ impl CodeMemory for CodePages {
     }
 
     fn unmap_mirror(&mut self, va: Option<u32>) {
+        // What was written there cannot be named any more.
+        self.written.more |= self.written.any;
         match va {
             Some(va) => self.set_mirror_entries(va, 1, 0),
             None => {
@@ -206,8 +258,18 @@ impl CodePages {
         cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4 * count as u32);
     }
 
-    /// Cleans words of a page so that an instruction fetch can see them, after [`CodePages::publish_all`].
-    pub(super) fn clean(&mut self, page_va: u32, first: usize, words: usize) {
+    /// Words of a page are to be seen by instruction fetches after the next [`CodePages::publish_all`]. `executed`:
+    /// where the page is executed, if it is mapped there in the kernel view.
+    pub(super) fn publish_page(&mut self, page_va: u32, executed: Option<u32>, first: usize, words: usize) {
+        self.clean(page_va, first, words);
+        match executed {
+            Some(va) => self.written.add(va + 4 * first as u32, 4 * words as u32),
+            None => self.written.add_unknown(),
+        }
+    }
+
+    /// Cleans words of a page.
+    fn clean(&mut self, page_va: u32, first: usize, words: usize) {
         let start = page_va + 4 * first as u32;
         let line = cache::data_line();
         let mut at = start & !(line - 1);
@@ -216,6 +278,5 @@ impl CodePages {
             unsafe { Dccmvau::write_raw(at) }
             at += line;
         }
-        self.unpublished = true;
     }
 }

@@ -135,8 +135,8 @@ impl TwinMemory for Memory<'_> {
         page_of(self.0, number.into())
     }
 
-    fn publish_twin(&mut self, number: u16, first: usize, words: usize) {
-        self.1.clean(self.0.va() + u32::from(number) * PAGE, first, words);
+    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
+        self.1.publish_page(self.0.va() + u32::from(number) * PAGE, executed.map(|va| va.page().0), first, words);
     }
 }
 

@@ -234,8 +234,8 @@ impl Engine for KernelEngine {
     }
 
     #[inline]
-    fn publish(&mut self) {
-        self.blocks.publish();
+    fn publish(&mut self, mapped: bool) {
+        self.blocks.publish(mapped);
     }
 
     #[inline]

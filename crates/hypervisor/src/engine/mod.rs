@@ -133,8 +133,8 @@ pub trait Engine {
     fn is_settled(&self) -> bool;
     /// Does a piece of what is left. True if nothing was.
     fn settle(&mut self) -> bool;
-    /// Code can be fetched as it was written.
-    fn publish(&mut self);
+    /// Code can be fetched as it was written. `mapped`: where it runs is mapped now, as the kernel view is in force.
+    fn publish(&mut self, mapped: bool);
     /// Clears what `page` has of addresses of code that are not good any more.
     fn mend(&mut self, page: &mut VcpuPage);
     /// The vCPU is reset, and its page with it.

@@ -34,10 +34,7 @@ impl Vm {
         let cpu = &mut vcpu.context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
         match privilege {
-            Privilege::Kernel => {
-                cpu.page.dacr_real = cpu.cp15.dacr;
-                common.engine.publish();
-            }
+            Privilege::Kernel => cpu.page.dacr_real = cpu.cp15.dacr,
             Privilege::User => {
                 match [core::mem::take(&mut cpu.page.stale), core::mem::take(&mut cpu.page.stale_code)] {
                     [0, 0] => {}
@@ -70,6 +67,8 @@ impl Vm {
         let both = vfp_allowed(&context.cpu, Privilege::Kernel) && vfp_allowed(&context.cpu, Privilege::User);
         context.vfp_ready = u32::from(both && vcpu.core_state.holds_vfp() && common.switches.quick_vfp && !changing);
         core.go_to(context.view_registers(privilege));
+        // User code may come to kernel code without Rust.
+        common.engine.publish(privilege == Privilege::Kernel);
     }
 
     /// A device has been accessed by translated code, and nothing else has happened: the guest can go on at `pc`,
@@ -96,8 +95,8 @@ impl Vm {
             return false;
         }
         vcpu.context.cpu.pc = pc.0;
-        common.engine.publish();
         core.go_to(&vcpu.context.kernel);
+        common.engine.publish(true);
         true
     }
 

@@ -45,7 +45,7 @@ impl CodeMemory for Code {
         &mut self.mirror[page as usize][0]
     }
 
-    fn publish_mirror(&mut self, page: u32, first: usize, words: usize) {
+    fn publish_mirror(&mut self, page: u32, _: u32, first: usize, words: usize) {
         let [from, to] = &mut self.mirror[page as usize];
         to[first..first + words].copy_from_slice(&from[first..first + words]);
     }
