@@ -1,14 +1,17 @@
 @ For watchpoints: a round writes and reads words of a page by instructions that have labels, in the kernel and in user
-@ code of both instruction sets, and words beside them. A round is made for each key that is typed.
+@ code of both instruction sets, and words beside them. A round is made for each key that is typed; for a `d`, its
+@ entropy device writes instead.
 
     .include "runtime.inc"
     .include "tables.inc"
     .include "clock.inc"
     .include "keys.inc"
+    .include "virtio.inc"
 
     .equ WORD, SCRATCH              @ the test knows these
     .equ RANGE, SCRATCH + 0x100
     .equ LOCK, SCRATCH + 0x1200
+    .equ BUFFER, SCRATCH + 0x2000
 
     .global main, k_store, k_load, k_multiple, k_lock, k_check, u_store, u_load, t_store
 main:
@@ -18,14 +21,41 @@ main:
     ldr r0, =TABLES + (GICD >> 18)
     ldr r1, =GICD + 0xc16           @ device, never executed
     str r1, [r0]
+    ldr r0, =TABLES + (SLOT >> 18)
+    ldr r1, =SLOT + 0xc16
+    str r1, [r0]
     bl keys_on
+    mov r0, #0
+    bl virtio_start
+    mov r0, #0
+    bl virtio_queue
+    bl virtio_go
     say "up\n"
 1:  bl key
-    bl round
+    cmp r0, #'d'
+    ldreq r1, =by_device
+    ldrne r1, =round
+    blx r1
     say "\ndone\n"
     b 1b
 
     .ltorg
+
+@ Sixteen bytes of BUFFER.
+by_device:
+    push {lr}
+    ldr r0, =RINGS
+    ldr r1, =BUFFER
+    str r1, [r0]
+    mov r1, #0
+    str r1, [r0, #4]
+    mov r1, #16
+    str r1, [r0, #8]
+    mov r1, #2                      @ the device writes
+    str r1, [r0, #12]
+    mov r0, #0
+    bl virtio_request
+    pop {pc}
 
 round:
     push {r4-r8, lr}

@@ -24,7 +24,7 @@ impl Debugged {
         let parts = [
             Part::new("it", "debugged", &[]),
             Part::new("other", "sleep", &[125_000, 1 << 30, 0]),
-            Part::new("watched", "watched", &[]),
+            Part::new("watched", "watched", &[]).with("rng", "true"),
         ];
         let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
         let run = board.serve();
@@ -188,6 +188,35 @@ fn memory_is_watched(it: &mut Debugged) {
         board.line("watched", "done", rounds);
         stand(board);
     }
+    // What a device writes is seen, in a page that user and kernel code have as well, and beside what is watched it is
+    // not; so is the ring where it says so. What it reads is not.
+    let (buffer, used) = (0x4020_2000, 0x4021_2000);
+    let device_rounds: [(char, u32, u32, bool); 5] = [
+        ('w', buffer, 4, true),
+        ('a', buffer + 15, 1, true),
+        ('w', buffer + 16, 4, false),
+        ('w', used + 2, 2, true),
+        ('r', buffer, 16, false),
+    ];
+    for (kind, address, bytes, seen) in device_rounds {
+        board.tell(&format!("debug watched watch {kind} {address:x} {bytes:x}"));
+        board.tell("debug watched go");
+        board.type_keys("d");
+        if seen {
+            let halted = board.tell("debug watched wait").remove(0);
+            assert!(halted.ends_with(&format!(" watch {kind} {address:x}")), "{halted}");
+            board.tell(&format!("debug watched unwatch {kind} {address:x} {bytes:x}"));
+            board.tell("debug watched go");
+        }
+        rounds += 1;
+        board.line("watched", "done", rounds);
+        stand(board);
+        if !seen {
+            board.tell(&format!("debug watched unwatch {kind} {address:x} {bytes:x}"));
+        }
+    }
+    // It has the bytes.
+    assert_ne!(board.tell(&format!("debug watched read pa {buffer:x} 10")), [format!("memory {}", "0".repeat(32))]);
     // 16 pieces, no more; and what is watched is forgotten with the debugger.
     for n in 0..16 {
         board.tell(&format!("debug watched watch w {:x} 4", word + 4 * n));

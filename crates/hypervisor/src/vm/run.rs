@@ -81,7 +81,7 @@ impl Vm {
     /// scheduler decides who is next.
     fn serve(&mut self, core: &mut HostCpu, host: &mut Host, resume: Resume) -> Resume {
         self.common.serve(&mut self.vcpu.mmu, core, host);
-        if self.common.machine.wants_service() {
+        if self.common.machine.wants_service() || self.common.watches.are_hit() {
             host.want_attention();
         }
         let resume = at_leisure(resume);

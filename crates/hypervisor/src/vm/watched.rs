@@ -95,7 +95,13 @@ impl Watches {
         }
     }
 
-    /// A device writes: the guest stands in its next turn.
+    /// Whether what is watched was accessed since the guest went on.
+    #[inline]
+    pub fn are_hit(&self) -> bool {
+        self.hit.is_some()
+    }
+
+    /// A device writes: the guest stands in its next turn, which it gets at once ([`Self::are_hit`]).
     #[inline]
     pub fn note_device_write(&mut self, pa: GuestPa, bytes: u32) {
         if self.is_on() {
@@ -291,7 +297,7 @@ pub fn accessed(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
 }
 
 /// The instruction of user code at `pc`.
-fn of_user(vm: &Vm, host_space: HostSpace<'_>, pc: u32) -> Option<Instruction> {
+pub(super) fn of_user(vm: &Vm, host_space: HostSpace<'_>, pc: u32) -> Option<Instruction> {
     let cpu = &vm.vcpu.context.cpu;
     let half = |va: u32| {
         let access = Access { kind: AccessKind::Fetch, privileged: false };
