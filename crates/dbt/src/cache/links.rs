@@ -165,8 +165,7 @@ impl Translator {
     pub fn make_dacr_eager(&self, site: CachePc, memory: &mut impl CodeMemory) {
         let load = CachePc(site.0.wrapping_sub(4));
         if let Some((page, at)) = self.layout.find(load)
-            && let Some(word) = rules::make_eager(memory.page(page)[at])
-            && memory.page(page).get(at + 2).is_some_and(|&next| next & 0x0fff_0ff0 == 0x016f_0f10)
+            && let Some(word) = rules::make_eager(at, memory.page(page))
         {
             patch(page, at, word, memory);
         }

@@ -3,6 +3,7 @@
 use super::{Flow, barrier, bit, copy, emulate, free_register, restore, scratch, spill};
 use crate::block::Undo;
 use crate::emit::Emitter;
+use crate::layout::{HOT_FIELDS, PAGE_WORDS};
 use crate::options::Options;
 use crate::papers;
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
@@ -199,10 +200,15 @@ fn handler_base(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow {
     Flow::Continues
 }
 
-/// The word that makes the DACR write with this load of [`field::DACR_REAL`] trap always: everything counts as open.
-pub fn make_eager(load: u32) -> Option<u32> {
-    let rs = Reg::new(load >> 12 & 0xf);
-    (load & 0xffff_0000 == 0xe59f_0000 && !rs.is_pc()).then(|| asm::all_ones(Cond::Al, rs))
+/// If word `at` of `page` is the load of [`field::DACR_REAL`] of a DACR write: the word that makes the write trap always.
+/// Everything counts as open then.
+pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
+    // With the store of its place in front of it, it can be told from any other load: nothing else stores there.
+    let before = at.checked_sub(1).filter(|&before| before >= HOT_FIELDS as usize / 4)?;
+    let rs = Reg::new(page.get(at)? >> 12 & 0xf);
+    let store = Emitter::field_access(before, false, Cond::Al, Reg::PC, field::DACR_SITE);
+    let load = Emitter::field_access(at, true, Cond::Al, rs, field::DACR_REAL);
+    (page[before] == store && page[at] == load && !rs.is_pc()).then(|| asm::all_ones(Cond::Al, rs))
 }
 
 /// Cache and branch-predictor maintenance (B4.2.1).

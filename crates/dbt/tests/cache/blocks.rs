@@ -2,9 +2,9 @@
 
 use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::Options;
 use spica_dbt::layout::{HOT_FIELDS, PAGE, PAGE_WORDS};
 use spica_dbt::trap;
+use spica_dbt::{Capacity, Options};
 
 #[test]
 fn every_word_of_a_block_has_its_guest_instruction() {
@@ -211,6 +211,23 @@ fn literals_of_other_pages_are_loaded() {
         assert_eq!(literal_of(&f, block).is_some(), folded, "{word:#x} at {at:#x}");
         f.drop_page(PA);
     }
+}
+
+/// What gets a spilled register back looks like the load of such a write, and what is behind it may be the code of
+/// another block.
+#[test]
+fn a_stale_site_changes_no_other_load() {
+    let mut f = Fixture::new(Options::naive(), 1, Capacity { blocks: 10, exits: 40, mirror_pages: 0 });
+    f.translator.set_options(Options { indirect: true, ..Options::naive() }, &mut f.code);
+    f.put(PA, &[0xe49d_f004, 0xe16f_6f10]); // LDR PC, [SP], #4; CLZ R6, R0
+    let block = f.translate(VA, PA, true);
+    let next = f.translate(VA + 4, PA + 4, true);
+    let behind = f.entry(next);
+    assert!(f.entry(block) < behind && f.word(behind) == 0xe16f_6f10);
+    assert_eq!(f.word(behind - 8) >> 16, 0xe59f, "the load of the spilled register");
+    let before = f.snapshot();
+    f.translator.make_dacr_eager(CachePc(behind - 4), &mut f.code);
+    assert_eq!(f.snapshot(), before);
 }
 
 /// MCR DACR of r1, conditional and not, between other code.
