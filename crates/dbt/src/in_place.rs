@@ -243,7 +243,8 @@ impl Text<'_> {
             // Compilers load a doubleword by its address.
             let near = (1..=NEAR).filter_map(|next| literal(self.word(at + next)?, base));
             for (more, words) in near {
-                let first = (4 * (at + 2) + offset + more).div_euclid(4);
+                // An address is one modulo 2^32.
+                let first = (4 * (at + 2)).wrapping_add(offset).wrapping_add(more).div_euclid(4);
                 (first..first + words).for_each(&mut insert);
             }
         } else if is_table_branch(word) {

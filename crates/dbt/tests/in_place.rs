@@ -209,6 +209,18 @@ fn instructions_are_replaced_and_literals_are_not() {
 }
 
 #[test]
+fn an_address_that_is_far_away_says_nothing() {
+    let mut page = [NOP; PAGE_WORDS];
+    page[100] = MRS_R0;
+    // SUB R1, PC, #0x80000002; LDR R2, [R1, #-0x50a], which is not here.
+    (page[48], page[50]) = (0xe24f_110a, 0xe511_250a);
+    assert_eq!(replaced(&page), Some(vec![100]));
+    // SUB R1, PC, #0x40000000; LDR R2, [R1, #0xfff].
+    (page[48], page[50]) = (0xe24f_1101, 0xe591_2fff);
+    assert_eq!(replaced(&page), Some(vec![100]));
+}
+
+#[test]
 fn literals_of_the_pages_around_are_known() {
     let mut page = [NOP; PAGE_WORDS];
     let mut near = [NOP; PAGE_WORDS];
