@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{LONGEST, Text, WordSet, Words, instead};
+use crate::in_place::{LONGEST, Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
-use crate::trap;
+use crate::{CodeMemory, Translator, trap};
 
 /// No twin, where a twin's number is expected.
 const NONE: u16 = u16::MAX;
@@ -42,6 +42,14 @@ pub trait TwinMemory {
     /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9).
     /// `executed`: where the twin is mapped, if it has just been executed there.
     fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize);
+}
+
+/// The same with the code cache, which has the stubs.
+pub trait StubMemory: TwinMemory {
+    /// The memory of the code cache.
+    type Code: CodeMemory;
+    /// See [`Self::Code`].
+    fn code(&mut self) -> &mut Self::Code;
 }
 
 struct Twin {
@@ -109,6 +117,8 @@ pub struct Twins {
     /// By number: [`GROUP`] of the first group, then those of the next.
     twins: Vec<Twin>,
     groups: Vec<Group>,
+    /// The generation of the blocks that the twins lead to.
+    generation: u64,
     /// Where twins have been that are no more: to be unmapped.
     gone: Vec<GuestVa>,
     all_gone: bool,
@@ -146,6 +156,7 @@ impl Twins {
             copies: vec![0; pages],
             twins: (0..capacity).map(|_| Twin::NONE).collect(),
             groups: vec![Group::FREE; usize::from(capacity) / GROUP],
+            generation: 0,
             gone: Vec::with_capacity(MOST_GONE),
             all_gone: false,
         }
@@ -317,6 +328,39 @@ impl Twins {
         memory.twin(number)[at] = branch;
         memory.publish_twin(number, Some(twin.va), at, 1);
         true
+    }
+
+    /// The stub of the instruction at `va`, of a page that is mapped to `pa` and reads `words`, which is replaced in the
+    /// page's twin: made if need be, and led to from now on. `global`: the page is mapped in all address spaces. `None`
+    /// if the instruction is not replaced any more: it can be executed where it is.
+    pub fn stub(
+        &mut self,
+        translator: &mut Translator,
+        (va, pa): (GuestVa, GuestPa),
+        global: bool,
+        words: &Words,
+        memory: &mut impl StubMemory,
+    ) -> Option<CachePc> {
+        let at = va.page_offset() as usize / 4;
+        let replaced = self.replaced(self.of(va, pa)?);
+        if !replaced.contains(at) {
+            return None;
+        }
+        let length = stub_length(at, |at| replaced.contains(at));
+        let entry = translator.stub(length, (va, pa), global, words, memory.code());
+        self.follow(translator, memory);
+        if let Some(number) = self.of(va, pa) {
+            self.lead_to(number, at, entry, memory);
+        }
+        Some(entry)
+    }
+
+    /// All blocks may have been flushed, stubs among them: then each is to be asked for anew.
+    pub fn follow(&mut self, translator: &Translator, memory: &mut impl TwinMemory) {
+        let generation = translator.generation();
+        if core::mem::replace(&mut self.generation, generation) != generation {
+            self.forget_stubs(memory);
+        }
     }
 
     /// All stubs are gone: each is to be asked for anew.

@@ -4,7 +4,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::in_place::{LONGEST, Text, WordSet, Words, instead, is_sensitive, stub_length};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::trap;
-use spica_dbt::twins::{Made, TwinMemory, Twins};
+use spica_dbt::twins::{Made, StubMemory, TwinMemory, Twins};
 use spica_dbt::{Capacity, CodeMemory, Options, Translator};
 use spica_isa::{Op, decode};
 
@@ -530,4 +530,49 @@ fn pages_that_change_all_the_time_do_not_run_in_place() {
         assert!(!twins.covers(GuestVa(va)), "{va:08x}");
         assert_eq!(twins.make(GuestVa(va), PA, text(&page), &mut memory), Made::Unfit);
     }
+}
+
+/// The memory of twins and that of the blocks beside them.
+struct Both(Memory, Code);
+
+impl TwinMemory for Both {
+    fn twin(&mut self, number: u16) -> &mut Words {
+        self.0.twin(number)
+    }
+
+    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
+        self.0.publish_twin(number, executed, first, words);
+    }
+}
+
+impl StubMemory for Both {
+    type Code = Code;
+
+    fn code(&mut self) -> &mut Code {
+        &mut self.1
+    }
+}
+
+fn translator_near() -> Translator {
+    let layout = Layout { base: CACHE.0, pages: 1, mirror: None };
+    Translator::new(layout, Options::all(), Capacity { blocks: 16, exits: 64, mirror_pages: 0 })
+}
+
+#[test]
+fn a_stub_is_made_once_and_goes_with_all_blocks() {
+    let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let page = page_with(7, MRS_R0);
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    let at = |n: u32| (VA.wrapping_add(4 * n), PA.wrapping_add(4 * n));
+    assert_eq!(twins.stub(&mut translator, at(6), true, &page, &mut memory), None);
+    let stub = twins.stub(&mut translator, at(7), true, &page, &mut memory).expect("it is replaced");
+    assert_eq!(memory.0.words(0)[7] >> 24, 0xea, "a branch");
+    assert_eq!(twins.stub(&mut translator, at(7), true, &page, &mut memory), Some(stub));
+    assert_eq!(translator.stats().translated, 1);
+    twins.follow(&translator, &mut memory);
+    assert_eq!(memory.0.words(0)[7] >> 24, 0xea, "still");
+    translator.flush(&mut memory.1);
+    twins.follow(&translator, &mut memory);
+    assert_eq!(memory.0.words(0), &page_with(7, REPLACED));
 }

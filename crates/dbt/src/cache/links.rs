@@ -5,10 +5,11 @@
 
 use core::ops::Range;
 
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
 use super::{BlockId, CHAIN, CodeMemory, ExitId, Translator, patch};
+use crate::layout::PAGE_WORDS;
 use crate::papers::shadow_stack;
 use crate::records::{Exit, Flag, IN_PLACE, NO_BLOCK, NO_EXIT};
 use crate::{return_mirror, rules};
@@ -233,5 +234,36 @@ impl Translator {
         let va = self.blocks[usize::from(id)].va;
         self.jump_cache.remove(va.0);
         self.mirror.remove(va, memory);
+    }
+}
+
+/// Code in place, which blocks stand beside.
+impl Translator {
+    /// The block for the instruction at `va`, mapped to `pa` in a page that reads `words`, which is replaced where it
+    /// runs in place, and for those behind it, of `length` together: made if need be. What comes behind it is executed
+    /// in place, if it is in the same page.
+    pub fn stub(
+        &mut self,
+        length: usize,
+        (va, pa): (GuestVa, GuestPa),
+        global: bool,
+        words: &[u32; PAGE_WORDS],
+        memory: &mut impl CodeMemory,
+    ) -> CachePc {
+        let block = match self.lookup(va, pa) {
+            Some(block) => block,
+            None => self.translate_some(length, va, pa, global, words, memory),
+        };
+        let page = va.page();
+        self.link_all_in_place(block, |target: GuestVa| target.page() == page, memory);
+        self.entry(block)
+    }
+
+    /// The guest goes on at `va`, in place, from now on without a look; `exit`, if that led there, by itself.
+    pub fn enter_in_place(&mut self, va: GuestVa, exit: Option<ExitId>, memory: &mut impl CodeMemory) {
+        if let Some(exit) = exit {
+            self.link_in_place(exit, va, memory);
+        }
+        self.jump_cache.insert(va.0, va.0);
     }
 }

@@ -41,24 +41,13 @@ impl Blocks {
         &self.translator
     }
 
-    /// The block for the instruction at `source`, which is replaced where it runs in place, and for those behind it, of
-    /// `length` together: made if need be. What comes behind it is executed in place, if it is in the same page.
-    pub(super) fn stub(&mut self, source: Source, words: &Words, length: usize) -> CachePc {
-        let block = match self.translator.lookup(source.va, source.pa) {
-            Some(block) => block,
-            None => self.translator.translate_some(length, source.va, source.pa, source.global, words, &mut self.code),
-        };
-        let page = source.va.page();
-        self.translator.link_all_in_place(block, |target: GuestVa| target.page() == page, &mut self.code);
-        self.translator.entry(block)
-    }
-
     /// The code at `va` is about to be entered in place: as [`Engine::enter`].
     pub(super) fn enter_in_place(&mut self, va: GuestVa, from: Option<From>) -> CachePc {
-        if let Some(From::Exit(exit)) = from {
-            self.translator.link_in_place(exit, va, &mut self.code);
-        }
-        self.translator.jump_cache.insert(va.0, va.0);
+        let exit = match from {
+            Some(From::Exit(exit)) => Some(exit),
+            Some(From::Mirror) | None => None,
+        };
+        self.translator.enter_in_place(va, exit, &mut self.code);
         CachePc(va.0)
     }
 

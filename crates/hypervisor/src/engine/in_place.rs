@@ -7,9 +7,9 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
-use spica_dbt::in_place::{Text, stub_length};
+use spica_dbt::in_place::Text;
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
-use spica_dbt::twins::{GROUP, Made, TwinMemory, Twins};
+use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
 
 use super::blocks::Blocks;
 use super::code::{CodePages, page_of};
@@ -45,8 +45,6 @@ impl Setup {
 pub struct InPlace {
     twins: Twins,
     memory: Block,
-    /// The generation of the blocks that the twins lead to.
-    generation: u64,
     /// The guest's kernel runs in place by now.
     begun: bool,
     from_start: bool,
@@ -59,7 +57,6 @@ impl InPlace {
         Some(InPlace {
             twins: Twins::new(window(base), (near_code(base), NEAR_CODE_SIZE), twins),
             memory: share.alloc(u32::from(twins) * PAGE, GROUP as u32 * PAGE)?,
-            generation: 0,
             begun: from_start,
             from_start,
         })
@@ -105,11 +102,7 @@ impl InPlace {
 
     /// Blocks may have been flushed, to which twins lead.
     pub(super) fn follow(&mut self, blocks: &mut Blocks) {
-        let generation = blocks.translator().generation();
-        if generation != self.generation {
-            self.generation = generation;
-            self.twins.forget_stubs(&mut Memory(&mut self.memory, &mut blocks.code));
-        }
+        self.twins.follow(&blocks.translator, &mut Memory(&mut self.memory, &mut blocks.code));
     }
 
     /// Nothing runs in place any more, until it is executed again.
@@ -137,6 +130,14 @@ impl TwinMemory for Memory<'_> {
 
     fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
         self.1.publish_page(self.0.va() + u32::from(number) * PAGE, executed.map(|va| va.page().0), first, words);
+    }
+}
+
+impl StubMemory for Memory<'_> {
+    type Code = CodePages;
+
+    fn code(&mut self) -> &mut CodePages {
+        self.1
     }
 }
 
@@ -210,19 +211,9 @@ impl KernelEngine {
     /// The stub of the instruction at `source`, which is replaced in the page's twin; made if need be, and led to from
     /// now on. `None` if the instruction is not replaced any more: it can be executed where it is.
     pub fn stub(&mut self, source: Source, words: &Words) -> Option<CachePc> {
-        let at = source.va.page_offset() as usize / 4;
-        let in_place = self.in_place.as_deref_mut()?;
-        let replaced = in_place.twins.replaced(in_place.twins.of(source.va, source.pa)?);
-        if !replaced.contains(at) {
-            return None;
-        }
-        let entry = self.blocks.stub(source, words, stub_length(at, |at| replaced.contains(at)));
-        in_place.follow(&mut self.blocks);
-        let InPlace { twins, memory, .. } = in_place;
-        if let Some(number) = twins.of(source.va, source.pa) {
-            twins.lead_to(number, at, entry, &mut Memory(memory, &mut self.blocks.code));
-        }
-        Some(entry)
+        let InPlace { twins, memory, .. } = self.in_place.as_deref_mut()?;
+        let Blocks { translator, code, .. } = &mut self.blocks;
+        twins.stub(translator, (source.va, source.pa), source.global, words, &mut Memory(memory, code))
     }
 
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
