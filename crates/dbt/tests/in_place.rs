@@ -576,3 +576,23 @@ fn a_stub_is_made_once_and_goes_with_all_blocks() {
     twins.follow(&translator, &mut memory);
     assert_eq!(memory.0.words(0), &page_with(7, REPLACED));
 }
+
+/// While a page runs by blocks, they may be longer than any stub. Then nothing that is written more than a stub behind
+/// would be known to be in what leads there.
+#[test]
+fn a_long_block_is_no_stub() {
+    let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let mut page = page_with(7, MRS_R0);
+    let (va, pa) = (VA.wrapping_add(28), PA.wrapping_add(28));
+    let block = translator.translate(va, pa, true, &page, &mut memory.1);
+    assert!(translator.length(block) > LONGEST);
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    let stub = twins.stub(&mut translator, (va, pa), true, &page, &mut memory).expect("it is replaced");
+    page[7 + LONGEST] = BX_LR;
+    let word = (7 + LONGEST) as u16;
+    assert!(translator.change_stubs(PA, word..=word, &mut memory.1));
+    assert!(twins.change_word(PA, 7 + LONGEST, &page, &mut memory));
+    let live = translator.block_at(stub).is_some_and(|block| translator.is_live(block));
+    assert!(live || memory.0.words(0)[7] == REPLACED, "the twin leads to a block that is gone");
+}

@@ -9,6 +9,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, Reg, asm};
 
 use super::{BlockId, CHAIN, CodeMemory, ExitId, Translator, patch};
+use crate::in_place::LONGEST;
 use crate::layout::PAGE_WORDS;
 use crate::papers::shadow_stack;
 use crate::records::{Exit, Flag, IN_PLACE, NO_BLOCK, NO_EXIT};
@@ -250,7 +251,8 @@ impl Translator {
         words: &[u32; PAGE_WORDS],
         memory: &mut impl CodeMemory,
     ) -> CachePc {
-        let block = match self.lookup(va, pa) {
+        // One that was made while the page ran by blocks may be longer: too long to be found by what is in it.
+        let block = match self.lookup(va, pa).filter(|&block| self.length(block) <= LONGEST) {
             Some(block) => block,
             None => self.translate_some(length, va, pa, global, words, memory),
         };
