@@ -10,6 +10,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
@@ -122,6 +123,13 @@ pub struct Twins {
     /// Where twins have been that are no more: to be unmapped.
     gone: Vec<GuestVa>,
     all_gone: bool,
+}
+
+/// Where the word at `pc` leads, if it is a branch to a stub.
+fn branch_target(pc: GuestVa, word: u32) -> Option<CachePc> {
+    // B (A8.8.18).
+    let offset = (word << 8) as i32 >> 6;
+    (word >> 24 == 0xea).then(|| CachePc(pc.0.wrapping_add(8).wrapping_add(offset as u32)))
 }
 
 const fn list(pa: GuestPa) -> usize {
@@ -353,6 +361,44 @@ impl Twins {
             self.lead_to(number, at, entry, memory);
         }
         Some(entry)
+    }
+
+    /// The guest writes to its page at `pa`, which has twins, and `changed` are the words of it that become others, if
+    /// any: the stubs that were made from these are dropped, and what leads to them is to be asked for anew. A stub may
+    /// be made from any word of its page, as a literal. False, and nothing is done, as [`Translator::change_stubs`].
+    pub fn change_stubs(
+        &mut self,
+        translator: &mut Translator,
+        pa: GuestPa,
+        changed: Option<RangeInclusive<u16>>,
+        memory: &mut impl StubMemory,
+    ) -> bool {
+        let Some(changed) = changed else { return true };
+        let dropped = translator.stats().dropped;
+        if !translator.change_stubs(pa, changed, memory.code()) {
+            return false;
+        }
+        if translator.stats().dropped != dropped {
+            self.forget_dropped(translator, pa, memory);
+        }
+        true
+    }
+
+    /// No twin of the page at `pa` leads to a block that is gone.
+    fn forget_dropped(&self, translator: &Translator, pa: GuestPa, memory: &mut impl TwinMemory) {
+        let mut number = self.by_pa[list(pa)];
+        while let Some(twin) = self.twins.get(usize::from(number)) {
+            let is_it = twin.leads && twin.pa == pa.page();
+            for at in twin.replaced.iter().filter(|_| is_it) {
+                let pc = twin.va.wrapping_add(4 * at as u32);
+                let leads_to = |block| translator.block_at(block).is_some_and(|block| translator.is_live(block));
+                if branch_target(pc, memory.twin(number)[at]).is_some_and(|stub| !leads_to(stub)) {
+                    memory.twin(number)[at] = asm::svc(Cond::Al, trap::REPLACED);
+                    memory.publish_twin(number, None, at, 1);
+                }
+            }
+            number = twin.next_by_pa;
+        }
     }
 
     /// All blocks may have been flushed, stubs among them: then each is to be asked for anew.

@@ -591,8 +591,31 @@ fn a_long_block_is_no_stub() {
     let stub = twins.stub(&mut translator, (va, pa), true, &page, &mut memory).expect("it is replaced");
     page[7 + LONGEST] = BX_LR;
     let word = (7 + LONGEST) as u16;
-    assert!(translator.change_stubs(PA, word..=word, &mut memory.1));
+    assert!(twins.change_stubs(&mut translator, PA, Some(word..=word), &mut memory));
     assert!(twins.change_word(PA, 7 + LONGEST, &page, &mut memory));
     let live = translator.block_at(stub).is_some_and(|block| translator.is_live(block));
     assert!(live || memory.0.words(0)[7] == REPLACED, "the twin leads to a block that is gone");
+}
+
+/// A stub has constants for the literals of its page.
+#[test]
+fn a_stub_goes_with_its_literals() {
+    let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let mut page = page_with(7, MRS_R0);
+    // LDR R1, [PC, #360]
+    (page[8], page[9]) = (0xe59f_1168, CPSID_I);
+    page[100] = 0x1234_5678;
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    let at = |n: u32| (VA.wrapping_add(4 * n), PA.wrapping_add(4 * n));
+    let stub = twins.stub(&mut translator, at(7), true, &page, &mut memory).expect("it is replaced");
+    let mut change = |word: u16, translator: &mut Translator| {
+        page[usize::from(word)] = 0x8765_4321;
+        assert!(twins.change_stubs(translator, PA, Some(word..=word), &mut memory));
+        assert!(twins.change_word(PA, word.into(), &page, &mut memory));
+        let live = translator.block_at(stub).is_some_and(|block| translator.is_live(block));
+        (live, memory.0.words(0)[7] == REPLACED)
+    };
+    assert_eq!(change(101, &mut translator), (true, false));
+    assert_eq!(change(100, &mut translator), (false, true));
 }

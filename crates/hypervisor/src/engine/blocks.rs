@@ -51,11 +51,6 @@ impl Blocks {
         CachePc(va.0)
     }
 
-    /// As [`Engine::words_change`], of a page that runs in place, whose blocks are stubs.
-    pub(super) fn stub_words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool {
-        words.is_none_or(|words| self.translator.change_stubs(pa, words, &mut self.code))
-    }
-
     /// First-level entries for what translated code needs mapped: VA and entry.
     pub fn first_level(&self) -> impl Iterator<Item = (u32, u32)> {
         self.code.first_level()

@@ -5,6 +5,8 @@
 //! What is mapped at a guest address decides where its kernel is, and a page that is to run in place must be copied and
 //! mapped first: so `vm::in_place` knows more of this engine than [`Engine`] has.
 
+use core::ops::RangeInclusive;
+
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::Text;
@@ -88,6 +90,17 @@ impl InPlace {
     pub(super) fn word(&mut self, pc: CachePc) -> Option<u32> {
         let number = self.twins.at(GuestVa(pc.0))?;
         Some(page_of(&mut self.memory, number.into())[(pc.0 & 0xfff) as usize / 4])
+    }
+
+    /// As [`Engine::words_change`], of a page that runs in place, whose blocks are stubs.
+    pub(super) fn words_change(
+        &mut self,
+        blocks: &mut Blocks,
+        pa: GuestPa,
+        words: Option<RangeInclusive<u16>>,
+    ) -> bool {
+        let Blocks { translator, code, .. } = blocks;
+        self.twins.change_stubs(translator, pa, words, &mut Memory(&mut self.memory, code))
     }
 
     /// The page at `pa` is about to change.

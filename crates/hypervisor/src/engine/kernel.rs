@@ -155,8 +155,8 @@ impl Engine for KernelEngine {
     }
 
     fn words_change(&mut self, pa: GuestPa, words: Option<RangeInclusive<u16>>) -> bool {
-        match &self.in_place {
-            Some(in_place) if in_place.has(pa) => self.blocks.stub_words_change(pa, words),
+        match &mut self.in_place {
+            Some(in_place) if in_place.has(pa) => in_place.words_change(&mut self.blocks, pa, words),
             _ => self.blocks.words_change(pa, words),
         }
     }
