@@ -30,6 +30,7 @@ pub mod wild;
 pub mod work;
 
 use part::Part;
+use translator::Kind;
 
 /// All parts, in the order in which they run.
 #[must_use]
@@ -44,10 +45,12 @@ pub fn parts() -> Vec<Box<dyn Part>> {
         Box::new(decoder::t32::parts::Sampled),
         #[cfg(feature = "command")]
         Box::new(decoder::t32::parts::Exhaustive),
-        Box::new(translator::Random { thumb: false }),
-        Box::new(translator::Random { thumb: true }),
-        Box::new(translator::Points { thumb: false }),
-        Box::new(translator::Points { thumb: true }),
+        Box::new(translator::Random { kind: Kind::A32 }),
+        Box::new(translator::Random { kind: Kind::T32 }),
+        Box::new(translator::Random { kind: Kind::InPlace }),
+        Box::new(translator::Points { kind: Kind::A32 }),
+        Box::new(translator::Points { kind: Kind::T32 }),
+        Box::new(translator::Points { kind: Kind::InPlace }),
         Box::new(mmu::Walk),
         Box::new(mmu::Shadow),
     ];

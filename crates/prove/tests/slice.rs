@@ -75,6 +75,16 @@ fn translator_points() {
     slice("translator-points", 8_000);
 }
 
+#[test]
+fn translator_in_place() {
+    slice("translator-in-place", 5_000);
+}
+
+#[test]
+fn translator_in_place_points() {
+    slice("translator-in-place-points", 5_000);
+}
+
 /// Needs QEMU, and no board image.
 #[test]
 fn model() {

@@ -37,6 +37,8 @@ pub struct Case {
     pub steps: u32,
     /// Half of the code is T32.
     pub thumb: bool,
+    /// The guest's kernel runs in place, and by blocks what cannot.
+    pub in_place: bool,
     /// Words of the window that are NOPs instead.
     pub nops: BTreeSet<u32>,
 }
@@ -50,13 +52,20 @@ impl Case {
             1 => Options { spill: technique(seed / 3), ..Options::naive() },
             _ => generate::options(&mut Random::new(!seed)),
         };
-        Case { seed, options, disturb, steps: STEPS, thumb: false, nops: BTreeSet::new() }
+        Case { seed, options, disturb, steps: STEPS, thumb: false, in_place: false, nops: BTreeSet::new() }
     }
 
     /// The same with T32 code.
     #[must_use]
     pub fn with_t32(self) -> Case {
         Case { thumb: true, ..self }
+    }
+
+    /// The same in place.
+    #[must_use]
+    pub fn in_place(self) -> Case {
+        let options = Options { spill: Spill::default(), ..self.options };
+        Case { in_place: true, options, ..self }
     }
 
     fn window(&self, random: &mut Random) -> Window {
@@ -66,17 +75,29 @@ impl Case {
 
     /// Runs it; panics if the two guests differ.
     pub fn run(&self, lockstep: &mut Lockstep, memory: &mut Memory) -> End {
-        lockstep.set_options(self.options, self.seed & 1 == 0);
+        match self.in_place {
+            true => lockstep.set_in_place(self.options),
+            false => lockstep.set_options(self.options, self.seed & 1 == 0),
+        }
         let mut random = Random::new(self.seed);
         let window = self.window(&mut random);
         *memory = Memory::new();
         generate::memory(&mut random, memory, &window);
         let machine = generate::machine(&mut random, &window);
+        self.finish(memory, &window);
+        lockstep.start(machine, memory, window, self.seed);
+        lockstep.run(self.steps, self.disturb)
+    }
+
+    /// Takes away what is to be taken away, and makes the rest look like code, if that matters.
+    fn finish(&self, memory: &mut Memory, window: &Window) {
         for &n in &self.nops {
             memory.set_word(window.start + 4 * n, if n < window.thumb { NOPS } else { NOP });
         }
-        lockstep.start(machine, memory, window, self.seed);
-        lockstep.run(self.steps, self.disturb)
+        // In some cases it cannot be told from data.
+        if self.in_place && !self.seed.is_multiple_of(16) {
+            generate::make_text(&mut Random::new(!self.seed), memory, window);
+        }
     }
 
     /// What is left of the code, for people.
@@ -88,9 +109,7 @@ impl Case {
         generate::memory(&mut random, &mut memory, &window);
         let machine = generate::machine(&mut random, &window);
         let mut text = format!("begins at {:#x}\n", machine.pc);
-        for &n in &self.nops {
-            memory.set_word(window.start + 4 * n, if n < window.thumb { NOPS } else { NOP });
-        }
+        self.finish(&mut memory, &window);
         let mut at = window.start;
         while at < window.start + 4 * window.thumb {
             let instruction = Instruction::at(&memory, at | 1, ItState::OUTSIDE);
@@ -170,6 +189,9 @@ impl fmt::Display for Case {
         if self.thumb {
             write!(f, " t32:true")?;
         }
+        if self.in_place {
+            write!(f, " in-place:true")?;
+        }
         write!(f, " block:{max_block} vfp:{vfp} thumbee:{thumbee} steps:{}", self.steps)?;
         match self.disturb {
             Disturb::Nothing => {}
@@ -199,6 +221,7 @@ impl FromStr for Case {
             disturb: Disturb::Nothing,
             steps: STEPS,
             thumb: false,
+            in_place: false,
             nops: BTreeSet::new(),
         };
         for word in text.split_whitespace() {
@@ -213,6 +236,7 @@ impl FromStr for Case {
                 "block" => case.options.max_block = number(value)?,
                 "vfp" => case.options.vfp = number(value)?,
                 "thumbee" => case.options.thumbee = number(value)?,
+                "in-place" => case.in_place = number(value)?,
                 "t32" => case.thumb = number(value)?,
                 "steps" => case.steps = number(value)?,
                 "random" => case.disturb = Disturb::Random,
@@ -242,6 +266,7 @@ mod tests {
             let mut case = Case::numbered(seed, disturb);
             case.nops.extend(0..seed as u32);
             case.thumb = seed % 5 == 0;
+            case.in_place = seed % 7 == 0;
             assert_eq!(case.to_string().parse(), Ok(case));
         }
         assert!("seed=3".parse::<Case>().is_err() && "sead:3".parse::<Case>().is_err());

@@ -42,6 +42,10 @@ impl Coverage {
             Instruction::A32(d) => format!("{}: {}", class(d), look(d.word, made)),
             Instruction::T32(d) => format!("T32, {}: {}", class_of_t32(d), look(word_of_t32(d), made)),
         };
+        self.named(name)
+    }
+
+    fn named(&mut self, name: String) -> Form {
         if self.counts.is_empty() {
             self.counts.push(0);
         }
@@ -50,6 +54,16 @@ impl Coverage {
             u16::try_from(self.counts.len() - 1).expect("so many names there are not")
         });
         Form(number)
+    }
+
+    /// The form of the guest's word `guest` in place: as `word`, or as what leads to its stub.
+    pub fn form_in_place(&mut self, guest: u32, word: Option<u32>) -> Form {
+        let look = match word {
+            None => "a stub",
+            Some(word) if word == guest => "as it is",
+            Some(_) => "another instruction",
+        };
+        self.named(format!("{}, in place: {look}", class(&decode(guest))))
     }
 
     /// Once more.

@@ -2,6 +2,7 @@
 
 use crate::translator::VA_TO_PA;
 use crate::translator::code::Code;
+use crate::translator::lockstep::in_place::InPlace;
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Fault};
 use spica_addr::GuestPa;
@@ -16,11 +17,17 @@ pub(super) struct TrapEnv<'a> {
     pub(super) translator: &'a mut Translator,
     pub(super) code: &'a mut Code,
     pub(super) memory: &'a mut Memory,
+    pub(super) in_place: Option<&'a mut InPlace>,
+    /// Code in place, or beside it, was dropped: if there is more, its page changes as a whole.
+    pub(super) patched: bool,
 }
 
 impl TrapEnv<'_> {
     pub(super) fn code_changes(&mut self, va: u32) {
         let page = Memory::page(va).expect("in the guest's memory");
+        if let Some(in_place) = &mut self.in_place {
+            in_place.twins.remove(GuestPa(va.wrapping_sub(VA_TO_PA)));
+        }
         self.translator.drop_page(GuestPa(va.wrapping_sub(VA_TO_PA)), self.code);
         self.memory.protected[page] = false;
     }
@@ -30,9 +37,17 @@ impl TrapEnv<'_> {
         let same = self.memory.get(va, bytes) == value & u32::MAX >> (32 - 8 * bytes);
         let word = |va: u32| (va % PAGE / 4) as u16;
         let words = (!same).then(|| word(va)..=word(va + bytes - 1));
-        if !self.translator.change_words(GuestPa(va.wrapping_sub(VA_TO_PA)), words, self.code) {
+        let (pa, version) = (GuestPa(va.wrapping_sub(VA_TO_PA)), self.translator.version());
+        let done = match &mut self.in_place {
+            Some(_) if self.patched => false,
+            // As `KernelEngine::words_change`.
+            Some(in_place) if in_place.twins.has(pa) => in_place.words_change(self.translator, self.code, pa, words),
+            _ => self.translator.change_words(pa, words, self.code),
+        };
+        if !done {
             self.code_changes(va);
         }
+        self.patched |= self.in_place.is_some() && self.translator.version() != version;
     }
 }
 
@@ -57,10 +72,17 @@ impl Env for TrapEnv<'_> {
         let bytes_at_once = if va % PAGE > PAGE - bytes { 1 } else { bytes };
         for n in (0..bytes).step_by(bytes_at_once as usize) {
             let (va, value) = (va.wrapping_add(n), value >> (8 * n));
-            if self.memory.protected[Memory::page(va).expect("checked")] {
+            let is_code = self.memory.protected[Memory::page(va).expect("checked")];
+            if is_code {
                 self.code_is_stored_to(va, bytes_at_once, value);
             }
             self.memory.set(va, bytes_at_once, value);
+            if is_code
+                && let Some(in_place) = &mut self.in_place
+                && !in_place.was_stored_to(self.memory, va, bytes_at_once)
+            {
+                self.code_changes(va);
+            }
         }
         Ok(())
     }

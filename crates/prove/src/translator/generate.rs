@@ -5,6 +5,7 @@ use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
 use crate::decoder::words;
 use crate::random::Random;
 use crate::translator::model::{self, Machine, SYSTEM, Supervisor};
+use spica_dbt::in_place::{Text, Words, is_sensitive};
 use spica_dbt::layout::PAGE;
 use spica_dbt::{Options, Spill};
 
@@ -574,6 +575,39 @@ pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
     for page in CODE_PAGES..CODE_PAGES + DATA_PAGES {
         memory.present[page as usize] = !random.one_in(3);
         memory.kernel_only[page as usize] = random.one_in(4);
+    }
+}
+
+/// The pages of code in front of that of `va`, that, and the one behind it, as far as they are there.
+pub fn text_at(memory: &Memory, va: u32) -> [Option<Words>; 3] {
+    [PAGE.wrapping_neg(), 0, PAGE].map(|offset| {
+        let at = va.wrapping_add(offset);
+        Memory::is_code(at).then(|| memory.page_words(at))
+    })
+}
+
+/// Makes a window look like what a compiler makes, so that it can run in place: nearly all instructions have no
+/// condition, and none that is sensitive is read as a literal, or looks like data for another reason. Nobody could tell
+/// then that it is executed.
+pub fn make_text(random: &mut Random, memory: &mut Memory, window: &Window) {
+    const NOP: u32 = 0xe320_f000;
+    for at in (window.start..window.start + 4 * window.words).step_by(4) {
+        let word = memory.word(at);
+        if word >> 28 < 14 && !random.one_in(4) {
+            memory.set_word(at, word & 0x0fff_ffff | 14 << 28);
+        }
+    }
+    // Each makes others look more like code.
+    for _ in 0..4 {
+        for at in (window.start..window.start + 4 * window.words).step_by(4) {
+            let [before, page, behind] = text_at(memory, at);
+            let Some(page) = page else { continue };
+            let text = Text { page: &page, before: before.as_ref(), behind: behind.as_ref() };
+            let word = (at % PAGE / 4) as usize;
+            if is_sensitive(page[word]) && text.is_replaced(word) != Some(true) {
+                memory.set_word(at, NOP);
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod blocks;
 mod compare;
 mod emulate;
 mod faults;
+pub(super) mod in_place;
 mod returns;
 mod run;
 mod spills;
@@ -16,6 +17,7 @@ use crate::translator::env::TrapEnv;
 use crate::translator::generate::Window;
 use crate::translator::instruction::Instruction;
 use crate::translator::lockstep::blocks::Place;
+use crate::translator::lockstep::in_place::{InPlace, NEAR_LAYOUT};
 use crate::translator::lockstep::spills::Privileged;
 pub(super) use crate::translator::lockstep::spills::is_shared_slot;
 use crate::translator::memory::Memory;
@@ -66,6 +68,10 @@ pub struct Lockstep {
     pub cpu: Cpu,
     pub translator: Translator,
     pub code: Code,
+    /// Where the code cache lies.
+    layout: Layout,
+    /// The guest's kernel runs in place, and by blocks what cannot.
+    in_place: Option<InPlace>,
     places: HashMap<u32, Place>,
     /// The host has begun a guest instruction that the reference has not executed yet.
     under_way: bool,
@@ -184,6 +190,8 @@ impl Lockstep {
             cpu: Cpu::new(page, id()),
             translator: Translator::new(LAYOUT, options, CAPACITY),
             code: Code::new(&LAYOUT),
+            layout: LAYOUT,
+            in_place: None,
             places: HashMap::new(),
             under_way: false,
             retry: false,
@@ -225,8 +233,20 @@ impl Lockstep {
     pub fn set_options(&mut self, options: Options, far: bool) {
         self.options = options;
         let mirror = Some(if far { FAR } else { NEAR });
-        self.translator = Translator::new(Layout { mirror, ..LAYOUT }, options, CAPACITY);
-        self.code = Code::new(&LAYOUT);
+        self.use_engine(Layout { mirror, ..LAYOUT }, None);
+    }
+
+    /// The same, with code in place.
+    pub fn set_in_place(&mut self, options: Options) {
+        self.options = Options { spill: Spill::default(), lent_thread_id: true, ..options };
+        let in_place = self.in_place.take().unwrap_or_else(InPlace::new);
+        self.use_engine(NEAR_LAYOUT, Some(in_place));
+    }
+
+    fn use_engine(&mut self, layout: Layout, in_place: Option<InPlace>) {
+        (self.layout, self.in_place) = (layout, in_place);
+        self.translator = Translator::new(layout, self.options, CAPACITY);
+        self.code = Code::new(&layout);
         self.forget_places();
     }
 
@@ -243,6 +263,11 @@ impl Lockstep {
         self.window = window;
         self.translator.flush(&mut self.code);
         self.forget_places();
+        if let Some(in_place) = &mut self.in_place {
+            in_place.clear();
+            in_place.first_is_global = !self.random.one_in(4);
+        }
+        self.follow();
         self.reference = reference;
         self.reference_memory.clone_from(memory);
         self.memory.clone_from(memory);
@@ -262,6 +287,7 @@ impl Lockstep {
         cp15.cpacr = if supervisor.vfp_denied { 0 } else { 0x00f0_0000 };
         (cp15.fpexc, cp15.teehbr) = (supervisor.fpexc, supervisor.teehbr);
         self.translator.set_vfp(self.options.vfp && !supervisor.vfp_denied, &mut self.code);
+        self.follow();
         self.cpu.show();
         self.cpu.page.dacr_site = 0xdead_0005;
         self.cpu.page.tpidrprw = supervisor.thread_private;
@@ -270,7 +296,7 @@ impl Lockstep {
         // Whatever a spill slot holds must not matter.
         self.cpu.page.spill = [0xdead_0000, 0xdead_0001, 0xdead_0002, 0xdead_0003];
         self.cpu.page.target = 0xdead_0004;
-        shadow_stack::clear(self.cpu.page, &LAYOUT);
+        shadow_stack::clear(self.cpu.page, &self.layout);
         // The real TPIDRURO is that of user code: nothing is read from there.
         self.machine = Machine {
             supervisor: None,
@@ -317,20 +343,32 @@ impl Lockstep {
         self.cpu.page.dacr_real = self.real_dacr;
         self.machine.vfp_on &= self.vfp_enabled();
         self.cpu.page.fpexc_real = if self.machine.vfp_on { model::EN } else { 0 };
+        self.lend_thread_id();
+    }
+
+    /// As `Context::lend_thread_ids`.
+    fn lend_thread_id(&mut self) {
+        if self.options.lent_thread_id {
+            self.machine.thread[0] = self.cpu.page.tpidruro;
+        }
     }
 
     /// The registers go to the virtual CPU for a trap.
     fn save(&mut self) {
         self.cpu.regs = self.machine.r;
         self.cpu.psr = self.machine.psr;
-        self.cpu.cp15.tpidrurw = self.machine.thread[0];
+        if !self.options.lent_thread_id {
+            self.cpu.cp15.tpidrurw = self.machine.thread[0];
+        }
     }
 
     fn restore(&mut self) {
         self.machine.r = self.cpu.regs;
         // The state is known from where the guest is.
         self.machine.psr = self.cpu.psr & psr::USER_BITS & !(psr::T | psr::IT);
-        self.machine.thread[0] = self.cpu.cp15.tpidrurw;
+        if !self.options.lent_thread_id {
+            self.machine.thread[0] = self.cpu.cp15.tpidrurw;
+        }
     }
 
     /// Where the reference is, with its state in bit 0.
@@ -361,13 +399,19 @@ impl Lockstep {
     /// The interpreter's turn, with the instruction at `pc`, bit 0 of which is the state. Where it goes on then, the
     /// ITSTATE is noted.
     pub(super) fn interpret_at(&mut self, instruction: &Instruction, pc: u32) -> Step {
-        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
+        let (mut env, cpu) = self.env();
         let step = match instruction {
-            Instruction::A32(decoded) => interp::execute(&mut self.cpu, &mut env, decoded, pc),
-            Instruction::T32(decoded) => interp::execute_t32(&mut self.cpu, &mut env, decoded, pc & !1),
+            Instruction::A32(decoded) => interp::execute(cpu, &mut env, decoded, pc),
+            Instruction::T32(decoded) => interp::execute_t32(cpu, &mut env, decoded, pc & !1),
         };
         self.it = ItState::from_psr(self.cpu.psr);
         step
+    }
+
+    /// What the interpreter sees, and the virtual CPU.
+    fn env(&mut self) -> (TrapEnv<'_>, &mut Cpu) {
+        let Lockstep { translator, code, memory, in_place, cpu, .. } = self;
+        (TrapEnv { translator, code, memory, in_place: in_place.as_mut(), patched: false }, cpu)
     }
 
     /// Counts something that must not be missing from a test.

@@ -26,7 +26,7 @@ mod view;
 
 pub use lockstep::{Disturb, End, Lockstep};
 pub use memory::Memory;
-pub use parts::{Points, Random};
+pub use parts::{Kind, Points, Random};
 use spica_dbt::Capacity;
 use spica_dbt::layout::{Layout, PAGE, Window as Mirrored};
 

@@ -6,6 +6,28 @@ use crate::part::{Failure, Part};
 use crate::work::{Work, attempt, verdict};
 use spica_dbt::Options;
 
+/// What random code there is, and what runs it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A32, by blocks.
+    A32,
+    /// Half of it is T32, by blocks.
+    T32,
+    /// A32, in place and by blocks what cannot.
+    InPlace,
+}
+
+impl Kind {
+    fn case(self, seed: u64, disturb: Disturb) -> Case {
+        let case = Case::numbered(seed, disturb);
+        match self {
+            Kind::A32 => case,
+            Kind::T32 => case.with_t32(),
+            Kind::InPlace => case.in_place(),
+        }
+    }
+}
+
 /// What a thread needs.
 struct Pair {
     lockstep: Lockstep,
@@ -60,6 +82,32 @@ const EVENTS_OF_T32: &[&str] = &[
     "the end of a block in an IT block",
 ];
 
+/// What has to happen beside instructions of all [`generate::KINDS`], and [`forms::IN_PLACE`].
+const EVENTS_IN_PLACE: &[&str] = &[
+    "a block for once",
+    "a branch to Thumb state in place",
+    "a branch to a stub",
+    "a fault of the User bank",
+    "a page is back in its place",
+    "a page leaves its place",
+    "a page that cannot run in place",
+    "a prefetch abort of code in place",
+    "a store of a block to its own page that leaves it",
+    "a store to code that concerns no block",
+    "a store to code, of a word",
+    "a stub is found",
+    "a stub is made",
+    "a word is rewritten",
+    "all stubs are made anew",
+    "all twins are made anew",
+    "an exception return that is followed",
+    "an exit that leads to code in place",
+    "an instruction in place that traps",
+    "an interrupt of code in place",
+    "an interrupt with a register in the vCPU page",
+    "code in place is entered",
+];
+
 /// Counts what pairs have seen.
 fn note(work: &Work, pairs: Vec<Pair>) {
     for Pair { mut lockstep, .. } in pairs {
@@ -99,27 +147,32 @@ fn repeat(case: &str) -> Result<(), Failure> {
 
 /// Random code, and random things that happen to it.
 pub struct Random {
-    /// Half of it is T32.
-    pub thumb: bool,
+    /// Of which kind.
+    pub kind: Kind,
 }
 
 impl Random {
     fn case(&self, seed: u64) -> Case {
-        let case = Case::numbered(seed, Disturb::Random);
-        if self.thumb { case.with_t32() } else { case }
+        self.kind.case(seed, Disturb::Random)
     }
 }
 
 impl Part for Random {
     fn name(&self) -> &str {
-        if self.thumb { "translator-t32" } else { "translator" }
+        match self.kind {
+            Kind::A32 => "translator",
+            Kind::T32 => "translator-t32",
+            Kind::InPlace => "translator-in-place",
+        }
     }
 
     fn about(&self) -> &str {
-        if self.thumb {
-            "the same of T32 code, and A32 code that it calls and is called by"
-        } else {
-            "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
+        match self.kind {
+            Kind::A32 => {
+                "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
+            }
+            Kind::T32 => "the same of T32 code, and A32 code that it calls and is called by",
+            Kind::InPlace => "the same of code in place, and the blocks beside it",
         }
     }
 
@@ -128,8 +181,15 @@ impl Part for Random {
     }
 
     fn must_see(&self) -> Vec<String> {
-        if self.thumb {
-            return generate_t32::KINDS.iter().chain(EVENTS_OF_T32).map(|name| (*name).to_string()).collect();
+        let names = |names: &[&str], events: &[&str]| {
+            names.iter().chain(events).map(|name| (*name).to_string()).collect::<Vec<String>>()
+        };
+        if self.kind == Kind::T32 {
+            return names(generate_t32::KINDS, EVENTS_OF_T32);
+        }
+        if self.kind == Kind::InPlace {
+            let forms = forms::IN_PLACE.iter().map(|name| format!("{}{name}", forms::PREFIX));
+            return names(generate::KINDS, EVENTS_IN_PLACE).into_iter().chain(forms).collect();
         }
         let forms = forms::ALL.iter().map(|name| format!("{}{name}", forms::PREFIX));
         generate::KINDS.iter().chain(EVENTS).map(|name| (*name).to_string()).chain(forms).collect()
@@ -155,16 +215,15 @@ impl Part for Random {
 
 /// Random code, and one thing that happens at each of its words in turn.
 pub struct Points {
-    /// Half of it is T32.
-    pub thumb: bool,
+    /// Of which kind.
+    pub kind: Kind,
 }
 
 impl Points {
     /// The cases of one seed, until one fails, which is given: first what happens by itself, then each thing at each
     /// word.
     fn all(&self, pair: &mut Pair, seed: u64, mut each: impl FnMut(&Case)) {
-        let quiet = Case::numbered(seed, Disturb::Nothing);
-        let quiet = if self.thumb { quiet.with_t32() } else { quiet };
+        let quiet = self.kind.case(seed, Disturb::Nothing);
         each(&quiet);
         quiet.run(&mut pair.lockstep, &mut pair.memory);
         for at in 0..pair.lockstep.words() {
@@ -179,7 +238,11 @@ impl Points {
 
 impl Part for Points {
     fn name(&self) -> &str {
-        if self.thumb { "translator-t32-points" } else { "translator-points" }
+        match self.kind {
+            Kind::A32 => "translator-points",
+            Kind::T32 => "translator-t32-points",
+            Kind::InPlace => "translator-in-place-points",
+        }
     }
 
     fn about(&self) -> &str {
@@ -191,7 +254,11 @@ impl Part for Points {
     }
 
     fn must_see(&self) -> Vec<String> {
-        ["guest faults", "interrupts"].map(String::from).into()
+        let in_place: &[&str] = match self.kind {
+            Kind::InPlace => &["an interrupt of code in place", "a prefetch abort of code in place"],
+            _ => &[],
+        };
+        ["guest faults", "interrupts"].iter().chain(in_place).map(|name| (*name).to_string()).collect()
     }
 
     fn run(&self, work: &Work) -> Result<(), Failure> {
@@ -202,7 +269,7 @@ impl Part for Points {
                 Ok(())
             }
             Err((seed, message)) => {
-                let mut last = Case::numbered(seed, Disturb::Nothing);
+                let mut last = self.kind.case(seed, Disturb::Nothing);
                 let _ = attempt(|| self.all(&mut Pair::new(), seed, |case| last = case.clone()));
                 Err(reduced(&last, &message))
             }

@@ -2,13 +2,13 @@
 //!
 //! Each word of the vCPU page can be reached in the ways that the translator uses, and in no other.
 
-use crate::translator::LAYOUT;
 use crate::translator::code::Code;
+use crate::translator::lockstep::in_place::InPlace;
 use crate::translator::lockstep::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{Bus, Fault};
 use spica_addr::CachePc;
-use spica_dbt::layout::PAGE;
+use spica_dbt::layout::{Layout, PAGE};
 use spica_dbt::spill::RETURN;
 use spica_vcpu::{Bank, RETURNS, Shown, StackAndLink, VcpuPage};
 use std::mem::offset_of;
@@ -26,6 +26,9 @@ pub(super) struct KernelView<'a> {
     /// Undefined mode: translated code may write to its own page, and reach the shared slot; it reaches nothing else.
     pub(super) privileged: bool,
     pub(super) shared_slot: &'a mut u32,
+    /// Where the code cache lies.
+    pub(super) layout: Layout,
+    pub(super) in_place: Option<&'a InPlace>,
 }
 
 /// How translated code may reach a word of the vCPU page.
@@ -37,19 +40,22 @@ enum Reach {
 }
 
 /// Which entry of the shadow stack is at an address, in the first data page.
-fn shadow_stack_entry(address: u32) -> Option<usize> {
-    let offset = address.wrapping_sub(LAYOUT.base + offset_of!(VcpuPage, returns) as u32) as usize;
+fn shadow_stack_entry(layout: &Layout, address: u32) -> Option<usize> {
+    let offset = address.wrapping_sub(layout.base + offset_of!(VcpuPage, returns) as u32) as usize;
     (offset & 3 == 0 && offset / 4 < RETURNS + 2).then_some(offset / 4)
 }
 
 impl KernelView<'_> {
     /// The word of the vCPU page that a load or store of translated code means.
     fn field(&mut self, address: u32, reach: Reach) -> Option<&mut u32> {
-        if let Some(entry) = shadow_stack_entry(address).filter(|_| reach != Reach::StoreByte) {
+        if let Some(entry) = shadow_stack_entry(&self.layout, address).filter(|_| reach != Reach::StoreByte) {
             return self.page.returns.get_mut(entry);
         }
         // Words, in the page behind; anything else is a stray pointer of the guest.
-        if address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {
+        let Some((page, word)) = self.layout.find(CachePc(self.pc)) else { return None };
+        // Near code in place, pointers of the guest's can lead there: ours have the PC as their base.
+        let stray = self.in_place.is_some() && self.code.fetched[page as usize][word] >> 16 & 0xf != 0xf;
+        if stray || address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {
             return None;
         }
         let field = (address & 0xfff) as usize;
@@ -138,7 +144,10 @@ impl KernelView<'_> {
 
 impl Bus for KernelView<'_> {
     fn fetch(&mut self, address: u32) -> u32 {
-        let (page, word) = LAYOUT.find(CachePc(address)).expect("translated code stays in the code pages");
+        if let Some(word) = self.in_place.and_then(|in_place| in_place.fetch(address)) {
+            return word;
+        }
+        let (page, word) = self.layout.find(CachePc(address)).expect("translated code stays in the code pages");
         self.code.fetched[page as usize][word]
     }
 
@@ -148,8 +157,8 @@ impl Bus for KernelView<'_> {
             return Ok(*self.shared_slot);
         }
         // Literals, in its own page; anything else is a stray pointer of the guest.
-        if let Some((page, word)) = LAYOUT.find(CachePc(address))
-            && LAYOUT.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
+        if let Some((page, word)) = self.layout.find(CachePc(address))
+            && self.layout.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
         {
             return Ok(self.code.fetched[page as usize][word]);
         }
@@ -159,6 +168,9 @@ impl Bus for KernelView<'_> {
             return Ok(*field);
         }
         self.memory.check(address, bytes, false, true)?;
+        if let Some(in_place) = self.in_place {
+            in_place.check_read(self.memory, address, bytes);
+        }
         Ok(self.memory.get(address, bytes))
     }
 
@@ -168,7 +180,7 @@ impl Bus for KernelView<'_> {
             if is_shared_slot(address) {
                 *self.shared_slot = value;
             } else {
-                let (page, word) = LAYOUT.find(CachePc(address)).expect("a privileged store is to a slot");
+                let (page, word) = self.layout.find(CachePc(address)).expect("a privileged store is to a slot");
                 assert_eq!(self.code.fetched[page as usize][word + 1], RETURN, "what is behind a private slot");
                 self.code.written[page as usize][word] = value;
                 self.code.fetched[page as usize][word] = value;
@@ -176,7 +188,7 @@ impl Bus for KernelView<'_> {
             return Ok(());
         }
         // Code pages are read-only: a stray pointer of the guest's faults there, as one to nowhere does.
-        if LAYOUT.find(CachePc(address & !3)).is_some() {
+        if self.layout.find(CachePc(address & !3)).is_some() {
             return Err(Fault { address, write: true, alignment: false });
         }
         let reach = match bytes {

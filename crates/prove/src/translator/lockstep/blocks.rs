@@ -5,7 +5,7 @@ use crate::translator::instruction::{Instruction, half, length_at};
 use crate::translator::lockstep::Lockstep;
 use crate::translator::memory::Memory;
 use crate::translator::model;
-use crate::translator::{CODE, LAYOUT, VA_TO_PA};
+use crate::translator::{CODE, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
 use spica_dbt::{BlockId, Location, Start, is_across, shadow_stack};
@@ -30,7 +30,8 @@ impl Lockstep {
         let words = self.memory.page_words(pc);
         let start = self.start_at(va, &words);
         // The first code page is of a mapping that is not global.
-        let global = pc.wrapping_sub(CODE) >= PAGE;
+        let all = self.in_place.as_ref().is_some_and(|in_place| in_place.first_is_global);
+        let global = all || pc.wrapping_sub(CODE) >= PAGE;
         let known = match start {
             Start { it, .. } if it.in_block() => None,
             Start { next_page: Some(second), .. } => self.translator.lookup_across(va, pa, second),
@@ -45,8 +46,9 @@ impl Lockstep {
         let block = self.translator.translate_from(va, pa, global, &words, start, &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
-            shadow_stack::clear(self.cpu.page, &LAYOUT);
+            shadow_stack::clear(self.cpu.page, &self.layout);
         }
+        self.follow();
         self.record_places(block, pc, &words);
         block
     }
@@ -57,8 +59,7 @@ impl Lockstep {
         let page = Memory::page(pc).expect("code");
         let volatile = self.volatile[page];
         if volatile {
-            self.translator.drop_page(pa, &mut self.code);
-            self.memory.protected[page] = false;
+            self.env().0.code_changes(pc & !1);
         } else {
             self.memory.protected[page] = true;
         }
@@ -68,12 +69,18 @@ impl Lockstep {
         let block = self.translator.translate_once_from(va, pa, &words, (start, usize::MAX), &mut self.code);
         if self.translator.stats().flushes != flushes {
             self.forget_places();
-            shadow_stack::clear(self.cpu.page, &LAYOUT);
+            shadow_stack::clear(self.cpu.page, &self.layout);
         }
+        self.follow();
         self.snapshot = volatile.then(|| (block, words.to_vec()));
         self.record_places(block, pc, &words);
         self.note("a block for once");
         block
+    }
+
+    /// Whether the page of `pc`, which has code, may change without notice, or a block of such a page was left last.
+    pub(super) fn is_volatile(&self, pc: u32) -> bool {
+        self.snapshot.is_some() || self.volatile[Memory::page(pc).expect("code")]
     }
 
     /// Whether the block is from a volatile page that has changed since: without an ISB, what its code does is not
@@ -86,9 +93,9 @@ impl Lockstep {
     /// The instruction in front of `pc` of the outdated block, with no more between than preloads, which have no word.
     pub(super) fn behind_preloads(&self, pc: u32) -> u32 {
         let Some((_, words)) = &self.snapshot else { return pc };
-        let next = self.reference.pc.wrapping_add(4);
+        let next = self.reference.pc.wrapping_add(if self.under_way { 4 } else { 0 });
         let dropped = |at: u32| model::is_preload(words[(at & 0xfff) as usize / 4]);
-        let near = self.under_way && pc > next && pc - next < PAGE && next & 0xfff != 0;
+        let near = pc > next && pc - next < PAGE && next & 0xfff != 0;
         if near && (next..pc).step_by(4).all(dropped) { next } else { pc }
     }
 
@@ -109,7 +116,7 @@ impl Lockstep {
         (0..instructions).fold(va, |at, _| at.wrapping_add(length_at(&self.memory, at)))
     }
 
-    fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
+    pub(super) fn record_places(&mut self, block: BlockId, va: u32, words: &[u32; PAGE_WORDS]) {
         let entry = self.translator.entry(block);
         let landing = CachePc(entry.0 - 4);
         if self.translator.mirror().has(GuestVa(va)) {
@@ -153,7 +160,10 @@ impl Lockstep {
     }
 
     pub(super) fn word(&self, pc: u32) -> u32 {
-        let (page, word) = LAYOUT.find(CachePc(pc)).expect("in a code page");
+        if let Some(word) = self.in_place.as_ref().and_then(|in_place| in_place.word(pc)) {
+            return word;
+        }
+        let (page, word) = self.layout.find(CachePc(pc)).expect("in a code page");
         self.code.written[page as usize][word]
     }
 
@@ -161,7 +171,7 @@ impl Lockstep {
     pub(super) fn make_eager(&mut self) {
         let site = if self.random.one_in(4) {
             let block = self.random.pick(&[0, 1, 2, 3]) * 2 * PAGE;
-            LAYOUT.code_page(0).0.wrapping_add(block + 4 * self.random.below(1100))
+            self.layout.code_page(0).0.wrapping_add(block + 4 * self.random.below(1100))
         } else {
             self.cpu.page.dacr_site
         };
@@ -169,7 +179,7 @@ impl Lockstep {
         self.translator.make_dacr_eager(CachePc(site), &mut self.code);
         for (page, (old, new)) in before.iter().zip(&self.code.written).enumerate() {
             for at in (0..PAGE_WORDS).filter(|&at| old[at] != new[at]) {
-                let pc = LAYOUT.code_page(page as u32).0 + 4 * at as u32;
+                let pc = self.layout.code_page(page as u32).0 + 4 * at as u32;
                 assert_eq!(pc, site - 4, "another word than that of the site was changed");
                 // LDR rs, [field]; MVN rs, #0
                 assert_eq!((old[at] >> 16, new[at]), (0xe59f, 0xe3e0_0000 | old[at] & 0xf000));

@@ -133,6 +133,10 @@ impl Lockstep {
         if seen != supervisor || [self.thread_id(), page.tpidruro] != reference.thread {
             self.fail(&format!("before {guest_pc:#x}: {seen:x?}, expected {supervisor:x?}"));
         }
+        if self.options.lent_thread_id && self.machine.thread[0] != page.tpidruro {
+            let (have, want) = (self.machine.thread[0], page.tpidruro);
+            self.fail(&format!("before {guest_pc:#x}: {have:#x} is lent, expected {want:#x}"));
+        }
         if self.machine.vfp_on && !reference.has_vfp() {
             self.fail(&format!("before {guest_pc:#x}: VFP is on"));
         }

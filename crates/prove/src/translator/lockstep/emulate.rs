@@ -26,7 +26,7 @@ impl Lockstep {
         if pc != place.location.guest.0 || word != expected {
             self.fail("the literals of an emulation");
         }
-        self.emulate_instruction(Instruction::A32(spica_isa::decode(word)), pc, next)
+        self.emulate_instruction(Instruction::A32(spica_isa::decode(word)), pc, Some(next))
     }
 
     /// The same of a T32 instruction, in the state that the trap says.
@@ -39,10 +39,11 @@ impl Lockstep {
         }
         let code =
             if bits >> 16 == 0 { Code::new(bits as u16, 0) } else { Code::new((bits >> 16) as u16, bits as u16) };
-        self.emulate_instruction(Instruction::T32(t32::decode(code, it)), pc, next)
+        self.emulate_instruction(Instruction::T32(t32::decode(code, it)), pc, Some(next))
     }
 
-    fn emulate_instruction(&mut self, decoded: Instruction, pc: u32, next: u32) -> Next {
+    /// The block goes on at `next`, if there is one.
+    pub(super) fn emulate_instruction(&mut self, decoded: Instruction, pc: u32, next: Option<u32>) -> Next {
         let it = match decoded {
             Instruction::A32(_) => ItState::OUTSIDE,
             Instruction::T32(_) => ItState::from_psr(self.reference.psr),
@@ -106,12 +107,18 @@ impl Lockstep {
                 if !matches!(op, Some(Op::CoprocMove { load: true, .. } | Op::Mrs { .. })) {
                     self.prepare();
                 }
-                if stays { Next::Cache(next) } else { Next::Guest(behind) }
+                match next {
+                    Some(next) if stays => Next::Cache(next),
+                    _ => Next::Guest(behind),
+                }
             }
             (Event::Done, Step::Return(target)) if target == behind & !1 => {
                 let deliverable = self.cpu.page.pending != 0 && !self.cpu.irq_masked();
                 self.prepare();
-                if deliverable { Next::Guest(behind) } else { Next::Cache(next) }
+                match next {
+                    Some(next) if !deliverable => Next::Cache(next),
+                    _ => Next::Guest(behind),
+                }
             }
             (Event::Done, Step::Branch(target)) if target == behind => Next::Guest(behind),
             (Event::Done, Step::Branch(target)) => Next::Branch(target),
@@ -180,6 +187,7 @@ impl Lockstep {
             Effect::DataCache(_, va) => {
                 self.memory.check(va, 1, false, false).map_err(|fault| abort(Fault { write: true, ..fault }))?;
             }
+            Effect::ThreadIdReadWrite(value) if self.options.lent_thread_id => self.cpu.page.tpidrurw = value,
             Effect::ThreadIdReadWrite(value) => self.machine.thread[0] = value,
             other => self.fail(&format!("an effect that is not expected: {other:?}")),
         }

@@ -1,6 +1,6 @@
 //! Aborts of translated code: pages that Spica does not map yet, writes to code, and the guest's own faults.
 
-use crate::translator::env::{TrapEnv, abort};
+use crate::translator::env::abort;
 use crate::translator::instruction::Instruction;
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{End, Lockstep, Next};
@@ -86,17 +86,14 @@ impl Lockstep {
 
     /// The guest writes to a page that code was translated from.
     fn write_to_code(&mut self, fault: Fault, pc: CachePc, place: Place) -> Next {
-        let block = self.translator.block_at(pc).expect("it has a place");
-        let (_, source) = self.translator.source(block);
-        let own = source.page().0 == fault.address.wrapping_sub(VA_TO_PA) & !0xfff;
+        let own = self.source_page(pc).0 == fault.address.wrapping_sub(VA_TO_PA) & !0xfff;
         if !own {
             let store = spica_isa::decode(self.word(pc.0));
             let within = (8..=0xff8).contains(&(fault.address % PAGE));
             if within && matches!(store.op, Op::Mem(_)) {
                 return self.patch(&store, pc, place);
             }
-            let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
-            env.code_changes(fault.address);
+            self.env().0.code_changes(fault.address);
             self.retry = place.first;
             self.prepare();
             return Next::Cache(pc.0);
@@ -118,7 +115,7 @@ impl Lockstep {
                 self.restore();
                 // Where the instruction was copied, the block goes on, unless it went with what it wrote.
                 let copied = decoded.a32().is_some_and(|decoded| decoded.word == self.word(pc.0));
-                if copied && self.translator.is_live(block) {
+                if copied && self.is_live(pc) {
                     self.note("a store of a block to its own page that leaves it");
                     Next::Cache(pc.0.wrapping_add(4))
                 } else {
@@ -138,8 +135,8 @@ impl Lockstep {
     fn patch(&mut self, store: &Decoded, pc: CachePc, place: Place) -> Next {
         self.save();
         let version = self.translator.version();
-        let mut env = TrapEnv { translator: &mut self.translator, code: &mut self.code, memory: &mut self.memory };
-        let step = interp::execute(&mut self.cpu, &mut env, store, pc.0);
+        let (mut env, cpu) = self.env();
+        let step = interp::execute(cpu, &mut env, store, pc.0);
         self.restore();
         let dropped = self.translator.version() != version;
         self.note(if dropped { "a store to code, of a word" } else { "a store to code that concerns no block" });

@@ -15,7 +15,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event};
 use crate::translator::{CODE, CODE_PAGES, PAGES, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::in_place::{Words, is_sensitive};
+use spica_dbt::in_place::{Text, WordSet, Words, is_sensitive};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
 use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
 use spica_dbt::{ExitId, Location, Translator, Undo, shadow_stack};
@@ -23,6 +23,7 @@ use spica_isa::Op;
 use spica_isa::t32::ItState;
 use spica_vcpu::interp::Env;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 /// Where the code cache lies then: near the code.
 pub(in crate::translator) const NEAR_LAYOUT: Layout = Layout { base: CODE - 0x60_0000, pages: 16, mirror: None };
@@ -35,6 +36,8 @@ pub(in crate::translator) struct InPlace {
     pub pages: Pages,
     /// By code page: the twin that is mapped there.
     mapped: [Option<u16>; CODE_PAGES as usize],
+    /// By code page: words that were taken for data, so that they are not replaced, whatever they are.
+    data: [WordSet; CODE_PAGES as usize],
     /// Pages that run by blocks for now, as one with a breakpoint does.
     by_blocks: [bool; CODE_PAGES as usize],
     /// The first code page is mapped in all address spaces, as all others are.
@@ -96,6 +99,7 @@ impl InPlace {
             twins: Twins::new(WINDOW, (NEAR_LAYOUT.base, 0x40_0000), TWINS as u16),
             pages: Pages { written: blank.clone(), fetched: blank },
             mapped: [None; CODE_PAGES as usize],
+            data: [WordSet::EMPTY; CODE_PAGES as usize],
             by_blocks: [false; CODE_PAGES as usize],
             first_is_global: true,
             forms: HashMap::new(),
@@ -156,10 +160,28 @@ impl InPlace {
         }
     }
 
+    /// Before that: words become others.
+    pub fn words_change(
+        &mut self,
+        translator: &mut Translator,
+        code: &mut Code,
+        pa: GuestPa,
+        words: Option<RangeInclusive<u16>>,
+    ) -> bool {
+        self.twins.change_stubs(translator, pa, words, &mut Both(&mut self.pages, code))
+    }
+
     /// As `Common::code_was_stored_to`, within a page. False if the page changes as a whole.
     pub fn was_stored_to(&mut self, memory: &Memory, va: u32, bytes: u32) -> bool {
         let words = memory.page_words(va);
         let mut at = (va & 0xfff) as usize / 4..=((va + bytes - 1) & 0xfff) as usize / 4;
+        let text = Text { page: &words, before: None, behind: None };
+        if let Some(page) = code_page(va) {
+            at.clone().for_each(|at| match text.is_replaced(at) {
+                Some(true) => self.data[page].remove(at),
+                _ => self.data[page].insert(at),
+            });
+        }
         at.all(|at| self.twins.change_word(pa(va), at, &words, &mut self.pages))
     }
 
@@ -262,7 +284,14 @@ impl Lockstep {
         if let Some(end) = self.boundary(pc, None) {
             return Some(end);
         }
-        let at = self.window.address(&mut self.random) & !3;
+        let mut at = self.window.address(&mut self.random) & !3;
+        let load = self.memory.word(at);
+        if load & 0x0f7f_0000 == 0x051f_0000 {
+            // LDR of a literal, which may be a constant in a stub.
+            let offset = if load >> 23 & 1 != 0 { load & 0xfff } else { (load & 0xfff).wrapping_neg() };
+            let literal = at.wrapping_add(8).wrapping_add(offset) & !3;
+            at = if Memory::is_code(literal) { literal } else { at };
+        }
         let word = match generate::instruction(&mut self.random, at, &self.window) {
             word if word >> 28 < 14 && !self.random.one_in(4) => word & 0x0fff_ffff | 14 << 28,
             word => word,
@@ -290,11 +319,8 @@ impl Lockstep {
                 in_place.twins.begin_region(va);
             }
             let [before, this, behind] = text_at(&self.memory, pc);
-            let text = spica_dbt::in_place::Text {
-                page: &this.expect("a page of code"),
-                before: before.as_ref(),
-                behind: behind.as_ref(),
-            };
+            let this = this.expect("a page of code");
+            let text = Text { page: &this, before: before.as_ref(), behind: behind.as_ref() };
             let made = in_place.twins.make(va, pa(pc), text, &mut in_place.pages);
             in_place.unmap_gone();
             if let Made::Unfit = made {
@@ -302,6 +328,9 @@ impl Lockstep {
                 return false;
             }
             assert!(matches!(made, Made::Twin(_)), "there are enough twins for all pages");
+            let replaced = text.replaced().expect("it has a twin");
+            in_place.data[page] = WordSet::EMPTY;
+            (0..PAGE_WORDS).filter(|&at| !replaced.contains(at)).for_each(|at| in_place.data[page].insert(at));
         }
         let Some(in_place) = &mut self.in_place else { return false };
         in_place.unmap_gone();
@@ -354,7 +383,7 @@ impl Lockstep {
                 return self.skip(pc);
             }
             // See `docs/in-place.md`: nobody can tell whether a word is an instruction.
-            if is_sensitive(guest) {
+            if is_sensitive(guest) && self.is_taken_for_data(pc) {
                 self.note("a sensitive word that was taken for data");
                 return Next::End(End::Unpredictable);
             }
@@ -405,6 +434,11 @@ impl Lockstep {
 
     fn fetched(&self, pc: u32) -> Option<u32> {
         self.in_place.as_ref()?.fetch(pc)
+    }
+
+    fn is_taken_for_data(&self, pc: u32) -> bool {
+        let in_place = self.in_place.as_ref().zip(code_page(pc));
+        in_place.is_some_and(|(in_place, page)| in_place.data[page].contains((pc & 0xfff) as usize / 4))
     }
 
     /// As `in_place::fetch`: nothing can be executed at `pc`.

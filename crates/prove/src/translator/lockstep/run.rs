@@ -6,7 +6,7 @@ use crate::translator::lockstep::{Disturb, End, Lockstep, Next};
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event};
 use crate::translator::view::KernelView;
-use crate::translator::{CODE_PAGES, LAYOUT, PAGES};
+use crate::translator::{CODE_PAGES, PAGES};
 use spica_addr::CachePc;
 use spica_dbt::return_mirror::LINK_SLOT;
 use spica_dbt::{BlockId, shadow_stack};
@@ -67,9 +67,18 @@ impl Lockstep {
             self.it = ItState::OUTSIDE;
             self.put_reference(pc, self.it);
         }
+        if let Some(end) = self.rewrite(pc) {
+            return Err(end);
+        }
+        if self.disturb_engine() {
+            (exit, landing) = (None, false);
+        }
         if self.volatile[Memory::page(pc).expect("code")] || self.disturb == Disturb::Random && self.random.one_in(16) {
             let block = self.block_for_once(pc);
             return Ok(self.translator.entry(block).0);
+        }
+        if self.runs_in_place(pc, exit) {
+            return Ok(pc);
         }
         if self.it.in_block() {
             self.note("a block from within an IT block");
@@ -100,7 +109,13 @@ impl Lockstep {
     /// Executes one word of translated code.
     fn execute(&mut self) -> Next {
         let pc = CachePc(self.machine.pc);
-        if LAYOUT.find(pc).is_none() {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.unmap_gone();
+            if self.is_guest_address(pc.0) {
+                return self.execute_in_place();
+            }
+        }
+        if self.layout.find(pc).is_none() {
             return self.reflected();
         }
         if shadow_stack::is_miss(pc) {
@@ -174,8 +189,7 @@ impl Lockstep {
     /// Executes the word at `pc` as the core does.
     pub(super) fn step(&mut self, pc: CachePc) -> Event {
         if self.tracing {
-            let (page, word) = LAYOUT.find(pc).expect("in a code page");
-            let word = self.code.fetched[page as usize][word];
+            let word = self.word(pc.0);
             let guest = self.places.get(&pc.0).map(|place| place.location.guest);
             eprintln!("{guest:x?}: {pc} {word:08x} {}", spica_isa::decode(word));
         }
@@ -188,6 +202,8 @@ impl Lockstep {
             turning_off: &mut self.turning_off,
             privileged: self.privileged.is_some(),
             shared_slot: &mut self.shared_slot,
+            layout: self.layout,
+            in_place: self.in_place.as_ref(),
         };
         self.machine.step(&mut view)
     }
@@ -199,14 +215,19 @@ impl Lockstep {
         match self.disturb {
             Disturb::Random => self.disturb_at_random(block, place),
             Disturb::Interrupt(at) if at == number => self.interrupt(block, place),
-            Disturb::Hide(at) if at == number => self.memory.hidden.fill(true),
+            Disturb::Hide(at) if at == number => (0..PAGES).for_each(|page| self.hide(page)),
             Disturb::Unmap(at) if number >= at && place.first && self.under_way => {
-                self.disturb = Disturb::Nothing;
-                for page in CODE_PAGES as usize..PAGES {
-                    (self.memory.present[page], self.reference_memory.present[page]) = (false, false);
-                }
+                self.unmap_data();
             }
             _ => {}
+        }
+    }
+
+    /// The guest maps no data page.
+    pub(super) fn unmap_data(&mut self) {
+        self.disturb = Disturb::Nothing;
+        for page in CODE_PAGES as usize..PAGES {
+            (self.memory.present[page], self.reference_memory.present[page]) = (false, false);
         }
     }
 
@@ -238,7 +259,7 @@ impl Lockstep {
         }
         if self.random.one_in(64) {
             let page = self.random.below(PAGES as u32) as usize;
-            self.memory.hidden[page] = true;
+            self.hide(page);
         }
     }
 
@@ -285,6 +306,6 @@ impl Lockstep {
     /// for code of the guest's.
     fn mirrors_into_itself(&self, pc: CachePc) -> bool {
         let branch = self.word(pc.0) & 0x0ff0_f000 == 0x0280_f000 && self.machine.pc != pc.0.wrapping_add(4);
-        branch && LAYOUT.find(CachePc(self.machine.pc)).is_some()
+        branch && self.layout.find(CachePc(self.machine.pc)).is_some()
     }
 }

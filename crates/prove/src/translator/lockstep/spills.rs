@@ -61,7 +61,8 @@ impl Lockstep {
 
     /// The guest's TPIDRURW.
     pub(super) fn thread_id(&self) -> u32 {
-        if self.options.spill == Spill::Tpidrurw { self.cpu.page.tpidrurw } else { self.machine.thread[0] }
+        let elsewhere = self.options.spill == Spill::Tpidrurw || self.options.lent_thread_id;
+        if elsewhere { self.cpu.page.tpidrurw } else { self.machine.thread[0] }
     }
 
     /// Takes note of what happens while a register is spilled.
