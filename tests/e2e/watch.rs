@@ -242,6 +242,8 @@ fn stacks_are_sound(watched: &Watched) {
         "slow_work_pending",
         "no_work_pending",
         "ret_from_fork",
+        // The process that idles.
+        "rest_init",
         // An interrupt's own stack.
         "call_with_stack",
     ];

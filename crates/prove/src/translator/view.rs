@@ -52,7 +52,7 @@ impl KernelView<'_> {
             return self.page.returns.get_mut(entry);
         }
         // Words, in the page behind; anything else is a stray pointer of the guest.
-        let Some((page, word)) = self.layout.find(CachePc(self.pc)) else { return None };
+        let (page, word) = self.layout.find(CachePc(self.pc))?;
         // Near code in place, pointers of the guest's can lead there: ours have the PC as their base.
         let stray = self.in_place.is_some() && self.code.fetched[page as usize][word] >> 16 & 0xf != 0xf;
         if stray || address & !0xfff != (self.pc & !0xfff).wrapping_add(PAGE) || address & 3 != 0 {

@@ -264,11 +264,7 @@ impl Lockstep {
                     self.note("a page leaves its place");
                 }
             }
-            6..=12 => {
-                if std::mem::take(&mut in_place.by_blocks[page]) {
-                    self.note("a page is back in its place");
-                }
-            }
+            6..=12 if std::mem::take(&mut in_place.by_blocks[page]) => self.note("a page is back in its place"),
             _ => {}
         }
         false
