@@ -338,9 +338,9 @@ impl Twins {
         true
     }
 
-    /// The stub of the instruction at `va`, of a page that is mapped to `pa` and reads `words`, which is replaced in the
-    /// page's twin: made if need be, and led to from now on. `global`: the page is mapped in all address spaces. `None`
-    /// if the instruction is not replaced any more: it can be executed where it is.
+    /// The stub of the instruction at `va`, of a page that is mapped to `pa` and reads `words`, which is replaced in
+    /// the page's twin: made if need be, and led to from now on. `global`: the page is mapped in all address spaces.
+    /// `None` if the instruction is not replaced any more: it can be executed where it is.
     pub fn stub(
         &mut self,
         translator: &mut Translator,

@@ -200,8 +200,8 @@ fn handler_base(e: &mut Emitter<'_>, d: &Decoded, load: bool, rt: Reg) -> Flow {
     Flow::Continues
 }
 
-/// If word `at` of `page` is the load of [`field::DACR_REAL`] of a DACR write: the word that makes the write trap always.
-/// Everything counts as open then.
+/// If word `at` of `page` is the load of [`field::DACR_REAL`] of a DACR write: the word that makes the write trap
+/// always. Everything counts as open then.
 pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
     // With the store of its place in front of it, it can be told from any other load: nothing else stores there.
     let before = at.checked_sub(1).filter(|&before| before >= HOT_FIELDS as usize / 4)?;
@@ -217,7 +217,7 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
 /// runs the next time ([`field::STALE`], [`field::STALE_CODE`]), and what the guest cleans is cleaned to the point of
 /// unification, at once, in a trap: from there instructions are fetched, and to the point of coherency Linux cleans a
-/// page before it maps it for execution. By set and way, too: Spica's own loop, since the guest sees caches of one line.
+/// page before it maps it for execution. By set and way, too, in Spica's own loop: the guest sees caches of one line.
 ///
 /// A data-cache operation by address faults where nothing is mapped (B3.12.3), and nowhere else: domains and
 /// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault
