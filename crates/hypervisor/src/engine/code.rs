@@ -59,6 +59,10 @@ impl Written {
     const MOST_BYTES: u32 = 512;
 
     fn add(&mut self, va: u32, bytes: u32) {
+        // Not every block has a cold part.
+        if bytes == 0 {
+            return;
+        }
         self.any = true;
         match self.ranges.get_mut(self.count) {
             Some(range) if self.bytes + bytes <= Written::MOST_BYTES => {
