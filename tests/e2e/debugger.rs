@@ -12,11 +12,12 @@ use spica_runner::project::Project;
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part};
 
-/// A board whose guest `it` can be debugged, and the port for that.
+/// A board whose guest `it` can be debugged, and the port for that; and that of the guest `user`.
 struct Debugged {
     board: Board,
     run: String,
     port: u16,
+    user_port: u16,
 }
 
 impl Debugged {
@@ -25,19 +26,12 @@ impl Debugged {
             Part::new("it", "debugged", &[]),
             Part::new("other", "sleep", &[125_000, 1 << 30, 0]),
             Part::new("watched", "watched", &[]).with("rng", "true"),
+            Part::new("user", "userland", &[]),
         ];
         let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
         let run = board.serve();
-        let listener = debugger::listen(0).expect("a port");
-        let port = listener.local_addr().expect("its number").port();
-        let name = run.clone();
-        thread::spawn(move || {
-            let project = Project::find(None).expect("the project");
-            let attach = || Guest::attach(&project, Some(&name), Some("it"));
-            // It ends when the board does.
-            let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
-        });
-        Debugged { board, run, port }
+        let [port, user_port] = ["it", "user"].map(|guest| serve(&run, guest));
+        Debugged { board, run, port, user_port }
     }
 
     /// The address of a symbol of the guest's.
@@ -62,14 +56,25 @@ impl Debugged {
 
     /// The same, with something done again and again meanwhile.
     #[track_caller]
-    fn gdb_while(&mut self, commands: &[&str], mut meanwhile: impl FnMut(&mut Board)) -> String {
+    fn gdb_while(&mut self, commands: &[&str], meanwhile: impl FnMut(&mut Board)) -> String {
+        self.gdb_of(("it", self.port), commands, meanwhile)
+    }
+
+    /// The same, of this guest, at this port.
+    #[track_caller]
+    fn gdb_of(
+        &mut self,
+        (guest, port): (&str, u16),
+        commands: &[&str],
+        mut meanwhile: impl FnMut(&mut Board),
+    ) -> String {
         let mut gdb = Command::new("gdb-multiarch");
         gdb.args(["-nx", "-batch", "-ex", "set architecture arm", "-ex", "set confirm off"]);
         // A machine that is busy takes longer than GDB waits otherwise.
         gdb.args(["-ex", "set remotetimeout 60"]);
-        gdb.args(["-ex", &format!("target remote :{}", self.port)]);
+        gdb.args(["-ex", &format!("target remote :{port}")]);
         gdb.args(commands.iter().flat_map(|command| ["-ex", command]));
-        gdb.arg(self.board.symbols("it")).stdin(Stdio::null());
+        gdb.arg(self.board.symbols(guest)).stdin(Stdio::null());
         let work = thread::spawn(move || gdb.output().expect("gdb-multiarch"));
         self.board.poll("GDB", |board| {
             meanwhile(board);
@@ -80,6 +85,20 @@ impl Debugged {
         eprintln!("{text}");
         text
     }
+}
+
+/// Serves debuggers of a guest of the board of that name: the port.
+fn serve(run: &str, guest: &'static str) -> u16 {
+    let listener = debugger::listen(0).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    let run = run.to_string();
+    thread::spawn(move || {
+        let project = Project::find(None).expect("the project");
+        let attach = || Guest::attach(&project, Some(&run), Some(guest));
+        // It ends when the board does.
+        let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
+    });
+    port
 }
 
 /// Whether the pieces are in a text, one behind the other.
@@ -232,14 +251,149 @@ fn memory_is_watched(it: &mut Debugged) {
     board.show(None);
 }
 
+/// Breakpoints and single steps in user code, A32 and T32, of two processes that have a page of code in common, another
+/// program each at the same address, and code that comes on demand (`tests/bare/userland.S`).
+fn user_code_is_debugged(it: &mut Debugged) {
+    let user = ("user", it.user_port);
+    let text = it.gdb_of(
+        user,
+        &[
+            // The kernel is about to run the first process, which has all of its code but what comes on demand.
+            "tbreak in_space",
+            "continue",
+            "break *0x50000004",
+            "break *0x50001004",
+            "break *0x50002004",
+            "p/x $ttbr0",
+            "continue",
+            "p/x $cpsr & 0x3f",
+            // Nobody sees the breakpoint.
+            "x/i $pc",
+            "p *(int *)0x50000004 == *(int *)((char *)&shared + 4)",
+            // Over the breakpoint, a literal, what nobody interprets, and a branch.
+            "stepi",
+            "p/x $pc",
+            "stepi",
+            "p $r1",
+            "stepi",
+            "p $r2",
+            "stepi",
+            "p/x $pc",
+            "continue",
+            "continue",
+            "stepi",
+            "p/x $r0",
+            // The other process has the first page as well, and other programs at the other addresses.
+            "continue",
+            "p/x $ttbr0",
+            "delete 2",
+            "continue",
+            "p/x $ttbr0",
+            // Its code comes from elsewhere now.
+            "continue",
+            "p/x $ttbr0",
+            "delete",
+            // T32: in an IT block, of four bytes, under a condition.
+            "set arm fallback-mode thumb",
+            "break *0x50000044",
+            "break *0x50000048 if $r0 == 9",
+            "continue",
+            "p/x $cpsr & 0x3f",
+            "stepi",
+            "p $r0",
+            "stepi",
+            "p/x $pc",
+            "continue",
+            "delete 5",
+            "continue",
+            "stepi",
+            "p $r1",
+            "stepi",
+            "p $r0",
+            "stepi",
+            "p/x $pc",
+            "stepi",
+            "info symbol $pc",
+            "set arm fallback-mode arm",
+            // Where kernel and user code live together; a system call.
+            "delete",
+            "hbreak *&work",
+            "tbreak *&work_ends",
+            "continue",
+            "stepi",
+            "info symbol $pc",
+            "continue",
+            "delete",
+            // A condition that never holds costs time, and nothing else.
+            "break *0x50000004 if $r0 == 77",
+            "tbreak leave",
+            "continue",
+            "detach",
+        ],
+        |_| (),
+    );
+    in_order(
+        &text,
+        &[
+            "Temporary breakpoint 1, ",
+            "in_space ()",
+            "$1 = 0x40300000",
+            "Breakpoint 2, 0x50000004",
+            "$2 = 0x10",
+            "add\tr0, r0, #2",
+            "$3 = 1",
+            "$4 = 0x50000008",
+            "$5 = 5",
+            "$6 = 25",
+            "$7 = 0x50000018",
+            "Breakpoint 3, 0x50001004",
+            "Breakpoint 4, 0x50002004",
+            "$8 = 0x47",
+            "Breakpoint 2, 0x50000004",
+            "$9 = 0x40384000",
+            "Breakpoint 3, 0x50001004",
+            "$10 = 0x40300000",
+            "Breakpoint 4, 0x50002004",
+            "$11 = 0x40300000",
+            "Breakpoint 5, 0x50000044",
+            "$12 = 0x30",
+            "$13 = 9",
+            "$14 = 0x50000048",
+            "Breakpoint 5, 0x50000044",
+            "Breakpoint 6, 0x50000048",
+            "$15 = 7",
+            "$16 = 16",
+            "$17 = 0x50000050",
+            "work + 20",
+            "Temporary breakpoint 8, ",
+            "in work_ends ()",
+            "own_vectors + 8",
+            "Breakpoint 7, ",
+            "in work ()",
+            "Temporary breakpoint 10, ",
+            "in leave ()",
+            "detached",
+        ],
+    );
+    // It goes on at its own pace.
+    assert_ne!(it.board.state("user"), "paused");
+    let calls = it.board.counters("user")["trap.system-call"];
+    it.board.poll("rounds without a debugger", |board| board.counters("user")["trap.system-call"] > calls + 100);
+    it.gdb_of(user, &["set var *(int *)&go_on = 0", "detach"], |_| ());
+    let line = it.board.line("user", " rounds=", 1);
+    assert!(line.ends_with(" wrong=00000000"), "{line}");
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();
     it.board.spica("guest it: waits for a debugger", 1);
     it.board.spica("guest other: waits for a debugger", 1);
     it.board.spica("guest watched: waits for a debugger", 1);
+    it.board.spica("guest user: waits for a debugger", 1);
     it.board.tell("resume other");
     memory_is_watched(&mut it);
+    user_code_is_debugged(&mut it);
 
     // From the first instruction on; the MMU is off, and code is written that has a breakpoint already.
     let text = it.gdb(&[
@@ -424,7 +578,7 @@ fn gdb_debugs_a_guests_kernel() {
     };
     let (again, nobody) = it.board.meanwhile("two refusals", move || (attach("it"), attach("nobody")));
     assert_eq!(again, "it has a debugger already");
-    assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other, watched");
+    assert_eq!(nobody, "no guest is called \"nobody\"; there are it, other, watched, user");
 
     let refused = it.board.ask("debug it attach").expect_err("no");
     assert_eq!(refused, "it has a debugger already");

@@ -43,7 +43,7 @@ pub enum Debug {
     Halt,
     /// `go`: it is to go on.
     Go,
-    /// `step`: it is to execute one instruction of its kernel.
+    /// `step`: it is to execute one instruction.
     Step,
     /// `wait`: answered when the guest stands, with `halted PC WHY`, or is off, with `off`, or has lost its debugger,
     /// with `detached`.
@@ -57,7 +57,7 @@ pub enum Debug {
     /// `write SPACE ADDRESS BYTES`.
     Write(Space, u32, Vec<u8>),
     /// `break ADDRESS`; or `break ADDRESS N VALUE`: only if that is in register N of the present mode. Of several of
-    /// these at an address, one is enough.
+    /// these at an address, one is enough. Bit 0 of the address says the state: 1 for T32.
     Break(u32, Option<(u8, u32)>),
     /// `clear ADDRESS`: all that there are.
     Clear(u32),

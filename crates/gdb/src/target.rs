@@ -50,7 +50,7 @@ pub struct Guest<'a> {
     /// And of registers.
     registers: HashMap<&'static str, Vec<u32>>,
     pub(crate) open: Open,
-    /// Where GDB has breakpoints, and where exceptions are caught: one place may be both.
+    /// Where GDB has breakpoints (see [`breakpoint`]), and where exceptions are caught: one place may be both.
     breakpoints: HashSet<u32>,
     caught: HashMap<u32, Caught>,
     /// GDB has been told of a watchpoint, and nothing since.
@@ -195,10 +195,7 @@ impl<'a> Guest<'a> {
     }
 
     fn set_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        if kind != 4 {
-            (self.say)("a breakpoint in Thumb code: only A32 code of the guest's kernel has breakpoints");
-            return Ok(false);
-        }
+        let address = breakpoint(address, kind);
         if !self.catches_all(address) && self.ask(&format!("break {address:x}")).is_err() {
             return Ok(false);
         }
@@ -206,7 +203,8 @@ impl<'a> Guest<'a> {
         Ok(true)
     }
 
-    fn clear_breakpoint(&mut self, address: u32) -> TargetResult<bool, Self> {
+    fn clear_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        let address = breakpoint(address, kind);
         if !self.breakpoints.remove(&address) {
             return Ok(false);
         }
@@ -283,6 +281,12 @@ impl<'a> Guest<'a> {
             }
         }
     }
+}
+
+/// The board's address of a breakpoint. What GDB calls its kind says the instruction: 2 and 3, T32 of two and of four
+/// bytes; 4, A32 (GDB manual, "ARM Breakpoint Kinds").
+const fn breakpoint(address: u32, kind: usize) -> u32 {
+    if matches!(kind, 2 | 3) { address | 1 } else { address }
 }
 
 /// An exception that is caught.
@@ -463,8 +467,8 @@ impl SwBreakpoint for Guest<'_> {
         self.set_breakpoint(address, kind)
     }
 
-    fn remove_sw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
-        self.clear_breakpoint(address)
+    fn remove_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.clear_breakpoint(address, kind)
     }
 }
 
@@ -474,8 +478,8 @@ impl HwBreakpoint for Guest<'_> {
         self.set_breakpoint(address, kind)
     }
 
-    fn remove_hw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
-        self.clear_breakpoint(address)
+    fn remove_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.clear_breakpoint(address, kind)
     }
 }
 

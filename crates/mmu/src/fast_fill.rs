@@ -73,6 +73,7 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> FastFill {
+        debug_assert!(!self.has_trapped(), "trapped pages are nothing for a fast path");
         let mb = (va.0 >> 20) as usize;
         if self.separation.baked_dacr(dacr) != self.baked_dacr || self.in_region(va) {
             return FastFill::Other;

@@ -37,6 +37,9 @@ pub enum Fill {
     Region(GuestPa),
     /// Kernel view: the guest may fetch its instruction there, which means that it has to be translated.
     KernelFetch(GuestPa),
+    /// User view: the guest may fetch its instruction there, but the page is a trapped one ([`Shadow::set_trapped`]):
+    /// what is to be fetched instead is for [`Shadow::fill_trapped`].
+    Trapped(GuestPa),
     /// There is no memory for a table ([`OutOfTables`](crate::OutOfTables)).
     OutOfTables,
 }
@@ -93,6 +96,37 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Fill {
+        self.fill_with(mem, regime, (view, None), va, kind, tables, tlb)
+    }
+
+    /// As [`Self::fill`] for a fetch of user code that is answered by [`Fill::Trapped`]: what the guest fetches there
+    /// is `code`, a page of the hypervisor's memory, which it can read as well. It stays until
+    /// [`Shadow::forget_user_page`], or as long as any entry.
+    pub fn fill_trapped(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        va: GuestVa,
+        code: HostPa,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
+        self.fill_with(mem, regime, (View::User, Some(code)), va, AccessKind::Fetch, tables, tlb)
+    }
+
+    /// [`Self::fill`], or [`Self::fill_trapped`] if there is code.
+    #[expect(clippy::too_many_arguments, reason = "the fault, the guest's memory and registers, and the two seams")]
+    #[inline]
+    fn fill_with(
+        &mut self,
+        mem: &impl GuestMemory,
+        regime: &Regime,
+        (view, code): (View, Option<HostPa>),
+        va: GuestVa,
+        kind: AccessKind,
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Fill {
         debug_assert!(self.is_active(Key::of(regime)), "fill under a regime that is not active: {regime:?}");
         if regime.mmu_on() {
             self.set_dacr(regime.dacr, tables, tlb);
@@ -113,9 +147,19 @@ impl Shadow {
             return Fill::Region(mapping.pa);
         }
         self.track(mem, regime, va, tables, tlb);
-        let Some(wanted) = self.wanted(regime, view, &mapping) else {
+        let Some(mut wanted) = self.wanted(regime, view, &mapping) else {
             return Fill::Device(mapping.pa);
         };
+        let mut whole = true;
+        if self.trapped.is_on() && self.separation.table_of(view) == self.separation.table_of(View::User) {
+            whole = !self.trapped.has_megabyte(va);
+            match code {
+                _ if !self.trapped.contains(va) => {}
+                None if kind == AccessKind::Fetch => return Fill::Trapped(mapping.pa),
+                None => wanted.xn = true,
+                Some(code) => (wanted.host, wanted.writable) = (code, false),
+            }
+        }
         let rom = self.ram.is_rom(mapping.pa);
         if kind == AccessKind::Write && !wanted.writable {
             // The guest's own permission was checked above.
@@ -138,7 +182,7 @@ impl Shadow {
         } else {
             Place::Own(view)
         };
-        let as_section = mapping.size.is_first_level() && self.ram.is_uniform(mapping.pa);
+        let as_section = mapping.size.is_first_level() && self.ram.is_uniform(mapping.pa) && whole;
         if as_section {
             self.fill_section(place, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;

@@ -37,6 +37,7 @@ mod shadow;
 mod space;
 mod stats;
 mod table;
+mod trapped;
 mod watched;
 
 pub use fast_fill::FastFill;
@@ -57,4 +58,5 @@ pub use shadow::{Changed, Config, ConfigError, Root, Shadow};
 pub use space::View;
 pub use stats::Stats;
 pub use table::{FIRST_LEVEL_BYTES, HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+pub use trapped::MOST_TRAPPED;
 pub use watched::PAGEWISE_FROM;

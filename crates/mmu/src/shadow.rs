@@ -29,6 +29,7 @@ use crate::ram::{Chunk, Ram, RamError};
 use crate::space::{Key, Space, View};
 use crate::stats::Stats;
 use crate::table::{HostTlb, OutOfTables, SECOND_LEVEL_BYTES, Table, TableMemory};
+use crate::trapped::Trapped;
 use crate::watched::Watched;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -163,6 +164,7 @@ pub struct Shadow {
     pub(crate) piece: u32,
     /// A ROM may be mapped.
     pub(crate) rom_filled: bool,
+    pub(crate) trapped: Trapped,
 }
 
 /// Why there is no second-level table.
@@ -232,6 +234,7 @@ impl Shadow {
             pending: Pending::default(),
             piece: config.piece,
             rom_filled: false,
+            trapped: Trapped::NONE,
         })
     }
 

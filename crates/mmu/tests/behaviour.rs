@@ -971,3 +971,86 @@ fn a_region_for_code_is_in_the_kernel_view_alone() {
     let wrong = Config { code_region: Some((REGION, &[0])), ..config(&[0]) };
     assert_eq!(Shadow::new(&wrong).err(), Some(ConfigError::Region));
 }
+
+impl Guest {
+    fn fill_trapped(&mut self, va: u32) -> Fill {
+        let (tables, tlb) = (&mut self.tables, &mut self.tlb);
+        self.shadow.fill_trapped(&self.memory, &self.regime, GuestVa(va), TWIN, tables, tlb)
+    }
+
+    fn forget_user_page(&mut self, va: u32) {
+        self.shadow.forget_user_page(GuestVa(va), &mut self.tables, &mut self.tlb);
+    }
+
+    /// The host page at `va` of the user view, if there is an entry, and whether it can be executed, and written.
+    fn user_page(&mut self, va: u32) -> Option<(u32, bool, bool)> {
+        let root = self.shadow.root(View::User);
+        self.tlb.get(&self.tables, root, va).map(|entry| (entry.page << 12, !entry.xn, entry.writable))
+    }
+}
+
+#[test]
+fn user_code_of_a_trapped_page_is_fetched_from_a_copy_by_whoever_has_asked_for_it() {
+    let mut guest = Guest::new();
+    let (pa, host) = (RAM + 0x30_0000, HOST + 0x30_0000);
+    for pages in USER_PAGES {
+        guest.memory.write(pages + 0x10 * 4, pa | PRIVATE_PAGE);
+        guest.memory.write(pages + 0x11 * 4, (pa + 0x1000) | PRIVATE_PAGE);
+    }
+    for process in [1, 0] {
+        guest.switch_process(process);
+        assert_eq!(guest.touch(View::User, USER, AccessKind::Fetch).0, host);
+        assert_eq!(guest.user_page(USER), Some((host, true, true)));
+    }
+    guest.shadow.set_trapped([GuestVa(USER + 0x123), GuestVa(USER)].into_iter());
+    guest.forget_user_page(USER + 0x123);
+    for process in [1, 0] {
+        guest.switch_process(process);
+        assert_eq!(guest.user_page(USER), None);
+        assert_eq!(guest.fill(View::User, USER + 4, AccessKind::Fetch), Fill::Trapped(GuestPa(pa + 4)));
+        // Its data are what they were; only nothing is executed there.
+        assert_eq!(guest.touch(View::User, USER, AccessKind::Read).0, host);
+        assert_eq!(guest.user_page(USER), Some((host, false, true)));
+        assert_eq!(guest.fill(View::User, USER, AccessKind::Fetch), Fill::Trapped(GuestPa(pa)));
+        assert_eq!(guest.touch(View::User, USER + 0x1000, AccessKind::Fetch).0, host + 0x1000);
+    }
+    guest.shadow.protect_code_page(GuestPa(pa), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.fill_trapped(USER), Fill::Mapped);
+    assert_eq!(guest.user_page(USER), Some((TWIN.0, true, false)));
+    assert_eq!(guest.fill(View::User, USER, AccessKind::Write), Fill::CodePageWrite(GuestPa(pa)));
+    assert_eq!(guest.touch(View::Kernel, USER, AccessKind::Read).0, host);
+    guest.switch_process(1);
+    assert_ne!(guest.user_page(USER).map(|page| page.0), Some(TWIN.0));
+    assert_eq!(guest.fill_trapped(USER), Fill::Mapped);
+    // The guest's own maintenance forgets it as any entry.
+    guest.shadow.invalidate_page(GuestVa(USER), Some(2), &mut guest.tables, &mut guest.tlb);
+    assert_eq!(guest.user_page(USER), None);
+    guest.switch_process(0);
+    assert_eq!(guest.user_page(USER), Some((TWIN.0, true, false)));
+    guest.forget_user_page(USER);
+    assert_eq!(guest.user_page(USER), None);
+    guest.shadow.set_trapped([].into_iter());
+    guest.shadow.unprotect_code_page(GuestPa(pa));
+    assert_eq!(guest.touch(View::User, USER, AccessKind::Fetch).0, host);
+    assert_eq!(guest.user_page(USER), Some((host, true, true)));
+}
+
+#[test]
+fn a_megabyte_with_a_trapped_page_is_no_section_for_user_code() {
+    let mut guest = Guest::new();
+    let va = 0x0020_0000;
+    guest.memory.write(PROCESS[0] + (va >> 20) * 4, (RAM + 0x40_0000) | PRIVATE_SECTION);
+    assert!(guest.touch(View::User, va + 0x3000, AccessKind::Fetch).1);
+    guest.shadow.set_trapped([GuestVa(va + 0x5000)].into_iter());
+    guest.forget_user_page(va + 0x5000);
+    let sections = guest.shadow.stats().section_fills;
+    assert!(guest.touch(View::User, va + 0x3000, AccessKind::Write).1);
+    assert_eq!(guest.user_page(va + 0x3000), Some((HOST + 0x40_3000, true, true)));
+    assert_eq!(guest.fill(View::User, va + 0x5000, AccessKind::Fetch), Fill::Trapped(GuestPa(RAM + 0x40_5000)));
+    assert!(guest.touch(View::User, va + 0x5000, AccessKind::Write).1);
+    assert_eq!(guest.user_page(va + 0x5000), Some((HOST + 0x40_5000, false, true)));
+    assert_eq!(guest.shadow.stats().section_fills, sections);
+    // The kernel has it as before.
+    assert!(guest.touch(View::Kernel, va, AccessKind::Read).1);
+    assert_eq!(guest.shadow.stats().section_fills, sections + 1);
+}

@@ -59,7 +59,7 @@ impl Guest {
         }
         match &self.debugger {
             Some(Debugger { stepped: true, .. }) => "step",
-            _ if self.vm.is_breakpoint(pc) => "breakpoint",
+            _ if self.vm.stops_at(pc) => "breakpoint",
             _ => "halt",
         }
         .into()
@@ -160,7 +160,7 @@ impl Scheduler {
             }
             Debug::Step => {
                 self.guests[at].check_halted()?;
-                self.guests[at].vm.step_soon()?;
+                self.guests[at].vm.step_soon();
                 self.let_go(at, true)?;
             }
             Debug::Wait => {

@@ -4,6 +4,7 @@
 //! [`Stop::Debugger`] where it goes on: so [`Vm::run`] loads what is to be loaded, does what is left to do, and comes
 //! back at once. What is wanted is done then, in the guest's turn ([`Vm::debug_turn`]). A breakpoint is an address for
 //! which no block is made ([`spica_dbt::MOST_BREAKPOINTS`]): it is looked for where a block would be translated.
+//! Breakpoints and single steps of user code are another matter: [`super::user_code`].
 //!
 //! A guest whose kernel was interrupted in a block is let run to the end of it, as for an interrupt; its user code can
 //! be stopped anywhere. A single step is a block of one instruction. Interrupts of the guest wait meanwhile.
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 use spica_addr::{GuestPa, GuestVa, pieces};
 use spica_console::debug::{self, Group, Space};
 use spica_dbt::Start;
-use spica_dbt::at::address;
+use spica_dbt::at::{address, is_thumb};
 use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
 use spica_vcpu::{Exception, psr};
 
@@ -22,7 +23,7 @@ use crate::arch::cache;
 use crate::engine::{Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
-use crate::world::Privilege;
+use crate::world::{Privilege, Trap};
 
 /// Traps that the guest makes in one turn on its way to the end of a block: more than a block of 32 instructions has.
 const TRAPS: u32 = 64;
@@ -34,6 +35,8 @@ pub struct Debug {
     at: Resume,
     /// Breakpoints at which the guest stands only if a register has a value: of those at an address, of one.
     conditions: Vec<(GuestVa, (u8, u32))>,
+    /// A single step of user code has begun there, and is over when the guest is elsewhere.
+    in_step: Option<GuestVa>,
 }
 
 /// Conditions of breakpoints at most.
@@ -54,7 +57,7 @@ enum Wish {
 
 impl Default for Debug {
     fn default() -> Self {
-        Debug { wish: None, at: Resume::Wait(GuestVa(0)), conditions: Vec::new() }
+        Debug { wish: None, at: Resume::Wait(GuestVa(0)), conditions: Vec::new(), in_step: None }
     }
 }
 
@@ -95,10 +98,10 @@ impl Vcpu {
 }
 
 impl Vm {
-    /// The guest's kernel has come to a breakpoint.
+    /// The guest has come to a breakpoint, at this address with the state in bit 0.
     #[cold]
     pub(super) fn at_breakpoint(&mut self, pc: GuestVa) -> Stop {
-        self.vcpu.next = Resume::Guest(pc);
+        self.vcpu.next = Resume::Guest(address(pc));
         let wish = if self.is_wanted_at(pc) { Wish::Halt } else { Wish::StepAndGo };
         self.vcpu.wish(wish);
         Stop::Debugger
@@ -132,25 +135,17 @@ impl Vm {
     }
 
     /// It is to execute an instruction.
-    ///
-    /// # Errors
-    /// If it is about to run user code.
-    pub fn step_soon(&mut self) -> Result<(), &'static str> {
+    pub fn step_soon(&mut self) {
         self.forget_hit();
-        if !self.vcpu.context.cpu.privileged() {
-            return Err("the guest is in user code, which runs natively: it cannot be stepped");
-        }
         self.vcpu.wish(Wish::Step);
-        Ok(())
     }
 
     /// It is to go on, over a breakpoint if there is one where it stands.
     pub fn go_soon(&mut self) {
         self.forget_hit();
+        self.vcpu.mmu.forget_cleared_breakpoints();
         match self.vcpu.next {
-            Resume::Guest(pc) if self.vcpu.context.cpu.privileged() && self.common.engine.is_breakpoint(pc) => {
-                self.vcpu.wish(Wish::StepAndGo);
-            }
+            Resume::Guest(pc) if self.stops_at(pc) => self.vcpu.wish(Wish::StepAndGo),
             _ => {}
         }
     }
@@ -159,7 +154,9 @@ impl Vm {
     pub fn forget_debugger(&mut self, core: &mut HostCpu) {
         self.clear_watches(core);
         self.common.engine.clear_breakpoints();
+        self.vcpu.mmu.forget_user_breakpoints();
         self.vcpu.debug.conditions.clear();
+        self.vcpu.debug.in_step = None;
         self.vcpu.forget_wish();
         self.forget_counters();
     }
@@ -185,7 +182,14 @@ impl Vm {
         if next != wish
             && let Resume::Guest(pc) | Resume::Wait(pc) = resume
         {
-            resume = self.begin_step(core, pc);
+            resume = match self.begin_step(core, host, pc) {
+                Ok(resume) => resume,
+                // It stands where it stood.
+                Err(problem) => {
+                    log::warn!("guest {}: {problem}", self.name());
+                    return self.arrived_for_debugger(core, next, resume);
+                }
+            };
         }
         self.vcpu.debug.wish = Some(next);
         for _ in 0..TRAPS {
@@ -197,6 +201,13 @@ impl Vm {
                 Resume::Cache(pc) | Resume::Back(pc) => pc,
                 Resume::Stop(stop) => return self.stopped_under_debugger(stop),
                 Resume::Led(pc, _) => return self.arrived_for_debugger(core, next, Resume::Guest(pc)),
+                Resume::Guest(pc) if self.vcpu.debug.in_step == Some(pc) && !self.vcpu.context.cpu.privileged() => {
+                    if !self.is_settled() {
+                        break;
+                    }
+                    resume = self.run_user_step(core, host, pc);
+                    continue;
+                }
                 Resume::Guest(_) | Resume::Wait(_) => return self.arrived_for_debugger(core, next, resume),
             };
             self.vcpu.debug.at = Resume::Cache(pc);
@@ -216,21 +227,41 @@ impl Vm {
             }
             resume = trap::handle(self, core, host, left, trap);
         }
-        if let Resume::Cache(pc) | Resume::Back(pc) = resume {
-            self.vcpu.debug.at = Resume::Cache(pc);
-        }
+        self.vcpu.debug.at = match resume {
+            Resume::Back(pc) => Resume::Cache(pc),
+            resume => resume,
+        };
         Turn::More
     }
 
-    /// Makes a block of the instruction at `pc`. Where to go on for it to be executed.
-    fn begin_step(&mut self, core: &mut HostCpu, pc: GuestVa) -> Resume {
+    /// Runs user code, which is at `pc`, until its next trap: by that, it has executed an instruction, or not yet.
+    fn run_user_step(&mut self, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -> Resume {
+        self.vcpu.nested = 0;
+        self.vcpu.context.cpu.pc = pc.0;
+        self.prepare(core, Privilege::User);
+        (self.vcpu.context.leave, self.vcpu.context.slow_path) = (0, 1);
+        let (trap, left) = self.enter_once(Privilege::User);
+        self.arrived(core, host, left);
+        match (trap, left) {
+            (Trap::Irq | Trap::Fiq, Privilege::User) => trap::handle_in_step(self, core, host),
+            _ => trap::handle(self, core, host, left, trap),
+        }
+    }
+
+    /// Makes a block of the instruction at `pc`, if it is the kernel's. Where to go on for it to be executed.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn begin_step(&mut self, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -> Result<Resume, &'static str> {
+        if !self.vcpu.context.cpu.privileged() {
+            let done = self.begin_user_step(core, host, pc)?;
+            self.vcpu.debug.in_step = if done.is_none() { Some(pc) } else { None };
+            return Ok(done.unwrap_or(Resume::Guest(pc)));
+        }
         let Vm { vcpu, common, .. } = self;
         let cpu = &vcpu.context.cpu;
-        if !cpu.privileged() {
-            return Resume::Guest(pc);
-        }
         if cpu.psr & psr::E != 0 {
-            return Resume::Stop(Stop::BigEndianKernel);
+            return Ok(Resume::Stop(Stop::BigEndianKernel));
         }
         let (pc, it) = vcpu.entry(pc);
         let regime = regime(cpu);
@@ -242,7 +273,7 @@ impl Vm {
             common.translate_once(&mut vcpu.mmu, host_space, source, true)
         });
         let pc = address(pc);
-        match made {
+        Ok(match made {
             Ok(entry) => {
                 vcpu.nested = 0;
                 vcpu.enter_block();
@@ -252,13 +283,14 @@ impl Vm {
                 common.counters.guest_aborts += 1;
                 vcpu.take(Exception::PrefetchAbort { pc: pc.0, fsr: fault.ifsr(), far: pc.0 })
             }
-        }
+        })
     }
 
     /// The guest stands between two instructions.
     fn arrived_for_debugger(&mut self, core: &mut HostCpu, wish: Wish, at: Resume) -> Turn {
         self.vcpu.debug.wish = None;
         self.vcpu.next = at;
+        self.end_user_step();
         if let Err(stop) = trap::catch_up(self, core) {
             return Turn::Stop(stop);
         }
@@ -273,8 +305,16 @@ impl Vm {
         if wish == Wish::Go { Turn::Goes } else { Turn::Halted }
     }
 
+    /// A single step of user code is over, if there was one.
+    fn end_user_step(&mut self) {
+        self.vcpu.debug.in_step = None;
+        // To forget takes no memory.
+        let _ = self.vcpu.mmu.step_user_code(None);
+    }
+
     fn stopped_under_debugger(&mut self, stop: Stop) -> Turn {
         self.vcpu.debug.wish = None;
+        self.end_user_step();
         Turn::Stop(stop)
     }
 }
@@ -413,8 +453,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Sets a breakpoint for the guest's kernel, or adds to what it stands there for: that this register has this
-    /// value.
+    /// Sets a breakpoint at an address with the state in bit 0, or adds to what the guest stands there for: that this
+    /// register has this value. It is one for whoever may execute there, kernel or user code or both.
     ///
     /// # Errors
     /// If there can be none.
@@ -424,23 +464,31 @@ impl Vm {
         pc: GuestVa,
         condition: Option<(u8, u32)>,
     ) -> Result<(), &'static str> {
-        if pc.0 & 3 != 0 {
-            return Err("Thumb code has no breakpoints");
+        if pc.0 & 3 == 2 {
+            return Err("no A32 instruction is there");
         }
         let regime = regime(&self.vcpu.context.cpu);
-        let mapping = lookup(&self.common.ram.at(core.enter_host_space()), &regime, pc);
+        let mapping = lookup(&self.common.ram.at(core.enter_host_space()), &regime, address(pc)).ok();
+        let of_user = mapping.as_ref().is_none_or(|mapping| mapping.user != Permission::None);
         // A kernel may run from memory that user code reaches, but hardly from that of a process.
-        if mapping.is_ok_and(|mapping| mapping.user != Permission::None && !mapping.global) {
-            return Err("user code runs natively and has no breakpoints: only the guest's kernel has");
+        let of_kernel =
+            !is_thumb(pc) && mapping.is_none_or(|mapping| mapping.user == Permission::None || mapping.global);
+        if !of_user && !of_kernel {
+            return Err("the Thumb code of the guest's kernel has no breakpoints");
         }
-        let always = self.is_breakpoint(pc) && !self.vcpu.debug.conditions.iter().any(|(at, _)| *at == pc);
+        let always = self.has_breakpoint(pc) && !self.vcpu.debug.conditions.iter().any(|(at, _)| *at == pc);
         let conditions = &mut self.vcpu.debug.conditions;
         if condition.is_some() && (conditions.len() == MOST_CONDITIONS || conditions.try_reserve(1).is_err()) {
             return Err("there are too many breakpoints with conditions");
         }
-        if !self.common.engine.set_breakpoint(pc) {
+        if of_kernel && !self.common.engine.set_breakpoint(pc) {
             return Err("there are too many breakpoints");
         }
+        if of_user && let Err(problem) = self.set_user_breakpoint(core, pc) {
+            self.common.engine.clear_breakpoint(pc);
+            return Err(problem);
+        }
+        let conditions = &mut self.vcpu.debug.conditions;
         match condition {
             Some(condition) if !always => conditions.push((pc, condition)),
             Some(_) => {}
@@ -453,11 +501,22 @@ impl Vm {
     /// Takes a breakpoint away. False if there is none.
     pub fn clear_breakpoint(&mut self, pc: GuestVa) -> bool {
         self.vcpu.debug.conditions.retain(|(at, _)| *at != pc);
-        self.common.engine.clear_breakpoint(pc)
+        let of_user = self.vcpu.mmu.clear_user_breakpoint(pc);
+        self.common.engine.clear_breakpoint(pc) || of_user
     }
 
-    /// Whether there is a breakpoint.
-    pub fn is_breakpoint(&self, pc: GuestVa) -> bool {
-        self.common.engine.is_breakpoint(pc)
+    /// Whether there is a breakpoint at this address with the state in bit 0.
+    fn has_breakpoint(&self, pc: GuestVa) -> bool {
+        self.common.engine.is_breakpoint(pc) || self.vcpu.mmu.user_code.has(pc)
+    }
+
+    /// Whether there is a breakpoint where the guest stands, at `pc`.
+    pub fn stops_at(&self, pc: GuestVa) -> bool {
+        let (at, _) = self.vcpu.entry(pc);
+        if self.vcpu.context.cpu.privileged() {
+            self.common.engine.is_breakpoint(at)
+        } else {
+            self.vcpu.mmu.user_code.has(at)
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The MMU of a virtual CPU: its shadow tables, with the memory that they are in, and what else was derived from the
 //! guest's tables and is good as long as the guest's registers and its TLB maintenance say so.
 
+pub mod user_breakpoints;
+
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -23,6 +25,7 @@ use crate::machine::{GuestMachine, Machine};
 use crate::papers;
 use crate::world::spaces::KnownSpaces;
 use crate::world::{Context, GuestInterrupts, NO_ASID};
+use user_breakpoints::UserBreakpoints;
 
 /// Bytes of the heap that a guest with long descriptors takes beyond those of others.
 pub const LONG_RECORDS: u32 = ((1 << 20) - (PAGEWISE_FROM.0 >> 12)) / 8 + 512;
@@ -58,6 +61,8 @@ pub struct Mmu {
     all_watched: Option<Box<AllWatched>>,
     /// Pages that are covered, and whether they are hidden ([`super::watched`]).
     covered: Vec<(GuestPa, bool)>,
+    /// Breakpoints in user code.
+    pub(super) user_code: UserBreakpoints,
 }
 
 impl Mmu {
@@ -74,6 +79,7 @@ impl Mmu {
             plain_tables: false,
             all_watched: None,
             covered: Vec::new(),
+            user_code: UserBreakpoints::default(),
         }
     }
 
@@ -175,6 +181,7 @@ impl Mmu {
     /// The page at `pa` is about to be written, and may be: no code of it is left.
     pub fn code_page_changes(&mut self, pa: GuestPa) {
         self.stale |= self.call_vector.forget_page(pa);
+        self.user_code_changes(pa);
         if !self.is_covered(pa) {
             self.shadow.unprotect_code_page(pa);
         }
@@ -211,6 +218,7 @@ impl Mmu {
 
     /// All pages may be written: no code is left. What rests on their protection is forgotten.
     pub fn unprotect_all_code_pages(&mut self) {
+        self.user_code_is_gone();
         self.shadow.unprotect_all_code_pages(&mut self.tables, &mut RealTlb);
         for n in 0..self.covered.len() {
             self.protect_code_page(self.covered[n].0);
@@ -351,7 +359,7 @@ impl Mmu {
 
     /// Tells assembly where this MMU's records are.
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
-        self.plain_tables = quick_faults && guest::plain::is_plain(&self.active);
+        self.plain_tables = quick_faults && guest::plain::is_plain(&self.active) && !self.shadow.has_trapped();
         context.tables.tlb_asid = self.shadow.sole_asid().map_or(NO_ASID, u32::from);
         // A block of a long descriptor may be anywhere in a GiB: all maintenance comes to Rust.
         let (megabytes, pages) = match &self.all_watched {

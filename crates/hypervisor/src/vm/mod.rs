@@ -36,6 +36,7 @@ pub mod tables;
 mod traced;
 mod translate;
 pub mod trap;
+mod user_code;
 pub mod vcpu;
 pub mod watched;
 

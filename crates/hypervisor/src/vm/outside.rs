@@ -44,8 +44,8 @@ impl Vm {
         self.common.machine.next_deadline().map(|ticks| host.host_time(self.common.start, ticks))
     }
 
-    /// Whether it has something to do though its guest waits: to take an interrupt, to serve its devices, or to stand for
-    /// its debugger, as a device has written what is watched.
+    /// Whether it has something to do though its guest waits: to take an interrupt, to serve its devices, or to stand
+    /// for its debugger, as a device has written what is watched.
     pub fn wants_turn(&self) -> bool {
         self.common.interrupted() || self.common.machine.wants_service() || self.common.watches.are_hit()
     }

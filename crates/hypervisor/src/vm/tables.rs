@@ -24,6 +24,13 @@ impl Tables {
         (self.pool.used_bytes(), self.pool.total_bytes())
     }
 
+    /// Stores `words` from `index` on in a table that holds instructions, where fetches see them.
+    pub fn write_code(&mut self, table: &Table, index: usize, words: &[u32]) {
+        let start = self.start(table) + index;
+        self.block.words_mut()[start..start + words.len()].copy_from_slice(words);
+        cache::clean_to_pou(self.va(table.pa) + 4 * index as u32, 4 * words.len() as u32);
+    }
+
     /// The word at `pa`, which is in a table.
     #[cfg(feature = "check-fast-paths")]
     pub fn word(&self, pa: HostPa) -> u32 {

@@ -175,6 +175,7 @@ impl Common {
         (pa, bytes, value): (GuestPa, u32, u32),
         singly: bool,
     ) -> bool {
+        mmu.user_code_changes(pa);
         let version = self.engine.version();
         let mask = u32::MAX >> (32 - 8 * bytes);
         let same = self.ram.load(host_space, pa, bytes) == Some(value & mask);

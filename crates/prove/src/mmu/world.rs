@@ -585,7 +585,7 @@ impl World {
                 self.outcomes[0] += 1;
                 return;
             }
-            Fill::OutOfTables => panic!("{context}"),
+            Fill::OutOfTables | Fill::Trapped(_) => panic!("{context}"),
             _ => {}
         }
         let Ok(entry) = expected else { panic!("{context}") };
@@ -630,7 +630,7 @@ impl World {
                 assert_eq!(page, Self::host_of(entry.pa).map(|host| host >> 12), "{context}");
                 self.outcomes[5] += 1;
             }
-            Fill::GuestFault(_) | Fill::OutOfTables => unreachable!("dealt with above"),
+            Fill::GuestFault(_) | Fill::OutOfTables | Fill::Trapped(_) => unreachable!("dealt with above"),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::parts;
 use crate::vm::env::TrapEnv;
 use crate::vm::in_place;
 use crate::vm::instruction::Instruction;
+use crate::vm::user_code;
 use crate::vm::watched;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::Privilege;
@@ -50,6 +51,14 @@ const DEBUG_EVENT: u32 = 0b00010;
 fn fill(vm: &mut Vm, host_space: HostSpace<'_>, view: View, va: GuestVa, kind: AccessKind) -> Fill {
     let regime = regime(&vm.vcpu.context.cpu);
     vm.vcpu.mmu.fill(&vm.common.ram.at(host_space), &regime, view, va, kind)
+}
+
+/// [`fill`] for a fetch of user code.
+fn fetch(vm: &mut Vm, host_space: HostSpace<'_>, va: GuestVa) -> Fill {
+    match fill(vm, host_space, View::User, va, AccessKind::Fetch) {
+        Fill::Trapped(pa) => user_code::fetch(vm, host_space, va, pa),
+        fill => fill,
+    }
 }
 
 /// A data abort.
@@ -108,7 +117,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                     None => deliver(vm, core, privilege, Fault::without_descriptor(FaultKind::External), write, far),
                 },
                 Fill::Region(pa) => in_region(vm, core, host, privilege, pa, far, write),
-                Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
+                Fill::KernelFetch(_) | Fill::Trapped(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
                 Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
             }
         }
@@ -431,12 +440,15 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
         return indirect::reflected(vm, pc);
     }
     match status(fsr) {
-        // BKPT in user code (C3.1): no debugger of ours set it.
-        DEBUG_EVENT => deliver_fetch(vm, DEBUG_EVENT, pc),
+        // BKPT in user code (C3.1).
+        DEBUG_EVENT => match vm.user_breakpoint(core) {
+            Some(resume) => resume,
+            None => deliver_fetch(vm, DEBUG_EVENT, pc),
+        },
         // A branch of A32 code to an odd half-word, UNPREDICTABLE (A2.3.1), aborts on some cores.
         ALIGNMENT => deliver_fetch(vm, ALIGNMENT, far),
         s if !is_mmu_fault(s) => Resume::Stop(Stop::BadAbort { fsr, far }),
-        _ => match fill(vm, core.enter_host_space(), View::User, GuestVa(far), AccessKind::Fetch) {
+        _ => match fetch(vm, core.enter_host_space(), GuestVa(far)) {
             Fill::Mapped => {
                 vm.common.counters.hidden_faults += 1;
                 Resume::Guest(GuestVa(pc))
@@ -454,7 +466,9 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
                 deliver_fetch(vm, Fault::without_descriptor(FaultKind::External).ifsr(), far)
             }
             Fill::Region(_) => Resume::Stop(Stop::RegionMapped(GuestVa(far))),
-            Fill::CodePageWrite(_) | Fill::KernelFetch(_) => Resume::Stop(Stop::BadAbort { fsr, far }),
+            Fill::CodePageWrite(_) | Fill::KernelFetch(_) | Fill::Trapped(_) => {
+                Resume::Stop(Stop::BadAbort { fsr, far })
+            }
             Fill::OutOfTables => Resume::Stop(Stop::OutOfTables),
         },
     }

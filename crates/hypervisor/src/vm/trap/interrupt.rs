@@ -48,6 +48,18 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if vm.goes_on_behind_device(core, host, pc) { Ok(Privilege::Kernel) } else { Err(Resume::Cache(pc)) }
 }
 
+/// The same while a debugger has a single instruction of user code executed: the guest's interrupts wait.
+pub fn handle_in_step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
+    vm.common.counters.host_interrupts += 1;
+    match super::catch_up(vm, core) {
+        Ok(()) => {
+            serve(vm, core, host);
+            Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc))
+        }
+        Err(stop) => Resume::Stop(stop),
+    }
+}
+
 /// User code was interrupted: it goes on, or the guest takes its interrupt, if the block for that is at hand and nobody
 /// has anything else to see to. What [`Vm::resume`] looks after does not matter then, as in [`super::fast_abort`]: the
 /// guest goes on at the privilege that was left, or at one that `fast.s` could have switched to.

@@ -27,7 +27,7 @@ use crate::world::{Privilege, Trap};
 
 pub use emulate::instruction as emulate_instruction;
 pub use fast_abort::Answer;
-pub use interrupt::leave_soon;
+pub use interrupt::{handle_in_step, leave_soon};
 pub use locate::{find, guest_pc_of, restore};
 
 /// Takes over what translated code has changed of the virtual CPU by itself.
