@@ -3,11 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use object::{Object, ObjectSymbol};
 use spica_cli::debugger::{self, Guest};
 use spica_console::base64;
+use spica_kallsyms::Symbol;
 use spica_runner::project::Project;
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part};
@@ -99,6 +101,82 @@ fn serve(run: &str, guest: &'static str) -> u16 {
         let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
     });
     port
+}
+
+/// What real systems do: a module is loaded, processes take turns, a program is stopped behind its system call and
+/// stepped. `names` are those of the kernel of a guest on the board `run`, whose shell does all that in a loop.
+pub fn debian_is_debugged(run: &str, names: &[Symbol]) {
+    let file = spica_kallsyms::elf::write(names).expect("a file");
+    let listener = debugger::listen(0).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    let said = Arc::new(Mutex::new(String::new()));
+    let (run, text) = (run.to_string(), said.clone());
+    thread::spawn(move || {
+        let project = Project::find(None).expect("the project");
+        let attach = || Ok(Guest::attach(&project, Some(&run), None)?.with_symbols(file.clone()));
+        let _ = debugger::over_tcp(listener, attach, &mut |line| *text.lock().expect("a text") += &format!("{line}\n"));
+    });
+    let commands = [
+        // Not that one, and then that one.
+        "monitor catch module tun",
+        "monitor catch module loop dummy",
+        "continue",
+        "info symbol $pc",
+        "x/s $r0 + 12",
+        "monitor uncatch module",
+        "monitor catch ttbr",
+        "continue",
+        "p $a = $ttbr0",
+        "continue",
+        "p $a != $ttbr0",
+        "monitor uncatch ttbr",
+        "monitor catch svc 4",
+        "continue",
+        "monitor uncatch svc",
+        "p $spsr_svc >> 5 & 1",
+        "set arm fallback-mode thumb",
+        "break *$lr_svc",
+        "continue",
+        "p/x $cpsr & 0x3f",
+        "p (int)$r0 > 0",
+        "stepi 20",
+        "continue",
+        "p/x $cpsr & 0x3f",
+        "delete",
+        "detach",
+    ];
+    let mut gdb = Command::new("gdb-multiarch");
+    gdb.args(["-nx", "-batch", "-ex", "set architecture arm", "-ex", "set remotetimeout 60"]);
+    gdb.args(["-ex", &format!("target remote :{port}")]);
+    gdb.args(commands.iter().flat_map(|command| ["-ex", command])).stdin(Stdio::null());
+    let output = gdb.output().expect("gdb-multiarch");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    eprintln!("{text}");
+    in_order(
+        &text,
+        &[
+            "SIGTRAP",
+            "do_init_module in section",
+            "\"dummy\"",
+            "SIGTRAP",
+            "SIGTRAP",
+            "= 1",
+            "SIGTRAP",
+            "= 1",
+            "Breakpoint 1, 0x",
+            "= 0x30",
+            "= 1",
+            "Breakpoint 1, 0x",
+            "= 0x30",
+            "detached",
+        ],
+    );
+    let said = said.lock().expect("a text");
+    in_order(
+        &said,
+        &["has loaded the module dummy", "has changed TTBR0 from 0x", "takes a system call (SVC), number 4"],
+    );
+    assert_eq!(said.matches("has loaded").count(), 1, "{said}");
 }
 
 /// Whether the pieces are in a text, one behind the other.
@@ -324,6 +402,18 @@ fn user_code_is_debugged(it: &mut Debugged) {
             "info symbol $pc",
             "continue",
             "delete",
+            // Changes of address space: any, and one.
+            "monitor catch ttbr",
+            "continue",
+            "p $old = $ttbr0",
+            "continue",
+            "p $old != $ttbr0",
+            "monitor catch ttbr 40384000",
+            "continue",
+            "p/x $ttbr0",
+            "continue",
+            "p/x $ttbr0",
+            "monitor uncatch ttbr",
             // A condition that never holds costs time, and nothing else.
             "break *0x50000004 if $r0 == 77",
             "tbreak leave",
@@ -370,6 +460,14 @@ fn user_code_is_debugged(it: &mut Debugged) {
             "own_vectors + 8",
             "Breakpoint 7, ",
             "in work ()",
+            "SIGTRAP",
+            "$18 = ",
+            "SIGTRAP",
+            "$19 = 1",
+            "SIGTRAP",
+            "$20 = 0x40384000",
+            "SIGTRAP",
+            "$21 = 0x40384000",
             "Temporary breakpoint 10, ",
             "in leave ()",
             "detached",

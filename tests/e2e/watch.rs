@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -273,20 +274,27 @@ fn debian_is_watched() {
     let mut request = Request { unpacked: true, label: Some(label.clone()), ..Request::new(board) };
     let script = Script::new(
         "until read -t 1 line </dev/console; do cat /nonexist 2>/dev/null; i=0; \
-         while [ $i -lt 200 ]; do echo more; i=$((i+1)); done; done; echo 1000",
+         while [ $i -lt 200 ]; do echo more; i=$((i+1)); done; done; \
+         until read -t 1 line </dev/console; do modprobe dummy; rmmod dummy; echo more; done; echo 1000",
         &mut request.overlay,
     );
     let run = prepare(&project, &request).expect("a run");
     let (begins, begun) = mpsc::channel();
+    let is_watched = Arc::new(AtomicBool::new(false));
+    let enough = is_watched.clone();
     let watcher = thread::spawn(move || {
         begun.recv().expect("a guest");
-        watch_debian(&label)
+        let watched = watch_debian(&label);
+        enough.store(true, Ordering::SeqCst);
+        crate::debugger::debian_is_debugged(&label, &watched.names);
+        watched
     });
     let mut printed = Vec::new();
     let outcome = exec(&run, &script.expect("a script"), Duration::from_secs(300), None, false, &mut |bytes| {
         printed.extend_from_slice(bytes);
         let _ = begins.send(());
-        Ok(if watcher.is_finished() { b"\n".to_vec() } else { Vec::new() })
+        // First the next loop is to begin, and then to end.
+        Ok(if is_watched.swap(false, Ordering::SeqCst) || watcher.is_finished() { b"\n".to_vec() } else { Vec::new() })
     });
     assert_eq!(outcome.expect("a status").status, 0);
     let watched = watcher.join().expect("a watcher");

@@ -73,6 +73,12 @@ impl Guest {
         }
     }
 
+    /// The same of names that were read already, in an ELF file.
+    #[must_use]
+    pub fn with_symbols(self, file: Vec<u8>) -> Self {
+        Guest { symbols: Some(file.into()), ..self }
+    }
+
     fn command(&self, question: &str) -> String {
         format!("debug {} {question}", self.number)
     }

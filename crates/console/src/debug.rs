@@ -61,6 +61,11 @@ pub enum Debug {
     Break(u32, Option<(u8, u32)>),
     /// `clear ADDRESS`: all that there are.
     Clear(u32),
+    /// `catch ttbr`: it is to stand when its kernel has changed TTBR0; `catch ttbr VALUE`: when it has set it to this,
+    /// apart from the low seven bits. `wait` is answered with `halted PC ttbr OLD NEW` then.
+    CatchTtbr(Option<u32>),
+    /// `uncatch ttbr`: no longer.
+    UncatchTtbr,
     /// `watch KIND ADDRESS COUNT`: it is to stand when so many bytes, [`WATCH_BYTES`] at most, of a virtual address are
     /// accessed. `wait` is answered with `halted PC watch KIND ADDRESS` then.
     Watch(Watch, u32, u32),
@@ -194,6 +199,14 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             Debug::Break(address, condition)
         }
         "clear" => Debug::Clear(number(words.next())?),
+        "catch" => {
+            ttbr(words.next())?;
+            Debug::CatchTtbr(match words.next() {
+                None => None,
+                value => Some(number(value)?),
+            })
+        }
+        "uncatch" => ttbr(words.next()).map(|()| Debug::UncatchTtbr)?,
         "watch" => Debug::Watch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),
         "unwatch" => Debug::Unwatch(watch(words.next())?, number(words.next())?, count(words.next(), WATCH_BYTES)?),
         "count" => Debug::Count(match words.next() {
@@ -225,6 +238,10 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         None => Ok(debug),
         Some(word) => Err(alloc::format!("`{word}` is one word too many")),
     }
+}
+
+fn ttbr(word: Option<&str>) -> Result<(), String> {
+    if word == Some("ttbr") { Ok(()) } else { Err("what is caught is `ttbr`".to_string()) }
 }
 
 fn group(word: Option<&str>) -> Result<Group, String> {

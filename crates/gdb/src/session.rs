@@ -97,8 +97,8 @@ impl<'a> BlockingEventLoop for Running<'a> {
             ];
             poll(&mut fds, None).map_err(|errno| WaitForStopReasonError::Connection(errno.into()))?;
             let [stands, typed] = fds.map(|fd| !fd.revents().is_empty());
-            if stands {
-                return guest.stopped().map(Event::TargetStopped).map_err(WaitForStopReasonError::Target);
+            if stands && let Some(stop) = guest.stopped().map_err(WaitForStopReasonError::Target)? {
+                return Ok(Event::TargetStopped(stop));
             }
             if typed {
                 wire.fill().map_err(WaitForStopReasonError::Connection)?;
@@ -133,7 +133,7 @@ fn stay<'a>(guest: &mut Guest<'a>, wire: Wire) -> Result<&'static str, Problem> 
     if ready.unwrap_or(0) == 0 {
         return Err(format!("{} did not come to stand within {} s", guest.link.guest(), PATIENCE.as_secs()));
     }
-    if let Stop::Exited(_) = guest.stopped()? {
+    if let Some(Stop::Exited(_)) = guest.stopped()? {
         return Err(format!("{0} is off: `spica start {0}` turns it on", guest.link.guest()));
     }
     let stub = GdbStub::builder(wire).packet_buffer_size(PACKET).build().map_err(|error| error.to_string())?;

@@ -18,6 +18,7 @@ use gdbstub::target::ext::host_io::HostIoOps;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub::{output, outputln};
+use object::{Object, ObjectSymbol};
 
 use crate::files::{KERNEL, Open};
 use crate::registers::{Arm, Core, Register};
@@ -53,6 +54,9 @@ pub struct Guest<'a> {
     /// Where GDB has breakpoints (see [`breakpoint`]), and where exceptions are caught: one place may be both.
     breakpoints: HashSet<u32>,
     caught: HashMap<u32, Caught>,
+    modules: Option<Modules>,
+    /// The guest was asked to stop since it went on.
+    interrupted: bool,
     /// GDB has been told of a watchpoint, and nothing since.
     watch_told: bool,
 }
@@ -71,6 +75,8 @@ impl<'a> Guest<'a> {
             open: Open::default(),
             breakpoints: HashSet::new(),
             caught: HashMap::new(),
+            modules: None,
+            interrupted: false,
             watch_told: false,
         }
     }
@@ -80,16 +86,31 @@ impl<'a> Guest<'a> {
         self.reported.take()
     }
 
-    /// Why the guest stands, which it does.
+    /// Why the guest stands, which it does; nothing if it goes on, because that is nothing for GDB.
     ///
     /// # Errors
     /// If the board has gone.
-    pub fn stopped(&mut self) -> Result<Stop, Problem> {
+    pub fn stopped(&mut self) -> Result<Option<Stop>, Problem> {
         self.waiting = false;
         let lines = self.link.end_wait()?;
         let words: Vec<_> = lines.first().map(|line| line.split(' ').collect()).unwrap_or_default();
-        match words[..] {
+        if let ["halted", pc, "breakpoint"] = words[..]
+            && let Ok(pc) = u32::from_str_radix(pc, 16)
+            && self.modules.as_ref().is_some_and(|modules| modules.at == pc)
+        {
+            return self.loads_module(pc);
+        }
+        self.understand(&words).map(Some)
+    }
+
+    fn understand(&mut self, words: &[&str]) -> Result<Stop, Problem> {
+        match *words {
             ["halted", _, "step"] => Ok(Stop::DoneStep),
+            ["halted", _, "ttbr", old, new] => {
+                let text = format!("{} has changed TTBR0 from 0x{old} to 0x{new}", self.link.guest());
+                (self.say)(&text);
+                Ok(Stop::Signal(Signal::SIGTRAP))
+            }
             ["halted", pc, "breakpoint"] => {
                 let pc = u32::from_str_radix(pc, 16).unwrap_or(0);
                 match self.caught.get(&pc) {
@@ -115,7 +136,7 @@ impl<'a> Guest<'a> {
                 (self.say)(&text);
                 Ok(Stop::Exited(0))
             }
-            ref other => Err(format!("the board answered {other:?}, which this version does not understand")),
+            _ => Err(format!("the board answered {words:?}, which this version does not understand")),
         }
     }
 
@@ -124,6 +145,7 @@ impl<'a> Guest<'a> {
     /// # Errors
     /// If that cannot be.
     pub fn halt(&mut self) -> Result<(), Problem> {
+        self.interrupted = true;
         self.link.ask("halt")?;
         self.wait()
     }
@@ -216,9 +238,10 @@ impl<'a> Guest<'a> {
         Ok(cleared && self.set_calls(address).is_ok())
     }
 
-    /// Whether an exception is caught at `address`, whatever it is taken for.
+    /// Whether something is caught at `address`, whatever it is there for.
     fn catches_all(&self, address: u32) -> bool {
-        self.caught.get(&address).is_some_and(|caught| caught.calls.is_empty())
+        self.modules.as_ref().is_some_and(|modules| modules.at == address)
+            || self.caught.get(&address).is_some_and(|caught| caught.calls.is_empty())
     }
 
     /// Has the board stop at the system calls that are caught at `address`.
@@ -233,14 +256,101 @@ impl<'a> Guest<'a> {
         self.group("core").ok()?.get(7).copied()
     }
 
-    /// `catch` and `uncatch`: an exception is caught at its vector, where that is now.
+    /// `catch` and `uncatch`.
     fn catch(&mut self, words: &[&str], out: &mut ConsoleOutput<'_>) {
+        match *words {
+            [verb, "ttbr", ref values @ ..] => self.catch_ttbr(verb == "catch", values, out),
+            [verb, "module", ref names @ ..] => self.catch_modules(verb == "catch", names, out),
+            _ => self.catch_exception(words, out),
+        }
+    }
+
+    /// A change of TTBR0, or one to a value, is caught by the board.
+    fn catch_ttbr(&mut self, catch: bool, values: &[&str], out: &mut ConsoleOutput<'_>) {
+        let digits = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+        let question = match (catch, values) {
+            (false, []) => "uncatch ttbr".to_string(),
+            (true, []) => "catch ttbr".to_string(),
+            (true, [value]) if let Some(value) = digits(value) => format!("catch ttbr {value:x}"),
+            _ => return outputln!(out, "only `catch ttbr` is followed by something: a value, hexadecimal"),
+        };
+        match (self.link.ask(&question), catch, values) {
+            (Err(problem), ..) => outputln!(out, "{problem}"),
+            (Ok(_), false, _) => outputln!(out, "a change of TTBR0 is not caught"),
+            (Ok(_), true, []) => outputln!(out, "a change of TTBR0 is caught"),
+            (Ok(_), true, _) => outputln!(out, "a change of TTBR0 is caught, if it is to {}", values[0]),
+        }
+    }
+
+    /// The load of a module, or of those of these names, is caught where Linux is about to initialise it.
+    fn catch_modules(&mut self, catch: bool, names: &[&str], out: &mut ConsoleOutput<'_>) {
+        if !catch && !names.is_empty() {
+            return outputln!(out, "only `catch module` is followed by something: names of modules");
+        }
+        if let Some(Modules { at, .. }) = self.modules.take()
+            && !self.breakpoints.contains(&at)
+        {
+            // It is gone whatever the board says.
+            let _ = self.ask(&format!("clear {at:x}"));
+        }
+        if !catch {
+            return outputln!(out, "the load of a module is not caught");
+        }
+        let Some(file) = self.link.symbols() else {
+            return outputln!(out, "the kernel's names are not known: `monitor symbols` reads them");
+        };
+        let Some(at) = address_of(&file, LOADED) else {
+            return outputln!(out, "the kernel has no function {LOADED}, where a load would be seen");
+        };
+        if !self.breakpoints.contains(&at)
+            && let Err(problem) = self.link.ask(&format!("break {at:x}"))
+        {
+            return outputln!(out, "{problem}");
+        }
+        // The kernel's names have no dash.
+        let names: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+        match names.join(", ") {
+            which if which.is_empty() => outputln!(out, "the load of a module is caught in {LOADED}, {at:#x}"),
+            which => outputln!(out, "the load of a module is caught in {LOADED}, {at:#x}, if it is {which}"),
+        }
+        self.modules = Some(Modules { at, names });
+    }
+
+    /// The guest is at the place where it has loaded a module. Why it stands, if it is one of those that are wanted.
+    fn loads_module(&mut self, pc: u32) -> Result<Option<Stop>, Problem> {
+        self.forget();
+        let module = self.group("core").ok().and_then(|core| core.first().copied()).unwrap_or(0);
+        let mut name = [0; MODULE_NAME];
+        let read = self.read_addrs(module.wrapping_add(NAME_IN_MODULE), &mut name).unwrap_or(0);
+        let name = name[..read].split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let wanted = self.modules.as_ref().is_some_and(|own| own.names.is_empty() || own.names.contains(&name));
+        if wanted {
+            (self.say)(&format!("{} has loaded the module {name}, `struct module` at {module:#x}", self.link.guest()));
+        }
+        if self.breakpoints.contains(&pc) {
+            return Ok(Some(Stop::SwBreak(())));
+        }
+        if wanted {
+            return Ok(Some(Stop::Signal(Signal::SIGTRAP)));
+        }
+        if self.interrupted {
+            return Ok(Some(Stop::Signal(Signal::SIGINT)));
+        }
+        self.forget();
+        self.link.ask("go")?;
+        self.wait()?;
+        Ok(None)
+    }
+
+    /// An exception is caught at its vector, where that is now.
+    fn catch_exception(&mut self, words: &[&str], out: &mut ConsoleOutput<'_>) {
         let [verb, name, numbers @ ..] = words else {
-            return outputln!(out, "`catch` and `uncatch` need an exception");
+            return outputln!(out, "`catch` and `uncatch` need an exception, `ttbr` or `module`");
         };
         let Some(vector) = VECTORS.iter().find(|vector| vector.name == *name) else {
-            outputln!(out, "exceptions are {}", VECTORS.each_ref().map(|vector| vector.name).join(", "));
-            return;
+            let names = VECTORS.each_ref().map(|vector| vector.name).join(", ");
+            return outputln!(out, "exceptions are {names}; else there are ttbr and module");
         };
         let calls: Option<Vec<u32>> = numbers.iter().map(|number| number.parse().ok()).collect();
         let Some(calls) = calls.filter(|calls| calls.is_empty() || *name == "svc" && *verb == "catch") else {
@@ -287,6 +397,26 @@ impl<'a> Guest<'a> {
 /// bytes; 4, A32 (GDB manual, "ARM Breakpoint Kinds").
 const fn breakpoint(address: u32, kind: usize) -> u32 {
     if matches!(kind, 2 | 3) { address | 1 } else { address }
+}
+
+/// Where Linux has loaded a module, relocated it and all, and is about to initialise it. R0 is its `struct module`.
+const LOADED: &str = "do_init_module";
+/// Where a `struct module` has its name, and how long that is: behind a word and the two of a list.
+const NAME_IN_MODULE: u32 = 12;
+const MODULE_NAME: usize = 60;
+
+/// The load of modules is caught.
+struct Modules {
+    /// The address of [`LOADED`].
+    at: u32,
+    /// Which of them; all if there are none.
+    names: Vec<String>,
+}
+
+/// The address of a function in an ELF file.
+fn address_of(file: &[u8], name: &str) -> Option<u32> {
+    let file = object::File::parse(file).ok()?;
+    file.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address() as u32)
 }
 
 /// An exception that is caught.
@@ -418,6 +548,7 @@ impl SingleRegisterAccess<()> for Guest<'_> {
 impl SingleThreadResume for Guest<'_> {
     fn resume(&mut self, _: Option<Signal>) -> Result<(), Problem> {
         self.watch_told = false;
+        self.interrupted = false;
         self.forget();
         self.link.ask("go")?;
         self.wait()
@@ -534,6 +665,8 @@ impl MonitorCmd for Guest<'_> {
                 outputln!(out, "monitor physical off    addresses are virtual ones, by the guest's own tables");
                 outputln!(out, "monitor catch svc       stops at system calls; also undef, pabt, dabt, irq, fiq");
                 outputln!(out, "monitor catch svc 5 322 stops at these system calls of Linux alone, by their numbers");
+                outputln!(out, "monitor catch ttbr      stops when the guest changes TTBR0; also: to this value");
+                outputln!(out, "monitor catch module    stops when Linux has loaded a module; also: one of these");
                 outputln!(out, "monitor uncatch svc     no longer");
                 outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());

@@ -15,6 +15,8 @@ struct Board {
     asked: Vec<String>,
     halted: bool,
     why: &'static str,
+    /// Why it stands when it was to go on.
+    at: &'static str,
     waiting: bool,
     answers: VecDeque<String>,
     symbols: Option<Arc<[u8]>>,
@@ -29,6 +31,7 @@ impl Board {
             asked: Vec::new(),
             halted: false,
             why: "halt",
+            at: "",
             waiting: false,
             answers: VecDeque::new(),
             symbols: None,
@@ -66,10 +69,14 @@ impl Link for Board {
             ["go"] if self.asked.iter().any(|question| question == "watch r c0000010 100") => {
                 self.why = "watch r c0000010";
             }
+            ["go"] if !self.at.is_empty() => self.why = self.at,
             ["go"] => self.halted = false,
             ["step"] => self.why = "step",
             ["regs", "core"] => {
-                let words: Vec<_> = (0..17).map(|n| format!("{n:x}")).collect();
+                // R0 is the address of a module, whose name is the first time another one.
+                let module =
+                    if self.asked.iter().filter(|question| *question == "go").count() < 2 { 0 } else { 0xc000_0000 };
+                let words: Vec<_> = (0..17).map(|n: u32| format!("{:x}", if n == 0 { module } else { n })).collect();
                 return Ok(vec![format!("regs {}", words.join(" "))]);
             }
             ["regs", "system"] => {
@@ -85,6 +92,7 @@ impl Link for Board {
             }
             ["read", ..] => return Err("there is no RAM".to_string()),
             ["break", "1000"] => return Err("user code".to_string()),
+            ["catch" | "uncatch", "ttbr", ..] => {}
             ["set" | "write" | "break" | "clear" | "watch" | "unwatch", ..] => {}
             _ => return Err(format!("{question:?} is nothing that can be asked")),
         }
@@ -253,16 +261,94 @@ fn a_watchpoint_is_told_behind_the_access() {
     );
 }
 
+/// What a command of `monitor` says.
+fn monitor(gdb: &mut UnixStream, text: &str) -> String {
+    let command: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let said = expand(&ask(gdb, &format!("qRcmd,{command}")));
+    assert_eq!(answer(gdb), "OK");
+    let digits: Vec<u32> = said.chars().skip(1).map(|digit| digit.to_digit(16).expect("a digit")).collect();
+    digits.chunks(2).map(|pair| char::from((pair[0] << 4 | pair[1]) as u8)).collect()
+}
+
+/// An ELF file with the function at which modules are caught, at this address.
+fn names(address: u32) -> Vec<u8> {
+    let name = "do_init_module".to_string();
+    spica_kallsyms::elf::write(&[spica_kallsyms::Symbol { address, kind: b't', name }]).expect("a file")
+}
+
+/// The board stands at a breakpoint there whenever it is to go on, for two modules by turns: their names are in what it
+/// reads.
+#[test]
+fn modules_are_caught_by_their_names_where_linux_initialises_them() {
+    let (mut gdb, work) = session();
+    assert!(monitor(&mut gdb, "catch module").contains("are not known"));
+    drop(gdb);
+    drop(work.join().unwrap());
+    let (mut gdb, work) = session_at(|| Board { symbols: Some(FILE.into()), ..Board::new() });
+    assert!(monitor(&mut gdb, "catch module").contains("no function do_init_module"));
+    drop(gdb);
+    let (_, asked, _) = work.join().unwrap();
+    assert!(!asked.iter().any(|question| question.starts_with("break")), "{asked:?}");
+
+    let (mut gdb, work) =
+        session_at(|| Board { symbols: Some(names(0xc000_8000).into()), at: "breakpoint", ..Board::new() });
+    assert!(monitor(&mut gdb, "uncatch module web").contains("only `catch module`"));
+    // What the board has everywhere is `Z`.
+    let name = "Z".repeat(60);
+    let said = monitor(&mut gdb, &format!("catch module zz-top {name}"));
+    assert!(said.contains(&format!("in do_init_module, 0xc0008000, if it is zz_top, {name}")), "{said}");
+    // Its own breakpoint there is another thing.
+    assert_eq!(ask(&mut gdb, "Z0,c0008000,4"), "OK");
+    assert_eq!(ask(&mut gdb, "z0,c0008000,4"), "OK");
+    // The name is not that one, and then it is.
+    assert!(ask(&mut gdb, "vCont;c:1").contains("05"));
+    assert!(monitor(&mut gdb, "catch module").contains("in do_init_module, 0xc0008000"));
+    assert!(ask(&mut gdb, "vCont;c:1").contains("05"));
+    assert!(monitor(&mut gdb, "uncatch module").contains("is not caught"));
+    drop(gdb);
+    let (_, asked, said) = work.join().unwrap();
+    let told: Vec<_> =
+        asked.iter().filter(|it| ["break", "clear", "go"].contains(&it.split(' ').next().unwrap())).collect();
+    let expected = ["break c0008000", "go", "go", "clear c0008000", "break c0008000", "go", "clear c0008000"];
+    assert_eq!(told, expected);
+    assert_eq!(said[0], format!("web has loaded the module {name}, `struct module` at 0xc0000000"));
+}
+
+/// Modules that are not wanted are loaded without end: Ctrl-C is heard all the same.
+#[test]
+fn what_is_not_wanted_keeps_nobody_from_stopping_the_guest() {
+    let (mut gdb, work) =
+        session_at(|| Board { symbols: Some(names(0xc000_8000).into()), at: "breakpoint", ..Board::new() });
+    assert!(monitor(&mut gdb, "catch module dummy").contains("if it is dummy"));
+    let packet = "vCont;c:1";
+    let sum = packet.bytes().fold(0u8, u8::wrapping_add);
+    gdb.write_all(format!("${packet}#{sum:02x}\x03").as_bytes()).unwrap();
+    assert!(answer(&mut gdb).contains("02"), "SIGINT");
+    drop(gdb);
+    assert!(work.join().unwrap().1.contains(&"halt".to_string()));
+}
+
+#[test]
+fn changes_of_ttbr0_are_caught_by_the_board() {
+    let (mut gdb, work) = session_at(|| Board { at: "ttbr 4000406a 4002806a", ..Board::new() });
+    for wrong in ["catch ttbr x", "catch ttbr 1 2", "uncatch ttbr 1", "catch ttbr 123456789"] {
+        assert!(monitor(&mut gdb, wrong).contains("hexadecimal"), "{wrong}");
+    }
+    assert!(monitor(&mut gdb, "catch ttbr").contains("is caught"));
+    assert!(monitor(&mut gdb, "catch ttbr 0x4002806A").contains("to 0x4002806A"));
+    assert!(ask(&mut gdb, "vCont;c:1").contains("05"));
+    assert!(monitor(&mut gdb, "uncatch ttbr").contains("is not caught"));
+    drop(gdb);
+    let (_, asked, said) = work.join().unwrap();
+    let ttbr: Vec<_> =
+        asked.iter().filter(|question| question.ends_with("ttbr") || question.contains("ttbr ")).collect();
+    assert_eq!(ttbr, ["catch ttbr", "catch ttbr 4002806a", "uncatch ttbr"]);
+    assert_eq!(said[0], "web has changed TTBR0 from 0x4000406a to 0x4002806a");
+}
+
 #[test]
 fn exceptions_are_caught_at_their_vectors() {
     let (mut gdb, work) = session();
-    let monitor = |gdb: &mut UnixStream, text: &str| {
-        let command: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        let said = expand(&ask(gdb, &format!("qRcmd,{command}")));
-        assert_eq!(answer(gdb), "OK");
-        let digits: Vec<u32> = said.chars().skip(1).map(|digit| digit.to_digit(16).expect("a digit")).collect();
-        digits.chunks(2).map(|pair| char::from((pair[0] << 4 | pair[1]) as u8)).collect::<String>()
-    };
     assert!(monitor(&mut gdb, "catch everything").contains("undef, svc, pabt, dabt, irq, fiq"));
     for wrong in ["catch svc irq", "catch irq 1", "catch svc 0x5", "uncatch svc 5"] {
         assert!(monitor(&mut gdb, wrong).contains("numbers of system calls"), "{wrong}");
@@ -407,7 +493,14 @@ fn any_bytes_end_with_the_guest_going_on() {
         "$?#3f",
         "$g#67",
         "$m0,99999999#00",
+        "Z0,8002,2",
+        "z1,8002,3",
+        "Z1,c0008000,4",
+        "vCont;c:1",
     ];
+    // And commands of `monitor`, of pieces as well.
+    let words =
+        ["catch", "uncatch", "ttbr", "module", "svc", "0x", "5", "dummy", "é", "", "physical on", "catch module"];
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut dice = |sides: usize| {
         state ^= state << 13;
@@ -416,10 +509,17 @@ fn any_bytes_end_with_the_guest_going_on() {
         (state >> 33) as usize % sides
     };
     for _ in 0..300 {
-        let (mut gdb, work) = session();
+        let (mut gdb, work) =
+            session_at(|| Board { symbols: Some(names(0xc000_8000).into()), at: "breakpoint", ..Board::new() });
         for _ in 0..dice(40) {
             let mut piece = pieces[dice(pieces.len())].to_string();
-            if dice(3) == 0 {
+            let commanded = dice(4) == 0;
+            if commanded {
+                let command: Vec<_> = (0..=dice(4)).map(|_| words[dice(words.len())]).collect();
+                let command = command.join(" ");
+                piece = "qRcmd,".to_string() + &command.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+            }
+            if commanded || dice(3) == 0 {
                 let sum = piece.bytes().fold(0u8, u8::wrapping_add);
                 piece = format!("${piece}#{sum:02x}");
             }

@@ -57,6 +57,9 @@ impl Guest {
         if let Some((kind, address)) = self.vm.watch_hit() {
             return format!("watch {} {address:x}", kind.name());
         }
+        if let Some((old, new)) = self.vm.ttbr_caught() {
+            return format!("ttbr {old:x} {new:x}");
+        }
         match &self.debugger {
             Some(Debugger { stepped: true, .. }) => "step",
             _ if self.vm.stops_at(pc) => "breakpoint",
@@ -229,6 +232,14 @@ impl Scheduler {
             }
             Debug::Find(from, bytes, pattern) => {
                 return Ok(After::Answer(Answering::Find(at, *from, *bytes, pattern.clone())));
+            }
+            Debug::CatchTtbr(wanted) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, _, _| guest.vm.catch_ttbr(*wanted))?;
+            }
+            Debug::UncatchTtbr => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, _, _| guest.vm.uncatch_ttbr())?;
             }
             Debug::Clear(pc) => {
                 self.guests[at].debugger()?;

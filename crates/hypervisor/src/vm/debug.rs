@@ -37,7 +37,22 @@ pub struct Debug {
     conditions: Vec<(GuestVa, (u8, u32))>,
     /// A single step of user code has begun there, and is over when the guest is elsewhere.
     in_step: Option<GuestVa>,
+    /// A change of TTBR0 is caught.
+    ttbr: Option<CatchTtbr>,
+    /// The last one since the guest went on: from, and to.
+    ttbr_caught: Option<(u32, u32)>,
 }
+
+/// A change of TTBR0 that is caught.
+struct CatchTtbr {
+    /// To this, or to any.
+    wanted: Option<u32>,
+    /// Its value so far.
+    now: u32,
+}
+
+/// What of TTBR0 says where the tables are, whatever TTBCR.N is (B4.1.154). The rest is memory attributes.
+const TTBR_BASE: u32 = !0x7f;
 
 /// Conditions of breakpoints at most.
 const MOST_CONDITIONS: usize = 64;
@@ -57,7 +72,14 @@ enum Wish {
 
 impl Default for Debug {
     fn default() -> Self {
-        Debug { wish: None, at: Resume::Wait(GuestVa(0)), conditions: Vec::new(), in_step: None }
+        Debug {
+            wish: None,
+            at: Resume::Wait(GuestVa(0)),
+            conditions: Vec::new(),
+            in_step: None,
+            ttbr: None,
+            ttbr_caught: None,
+        }
     }
 }
 
@@ -137,17 +159,64 @@ impl Vm {
     /// It is to execute an instruction.
     pub fn step_soon(&mut self) {
         self.forget_hit();
+        self.vcpu.debug.ttbr_caught = None;
         self.vcpu.wish(Wish::Step);
     }
 
     /// It is to go on, over a breakpoint if there is one where it stands.
     pub fn go_soon(&mut self) {
         self.forget_hit();
+        self.vcpu.debug.ttbr_caught = None;
         self.vcpu.mmu.forget_cleared_breakpoints();
         match self.vcpu.next {
             Resume::Guest(pc) if self.stops_at(pc) => self.vcpu.wish(Wish::StepAndGo),
             _ => {}
         }
+    }
+
+    /// The guest is to stand when it has changed TTBR0, to this if it is said.
+    pub fn catch_ttbr(&mut self, wanted: Option<u32>) {
+        self.vcpu.debug.ttbr = Some(CatchTtbr { wanted, now: self.vcpu.context.cpu.cp15.ttbr0 });
+        // None that assembly knows: all switches come here.
+        self.vcpu.mmu.set_knows_spaces(false);
+    }
+
+    /// No longer.
+    pub fn uncatch_ttbr(&mut self) {
+        self.vcpu.debug.ttbr = None;
+        self.vcpu.mmu.set_knows_spaces(true);
+    }
+
+    /// What was caught since the guest went on: from, and to.
+    pub fn ttbr_caught(&self) -> Option<(u32, u32)> {
+        self.vcpu.debug.ttbr_caught
+    }
+
+    /// The guest goes on at `resume` behind a write to a register of its translation regime, if that is not what its
+    /// debugger waits for.
+    #[inline]
+    pub(super) fn look_for_ttbr(&mut self, resume: Resume) -> Resume {
+        if self.vcpu.debug.ttbr.is_some() { self.compare_ttbr(resume) } else { resume }
+    }
+
+    #[cold]
+    fn compare_ttbr(&mut self, resume: Resume) -> Resume {
+        let debug = &mut self.vcpu.debug;
+        let new = self.vcpu.context.cpu.cp15.ttbr0;
+        let Some(catch) = &mut debug.ttbr else { return resume };
+        let old = core::mem::replace(&mut catch.now, new);
+        let differs = |other: u32| (other ^ new) & TTBR_BASE != 0;
+        if !differs(old) || catch.wanted.is_some_and(differs) {
+            return resume;
+        }
+        debug.ttbr_caught = Some((old, new));
+        if debug.wish.is_some() {
+            // It is executing an instruction for the debugger, and stands behind it anyway.
+            return resume;
+        }
+        self.vcpu.next = resume;
+        self.vcpu.wish(Wish::Halt);
+        Resume::Stop(Stop::Debugger)
     }
 
     /// The debugger has gone.
@@ -157,6 +226,7 @@ impl Vm {
         self.vcpu.mmu.forget_user_breakpoints();
         self.vcpu.debug.conditions.clear();
         self.vcpu.debug.in_step = None;
+        self.uncatch_ttbr();
         self.vcpu.forget_wish();
         self.forget_counters();
     }
@@ -302,7 +372,7 @@ impl Vm {
         if core::mem::take(&mut self.common.uncounting) {
             self.forget_counters();
         }
-        if wish == Wish::Go { Turn::Goes } else { Turn::Halted }
+        if wish == Wish::Go && self.vcpu.debug.ttbr_caught.is_none() { Turn::Goes } else { Turn::Halted }
     }
 
     /// A single step of user code is over, if there was one.

@@ -63,6 +63,8 @@ pub struct Mmu {
     covered: Vec<(GuestPa, bool)>,
     /// Breakpoints in user code.
     pub(super) user_code: UserBreakpoints,
+    /// Assembly switches to no space, as a debugger is to hear of it.
+    asks_of_spaces: bool,
 }
 
 impl Mmu {
@@ -80,6 +82,7 @@ impl Mmu {
             all_watched: None,
             covered: Vec::new(),
             user_code: UserBreakpoints::default(),
+            asks_of_spaces: false,
         }
     }
 
@@ -357,6 +360,13 @@ impl Mmu {
         self.spaces.catch_up(&mut self.shadow);
     }
 
+    /// Whether assembly may switch between spaces by itself.
+    pub(super) fn set_knows_spaces(&mut self, knows: bool) {
+        self.asks_of_spaces = !knows;
+        self.spaces.clear();
+        self.stale = true;
+    }
+
     /// Tells assembly where this MMU's records are.
     pub(super) fn show(&mut self, context: &mut Context, quick_faults: bool) {
         self.plain_tables = quick_faults && guest::plain::is_plain(&self.active) && !self.shadow.has_trapped();
@@ -376,7 +386,7 @@ impl Mmu {
 
     /// Notes the active space as one that assembly may switch to.
     pub(super) fn learn_space(&mut self, context: &Context) {
-        if self.active.is_long() {
+        if self.active.is_long() || self.asks_of_spaces {
             return;
         }
         // What holds nothing of its ASID is good under any; whose pages may be forgotten is another question.

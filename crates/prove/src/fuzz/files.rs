@@ -252,9 +252,15 @@ pub fn guest_tree_seeds() -> Vec<Vec<u8>> {
 
 /// What people type.
 pub fn monitor_seeds() -> Vec<Vec<u8>> {
-    ["ab\x1dlist\r", "\x1dpause 1\r", "\x1d#12 stats web\r\x1d\x1d", "spica.log=debug spica.translation=naive,+link"]
-        .map(|line| line.as_bytes().to_vec())
-        .into()
+    [
+        "ab\x1dlist\r",
+        "\x1dpause 1\r",
+        "\x1d#12 stats web\r\x1d\x1d",
+        "\x1d#a debug web break 8001 7 5\r\x1d#b debug web catch ttbr 4000406a\r\x1d#c debug web uncatch ttbr\r",
+        "spica.log=debug spica.translation=naive,+link",
+    ]
+    .map(|line| line.as_bytes().to_vec())
+    .into()
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ fn execute(
                 vm.common.counters.waits += 1;
                 Resume::Wait(behind)
             }
+            Ok(Stay::Regime) => vm.look_for_ttbr(Resume::Guest(behind)),
             Ok(_) => Resume::Guest(behind),
             Err(After::Abort { fsr, far }) => {
                 vm.common.counters.guest_aborts += 1;
@@ -163,7 +164,8 @@ fn falls_through(d: &Decoded) -> bool {
 /// Whether the block may go on.
 enum Stay {
     Yes,
-    No,
+    /// No: the translation regime has changed.
+    Regime,
     /// No, and the guest waits for an interrupt.
     Waits,
 }
@@ -190,7 +192,7 @@ fn apply(vm: &mut Vm, core: &mut HostCpu, effect: Effect) -> Result<Stay, After>
         }
         Effect::Regime => {
             vm.regime_changed(core).map_err(After::Stop)?;
-            return Ok(Stay::No);
+            return Ok(Stay::Regime);
         }
         Effect::Dacr { old } => domains_changed(vm, core, old),
         Effect::Tlb(op) => invalidate_tlb(vm, core, op, 1),
@@ -250,7 +252,7 @@ pub fn switch_space(vm: &mut Vm, core: &mut HostCpu, ttbr0: bool, next: CachePc)
     match vm.regime_changed(core) {
         Ok(()) => {
             super::leave_soon(vm, next);
-            Resume::Cache(next)
+            vm.look_for_ttbr(Resume::Cache(next))
         }
         Err(stop) => Resume::Stop(stop),
     }
