@@ -4,8 +4,8 @@
 //! from it aborts, and what is then mapped there, read-only, is a copy of it that has BKPT at the breakpoint
 //! ([`crate::vm::user_code::fetch`]). So the guest's memory is as it was, for its kernel, its devices and at all other
 //! addresses. Only user code that reads, at its own address, the instruction where a breakpoint is reads BKPT: short
-//! descriptors have nothing that can be executed but not read. The guest's page is write-protected, as one from which blocks were made is; when
-//! it is written to, its copies go ([`Mmu::user_code_changes`]).
+//! descriptors have nothing that can be executed but not read. The guest's page is write-protected, as one from which
+//! blocks were made is; when it is written to, its copies go ([`Mmu::user_code_changes`]).
 //!
 //! BKPT must not be put into the middle of an instruction, nor into code of the other instruction set, and processes
 //! have different programs at the same address. So a breakpoint belongs to the *code* that was there when it was set:
