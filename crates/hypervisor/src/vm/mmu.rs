@@ -252,6 +252,10 @@ impl Mmu {
 
     /// Loads and fetches of the bank of flash at `pa` reach its memory from now on, or do not.
     pub fn set_rom_open(&mut self, pa: GuestPa, open: bool) {
+        if !open {
+            // Its contents may change.
+            self.user_code_is_gone();
+        }
         self.shadow.set_rom_open(pa, open, &mut self.tables, &mut RealTlb);
     }
 
