@@ -183,8 +183,9 @@ impl Vm {
 
     /// No longer.
     pub fn uncatch_ttbr(&mut self) {
-        self.vcpu.debug.ttbr = None;
-        self.vcpu.mmu.set_knows_spaces(true);
+        if self.vcpu.debug.ttbr.take().is_some() {
+            self.vcpu.mmu.set_knows_spaces(true);
+        }
     }
 
     /// What was caught since the guest went on: from, and to.
