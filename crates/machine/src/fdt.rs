@@ -4,6 +4,9 @@
 //! these differences: PSCI is called by `smc`; the timer is marked `arm,cpu-registers-not-fw-configured`, which makes
 //! Linux use the physical timer and keep user mode away from the counter; there is flash only where firmware was given;
 //! and there is no PCI, fw-cfg, PMU, or MSI frame.
+//!
+//! Firmware hands the tree on to what it starts, adds to it before that, and counts on the room that QEMU leaves in it:
+//! see [`Blob::for_firmware`].
 
 use alloc::format;
 use alloc::string::String;
@@ -85,6 +88,49 @@ impl Node {
     fn child(mut self, child: Self) -> Self {
         self.0.add_child(child.0);
         self
+    }
+}
+
+/// How large QEMU makes the tree of its `virt` board, in bytes.
+const QEMU_LEN: u32 = 1 << 20;
+
+/// A blob as it goes into a guest's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Its beginning.
+    pub bytes: Vec<u8>,
+    /// How many zeroes belong behind that.
+    pub zeroes: u32,
+}
+
+impl Blob {
+    /// With nothing behind it, as kernels get it.
+    #[must_use]
+    pub fn for_kernel(bytes: Vec<u8>) -> Self {
+        Self { bytes, zeroes: 0 }
+    }
+
+    /// As large as QEMU's, and for the most part empty.
+    ///
+    /// Some systems boot by this only. GRUB asks UEFI for memory for an initial RAM disk, for a copy of this tree, and
+    /// for the kernel, in this order, and gets it downwards. Linux 6.1's decompressor writes to 64 KiB *behind* its
+    /// image that the image's header does not ask for. On QEMU's board, the copy lies there, and is large enough to
+    /// come between. A small copy fits into some gap elsewhere, and the RAM disk loses its beginning.
+    #[must_use]
+    pub fn for_firmware(mut bytes: Vec<u8>) -> Self {
+        let zeroes = QEMU_LEN.saturating_sub(bytes.len() as u32);
+        // The field `totalsize` (Devicetree Specification 5.2).
+        if let (1.., Some(total)) = (zeroes, bytes.get_mut(4..8)) {
+            total.copy_from_slice(&QEMU_LEN.to_be_bytes());
+        }
+        Self { bytes, zeroes }
+    }
+
+    /// Its length in memory.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(&self) -> u32 {
+        self.bytes.len() as u32 + self.zeroes
     }
 }
 

@@ -9,7 +9,7 @@ use spica_devices::gic::Outlook;
 use spica_devices::{Flash, Setting, TimerReg};
 use spica_virtio::{Backends, Dma, Plug, Slot, Work};
 
-use crate::fdt::{AdaptError, FdtSpec};
+use crate::fdt::{AdaptError, Blob, FdtSpec};
 use crate::loader::{LoadError, Placement, Program};
 use crate::psci::PsciResult;
 
@@ -162,5 +162,5 @@ pub trait GuestMachine: fmt::Display + Sized {
     ///
     /// # Errors
     /// If its own is not usable.
-    fn tree(own: Option<&[u8]>, spec: &FdtSpec<'_>) -> Result<Vec<u8>, AdaptError>;
+    fn tree(own: Option<&[u8]>, spec: &FdtSpec<'_>) -> Result<Blob, AdaptError>;
 }

@@ -9,7 +9,6 @@
 //! Virtio devices reach for guest memory and for what is behind them, which an access cannot give them. An access only
 //! notes that there is work; [`GuestMachine::serve`] does it when the guest does not run.
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
@@ -17,7 +16,7 @@ use spica_devices::gic::{CpuInterface, Distributor, GICC_EOIR, GICC_IAR, Outlook
 use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
 use spica_virtio::{Backends, Dma, Slot, Work};
 
-use crate::fdt::{self, AdaptError, FdtSpec};
+use crate::fdt::{self, AdaptError, Blob, FdtSpec};
 use crate::loader::{self, LoadError, Placement, Program};
 use crate::psci::{self, PsciResult};
 use crate::{GuestMachine, MachineConfig, map};
@@ -325,8 +324,10 @@ impl GuestMachine for Virt {
         loader::plan(kernel, initrd_len, tree_len, ram_size)
     }
 
-    fn tree(own: Option<&[u8]>, spec: &FdtSpec<'_>) -> Result<Vec<u8>, AdaptError> {
-        own.map_or_else(|| Ok(fdt::build(spec)), |blob| fdt::adapt(blob, spec))
+    fn tree(own: Option<&[u8]>, spec: &FdtSpec<'_>) -> Result<Blob, AdaptError> {
+        let bytes = own.map_or_else(|| Ok(fdt::build(spec)), |blob| fdt::adapt(blob, spec))?;
+        // There is flash where there is firmware.
+        Ok(if spec.flash { Blob::for_firmware(bytes) } else { Blob::for_kernel(bytes) })
     }
 }
 

@@ -14,7 +14,7 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 use spica_addr::GuestPa;
 use spica_bundle::{GuestSpec, Kernel, Start};
-use spica_machine::fdt::{AdaptError, FdtSpec};
+use spica_machine::fdt::{AdaptError, Blob, FdtSpec};
 use spica_machine::loader::{LoadError as PlaceError, Placement, Program};
 
 use super::ram::Ram;
@@ -75,7 +75,7 @@ impl Image {
     /// If its device tree is not usable, or there is no place for its files.
     pub fn new(_: HostSpace<'_>, spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
         let initrd = spec.initrd.unwrap_or(&[]);
-        let tree = |initrd_at: Option<GuestPa>| -> Result<Vec<u8>, LoadError> {
+        let tree = |initrd_at: Option<GuestPa>| -> Result<Blob, LoadError> {
             let wanted = FdtSpec {
                 ram_size,
                 bootargs: &spec.append,
@@ -85,7 +85,7 @@ impl Image {
             };
             Machine::tree(spec.dtb, &wanted).map_err(LoadError::DeviceTree)
         };
-        let size = tree(spec.initrd.map(|_| Machine::RAM))?.len() as u32;
+        let size = tree(spec.initrd.map(|_| Machine::RAM))?.len();
         let mut extents = Vec::new();
         let program = match &spec.start {
             Start::Kernel(Kernel::ZImage(file)) => Program::ZImage(file.len() as u32),
@@ -96,9 +96,10 @@ impl Image {
             Start::Firmware(_) => Program::Firmware,
         };
         let place = Machine::plan(&program, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
-        let tree: &'static [u8] = tree(spec.initrd.map(|_| place.initrd))?.leak();
+        let Blob { bytes: tree, zeroes } = tree(spec.initrd.map(|_| place.initrd))?;
+        let behind = Part { at: place.dtb.wrapping_add(tree.len() as u32), what: Filling::Same(zeroes, 0) };
         let bytes = |at, bytes| Part { at, what: Filling::Bytes(bytes) };
-        let (mut parts, mut flash) = (Vec::from([bytes(place.dtb, tree)]), Vec::new());
+        let (mut parts, mut flash) = (Vec::from([bytes(place.dtb, tree.leak()), behind]), Vec::new());
         match &spec.start {
             Start::Kernel(Kernel::ZImage(file)) => parts.push(bytes(place.entry, file)),
             Start::Kernel(Kernel::Fixed(kernel)) => {

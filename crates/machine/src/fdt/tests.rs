@@ -52,6 +52,26 @@ fn flash_is_there_for_firmware_only() {
 }
 
 #[test]
+fn firmware_has_room_to_add_to_it() {
+    let bytes = build(&FdtSpec { flash: true, ..SPEC });
+    let kernels = Blob::for_kernel(bytes.clone());
+    assert_eq!((&kernels.bytes, kernels.len()), (&bytes, bytes.len() as u32));
+
+    let blob = Blob::for_firmware(bytes.clone());
+    assert_eq!(blob.len(), 0x10_0000);
+    assert!(blob.bytes.len() < 0x1_0000, "there is no copy of what is empty");
+    // Whole, and the same tree, for who looks at its length.
+    let mut memory = blob.bytes.clone();
+    memory.resize(blob.len() as usize, 0);
+    assert_eq!(adapt(&memory, &SPEC), adapt(&bytes, &SPEC));
+    assert_eq!(adapt(&blob.bytes, &SPEC), Err(AdaptError::Damaged), "it says that it goes on");
+
+    // One that is larger by itself stays as it is.
+    let large = vec![7; 0x10_0000];
+    assert_eq!(Blob::for_firmware(large.clone()), Blob { bytes: large, zeroes: 0 });
+}
+
+#[test]
 fn timer_and_psci_are_those_of_a_secure_guest() {
     let blob = build(&SPEC);
     assert_eq!(cells(&blob, "/timer", "interrupts"), [1, 13, 0x104, 1, 14, 0x104, 1, 11, 0x104, 1, 10, 0x104]);
