@@ -1,13 +1,16 @@
 //! UEFI: Debian's firmware for QEMU's `virt` with a 32-bit processor, unmodified, comes to its shell. All of it but its
-//! first instructions is T32, with the MMU off and on; its variables are in the second bank of flash.
+//! first instructions is T32, with the MMU off and on; its variables are in the second bank of flash. From a disk, it
+//! starts Debian's GRUB, which starts Debian's kernel; and that, in A32, calls what is left of the firmware.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use spica_runner::board;
 use spica_runner::guests::Source;
 use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::process;
 use spica_runner::project::Project;
 
 use super::firmware::Console;
@@ -88,6 +91,69 @@ fn uefi_comes_to_its_shell_on_a_cortex_a9() {
     let guests = Some(Source::Manifest(dir.join("guests.toml")));
     comes_to_its_shell(&project, &Request { guests, ..Request::new(board::find("vexpress-a9").expect("a board")) });
     let _ = fs::remove_dir_all(&dir);
+}
+
+/// A disk with Debian's GRUB, and the kernel and initial RAM disk that `spica run` starts.
+fn disk(project: &Project, dir: &Path) -> PathBuf {
+    let grub = prepare::package(project, "grub-efi-arm-bin").expect("GRUB");
+    let guest = prepare::fetch(project, false).expect("Debian's kernel");
+    let mut build = Command::new(project.source("guests/grub/build.sh"));
+    build.arg(grub.join("usr/lib/grub/arm-efi")).args([guest.kernel, guest.initrd]).arg(dir);
+    PathBuf::from(process::output(&mut build, "cannot make the disk").expect("a disk").trim())
+}
+
+/// What is asked of Linux: that it found the firmware, and has its clock from it, which is read by calling it.
+const ASKED: &str = "dmesg | grep -oE 'efi: EFI v2.*'; cat /sys/class/rtc/rtc0/name; \
+                     [ $(cat /sys/class/rtc/rtc0/since_epoch) -gt 1767225600 ] && echo 'the clock goes'; \
+                     dmesg | grep -iE 'bug:|warning|oops|unhandled|undefined|unexpected|invalid magic'; \
+                     echo 'that is'' all'\n";
+
+#[track_caller]
+fn starts_grub_and_that_linux(board: &str) {
+    let project = Project::find(None).expect("the project");
+    let dir = project.build(&format!("uefi-grub-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    // Two megabytes, and nothing behind them that would have to be loaded.
+    let code = fs::read(firmware(&project).join("AAVMF32_CODE.fd")).expect("UEFI");
+    let (code, rest) = code.split_at(2 << 20);
+    assert!(rest.iter().all(|&byte| byte == 0));
+    fs::write(dir.join("code.fd"), code).expect("a file");
+    let disk = disk(&project, &dir);
+    let manifest = format!(
+        "[[guest]]\nname = \"guest\"\nmemory = \"256M\"\nflash = [\"code.fd\"]\nrestart = \"never\"\n\
+         [[guest.disks]]\nfile = {:?}\n",
+        name(&disk)
+    );
+    fs::write(dir.join("guests.toml"), manifest).expect("a file");
+    let guests = Some(Source::Manifest(dir.join("guests.toml")));
+    let request = Request { guests, ..Request::new(board::find(board).expect("a board")) };
+    let run = prepare(&project, &request).expect("a run");
+    let session = run.start(None, false).expect("QEMU");
+    let mut console = Console { session, deadline: Instant::now() + 2 * LIMIT, spica: Vec::new() };
+    console.until("GNU GRUB");
+    console.until("EFI stub: Booting Linux Kernel");
+    let prompt = "root@guest:/root# ";
+    console.until(prompt);
+    console.session.send(ASKED.as_bytes());
+    let answer = console.until(&format!("that is all\n{prompt}"));
+    for line in ["\nefi: EFI v2.70 by EDK II", "\nrtc-efi rtc-efi.0", "\nthe clock goes\nthat is all"] {
+        assert!(answer.contains(line), "{answer}");
+    }
+    console.session.send(b"exit\n");
+    console.goes_off();
+    let _ = fs::remove_dir_all(&dir);
+}
+
+#[test]
+#[ignore = "two minutes: firmware, boot loader and kernel, one after the other"]
+fn uefi_starts_grub_and_that_linux_on_a_cortex_a8() {
+    starts_grub_and_that_linux("cubieboard");
+}
+
+#[test]
+#[ignore = "two minutes: firmware, boot loader and kernel, one after the other"]
+fn uefi_starts_grub_and_that_linux_on_a_cortex_a9() {
+    starts_grub_and_that_linux("vexpress-a9");
 }
 
 fn name(file: &Path) -> String {
