@@ -11,7 +11,10 @@
 //! effect with its data. Unlike there, programming only clears bits, as it does in real chips, and the status is
 //! "ready" after it was cleared.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Width;
+use crate::state::{State, Unsound, check};
 
 /// Addresses of a bank.
 pub const BANK_BYTES: u32 = 64 << 20;
@@ -45,7 +48,7 @@ const MANUFACTURER: u8 = 0x89;
 const DEVICE: u8 = 0x18;
 
 /// What loads give.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Mode {
     Array,
     Status,
@@ -54,7 +57,7 @@ enum Mode {
 }
 
 /// What the next store is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Expects {
     Command,
     /// The data of a program command.
@@ -93,7 +96,7 @@ pub enum Change {
 }
 
 /// A bank. Offsets are those in the bank; what is beyond its end wraps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Flash {
     /// The bytes of it that can change. Behind them it is erased for good.
     backed: u32,
@@ -226,6 +229,28 @@ impl Flash {
         }
         self.status |= PROGRAM_FAILED;
         None
+    }
+}
+
+/// What is in the middle of a command lies within the bank.
+impl State for Flash {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        check(kept.backed == self.backed, "flash of another size")?;
+        let block = |at: u32| at < BANK_BYTES && at.is_multiple_of(BLOCK_BYTES);
+        let expects = match kept.expects {
+            Expects::EraseConfirm(at) => block(at),
+            _ => true,
+        };
+        let erasing = kept.erasing.is_none_or(|(at, left)| {
+            let end = at.checked_add(left);
+            left != 0
+                && left <= BLOCK_BYTES
+                && end.is_some_and(|end| end <= self.backed && end.is_multiple_of(BLOCK_BYTES))
+        });
+        let status = kept.status & !(READY | ERASE_FAILED | PROGRAM_FAILED) == 0 && kept.status & READY != 0;
+        check(expects && erasing && status, "flash in the middle of a command that is none")?;
+        *self = kept;
+        Ok(())
     }
 }
 

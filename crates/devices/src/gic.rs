@@ -19,7 +19,10 @@
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::mmio::{Mmio, Width};
+use crate::state::{State, Unsound, check};
 
 /// How many interrupts there are: SGIs 0-15, PPIs 16-31, SPIs from 32.
 pub const INTERRUPTS: u32 = 288;
@@ -81,7 +84,7 @@ const CTLR_BITS: u32 = 0x3ff;
 type Bitmap = [u32; WORDS];
 
 /// The distributor and the CPU interface of the one CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Gic {
     /// GICD_CTLR: forward Group 0 `[0]`, Group 1 `[1]`.
     dist_ctlr: u32,
@@ -93,6 +96,7 @@ pub struct Gic {
     line: Bitmap,
     active: Bitmap,
     edge: Bitmap,
+    #[serde(with = "priorities")]
     priority: [u8; INTERRUPTS as usize],
     cpu_ctlr: u32,
     mask: u32,
@@ -101,10 +105,14 @@ pub struct Gic {
     /// The group priorities that are active: bit `p >> 3` for group priority `p`.
     active_priorities: u32,
     /// The words that have a pending interrupt, a bit each; of level-sensitive ones and edges alike.
+    #[serde(skip)]
     raised: u32,
     /// What drives the outputs.
+    #[serde(skip)]
     signalled: Option<Candidate>,
+    #[serde(skip)]
     irq: bool,
+    #[serde(skip)]
     fiq: bool,
 }
 
@@ -255,7 +263,6 @@ impl Gic {
     }
 
     /// The same, looking at everything.
-    #[cfg(test)]
     pub(crate) fn recompute_from_scratch(&mut self) {
         self.raised = (1 << WORDS) - 1;
         self.recompute();
@@ -546,6 +553,50 @@ impl Gic {
             _ => return,
         }
         self.recompute();
+    }
+}
+
+/// A priority for each interrupt, as its bytes.
+mod priorities {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::INTERRUPTS;
+
+    type Priorities = [u8; INTERRUPTS as usize];
+
+    pub(super) fn serialize<S: Serializer>(all: &Priorities, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(all)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Priorities, D::Error> {
+        <&[u8]>::deserialize(deserializer)?
+            .try_into()
+            .map_err(|_| D::Error::custom("not a priority for each interrupt"))
+    }
+}
+
+impl State for Gic {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        let registers = [
+            (kept.dist_ctlr, 3),
+            (kept.cpu_ctlr, CTLR_BITS),
+            (kept.mask, PRIORITY_BITS),
+            (kept.bpr, 7),
+            (kept.abpr, 7),
+            (kept.line[0], !SGI_BITS),
+        ];
+        let fit = registers.iter().all(|(value, bits)| value & !bits == 0)
+            && kept.priority.iter().all(|&priority| u32::from(priority) & !PRIORITY_BITS == 0);
+        check(fit, "an interrupt controller's register that cannot be")?;
+        check(kept.bpr >= MIN_BPR && kept.abpr >= MIN_ABPR, "a split of priorities that cannot be")?;
+        check(
+            kept.enabled[0] & SGI_BITS == SGI_BITS && kept.edge[0] == SGI_BITS,
+            "software interrupts that cannot be",
+        )?;
+        *self = kept;
+        self.recompute_from_scratch();
+        Ok(())
     }
 }
 

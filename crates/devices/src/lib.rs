@@ -17,13 +17,17 @@ pub mod pl031;
 pub mod pl061;
 mod primecell;
 mod ring;
+pub mod state;
 pub mod timer;
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
 #[cfg(test)]
 mod robustness;
+#[cfg(test)]
+mod state_tests;
 
 pub use flash::Flash;
 pub use gic::Gic;
@@ -31,4 +35,5 @@ pub use mmio::{Mmio, Width};
 pub use pl011::Pl011;
 pub use pl031::Pl031;
 pub use pl061::Pl061;
+pub use state::{State, Unsound};
 pub use timer::{GenericTimer, Setting, TimerReg};

@@ -15,6 +15,9 @@
 use crate::mmio::{Mmio, Width};
 use crate::primecell;
 use crate::ring::Ring;
+use crate::state::{State, Unsound, check};
+
+use serde::{Deserialize, Serialize};
 
 const DR: u32 = 0x00;
 const RSR_ECR: u32 = 0x04;
@@ -54,7 +57,7 @@ const FIFO: usize = 16;
 const OUTPUT: usize = 1024;
 
 /// The UART.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pl011 {
     input: Ring<FIFO>,
     output: Ring<OUTPUT>,
@@ -234,6 +237,28 @@ impl Mmio for Pl011 {
             DMACR => self.dmacr = value & 7,
             _ => {}
         }
+    }
+}
+
+/// The bits that the guest can set of each register.
+impl State for Pl011 {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        let fields = [
+            (kept.raw, INT_RX | INT_TX | INT_RT),
+            (kept.mask, INT_BITS),
+            (kept.lcr, 0xff),
+            (kept.cr, 0xff87),
+            (kept.ifls, 0x3f),
+            (kept.ilpr, 0xff),
+            (kept.ibrd, 0xffff),
+            (kept.fbrd, 0x3f),
+            (kept.dmacr, 7),
+        ];
+        check(fields.iter().all(|(value, bits)| value & !bits == 0), "a UART's register that cannot be")?;
+        check(kept.input.len() <= kept.depth(), "more in a UART's FIFO than it holds")?;
+        check(kept.throttled == (kept.output.len() > OUTPUT - FIFO), "a UART that is not as full as it says")?;
+        *self = kept;
+        Ok(())
     }
 }
 

@@ -6,6 +6,9 @@
 
 use crate::mmio::{Mmio, Width};
 use crate::primecell;
+use crate::state::{State, Unsound};
+
+use serde::{Deserialize, Serialize};
 
 const DR: u32 = 0x00;
 const MR: u32 = 0x04;
@@ -19,7 +22,7 @@ const ICR: u32 = 0x1c;
 const ID: [u8; 4] = [0x31, 0x10, 0x04, 0x00];
 
 /// The real-time clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pl031 {
     /// Wall-clock seconds, of which the register shows the low half.
     time: u64,
@@ -109,6 +112,16 @@ impl Mmio for Pl031 {
         }
         // A match value that the count shows already raises the interrupt now.
         self.set_time(self.time);
+    }
+}
+
+/// The time of the clock that takes it over stays: time goes on while a snapshot lies in a drawer.
+impl State for Pl031 {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        let time = self.time;
+        *self = Self { time, ..kept };
+        self.set_time(time);
+        Ok(())
     }
 }
 

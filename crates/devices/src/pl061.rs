@@ -2,6 +2,9 @@
 
 use crate::mmio::{Mmio, Width};
 use crate::primecell;
+use crate::state::{State, Unsound};
+
+use serde::{Deserialize, Serialize};
 
 const DIR: u32 = 0x400;
 const IS: u32 = 0x404;
@@ -16,7 +19,7 @@ const AFSEL: u32 = 0x420;
 const ID: [u8; 4] = [0x61, 0x10, 0x04, 0x00];
 
 /// The GPIO block: one bit per line everywhere.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pl061 {
     /// The levels from outside.
     input: u8,
@@ -110,6 +113,14 @@ impl Mmio for Pl061 {
             _ => {}
         }
         self.note_edges(before);
+    }
+}
+
+/// Each bit of each register can be anything.
+impl State for Pl061 {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        *self = kept;
+        Ok(())
     }
 }
 

@@ -1,5 +1,8 @@
 //! A byte queue of fixed capacity: the FIFOs of the UART, without an allocator.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A first-in-first-out queue of at most `N` bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<const N: usize> {
@@ -51,6 +54,28 @@ impl<const N: usize> Ring<N> {
         self.head = (self.head + 1) % N;
         self.len -= 1;
         byte
+    }
+}
+
+/// As its bytes, oldest first.
+impl<const N: usize> Serialize for Ring<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rest = self.clone();
+        let mut bytes = [0; N];
+        let mut len = 0;
+        while let (Some(byte), Some(place)) = (rest.pop(), bytes.get_mut(len)) {
+            *place = byte;
+            len += 1;
+        }
+        serializer.serialize_bytes(bytes.get(..len).unwrap_or_default())
+    }
+}
+
+impl<'a, const N: usize> Deserialize<'a> for Ring<N> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = <&[u8]>::deserialize(deserializer)?;
+        let mut ring = Self::new();
+        if bytes.iter().all(|&byte| ring.push(byte)) { Ok(ring) } else { Err(D::Error::custom("a queue is too long")) }
     }
 }
 

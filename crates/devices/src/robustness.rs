@@ -5,10 +5,10 @@ use crate::gic::{CpuInterface, Distributor};
 use crate::{Gic, Mmio, Pl011, Pl031, Pl061, Width};
 
 /// A xorshift generator: the tests need variety and repeatability, no quality.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -16,7 +16,7 @@ impl Random {
     }
 }
 
-fn access(device: &mut dyn Mmio, frame: u32, random: &mut Random) {
+pub(crate) fn access(device: &mut dyn Mmio, frame: u32, random: &mut Random) {
     let width = [Width::Byte, Width::Half, Width::Word][random.next() as usize % 3];
     // Mostly where registers are, sometimes anywhere at all, misaligned and beyond the frame.
     let offset = match random.next() % 16 {

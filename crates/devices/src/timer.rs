@@ -5,6 +5,10 @@
 //! no state changes by itself and time needs no simulation. There is no hypervisor below the guest from its own point
 //! of view, hence no virtual offset: CNTVCT equals CNTPCT.
 
+use serde::{Deserialize, Serialize};
+
+use crate::state::{State, Unsound, check};
+
 /// The registers of CP15 c14.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerReg {
@@ -46,7 +50,7 @@ const ISTATUS: u32 = 4;
 const KCTL_BITS: u32 = 0x3ff;
 
 /// One timer of the two.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Compare {
     value: u64,
     /// ENABLE and IMASK.
@@ -81,7 +85,7 @@ impl Compare {
 }
 
 /// The physical and the virtual timer of one CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GenericTimer {
     frequency: u32,
     kctl: u32,
@@ -159,6 +163,16 @@ impl GenericTimer {
             (Some(p), Some(v)) => Some(p.min(v)),
             (p, v) => p.or(v),
         }
+    }
+}
+
+impl State for GenericTimer {
+    fn restore(&mut self, kept: Self) -> Result<(), Unsound> {
+        let fits = |compare: Compare| compare.control & !(ENABLE | IMASK) == 0;
+        check(kept.kctl & !KCTL_BITS == 0, "a generic timer's CNTKCTL that cannot be")?;
+        check(fits(kept.physical) && fits(kept.virtual_), "a generic timer's control register that cannot be")?;
+        *self = kept;
+        Ok(())
     }
 }
 

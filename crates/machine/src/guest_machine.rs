@@ -6,8 +6,9 @@ use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::gic::Outlook;
-use spica_devices::{Flash, Setting, TimerReg};
-use spica_virtio::{Backends, Dma, Plug, Slot, Work};
+use spica_devices::state::Writer;
+use spica_devices::{Flash, Setting, TimerReg, Unsound};
+use spica_virtio::{Backends, Dma, Plug, Slot, Unkept, Work};
 
 use crate::fdt::{AdaptError, Blob, FdtSpec};
 use crate::loader::{LoadError, Placement, Program};
@@ -144,6 +145,22 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// # Panics
     /// If there is no such slot.
     fn with_slot<R>(&mut self, index: usize, act: impl FnOnce(&mut Slot) -> R) -> R;
+
+    /// What cannot be kept of it now, if there is anything: in which slot of virtio devices, and why. What is
+    /// only busy comes last: it may be served, and asked again.
+    fn unkept(&self) -> Option<(usize, Unkept)>;
+
+    /// Writes down the state of its devices behind what is in `into`, as of the last [`update`](Self::update). What
+    /// stands behind the devices, such as what flash holds, is not in it.
+    fn keep(&self, into: &mut Writer);
+
+    /// Puts the state of devices that was written down into a machine that is new, and goes on at time `now`. Its
+    /// real-time clock goes on with its configuration's time.
+    ///
+    /// # Errors
+    /// If it is none, or not one that this machine's guest could have made. Nothing is to be done with the machine
+    /// then.
+    fn restore(&mut self, kept: &[u8], now: u64) -> Result<(), Unsound>;
 
     /// Presses the power key: the guest's `gpio-keys` driver asks for an orderly power-off. The key stays
     /// down, for the driver debounces it.

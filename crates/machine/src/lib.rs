@@ -24,6 +24,7 @@ mod virt;
 
 pub use guest_machine::{GuestMachine, MachineConfig};
 pub use spica_devices::gic::{End, GICC_EOIR, GICC_IAR, Outlook, SPURIOUS};
+pub use spica_devices::state::{self, Unsound};
 pub use spica_devices::{Setting, TimerReg, Width, flash};
 pub use spica_virtio as virtio;
 pub use virt::Virt;

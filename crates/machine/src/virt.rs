@@ -13,8 +13,9 @@ use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::gic::{CpuInterface, Distributor, GICC_EOIR, GICC_IAR, Outlook, PPI_BASE, SPI_BASE};
-use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, TimerReg, Width};
-use spica_virtio::{Backends, Dma, Slot, Work};
+use spica_devices::state::{self, Writer};
+use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, State, TimerReg, Unsound, Width};
+use spica_virtio::{Backends, Dma, Slot, Unkept, Work};
 
 use crate::fdt::{self, AdaptError, Blob, FdtSpec};
 use crate::loader::{self, LoadError, Placement, Program};
@@ -311,6 +312,50 @@ impl GuestMachine for Virt {
         result
     }
 
+    fn unkept(&self) -> Option<(usize, Unkept)> {
+        let all = || self.virtio.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.unkept()?)));
+        all().find(|(_, why)| *why != Unkept::Busy).or_else(|| all().next())
+    }
+
+    fn keep(&self, into: &mut Writer) {
+        into.append(&self.gic);
+        into.append(&self.timer);
+        into.append(&self.uart);
+        into.append(&self.rtc);
+        into.append(&self.gpio);
+        for bank in self.flash.iter().flatten() {
+            into.append(bank);
+        }
+        self.virtio.iter().for_each(|slot| slot.keep(into));
+    }
+
+    fn restore(&mut self, kept: &[u8], now: u64) -> Result<(), Unsound> {
+        let rest = &mut { kept };
+        self.updated = now;
+        let seconds = now / u64::from(map::COUNTER_HZ);
+        self.next_second = (seconds + 1).saturating_mul(map::COUNTER_HZ.into());
+        self.rtc.set_time(self.rtc_base_seconds.saturating_add(seconds));
+        take(rest, &mut self.gic)?;
+        take(rest, &mut self.timer)?;
+        take(rest, &mut self.uart)?;
+        take(rest, &mut self.rtc)?;
+        take(rest, &mut self.gpio)?;
+        for bank in self.flash.iter_mut().flatten() {
+            take(rest, bank)?;
+        }
+        for slot in &mut self.virtio {
+            slot.restore(rest)?;
+        }
+        if !rest.is_empty() {
+            return Err(Unsound("devices that this guest does not have"));
+        }
+        // Lines are what the devices say, whatever the controller's state said.
+        [Device::Uart, Device::Rtc, Device::Gpio].into_iter().for_each(|device| self.wire(device));
+        (0..SLOTS).for_each(|slot| self.wire_virtio(slot));
+        self.wire_timers();
+        Ok(())
+    }
+
     fn press_power_key(&mut self) {
         self.gpio.set_input(map::POWER_KEY_LINE, true);
         self.wire(Device::Gpio);
@@ -329,6 +374,11 @@ impl GuestMachine for Virt {
         // There is flash where there is firmware.
         Ok(if spec.flash { Blob::for_firmware(bytes) } else { Blob::for_kernel(bytes) })
     }
+}
+
+/// Reads a device's state from the beginning of `rest`.
+fn take<T: State>(rest: &mut &[u8], device: &mut T) -> Result<(), Unsound> {
+    device.restore(state::take(rest)?)
 }
 
 /// The machine's state for a report about a silent guest.

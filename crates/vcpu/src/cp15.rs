@@ -3,7 +3,9 @@
 //! A read gives a value at once. A write stores what is plain storage and says in an [`Effect`] what else has to
 //! happen: the MMU, the caches and the timer belong to others.
 
+use serde::{Deserialize, Serialize};
 pub use spica_devices::TimerReg;
+use spica_devices::Unsound;
 use spica_isa::CpReg;
 
 /// MMU enable.
@@ -46,7 +48,7 @@ pub const FPEXC_EN: u32 = 1 << 30;
 
 /// What the identification registers say: the host's own values, less what the guest must not see (DESIGN, guest
 /// machine).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub struct CpuId {
     pub midr: u32,
@@ -71,7 +73,7 @@ pub struct CpuId {
 }
 
 /// Registers that hold state.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the manual's names")]
 pub struct Cp15 {
     pub sctlr: u32,
@@ -256,6 +258,28 @@ impl Cp15 {
             teehbr: 0,
             tops: [0; 3],
         }
+    }
+
+    /// Whether these are values that a guest with this processor can have brought the registers to ([`Cp15::write`]).
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(&self, id: &CpuId) -> Result<(), Unsound> {
+        let ttbcr = if id.lpae && self.ttbcr & TTBCR_EAE != 0 { 0xbfc7_3f87 } else { 0x37 };
+        let thumbee = has_thumbee(id);
+        let registers = [
+            (self.sctlr & !SCTLR_WRITABLE, SCTLR_RESET & !SCTLR_WRITABLE),
+            (self.cpacr & !0xc0f0_0000, 0),
+            (self.ttbcr & !ttbcr, 0),
+            (self.vbar & 0x1f, 0),
+            (self.csselr & !0xf, 0),
+            (self.fpexc & !FPEXC_EN, 0),
+            (self.pmuserenr & !1, 0),
+            (self.teecr & if thumbee { !1 } else { !0 }, 0),
+            (self.teehbr & 3, 0),
+        ];
+        let fit = registers.iter().all(|(value, expected)| value == expected) && (id.lpae || self.tops == [0; 3]);
+        if fit { Ok(()) } else { Err(Unsound("a system control register that cannot be")) }
     }
 
     /// The current ASID (B4.1.36).

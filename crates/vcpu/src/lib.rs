@@ -13,8 +13,10 @@ pub mod exception;
 pub mod interp;
 mod page;
 pub mod psr;
+mod state;
 
 pub use cp15::{Cp15, CpuId, Effect};
 pub use cpu::Cpu;
 pub use exception::Exception;
 pub use page::{Bank, RETURNS, Shown, StackAndLink, VcpuPage, field};
+pub use state::CpuState;

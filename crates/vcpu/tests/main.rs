@@ -4,5 +4,6 @@ mod cp15;
 mod interp;
 mod modes;
 mod page;
+mod state;
 mod support;
 mod t32;

@@ -74,6 +74,17 @@ impl Balloon {
         core::mem::replace(&mut self.target, pages) != pages
     }
 
+    /// What is kept of it while it has no pages: how many the host would like, and how many the driver says.
+    pub(crate) const fn kept(&self) -> [u32; 2] {
+        [self.target, self.actual]
+    }
+
+    /// Takes that over.
+    pub(crate) fn restore(&mut self, [target, actual]: [u32; 2]) {
+        self.target = target.min(self.pages);
+        self.actual = actual;
+    }
+
     /// How many pages the host has.
     pub(crate) const fn count(&self) -> u32 {
         self.count
@@ -222,6 +233,10 @@ impl Device for Balloon {
 
     fn settle(&mut self, backends: &mut dyn Backends, work: &mut Work) -> Progress {
         self.give_back(backends.pages(), work)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.returning.is_none() && self.awaited.is_none()
     }
 
     fn serve(&mut self, mut io: Io<'_>) -> Result<Progress, Malformed> {

@@ -97,6 +97,10 @@ impl Device for Block {
         self.accepted = accepted & !features::COMMON;
     }
 
+    fn is_quiet(&self) -> bool {
+        self.request.is_none()
+    }
+
     fn serve(&mut self, io: Io<'_>) -> Result<Progress, Malformed> {
         let [queue] = io.queues else { return Ok(Progress::Idle) };
         let disk = io.backends.disk(self.geometry.disk);

@@ -112,6 +112,10 @@ impl Device for Console {
         }
     }
 
+    fn is_quiet(&self) -> bool {
+        self.held_from == self.held_to
+    }
+
     fn serve(&mut self, io: Io<'_>) -> Result<Progress, Malformed> {
         let [input, output] = io.queues else { return Ok(Progress::Idle) };
         let terminal = io.backends.terminal(self.terminal);

@@ -58,6 +58,11 @@ pub(crate) trait Device {
         Progress::Idle
     }
 
+    /// Whether it is in the midst of nothing: what it knows of its queues is in them.
+    fn is_quiet(&self) -> bool {
+        true
+    }
+
     /// Does what its queues ask for, as far as the work goes.
     fn serve(&mut self, io: Io<'_>) -> Result<Progress, Malformed>;
 }

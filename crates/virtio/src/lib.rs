@@ -46,4 +46,5 @@ pub use device::Plug;
 pub use dma::{Dma, OutsideRam};
 pub use malformed::Malformed;
 pub use slot::Slot;
+pub use slot::state::Unkept;
 pub use work::Work;

@@ -13,6 +13,8 @@ use core::sync::atomic::{Ordering, fence};
 
 pub use chain::Chain;
 
+use serde::{Deserialize, Serialize};
+
 use crate::dma::{Dma, address, read_u16, write_u16};
 use crate::{Malformed, Work, features};
 
@@ -32,6 +34,17 @@ pub(crate) struct Place {
     pub(crate) driver: u64,
     /// The used ring, which the device writes.
     pub(crate) device: u64,
+}
+
+/// What is kept of a queue.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    size: u32,
+    place: [u64; 3],
+    ready: bool,
+    taken: u16,
+    used: u16,
+    told: u16,
 }
 
 /// One queue of a device.
@@ -81,6 +94,37 @@ impl Queue {
     pub(crate) fn reset(&mut self) {
         (self.size, self.place) = (self.max.into(), Place::default());
         (self.ready, self.open) = (false, false);
+    }
+
+    /// Whether nothing was written to the chain that is open, if one is: it can be taken anew.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.open || self.chain.written() == 0
+    }
+
+    /// What is kept of it while it is quiet.
+    pub(crate) fn kept(&self) -> Kept {
+        let Place { table, driver, device } = self.place;
+        Kept {
+            size: self.size,
+            place: [table, driver, device],
+            ready: self.ready,
+            taken: self.taken.wrapping_sub(self.open.into()),
+            used: self.used,
+            told: self.told,
+        }
+    }
+
+    /// Takes that over. The features are known.
+    ///
+    /// # Errors
+    /// What is wrong with its size or addresses.
+    pub(crate) fn restore(&mut self, kept: &Kept) -> Result<(), Malformed> {
+        self.reset();
+        let [table, driver, device] = kept.place;
+        (self.size, self.place) = (kept.size, Place { table, driver, device });
+        self.set_ready(kept.ready)?;
+        (self.taken, self.used, self.told) = (kept.taken, kept.used, kept.told);
+        Ok(())
     }
 
     /// The features that the driver accepted.

@@ -8,6 +8,7 @@
 //! present state is not written.
 
 mod registers;
+pub mod state;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -56,6 +56,70 @@ fn misaligned_and_odd_sized_accesses_are_refused() {
     assert_eq!(machine.mmio_read(GuestPa(0x0900_0fe0), 2, 0), Some(0x11));
 }
 
+fn kept_of(machine: &Virt) -> Vec<u8> {
+    let mut kept = Writer::default();
+    machine.keep(&mut kept);
+    kept.finish().unwrap()
+}
+
+#[test]
+fn a_machine_that_was_kept_goes_on_in_another() {
+    let mut first = with_interrupts(&[SPI_BASE + map::UART_SPI, PPI_BASE + map::TIMER_VIRTUAL_PPI]);
+    write(&mut first, 0x0900_0038, 0x10 | 0x40, 10);
+    first.timer_write(TimerReg::CntvCval, 5000, 10);
+    first.timer_write(TimerReg::CntvCtl, 1, 10);
+    assert!(first.console_input(b'x'));
+    write(&mut first, 0x0900_0000, u32::from(b'y'), 20);
+    write(&mut first, 0x0901_0004, 1_700_000_009, 20);
+    write(&mut first, 0x0901_0010, 1, 20);
+    let kept = kept_of(&first);
+
+    // A day later, on another board.
+    let config = MachineConfig { rtc_base_seconds: 1_700_086_400, ..MachineConfig::default() };
+    let mut second = Virt::new(&config);
+    second.restore(&kept, 20).unwrap();
+    assert_eq!(kept_of(&second).len(), kept.len());
+    assert_eq!((second.updated(), second.timers()), (20, first.timers()));
+    assert_eq!(acknowledge(&mut second, 30), SPI_BASE + map::UART_SPI);
+    write(&mut second, 0x0801_0010, SPI_BASE + map::UART_SPI, 30);
+    assert_eq!(read(&mut second, 0x0900_0000, 30), u32::from(b'x'));
+    let mut output = Vec::new();
+    second.take_output(9, |byte| output.push(byte));
+    assert_eq!(output, b"y");
+    // The alarm's second has passed meanwhile.
+    assert_eq!(read(&mut second, 0x0901_0000, 30), 1_700_086_400);
+    assert_eq!(read(&mut second, 0x0901_0018, 30), 1);
+    assert!(!second.irq_asserted());
+    second.update(5000);
+    assert_eq!(acknowledge(&mut second, 5000), PPI_BASE + map::TIMER_VIRTUAL_PPI);
+}
+
+#[test]
+fn what_is_no_machine_of_this_kind_is_refused() {
+    let mut kept = kept_of(&machine());
+    let restore = |bytes: &[u8]| machine().restore(bytes, 0);
+    assert!(restore(&kept).is_ok());
+    assert_eq!(restore(&kept[..kept.len() - 1]).unwrap_err().0, "the state of a device that is none");
+    kept.push(0);
+    assert_eq!(restore(&kept).unwrap_err().0, "devices that this guest does not have");
+    let flash = MachineConfig { flash: [1 << 18, 0], ..MachineConfig::default() };
+    let mut with_flash = Virt::new(&flash);
+    assert!(with_flash.restore(&kept[..kept.len() - 1], 0).is_err());
+    let disk = spica_virtio::Plug::Block { disk: 0, sectors: 8, read_only: false, serial: [0; 20] };
+    let plugged =
+        |plug| Virt::new(&MachineConfig { virtio: vec![spica_virtio::Plug::Rng, plug], ..Default::default() });
+    assert_eq!(plugged(disk).unkept(), Some((1, Unkept::Disk)));
+    let (mut first, mut second) = (plugged(spica_virtio::Plug::Rng), plugged(spica_virtio::Plug::Rng));
+    assert_eq!((first.unkept(), machine().unkept()), (None, None));
+    first.with_slot(1, Slot::poke);
+    assert_eq!(first.unkept(), Some((1, Unkept::Busy)));
+    let kept = kept_of(&first);
+    assert_eq!(second.restore(&kept, 0), Ok(()));
+    assert!(second.wants_service());
+    let mut other = plugged(spica_virtio::Plug::Console { terminal: 0 });
+    assert_eq!(other.restore(&kept, 0).unwrap_err().0, "a virtio device of another kind than this guest's");
+}
+
 #[test]
 fn every_device_is_where_the_map_says() {
     let mut machine = machine();
