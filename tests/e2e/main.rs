@@ -27,6 +27,7 @@ mod remains;
 mod several;
 mod siege;
 mod silicon;
+mod snapshot;
 mod spilling;
 mod switches;
 mod system;

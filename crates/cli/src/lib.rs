@@ -7,6 +7,7 @@ pub mod debugger;
 pub mod interactive;
 pub mod lines;
 pub mod signals;
+pub mod snapshot;
 pub mod stacks;
 pub mod suite;
 pub mod symbols;

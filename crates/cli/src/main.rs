@@ -14,6 +14,7 @@ use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
 use commands::run::RunArgs;
+use commands::snapshot::{RestoreArgs, SaveArgs};
 use commands::symbols::SymbolsArgs;
 use commands::top::TopArgs;
 use commands::trace::TraceArgs;
@@ -68,6 +69,10 @@ enum Command {
     Symbols(SymbolsArgs),
     /// Record what the guests of a board that runs do when: a timeline, for Perfetto or as a page
     Trace(TraceArgs),
+    /// Keep all that a guest of a running board is in a file: a snapshot
+    Save(SaveArgs),
+    /// Put a guest of a running board back to what it was in a snapshot
+    Restore(RestoreArgs),
     /// Watch a guest of a board that runs from outside: its system calls, what its kernel executes
     Watch(WatchArgs),
     /// Write the files that a board with U-Boot boots Spica and its guests from
@@ -121,6 +126,8 @@ fn dispatch(cli: Cli) -> Result<u8> {
         Command::Gdb(args) => commands::gdb::run(&project, args)?,
         Command::Symbols(args) => commands::symbols::run(&project, args)?,
         Command::Trace(args) => commands::trace::run(&project, args)?,
+        Command::Save(args) => commands::snapshot::run_save(&project, &args)?,
+        Command::Restore(args) => commands::snapshot::run_restore(&project, &args)?,
         Command::Watch(args) => commands::watch::run(&project, args)?,
         Command::Pack(args) => commands::pack::run(&project, args)?,
         Command::Prove(args) => commands::prove::run(&project, args)?,

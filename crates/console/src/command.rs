@@ -17,6 +17,8 @@ const PROGRAM: u8 = 0x1e;
 
 /// Bytes of a line; the rest of a longer one is lost.
 const LINE_BYTES: usize = 200;
+/// The same of a program's line: a page of memory has room in it.
+pub const PROGRAM_LINE_BYTES: usize = 5600;
 
 /// All guests, or all counters.
 const ALL: &str = "all";
@@ -226,7 +228,7 @@ impl Lines {
                 self.program = None;
                 Typed::Line(request(&text))
             }
-            b' '..=b'~' if text.len() < LINE_BYTES => {
+            b' '..=b'~' if text.len() < PROGRAM_LINE_BYTES => {
                 text.push(char::from(byte));
                 Typed::Part(None)
             }

@@ -3,6 +3,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::base64;
+
 /// Bytes of memory that are read at once at most.
 pub const READ_BYTES: usize = 256;
 /// Bytes that are written at once at most: a line has 200 characters.
@@ -90,7 +92,35 @@ pub enum Debug {
     /// `find ADDRESS COUNT BYTES`: answered with `found ADDRESS` if these bytes begin somewhere in so much guest
     /// physical memory. The guest need not stand, nor have a debugger.
     Find(u32, u32, Vec<u8>),
+    /// `save`: answered with the state of the processor and the devices, in lines `state BASE64`; or with `busy SLOT`
+    /// as long as the virtio device in that slot is in the midst of something.
+    Save,
+    /// `pages ADDRESS`: answered with pages of memory from there on that are not blank, in lines `page ADDRESS BASE64`
+    /// of what `spica_snapshot` packs, and `next ADDRESS` if there may be more. Blank is RAM that is 0 and flash that
+    /// is 0xff.
+    Pages(u32),
+    /// `sums ADDRESS`: answered with checksums of pages from there on, in lines `sums ADDRESS BASE64`, 8 bytes for each
+    /// page, the lowest first, and `next ADDRESS` if there are more.
+    Sums(u32),
+    /// `stage OFFSET BASE64`: a piece of a state that is to be put back. The first has offset 0.
+    Stage(usize, Vec<u8>),
+    /// `check`: whether that state can be put back. Nothing has changed by then.
+    Check,
+    /// `replace`: memory is going to be replaced: from now on the guest cannot go on but by `restore`. If its debugger
+    /// is lost before, it is off.
+    Replace,
+    /// `put ADDRESS SUM BASE64`: a page, its checksum, and what `spica_snapshot` made of it.
+    Put(u32, u64, Vec<u8>),
+    /// `blank ADDRESS COUNT`: so many bytes are blank.
+    Blank(u32, u32),
+    /// `restore`: the state is put back, and the guest stands where it was when it was saved.
+    Restore,
 }
+
+/// Bytes of memory that are blanked with one question at most.
+pub const BLANK_BYTES: u32 = 0x1_0000;
+/// Bytes of what is put back with one question at most: a page.
+pub const PUT_BYTES: usize = 4096;
 
 /// What accesses of memory are watched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,12 +262,31 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");
             Debug::Find(number(words.next())?, count(words.next(), FIND_BYTES)?, pattern(words.next())?)
         }
+        "save" => Debug::Save,
+        "pages" => Debug::Pages(number(words.next())?),
+        "sums" => Debug::Sums(number(words.next())?),
+        "stage" => Debug::Stage(number(words.next())? as usize, packed(words.next())?),
+        "check" => Debug::Check,
+        "replace" => Debug::Replace,
+        "put" => {
+            let (address, sum) = (number(words.next())?, words.next().unwrap_or(""));
+            let digits = sum.len() == 16 && sum.bytes().all(|b| b.is_ascii_hexdigit());
+            let sum = u64::from_str_radix(sum, 16).ok().filter(|_| digits).ok_or("a checksum has 16 digits")?;
+            Debug::Put(address, sum, packed(words.next())?)
+        }
+        "blank" => Debug::Blank(number(words.next())?, count(words.next(), BLANK_BYTES)?),
+        "restore" => Debug::Restore,
         _ => return Err(alloc::format!("`debug GUEST {verb}` is nothing that can be asked")),
     };
     match words.next() {
         None => Ok(debug),
         Some(word) => Err(alloc::format!("`{word}` is one word too many")),
     }
+}
+
+fn packed(word: Option<&str>) -> Result<Vec<u8>, String> {
+    let bytes = word.and_then(base64::decode).filter(|bytes| (1..=PUT_BYTES).contains(&bytes.len()));
+    bytes.ok_or_else(|| alloc::format!("bytes are 1 to {PUT_BYTES} in base64"))
 }
 
 fn ttbr(word: Option<&str>) -> Result<(), String> {

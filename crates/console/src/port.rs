@@ -21,4 +21,8 @@ pub trait SerialPort: Send {
     fn get(&mut self) -> Option<u8>;
     /// From now on the line is raised while there is something to [`get`](Self::get).
     fn enable_rx_interrupt(&mut self);
+
+    /// Much is going to be typed, by a program, or no longer. A port that can raises its interrupt for several bytes
+    /// at once then, and makes whoever types a single one wait a little.
+    fn expect_much(&mut self, _much: bool) {}
 }

@@ -32,6 +32,8 @@ const BUSY_DETECT: u32 = 7;
 const TIME_OUT: u32 = 0xc;
 /// FIFO_CONTROL: FIFOs on, the receive interrupt at one byte, and nothing thrown away.
 const FIFOS: u32 = 1;
+/// FIFO_CONTROL: the receive interrupt at 8 bytes of 16, or when some have been waiting for as long as four take.
+const AT_EIGHT: u32 = 0b10 << 6;
 /// INTERRUPT_ID, where FIFOs are on; an 8250 or 16450, which has none, shows zeroes (8.5).
 const FIFOS_ON: u32 = 0b11 << 6;
 /// Bytes of the transmit FIFO: what every 16550A has. Others have more, but how many is not to be found out from all.
@@ -94,6 +96,10 @@ impl<R: Registers> Uart<R> {
 }
 
 impl<R: Registers> SerialPort for Uart<R> {
+    fn expect_much(&mut self, much: bool) {
+        self.write(FIFO_CONTROL, if much { FIFOS | AT_EIGHT } else { FIFOS });
+    }
+
     fn try_put(&mut self, byte: u8) -> bool {
         if self.room == 0 {
             if self.read(LINE_STATUS) & TRANSMITTER_EMPTY == 0 {

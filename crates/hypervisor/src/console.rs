@@ -78,6 +78,15 @@ pub fn room() -> usize {
     CONSOLE.with(|console| console.room())
 }
 
+/// See [`spica_console::SerialPort::expect_much`].
+pub fn expect_much(much: bool) {
+    CONSOLE.with(|console| {
+        if let Some(port) = &mut console.port {
+            port.expect_much(much);
+        }
+    });
+}
+
 /// A byte that somebody typed, if there is one.
 pub fn read() -> Option<u8> {
     CONSOLE.with(|console| console.port.as_deref_mut().and_then(|port| port.get()))

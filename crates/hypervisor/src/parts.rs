@@ -82,6 +82,11 @@ packages! {
     "compiler_builtins": other, "copies and arithmetic of the compiler's";
     "talc": other, "the heap";
     "__rustc": other, "the heap";
+    "spica_snapshot": other, "snapshots";
+    "lz4_flex": other, "snapshots";
+    "postcard": other, "snapshots";
+    "serde_core": other, "snapshots";
+    "xxhash_rust": other, "snapshots";
     "alloc": other, "Rust's library";
     "core": other, "Rust's library";
     "spica_bundle": other, "start: bundle, device tree, boot";

@@ -9,6 +9,7 @@ pub mod pack;
 pub mod profile;
 pub mod prove;
 pub mod run;
+pub mod snapshot;
 pub mod symbols;
 pub mod top;
 pub mod trace;

@@ -7,18 +7,21 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 use spica_addr::GuestVa;
 use spica_console::debug::Debug;
+use spica_snapshot::{PAGE, STATE_BYTES, sum, unpack};
 
 use super::guest::{Guest, State, Until};
 use super::monitor::{After, Answer, Answering};
 use super::scheduler::Scheduler;
-use crate::println;
 use crate::vm::Stop;
 use crate::vm::debug::Turn;
 use crate::vm::sampled::Wanted;
+use crate::vm::snapshot::Unkeepable;
+use crate::{console, println};
 
 /// See the module's text.
 #[derive(Default)]
@@ -29,12 +32,24 @@ pub struct Debugger {
     halted: bool,
     /// It has been asked for an instruction.
     stepped: bool,
+    /// A state that is to be put back, as far as it has come.
+    staged: Vec<u8>,
+    /// The guest's memory is being replaced: it cannot go on.
+    replacing: bool,
 }
 
 impl Debugger {
     /// Whether the guest stood for the debugger, which it does no more.
     pub fn take_halted(&mut self) -> bool {
+        if core::mem::take(&mut self.replacing) {
+            console::expect_much(false);
+        }
         core::mem::take(&mut self.halted)
+    }
+
+    /// Whether the guest cannot go on, because its memory is being replaced.
+    pub const fn is_replacing(&self) -> bool {
+        self.replacing
     }
 }
 
@@ -84,6 +99,22 @@ impl Guest {
         match self.state {
             State::Paused { .. } if halted && self.vm.stands_at().is_some() => Ok(()),
             _ => Err(format!("{} is {}, not halted", self.name(), self.state_name())),
+        }
+    }
+
+    /// Since when it stands for its debugger, and its memory is being replaced or not.
+    ///
+    /// # Errors
+    /// If that is not so.
+    fn check_replacing(&mut self, replacing: bool) -> Result<u64, String> {
+        self.check_halted()?;
+        let is_replacing = self.debugger()?.replacing;
+        match self.state {
+            State::Paused { since, .. } if is_replacing == replacing => Ok(since),
+            _ if replacing => {
+                Err(format!("the memory of {} is not being replaced: `replace` comes first", self.name()))
+            }
+            _ => Err(format!("the memory of {} is being replaced", self.name())),
         }
     }
 }
@@ -145,24 +176,28 @@ impl Scheduler {
             }
             Debug::Detach => {
                 self.guests[at].debugger()?;
-                let waiting = self.guests[at].debugger.take().and_then(|debugger| debugger.waiting);
-                if let Some(id) = waiting {
+                let debugger = self.guests[at].debugger.take().unwrap_or_default();
+                if let Some(id) = debugger.waiting {
                     println!("spica: @{id} detached");
                     println!("spica: @{id} ok");
                 }
                 self.ask_for(at, |guest, core, _| guest.vm.forget_debugger(core))?;
-                if let State::Paused { .. } = self.guests[at].state {
+                if debugger.replacing {
+                    console::expect_much(false);
+                    println!("spica: guest {}: was not restored to the end: it is off", self.guests[at].name());
+                    self.ask_for(at, |guest, _, _| guest.stop())??;
+                } else if let State::Paused { .. } = self.guests[at].state {
                     self.resume(at)?;
                 }
             }
             Debug::Halt => return self.halt(at).map(|()| After::Stay),
             Debug::Go => {
-                self.guests[at].check_halted()?;
+                self.guests[at].check_replacing(false)?;
                 self.guests[at].vm.go_soon();
                 self.let_go(at, false)?;
             }
             Debug::Step => {
-                self.guests[at].check_halted()?;
+                self.guests[at].check_replacing(false)?;
                 self.guests[at].vm.step_soon();
                 self.let_go(at, true)?;
             }
@@ -241,6 +276,10 @@ impl Scheduler {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, _, _| guest.vm.uncatch_ttbr())?;
             }
+            Debug::Save | Debug::Pages(_) | Debug::Sums(_) => return self.read_all(at, debug, answer),
+            Debug::Stage(..) | Debug::Check | Debug::Replace | Debug::Put(..) | Debug::Blank(..) | Debug::Restore => {
+                self.replace(at, debug)?;
+            }
             Debug::Clear(pc) => {
                 self.guests[at].debugger()?;
                 if !self.guests[at].vm.clear_breakpoint(GuestVa(*pc)) {
@@ -249,6 +288,78 @@ impl Scheduler {
             }
         }
         Ok(After::Stay)
+    }
+
+    /// Answers who reads all of guest `at`, to save it or to find out what is different.
+    fn read_all(&mut self, at: usize, debug: &Debug, answer: &Answer<'_>) -> Result<After, String> {
+        self.guests[at].check_halted()?;
+        Ok(After::Answer(match *debug {
+            Debug::Pages(from) => Answering::Pages(at, from, 0),
+            Debug::Sums(from) => Answering::Sums(at, from, 0, Vec::new()),
+            _ => {
+                let since = self.guests[at].check_replacing(false)?;
+                self.host.speak_for(at);
+                match self.ask_for(at, |guest, core, host| guest.vm.keep(core, host, since))? {
+                    Ok(state) => Answering::State(state, 0),
+                    Err(Unkeepable::For(problem)) => return Err(problem),
+                    Err(Unkeepable::Yet(slot)) => {
+                        answer.line(&format!("busy {slot}"));
+                        return Ok(After::Stay);
+                    }
+                }
+            }
+        }))
+    }
+
+    /// Does what who puts back a snapshot of guest `at` wants.
+    fn replace(&mut self, at: usize, debug: &Debug) -> Result<(), String> {
+        match debug {
+            Debug::Stage(offset, bytes) => {
+                self.guests[at].check_halted()?;
+                let staged = &mut self.guests[at].debugger()?.staged;
+                if *offset == 0 {
+                    staged.clear();
+                }
+                if *offset != staged.len() || offset + bytes.len() > STATE_BYTES {
+                    return Err("a state has 16 KiB at most, and its pieces follow each other".into());
+                }
+                staged.try_reserve(bytes.len()).map_err(|_| "no memory")?;
+                staged.extend_from_slice(bytes);
+            }
+            Debug::Check => {
+                self.guests[at].check_replacing(false)?;
+                let staged = core::mem::take(&mut self.guests[at].debugger()?.staged);
+                let done = self.ask_for(at, |guest, _, host| guest.vm.check_kept(&staged, host));
+                self.guests[at].debugger()?.staged = staged;
+                done??;
+            }
+            Debug::Replace => {
+                self.guests[at].check_replacing(false)?;
+                self.guests[at].debugger()?.replacing = true;
+                console::expect_much(true);
+                self.ask_for(at, |guest, core, _| guest.vm.begin_replacing(core))?;
+            }
+            Debug::Put(address, checksum, packed) => {
+                self.guests[at].check_replacing(true)?;
+                let mut page = [0; PAGE];
+                if !unpack(packed, &mut page) || sum(&page) != *checksum {
+                    return Err(format!("the page for {address:x} was damaged on its way"));
+                }
+                self.ask_for(at, |guest, core, _| guest.vm.put_page(core, *address, &page))??;
+            }
+            Debug::Blank(address, bytes) => {
+                self.guests[at].check_replacing(true)?;
+                self.ask_for(at, |guest, core, _| guest.vm.put_blank(core, *address, *bytes))??;
+            }
+            _ => {
+                let since = self.guests[at].check_replacing(true)?;
+                let staged = core::mem::take(&mut self.guests[at].debugger()?.staged);
+                self.ask_for(at, |guest, core, host| guest.vm.put_back(core, host, &staged, since))??;
+                self.guests[at].debugger()?.replacing = false;
+                console::expect_much(false);
+            }
+        }
+        Ok(())
     }
 
     /// Guest `at` is to stand.

@@ -193,6 +193,9 @@ impl Guest {
         let State::Paused { since, waiting } = self.state else {
             return Err(format!("{} is {}, not paused", self.name(), self.state_name()));
         };
+        if self.debugger.as_ref().is_some_and(Debugger::is_replacing) {
+            return Err(format!("the memory of {} is being replaced", self.name()));
+        }
         self.vm.was_paused(host.now() - since);
         self.state = if waiting { State::Waiting } else { State::Ready };
         Ok(())

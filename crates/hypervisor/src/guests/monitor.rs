@@ -14,6 +14,7 @@ use spica_console::consoles::View;
 use spica_console::debug::{DUMP_LINE, Debug, Space};
 use spica_console::trace::{PIECE_BYTES, Trace};
 use spica_console::{base64, output, plain};
+use spica_snapshot::{PAGE, pack};
 
 use super::guest::{Guest, State};
 use super::scheduler::Scheduler;
@@ -23,6 +24,7 @@ use crate::layout::MEGABYTE;
 use crate::memory::{heap, lending};
 use crate::vm::backtrace::Backtrace;
 use crate::vm::report;
+use crate::vm::snapshot::Look;
 use crate::{console, println};
 
 /// See the module's text.
@@ -37,6 +39,10 @@ pub struct Monitor {
 const PIECE: usize = report::BYTES;
 /// Bytes of a guest's log in a piece of an answer: if each ends a line, the lines' beginnings take 8 KiB.
 const LOG_PIECE: usize = 256;
+/// Bytes of packed pages behind which an answer ends: at a serial line of 115,200 baud, some 8 s.
+const SAID_AT_ONCE: usize = 64 * 1024;
+/// Checksums in an answer: 4 MiB of memory.
+const SUMS_IN_LINE: usize = 1024;
 /// Bytes that are searched in a piece of an answer.
 const FIND_PIECE: u32 = 16 * 1024;
 
@@ -60,6 +66,12 @@ pub(super) enum Answering {
     Counts(usize, Option<usize>),
     /// Samples of a guest's kernel; so many bytes of them, once it has been said how many there are.
     Samples(usize, Option<usize>),
+    /// The state of a guest's processor and devices, from this byte on.
+    State(Vec<u8>, usize),
+    /// Pages of a guest's memory: from where on, and how many bytes of packed ones were said.
+    Pages(usize, u32, usize),
+    /// Checksums of them: from where on, and those that are not said yet, the first of which is of this address.
+    Sums(usize, u32, u32, Vec<u64>),
     /// So many records of the timeline at least, if there are.
     Trace(usize),
 }
@@ -81,7 +93,19 @@ impl<'a> Answer<'a> {
         let within = matches!(
             request.command,
             Ok(Command::Trace(_)
-                | Command::Debug(_, Debug::Dump(..) | Debug::Find(..) | Debug::Counts | Debug::Samples))
+                | Command::Debug(
+                    _,
+                    Debug::Dump(..)
+                        | Debug::Find(..)
+                        | Debug::Counts
+                        | Debug::Samples
+                        | Debug::Save
+                        | Debug::Pages(_)
+                        | Debug::Sums(_)
+                        | Debug::Stage(..)
+                        | Debug::Put(..)
+                        | Debug::Blank(..)
+                ))
         );
         Answer(request.id.as_deref(), if within { Shape::Within } else { Shape::Lines })
     }
@@ -287,6 +311,62 @@ impl Answering {
                 }
                 let more = found.len() as u32 == piece && bytes > piece;
                 Ok(more.then_some(Answering::Memory(at, from.wrapping_add(piece), bytes.wrapping_sub(piece))))
+            }
+            Answering::State(state, from) => {
+                let piece = &state[from..(from + DUMP_LINE as usize).min(state.len())];
+                answer.text("state ", base64::encode(piece));
+                let next = from + piece.len();
+                Ok((next < state.len()).then_some(Answering::State(state, next)))
+            }
+            Answering::Pages(at, from, said) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Pages(at, from, said)));
+                }
+                Ok(match scheduler.ask_for(at, |guest, core, _| guest.vm.look_for_page(core, from))? {
+                    Look::End => None,
+                    Look::Blank(next) => Some(Answering::Pages(at, next, said)),
+                    Look::Page(address, page) => {
+                        let packed = pack(&page);
+                        answer.text("page ", format_args!("{address:x} {}", base64::encode(&packed)));
+                        if !scheduler.guests.iter().any(|guest| guest.state == State::Ready) {
+                            scheduler.host.hurry_console();
+                        }
+                        let (next, said) = (address.wrapping_add(PAGE as u32), said + packed.len());
+                        if said < SAID_AT_ONCE {
+                            Some(Answering::Pages(at, next, said))
+                        } else {
+                            answer.text("next ", format_args!("{next:x}"));
+                            None
+                        }
+                    }
+                })
+            }
+            Answering::Sums(at, from, first, mut sums) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Sums(at, from, first, sums)));
+                }
+                let found = scheduler.ask_for(at, |guest, core, _| guest.vm.sums(core, from))?;
+                let first = if sums.is_empty() { found.as_ref().map_or(0, |(start, _)| *start) } else { first };
+                let next = found.as_ref().map(|(start, some)| start.wrapping_add((some.len() * PAGE) as u32));
+                // A line has pages that follow each other, up to a border of its own length.
+                let follows = found.as_ref().is_some_and(|(start, _)| first + (sums.len() * PAGE) as u32 == *start);
+                if follows && let Some((_, some)) = &found {
+                    sums.extend_from_slice(some);
+                }
+                if follows && sums.len() < SUMS_IN_LINE {
+                    return Ok(next.map(|next| Answering::Sums(at, next, first, sums)));
+                }
+                if !sums.is_empty() {
+                    let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+                    answer.text("sums ", format_args!("{first:x} {}", base64::encode(&bytes)));
+                }
+                // What does not follow is read once more.
+                if let Some(next) = if follows { next } else { found.map(|(start, _)| start) } {
+                    answer.text("next ", format_args!("{next:x}"));
+                }
+                Ok(None)
             }
             Answering::Trace(records) => {
                 // As above.

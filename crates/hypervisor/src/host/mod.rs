@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+use spica_console::command::PROGRAM_LINE_BYTES;
 use spica_console::consoles::Consoles;
 
 use crate::arch::barrier;
@@ -29,14 +30,16 @@ use pending::PendingSlots;
 use spica_drivers::Alarm;
 use trace::Tracer;
 
-/// Bytes that can be typed before anybody looks.
-const TYPED_BYTES: usize = 4096;
+/// Bytes that can be typed before anybody looks: the longest line of a program, and some.
+const TYPED_BYTES: usize = PROGRAM_LINE_BYTES + 2048;
 
 /// The console's transmitter gets so many bytes in [`CONSOLE_WINDOW`] at most, but for those that guests send in their
 /// own time. Only an emulated one takes so many: a quarter of a megabyte in a second.
 const CONSOLE_BYTES: usize = 256;
 /// How long that is, in microseconds.
 const CONSOLE_WINDOW: u32 = 1000;
+/// Bytes that go to the console at once at most while nobody wants to run: a page of a guest's memory, as text.
+const HURRIED: usize = 4096;
 /// Bytes that go to the console at once at most when a guest prints.
 const PRINTED: usize = 1024;
 
@@ -188,11 +191,22 @@ impl Host {
         self.boot_time + passed / u64::from(self.board.timer.driver.frequency())
     }
 
-    /// A guest's counter, which was 0 at host time `start`.
+    /// A guest's counter, which was 0 at host time `start`. That may be before the board's own start, below 0: a
+    /// guest that was saved goes on with the counter that it had.
     pub fn guest_now(&mut self, start: u64) -> u64 {
-        let passed = self.now() - start;
-        // Exact as long as `passed` times the ratio's denominator is below 2^64.
-        scaled(passed, self.ratio)
+        let now = self.now();
+        self.guest_at(start, now)
+    }
+
+    /// The same at host time `at`.
+    pub fn guest_at(&self, start: u64, at: u64) -> u64 {
+        // Exact as long as what has passed times the ratio's denominator is below 2^64.
+        scaled(at.wrapping_sub(start), self.ratio)
+    }
+
+    /// When a guest's counter was 0 that reaches `count` at host time `at`, or a bit before. `count` is below 2^56.
+    pub fn start_for(&self, count: u64, at: u64) -> u64 {
+        at.wrapping_sub(scaled(count, self.inverse).saturating_add(1))
     }
 
     /// Brings `clock`, which [`Self::clock`] gave for a guest that started at `start`, up to date, so that it is good
@@ -211,7 +225,7 @@ impl Host {
         let driver = &mut self.board.timer.driver;
         let Some(counter) = driver.counter() else { return Clock::default() };
         let now = driver.now();
-        let passed = now - start;
+        let passed = now.wrapping_sub(start);
         let (whole, part) = self.ratio;
         let fraction = u128::from(passed) * u128::from(part);
         let count = passed.saturating_mul(whole).saturating_add((fraction >> 64) as u64);
@@ -230,7 +244,13 @@ impl Host {
     /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two
     /// ticks at most: never early, or the guest would be woken for nothing.
     pub fn host_time(&self, start: u64, ticks: u64) -> u64 {
-        start.saturating_add(scaled(ticks, self.inverse).saturating_add(2))
+        let passed = scaled(ticks, self.inverse).saturating_add(2);
+        if start.cast_signed() >= 0 {
+            start.saturating_add(passed)
+        } else {
+            // Before the board's own start.
+            passed.saturating_sub(start.wrapping_neg())
+        }
     }
 
     /// Ticks of the host's timer in `microseconds`.
@@ -274,7 +294,8 @@ impl Host {
     /// The guest's counter, which was 0 at `start`, when the scheduler wants to be asked, or a bit before.
     pub fn limit_of(&self, start: u64) -> Option<u64> {
         const BEFORE: u64 = 8;
-        self.limit.map(|limit| scaled(limit.saturating_sub(start), self.ratio).saturating_sub(BEFORE))
+        let since_start = |limit: u64| u64::try_from(limit.wrapping_sub(start).cast_signed()).unwrap_or(0);
+        self.limit.map(|limit| scaled(since_start(limit), self.ratio).saturating_sub(BEFORE))
     }
 
     /// What is printed from now on is guest `current`'s, and input goes to it.
@@ -391,6 +412,12 @@ impl Host {
             console::pause(self.board.console_line.is_none());
             self.serve_console();
         }
+    }
+
+    /// Sends as much as the port takes now of what is to be said: of a long answer, while no guest wants to run. An
+    /// emulated port takes all that it is given, a real one what its FIFO has room for.
+    pub fn hurry_console(&mut self) {
+        console::send(&mut self.consoles, HURRIED);
     }
 
     /// Random bytes.

@@ -31,6 +31,7 @@ pub mod report;
 mod resume;
 mod run;
 pub mod sampled;
+pub mod snapshot;
 pub mod summary;
 pub mod tables;
 mod traced;
@@ -180,7 +181,7 @@ pub struct Common {
     uncounting: bool,
     /// Which of the devices that the guest found missing have been said.
     missed: Missed,
-    /// Host time at which the guest's counter was 0.
+    /// Host time at which the guest's counter was 0; below 0, modulo 2^64, for one that was saved and put back.
     start: u64,
     /// Bytes of the hypervisor's memory that this VM takes beyond the guest's RAM, without its devices'
     /// ([`load::Sizes::bytes`]).

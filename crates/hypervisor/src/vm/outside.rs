@@ -36,7 +36,7 @@ impl Vm {
 
     /// It was paused for so many ticks of the host's timer, which do not pass for the guest.
     pub fn was_paused(&mut self, ticks: u64) {
-        self.common.start += ticks;
+        self.common.start = self.common.start.wrapping_add(ticks);
     }
 
     /// Host time at which a timer of the guest's comes due.

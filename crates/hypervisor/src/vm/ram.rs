@@ -164,6 +164,16 @@ impl Ram {
         if self.contains(pa) { self.bytes_mut(host_space, pa, len) } else { self.flash_mut(host_space, pa, len) }
     }
 
+    /// `len` bytes at `pa`, of RAM or flash, as they are.
+    pub fn loaded<'a>(&'a self, host_space: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a [u8]> {
+        if self.contains(pa) {
+            return self.bytes(host_space, pa, len);
+        }
+        let start = self.flash_pointer(pa, len)?;
+        // SAFETY: as `flash_mut`, and nobody writes as long as `self` is borrowed.
+        Some(unsafe { core::slice::from_raw_parts(start, len as usize) })
+    }
+
     /// Clears `len` bytes at `pa`. Both are multiples of 4, and all of it is RAM that the guest has.
     pub fn clear(&mut self, _: HostSpace<'_>, pa: GuestPa, len: u32) {
         let Some(start) = self.pointer(pa, len) else { return };

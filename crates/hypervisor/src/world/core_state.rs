@@ -138,6 +138,11 @@ impl CoreState {
         self.thread_ids[1]
     }
 
+    /// Sets the thread IDs that user code reads (TPIDRURO) and writes (TPIDRURW), of a guest that does not run.
+    pub fn set_thread_ids(&mut self, read_only: u32, read_write: u32) {
+        self.thread_ids = [read_only, read_write];
+    }
+
     /// Turns VFP off; the registers stay in the core until the guest departs.
     pub fn disable_vfp(&mut self) {
         if self.vfp_on {

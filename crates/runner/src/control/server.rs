@@ -20,6 +20,8 @@ use crate::error::{Context, Result};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest command.
 const LINE: usize = 200;
+/// The longest one of a debugger's, which may have a page of memory in it.
+const LONG_LINE: usize = 5550;
 /// A terminal that is so many bytes behind is let go: nobody reads there.
 const BEHIND: usize = 4 << 20;
 
@@ -195,7 +197,7 @@ impl Server {
             }
             State::Idle => {
                 let Some(end) = client.input.iter().position(|&b| b == b'\n') else {
-                    client.gone |= client.input.len() > LINE;
+                    client.gone |= client.input.len() > LONG_LINE;
                     return Ok(());
                 };
                 if !speaks && client.input[..end] != *b"who" {
@@ -216,8 +218,9 @@ impl Server {
                 }
                 // Nothing of a command but plain text reaches the board.
                 let command = attach.map_or(line.clone(), |guest| format!("console {guest}"));
-                if command.len() > LINE || !command.bytes().all(|b| (b' '..=b'~').contains(&b)) {
-                    client.say(&format!("error a command is up to {LINE} characters of ASCII"));
+                let most = if command.starts_with("debug ") { LONG_LINE } else { LINE };
+                if command.len() > most || !command.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+                    client.say(&format!("error a command is up to {most} characters of ASCII"));
                     return Ok(());
                 }
                 let words: Vec<_> = command.split(' ').collect();
