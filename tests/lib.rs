@@ -182,6 +182,7 @@ pub fn more_words() -> String {
 pub fn debian_boots(words: &'static str) {
     let transcript = transcript_with(Machine::Cubieboard, "modes.sh", words);
     assert_eq!(transcript.passed("shell-script").lines, ["sum 10793960"]);
+    let _ = transcript.passed("kprobe");
     for probe in [
         "thread-register",
         "fault-loop",

@@ -27,6 +27,7 @@ pub mod jump_cache;
 pub mod layout;
 mod located;
 mod options;
+pub mod originals;
 #[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]
 mod papers;
 pub mod preemptive_flush;

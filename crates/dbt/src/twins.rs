@@ -17,6 +17,7 @@ use spica_isa::{Cond, asm};
 
 use crate::in_place::{LONGEST, Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
+use crate::originals::Originals;
 use crate::{CodeMemory, Translator, trap};
 
 /// No twin, where a twin's number is expected.
@@ -118,6 +119,7 @@ pub struct Twins {
     /// By number: [`GROUP`] of the first group, then those of the next.
     twins: Vec<Twin>,
     groups: Vec<Group>,
+    originals: Originals,
     /// The generation of the blocks that the twins lead to.
     generation: u64,
     /// Where twins have been that are no more: to be unmapped.
@@ -142,7 +144,12 @@ impl Twins {
     pub const fn bytes(window: Window, capacity: usize) -> usize {
         let pages = window.size as usize / 4096;
         let groups = capacity / GROUP * size_of::<Group>() + pages / GROUP * 2;
-        pages * 3 + LISTS * 2 + groups + capacity * size_of::<Twin>() + MOST_GONE * size_of::<GuestVa>()
+        pages * 3
+            + LISTS * 2
+            + Originals::BYTES
+            + groups
+            + capacity * size_of::<Twin>()
+            + MOST_GONE * size_of::<GuestVa>()
     }
 
     /// None, and memory for `capacity` of them, of code in `window`, but for the `(address, bytes)` of the code cache.
@@ -164,6 +171,7 @@ impl Twins {
             copies: vec![0; pages],
             twins: (0..capacity).map(|_| Twin::NONE).collect(),
             groups: vec![Group::FREE; usize::from(capacity) / GROUP],
+            originals: Originals::new(),
             generation: 0,
             gone: Vec::with_capacity(MOST_GONE),
             all_gone: false,
@@ -305,7 +313,7 @@ impl Twins {
                     replaced.remove(at);
                     word
                 }
-                None => asm::svc(Cond::Al, trap::REPLACED),
+                None => self.originals.stand_in(text.page[at]),
             };
         }
         memory.publish_twin(number, None, 0, PAGE_WORDS);
@@ -414,8 +422,12 @@ impl Twins {
         for (number, twin) in self.twins.iter_mut().enumerate().filter(|(_, twin)| twin.leads) {
             twin.leads = false;
             for at in twin.replaced.iter() {
-                memory.twin(number as u16)[at] = asm::svc(Cond::Al, trap::REPLACED);
-                memory.publish_twin(number as u16, None, at, 1);
+                let word = &mut memory.twin(number as u16)[at];
+                // The others still say what they stand for.
+                if branch_target(twin.va, *word).is_some() {
+                    *word = asm::svc(Cond::Al, trap::REPLACED);
+                    memory.publish_twin(number as u16, None, at, 1);
+                }
             }
         }
     }
@@ -445,13 +457,19 @@ impl Twins {
                 words[at] = instead.unwrap_or(page[at]);
                 let first = at.saturating_sub(LONGEST - 1);
                 for asked in (first..=at).filter(|&asked| twin.replaced.contains(asked)) {
-                    words[asked] = asm::svc(Cond::Al, trap::REPLACED);
+                    words[asked] = self.originals.stand_in(page[asked]);
                 }
                 memory.publish_twin(number, None, first, at + 1 - first);
             }
             number = twin.next_by_pa;
         }
         true
+    }
+
+    /// The instruction that the guest's `SVC` of number `svc` is a copy of: see [`Originals`].
+    #[must_use]
+    pub fn original(&self, svc: u32) -> Option<u32> {
+        self.originals.of(svc)
     }
 
     /// Whether the guest's page at `pa` has a twin.

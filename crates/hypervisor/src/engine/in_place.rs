@@ -229,6 +229,11 @@ impl KernelEngine {
         twins.stub(translator, (source.va, source.pa), source.global, words, &mut Memory(memory, code))
     }
 
+    /// The instruction that the guest's `SVC` of number `svc` is a copy of, if it has copied it from what runs in place.
+    pub fn original(&self, svc: u32) -> Option<u32> {
+        self.in_place.as_ref()?.twins.original(svc)
+    }
+
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
     /// there does. False if the page is to be dropped as a whole.
     pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {

@@ -9,6 +9,7 @@ use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Start;
 use spica_dbt::in_place::Text;
 use spica_dbt::twins::Made;
+use spica_isa::Op;
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
 use super::instruction::Instruction;
@@ -174,6 +175,13 @@ pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -
         // It is the guest's own SVC.
         None => trapped(vm, core, host, pc),
     }
+}
+
+/// The instruction that an `SVC` of the guest's kernel stands for, if the guest has copied it from what runs in place.
+pub fn original(vm: &Vm, svc: &Instruction) -> Option<Instruction> {
+    let Instruction::A32(decoded) = svc else { return None };
+    let Op::SupervisorCall { .. } = decoded.op else { return None };
+    Some(Instruction::A32(spica_isa::decode(vm.common.engine.original(decoded.word & 0x00ff_ffff)?)))
 }
 
 /// The guest's instruction at `pc`, which runs in place, trapped by itself: it is interpreted.

@@ -20,6 +20,7 @@ use crate::papers;
 use crate::vm::counters::Class;
 use crate::vm::env::TrapEnv;
 use crate::vm::events::What;
+use crate::vm::in_place;
 use crate::vm::instruction::Instruction;
 use crate::vm::{Resume, Stop, Vm, regime};
 use crate::world::announced_line;
@@ -99,7 +100,14 @@ fn execute(
             vm.common.counters.undefined += 1;
             vm.vcpu.take(Exception::Undefined { pc: pc.0 })
         }
-        Step::SupervisorCall => vm.vcpu.take(Exception::SupervisorCall { pc: pc.0 }),
+        Step::SupervisorCall => match in_place::original(vm, instruction) {
+            // Which is no `SVC`, and may have a condition. A block ends with an `SVC`: nothing follows there.
+            Some(original) if original.a32().cond.holds(vm.vcpu.context.cpu.psr) => {
+                execute(vm, core, host, &original, pc, None)
+            }
+            Some(_) => Resume::Guest(behind),
+            None => vm.vcpu.take(Exception::SupervisorCall { pc: pc.0 }),
+        },
         Step::SecureMonitorCall => firmware(vm, behind),
         Step::Abort(abort) => {
             vm.common.counters.guest_aborts += 1;
