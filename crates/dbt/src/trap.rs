@@ -35,6 +35,10 @@ pub const TTBR0: u32 = 11;
 pub const CONTEXTIDR: u32 = 12;
 /// `SVC` number of DCCMVAU, DCCMVAC and DCCIMVAC (B4.2.1), with the operand where an indirect branch has its target.
 pub const CLEAN_LINE: u32 = 13;
+/// The same for ICIMVAU. To the dispatch in assembly, which looks at five bits, it is a [`CLEAN_LINE`].
+pub const FORGET_LINE: u32 = CLEAN_LINE | 1 << FORGET_LINE_BIT;
+/// The bit of an `SVC` that tells [`FORGET_LINE`] from [`CLEAN_LINE`].
+pub const FORGET_LINE_BIT: u32 = 8;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
 /// holds the target.
 pub const CLOSED_RETURN: u32 = 14;

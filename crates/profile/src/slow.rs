@@ -63,6 +63,7 @@ pub fn name(kind: usize, image: &Image) -> String {
         trap::TTBR0 => "TTBR0",
         trap::CONTEXTIDR => "CONTEXTIDR",
         trap::CLEAN_LINE => "cleaning of a cache line",
+        trap::FORGET_LINE => "invalidation of a line of instructions",
         trap::CLOSED => "branch that was closed for an interrupt",
         _ => "trap without a name",
     }

@@ -301,7 +301,7 @@ fn supervisor_call(record: &Record) -> Name {
         svc::COUNTER => "timer's counter",
         svc::TTBR0 => "TTBR0",
         svc::CONTEXTIDR => "CONTEXTIDR",
-        svc::CLEAN_LINE => "cache line",
+        svc::CLEAN_LINE | svc::FORGET_LINE => "cache line",
         svc::CLOSED_RETURN => "closed return",
         _ if number & !0xf == svc::CLOSED => "closed branch",
         _ => "trap",

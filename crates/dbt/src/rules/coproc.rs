@@ -214,10 +214,12 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// Cache and branch-predictor maintenance (B4.2.1).
 ///
 /// Translated code is not run from where the guest wrote it, and all agents that look at guest memory look through the
-/// caches. So what is left to do concerns user code, which runs natively: its instruction side is invalidated before it
-/// runs the next time ([`field::STALE`], [`field::STALE_CODE`]), and what the guest cleans is cleaned to the point of
-/// unification, at once, in a trap: from there instructions are fetched, and to the point of coherency Linux cleans a
-/// page before it maps it for execution. By set and way, too, in Spica's own loop: the guest sees caches of one line.
+/// caches. So what is left to do concerns user code, which runs natively. What the guest invalidates as a whole is
+/// invalidated before user code runs the next time ([`field::STALE`], [`field::STALE_CODE`]), a line of instructions at
+/// once, in a trap: a program that has written some words of code must not lose all others. What the guest cleans is
+/// cleaned to the point of unification, at once, too: from there instructions are fetched, and to the point of
+/// coherency Linux cleans a page before it maps it for execution. By set and way, too, in Spica's own loop: the guest
+/// sees caches of one line.
 ///
 /// A data-cache operation by address faults where nothing is mapped (B3.12.3), and nowhere else: domains and
 /// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault
@@ -225,8 +227,8 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// ours does not.
 fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
     match (crm, opc2) {
-        // ICIALLU and its Inner Shareable form, ICIMVAU.
-        (1 | 5, 0) | (5, 1) => {
+        // ICIALLU and its Inner Shareable form.
+        (1 | 5, 0) => {
             e.page_field(false, d.cond, Reg::PC, field::STALE_CODE);
             e.page_field(false, d.cond, Reg::PC, field::STALE);
         }
@@ -235,6 +237,8 @@ fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> 
         (1 | 5, 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
         // DCCMVAC, DCCMVAU, DCCIMVAC.
         (10 | 11 | 14, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
+        // ICIMVAU.
+        (5, 1) => return own_trap(e, d, rt, crate::trap::FORGET_LINE),
         // DCIMVAC.
         (6, 1) => probe(e, d, rt),
         // DCISW: what is dirty may stay.

@@ -14,7 +14,7 @@ use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
-    CLEANED, Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, NOT_LENT, SPURIOUS,
+    CLEANED, Clock, Context, FORGOTTEN, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, NOT_LENT, SPURIOUS,
     TimerRegisters, Trap, ViewRegisters, world_panic,
 };
 use crate::assemble::assemble;
@@ -173,6 +173,8 @@ assemble! {
     CTX_TLB_PAGES = context!(counts.tlb_pages);
     CTX_LINE = context!(line);
     CLEANED = CLEANED;
+    FORGOTTEN = FORGOTTEN;
+    FORGOTTEN_SHIFT = (CLEANED / FORGOTTEN).trailing_zeros();
     CTX_JUMP_CACHE = context!(jump_cache);
     CTX_LEAVE = context!(leave);
     CTX_HITS = context!(counts.jump_hits);
@@ -306,6 +308,7 @@ assemble! {
     SVC_TTBR0 = trap::TTBR0;
     SVC_CONTEXTIDR = trap::CONTEXTIDR;
     SVC_CLEAN_LINE = trap::CLEAN_LINE;
+    FORGET_LINE = 1 << trap::FORGET_LINE_BIT;
     SVC_TLB_RANGE = trap::TLB_RANGE;
     TLB_RANGE_PAGE = trap::TLB_RANGE_PAGE;
     TLB_RANGE_END = trap::TLB_RANGE_END;

@@ -737,34 +737,47 @@ unprivileged_store:
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
 @ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
 @ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
-@ nobody but us. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R6.
-    HANDLER fast, "cleaning of cache lines"
+@ nobody but us. With FORGET_LINE in the SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real
+@ instruction cache, at the same addresses. The guest's own DSB completes either. In: R2, LR = where the block goes on.
+@ Uses R0, R1, R3 to R6.
+    HANDLER fast, "maintenance of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]
     ldrd r4, r5, [sp, #CTX_LINE]
     cmp r0, #REGION_MIN
     bhs slow_path                   @ what is mapped there is not the guest's
+    ldr r3, [lr, #-4]
     mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
     isb
     mrc p15, 0, r6, c7, c4, 0       @ PAR
-    bic r0, r0, r5
     tst r6, #1
     bne 2f
-1:  mcr p15, 0, r0, c7, c11, 1
+1:  tst r3, #FORGET_LINE
+    bne 3f
+    bic r0, r0, r5
+    mcr p15, 0, r0, c7, c11, 1
     .rept CLEANED - 1
     add r0, r0, r4
     mcr p15, 0, r0, c7, c11, 1
     .endr
     ldmia sp, {{r0-r7}}
     movs pc, lr
+3:  bic r0, r0, r5, lsr #FORGOTTEN_SHIFT
+    mcr p15, 0, r0, c7, c5, 1
+    .rept FORGOTTEN - 1
+    add r0, r0, r4
+    mcr p15, 0, r0, c7, c5, 1
+    .endr
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
-    ldr r3, [sp, #CTX_KERNEL + VIEW_DACR]
     mcr p15, 0, r1, c3, c0, 0
     isb
     mcr p15, 0, r0, c7, c8, 0
     isb
+    ldr r1, [sp, #CTX_KERNEL + VIEW_DACR]
     mrc p15, 0, r6, c7, c4, 0
-    mcr p15, 0, r3, c3, c0, 0
+    mcr p15, 0, r1, c3, c0, 0
     isb
     tst r6, #1
     beq 1b

@@ -153,15 +153,24 @@ pub struct Clock {
 /// one that a compiler has written code to, and take two instructions for each real line (`clean_line` in `fast.s`).
 pub const CLEANED: u32 = 8;
 
-/// Bytes of the smallest real line of the data cache. It is 32 or 64; of a core that has larger ones than a line of
-/// ours has room for, they are cleaned more than once.
+/// Real lines of the instruction cache in one that a guest's CTR announces. A guest invalidates such lines by address
+/// where a program has written code, most of the time a few words; all of a page by one operation for all.
+pub const FORGOTTEN: u32 = 4;
+
+/// Bytes of the smallest real line of any cache. It is 32 or 64; of a core that has larger ones than a line of ours has
+/// room for, or whose caches differ, some are cleaned or invalidated more than once.
 fn real_line() -> u32 {
-    cache::data_line().min(4096 / CLEANED)
+    cache::data_line().min(cache::instruction_line()).min(4096 / CLEANED)
 }
 
 /// Bytes of the line that guests' CTR announces for the data cache: a power of two, and no more than a page.
 pub fn announced_line() -> u32 {
     CLEANED * real_line()
+}
+
+/// The same for the instruction cache.
+pub fn announced_instruction_line() -> u32 {
+    FORGOTTEN * real_line()
 }
 
 /// The guest's generic timer, as `fast.s` reads and writes it. The machine has it, too, which raises its lines: what
@@ -477,7 +486,8 @@ pub struct Context {
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
     /// How assembly cleans what the guest's CTR announces as a line of the data cache: the bytes from one of
-    /// [`CLEANED`] operations to the next, and the bytes of that line, less one.
+    /// [`CLEANED`] operations to the next, and the bytes of that line, less one. Lines of the instruction cache are
+    /// [`FORGOTTEN`] such steps long.
     line: [u32; 2],
     /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
     guest_space: [u32; 2],

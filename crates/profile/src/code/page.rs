@@ -304,7 +304,7 @@ fn of_trap(number: u32) -> Rule {
         trap::TTBR0 | trap::CONTEXTIDR => Rule::Space,
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => Rule::Unprivileged,
         trap::COUNTER => Rule::Counter,
-        trap::CLEAN_LINE => Rule::Cache,
+        trap::CLEAN_LINE | trap::FORGET_LINE => Rule::Cache,
         trap::EMULATE => Rule::Emulated,
         _ => Rule::Indirect,
     }

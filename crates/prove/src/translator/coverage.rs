@@ -228,7 +228,7 @@ fn trap_name(number: u32) -> &'static str {
         trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE => "a trap that checks",
         trap::VFP => "a trap for VFP",
         trap::COUNTER => "a trap for the counter",
-        trap::CLEAN_LINE => "a trap for a cache line",
+        trap::CLEAN_LINE | trap::FORGET_LINE => "a trap for a cache line",
         trap::TTBR0 | trap::CONTEXTIDR => "a trap for address spaces",
         _ => "a closed branch",
     }

@@ -171,6 +171,13 @@ pub fn unprivileged(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: Cache
     interpret(vm, core, host, svc)
 }
 
+/// ICIMVAU, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing for assembly: all
+/// instructions are forgotten before user code runs.
+pub fn forget_line(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, svc: CachePc) -> Resume {
+    vm.common.counters.lines += 1;
+    interpret(vm, core, host, svc)
+}
+
 /// DCCMVAU, DCCMVAC or DCCIMVAC, whose trap is at `svc`, of an address that the kernel view lacks, or that is nothing
 /// for assembly: it is interpreted, by the guest's own tables. The next one at this address need not come here, as far
 /// as that can be: what the guest has there is mapped from now on, even in a domain that is closed to its kernel.

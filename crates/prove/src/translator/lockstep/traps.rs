@@ -13,9 +13,10 @@ use spica_vcpu::cp15::TlbOp;
 use spica_vcpu::psr;
 
 /// DCCMVAC, DCCMVAU, DCCIMVAC.
-const CLEANS: [CpReg; 3] = [clean(10), clean(11), clean(14)];
+const CLEANS: [CpReg; 3] = [line(10), line(11), line(14)];
 
-const fn clean(crm: u8) -> CpReg {
+/// The operation on a line of a cache by its address with that CRm; 5 is ICIMVAU.
+const fn line(crm: u8) -> CpReg {
     CpReg { coproc: 15, opc1: 0, crn: 7, crm, opc2: 1 }
 }
 
@@ -108,12 +109,13 @@ impl Lockstep {
                 let guest_pc = self.undo(place);
                 self.interpret(&decoded, guest_pc)
             }
-            trap::CLEAN_LINE => {
+            trap::CLEAN_LINE | trap::FORGET_LINE => {
                 let va = self.cpu.page.target;
                 let decoded = self.instruction(place.location.guest.0, place.location.it);
                 let is_meant = match decoded.op() {
                     Some(Op::CoprocMove { load: false, reg, rt }) => {
-                        CLEANS.contains(&reg) && self.machine.r[rt.n() as usize] == va
+                        let operations = if number == trap::CLEAN_LINE { &CLEANS[..] } else { &[line(5)] };
+                        operations.contains(&reg) && self.machine.r[rt.n() as usize] == va
                     }
                     _ => false,
                 };
@@ -122,11 +124,17 @@ impl Lockstep {
                 }
                 // As `clean_line` in `fast.s`: where Spica has the page mapped.
                 if fast && self.memory.check(va, 1, false, true).is_ok() {
+                    if number == trap::FORGET_LINE {
+                        // What is done at once is to the model what will be done before user code runs.
+                        (self.cpu.page.stale, self.cpu.page.stale_code) = (1, 1);
+                    }
                     self.note("a cache line, by its own trap");
                     return Next::Cache(behind);
                 }
                 // As `abort::clean_line`, which maps it.
-                if let Some(page) = Memory::page(va) {
+                if number == trap::CLEAN_LINE
+                    && let Some(page) = Memory::page(va)
+                {
                     self.memory.hidden[page] = false;
                 }
                 self.under_way = false;
