@@ -90,7 +90,10 @@ pub struct VcpuPage {
     pub vfp_ids: [u32; 3],
     /// Non-zero, as `stale` is then, if it was instruction caches.
     pub stale_code: u32,
-    _cold: [u32; RETURNS_AT - 57],
+    /// The last pages at which unprivileged loads, and stores, were found to be allowed; an address in the hypervisor
+    /// region if there is none. A guest that writes here allows itself what its kernel is allowed.
+    pub unprivileged: [u32; 2],
+    _cold: [u32; RETURNS_AT - 59],
     /// The shadow stack: where in the code cache calls are returned to. The first is below the ring and never written,
     /// the last is what overflows.
     pub returns: [u32; RETURNS + 2],
@@ -155,6 +158,11 @@ pub mod field {
     pub const STALE: u32 = offset_of!(VcpuPage, stale) as u32;
     /// [`VcpuPage::stale_code`].
     pub const STALE_CODE: u32 = offset_of!(VcpuPage, stale_code) as u32;
+    /// [`VcpuPage::unprivileged`], of stores if `write`.
+    #[must_use]
+    pub const fn unprivileged(write: bool) -> u32 {
+        offset_of!(VcpuPage, unprivileged) as u32 + 4 * write as u32
+    }
     /// [`VcpuPage::dacr`].
     pub const DACR: u32 = offset_of!(VcpuPage, dacr) as u32;
     /// [`VcpuPage::dacr_real`].
@@ -244,7 +252,8 @@ impl VcpuPage {
             newest_return: 0,
             vfp_ids: [0; 3],
             stale_code: 0,
-            _cold: [0; RETURNS_AT - 57],
+            unprivileged: [u32::MAX; 2],
+            _cold: [0; RETURNS_AT - 59],
             returns: [0; RETURNS + 2],
             _rest: [0; 1024 - RETURNS_AT - RETURNS - 2],
         }

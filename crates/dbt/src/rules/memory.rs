@@ -56,13 +56,34 @@ pub fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Me
         return emulate(e, d, false);
     }
     let skip = e.begin_skip(d.cond);
-    e.page_field(false, Cond::Al, mem.rn, field::TARGET);
-    let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
-    e.emit(asm::svc(Cond::Al, number));
+    check_unprivileged(e, mem);
     let plain = Mem { unprivileged: false, ..mem };
     e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(plain), ..*d }));
     e.end_skip(skip);
     Flow::Continues
+}
+
+/// The check of an unprivileged access at the address in the base register, in front of the plain access: a trap. A
+/// byte needs none where it is in the page of the last one that was found to be allowed ([`field::unprivileged`]): a
+/// kernel that mends misaligned accesses transfers them by bytes. What is longer may go on in the next page.
+pub fn check_unprivileged(e: &mut Emitter<'_>, mem: Mem) {
+    e.page_field(false, Cond::Al, mem.rn, field::TARGET);
+    let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
+    if mem.size != MemSize::Byte && mem.size != MemSize::SignedByte {
+        return e.emit(asm::svc(Cond::Al, number));
+    }
+    let rs = scratch(bit(mem.rn));
+    spill(e, Cond::Al, rs);
+    e.page_field(true, Cond::Al, rs, field::unprivileged(!mem.load));
+    e.emit(asm::eor_reg(Cond::Al, rs, rs, mem.rn));
+    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 12));
+    // 1 if it is that page, else 0: so many words are left out behind the next.
+    e.emit(asm::clz(Cond::Al, rs, rs));
+    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
+    e.emit(asm::add_pc(rs));
+    e.emit(asm::NOP);
+    e.emit(asm::svc(Cond::Al, number));
+    restore(e, Cond::Al, rs);
 }
 
 /// `VLDR`, `VSTR` and their multiple forms with the PC as base.

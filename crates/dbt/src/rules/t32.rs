@@ -3,7 +3,7 @@
 //! What a wide offset or an offset that A32 lacks needs is done to the base register itself, and undone behind the
 //! access: [`Undo`] puts it right if the access faults. That takes no other register, and no memory.
 
-use super::{Flow, bit, branch, emulate, indirect, restore, scratch, spill};
+use super::{Flow, bit, branch, emulate, indirect, memory, restore, scratch, spill};
 use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
@@ -315,16 +315,16 @@ fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem) -
     }
     let skip = e.begin_skip(d.cond);
     if imm == 0 {
-        e.page_field(false, Cond::Al, mem.rn, field::TARGET);
+        memory::check_unprivileged(e, mem);
     } else {
         let rs = scratch(bit(mem.rn));
         spill(e, Cond::Al, rs);
         add(e, Cond::Al, rs, mem.rn, imm.into());
         e.page_field(false, Cond::Al, rs, field::TARGET);
         restore(e, Cond::Al, rs);
+        let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
+        e.emit(asm::svc(Cond::Al, number));
     }
-    let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
-    e.emit(asm::svc(Cond::Al, number));
     e.emit(access(Cond::Al, Mem { unprivileged: false, ..mem }));
     e.end_skip(skip);
     Flow::Continues

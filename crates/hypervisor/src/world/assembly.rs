@@ -121,8 +121,6 @@ assemble! {
     CTX_USER_ABORTS = context!(counts.user_aborts);
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
     CTX_FORGET_TABLES = context!(forget_tables);
-    CTX_UNPRIVILEGED_READ = context!(unprivileged_pages);
-    CTX_UNPRIVILEGED_WRITE = context!(unprivileged_pages) + 4;
     CTX_DACR_PAIRS = context!(dacr_pairs);
     CTX_GUEST_TTBR0 = context!(guest_space);
     CTX_GUEST_CONTEXTIDR = context!(guest_space) + 4;
@@ -236,6 +234,8 @@ assemble! {
     PAGE_PENDING = offset_of!(VcpuPage, pending);
     PAGE_STALE = offset_of!(VcpuPage, stale);
     PAGE_STALE_CODE = offset_of!(VcpuPage, stale_code);
+    PAGE_UNPRIVILEGED_READ = offset_of!(VcpuPage, unprivileged);
+    PAGE_UNPRIVILEGED_WRITE = offset_of!(VcpuPage, unprivileged) + 4;
     PAGE_DACR = offset_of!(VcpuPage, dacr);
     PAGE_DACR_REAL = offset_of!(VcpuPage, dacr_real);
     PAGE_TTBR0 = offset_of!(VcpuPage, shown.ttbr0);

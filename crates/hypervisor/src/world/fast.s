@@ -255,8 +255,8 @@ table_base:
     str sp, [sp, #CTX_SPACE_SWITCHED]
     ldr r7, =NO_PAGE
     str r7, [sp, #CTX_FORGET_MEGABYTE]
-    str r7, [sp, #CTX_UNPRIVILEGED_READ]
-    str r7, [sp, #CTX_UNPRIVILEGED_WRITE]
+    str r7, [r2, #PAGE_UNPRIVILEGED_READ]
+    str r7, [r2, #PAGE_UNPRIVILEGED_WRITE]
     ldr r7, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r7, r3, r4        @ the return synchronises
     COUNT CTX_SPACE_SWITCHES
@@ -614,14 +614,14 @@ range_of_kernel:
 2:
 .endm
 
-@ In: R0 = the operand, R1 and R3 = the entries of the views, R4 and R5 = where they are. Uses R7.
+@ In: R0 = the operand, R2, R1 and R3 = the entries of the views, R4 and R5 = where they are. Uses R7.
 forget_entries:
     FORGET CTX_KERNEL, r1, r4
     FORGET CTX_USER, r3, r5
     ldr r7, =NO_PAGE
     COUNT CTX_TLB_PAGES
-    str r7, [sp, #CTX_UNPRIVILEGED_READ]
-    str r7, [sp, #CTX_UNPRIVILEGED_WRITE]
+    str r7, [r2, #PAGE_UNPRIVILEGED_READ]
+    str r7, [r2, #PAGE_UNPRIVILEGED_WRITE]
     b nothing_there
 
 @ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of
@@ -678,12 +678,13 @@ no_entries:
 
 @ An unprivileged access (B9.3.7): if the user view maps the address, for a store writable, then the privileged access
 @ that follows is allowed as well. The domain is checked by that. A kernel that reads a string, or mends an access that
-@ is not aligned, makes several to one page, so the last page that was found is at \known: nothing but what forgets it
-@ takes a page away from the user view, see Context::unprivileged_pages. In: R2, LR = the access. Uses R0, R1, R3, R5
-@ to R7.
+@ is not aligned, makes several to one page, so the last page that was found is at \known: the user view of the space in
+@ force has it, for stores writable. It is forgotten when Rust runs, which may change tables, when the space is another,
+@ and when an entry is removed in assembly. Translated code looks there itself for bytes. In: R2, LR = the access. Uses
+@ R0, R1, R3, R5 to R7.
 .macro UNPRIVILEGED known, section_bit, page_bit
     ldr r0, [r2, #PAGE_TARGET]
-    ldr r1, [sp, #\known]
+    ldr r1, [r2, #\known]
     eor r3, r0, r1                  @ the offset, if it is that page
     cmp r3, #0xff0                  @ not across its end
     cmpls r0, #REGION_MIN           @ nor what stands for none
@@ -716,7 +717,7 @@ no_entries:
     .endif
     beq slow_path
 2:  sub r0, r0, r3
-    str r0, [sp, #\known]
+    str r0, [r2, #\known]
     ldmia sp, {{r0-r7}}
     movs pc, lr
 3:  tst r1, #2                      @ a section
@@ -728,10 +729,10 @@ no_entries:
 @ LDRT, STRT and the like, of the address in the vCPU page: as UNPRIVILEGED.
     HANDLER fast, "unprivileged accesses"
 unprivileged_load:
-    UNPRIVILEGED CTX_UNPRIVILEGED_READ, 2, 0
+    UNPRIVILEGED PAGE_UNPRIVILEGED_READ, 2, 0
     HANDLER fast, "unprivileged accesses"
 unprivileged_store:
-    UNPRIVILEGED CTX_UNPRIVILEGED_WRITE, SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
+    UNPRIVILEGED PAGE_UNPRIVILEGED_WRITE, SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ DCCMVAU, DCCMVAC or DCCIMVAC (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real

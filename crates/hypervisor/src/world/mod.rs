@@ -478,10 +478,6 @@ pub struct Context {
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
-    /// The last pages at which unprivileged loads, and stores, were found to be allowed in assembly, or [`NO_PAGE`]:
-    /// the user view of the space in force has them, for stores writable. As `forget_megabyte`, they are forgotten when
-    /// Rust runs, which may change tables, and when the space is another; also when an entry is removed in assembly.
-    unprivileged_pages: [u32; 2],
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
@@ -545,7 +541,6 @@ impl Context {
             call_floor: NOT_LENT,
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
-            unprivileged_pages: [NO_PAGE; 2],
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
@@ -785,7 +780,7 @@ impl Context {
         self.lend_register(privilege);
         self.lend_thread_ids(privilege);
         self.forget_megabyte = NO_PAGE;
-        self.unprivileged_pages = [NO_PAGE; 2];
+        self.cpu.page.unprivileged = [NO_PAGE; 2];
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
         let trap = unsafe {

@@ -210,6 +210,14 @@ impl Page<'_> {
         if self.word(next) == (Word::Half { rd: Reg::LR, top: false }) {
             next += 2;
         }
+        // A byte is looked at first: whether it is in the page that is known to be allowed.
+        let is_known = |at| matches!(self.word(at), Word::Field { load: true, field, .. } if of_known_page(field));
+        if is_known(next + 1)
+            && let Some(choice) = (next..next + LONGEST).find(|&word| self.word(word) == Word::Choose)
+        {
+            // Behind it: what is left out if so, and the trap; then the spilled register comes back, and the access.
+            return Translation::new(Rule::Unprivileged, choice + 5);
+        }
         let Word::Trap(number) = self.word(next) else { return Translation::new(Rule::Register, next) };
         let access = usize::from(matches!(number, trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE));
         Translation::new(of_trap(number), next + 1 + access)
@@ -318,6 +326,10 @@ fn of_field(field: u32) -> Option<Rule> {
         _ if is_user_bank(field) => Some(Rule::UserBank),
         _ => None,
     }
+}
+
+fn of_known_page(field: u32) -> bool {
+    field == field::unprivileged(false) || field == field::unprivileged(true)
 }
 
 fn is_user_bank(field: u32) -> bool {

@@ -343,6 +343,7 @@ impl Lockstep {
         self.cpu.page.dacr_real = self.real_dacr;
         self.machine.vfp_on &= self.vfp_enabled();
         self.cpu.page.fpexc_real = if self.machine.vfp_on { model::EN } else { 0 };
+        self.cpu.page.unprivileged = [u32::MAX; 2];
         self.lend_thread_id();
     }
 

@@ -68,6 +68,8 @@ impl KernelView<'_> {
         const READ_ONLY: usize = offset_of!(VcpuPage, tpidruro);
         const STALE: usize = offset_of!(VcpuPage, stale);
         const STALE_CODE: usize = offset_of!(VcpuPage, stale_code);
+        const UNPRIVILEGED: usize = offset_of!(VcpuPage, unprivileged);
+        const UNPRIVILEGED_END: usize = UNPRIVILEGED + 7;
         const DACR: usize = offset_of!(VcpuPage, dacr);
         const DACR_REAL: usize = offset_of!(VcpuPage, dacr_real);
         const DACR_SITE: usize = offset_of!(VcpuPage, dacr_site);
@@ -95,6 +97,7 @@ impl KernelView<'_> {
             READ_ONLY => (&mut page.tpidruro, true, true),
             STALE => (&mut page.stale, false, true),
             STALE_CODE => (&mut page.stale_code, false, true),
+            UNPRIVILEGED..=UNPRIVILEGED_END => (&mut page.unprivileged[(field - UNPRIVILEGED) / 4], true, false),
             DACR => (&mut page.dacr, true, true),
             DACR_REAL => {
                 *self.closing = Some(page.dacr_real & !page.dacr);

@@ -102,6 +102,10 @@ impl Lockstep {
                 let mapped = self.memory.check_as(false, va, 1, write).is_ok();
                 let protected = write && Memory::page(va).is_some_and(|page| self.memory.protected[page]);
                 if va & 0xfff <= 0xff0 && mapped && !protected {
+                    // As `unprivileged_load` in `fast.s`.
+                    if fast {
+                        self.cpu.page.unprivileged[usize::from(write)] = va & !0xfff;
+                    }
                     self.note("an unprivileged access, checked");
                     return Next::Cache(behind);
                 }
