@@ -28,7 +28,12 @@ struct Saved {
 
 impl Saved {
     fn start(machine: Machine, parts: &[Part<'_>]) -> Saved {
-        let mut board = Board::start(machine, parts, false);
+        Self::start_with(machine, parts, "")
+    }
+
+    /// The same with words on Spica's command line.
+    fn start_with(machine: Machine, parts: &[Part<'_>], words: &str) -> Saved {
+        let mut board = Board::start_with(machine, parts, false, words);
         let run = board.serve();
         Saved { board, run }
     }
@@ -332,43 +337,88 @@ fn address_in(board: &Board, guest: &str, name: &str) -> u32 {
     file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name).address() as u32
 }
 
-/// Debian's shell with a variable, a file and a clock.
+/// A guest executes what it has copied from text that runs in place: it does what it should in another run, by blocks,
+/// and from there in place again, where nobody has replaced that instruction before.
 #[test]
-fn debian_goes_back() {
-    let part = || Part { name: "debian", guest: None, keys: "memory = \"64M\"\nrng = true\n".to_string() };
-    let shell = |board: &mut Board, text: &str| {
-        board.show(Some("debian"));
-        board.type_keys(&format!("{text}\r"));
+fn what_is_copied_from_text_in_place_goes_with_the_guest() {
+    let words = "spica.engine=in-place-from-start@0x40000000";
+    let mut first = Saved::start_with(Machine::Cubieboard, &[Part::new("it", "copies", &[])], words);
+    let right = |saved: &mut Saved, name: &str, time| {
+        saved.board.show(Some(name));
+        saved.board.type_keys("x");
+        assert_eq!(saved.board.line(name, "copy", time), "copy wrong=00000000", "{name}");
     };
-    let mut first = Saved::start(Machine::Cubieboard, &[part()]);
-    first.board.until("a shell", |board| board.console("debian").contains("root@debian:").then_some(()));
-    shell(&mut first.board, "file=/tmp/state; echo old > $file; n=0; date +%s > /tmp/began");
-    shell(&mut first.board, "while read -r line; do n=$((n + 1)); echo said $n $line, $(cat $file); done");
-    shell(&mut first.board, "one");
-    first.board.line("debian", "said 1 one, old", 1);
-    let snapshot = first.save("debian").expect("a snapshot");
-    shell(&mut first.board, "two");
-    first.board.line("debian", "said 2 two, old", 1);
-    shell(&mut first.board, "\u{4}");
-    shell(&mut first.board, "echo new > $file; n=100; echo it is $n $(cat $file)");
-    first.board.line("debian", "it is 100 new", 1);
-    first.restore("debian", &snapshot).expect("a guest that fits");
-    shell(&mut first.board, "three");
-    first.board.line("debian", "said 2 three, old", 1);
-    shell(&mut first.board, "\u{4}");
-    // Its source of random numbers works as before.
-    shell(&mut first.board, "head -c 20000 /dev/hwrng | wc -c");
-    first.board.line("debian", "20000", 1);
+    first.board.line("it", "up word=000000ef", 1);
+    right(&mut first, "it", 1);
+    let snapshot = first.save("it").expect("a snapshot");
+    right(&mut first, "it", 2);
+    first.restore("it", &snapshot).expect("a guest that fits");
+    right(&mut first, "it", 3);
     drop(first);
 
-    // Another run, whose own Debian has hardly begun.
-    let mut second = Saved::start(Machine::Cubieboard, &[part().with("engine", "\"in-place\"")]);
+    let blocks = Part::new("blocks", "copies", &[]).with("engine", "\"blocks\"");
+    let mut second = Saved::start_with(Machine::Cubieboard, &[blocks, ticking("in-place")], words);
+    second.board.line("blocks", "up word=000000e1", 1);
+    second.restore("blocks", &snapshot).expect("a guest that fits");
+    right(&mut second, "blocks", 1);
+    let again = second.save("blocks").expect("a snapshot");
+    second.restore("in-place", &again).expect("a guest that fits");
+    right(&mut second, "in-place", 1);
+}
+
+/// Debian's shell with a variable, a file and a clock; and with an optimised kprobe, whose code the kernel has copied
+/// from text that runs in place, with what stands for others there (docs/in-place.md).
+#[test]
+fn debian_goes_back() {
+    let part = |name, engine| Part {
+        name,
+        guest: None,
+        keys: format!("memory = \"64M\"\nrng = true\nengine = \"{engine}\"\n"),
+    };
+    let shell = |board: &mut Board, name: &str, text: &str| {
+        board.show(Some(name));
+        board.type_keys(&format!("{text}\r"));
+    };
+    let mut first = Saved::start(Machine::Cubieboard, &[part("debian", "in-place")]);
+    first.board.until("a shell", |board| board.console("debian").contains("root@debian:").then_some(()));
+    let board = &mut first.board;
+    shell(board, "debian", "mount -t debugfs none /sys/kernel/debug; cd /sys/kernel/debug/tracing");
+    shell(board, "debian", "echo 'p:opened path_openat' > kprobe_events; echo 1 > events/kprobes/opened/enable");
+    shell(board, "debian", "until grep -q OPTIMIZED ../kprobes/list; do sleep 0.1; done; echo it is $((6 * 7))");
+    board.line("debian", "it is 42", 1);
+    shell(board, "debian", "file=/tmp/state; echo old > $file; n=0; date +%s > /tmp/began");
+    shell(board, "debian", "while read -r line; do n=$((n + 1)); echo said $n $line, $(cat $file); done");
+    shell(board, "debian", "one");
+    board.line("debian", "said 1 one, old", 1);
+    let snapshot = first.save("debian").expect("a snapshot");
+    let board = &mut first.board;
+    shell(board, "debian", "two");
+    board.line("debian", "said 2 two, old", 1);
+    shell(board, "debian", "\u{4}");
+    shell(board, "debian", "echo new > $file; n=100; echo it is $n $(cat $file)");
+    board.line("debian", "it is 100 new", 1);
+    first.restore("debian", &snapshot).expect("a guest that fits");
+    let board = &mut first.board;
+    shell(board, "debian", "three");
+    board.line("debian", "said 2 three, old", 1);
+    shell(board, "debian", "\u{4}");
+    // Its source of random numbers works as before.
+    shell(board, "debian", "head -c 20000 /dev/hwrng | wc -c");
+    board.line("debian", "20000", 1);
+    drop(first);
+
+    // Another run, whose own Debian has hardly begun, and by the other engine.
+    let mut second = Saved::start(Machine::Cubieboard, &[part("debian", "blocks")]);
     second.restore("debian", &snapshot).expect("a guest that fits");
-    shell(&mut second.board, "four");
-    second.board.line("debian", "said 2 four, old", 1);
-    shell(&mut second.board, "\u{4}");
-    shell(&mut second.board, "echo $((6 * 7)) seconds more: $(( $(date +%s) - $(cat /tmp/began) < 600 ))");
-    second.board.line("debian", "42 seconds more: 1", 1);
-    shell(&mut second.board, "head -c 20001 /dev/hwrng | wc -c");
-    second.board.line("debian", "20001", 1);
+    let board = &mut second.board;
+    shell(board, "debian", "four");
+    board.line("debian", "said 2 four, old", 1);
+    shell(board, "debian", "\u{4}");
+    shell(board, "debian", "echo $((6 * 7)) seconds more: $(( $(date +%s) - $(cat /tmp/began) < 600 ))");
+    board.line("debian", "42 seconds more: 1", 1);
+    // The probe has seen each file that was opened.
+    shell(board, "debian", "echo > trace; : < /proc/version; echo $(grep -c 'opened: (path_openat' trace) more");
+    board.line("debian", "3 more", 1);
+    shell(board, "debian", "head -c 20001 /dev/hwrng | wc -c");
+    board.line("debian", "20001", 1);
 }

@@ -466,10 +466,16 @@ impl Twins {
         true
     }
 
-    /// The instruction that the guest's `SVC` of number `svc` is a copy of: see [`Originals`].
+    /// What an `SVC` of the guest's is a copy of.
     #[must_use]
-    pub fn original(&self, svc: u32) -> Option<u32> {
-        self.originals.of(svc)
+    pub const fn originals(&self) -> &Originals {
+        &self.originals
+    }
+
+    /// The same, of another guest, which this one becomes. No twin is left.
+    pub fn set_originals(&mut self, originals: Originals) {
+        self.clear();
+        self.originals = originals;
     }
 
     /// Whether the guest's page at `pa` has a twin.

@@ -325,7 +325,7 @@ fn stand_in(word: u32) -> u32 {
     let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
     assert_eq!(twins.make(VA, PA, text(&page_with(7, word)), &mut memory), Made::Twin(0));
     let svc = memory.words(0)[7];
-    assert_eq!((svc >> 24, twins.original(svc & 0x00ff_ffff)), (0xef, Some(word)));
+    assert_eq!((svc >> 24, twins.originals().of(svc & 0x00ff_ffff)), (0xef, Some(word)));
     svc
 }
 

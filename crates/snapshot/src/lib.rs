@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 /// Bytes of the state of a guest's processor and devices at most.
-pub const STATE_BYTES: usize = 16 * 1024;
+pub const STATE_BYTES: usize = 32 * 1024;
 
 /// The checksum of a page.
 #[must_use]

@@ -11,6 +11,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::Text;
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
+use spica_dbt::originals::Originals;
 use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
 
 use super::blocks::Blocks;
@@ -168,10 +169,18 @@ impl KernelEngine {
         self.in_place.as_ref().is_some_and(|in_place| !in_place.begun)
     }
 
-    /// It does from now on, or starts anew.
-    pub fn set_begun(&mut self, begun: bool) {
+    /// It does from now on.
+    pub fn begin_in_place(&mut self) {
         if let Some(in_place) = &mut self.in_place {
-            in_place.begun = begun || in_place.from_start;
+            in_place.begun = true;
+        }
+    }
+
+    /// The guest is a machine that was just reset.
+    pub fn start_anew(&mut self) {
+        self.originals = None;
+        if let Some(in_place) = &mut self.in_place {
+            in_place.begun = in_place.from_start;
         }
     }
 
@@ -229,9 +238,24 @@ impl KernelEngine {
         twins.stub(translator, (source.va, source.pa), source.global, words, &mut Memory(memory, code))
     }
 
-    /// The instruction that the guest's `SVC` of number `svc` is a copy of, if it has copied it from what runs in place.
-    pub fn original(&self, svc: u32) -> Option<u32> {
-        self.in_place.as_ref()?.twins.original(svc)
+    /// What an `SVC` of the guest's may be a copy of, which it has made from what runs in place, or ran.
+    pub fn originals(&self) -> Option<&Originals> {
+        match &self.in_place {
+            Some(in_place) => Some(in_place.twins.originals()),
+            None => self.originals.as_ref(),
+        }
+    }
+
+    /// The same, of another guest, which this one becomes. No code is left.
+    pub fn set_originals(&mut self, originals: Originals) {
+        self.forget_all();
+        match &mut self.in_place {
+            Some(in_place) => in_place.twins.set_originals(originals),
+            None => {
+                let any = originals.kept().next().is_some();
+                self.originals = any.then_some(originals);
+            }
+        }
     }
 
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place

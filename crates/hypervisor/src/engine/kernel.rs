@@ -8,6 +8,7 @@ use core::ops::RangeInclusive;
 use alloc::boxed::Box;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::originals::Originals;
 use spica_dbt::{BlockId, Location, Options, Undo};
 use spica_isa::t32::ItState;
 use spica_vcpu::VcpuPage;
@@ -30,12 +31,14 @@ pub struct KernelEngine {
     /// Translated code. Whoever asks it for more than [`Engine`] has belongs to it.
     pub blocks: Blocks,
     pub(super) in_place: Option<Box<InPlace>>,
+    /// Of a guest that ran in place before it came here, where it does not.
+    pub(super) originals: Option<Originals>,
 }
 
 impl KernelEngine {
     /// By blocks alone, or in place.
     pub fn new(blocks: Blocks, in_place: Option<Box<InPlace>>) -> KernelEngine {
-        KernelEngine { blocks, in_place }
+        KernelEngine { blocks, in_place, originals: None }
     }
 
     /// Other options for blocks from now on. All code goes.

@@ -321,7 +321,8 @@ impl Scheduler {
                     staged.clear();
                 }
                 if *offset != staged.len() || offset + bytes.len() > STATE_BYTES {
-                    return Err("a state has 16 KiB at most, and its pieces follow each other".into());
+                    let most = STATE_BYTES >> 10;
+                    return Err(format!("a state has {most} KiB at most, and its pieces follow each other"));
                 }
                 staged.try_reserve(bytes.len()).map_err(|_| "no memory")?;
                 staged.extend_from_slice(bytes);

@@ -49,7 +49,7 @@ impl Common {
     /// with what user code finds beside them; it must not find there what has been replaced.
     #[cold]
     pub(super) fn begin_in_place(&mut self, mmu: &mut Mmu) {
-        self.engine.set_begun(true);
+        self.engine.begin_in_place();
         self.engine.forget_all();
         self.code_is_gone(mmu);
     }
@@ -181,7 +181,7 @@ pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -
 pub fn original(vm: &Vm, svc: &Instruction) -> Option<Instruction> {
     let Instruction::A32(decoded) = svc else { return None };
     let Op::SupervisorCall { .. } = decoded.op else { return None };
-    Some(Instruction::A32(spica_isa::decode(vm.common.engine.original(decoded.word & 0x00ff_ffff)?)))
+    Some(Instruction::A32(spica_isa::decode(vm.common.engine.originals()?.of(decoded.word & 0x00ff_ffff)?)))
 }
 
 /// The guest's instruction at `pc`, which runs in place, trapped by itself: it is interpreted.

@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use spica_addr::{GuestPa, GuestVa};
+use spica_dbt::originals::Originals;
+use spica_machine::Unsound;
 use spica_machine::state::{self, Writer};
 use spica_machine::virtio::{Plug, Unkept};
 use spica_snapshot::{PAGE, sum};
@@ -142,6 +144,9 @@ impl Vm {
         let mut kept = Writer::default();
         kept.append(&self.kind());
         kept.append(&processor);
+        let originals = || self.common.engine.originals().into_iter().flat_map(Originals::kept);
+        kept.append(&(originals().count() as u32));
+        originals().for_each(|original| kept.append(&original));
         self.common.machine.keep(&mut kept);
         kept.finish().ok_or_else(|| Unkeepable::For(format!("there is no memory to save {name}")))
     }
@@ -165,7 +170,7 @@ impl Vm {
     ///
     /// # Errors
     /// What of it cannot be put into this guest, and what would be right.
-    fn understand(&self, kept: &[u8], host: &mut Host) -> Result<(Processor, Box<Machine>), String> {
+    fn understand(&self, kept: &[u8], host: &mut Host) -> Result<(Processor, Box<Machine>, Originals), String> {
         let no_state = |_| String::from("what was saved is damaged: it is no guest's state");
         // Whatever comes behind it, the version is first.
         let version: u32 = state::take(&mut { kept }).map_err(no_state)?;
@@ -201,11 +206,15 @@ impl Vm {
             ));
         }
         let processor: Processor = state::take(kept).map_err(no_state)?;
-        let damaged = |what: spica_machine::Unsound| format!("what was saved is damaged: it has {what}");
+        let damaged = |what: Unsound| format!("what was saved is damaged: it has {what}");
         self.vcpu.context.cpu.check(&processor.state).map_err(damaged)?;
         if processor.counter >= MOST_COUNT {
             return Err("what was saved is damaged: it has a counter that cannot be".into());
         }
+        let count: u32 = state::take(kept).map_err(no_state)?;
+        // One that cannot be stands for one that cannot be read.
+        let originals = (0..count).map(|_| state::take(kept).unwrap_or((u16::MAX, 0)));
+        let originals = Originals::restore(originals).map_err(|problem| damaged(Unsound(problem)))?;
         let seconds = processor.counter / u64::from(Machine::COUNTER_HZ);
         let config = MachineConfig {
             rtc_base_seconds: host.wall_clock().saturating_sub(seconds),
@@ -218,7 +227,7 @@ impl Vm {
             return Err(problem);
         }
         machine.restore(kept, processor.counter).map_err(damaged)?;
-        Ok((processor, machine))
+        Ok((processor, machine, originals))
     }
 
     /// Whether what was kept can be put into this guest. Nothing of it is changed.
@@ -271,9 +280,10 @@ impl Vm {
     /// # Errors
     /// As [`Self::check_kept`]: it stays as it is then.
     pub fn put_back(&mut self, core: &mut HostCpu, host: &mut Host, kept: &[u8], since: u64) -> Result<(), String> {
-        let (processor, machine) = self.understand(kept, host)?;
+        let (processor, machine, originals) = self.understand(kept, host)?;
         self.forget_memory(core);
         let Vm { vcpu, common, .. } = self;
+        common.engine.set_originals(originals);
         common.machine = *machine;
         common.devices.reset();
         common.start = host.start_for(processor.counter, since);

@@ -105,7 +105,7 @@ impl Common {
         mmu.forget_derived();
         self.code_map.forget_descriptors();
         self.backlog.clear();
-        self.engine.set_begun(false);
+        self.engine.start_anew();
         self.engine.set_vfp(false);
         self.engine.forget_all();
         self.code_is_gone(mmu);
