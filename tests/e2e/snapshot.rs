@@ -123,7 +123,6 @@ fn a_guest_goes_back_and_on() {
         Part::new("other", "sleep", &TICKING),
         counting("it"),
         ticking("large").with("memory", "\"32M\""),
-        ticking("with-disk").with("disks", &format!("[{{ file = \"{BLANK}\" }}]")),
         ticking("with-card").with("rng", "true"),
     ];
     let mut first = Saved::start(Machine::Cubieboard, &parts);
@@ -162,9 +161,6 @@ fn a_guest_goes_back_and_on() {
     first.board.tell("start it");
     let of_memory = "the saved guest has 16M of memory and this one 32M: it needs one of 16M";
     assert_eq!(first.restore("large", &snapshot).unwrap_err(), of_memory);
-    let disk = "with-disk has a disk, and disks are not part of snapshots";
-    assert_eq!(first.save("with-disk").unwrap_err(), disk);
-    assert_eq!(first.restore("with-disk", &snapshot).unwrap_err(), disk);
     let no = first.restore("with-card", &snapshot).unwrap_err();
     let kinds = "the saved guest has no virtio devices, and this one source of random numbers: they must be the same";
     assert_eq!(no, kinds);
@@ -179,7 +175,7 @@ fn a_guest_goes_back_and_on() {
     assert!(no.contains(name) && no.contains("is damaged"), "{no}");
     let no = first.spica(&["restore", "it", "/nowhere"]).unwrap_err();
     assert!(no.contains("cannot read /nowhere"), "{no}");
-    for name in ["large", "with-disk", "with-card"] {
+    for name in ["large", "with-card"] {
         first.goes_on(name, 10);
     }
     first.has_slept("it", 4);
@@ -202,6 +198,87 @@ fn a_guest_goes_back_and_on() {
     let no = third.restore("other", &snapshot).unwrap_err();
     assert!(no.starts_with("it was saved on another processor: its MIDR is 0x41"), "{no}");
     third.has_slept("other", 1);
+}
+
+/// What a guest has written to its disk goes back with it: over the same file, and where there is room.
+#[test]
+fn a_disk_goes_back() {
+    let base = file("base");
+    let mut bytes = vec![0; 1 << 20];
+    bytes[300_000] = 1;
+    std::fs::write(&base, &bytes).expect("a file");
+    let with = |name, file: &str, more: &str| {
+        Part::new(name, "disk", &[8]).with("disks", &format!("[{{ file = \"{file}\"{more} }}]"))
+    };
+    let base = base.to_str().expect("a name");
+    let parts = [
+        with("it", BLANK, ""),
+        with("elsewhere", base, ""),
+        with("read-only", BLANK, ", mode = \"read-only\""),
+        Part::new("without", "sleep", &TICKING),
+    ];
+    let mut first = Saved::start(Machine::Cubieboard, &parts);
+    let key = |saved: &mut Saved, name: &str, key: &str, line: &str, time| {
+        saved.board.show(Some(name));
+        saved.board.type_keys(key);
+        saved.board.line(name, line, time);
+    };
+    first.board.line("it", "up", 1);
+    let blank = first.save("it").expect("a snapshot");
+    assert_eq!((blank.disks.len(), blank.about.disk_pages), (1, 0));
+    key(&mut first, "it", "w", "wrote failed=00000000", 1);
+    let written = first.save("it").expect("a snapshot");
+    assert_eq!((written.disks[0].len(), written.about.disk_pages), (8, 8));
+    // Eight pieces of zeroes, eight of what was written, and so on; each time a kept driver goes on.
+    for (time, snapshot, wrong) in [(1, &blank, 8 << 10), (1, &written, 0), (2, &written, 0), (2, &blank, 8 << 10)] {
+        first.restore("it", snapshot).expect("a guest that fits");
+        key(&mut first, "it", "r", &format!("read wrong={wrong:08x}"), time);
+    }
+    // By a file, into a guest that has written something else.
+    let path = file("disk");
+    written.write(&path).expect("a file");
+    key(&mut first, "it", "p", "partly wrong=00000000", 1);
+    let name = path.to_str().expect("a name");
+    first.spica(&["restore", "it", name]).expect("a guest that fits");
+    key(&mut first, "it", "r", "read wrong=00000000", 3);
+    assert_eq!(first.save("it").expect("a snapshot").disks, written.disks);
+
+    // What it is over has to be the same.
+    let no = first.restore("elsewhere", &written).unwrap_err();
+    assert!(no.starts_with("its disk disk0 is another one: the saved guest's file has 1024 KiB and the check"), "{no}");
+    let no = first.restore("read-only", &written).unwrap_err();
+    let other = "the saved guest's disk disk0 is copy-on-write, and this one's read-only: it must be copy-on-write";
+    assert_eq!(no, other);
+    let no = first.restore("without", &written).unwrap_err();
+    assert_eq!(no, "the saved guest has disk, and this one no virtio devices: they must be the same");
+    let read_only = first.save("read-only").expect("a snapshot");
+    first.restore("read-only", &read_only).expect("a guest that fits");
+    key(&mut first, "elsewhere", "w", "wrote failed=00000000", 1);
+    key(&mut first, "read-only", "w", "wrote failed=00000008", 1);
+
+    // Half of a disk is none.
+    let mut spoilt = written.clone();
+    spoilt.disks[0].insert(1 << 20, Box::new([7; 4096]));
+    let no = first.restore("it", &spoilt).unwrap_err();
+    assert_eq!(no, "there is no page at 100000 of disk 0, or no room for it");
+    let lost = "guest it: was not restored to the end: it is off, and what it had written to its disks is gone";
+    first.board.spica(lost, 1);
+    first.board.tell("start it");
+    key(&mut first, "it", "r", &format!("read wrong={:08x}", 8 << 10), 3);
+    first.board.tell("check");
+    drop(first);
+
+    // Another run, with room for four pages.
+    let words = "spica.overlay=16";
+    let mut second = Saved::start_with(Machine::Cubieboard, &[with("it", BLANK, "")], words);
+    second.board.line("it", "up", 1);
+    let no = second.restore("it", &written).unwrap_err();
+    assert!(no.starts_with("the saved guest has written 32 KiB to its disk disk0, for which this one has no"), "{no}");
+    second.restore("it", &blank).expect("a guest that fits");
+    key(&mut second, "it", "w", "wrote failed=00000004", 1);
+    for path in [base, name] {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Whatever is put back, the guest bears it, or Spica refuses it; nobody else is harmed.
@@ -367,13 +444,13 @@ fn what_is_copied_from_text_in_place_goes_with_the_guest() {
 }
 
 /// Debian's shell with a variable, a file and a clock; and with an optimised kprobe, whose code the kernel has copied
-/// from text that runs in place, with what stands for others there (docs/in-place.md).
+/// from text that runs in place, with what stands for others there (docs/in-place.md); and with a disk.
 #[test]
 fn debian_goes_back() {
     let part = |name, engine| Part {
         name,
         guest: None,
-        keys: format!("memory = \"64M\"\nrng = true\nengine = \"{engine}\"\n"),
+        keys: format!("memory = \"64M\"\nrng = true\nengine = \"{engine}\"\ndisks = [{{ file = \"{BLANK}\" }}]\n"),
     };
     let shell = |board: &mut Board, name: &str, text: &str| {
         board.show(Some(name));
@@ -386,6 +463,7 @@ fn debian_goes_back() {
     shell(board, "debian", "echo 'p:opened path_openat' > kprobe_events; echo 1 > events/kprobes/opened/enable");
     shell(board, "debian", "until grep -q OPTIMIZED ../kprobes/list; do sleep 0.1; done; echo it is $((6 * 7))");
     board.line("debian", "it is 42", 1);
+    shell(board, "debian", "echo old > /dev/vda; sync");
     shell(board, "debian", "file=/tmp/state; echo old > $file; n=0; date +%s > /tmp/began");
     shell(board, "debian", "while read -r line; do n=$((n + 1)); echo said $n $line, $(cat $file); done");
     shell(board, "debian", "one");
@@ -395,13 +473,18 @@ fn debian_goes_back() {
     shell(board, "debian", "two");
     board.line("debian", "said 2 two, old", 1);
     shell(board, "debian", "\u{4}");
-    shell(board, "debian", "echo new > $file; n=100; echo it is $n $(cat $file)");
+    shell(board, "debian", "echo new > $file; echo new > /dev/vda; sync; n=100; echo it is $n $(cat $file)");
     board.line("debian", "it is 100 new", 1);
     first.restore("debian", &snapshot).expect("a guest that fits");
     let board = &mut first.board;
     shell(board, "debian", "three");
     board.line("debian", "said 2 three, old", 1);
     shell(board, "debian", "\u{4}");
+    // What it knows of its disk is what is there.
+    let of_disk = "echo $(head -n 1 /dev/vda); echo 3 > /proc/sys/vm/drop_caches; echo and $(head -n 1 /dev/vda)";
+    shell(board, "debian", of_disk);
+    board.line("debian", "old", 1);
+    board.line("debian", "and old", 1);
     // Its source of random numbers works as before.
     shell(board, "debian", "head -c 20000 /dev/hwrng | wc -c");
     board.line("debian", "20000", 1);
@@ -414,6 +497,8 @@ fn debian_goes_back() {
     shell(board, "debian", "four");
     board.line("debian", "said 2 four, old", 1);
     shell(board, "debian", "\u{4}");
+    shell(board, "debian", of_disk);
+    board.line("debian", "and old", 1);
     shell(board, "debian", "echo $((6 * 7)) seconds more: $(( $(date +%s) - $(cat /tmp/began) < 600 ))");
     board.line("debian", "42 seconds more: 1", 1);
     // The probe has seen each file that was opened.

@@ -95,13 +95,18 @@ pub enum Debug {
     /// `save`: answered with the state of the processor and the devices, in lines `state BASE64`; or with `busy SLOT`
     /// as long as the virtio device in that slot is in the midst of something.
     Save,
+    /// `base DISK`: has the board look at what is below the guest's disk of this number, which `save` and `check` need.
+    /// Answered with `base COUNT`, the pages that were written to that disk; with `left BYTES` if there is more to look
+    /// at: it is to be asked again; or with nothing, if there is no such disk.
+    Base(u32),
     /// `pages ADDRESS`: answered with pages of memory from there on that are not blank, in lines `page ADDRESS BASE64`
     /// of what `spica_snapshot` packs, and `next ADDRESS` if there may be more. Blank is RAM that is 0 and flash that
-    /// is 0xff.
-    Pages(u32),
+    /// is 0xff. `pages ADDRESS DISK`: what was written to a disk, where what was not is blank. This goes for all
+    /// questions about pages.
+    Pages(u32, Option<u32>),
     /// `sums ADDRESS`: answered with checksums of pages from there on, in lines `sums ADDRESS BASE64`, 8 bytes for each
-    /// page, the lowest first, and `next ADDRESS` if there are more.
-    Sums(u32),
+    /// page, the lowest first, and `next ADDRESS` if there are more. Of a disk, those of blank pages are left out.
+    Sums(u32, Option<u32>),
     /// `stage OFFSET BASE64`: a piece of a state that is to be put back. The first has offset 0.
     Stage(usize, Vec<u8>),
     /// `check`: whether that state can be put back. Nothing has changed by then.
@@ -110,9 +115,9 @@ pub enum Debug {
     /// is lost before, it is off.
     Replace,
     /// `put ADDRESS SUM BASE64`: a page, its checksum, and what `spica_snapshot` made of it.
-    Put(u32, u64, Vec<u8>),
+    Put(u32, u64, Vec<u8>, Option<u32>),
     /// `blank ADDRESS COUNT`: so many bytes are blank.
-    Blank(u32, u32),
+    Blank(u32, u32, Option<u32>),
     /// `restore`: the state is put back, and the guest stands where it was when it was saved.
     Restore,
 }
@@ -263,8 +268,9 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             Debug::Find(number(words.next())?, count(words.next(), FIND_BYTES)?, pattern(words.next())?)
         }
         "save" => Debug::Save,
-        "pages" => Debug::Pages(number(words.next())?),
-        "sums" => Debug::Sums(number(words.next())?),
+        "base" => Debug::Base(number(words.next())?),
+        "pages" => Debug::Pages(number(words.next())?, disk(words.next())?),
+        "sums" => Debug::Sums(number(words.next())?, disk(words.next())?),
         "stage" => Debug::Stage(number(words.next())? as usize, packed(words.next())?),
         "check" => Debug::Check,
         "replace" => Debug::Replace,
@@ -272,9 +278,9 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             let (address, sum) = (number(words.next())?, words.next().unwrap_or(""));
             let digits = sum.len() == 16 && sum.bytes().all(|b| b.is_ascii_hexdigit());
             let sum = u64::from_str_radix(sum, 16).ok().filter(|_| digits).ok_or("a checksum has 16 digits")?;
-            Debug::Put(address, sum, packed(words.next())?)
+            Debug::Put(address, sum, packed(words.next())?, disk(words.next())?)
         }
-        "blank" => Debug::Blank(number(words.next())?, count(words.next(), BLANK_BYTES)?),
+        "blank" => Debug::Blank(number(words.next())?, count(words.next(), BLANK_BYTES)?, disk(words.next())?),
         "restore" => Debug::Restore,
         _ => return Err(alloc::format!("`debug GUEST {verb}` is nothing that can be asked")),
     };
@@ -287,6 +293,10 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
 fn packed(word: Option<&str>) -> Result<Vec<u8>, String> {
     let bytes = word.and_then(base64::decode).filter(|bytes| (1..=PUT_BYTES).contains(&bytes.len()));
     bytes.ok_or_else(|| alloc::format!("bytes are 1 to {PUT_BYTES} in base64"))
+}
+
+fn disk(word: Option<&str>) -> Result<Option<u32>, String> {
+    word.map(|word| number(Some(word))).transpose()
 }
 
 fn ttbr(word: Option<&str>) -> Result<(), String> {

@@ -24,6 +24,35 @@ pub fn sum(page: &[u8]) -> u64 {
     xxhash_rust::xxh64::xxh64(page, 0)
 }
 
+/// The checksum of what is too long to be looked at in one go.
+#[derive(Clone)]
+pub struct Sum(xxhash_rust::xxh64::Xxh64);
+
+impl Sum {
+    /// Of nothing.
+    #[must_use]
+    pub const fn new() -> Sum {
+        Sum(xxhash_rust::xxh64::Xxh64::new(0))
+    }
+
+    /// Of these bytes behind the others.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Of all of them.
+    #[must_use]
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A page for the line. One that cannot be compressed stays as it is.
 #[must_use]
 pub fn pack(page: &[u8; PAGE]) -> Vec<u8> {
@@ -72,6 +101,15 @@ mod tests {
             assert!(unpacked == page && sum(&unpacked) == sum(&page));
         }
         assert!(pack(&pages()[3]).len() < 100);
+    }
+
+    #[test]
+    fn a_sum_in_pieces_is_the_sum() {
+        for page in pages() {
+            let mut pieces = Sum::new();
+            page.chunks(100).for_each(|piece| pieces.add(piece));
+            assert_eq!(pieces.finish(), sum(&page));
+        }
     }
 
     #[test]

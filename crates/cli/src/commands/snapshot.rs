@@ -22,7 +22,9 @@ Also in another run: of the same kind of board, of a guest with as much memory a
 empty take no room, the others are compressed; a Debian that has booted takes some 15 MB. Reading them takes a while: a
 board's serial line is slow, an emulated one's too.
 
-Disks are not part of it, nor pages that are in a balloon: a guest with either is not saved, and the message says so.
+Of a disk that is copied on write, it has what the guest has written: it is put back over the same file alone. The
+board's own disks are not part of it, nor pages that are in a balloon: a guest with either is not saved, and the message
+says so.
 docs/snapshots.md has all of it.")]
 pub struct SaveArgs {
     /// The guest: its name or number, as `spica list` shows them
@@ -45,7 +47,8 @@ to a snapshot of the same run takes less than to bring one to a new run.
 
 Nothing of the guest is changed if the file is damaged, or of another version, or does not fit the guest: the message
 says what would. If this command is interrupted later, the guest is off: half of it would be no use. `spica start` boots
-it, and `spica restore` can be tried again then.")]
+it, and `spica restore` can be tried again then. If its disks were being replaced by then, what it had written to them
+is gone.")]
 pub struct RestoreArgs {
     /// The guest: its name or number, as `spica list` shows them
     guest: String,
@@ -63,7 +66,11 @@ pub fn run_save(project: &Project, args: &SaveArgs) -> Result<()> {
     let snapshot = save(&mut board, guest)?;
     let bytes = snapshot.write(&args.file)?;
     let (name, pages) = (&snapshot.about.guest, snapshot.pages.len());
-    println!("{}: {name}, {pages} pages of memory, {} KiB", args.file.display(), bytes.div_ceil(1024));
+    let disks = match (snapshot.disks.len(), snapshot.about.disk_pages) {
+        (0, _) => String::new(),
+        (_, pages) => format!(", {pages} of disks"),
+    };
+    println!("{}: {name}, {pages} pages of memory{disks}, {} KiB", args.file.display(), bytes.div_ceil(1024));
     Ok(())
 }
 

@@ -6,11 +6,12 @@
 //! | 4 | `FORMAT`, the lowest byte first, as in all numbers |
 //! | 4 | the length of what follows |
 //! | | what the snapshot is of: [`About`], as JSON |
-//! | | deflated: the length of the state (4), the state, and the pages: the address of each (4), and 4,096 bytes |
+//! | | deflated: the length of the state (4), the state, the number of disks (4), pages of memory, pages of each disk |
 //! | 32 | SHA-256 of all before |
 //!
-//! The state is as the board gave it, and pages are in the order of their addresses. The whole file is looked at before
-//! anything of it is used: a board is asked nothing if one bit is not as it was.
+//! A page is its address (4) and 4,096 bytes; behind the last one of memory and of each disk, `END` stands for an
+//! address. The state is as the board gave it, and pages are in the order of their addresses. The whole file is looked
+//! at before anything of it is used: a board is asked nothing if one bit is not as it was.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -26,11 +27,15 @@ use spica_snapshot::{PAGE, STATE_BYTES};
 
 const MAGIC: &[u8; 8] = b"SPICASNP";
 /// The version of this format. That of the state is the board's to check.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Bytes of the checksum at the end.
 const SUM: usize = 32;
 /// Bytes of [`About`] at most.
 const ABOUT: usize = 4096;
+/// Where a page's address would be, behind the last page.
+const END: u32 = u32::MAX;
+/// Disks that a guest has at most.
+const DISKS: u32 = 32;
 
 /// What a snapshot is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +46,11 @@ pub struct About {
     pub board: String,
     /// Its memory in MiB.
     pub memory_mib: u32,
+    /// Pages of its disks that it has written.
+    pub disk_pages: u32,
 }
 
-/// Pages of memory that are not blank, by their addresses.
+/// Pages by their addresses: of memory, those that are not blank; of a disk, those that the guest has written.
 pub type Pages = BTreeMap<u32, Box<[u8; PAGE]>>;
 
 /// What is saved of a guest.
@@ -55,6 +62,8 @@ pub struct Snapshot {
     pub state: Vec<u8>,
     /// Its memory.
     pub pages: Pages,
+    /// What it has written to each of its disks.
+    pub disks: Vec<Pages>,
 }
 
 impl Snapshot {
@@ -71,9 +80,13 @@ impl Snapshot {
         let mut body = DeflateEncoder::new(bytes, Compression::fast());
         body.write_all(&(self.state.len() as u32).to_le_bytes())?;
         body.write_all(&self.state)?;
-        for (address, page) in &self.pages {
-            body.write_all(&address.to_le_bytes())?;
-            body.write_all(&page[..])?;
+        body.write_all(&(self.disks.len() as u32).to_le_bytes())?;
+        for pages in [&self.pages].into_iter().chain(&self.disks) {
+            for (address, page) in pages {
+                body.write_all(&address.to_le_bytes())?;
+                body.write_all(&page[..])?;
+            }
+            body.write_all(&END.to_le_bytes())?;
         }
         let mut bytes = body.finish()?;
         let sum = Sha256::digest(&bytes);
@@ -105,11 +118,11 @@ impl Snapshot {
             rest.split_at_checked(len as usize).filter(|_| len as usize <= ABOUT).ok_or_else(damaged)?;
         let about: About = serde_json::from_slice(about).map_err(|_| damaged())?;
         // Whoever made the checksum may have made anything: no more is unpacked than a guest can have.
-        let most = u64::from(about.memory_mib) << 20;
-        let most = 4 + STATE_BYTES as u64 + (most + MOST_FLASH) / PAGE as u64 * (PAGE as u64 + 4);
+        let most = ((u64::from(about.memory_mib) << 20) + MOST_FLASH) / PAGE as u64 + u64::from(about.disk_pages);
+        let most = 8 + STATE_BYTES as u64 + 4 * u64::from(1 + DISKS) + most * (PAGE as u64 + 4);
         let mut body = DeflateDecoder::new(body).take(most + 1);
-        let (state, pages) = read_body(&mut body).ok_or_else(damaged)?;
-        Ok(Self { about, state, pages })
+        let (state, pages, disks) = read_body(&mut body).ok_or_else(damaged)?;
+        Ok(Self { about, state, pages, disks })
     }
 
     /// Writes it to a file, which is there as a whole or not at all.
@@ -144,20 +157,30 @@ fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// The state and the pages.
-fn read_body(body: &mut impl Read) -> Option<(Vec<u8>, Pages)> {
-    let mut number = [0; 4];
-    body.read_exact(&mut number).ok()?;
-    let len = u32::from_le_bytes(number) as usize;
+fn read_body(body: &mut impl Read) -> Option<(Vec<u8>, Pages, Vec<Pages>)> {
+    let len = read_number(body)? as usize;
     let mut state = vec![0; Some(len).filter(|&len| len <= STATE_BYTES)?];
     body.read_exact(&mut state).ok()?;
+    let disks = read_number(body).filter(|&disks| disks <= DISKS)?;
+    let pages = read_pages(body)?;
+    let disks = (0..disks).map(|_| read_pages(body)).collect::<Option<_>>()?;
+    // Nothing follows.
+    (body.read(&mut [0]).ok()? == 0).then_some((state, pages, disks))
+}
+
+fn read_number(body: &mut impl Read) -> Option<u32> {
+    let mut number = [0; 4];
+    body.read_exact(&mut number).ok()?;
+    Some(u32::from_le_bytes(number))
+}
+
+fn read_pages(body: &mut impl Read) -> Option<Pages> {
     let mut pages = BTreeMap::new();
     loop {
-        // The end is between two pages.
-        if body.read(&mut number[..1]).ok()? == 0 {
-            return Some((state, pages));
-        }
-        body.read_exact(&mut number[1..]).ok()?;
-        let address = u32::from_le_bytes(number);
+        let address = match read_number(body)? {
+            END => return Some(pages),
+            address => address,
+        };
         let mut page = Box::new([0; PAGE]);
         body.read_exact(&mut page[..]).ok()?;
         let follows = pages.last_key_value().is_none_or(|(&last, _)| last < address);
@@ -173,10 +196,11 @@ mod tests {
     use super::*;
 
     fn snapshot() -> Snapshot {
-        let about = About { guest: "web".into(), board: "cubieboard".into(), memory_mib: 16 };
+        let about = About { guest: "web".into(), board: "cubieboard".into(), memory_mib: 16, disk_pages: 2 };
         let page = |byte: u8| Box::new([byte; PAGE]);
         let pages = BTreeMap::from([(0x4000_0000, page(1)), (0x4000_2000, page(2)), (0x40ff_f000, page(3))]);
-        Snapshot { about, state: b"the state".to_vec(), pages }
+        let disks = vec![BTreeMap::new(), BTreeMap::from([(0, page(4)), (0x10_0000, page(0))])];
+        Snapshot { about, state: b"the state".to_vec(), pages, disks }
     }
 
     #[test]
@@ -195,7 +219,7 @@ mod tests {
             let problem = Snapshot::decode(&spoilt).unwrap_err();
             let expected = match at {
                 0..8 => "is no snapshot",
-                8..12 => "of the format, and this Spica reads version 1",
+                8..12 => "of the format, and this Spica reads version 2",
                 _ => "is damaged",
             };
             assert!(problem.contains(expected), "{at}: {problem}");
@@ -225,6 +249,12 @@ mod tests {
         let mut many = snapshot();
         many.about.memory_mib = 0;
         many.pages = (0..40_000u32).map(|n| (n * PAGE as u32, Box::new([0; PAGE]))).collect();
+        assert!(Snapshot::decode(&many.encode().unwrap()).unwrap_err().starts_with("is damaged"));
+        let mut many = snapshot();
+        many.disks[0] = (0..40_000u32).map(|n| (n * PAGE as u32, Box::new([0; PAGE]))).collect();
+        assert!(Snapshot::decode(&many.encode().unwrap()).unwrap_err().starts_with("is damaged"));
+        let mut many = snapshot();
+        many.disks.resize(40, BTreeMap::new());
         assert!(Snapshot::decode(&many.encode().unwrap()).unwrap_err().starts_with("is damaged"));
         // Pages that do not follow each other.
         let mut odd = snapshot();

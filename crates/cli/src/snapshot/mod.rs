@@ -5,7 +5,7 @@
 
 pub mod file;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
@@ -38,12 +38,15 @@ struct Progress {
 }
 
 impl Progress {
-    fn begin(what: String) -> Self {
-        Self { what, begun: Instant::now(), said: None }
+    fn begin() -> Self {
+        Self { what: String::new(), begun: Instant::now(), said: None }
     }
 
     /// So many of all are done.
-    fn at(&mut self, done: usize, all: usize) {
+    fn at(&mut self, what: &str, done: usize, all: usize) {
+        if self.what != what {
+            *self = Self { what: what.into(), ..Self::begin() };
+        }
         let mut err = std::io::stderr();
         let often = err.is_terminal();
         let rest = match (self.said, often) {
@@ -71,11 +74,15 @@ impl Drop for Progress {
     }
 }
 
+/// Who is told how far it is: what is being done, how much of it is, and how much there is. Often.
+pub type Tell<'a> = &'a mut dyn FnMut(&str, usize, usize);
+
 /// A guest that stands for us.
 struct Standing<'a> {
     board: &'a mut Board,
     guest: usize,
     state: GuestState,
+    tell: Tell<'a>,
 }
 
 /// What was asked of a board came back as something else.
@@ -84,15 +91,21 @@ fn not_understood() -> Error {
 }
 
 impl<'a> Standing<'a> {
-    /// Has guest number `guest` stand between two instructions.
-    fn halt(board: &'a mut Board, guest: usize) -> Result<Self> {
+    /// Guest number `guest`, which stands already, and whose debugger we are.
+    fn find(board: &'a mut Board, guest: usize, tell: Tell<'a>) -> Result<Self> {
         let states = reply::guests(&board.ask("list")?)?;
         let state = states.into_iter().find(|state| state.index as usize == guest).ok_or_else(not_understood)?;
+        Ok(Self { board, guest, state, tell })
+    }
+
+    /// Has guest number `guest` stand between two instructions.
+    fn halt(board: &'a mut Board, guest: usize, tell: Tell<'a>) -> Result<Self> {
+        let mut standing = Self::find(board, guest, tell)?;
+        let state = &standing.state;
         if state.state == "off" || state.state == "failed" {
-            let (name, state) = (state.name, state.state);
+            let (name, state) = (&state.name, &state.state);
             return Err(Error::failed(format!("{name} is {state}: `spica start {name}` turns it on")));
         }
-        let mut standing = Self { board, guest, state };
         standing.ask("attach")?;
         standing.ask("halt")?;
         let lines = standing.ask("wait")?;
@@ -105,6 +118,11 @@ impl<'a> Standing<'a> {
 
     fn ask(&mut self, question: &str) -> Result<Vec<String>> {
         self.board.ask(&format!("debug {} {question}", self.guest))
+    }
+
+    /// So many of all are done.
+    fn tell(&mut self, what: &str, done: usize, all: usize) {
+        (self.tell)(&format!("{what} {}", self.state.name), done, all);
     }
 
     /// What is behind `word` in each line of the answer to `question`, and the address that follows.
@@ -149,40 +167,84 @@ fn address_and_bytes(line: &str) -> Option<(u32, Vec<u8>)> {
     Some((u32::from_str_radix(address, 16).ok()?, base64::decode(bytes)?))
 }
 
+/// Behind a question about pages: of a disk, or of memory.
+fn of(disk: Option<usize>) -> String {
+    disk.map_or(String::new(), |disk| format!(" {disk:x}"))
+}
+
 /// Saves guest number `guest`, which goes on afterwards as if nothing had happened.
 ///
 /// # Errors
 /// If it has something that cannot be saved, or the board has gone.
 pub fn save(board: &mut Board, guest: usize) -> Result<Snapshot> {
-    let kind = board.who.board.clone();
-    let mut standing = Standing::halt(board, guest)?;
-    let about = About { guest: standing.state.name.clone(), board: kind, memory_mib: standing.state.memory_mib };
+    let mut progress = Progress::begin();
+    let tell = &mut |what: &str, done, all| progress.at(what, done, all);
+    let mut standing = Standing::halt(board, guest, tell)?;
     let read = read_all(&mut standing);
     // Whatever came of it, the guest goes on.
     let gone_on = standing.let_go();
-    let (state, pages) = read?;
+    let snapshot = read?;
     gone_on?;
-    Ok(Snapshot { about, state, pages })
+    Ok(snapshot)
 }
 
-fn read_all(standing: &mut Standing<'_>) -> Result<(Vec<u8>, Pages)> {
+fn read_all(standing: &mut Standing<'_>) -> Result<Snapshot> {
+    let disks = look_at_disks(standing)?;
     let state = read_state(standing)?;
-    let mut progress = Progress::begin(format!("saving {}", standing.state.name));
+    let pages = read_pages(standing, None)?;
+    let disks = disks.into_iter().enumerate().map(|disk| read_pages(standing, Some(disk)));
+    let disks: Vec<Pages> = disks.collect::<Result<_>>()?;
+    let about = About {
+        guest: standing.state.name.clone(),
+        board: standing.board.who.board.clone(),
+        memory_mib: standing.state.memory_mib,
+        disk_pages: disks.iter().map(|pages| pages.len() as u32).sum(),
+    };
+    Ok(Snapshot { about, state, pages, disks })
+}
+
+/// Has the board look at what is below the guest's disks, which a state says: how many pages were written to each.
+fn look_at_disks(standing: &mut Standing<'_>) -> Result<Vec<usize>> {
+    let (mut disks, mut all) = (Vec::new(), 0);
+    loop {
+        let lines = standing.ask(&format!("base {:x}", disks.len()))?;
+        let Some(line) = lines.first() else { return Ok(disks) };
+        let number = |digits| usize::from_str_radix(digits, 16).map_err(|_| not_understood());
+        match line.split_once(' ') {
+            Some(("base", pages)) => {
+                disks.push(number(pages)?);
+                all = 0;
+            }
+            Some(("left", bytes)) => {
+                let left = number(bytes)?;
+                all = all.max(left);
+                standing.tell("looking at the disks of", all - left, all);
+            }
+            _ => return Err(not_understood()),
+        }
+    }
+}
+
+/// Reads memory, or what was written to a disk: its number, and how many pages that are.
+fn read_pages(standing: &mut Standing<'_>, disk: Option<(usize, usize)>) -> Result<Pages> {
     let mut pages = Pages::new();
     let mut from = 0;
     loop {
-        let next = standing.read(&format!("pages {from:x}"), "page", &mut |line| {
-            let (address, packed) = address_and_bytes(line)?;
-            let mut page = Box::new([0; PAGE]);
-            unpack(&packed, &mut page).then_some(())?;
-            pages.insert(address, page);
-            Some(())
-        })?;
-        let Some(next) = next else { break };
+        let next =
+            standing.read(&format!("pages {from:x}{}", of(disk.map(|(disk, _)| disk))), "page", &mut |line| {
+                let (address, packed) = address_and_bytes(line)?;
+                let mut page = Box::new([0; PAGE]);
+                unpack(&packed, &mut page).then_some(())?;
+                pages.insert(address, page);
+                Some(())
+            })?;
+        let Some(next) = next else { return Ok(pages) };
         from = next;
-        progress.at(standing.pages_before(from), standing.all_pages());
+        match disk {
+            None => standing.tell("saving", standing.pages_before(from), standing.all_pages()),
+            Some((_, written)) => standing.tell("saving a disk of", pages.len(), written),
+        }
     }
-    Ok((state, pages))
 }
 
 /// Reads the state, once the guest's devices are in the midst of nothing.
@@ -216,7 +278,9 @@ fn read_state(standing: &mut Standing<'_>) -> Result<Vec<u8>> {
 /// # Errors
 /// If the snapshot does not fit the guest, which then goes on untouched; or if the board has gone.
 pub fn restore(board: &mut Board, guest: usize, snapshot: &Snapshot) -> Result<()> {
-    let mut standing = Standing::halt(board, guest)?;
+    let mut progress = Progress::begin();
+    let tell = &mut |what: &str, done, all| progress.at(what, done, all);
+    let mut standing = Standing::halt(board, guest, tell)?;
     if let Err(problem) = check(&mut standing, snapshot) {
         standing.let_go()?;
         return Err(problem);
@@ -232,12 +296,20 @@ fn check(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
     for (n, piece) in snapshot.state.chunks(PIECE).enumerate() {
         standing.ask(&format!("stage {:x} {}", n * PIECE, base64::encode(piece)))?;
     }
+    look_at_disks(standing)?;
     standing.ask("check").map(drop)
 }
 
 fn replace(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
-    let mut progress = Progress::begin(format!("restoring {}", standing.state.name));
     standing.ask("replace")?;
+    replace_memory(standing, snapshot)?;
+    for (disk, pages) in snapshot.disks.iter().enumerate() {
+        replace_disk(standing, disk, pages)?;
+    }
+    standing.ask("restore").map(drop)
+}
+
+fn replace_memory(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
     let blanks = [0u8, 0xff].map(|byte| sum(&[byte; PAGE]));
     let mut elsewhere: BTreeSet<u32> = snapshot.pages.keys().copied().collect();
     let mut from = 0;
@@ -257,15 +329,15 @@ fn replace(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
                 Some(page) => {
                     let wanted = sum(&page[..]);
                     if wanted != found {
-                        put(standing, address, wanted, page)?;
+                        put(standing, None, address, page)?;
                     }
                 }
-                None if found != blanks[usize::from(address < RAM)] => blank.add(standing, address)?,
+                None if found != blanks[usize::from(address < RAM)] => blank.add(standing, None, address)?,
                 None => {}
             }
-            progress.at(standing.pages_before(address), standing.all_pages());
+            standing.tell("restoring", standing.pages_before(address), standing.all_pages());
         }
-        blank.flush(standing)?;
+        blank.flush(standing, None)?;
         let Some(next) = next else { break };
         from = next;
     }
@@ -274,12 +346,39 @@ fn replace(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
             "the snapshot has a page for {address:#010x}, where the guest has no memory"
         )));
     }
-    standing.ask("restore").map(drop)
+    Ok(())
 }
 
-fn put(standing: &mut Standing<'_>, address: u32, sum: u64, page: &[u8; PAGE]) -> Result<()> {
-    let mut question = format!("put {address:x} {sum:016x} ");
-    let _ = write!(question, "{}", base64::encode(&pack(page)));
+/// Has `pages` be what the guest has written to its disk of this number.
+fn replace_disk(standing: &mut Standing<'_>, disk: usize, pages: &Pages) -> Result<()> {
+    let mut there: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut from = Some(0);
+    while let Some(address) = from {
+        from = standing.read(&format!("sums {address:x} {disk:x}"), "sums", &mut |line| {
+            let (address, sums) = address_and_bytes(line)?;
+            let sums = sums.as_chunks().0.iter().map(|&sum| u64::from_le_bytes(sum));
+            there.extend((address..).step_by(PAGE).zip(sums));
+            Some(())
+        })?;
+    }
+    // First what gives room, then what takes it: so there never is more than in the end.
+    let mut blank = Blank::default();
+    for &address in there.keys().filter(|&address| !pages.contains_key(address)) {
+        blank.add(standing, Some(disk), address)?;
+    }
+    blank.flush(standing, Some(disk))?;
+    let other: Vec<_> = pages.iter().filter(|(address, page)| there.get(address) != Some(&sum(&page[..]))).collect();
+    let (zeroes, rest): (Vec<_>, Vec<_>) = other.iter().partition(|(_, page)| page.iter().all(|&byte| byte == 0));
+    for (done, (address, page)) in zeroes.into_iter().chain(rest).enumerate() {
+        put(standing, Some(disk), *address, page)?;
+        standing.tell("restoring a disk of", done, other.len());
+    }
+    Ok(())
+}
+
+fn put(standing: &mut Standing<'_>, disk: Option<usize>, address: u32, page: &[u8; PAGE]) -> Result<()> {
+    let mut question = format!("put {address:x} {:016x} ", sum(page));
+    let _ = write!(question, "{}{}", base64::encode(&pack(page)), of(disk));
     // A byte may be lost on a serial line that has no flow control.
     standing.ask(&question).or_else(|_| standing.ask(&question)).map(drop)
 }
@@ -292,19 +391,19 @@ struct Blank {
 }
 
 impl Blank {
-    fn add(&mut self, standing: &mut Standing<'_>, address: u32) -> Result<()> {
+    fn add(&mut self, standing: &mut Standing<'_>, disk: Option<usize>, address: u32) -> Result<()> {
         if self.bytes == BLANK_BYTES || self.from.wrapping_add(self.bytes) != address {
-            self.flush(standing)?;
+            self.flush(standing, disk)?;
             self.from = address;
         }
         self.bytes += PAGE as u32;
         Ok(())
     }
 
-    fn flush(&mut self, standing: &mut Standing<'_>) -> Result<()> {
+    fn flush(&mut self, standing: &mut Standing<'_>, disk: Option<usize>) -> Result<()> {
         let Self { from, bytes } = std::mem::take(self);
         if bytes != 0 {
-            standing.ask(&format!("blank {from:x} {bytes:x}"))?;
+            standing.ask(&format!("blank {from:x} {bytes:x}{}", of(disk)))?;
         }
         Ok(())
     }

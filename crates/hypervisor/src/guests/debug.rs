@@ -184,7 +184,9 @@ impl Scheduler {
                 self.ask_for(at, |guest, core, _| guest.vm.forget_debugger(core))?;
                 if debugger.replacing {
                     console::expect_much(false);
-                    println!("spica: guest {}: was not restored to the end: it is off", self.guests[at].name());
+                    let half = self.ask_for(at, |guest, core, _| guest.vm.forget_half(core))?;
+                    let disks = if half { ", and what it had written to its disks is gone" } else { "" };
+                    println!("spica: guest {}: was not restored to the end: it is off{disks}", self.guests[at].name());
                     self.ask_for(at, |guest, _, _| guest.stop())??;
                 } else if let State::Paused { .. } = self.guests[at].state {
                     self.resume(at)?;
@@ -276,7 +278,9 @@ impl Scheduler {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, _, _| guest.vm.uncatch_ttbr())?;
             }
-            Debug::Save | Debug::Pages(_) | Debug::Sums(_) => return self.read_all(at, debug, answer),
+            Debug::Save | Debug::Base(_) | Debug::Pages(..) | Debug::Sums(..) => {
+                return self.read_all(at, debug, answer);
+            }
             Debug::Stage(..) | Debug::Check | Debug::Replace | Debug::Put(..) | Debug::Blank(..) | Debug::Restore => {
                 self.replace(at, debug)?;
             }
@@ -294,8 +298,9 @@ impl Scheduler {
     fn read_all(&mut self, at: usize, debug: &Debug, answer: &Answer<'_>) -> Result<After, String> {
         self.guests[at].check_halted()?;
         Ok(After::Answer(match *debug {
-            Debug::Pages(from) => Answering::Pages(at, from, 0),
-            Debug::Sums(from) => Answering::Sums(at, from, 0, Vec::new()),
+            Debug::Base(disk) => Answering::Base(at, disk, 0),
+            Debug::Pages(from, disk) => Answering::Pages((at, disk), from, 0),
+            Debug::Sums(from, disk) => Answering::Sums((at, disk), from, 0, Vec::new()),
             _ => {
                 let since = self.guests[at].check_replacing(false)?;
                 self.host.speak_for(at);
@@ -340,17 +345,17 @@ impl Scheduler {
                 console::expect_much(true);
                 self.ask_for(at, |guest, core, _| guest.vm.begin_replacing(core))?;
             }
-            Debug::Put(address, checksum, packed) => {
+            Debug::Put(address, checksum, packed, disk) => {
                 self.guests[at].check_replacing(true)?;
                 let mut page = [0; PAGE];
                 if !unpack(packed, &mut page) || sum(&page) != *checksum {
                     return Err(format!("the page for {address:x} was damaged on its way"));
                 }
-                self.ask_for(at, |guest, core, _| guest.vm.put_page(core, *address, &page))??;
+                self.ask_for(at, |guest, core, _| guest.vm.put_page(core, *disk, *address, &page))??;
             }
-            Debug::Blank(address, bytes) => {
+            Debug::Blank(address, bytes, disk) => {
                 self.guests[at].check_replacing(true)?;
-                self.ask_for(at, |guest, core, _| guest.vm.put_blank(core, *address, *bytes))??;
+                self.ask_for(at, |guest, core, _| guest.vm.put_blank(core, *disk, *address, *bytes))??;
             }
             _ => {
                 let since = self.guests[at].check_replacing(true)?;

@@ -43,6 +43,8 @@ const LOG_PIECE: usize = 256;
 const SAID_AT_ONCE: usize = 64 * 1024;
 /// Checksums in an answer: 4 MiB of memory.
 const SUMS_IN_LINE: usize = 1024;
+/// Pieces of what is below a disk that are looked at for an answer: 4 MiB.
+const BASE_PIECES: u32 = 128;
 /// Bytes that are searched in a piece of an answer.
 const FIND_PIECE: u32 = 16 * 1024;
 
@@ -68,10 +70,13 @@ pub(super) enum Answering {
     Samples(usize, Option<usize>),
     /// The state of a guest's processor and devices, from this byte on.
     State(Vec<u8>, usize),
-    /// Pages of a guest's memory: from where on, and how many bytes of packed ones were said.
-    Pages(usize, u32, usize),
+    /// What is below a guest's disk is looked at, in the how manyeth piece.
+    Base(usize, u32, u32),
+    /// Pages of a guest's memory, or of its disk of this number: from where on, and how many bytes of packed ones were
+    /// said.
+    Pages((usize, Option<u32>), u32, usize),
     /// Checksums of them: from where on, and those that are not said yet, the first of which is of this address.
-    Sums(usize, u32, u32, Vec<u64>),
+    Sums((usize, Option<u32>), u32, u32, Vec<u64>),
     /// So many records of the timeline at least, if there are.
     Trace(usize),
 }
@@ -100,8 +105,9 @@ impl<'a> Answer<'a> {
                         | Debug::Counts
                         | Debug::Samples
                         | Debug::Save
-                        | Debug::Pages(_)
-                        | Debug::Sums(_)
+                        | Debug::Base(_)
+                        | Debug::Pages(..)
+                        | Debug::Sums(..)
                         | Debug::Stage(..)
                         | Debug::Put(..)
                         | Debug::Blank(..)
@@ -318,14 +324,23 @@ impl Answering {
                 let next = from + piece.len();
                 Ok((next < state.len()).then_some(Answering::State(state, next)))
             }
-            Answering::Pages(at, from, said) => {
+            Answering::Base(at, disk, piece) => {
+                match scheduler.ask_for(at, |guest, core, _| guest.vm.look_at_base(core, disk))?? {
+                    None => {}
+                    Some((0, written)) => answer.text("base ", format_args!("{written:x}")),
+                    Some(_) if piece + 1 < BASE_PIECES => return Ok(Some(Answering::Base(at, disk, piece + 1))),
+                    Some((left, _)) => answer.text("left ", format_args!("{left:x}")),
+                }
+                Ok(None)
+            }
+            Answering::Pages((at, disk), from, said) => {
                 // As above.
                 if console::room() < output::BYTES - output::GUESTS {
-                    return Ok(Some(Answering::Pages(at, from, said)));
+                    return Ok(Some(Answering::Pages((at, disk), from, said)));
                 }
-                Ok(match scheduler.ask_for(at, |guest, core, _| guest.vm.look_for_page(core, from))? {
+                Ok(match scheduler.ask_for(at, |guest, core, _| guest.vm.look_for_page(core, disk, from))? {
                     Look::End => None,
-                    Look::Blank(next) => Some(Answering::Pages(at, next, said)),
+                    Look::Blank(next) => Some(Answering::Pages((at, disk), next, said)),
                     Look::Page(address, page) => {
                         let packed = pack(&page);
                         answer.text("page ", format_args!("{address:x} {}", base64::encode(&packed)));
@@ -334,7 +349,7 @@ impl Answering {
                         }
                         let (next, said) = (address.wrapping_add(PAGE as u32), said + packed.len());
                         if said < SAID_AT_ONCE {
-                            Some(Answering::Pages(at, next, said))
+                            Some(Answering::Pages((at, disk), next, said))
                         } else {
                             answer.text("next ", format_args!("{next:x}"));
                             None
@@ -342,12 +357,12 @@ impl Answering {
                     }
                 })
             }
-            Answering::Sums(at, from, first, mut sums) => {
+            Answering::Sums((at, disk), from, first, mut sums) => {
                 // As above.
                 if console::room() < output::BYTES - output::GUESTS {
-                    return Ok(Some(Answering::Sums(at, from, first, sums)));
+                    return Ok(Some(Answering::Sums((at, disk), from, first, sums)));
                 }
-                let found = scheduler.ask_for(at, |guest, core, _| guest.vm.sums(core, from))?;
+                let found = scheduler.ask_for(at, |guest, core, _| guest.vm.sums(core, disk, from))?;
                 let first = if sums.is_empty() { found.as_ref().map_or(0, |(start, _)| *start) } else { first };
                 let next = found.as_ref().map(|(start, some)| start.wrapping_add((some.len() * PAGE) as u32));
                 // A line has pages that follow each other, up to a border of its own length.
@@ -356,7 +371,7 @@ impl Answering {
                     sums.extend_from_slice(some);
                 }
                 if follows && sums.len() < SUMS_IN_LINE {
-                    return Ok(next.map(|next| Answering::Sums(at, next, first, sums)));
+                    return Ok(next.map(|next| Answering::Sums((at, disk), next, first, sums)));
                 }
                 if !sums.is_empty() {
                     let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();

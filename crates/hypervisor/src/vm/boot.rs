@@ -264,6 +264,7 @@ impl Vm {
         common.forget_code(&mut vcpu.mmu);
         let (virtio, flash) = (common.devices.plugs(), common.ram.flash().map(|(_, _, bytes)| bytes));
         common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio, flash });
+        common.devices.forget_half(core.enter_host_space());
         common.devices.reset();
         common.start = host.now();
         vcpu.nested = 0;

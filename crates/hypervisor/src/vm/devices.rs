@@ -14,6 +14,7 @@ use spica_virtio::{Dma, OutsideRam, Plug, Work};
 use super::Common;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
+use super::kept_disks::Base;
 use super::mmu::Mmu;
 use super::ram::Ram;
 use super::watched::Watches;
@@ -29,7 +30,7 @@ use spica_ram::lent::Return;
 const BUDGET: u32 = 256 * 1024;
 
 /// One of a guest's disks.
-enum AnyDisk {
+pub(super) enum AnyDisk {
     Image(Image<'static>),
     Overlay(Overlay<Image<'static>, DiskRoom>),
     Host(HostDisk),
@@ -50,7 +51,11 @@ impl AnyDisk {
 
 /// The back of a guest's virtio devices.
 pub struct Devices {
-    disks: Vec<AnyDisk>,
+    pub(super) disks: Vec<AnyDisk>,
+    /// What is known of what is below them.
+    pub(super) bases: Vec<Base>,
+    /// Some of them are being replaced ([`super::kept_disks`]).
+    pub(super) half_replaced: bool,
     /// What is plugged, from slot 0 on.
     plugs: Vec<Plug>,
     /// A driver takes the console's input from the virtio console: the UART gets none.
@@ -135,7 +140,13 @@ impl Devices {
         if spec.options.balloon {
             plugs.push(Plug::Balloon { pages: spec.memory_bytes / 4096, base: Machine::RAM });
         }
-        Ok(Devices { disks, plugs, console_listens: false, no_disk: Image(&[]) })
+        let bases = disks.iter().map(|_| Base::default()).collect();
+        Ok(Devices { disks, bases, half_replaced: false, plugs, console_listens: false, no_disk: Image(&[]) })
+    }
+
+    /// The first thing that is plugged of which this holds.
+    pub(super) fn plug(&self, is_it: impl Fn(&&Plug) -> bool) -> Option<&Plug> {
+        self.plugs.iter().find(is_it)
     }
 
     /// What is plugged into the guest's machine, from slot 0 on.

@@ -100,6 +100,10 @@ impl Clusters for DiskRoom {
         let (used, total) = self.own.used();
         (used + self.borrowed, total + lending::most().min(LENT_MOST))
     }
+
+    fn own(&self) -> usize {
+        self.own.own() + self.borrowed
+    }
 }
 
 /// Bytes that can be written to a copy-on-write disk of `sectors` sectors where each gets `share` at most.

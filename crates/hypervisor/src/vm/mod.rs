@@ -21,6 +21,7 @@ pub mod events;
 mod flash;
 mod in_place;
 mod instruction;
+pub mod kept_disks;
 pub mod load;
 pub mod mmio;
 pub mod mmu;

@@ -24,6 +24,7 @@ use spica_snapshot::{PAGE, sum};
 use spica_vcpu::{CpuId, CpuState};
 
 use super::boot::Loading;
+use super::kept_disks::KeptDisk;
 use super::{Resume, Vm, regime};
 use crate::arch::cache;
 use crate::engine::Engine;
@@ -75,6 +76,14 @@ struct Processor {
     waits: bool,
     /// The generic timer's counter.
     counter: u64,
+}
+
+/// What was kept, and can be put back.
+struct Understood {
+    disks: Vec<KeptDisk>,
+    processor: Processor,
+    machine: Box<Machine>,
+    originals: Originals,
 }
 
 /// Why a guest cannot be saved.
@@ -143,6 +152,7 @@ impl Vm {
         };
         let mut kept = Writer::default();
         kept.append(&self.kind());
+        self.common.devices.kept_disks().map_err(Unkeepable::For)?.iter().for_each(|disk| kept.append(disk));
         kept.append(&processor);
         let originals = || self.common.engine.originals().into_iter().flat_map(Originals::kept);
         kept.append(&(originals().count() as u32));
@@ -154,12 +164,14 @@ impl Vm {
     /// Whether all devices of a machine of this guest's can be kept.
     fn check_devices(&self, machine: &Machine) -> Result<(), Unkeepable> {
         let name = &self.common.name;
+        if let Some(disk) = self.common.devices.foreign_disk() {
+            return Err(Unkeepable::For(format!(
+                "{name} has the disk {disk}, which is the board's own: what is on it is not part of snapshots"
+            )));
+        }
         Err(match machine.unkept() {
             None => return Ok(()),
             Some((slot, Unkept::Busy)) => Unkeepable::Yet(slot),
-            Some((_, Unkept::Disk)) => {
-                Unkeepable::For(format!("{name} has a disk, and disks are not part of snapshots"))
-            }
             Some((_, Unkept::HasPages)) => {
                 Unkeepable::For(format!("{name} has given memory to its balloon: `balloon {name} 0` gives it back"))
             }
@@ -170,7 +182,7 @@ impl Vm {
     ///
     /// # Errors
     /// What of it cannot be put into this guest, and what would be right.
-    fn understand(&self, kept: &[u8], host: &mut Host) -> Result<(Processor, Box<Machine>, Originals), String> {
+    fn understand(&self, kept: &[u8], host: &mut Host) -> Result<Understood, String> {
         let no_state = |_| String::from("what was saved is damaged: it is no guest's state");
         // Whatever comes behind it, the version is first.
         let version: u32 = state::take(&mut { kept }).map_err(no_state)?;
@@ -205,6 +217,9 @@ impl Vm {
                  be restored on a board like the first"
             ));
         }
+        let disks = kind.devices.iter().filter(|&&number| number == 2);
+        let disks: Vec<KeptDisk> = disks.map(|_| state::take(kept)).collect::<Result<_, _>>().map_err(no_state)?;
+        self.common.devices.check_disks(&disks)?;
         let processor: Processor = state::take(kept).map_err(no_state)?;
         let damaged = |what: Unsound| format!("what was saved is damaged: it has {what}");
         self.vcpu.context.cpu.check(&processor.state).map_err(damaged)?;
@@ -227,7 +242,7 @@ impl Vm {
             return Err(problem);
         }
         machine.restore(kept, processor.counter).map_err(damaged)?;
-        Ok((processor, machine, originals))
+        Ok(Understood { disks, processor, machine, originals })
     }
 
     /// Whether what was kept can be put into this guest. Nothing of it is changed.
@@ -241,7 +256,8 @@ impl Vm {
         if self.common.ram.absent_count() != 0 {
             return Err(format!("{} has memory in a balloon: only a start takes it back", self.common.name));
         }
-        self.understand(kept, host).map(drop)
+        let understood = self.understand(kept, host)?;
+        self.common.devices.check_room(&understood.disks)
     }
 
     /// The guest's memory is going to be replaced: nothing is known any more of what was in it. It must not run until
@@ -280,11 +296,12 @@ impl Vm {
     /// # Errors
     /// As [`Self::check_kept`]: it stays as it is then.
     pub fn put_back(&mut self, core: &mut HostCpu, host: &mut Host, kept: &[u8], since: u64) -> Result<(), String> {
-        let (processor, machine, originals) = self.understand(kept, host)?;
+        let Understood { processor, machine, originals, .. } = self.understand(kept, host)?;
         self.forget_memory(core);
         let Vm { vcpu, common, .. } = self;
         common.engine.set_originals(originals);
         common.machine = *machine;
+        common.devices.half_replaced = false;
         common.devices.reset();
         common.start = host.start_for(processor.counter, since);
         host.arm_timer(common.start, None);
@@ -310,8 +327,29 @@ impl Vm {
         Some((start, bytes - (start - at), blank))
     }
 
-    /// The first page from address `from` on that is not blank, or how far none is.
-    pub fn look_for_page(&self, core: &mut HostCpu, from: u32) -> Look {
+    /// Looks at some more of what is below a disk: see [`Devices::look_at_base`](super::devices::Devices).
+    ///
+    /// # Errors
+    /// If the guest has a disk that cannot be kept.
+    pub fn look_at_base(&mut self, core: &mut HostCpu, disk: u32) -> Result<Option<(usize, usize)>, String> {
+        if let Err(Unkeepable::For(problem)) = self.check_devices(&self.common.machine) {
+            return Err(problem);
+        }
+        Ok(self.common.devices.look_at_base(core.enter_host_space(), disk as usize))
+    }
+
+    /// It was not put back to the end. What it had written to its disks is gone if half of it was replaced: whether
+    /// that is so.
+    pub fn forget_half(&mut self, core: &mut HostCpu) -> bool {
+        self.common.devices.forget_half(core.enter_host_space())
+    }
+
+    /// The first page from address `from` on, of memory or of a disk, that is not blank, or how far none is.
+    pub fn look_for_page(&mut self, core: &mut HostCpu, disk: Option<u32>, from: u32) -> Look {
+        if let Some(disk) = disk {
+            let page = self.common.devices.next_written(core.enter_host_space(), disk as usize, from);
+            return page.map_or(Look::End, |(at, page)| Look::Page(at, page));
+        }
         let Some((start, bytes, blank)) = self.place_from(from) else { return Look::End };
         let host_space = core.enter_host_space();
         let blank = u32::from_le_bytes([blank; 4]);
@@ -332,8 +370,19 @@ impl Vm {
     }
 
     /// The checksums of some pages from address `from` on, and the address of the first of them. `None`: there are
-    /// none.
-    pub fn sums(&self, core: &mut HostCpu, from: u32) -> Option<(u32, Vec<u64>)> {
+    /// none. Of a disk, blank ones are left out.
+    pub fn sums(&mut self, core: &mut HostCpu, disk: Option<u32>, from: u32) -> Option<(u32, Vec<u64>)> {
+        if let Some(disk) = disk {
+            let mut next = |from| self.common.devices.next_written(core.enter_host_space(), disk as usize, from);
+            let (start, page) = next(from)?;
+            let mut sums = Vec::from([sum(&page[..])]);
+            while sums.len() < SUMS {
+                let at = start.wrapping_add((sums.len() * PAGE) as u32);
+                let Some((_, page)) = next(at).filter(|&(found, _)| found == at) else { break };
+                sums.push(sum(&page[..]));
+            }
+            return Some((start, sums));
+        }
         let (start, bytes, _) = self.place_from(from)?;
         let host_space = core.enter_host_space();
         let pages = (start..=start + (bytes - 1)).step_by(PAGE).take(SUMS);
@@ -341,11 +390,20 @@ impl Vm {
         Some((start, pages.map(of_page).collect()))
     }
 
-    /// Replaces a page.
+    /// Replaces a page, of memory or of a disk.
     ///
     /// # Errors
     /// If there is none at `at`.
-    pub fn put_page(&mut self, core: &mut HostCpu, at: u32, page: &[u8; PAGE]) -> Result<(), String> {
+    pub fn put_page(
+        &mut self,
+        core: &mut HostCpu,
+        disk: Option<u32>,
+        at: u32,
+        page: &[u8; PAGE],
+    ) -> Result<(), String> {
+        if let Some(disk) = disk {
+            return self.common.devices.put_written(core.enter_host_space(), disk as usize, at, page);
+        }
         let place = self.common.ram.loaded_mut(core.enter_host_space(), GuestPa(at), PAGE as u32);
         let place = place.filter(|_| at.is_multiple_of(PAGE as u32)).ok_or_else(|| no_page(at))?;
         place.copy_from_slice(page);
@@ -358,7 +416,10 @@ impl Vm {
     ///
     /// # Errors
     /// If they are not whole pages, or not all there.
-    pub fn put_blank(&mut self, core: &mut HostCpu, at: u32, bytes: u32) -> Result<(), String> {
+    pub fn put_blank(&mut self, core: &mut HostCpu, disk: Option<u32>, at: u32, bytes: u32) -> Result<(), String> {
+        if let Some(disk) = disk {
+            return self.common.devices.put_unwritten(core.enter_host_space(), disk as usize, at, bytes);
+        }
         let pages = [at, bytes].iter().all(|n| n.is_multiple_of(PAGE as u32));
         let (_, _, blank) = self.place_from(at).filter(|_| pages).ok_or_else(|| no_page(at))?;
         let place = self.common.ram.loaded_mut(core.enter_host_space(), GuestPa(at), bytes);

@@ -29,6 +29,9 @@ pub trait Clusters {
 
     /// How many slots are in use, and how many can be.
     fn used(&self) -> (usize, usize);
+
+    /// How many there are for nobody else, in use or not.
+    fn own(&self) -> usize;
 }
 
 /// Slots in one piece of memory.
@@ -75,6 +78,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Clusters for Slab<M> {
 
     fn used(&self) -> (usize, usize) {
         (self.fresh - self.freed.len(), self.slots())
+    }
+
+    fn own(&self) -> usize {
+        self.slots()
     }
 }
 
@@ -187,6 +194,68 @@ impl<B: Disk, M: Clusters> Overlay<B, M> {
         }
         self.places.insert(part.cluster, Place::Slot(slot));
         Ok(slot)
+    }
+}
+
+/// What has been written, to be kept and put back: by clusters that take memory, and those that are noted as zero.
+impl<B: Disk, M: Clusters> Overlay<B, M> {
+    /// What it is over.
+    #[must_use]
+    pub const fn base(&self) -> &B {
+        &self.base
+    }
+
+    /// How many clusters take memory, and how many are noted.
+    #[must_use]
+    pub fn written(&self) -> (usize, usize) {
+        (self.memory.used().0, self.places.len())
+    }
+
+    /// Whether so many would fit into memory that nobody else can take.
+    #[must_use]
+    pub fn has_room(&self, (slots, places): (usize, usize)) -> bool {
+        slots <= self.memory.own() && places <= 2 * self.memory.own()
+    }
+
+    /// Copies the first cluster that was written, from cluster `from` on, to `into`: which one that is.
+    pub fn next_written(&mut self, from: u64, into: &mut [u8; CLUSTER]) -> Option<u64> {
+        let (&cluster, &place) = self.places.range(from..).next()?;
+        into.fill(0);
+        if let Place::Slot(slot) = place {
+            // Behind the disk's end there may be anything.
+            let extent = self.extent(cluster);
+            let bytes = self.memory.bytes(slot).get(..extent)?;
+            into.get_mut(..extent)?.copy_from_slice(bytes);
+        }
+        Some(cluster)
+    }
+
+    /// A cluster has been written, and has these bytes.
+    ///
+    /// # Errors
+    /// If there is no such cluster, or no room for it.
+    pub fn put(&mut self, cluster: u64, bytes: &[u8; CLUSTER]) -> Result<(), DiskError> {
+        let sector = cluster.checked_mul(SECTORS).filter(|&sector| sector < self.sectors).ok_or(DiskError::Failed)?;
+        let extent = self.extent(cluster);
+        if bytes.iter().all(|&byte| byte == 0) {
+            self.clear(sector, (extent / SECTOR_LEN) as u32)
+        } else {
+            self.write(sector, bytes.get(..extent).unwrap_or_default())
+        }
+    }
+
+    /// A cluster has not been written.
+    pub fn take_back(&mut self, cluster: u64) {
+        self.forget(cluster);
+    }
+
+    /// Nothing has been written.
+    pub fn take_all_back(&mut self) {
+        while let Some((_, place)) = self.places.pop_first() {
+            if let Place::Slot(slot) = place {
+                self.memory.free(slot);
+            }
+        }
     }
 }
 

@@ -74,6 +74,53 @@ fn what_is_not_on_the_overlay_fails() {
     assert_eq!(all(&mut disk, 9)[8 * LEN..], [7; LEN]);
 }
 
+/// What was written to a disk, by its clusters.
+fn written(disk: &mut Overlay<Image<'_>, Slab<Vec<u8>>>) -> Vec<(u64, [u8; 4096])> {
+    let mut all = Vec::new();
+    let mut bytes = [0xee; 4096];
+    while let Some(cluster) = disk.next_written(all.last().map_or(0, |(last, _)| last + 1), &mut bytes) {
+        all.push((cluster, bytes));
+    }
+    all
+}
+
+#[test]
+fn what_was_written_can_be_put_over_the_same_disk() {
+    let bytes = image(65);
+    let new = |slots: usize| Overlay::new(Image(&bytes), 65, Slab::new(vec![0xdd; slots * 4096]));
+    let mut disk = new(4);
+    disk.write(9, &[1; LEN]).unwrap();
+    disk.write(64, &[2; LEN]).unwrap();
+    disk.clear(32, 8).unwrap();
+    disk.write(40, &[3; LEN]).unwrap();
+    disk.discard(40, 8).unwrap();
+    let kept = written(&mut disk);
+    assert_eq!(kept.iter().map(|(cluster, _)| *cluster).collect::<Vec<_>>(), [1, 4, 8]);
+    assert!(kept[2].1[LEN..].iter().all(|&byte| byte == 0), "behind the disk's end there is nothing");
+    assert_eq!(disk.written(), (2, 3));
+    let before = all(&mut disk, 65);
+    // Over one that has something else.
+    let mut other = new(2);
+    assert!(other.has_room((2, 3)) && !other.has_room((3, 3)) && !other.has_room((2, 5)));
+    other.write(17, &[9; LEN]).unwrap();
+    other.clear(0, 8).unwrap();
+    other.take_all_back();
+    assert_eq!((other.written(), all(&mut other, 65) == bytes), ((0, 0), true));
+    for (cluster, bytes) in &kept {
+        other.put(*cluster, bytes).unwrap();
+    }
+    assert!(all(&mut other, 65) == before && written(&mut other) == kept);
+    // No more than there is room for, and nothing that is nowhere.
+    assert_eq!(other.put(2, &[5; 4096]), Err(DiskError::Failed));
+    assert_eq!(other.put(9, &[0; 4096]), Err(DiskError::Failed));
+    assert_eq!(other.put(u64::MAX, &[5; 4096]), Err(DiskError::Failed));
+    other.take_back(8);
+    other.take_back(9);
+    other.put(2, &[5; 4096]).unwrap();
+    other.put(2, &[0; 4096]).unwrap();
+    assert_eq!(other.written(), (1, 3));
+}
+
 /// A disk that is never ready.
 struct Slow;
 

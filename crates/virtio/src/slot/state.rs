@@ -20,8 +20,6 @@ pub enum Unkept {
     Busy,
     /// It is a balloon that has pages: they are somebody else's now.
     HasPages,
-    /// It is a disk.
-    Disk,
 }
 
 /// What is kept beside the queues.
@@ -45,10 +43,8 @@ impl Slot {
     #[must_use]
     pub fn unkept(&self) -> Option<Unkept> {
         let plugged = self.plugged.as_ref()?;
-        match &plugged.model {
-            Model::Block(_) => return Some(Unkept::Disk),
-            Model::Balloon(balloon) if balloon.count() != 0 => return Some(Unkept::HasPages),
-            _ => {}
+        if matches!(&plugged.model, Model::Balloon(balloon) if balloon.count() != 0) {
+            return Some(Unkept::HasPages);
         }
         let quiet = plugged.model.device().is_quiet() && plugged.queues.iter().all(|queue| queue.is_quiet());
         // What it was doing does not matter where only a reset helps; but a balloon has to give pages back.
@@ -129,7 +125,9 @@ mod tests {
     use crate::Plug;
     use crate::testing::{Buffer, Rig};
 
-    const PLUGS: [Plug; 4] = [
+    const DISK: Plug = Plug::Block { disk: 0, sectors: 64, read_only: false, serial: [0; 20] };
+    const PLUGS: [Plug; 5] = [
+        DISK,
         Plug::Net { port: 0, mac: [2, 0, 0, 0, 0, 1] },
         Plug::Console { terminal: 0 },
         Plug::Rng,
@@ -156,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_driver_does_not_notice() {
-        for plug in &PLUGS {
+        for plug in &PLUGS[1..] {
             let mut rig = Rig::new(plug);
             rig.ends.output_room = 1 << 20;
             rig.ends.entropy.extend([7; 1 << 14]);
@@ -203,9 +201,29 @@ mod tests {
         assert_eq!(rig.slot.unkept(), None);
         rig.slot.poke();
         assert_eq!(rig.slot.unkept(), Some(Unkept::Busy));
-        let disk = Plug::Block { disk: 0, sectors: 8, read_only: false, serial: [0; 20] };
-        assert_eq!(Slot::new(&disk).unkept(), Some(Unkept::Disk));
         assert_eq!(Slot::default().unkept(), None);
+    }
+
+    /// A disk with a request under way is waited for; behind it, the driver goes on as before.
+    #[test]
+    fn a_request_to_a_disk_is_finished_first() {
+        let mut rig = Rig::new(&DISK);
+        rig.ends.disk_error = Some(crate::backend::DiskError::Later);
+        rig.ram.set(0x4001_0000, &[1u32.to_le_bytes(), [0; 4], 3u32.to_le_bytes(), [0; 4]].concat());
+        rig.ram.set(0x4001_0100, &[7; 512]);
+        rig.ram.set(0x4001_0040, &[0xee]);
+        let request = [Buffer::Read(0x4001_0000, 16), Buffer::Read(0x4001_0100, 512), Buffer::Write(0x4001_0040, 1)];
+        let head = rig.request(0, &request);
+        assert_eq!((rig.used(0), rig.slot.unkept()), (None, Some(Unkept::Busy)));
+        rig.ends.disk_error = None;
+        rig.poke();
+        put_back(&mut rig, &DISK);
+        assert_eq!((rig.used(0), rig.ram.get(0x4001_0040, 1)[0]), (Some((head, 1)), 0));
+        assert_eq!(rig.ends.disk[3 * 512..4 * 512], [7; 512]);
+        rig.ram.set(0x4001_0100, &[8; 512]);
+        let head = rig.request(0, &request);
+        put_back(&mut rig, &DISK);
+        assert_eq!((rig.used(0), rig.ends.disk[3 * 512]), (Some((head, 1)), 8));
     }
 
     /// Whatever is put back is refused, or a device that bears what drivers do to it.
