@@ -487,6 +487,65 @@ fn user_code_is_debugged(it: &mut Debugged) {
     assert!(line.ends_with(" wrong=00000000"), "{line}");
 }
 
+/// A checkpoint, and back to it twice: the guest is what it was, GDB knows it, and all stops are as they were.
+fn it_goes_back(it: &mut Debugged) {
+    let text = it.gdb(&[
+        "tbreak work",
+        "continue",
+        // There is none yet.
+        "reverse-continue",
+        "set var *(int *)&rounds = 0x3000",
+        "monitor checkpoint",
+        "break *0x40208000",
+        "monitor catch svc",
+        "continue",
+        "p/x *(int *)&rounds",
+        "continue",
+        "reverse-continue",
+        "p/x *(int *)&rounds",
+        "info symbol $pc",
+        "p $r0 == (int)&rounds",
+        "continue",
+        "p/x *(int *)&rounds",
+        "continue",
+        "awatch *(int *)&rounds",
+        "reverse-continue",
+        "continue",
+        "info symbol $pc",
+        "monitor uncatch svc",
+        "delete",
+        "detach",
+    ]);
+    in_order(
+        &text,
+        &[
+            "Temporary breakpoint 1, ",
+            "SIGSTOP",
+            "Breakpoint 2, 0x40208000",
+            "$1 = 0x3001",
+            "SIGTRAP",
+            "in own_vectors ()",
+            "No more reverse-execution history",
+            " in work ()",
+            "$2 = 0x3000",
+            "work + 8 in section",
+            "$3 = 1",
+            "Breakpoint 2, 0x40208000",
+            "$4 = 0x3001",
+            "SIGTRAP",
+            "in own_vectors ()",
+            "No more reverse-execution history",
+            " in work ()",
+            "Hardware access (read/write) watchpoint 3: *(int *)&rounds",
+            "Old value = 12289",
+            "New value = 12288",
+            "work + 12 in section",
+            "detached",
+        ],
+    );
+    assert!(text.contains(" pages of memory: `reverse-continue` goes back to it"), "{text}");
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();
@@ -654,6 +713,8 @@ fn gdb_debugs_a_guests_kernel() {
     assert_ne!(it.board.state("it"), "paused");
     let resets = |board: &mut Board| board.counters("it")["guest.resets"];
     assert_eq!(resets(&mut it.board), 0);
+
+    it_goes_back(&mut it);
 
     // Bytes that are no packets end the session, and the guest goes on.
     let port = it.port;

@@ -4,15 +4,21 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use spica_gdb::session::{Wire, serve};
-use spica_gdb::{Link, Problem};
+use spica_gdb::{Link, NotBack, Problem};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Context, Error, Result};
 use spica_runner::progress::Step;
 use spica_runner::project::Project;
 
+use crate::snapshot::file::Snapshot;
+use crate::snapshot::{self, Failure};
 use crate::symbols;
+
+/// GDB hears so often that somebody is at work: it waits for two seconds.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// The port that GDB's manuals and QEMU have.
 pub const PORT: u16 = 1234;
@@ -26,6 +32,8 @@ pub struct Guest {
     waits: Board,
     /// The names of its kernel's functions, once they were read.
     symbols: Option<Arc<[u8]>>,
+    /// What it was, to go back to.
+    checkpoint: Option<Snapshot>,
 }
 
 /// The guest of that name or number on a board, or the only one.
@@ -58,7 +66,7 @@ impl Guest {
         let waits = questions.another()?;
         let number = choose(&questions, guest)?;
         let name = questions.who.guests[number].clone();
-        let mut guest = Guest { name, number, questions, waits, symbols: None };
+        let mut guest = Guest { name, number, questions, waits, symbols: None, checkpoint: None };
         guest.ask("attach").map_err(Error::failed)?;
         Ok(guest)
     }
@@ -117,6 +125,32 @@ impl Link for Guest {
         progress(&format!(" {} names", found.count));
         self.symbols = Some(found.file.into());
         Ok(())
+    }
+
+    fn keep(&mut self, progress: &mut dyn FnMut(&str)) -> std::result::Result<String, Problem> {
+        let mut said = Instant::now();
+        let tell = &mut |_: &str, _, _| {
+            if said.elapsed() > SIGN_OF_LIFE {
+                said = Instant::now();
+                progress(".");
+            }
+        };
+        let kept = snapshot::keep(&mut self.questions, self.number, tell).map_err(|error| error.message)?;
+        let disks = kept.about.disk_pages;
+        let disks = if disks == 0 { String::new() } else { format!(", {disks} of disks") };
+        let text = format!("{} pages of memory{disks}", kept.pages.len());
+        self.checkpoint = Some(kept);
+        Ok(text)
+    }
+
+    fn put_back(&mut self) -> std::result::Result<(), NotBack> {
+        let none = || NotBack::Untouched("there is no checkpoint: `monitor checkpoint` makes one".into());
+        let kept = self.checkpoint.as_ref().ok_or_else(none)?;
+        let back = snapshot::put_back(&mut self.questions, self.number, kept, &mut |_, _, _| ());
+        back.map_err(|failure| match failure {
+            Failure::Untouched(error) => NotBack::Untouched(error.message),
+            Failure::Half(error) => NotBack::Lost(error.message),
+        })
     }
 }
 

@@ -49,4 +49,26 @@ pub trait Link {
     /// # Errors
     /// If there are none, or the board has gone.
     fn read_symbols(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Problem>;
+
+    /// Keeps all that the guest is now, instead of what was kept before; how much that is, for a person. `progress` as
+    /// above.
+    ///
+    /// # Errors
+    /// If the guest has something that cannot be kept, or the board has gone.
+    fn keep(&mut self, progress: &mut dyn FnMut(&str)) -> Result<String, Problem>;
+
+    /// The guest becomes again what was kept. It has no breakpoints meanwhile.
+    ///
+    /// # Errors
+    /// See [`NotBack`].
+    fn put_back(&mut self) -> Result<(), NotBack>;
+}
+
+/// Why a guest has not become again what was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotBack {
+    /// It stands as it stood.
+    Untouched(Problem),
+    /// Half of it was replaced: it will be off when it has no debugger any more.
+    Lost(Problem),
 }

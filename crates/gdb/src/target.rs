@@ -1,10 +1,11 @@
 //! A guest as the crate `gdbstub` wants it: GDB's requests become questions to the board.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use gdbstub::common::Signal;
 use gdbstub::stub::SingleThreadStopReason;
 use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::reverse_exec::{ReplayLogPosition, ReverseCont, ReverseContOps};
 use gdbstub::target::ext::base::single_register_access::{SingleRegisterAccess, SingleRegisterAccessOps};
 use gdbstub::target::ext::base::singlethread::{
     SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep, SingleThreadSingleStepOps,
@@ -22,7 +23,7 @@ use object::{Object, ObjectSymbol};
 
 use crate::files::{KERNEL, Open};
 use crate::registers::{Arm, Core, Register};
-use crate::{Link, Problem};
+use crate::{Link, NotBack, Problem};
 
 /// Bytes that the board reads at once, which divide a page.
 const LINE: u32 = 256;
@@ -55,6 +56,10 @@ pub struct Guest<'a> {
     breakpoints: HashSet<u32>,
     caught: HashMap<u32, Caught>,
     modules: Option<Modules>,
+    /// What the board was asked to catch TTBR0 with.
+    ttbr: Option<String>,
+    /// What it was asked to watch, behind the verb.
+    watches: BTreeSet<String>,
     /// The guest was asked to stop since it went on.
     interrupted: bool,
     /// GDB has been told of a watchpoint, and nothing since.
@@ -76,6 +81,8 @@ impl<'a> Guest<'a> {
             breakpoints: HashSet::new(),
             caught: HashMap::new(),
             modules: None,
+            ttbr: None,
+            watches: BTreeSet::new(),
             interrupted: false,
             watch_told: false,
         }
@@ -274,7 +281,11 @@ impl<'a> Guest<'a> {
             (true, [value]) if let Some(value) = digits(value) => format!("catch ttbr {value:x}"),
             _ => return outputln!(out, "only `catch ttbr` is followed by something: a value, hexadecimal"),
         };
-        match (self.link.ask(&question), catch, values) {
+        let answer = self.link.ask(&question);
+        if answer.is_ok() {
+            self.ttbr = Some(question).filter(|_| catch);
+        }
+        match (answer, catch, values) {
             (Err(problem), ..) => outputln!(out, "{problem}"),
             (Ok(_), false, _) => outputln!(out, "a change of TTBR0 is not caught"),
             (Ok(_), true, []) => outputln!(out, "a change of TTBR0 is caught"),
@@ -557,6 +568,64 @@ impl SingleThreadResume for Guest<'_> {
     fn support_single_step(&mut self) -> Option<SingleThreadSingleStepOps<'_, Self>> {
         Some(self)
     }
+
+    fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, (), Self>> {
+        Some(self)
+    }
+}
+
+/// A checkpoint is where the guest's past begins, and nothing is known of what was between: so backwards, GDB comes
+/// straight to the checkpoint. It sees the guest stop there, and takes registers and memory from there on.
+impl ReverseCont<()> for Guest<'_> {
+    fn reverse_cont(&mut self) -> Result<(), Problem> {
+        self.watch_told = false;
+        self.forget();
+        // Breakpoints and what is watched are of the memory that there is: they go, and are set anew.
+        let (set, clear) = self.stops();
+        for question in &clear {
+            // What is not there any more need not go.
+            let _ = self.link.ask(question);
+        }
+        let back = self.link.put_back();
+        if let Err(NotBack::Lost(problem)) = back {
+            (self.say)(&format!("{problem}; half of {} was replaced, and it will be off", self.link.guest()));
+            self.reported = Some(Stop::Exited(0));
+            return Ok(());
+        }
+        for question in &set {
+            // What the board refuses now is said, and missing.
+            let _ = self.ask(question);
+        }
+        self.reported = Some(match back {
+            Err(NotBack::Untouched(problem) | NotBack::Lost(problem)) => {
+                (self.say)(&problem);
+                // It stands where it stood.
+                Stop::Signal(Signal::SIGSTOP)
+            }
+            Ok(()) => Stop::ReplayLog { tid: None, pos: ReplayLogPosition::Begin },
+        });
+        Ok(())
+    }
+}
+
+impl Guest<'_> {
+    /// All that the board stops the guest for: what sets it, and what clears it.
+    fn stops(&self) -> (Vec<String>, Vec<String>) {
+        let places = self.breakpoints.iter().chain(self.modules.as_ref().map(|modules| &modules.at));
+        let all = self.caught.iter().filter(|(_, caught)| caught.calls.is_empty()).map(|(pc, _)| pc);
+        let places: BTreeSet<u32> = places.chain(all).copied().collect();
+        let calls: Vec<_> = self.caught.iter().filter(|(pc, _)| !places.contains(pc)).collect();
+        let of_calls = calls.iter().flat_map(|(pc, caught)| caught.calls.iter().map(move |call| (pc, call)));
+        let mut set: Vec<String> = places.iter().map(|pc| format!("break {pc:x}")).collect();
+        set.extend(of_calls.map(|(pc, call)| format!("break {pc:x} 7 {call:x}")));
+        set.extend(self.watches.iter().map(|what| format!("watch {what}")));
+        set.extend(self.ttbr.clone());
+        let mut clear: Vec<String> = places.iter().map(|pc| format!("clear {pc:x}")).collect();
+        clear.extend(calls.iter().map(|(pc, _)| format!("clear {pc:x}")));
+        clear.extend(self.watches.iter().map(|what| format!("unwatch {what}")));
+        clear.extend(self.ttbr.iter().map(|_| "uncatch ttbr".to_string()));
+        (set, clear)
+    }
 }
 
 impl SingleThreadSingleStep for Guest<'_> {
@@ -624,7 +693,14 @@ impl Guest<'_> {
             return Ok(false);
         }
         let name = KINDS.iter().find(|(known, _)| *known == kind).map_or("a", |(_, name)| name);
-        Ok(self.ask(&format!("{verb} {name} {address:x} {bytes:x}")).is_ok())
+        let what = format!("{name} {address:x} {bytes:x}");
+        let done = self.ask(&format!("{verb} {what}")).is_ok();
+        match verb {
+            "watch" if done => drop(self.watches.insert(what)),
+            "unwatch" if done => drop(self.watches.remove(&what)),
+            _ => {}
+        }
+        Ok(done)
     }
 }
 
@@ -648,6 +724,17 @@ impl MonitorCmd for Guest<'_> {
                 self.catch(&text.split(' ').collect::<Vec<_>>(), &mut out);
                 return Ok(());
             }
+            b"checkpoint" => {
+                let kept = self.link.keep(&mut |text| {
+                    output!(out, "{text}");
+                    out.flush();
+                });
+                match kept {
+                    Ok(text) => outputln!(out, "a checkpoint, {text}: `reverse-continue` goes back to it"),
+                    Err(problem) => outputln!(out, "{problem}"),
+                }
+                return Ok(());
+            }
             b"symbols" => {
                 let read = self.link.read_symbols(&mut |text| {
                     output!(out, "{text}");
@@ -668,6 +755,10 @@ impl MonitorCmd for Guest<'_> {
                 outputln!(out, "monitor catch ttbr      stops when the guest changes TTBR0; also: to this value");
                 outputln!(out, "monitor catch module    stops when Linux has loaded a module; also: one of these");
                 outputln!(out, "monitor uncatch svc     no longer");
+                outputln!(
+                    out,
+                    "monitor checkpoint      keeps the guest as it is; `reverse-continue` makes it that again"
+                );
                 outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());
             }

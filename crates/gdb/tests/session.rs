@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use spica_gdb::session::{Wire, serve};
-use spica_gdb::{Link, Problem};
+use spica_gdb::{Link, NotBack, Problem};
 
 /// A guest that answers as a board does, and keeps what it was asked.
 struct Board {
@@ -126,6 +126,21 @@ impl Link for Board {
         self.symbols = Some(FILE.into());
         Ok(())
     }
+
+    fn keep(&mut self, progress: &mut dyn FnMut(&str)) -> Result<String, Problem> {
+        progress(".");
+        self.asked.push("keep".into());
+        Ok("all of it".into())
+    }
+
+    fn put_back(&mut self) -> Result<(), NotBack> {
+        self.asked.push("put back".into());
+        match self.asked.iter().filter(|question| *question == "keep").count() {
+            0 => Err(NotBack::Untouched("nothing was kept".into())),
+            1 => Ok(()),
+            _ => Err(NotBack::Lost("a cable was pulled".into())),
+        }
+    }
 }
 
 /// What stands for the file of symbols; `#` and `}` are escaped in packets.
@@ -222,6 +237,51 @@ fn a_guest_is_looked_at_changed_and_let_go() {
 }
 
 #[test]
+fn a_guest_goes_back_to_its_checkpoint() {
+    let (mut gdb, work) = session();
+    assert!(ask(&mut gdb, "qSupported:swbreak+").contains("ReverseContinue+"));
+    assert_eq!(ask(&mut gdb, "Z0,c0008000,4"), "OK");
+    assert_eq!(ask(&mut gdb, "Z2,c0000100,4"), "OK");
+    assert_eq!(ask(&mut gdb, "Z2,c0000200,4"), "OK");
+    assert_eq!(ask(&mut gdb, "z2,c0000200,4"), "OK");
+    monitor(&mut gdb, "catch svc 4 5");
+    monitor(&mut gdb, "catch irq");
+    monitor(&mut gdb, "catch ttbr 4000");
+    // Nothing was kept: it stands as it stood, for another reason than a breakpoint.
+    assert_eq!(ask(&mut gdb, "bc")[1..][..2], *"11", "SIGSTOP");
+    monitor(&mut gdb, "checkpoint");
+    assert!(ask(&mut gdb, "mc0000010,4").starts_with("5a"));
+    assert!(ask(&mut gdb, "bc").contains("replaylog:begin;"));
+    // All that was known is asked for anew.
+    assert!(ask(&mut gdb, "mc0000010,4").starts_with("5a"));
+    monitor(&mut gdb, "checkpoint");
+    assert!(ask(&mut gdb, "bc").starts_with('W'), "half of a guest is off");
+    let (how, asked, said) = work.join().unwrap();
+    assert_eq!(how, Ok("the guest is off"));
+    let set = [
+        "break c0008000",
+        "break ffff0018",
+        "break ffff0008 7 4",
+        "break ffff0008 7 5",
+        "watch w c0000100 4",
+        "catch ttbr 4000",
+    ];
+    let clear = ["clear c0008000", "clear ffff0018", "clear ffff0008", "unwatch w c0000100 4", "uncatch ttbr"];
+    // What stops it goes before, and is back behind, whether it went back or not; but not of one that is lost.
+    let back: Vec<_> = (0..asked.len()).filter(|&at| asked[at] == "put back").collect();
+    assert_eq!(back.len(), 3);
+    for (time, at) in back.into_iter().enumerate() {
+        assert_eq!(asked[at - clear.len()..at], clear);
+        if time < 2 {
+            assert_eq!(asked[at + 1..][..set.len()], set);
+        }
+    }
+    assert_eq!(asked.iter().filter(|question| *question == "read va c0000000 100").count(), 2);
+    assert_eq!(asked[asked.len() - 3..], ["put back", "detach", "attach"]);
+    assert_eq!(said, ["nothing was kept", "a cable was pulled; half of web was replaced, and it will be off"]);
+}
+
+#[test]
 fn addresses_are_physical_ones_on_request() {
     let (mut gdb, work) = session();
     let monitor = |text: &str| format!("qRcmd,{}", text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
@@ -264,9 +324,12 @@ fn a_watchpoint_is_told_behind_the_access() {
 /// What a command of `monitor` says.
 fn monitor(gdb: &mut UnixStream, text: &str) -> String {
     let command: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let said = expand(&ask(gdb, &format!("qRcmd,{command}")));
-    assert_eq!(answer(gdb), "OK");
-    let digits: Vec<u32> = said.chars().skip(1).map(|digit| digit.to_digit(16).expect("a digit")).collect();
+    let (mut said, mut text) = (String::new(), ask(gdb, &format!("qRcmd,{command}")));
+    while text != "OK" {
+        said += expand(&text).strip_prefix('O').expect("words, or the end of them");
+        text = answer(gdb);
+    }
+    let digits: Vec<u32> = said.chars().map(|digit| digit.to_digit(16).expect("a digit")).collect();
     digits.chunks(2).map(|pair| char::from((pair[0] << 4 | pair[1]) as u8)).collect()
 }
 

@@ -22,6 +22,7 @@ A session:
   (gdb) continue                         Ctrl-C stops the guest again
   (gdb) stepi
   (gdb) monitor catch svc                stop at system calls; also undef, pabt, dabt, irq, fiq
+  (gdb) monitor checkpoint               keep the guest as it is; `reverse-continue` makes it that again
   (gdb) monitor physical on              from now on, addresses are guest physical ones
   (gdb) detach
 

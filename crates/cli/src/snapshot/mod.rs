@@ -2,6 +2,8 @@
 //!
 //! The guest stands meanwhile, and no time passes for it. If this process or its connection ends, the guest goes on by
 //! itself; but not if its memory was being replaced: then it is off.
+//!
+//! Its debugger, for whom it stands anyway, does the same with a checkpoint ([`keep`], [`put_back`]).
 
 pub mod file;
 
@@ -188,6 +190,14 @@ pub fn save(board: &mut Board, guest: usize) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
+/// Saves guest number `guest`, whose debugger we are, and which stands, as it does afterwards.
+///
+/// # Errors
+/// As [`save`].
+pub fn keep(board: &mut Board, guest: usize, tell: Tell<'_>) -> Result<Snapshot> {
+    read_all(&mut Standing::find(board, guest, tell)?)
+}
+
 fn read_all(standing: &mut Standing<'_>) -> Result<Snapshot> {
     let disks = look_at_disks(standing)?;
     let state = read_state(standing)?;
@@ -290,6 +300,31 @@ pub fn restore(board: &mut Board, guest: usize, snapshot: &Snapshot) -> Result<(
     // One that was paused is a thing of the past.
     standing.state.state.clear();
     standing.let_go()
+}
+
+/// How putting back a guest failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nothing has changed.
+    Untouched(Error),
+    /// Half of it was replaced: it is off as soon as nobody debugs it, and can do nothing before.
+    Half(Error),
+}
+
+/// Puts a snapshot back into guest number `guest`, whose debugger we are, and which stands. It stands where it was made
+/// then.
+///
+/// # Errors
+/// If the snapshot does not fit the guest, or if the board has gone.
+pub fn put_back(
+    board: &mut Board,
+    guest: usize,
+    snapshot: &Snapshot,
+    tell: Tell<'_>,
+) -> std::result::Result<(), Failure> {
+    let mut standing = Standing::find(board, guest, tell).map_err(Failure::Untouched)?;
+    check(&mut standing, snapshot).map_err(Failure::Untouched)?;
+    replace(&mut standing, snapshot).map_err(Failure::Half)
 }
 
 fn check(standing: &mut Standing<'_>, snapshot: &Snapshot) -> Result<()> {
