@@ -80,6 +80,10 @@ pub fn translate<C: Client>(
         emitter.begin(pc);
         emitter.set_undo(Undo { lost, ..Undo::NONE });
         let decoded = spica_isa::decode(fetch(pc));
+        // What is joined to the instruction before it is no access, and has one word.
+        if lost.is_none() {
+            client.instruction(emitter, &decoded, pc);
+        }
         let flow = rules::translate(emitter, options, &decoded, At::a32(pc));
         count += 1;
         pc = pc.wrapping_add(4);

@@ -5,7 +5,8 @@
 //! block's end. Where a run begins, the client may emit words, which leave registers and flags as they are. Without a
 //! client, which is `()`, nothing of this is left in what the compiler makes of [`crate::block`].
 //!
-//! One client is here: [`CountRuns`], with the [`Counters`] that its code counts in. What is executed of a run that is
+//! One client is here: [`CountRuns`], with the [`Counters`] that its code counts in; another one is
+//! [`crate::checks::CheckAccesses`]. What is executed of a run that is
 //! left in its middle, by an exception, is put right by whoever handles that ([`Translator::leave_run`]): a run that
 //! was left early is one that was shorter.
 //!
@@ -17,12 +18,12 @@ use crate::layout::{Layout, PAGE_WORDS};
 use crate::records::MAX_LENGTH;
 use crate::trap;
 use spica_addr::GuestVa;
-use spica_isa::{Cond, Reg, asm};
+use spica_isa::{Cond, Decoded, Reg, asm};
 use spica_vcpu::field;
 
 /// See the module's text.
 pub trait Client {
-    /// Words that it emits at most where a run begins.
+    /// Words that it emits at most where a run begins, or in front of an instruction.
     const ROOM: usize;
 
     /// A run begins with the instruction at `pc`.
@@ -30,6 +31,12 @@ pub trait Client {
 
     /// The run ends in front of `pc`.
     fn run_ends(&mut self, pc: GuestVa);
+
+    /// The instruction at `pc` is translated next. What the client emits here is counted in [`Self::ROOM`], too.
+    #[inline(always)]
+    fn instruction(&mut self, e: &mut Emitter<'_>, d: &Decoded, pc: GuestVa) {
+        let _ = (e, d, pc);
+    }
 }
 
 /// Nobody.

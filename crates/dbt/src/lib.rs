@@ -18,6 +18,7 @@ pub mod at;
 mod block;
 mod breakpoints;
 mod cache;
+pub mod checks;
 mod client;
 pub mod code_map;
 mod emit;

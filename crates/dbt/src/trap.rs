@@ -60,6 +60,11 @@ pub const REPLACED: u32 = 0x20;
 /// `SVC` number where a sample of what the kernel executes is due ([`crate::Counters::countdown`]). The block goes on.
 /// In assembly, it is no number of any trap either.
 pub const SAMPLE: u32 = 0x40;
+/// `SVC` number of an access that may be wrong, with the registers that are spilled meanwhile: see [`check`]. The block
+/// goes on. In assembly, it is no number of any trap either.
+pub const CHECK: u32 = 0x60;
+/// `SVC` number of a place of the kernel's that is told of, with its number: see [`hook`]. The block goes on. As above.
+pub const HOOK: u32 = 0x80;
 /// `SVC` number of a T32 instruction to interpret, with its ITSTATE: see [`emulate_t32`]. Two literal words as of
 /// [`EMULATE`]: the bits of its code, and its guest address with bit 0 set.
 pub const EMULATE_T32: u32 = 0x20;
@@ -115,13 +120,40 @@ pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
     1 + if more < left { more } else { left }
 }
 
+/// The lowest bit of the operands of [`CHECK`] and [`HOOK`].
+const OPERAND: u32 = 8;
+
+/// The immediate of the `SVC` for an access that may be wrong. Of R0 to R15, these two are in spill slots 0 and 1.
+#[must_use]
+pub const fn check(first: u8, second: u8) -> u32 {
+    CHECK | (first as u32 & 15) << OPERAND | (second as u32 & 15) << (OPERAND + 4)
+}
+
+/// The registers that an `SVC` of [`check`] names.
+#[must_use]
+pub const fn check_registers(word: u32) -> [usize; 2] {
+    [(word >> OPERAND & 15) as usize, (word >> (OPERAND + 4) & 15) as usize]
+}
+
+/// The immediate of the `SVC` at a place that is told of.
+#[must_use]
+pub const fn hook(number: u8) -> u32 {
+    HOOK | (number as u32) << OPERAND
+}
+
+/// The number that an `SVC` of [`hook`] has.
+#[must_use]
+pub const fn hook_number(word: u32) -> u8 {
+    (word >> OPERAND) as u8
+}
+
 /// The number of an `SVC` of ours, without operands. [`LENT_EXCEPTION_RETURN`] is an [`EXCEPTION_RETURN`] to all but
 /// assembly.
 #[must_use]
 pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
-        number @ (TLB_RANGE | EMULATE_T32 | IN_IT) => number,
+        number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }

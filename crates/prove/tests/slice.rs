@@ -76,6 +76,16 @@ fn translator_points() {
 }
 
 #[test]
+fn translator_checked() {
+    slice("translator-checked", 5_000);
+}
+
+#[test]
+fn translator_checked_points() {
+    slice("translator-checked-points", 5_000);
+}
+
+#[test]
 fn translator_in_place() {
     slice("translator-in-place", 5_000);
 }

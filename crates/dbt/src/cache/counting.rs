@@ -1,10 +1,13 @@
 //! Counting: what translated code counts of itself ([`Counters`]), when that begins and ends, and what of the code
 //! cache it takes.
 
+use alloc::boxed::Box;
+
 use spica_addr::GuestVa;
 
 use super::{BlockId, CodeMemory, Translator};
 use crate::at::is_thumb;
+use crate::checks::Checks;
 use crate::client::{self, CountRuns, Counters, Run};
 use crate::layout::PAGE_WORDS;
 
@@ -43,6 +46,27 @@ impl Translator {
         if let Some(counters) = self.counters.take() {
             memory.make_data(counters.first_page()..self.layout.pages, false);
         }
+    }
+
+    /// From now on, translated code checks accesses, and tells of calls ([`crate::checks`]). All blocks go.
+    pub fn start_checking(&mut self, checks: Box<Checks>, memory: &mut impl CodeMemory) {
+        self.forget_counters(memory);
+        self.flush(memory);
+        self.checks = Some(checks);
+    }
+
+    /// It does no longer. All blocks go, if it did.
+    pub fn stop_checking(&mut self, memory: &mut impl CodeMemory) {
+        if self.checks.take().is_some() {
+            self.flush(memory);
+        }
+    }
+
+    /// Whether translated code checks accesses.
+    #[inline]
+    #[must_use]
+    pub fn checks(&self) -> bool {
+        self.checks.is_some()
     }
 
     /// Whether translated code counts.

@@ -17,6 +17,7 @@ use self::changes::Left;
 use crate::at::{address, is_thumb};
 use crate::block::{self, Extent, LAST_HALF_WORD, Location};
 use crate::breakpoints::Breakpoints;
+use crate::checks::{CheckAccesses, Checks};
 use crate::client::{Client, CountRuns, Counters};
 use crate::emit::{self, Emitter};
 use crate::guest_pages::GuestPages;
@@ -27,6 +28,7 @@ use crate::options::Options;
 use crate::papers::{self, Spilling};
 use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK};
 use crate::return_mirror::{LARGE, ReturnMirror};
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -152,6 +154,8 @@ pub struct Translator {
     /// What is counted, or was counted last.
     counters: Option<Counters>,
     counts: bool,
+    /// What is checked and told of, while that is so.
+    checks: Option<Box<Checks>>,
     version: u32,
     generation: u64,
     stats: Stats,
@@ -248,6 +252,7 @@ impl Translator {
             breakpoints: Breakpoints::new(),
             counters: None,
             counts: false,
+            checks: None,
             version: 0,
             generation: 0,
             stats: Stats::default(),
@@ -476,9 +481,12 @@ impl Translator {
             make_t32(&mut emitter, &options, va, start, extent, words)
         } else {
             let limit = limit.min(self.breakpoints.room_at(va));
-            match self.counts {
-                false => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
-                true => {
+            match (self.counts, &self.checks) {
+                (false, None) => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
+                (false, Some(checks)) => {
+                    make_a32(&mut emitter, &options, va, limit, words, &mut CheckAccesses::new(checks))
+                }
+                (true, _) => {
                     let runs = runs.insert(self.count_runs());
                     make_a32(&mut emitter, &options, va, limit, words, runs)
                 }
@@ -547,7 +555,12 @@ impl Translator {
             self.flush(memory);
             self.stats.flushes += 1;
         }
-        let room = papers::room(self.options.spill) + if self.counts { CountRuns::ROOM } else { 0 };
+        let client = match (self.counts, &self.checks) {
+            (false, None) => 0,
+            (false, Some(_)) => CheckAccesses::ROOM,
+            (true, _) => CountRuns::ROOM,
+        };
+        let room = papers::room(self.options.spill) + client;
         if self.page_starts.is_empty() || self.hot + 2 * room > self.cold {
             if self.page_starts.len() >= self.code_pages() as usize {
                 self.flush(memory);
@@ -613,9 +626,10 @@ impl Translator {
 
     fn find_location(&self, id: BlockId, pc: CachePc, words: &[u32; PAGE_WORDS]) -> Option<Location> {
         let (_, word) = self.layout.find(pc)?;
-        match self.counts {
-            false => self.make_again(id, Some(word), words, &mut ()),
-            true => self.make_again(id, Some(word), words, &mut self.count_runs()),
+        match (self.counts, &self.checks) {
+            (false, None) => self.make_again(id, Some(word), words, &mut ()),
+            (false, Some(checks)) => self.make_again(id, Some(word), words, &mut CheckAccesses::new(checks)),
+            (true, _) => self.make_again(id, Some(word), words, &mut self.count_runs()),
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Case {
     pub thumb: bool,
     /// The guest's kernel runs in place, and by blocks what cannot.
     pub in_place: bool,
+    /// Accesses are checked.
+    pub checked: bool,
     /// Words of the window that are NOPs instead.
     pub nops: BTreeSet<u32>,
 }
@@ -52,7 +54,16 @@ impl Case {
             1 => Options { spill: technique(seed / 3), ..Options::naive() },
             _ => generate::options(&mut Random::new(!seed)),
         };
-        Case { seed, options, disturb, steps: STEPS, thumb: false, in_place: false, nops: BTreeSet::new() }
+        Case {
+            seed,
+            options,
+            disturb,
+            steps: STEPS,
+            thumb: false,
+            in_place: false,
+            checked: false,
+            nops: BTreeSet::new(),
+        }
     }
 
     /// The same with T32 code.
@@ -68,6 +79,13 @@ impl Case {
         Case { in_place: true, options, ..self }
     }
 
+    /// The same with accesses that are checked.
+    #[must_use]
+    pub fn checked(self) -> Case {
+        let options = Options { spill: Spill::default(), ..self.options };
+        Case { checked: true, options, ..self }
+    }
+
     fn window(&self, random: &mut Random) -> Window {
         let window = Window::random(random);
         if self.thumb { window.with_t32() } else { window }
@@ -81,6 +99,9 @@ impl Case {
         }
         let mut random = Random::new(self.seed);
         let window = self.window(&mut random);
+        if self.checked {
+            lockstep.check_accesses(&mut Random::new(!self.seed), &window);
+        }
         *memory = Memory::new();
         generate::memory(&mut random, memory, &window);
         let machine = generate::machine(&mut random, &window);
@@ -192,6 +213,9 @@ impl fmt::Display for Case {
         if self.in_place {
             write!(f, " in-place:true")?;
         }
+        if self.checked {
+            write!(f, " checked:true")?;
+        }
         write!(f, " block:{max_block} vfp:{vfp} thumbee:{thumbee} steps:{}", self.steps)?;
         match self.disturb {
             Disturb::Nothing => {}
@@ -222,6 +246,7 @@ impl FromStr for Case {
             steps: STEPS,
             thumb: false,
             in_place: false,
+            checked: false,
             nops: BTreeSet::new(),
         };
         for word in text.split_whitespace() {
@@ -237,6 +262,7 @@ impl FromStr for Case {
                 "vfp" => case.options.vfp = number(value)?,
                 "thumbee" => case.options.thumbee = number(value)?,
                 "in-place" => case.in_place = number(value)?,
+                "checked" => case.checked = number(value)?,
                 "t32" => case.thumb = number(value)?,
                 "steps" => case.steps = number(value)?,
                 "random" => case.disturb = Disturb::Random,
@@ -267,6 +293,7 @@ mod tests {
             case.nops.extend(0..seed as u32);
             case.thumb = seed % 5 == 0;
             case.in_place = seed % 7 == 0;
+            case.checked = seed % 6 == 0;
             assert_eq!(case.to_string().parse(), Ok(case));
         }
         assert!("seed=3".parse::<Case>().is_err() && "sead:3".parse::<Case>().is_err());

@@ -1,6 +1,7 @@
 //! One guest, twice: its state here, each part of what happens to it in a file below.
 
 mod blocks;
+pub(super) mod checks;
 mod compare;
 mod emulate;
 mod faults;
@@ -137,6 +138,13 @@ pub struct Lockstep {
     privileged: Option<Privileged>,
     /// The word for [`Spill::TrapShared`].
     shared_slot: u32,
+    /// What is told of, and what is not checked, while accesses are.
+    hooks: Vec<u32>,
+    skipped_code: std::ops::Range<u32>,
+    /// Marks of the guest's instruction that were found to be set.
+    looked: u32,
+    /// There was an exclusive access.
+    exclusives: bool,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -226,6 +234,10 @@ impl Lockstep {
             options,
             privileged: None,
             shared_slot: 0,
+            hooks: Vec::new(),
+            skipped_code: 0..0,
+            looked: 0,
+            exclusives: false,
         }
     }
 

@@ -13,6 +13,8 @@ pub enum Kind {
     A32,
     /// Half of it is T32, by blocks.
     T32,
+    /// A32, by blocks, with accesses that are checked.
+    Checked,
     /// A32, in place and by blocks what cannot.
     InPlace,
 }
@@ -23,6 +25,7 @@ impl Kind {
         match self {
             Kind::A32 => case,
             Kind::T32 => case.with_t32(),
+            Kind::Checked => case.checked(),
             Kind::InPlace => case.in_place(),
         }
     }
@@ -162,6 +165,7 @@ impl Part for Random {
         match self.kind {
             Kind::A32 => "translator",
             Kind::T32 => "translator-t32",
+            Kind::Checked => "translator-checked",
             Kind::InPlace => "translator-in-place",
         }
     }
@@ -172,6 +176,7 @@ impl Part for Random {
                 "random code translated and untranslated in step, any switches, interrupts and hidden pages in between"
             }
             Kind::T32 => "the same of T32 code, and A32 code that it calls and is called by",
+            Kind::Checked => "the same of code whose accesses are checked",
             Kind::InPlace => "the same of code in place, and the blocks beside it",
         }
     }
@@ -186,6 +191,9 @@ impl Part for Random {
         };
         if self.kind == Kind::T32 {
             return names(generate_t32::KINDS, EVENTS_OF_T32);
+        }
+        if self.kind == Kind::Checked {
+            return names(generate::KINDS, &["a place is told of", "an access whose mark is set"]);
         }
         if self.kind == Kind::InPlace {
             let forms = forms::IN_PLACE.iter().map(|name| format!("{}{name}", forms::PREFIX));
@@ -241,6 +249,7 @@ impl Part for Points {
         match self.kind {
             Kind::A32 => "translator-points",
             Kind::T32 => "translator-t32-points",
+            Kind::Checked => "translator-checked-points",
             Kind::InPlace => "translator-in-place-points",
         }
     }

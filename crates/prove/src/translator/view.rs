@@ -3,11 +3,13 @@
 //! Each word of the vCPU page can be reached in the ways that the translator uses, and in no other.
 
 use crate::translator::code::Code;
+use crate::translator::lockstep::checks::marks;
 use crate::translator::lockstep::in_place::InPlace;
 use crate::translator::lockstep::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{Bus, Fault};
 use spica_addr::CachePc;
+use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::{Layout, PAGE};
 use spica_dbt::spill::RETURN;
 use spica_vcpu::{Bank, RETURNS, Shown, StackAndLink, VcpuPage};
@@ -164,6 +166,15 @@ impl Bus for KernelView<'_> {
             && self.layout.find(CachePc(self.pc)).is_some_and(|(own, _)| own == page)
         {
             return Ok(self.code.fetched[page as usize][word]);
+        }
+        // The base is MARKS, added by the word in front.
+        if bytes == 1
+            && let Some((page, word)) = self.layout.find(CachePc(self.pc))
+            && let Some(sum) = word.checked_sub(1).map(|before| self.code.fetched[page as usize][before])
+            && sum & 0xfff0_0fff == 0xe280_04f5
+            && address & !(MARKS_SIZE - 1) == MARKS
+        {
+            return Ok(marks(address - MARKS));
         }
         if bytes == 4
             && let Some(field) = self.field(address, Reach::Load)

@@ -151,6 +151,10 @@ impl Lockstep {
             let made = instructions.entry(location.guest.0).or_default();
             if cold { made.cold.push(self.word(pc)) } else { made.hot.push((pc, self.word(pc))) }
         }
+        // Of an instruction whose access is checked, more is made than there are names for.
+        if self.translator.checks() {
+            return;
+        }
         for (at, made) in instructions {
             let Some(&(first, _)) = made.hot.first().filter(|_| at != end) else { continue };
             let it = self.places[&first].location.it;

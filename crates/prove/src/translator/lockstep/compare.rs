@@ -16,6 +16,7 @@ impl Lockstep {
         let masked = |machine: &Machine| machine.supervisor.is_some_and(|s| s.masks & psr::I != 0);
         let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
+            self.compare_looks();
             match self.advance() {
                 Event::Done => {}
                 Event::Unpredictable => return Some(End::Unpredictable),

@@ -26,7 +26,7 @@ impl Lockstep {
         }
         let mut next = Next::Guest(self.reference_entry());
         // Words executed: an endless loop in the host would be a bug.
-        for _ in 0..40 * instructions + 100 {
+        for _ in 0..64 * instructions + 100 {
             next = match next {
                 Next::End(end) => return end,
                 Next::Cache(pc) => {
@@ -140,6 +140,7 @@ impl Lockstep {
                 return Next::Guest(guest_pc);
             }
             self.under_way = !place.behind;
+            self.looked = 0;
         }
         let entry = self.translator.entry(block);
         if self.leave.is_some_and(|waiting| waiting != entry) {

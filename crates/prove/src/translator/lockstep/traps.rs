@@ -23,6 +23,9 @@ const fn line(crm: u8) -> CpReg {
 impl Lockstep {
     /// As `vm/trap/call.rs`, and `world/fast.s` in front of it.
     pub(super) fn trapped(&mut self, number: u32, svc: CachePc, place: Place) -> Next {
+        if matches!(trap::number(number), trap::CHECK | trap::HOOK) {
+            return self.checked(number, svc.wrapping_add(4), place);
+        }
         let (number, behind) = (trap::number(number), svc.0.wrapping_add(4));
         let fast = self.random.one_in(2);
         match number {
