@@ -18,7 +18,7 @@ pub mod fast_paths;
 pub mod garbage;
 pub mod hostile;
 pub mod known;
-mod module;
+pub mod module;
 pub mod several;
 pub mod siege;
 pub mod silicon;
@@ -236,11 +236,19 @@ fn boot(machine: Machine, script: &str, words: &str, icount: Option<u8>) -> Resu
 
 /// A small module of the kernel's package.
 fn any_module(project: &Project) -> Result<PathBuf> {
+    kernel_module(project, "lib/test_static_key_base.ko")
+}
+
+/// A module of the kernel's package, by its path in there.
+///
+/// # Errors
+/// If the package cannot be had.
+pub fn kernel_module(project: &Project, path: &str) -> Result<PathBuf> {
     prepare::fetch(project, false)?;
     let versions = project.build("guests/debian/tree/lib/modules");
     let found = std::fs::read_dir(&versions).ok().and_then(|mut entries| entries.next()?.ok());
     let version = found.ok_or_else(|| Error::failed(format!("no kernel modules in {}", versions.display())))?;
-    Ok(version.path().join("kernel/lib/test_static_key_base.ko"))
+    Ok(version.path().join("kernel").join(path))
 }
 
 /// Builds the test programs, where the hypervisor is built: what both have of Rust's library is compiled once.

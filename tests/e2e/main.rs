@@ -36,3 +36,4 @@ mod trace;
 mod uboot;
 mod uefi;
 mod watch;
+mod watch_heap;

@@ -61,12 +61,17 @@ impl Sampling {
     /// Of a kernel with these names, or none.
     #[must_use]
     pub fn new(every: u32, names: &[Symbol]) -> Self {
-        let code = || names.iter().filter(|symbol| is_code(symbol)).map(|symbol| symbol.address);
-        // Modules are in front of the kernel; exception vectors, and what code is used at the start only, are behind.
-        let start = code().min().map(|start| (start & 0xf000_0000).saturating_sub(MODULES));
-        let end = names.iter().find(|symbol| symbol.name == "_etext").map(|symbol| symbol.address).or(code().max());
-        Self { every, code: start.zip(end).filter(|(start, end)| start < end).map(|(start, end)| start..end) }
+        Self { every, code: code_range(names) }
     }
+}
+
+/// Addresses of the code of a kernel with these names, and of its modules.
+pub(crate) fn code_range(names: &[Symbol]) -> Option<Range<u32>> {
+    let code = || names.iter().filter(|symbol| is_code(symbol)).map(|symbol| symbol.address);
+    // Modules are in front of the kernel; exception vectors, and what code is used at the start only, are behind.
+    let start = code().min().map(|start| (start & 0xf000_0000).saturating_sub(MODULES));
+    let end = names.iter().find(|symbol| symbol.name == "_etext").map(|symbol| symbol.address).or(code().max());
+    start.zip(end).filter(|(start, end)| start < end).map(|(start, end)| start..end)
 }
 
 /// How far in front of a kernel's own addresses its modules are at most.

@@ -2,8 +2,10 @@
 //!
 //! What boots boards and measures on them is the crate `spica-runner`, which knows no terminal.
 
+pub mod allocator;
 pub mod counts;
 pub mod debugger;
+pub mod heap;
 pub mod interactive;
 pub mod lines;
 pub mod signals;

@@ -16,7 +16,7 @@ use spica_kallsyms::Symbol;
 use spica_runner::error::{Error, Result};
 
 use crate::counts::{Counts, place};
-use crate::unwind::Tables;
+use crate::unwind::{Sample, Tables};
 
 /// What functions seem to be called by of which there is no sample.
 pub const UNKNOWN: &str = "[no sample]";
@@ -48,6 +48,14 @@ impl Format {
     }
 }
 
+/// Where the kernel was, and where that was called from: see [`Tables::unwind`].
+pub(crate) fn unwound(tables: &Tables, sample: &Sample, symbols: &[Symbol]) -> Vec<u32> {
+    let of = |address: u32| place(address, symbols);
+    let same = |a: u32, b: u32| of(a) == of(b);
+    let begins = |address: u32| matches!(of(address), (begin, Some(_)) if begin == address);
+    tables.unwind(sample, same, begins)
+}
+
 /// Instructions by stacks: functions, from the outermost on.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Stacks(BTreeMap<Vec<String>, u64>);
@@ -57,12 +65,10 @@ impl Stacks {
     #[must_use]
     pub fn new(counts: &Counts, symbols: &[Symbol], tables: &Tables, every: u32) -> Self {
         let of = |address: u32| place(address, symbols);
-        let same = |a: u32, b: u32| of(a) == of(b);
-        let begins = |address: u32| matches!(of(address), (begin, Some(_)) if begin == address);
         let mut sampled: BTreeMap<_, BTreeMap<Vec<String>, u64>> = BTreeMap::new();
         for sample in &counts.samples {
             let mut stack: Vec<String> =
-                tables.unwind(sample, same, begins).into_iter().map(|address| name(of(address))).collect();
+                unwound(tables, sample, symbols).into_iter().map(|address| name(of(address))).collect();
             stack.reverse();
             *sampled.entry(of(sample.pc)).or_default().entry(stack).or_default() += 1;
         }

@@ -13,6 +13,7 @@ use spica_runner::control::reply;
 use spica_runner::error::{Error, Result};
 use spica_runner::progress::Step;
 
+use crate::allocator::{self, Allocator};
 use crate::unwind::Tables;
 
 /// Where a guest's RAM begins.
@@ -118,6 +119,28 @@ pub fn unwind_tables(board: &mut Board, guest: usize, names: &[Symbol]) -> Resul
     let ram = memory.ram()?;
     Tables::read(&mut memory, ram, names).map_err(Error::failed)
 }
+
+/// Finds the allocator of the kernel of guest number `guest`, which has these names.
+///
+/// # Errors
+/// If it is none that is known, or the board has gone.
+pub fn allocator(board: &mut Board, guest: usize, names: &[Symbol]) -> Result<Allocator> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let start = memory.ram()?.start;
+    let base = names.iter().find(|symbol| symbol.name == "_stext").map_or(0, |symbol| symbol.address) & LINEAR;
+    let mut read = |range: Range<u32>| {
+        let at = range.start.wrapping_sub(base).wrapping_add(start);
+        let bytes = memory.read(at, range.end - range.start).map_err(Error::failed)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect())
+    };
+    let found = allocator::find(names, &mut read)?;
+    let pages = read(found.pages.0..found.pages.0 + 4)?;
+    let at = pages.first().copied().ok_or_else(|| Error::failed("the kernel's memory cannot be read"))?;
+    Ok(Allocator { pages: (at, found.pages.1), ..found })
+}
+
+/// What of an address says where the linear map begins that it is in.
+const LINEAR: u32 = 0xe000_0000;
 
 /// Reads the last `most` messages of the log of guest number `guest`'s kernel. The guest goes on meanwhile.
 ///

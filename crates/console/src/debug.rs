@@ -86,6 +86,8 @@ pub enum Debug {
     /// `samples BASE64`. Each has the number of its words (a byte); PC; TPIDRURO; and its words, each with its
     /// number on the stack from SP on and marks (two bytes), and itself.
     Samples,
+    /// `heap …`: see [`Heap`].
+    Heap(Heap),
     /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
     /// The guest need not stand, nor have a debugger.
     Dump(u32, u32),
@@ -120,6 +122,114 @@ pub enum Debug {
     Blank(u32, u32, Option<u32>),
     /// `restore`: the state is put back, and the guest stands where it was when it was saved.
     Restore,
+}
+
+/// What is said of the heap of a guest's kernel, so that it is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heap {
+    /// `heap begin BASE OBJECT_SIZE PAGES BYTES FROM TO`: where the linear map begins, where a cache has its objects'
+    /// size, the array of pages and the bytes of its elements, and the kernel's code. What was found before is forgotten.
+    Begin {
+        /// Of the linear map.
+        base: u32,
+        /// An offset, with two fields in front of it.
+        object_size: u32,
+        /// An address, and the bytes of an element.
+        pages: (u32, u32),
+        /// Addresses, up to the second.
+        code: (u32, u32),
+    },
+    /// `heap hook ADDRESS KIND`: what is told of before the A32 instruction there is executed.
+    Hook(u32, Hook),
+    /// `heap skip FROM TO`: this code, which is the allocator's, is not checked.
+    Skip(u32, u32),
+    /// `heap on`: from now on, until it has lost its debugger.
+    On,
+    /// `heap off`: no longer. What was found is kept until then.
+    Off,
+    /// `heap errors`: answered with `heap ON ALLOCATED FREED LOOKED FORGOTTEN LOST`, decimal, of which the first is 1 as
+    /// long as it is checked, and a line for each error, hexadecimal but for the last: `fault KIND r|w BYTES PC
+    /// ADDRESS START SIZE ALLOCATED_BY FREED_BY TIMES`. Kinds are `freed`, `outside`, and of freeing `twice` and `within`.
+    /// Each has a sample ([`Debug::Samples`]) of when it happened first, in the same order.
+    Errors,
+}
+
+/// A place of a kernel's allocator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// `alloc`: R0 is the cache of which an object is wanted, LR who wants it.
+    Allocate,
+    /// `alloc-size`: R3 is also its size, and the word at SP who wants it.
+    AllocateSize,
+    /// `alloc-many`: R0 is the cache, R3 an array.
+    AllocateMany,
+    /// `size`: R0 is an object of which it is asked how much may be used.
+    Size,
+    /// `return N`: one of these returns, with R0, behind an instruction that takes `N` words from the stack.
+    Return(u8),
+    /// `clear`: the allocator clears R2 bytes from R0 on.
+    Clear,
+    /// `free`: object R1 of cache R0 is freed by LR.
+    Free,
+    /// `free-for`: the same by R2.
+    FreeFor,
+    /// `free-many`: R1 objects are freed, which are in an array at R2, of cache R0 if that is not 0.
+    FreeMany,
+    /// `free-pages`: 2 to the power of R1 pages from that of `struct page` R0 on are no slab any more.
+    FreePages,
+}
+
+impl Hook {
+    const ALL: [(&str, Hook); 9] = [
+        ("alloc", Hook::Allocate),
+        ("alloc-size", Hook::AllocateSize),
+        ("alloc-many", Hook::AllocateMany),
+        ("size", Hook::Size),
+        ("clear", Hook::Clear),
+        ("free", Hook::Free),
+        ("free-for", Hook::FreeFor),
+        ("free-many", Hook::FreeMany),
+        ("free-pages", Hook::FreePages),
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Hook::Return(words) => alloc::format!("return {words:x}"),
+            _ => Hook::ALL.iter().find(|(_, hook)| *hook == self).map_or("", |(name, _)| name).to_string(),
+        }
+    }
+}
+
+fn heap<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Heap, String> {
+    Ok(match words.next() {
+        Some("begin") => Heap::Begin {
+            base: number(words.next())?,
+            object_size: number(words.next())?,
+            pages: (number(words.next())?, number(words.next())?),
+            code: (number(words.next())?, number(words.next())?),
+        },
+        Some("hook") => {
+            let address = number(words.next())?;
+            let hook = match words.next() {
+                Some("return") => {
+                    let popped = number(words.next())?;
+                    Hook::Return(popped.try_into().map_err(|_| "no instruction takes so much from the stack")?)
+                }
+                name => {
+                    let found = Hook::ALL.iter().find(|(known, _)| Some(*known) == name);
+                    found.map(|(_, hook)| *hook).ok_or("there is no such hook")?
+                }
+            };
+            Heap::Hook(address, hook)
+        }
+        Some("skip") => Heap::Skip(number(words.next())?, number(words.next())?),
+        Some("on") => Heap::On,
+        Some("off") => Heap::Off,
+        Some("errors") => Heap::Errors,
+        _ => return Err("what is said of a heap is `begin`, `hook`, `skip`, `on`, `off` or `errors`".to_string()),
+    })
 }
 
 /// Bytes of memory that are blanked with one question at most.
@@ -262,6 +372,7 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         "uncount" => Debug::Uncount,
         "counts" => Debug::Counts,
         "samples" => Debug::Samples,
+        "heap" => Debug::Heap(heap(&mut words)?),
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");

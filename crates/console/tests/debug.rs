@@ -2,7 +2,9 @@
 
 use spica_console::base64::{decode, encode};
 use spica_console::command::{Command, parse};
-use spica_console::debug::{DUMP_BYTES, Debug, FIND_BYTES, Group, READ_BYTES, Space, WRITE_BYTES, Watch, find};
+use spica_console::debug::{
+    DUMP_BYTES, Debug, FIND_BYTES, Group, Heap, Hook, READ_BYTES, Space, WRITE_BYTES, Watch, find,
+};
 
 fn debug(line: &str) -> Result<Debug, String> {
     match parse(&format!("debug web {line}"))? {
@@ -41,6 +43,20 @@ fn questions_are_understood() {
         ("count 1388", Debug::Count(Some((5000, None)))),
         ("count 4e20 bf000000 c0e00000", Debug::Count(Some((20_000, Some(0xbf00_0000..0xc0e0_0000))))),
         ("samples", Debug::Samples),
+        (
+            "heap begin c0000000 10 c15ddc40 24 bf000000 c0e00000",
+            Debug::Heap(Heap::Begin {
+                base: 0xc000_0000,
+                object_size: 16,
+                pages: (0xc15d_dc40, 36),
+                code: (0xbf00_0000, 0xc0e0_0000),
+            }),
+        ),
+        ("heap hook c05aee64 return 9", Debug::Heap(Heap::Hook(0xc05a_ee64, Hook::Return(9)))),
+        ("heap skip c05a9a4c c05b247c", Debug::Heap(Heap::Skip(0xc05a_9a4c, 0xc05b_247c))),
+        ("heap on", Debug::Heap(Heap::On)),
+        ("heap off", Debug::Heap(Heap::Off)),
+        ("heap errors", Debug::Heap(Heap::Errors)),
         ("watch w c0008000 4", Debug::Watch(Watch::Write, 0xc000_8000, 4)),
         ("watch a 0 1000", Debug::Watch(Watch::Access, 0, 4096)),
         ("unwatch r ffffffff 1", Debug::Unwatch(Watch::Read, u32::MAX, 1)),
@@ -53,6 +69,16 @@ fn questions_are_understood() {
 }
 
 #[test]
+fn hooks_are_written_as_they_are_read() {
+    use Hook::*;
+    let all =
+        [Allocate, AllocateSize, AllocateMany, Size, Return(0), Return(255), Clear, Free, FreeFor, FreeMany, FreePages];
+    for hook in all {
+        assert_eq!(debug(&format!("heap hook 4 {}", hook.text())), Ok(Debug::Heap(Heap::Hook(4, hook))));
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let long = format!("write va 0 {}", "00".repeat(WRITE_BYTES + 1));
     let long_pattern = format!("find 0 1000 {}", "00".repeat(33));
@@ -60,6 +86,13 @@ fn what_is_wrong_is_said() {
         "",
         "dance",
         "halt now",
+        "heap",
+        "heap begin c0000000 10 c15ddc40 24 bf000000",
+        "heap hook c05aee64",
+        "heap hook c05aee64 elsewhere",
+        "heap hook c05aee64 return 100",
+        "heap skip c05a9a4c",
+        "heap on now",
         "regs",
         "regs all",
         "set core",

@@ -9,6 +9,7 @@
 //! |-------------|-------------|----------------------------------------------------------------------------|
 //! | 0xF180_0000 | 0xF200_0000 | not mapped here: the code cache, whose mappings are each guest's own        |
 //! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
+//! | 0xF500_0000 | 0xF580_0000 | not mapped here: the marks of a guest's heap while that is checked, as the above     |
 //! | 0xF5F0_0000 | 0xF600_0000 | a stack for each guest ([`crate::memory::stacks`]), with pages between that are not mapped      |
 //! | 0xF600_0000 | 0xF620_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
 //! | 0xF620_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
@@ -25,6 +26,7 @@
 //! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a
 //! guest's domain register never opens it.
 
+use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::Window;
 
 /// First virtual address of the hypervisor region.
@@ -103,7 +105,7 @@ const _: () = {
     assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
-    assert!(MIRROR.base() + MIRROR.size <= STACKS_START);
+    assert!(MIRROR.base() + MIRROR.size <= MARKS && MARKS + MARKS_SIZE <= STACKS_START);
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= REGION_START + REGION_SIZE);
     assert!(FIRST_HEAP_SIZE < POOL_SIZE);
     // A branch reaches 32 MiB (A8.8.18).

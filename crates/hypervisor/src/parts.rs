@@ -82,6 +82,7 @@ packages! {
     "compiler_builtins": other, "copies and arithmetic of the compiler's";
     "talc": other, "the heap";
     "__rustc": other, "the heap";
+    "spica_heap_check": other, "checks of a heap";
     "spica_snapshot": other, "snapshots";
     "lz4_flex": other, "snapshots";
     "postcard": other, "snapshots";

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use spica_cli::counts::{self, Counter, Counts, Sampling};
+use spica_cli::heap::{self, Checker};
 use spica_cli::lines::Source;
 use spica_cli::signals::Signals;
 use spica_cli::stacks::{Format, Stacks};
@@ -110,6 +111,35 @@ them, for the kernel of the same version; nothing of it is installed, and build/
         #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = every)]
         every: u32,
     },
+    /// Errors of the guest's kernel with its heap: use after free, accesses out of bounds, double frees
+    #[command(after_help = "\
+A paragraph for each error, those that happened first come first:
+
+use after free: read of 4 bytes at 0xc24f1a40, 3 times
+  by            seq_show+0x1c
+    called by   seq_read_iter+0xe4
+    called by   vfs_read+0xb4
+    …
+  object        64 bytes at 0xc24f1a40; this is at offset 0
+  allocated by  seq_open+0x30
+  freed by      seq_release+0x18
+
+the instruction that did it, and who called its function, the first time; the object, as large as was asked for; and who
+called the allocator. Code of modules has no names and is shown by addresses, and who called it is a guess.
+
+Every load and store of the kernel is checked that may be of an object from kmalloc or a cache (kmem_cache) that was
+allocated or freed while this watches: not those that are older. The kernel is to be Linux 6.1 with SLUB, as Debian 12
+has it; it needs no KASAN and no debug symbols. docs/watching.md says what is not seen.
+
+The guest stands still twice, for some milliseconds in which its clocks stand, too. In between its kernel takes some
+four times as long.
+
+  spica watch heap --for 1m
+  spica watch heap --guest web --for 10m -o heap.txt")]
+    Heap {
+        #[command(flatten)]
+        what: What,
+    },
     /// Which functions of the guest's kernel were executed, and which not, for lcov's tools
     #[command(after_help = "\
 The file is a tracefile of lcov, with one source file, which stands for the kernel, and in it a line for each function,
@@ -194,6 +224,7 @@ pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
                 None => Ok(counts::table(counted, names)),
             })
         }
+        Client::Heap { what } => heap(project, what),
         Client::Coverage { what, lines } => {
             count(project, what, lines, None, |counted, names, _, source| match source {
                 Some(source) => source.lcov(counted),
@@ -290,6 +321,45 @@ fn count(
             "spica: {} runs had no counter, or were Thumb code; those of the former were executed {} times",
             counted.missed, counted.uncounted
         );
+    }
+    Ok(())
+}
+
+/// Checks a guest's heap, and writes what was wrong.
+fn heap(project: &Project, what: What) -> Result<()> {
+    let mut board = Board::find(project, what.run.as_deref())?;
+    let guest = debugger::choose(&board, what.guest.as_deref())?;
+    let output = Output::create(what.output)?;
+    let signals = Signals::keep().context(|| "cannot wait for Ctrl-C")?;
+    let step = Step::begin("reading the names of the kernel's functions");
+    let names = symbols::names(&mut board, guest)?;
+    drop(step);
+    let step = Step::begin("looking at the kernel's allocator");
+    let allocator = symbols::allocator(&mut board, guest, &names)?;
+    drop(step);
+    let step = Step::begin("reading how the kernel's stacks are unwound");
+    let tables = symbols::unwind_tables(&mut board, guest, &names)?;
+    drop(step);
+    let checker = Checker::start(board, guest, &allocator)?;
+    let begun = Instant::now();
+    let step = Step::begin("checking the heap");
+    checker.wait(begun + what.time, &|| signals.has_come());
+    drop(step);
+    if signals.has_come() {
+        eprintln!("spica: stopped after {} ms", begun.elapsed().as_millis());
+    }
+    let findings = checker.end(&names, &tables)?;
+    output.write(&heap::report(&findings, &names))?;
+    let heap::Findings { faults, allocated, freed, forgotten, lost, to_the_end, .. } = &findings;
+    eprintln!("spica: {} errors; {allocated} objects were allocated, {freed} freed", faults.len());
+    if *lost != 0 {
+        eprintln!("spica: {lost} more errors had no place");
+    }
+    if *forgotten != 0 {
+        eprintln!("spica: {forgotten} objects were forgotten: there were too many to know them all");
+    }
+    if !to_the_end {
+        eprintln!("spica: the guest was reset: nothing was checked since then");
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! The engine of translated blocks: [`spica_dbt`]'s translator and the memory of its code cache.
 
+use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
-use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
+use spica_dbt::checks::Checks;
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Translator};
 use spica_isa::Reg;
@@ -112,6 +114,28 @@ impl Blocks {
     /// See [`Translator::forget_counters`].
     pub fn forget_counters(&mut self) {
         self.translator.forget_counters(&mut self.code);
+    }
+
+    /// See [`Translator::start_checking`]. The marks are mapped as [`CodePages::map_marks`] does it. False if that
+    /// cannot be.
+    pub fn start_checking(&mut self, checks: Box<Checks>, marks: (HostPa, u32), blank: HostPa) -> bool {
+        let mapped = self.code.map_marks(Some((marks, blank)));
+        if mapped {
+            self.translator.start_checking(checks, &mut self.code);
+        }
+        mapped
+    }
+
+    /// See [`Translator::stop_checking`].
+    pub fn stop_checking(&mut self) {
+        self.translator.stop_checking(&mut self.code);
+        self.code.map_marks(None);
+    }
+
+    /// Whether accesses of the kernel are checked.
+    #[inline]
+    pub fn checks(&self) -> bool {
+        self.translator.checks()
     }
 
     /// Whether what the kernel executes is counted.

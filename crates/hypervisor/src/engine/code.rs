@@ -6,6 +6,7 @@
 
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
+use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
 use spica_dbt::return_mirror::LARGE;
 
@@ -34,6 +35,8 @@ pub struct CodePages {
     mirror: Block,
     tables: Block,
     mirror_tables: Block,
+    /// That of the marks of a heap that is checked, where nothing is mapped otherwise; not where code runs in place.
+    marks_tables: Option<Block>,
     layout: Layout,
     written: Written,
 }
@@ -80,6 +83,9 @@ impl Written {
     }
 }
 
+/// Bytes of the tables that map the marks of a heap.
+const MARKS_TABLES: u32 = MARKS_SIZE / MEGABYTE * 1024;
+
 /// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
 const fn layout(pages: u32, near: Option<u32>) -> Layout {
     match near {
@@ -93,6 +99,7 @@ pub const fn block_bytes(count: u32, mirror_pages: u32, near: Option<u32>) -> u3
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
     let tables = (layout(count, near).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
     // The mirror's are aligned to a large page.
+    let tables = tables + if near.is_none() { MARKS_TABLES } else { 0 };
     (count + mirror_pages + LARGE as u32 - 1) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
@@ -129,7 +136,17 @@ impl CodePages {
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
-        Some(CodePages { pages, slot, mirror, tables, mirror_tables, layout, written: Written::default() })
+        let marks_tables = match near {
+            None => {
+                let mut tables = share.alloc(MARKS_TABLES, 1024)?;
+                tables.words_mut().fill(0);
+                cache::clean_table(tables.va(), MARKS_TABLES);
+                Some(tables)
+            }
+            Some(_) => None,
+        };
+        let written = Written::default();
+        Some(CodePages { pages, slot, mirror, tables, mirror_tables, marks_tables, layout, written })
     }
 
     /// Where the cache lies.
@@ -145,7 +162,27 @@ impl CodePages {
         let megabytes = (self.layout.va_size() + self.slot.bytes()).div_ceil(MEGABYTE);
         let cache = entries(self.layout.base, self.tables.pa().0, megabytes);
         let mirror = if self.layout.mirror.is_some() { MIRROR.size / MEGABYTE } else { 0 };
-        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, mirror))
+        let marks =
+            self.marks_tables.iter().flat_map(move |tables| entries(MARKS, tables.pa().0, MARKS_SIZE / MEGABYTE));
+        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, mirror)).chain(marks)
+    }
+
+    /// Maps the marks of a heap for translated code to read: pages from `pages.0` on, so many, and behind them the page
+    /// at `blank`, again and again; or nothing any more. False if it can have none.
+    pub fn map_marks(&mut self, marks: Option<((HostPa, u32), HostPa)>) -> bool {
+        let Some(tables) = &mut self.marks_tables else { return false };
+        for (at, entry) in (0..MARKS_SIZE / PAGE).zip(tables.words_mut()) {
+            *entry = match marks {
+                Some(((first, count), _)) if at < count => (first.0 + at * PAGE) | SMALL_PAGE | USER_READ | XN,
+                Some((_, blank)) => blank.0 | SMALL_PAGE | USER_READ | XN,
+                None => 0,
+            };
+        }
+        cache::clean_table(tables.va(), tables.len());
+        dsb();
+        // They may be remembered for the kernel view of any space.
+        tlb::invalidate_all();
+        true
     }
 
     /// The word at code-cache address `pc`.

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use spica_addr::GuestVa;
-use spica_console::debug::Debug;
+use spica_console::debug::{Debug, Heap};
 use spica_snapshot::{PAGE, STATE_BYTES, sum, unpack};
 
 use super::guest::{Guest, State, Until};
@@ -263,6 +263,16 @@ impl Scheduler {
             Debug::Samples => {
                 self.guests[at].debugger()?;
                 return Ok(After::Answer(Answering::Samples(at, None)));
+            }
+            Debug::Heap(Heap::Errors) => {
+                self.guests[at].debugger()?;
+                for line in self.guests[at].vm.heap_errors() {
+                    answer.line(&line);
+                }
+            }
+            Debug::Heap(heap) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, core, _| guest.vm.say_of_heap(core, *heap))??;
             }
             Debug::Dump(from, bytes) => {
                 return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));

@@ -11,8 +11,9 @@ use core::ptr::NonNull;
 
 use spica_addr::HostPa;
 
-use super::{heap, host_space, ram};
+use super::{heap, host_space, phys, ram};
 use crate::arch::interrupts::IrqCell;
+use crate::host_cpu::HostSpace;
 use crate::layout::{FIRST_HEAP_SIZE, MEGABYTE, POOL_SIZE, POOL_START};
 
 /// Bytes of the pool's addresses that are mapped.
@@ -73,6 +74,39 @@ impl Block {
     pub fn words_mut(&mut self) -> &mut [u32] {
         // SAFETY: as above; page-aligned.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len as usize / 4) }
+    }
+}
+
+/// RAM that was taken for a while: whole pages, reachable in the host address space only. It goes back in the end.
+pub struct Loan {
+    pa: HostPa,
+    len: u32,
+}
+
+impl Loan {
+    /// `len` bytes, a multiple of a page. What is in them is anything. `None` if there is not so much in one piece.
+    pub fn take(len: u32) -> Option<Loan> {
+        assert!(len != 0 && len.is_multiple_of(4096), "a loan is whole pages");
+        ram::take(HostPa(0), len, 4096).map(|pa| Loan { pa, len })
+    }
+
+    /// Physical address of its first byte.
+    pub fn pa(&self) -> HostPa {
+        self.pa
+    }
+
+    /// Its words.
+    pub fn words_mut<'a>(&'a mut self, _: HostSpace<'a>) -> &'a mut [u32] {
+        // SAFETY: it was taken from RAM for this alone, and is mapped in the host address space, where we are.
+        let bytes = unsafe { phys::slice_mut(self.pa, self.len) };
+        // SAFETY: page-aligned, and any bytes are words.
+        unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), self.len as usize / 4) }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        ram::give_back(self.pa, self.len);
     }
 }
 

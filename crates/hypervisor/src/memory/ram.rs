@@ -83,6 +83,29 @@ pub fn most_bytes_each(count: u64) -> u64 {
     RAM.with(|ram| most_each(&ram.free, count, 4096))
 }
 
+/// Gives back what [`take`] has given. If there is no memory to note that, it is lost.
+pub fn give_back(pa: HostPa, len: u32) {
+    RAM.with(|ram| {
+        let Span { start, end } = Span::new(pa.0.into(), len.into());
+        let at = ram.free.partition_point(|other| other.start < start);
+        let in_front = at.checked_sub(1).filter(|&before| ram.free[before].end == start);
+        let behind = ram.free.get(at).is_some_and(|other| other.start == end);
+        match (in_front, behind) {
+            (Some(before), true) => {
+                ram.free[before].end = ram.free[at].end;
+                ram.free.remove(at);
+            }
+            (Some(before), false) => ram.free[before].end = end,
+            (None, true) => ram.free[at].start = start,
+            (None, false) => {
+                if ram.free.try_reserve(1).is_ok() {
+                    ram.free.insert(at, Span { start, end });
+                }
+            }
+        }
+    });
+}
+
 /// Takes `len` bytes, aligned to `align` (a power of two), from the lowest place at or above `from` that has them, else
 /// from the lowest anywhere. What is in them is not cleared.
 pub fn take(from: HostPa, len: u32, align: u32) -> Option<HostPa> {

@@ -79,11 +79,17 @@ impl Vm {
     }
 
     fn counting_changed(&mut self, counts: bool) {
+        self.translations_changed();
+        let Vm { vcpu, .. } = self;
+        vcpu.mmu.notice(counts || vcpu.context.is_traced());
+    }
+
+    /// All translations are gone, and what is translated has more to do or less.
+    pub(super) fn translations_changed(&mut self) {
         let Vm { vcpu, common, .. } = self;
         common.code_is_gone(&mut vcpu.mmu);
         vcpu.mmu.forget_call_vector(&(GuestVa(0)..=GuestVa(u32::MAX)));
         vcpu.mmu.make_stale();
-        vcpu.mmu.notice(counts || vcpu.context.is_traced());
     }
 
     /// Translated code has trapped: which run it is in, if that may have been left with it.

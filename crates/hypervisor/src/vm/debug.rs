@@ -230,9 +230,10 @@ impl Vm {
         self.uncatch_ttbr();
         self.vcpu.forget_wish();
         self.forget_counters();
+        self.forget_checker();
     }
 
-    /// Counting ends as soon as the guest stands between two instructions, and it goes on.
+    /// Counting or checking ends as soon as the guest stands between two instructions, and it goes on.
     pub(super) fn stop_counting_and_go(&mut self) {
         self.common.uncounting = true;
         self.vcpu.wish(Wish::Go);
@@ -372,6 +373,7 @@ impl Vm {
         }
         if core::mem::take(&mut self.common.uncounting) {
             self.forget_counters();
+            self.forget_checker();
         }
         if wish == Wish::Go && self.vcpu.debug.ttbr_caught.is_none() { Turn::Goes } else { Turn::Halted }
     }

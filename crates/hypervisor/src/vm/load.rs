@@ -300,6 +300,7 @@ impl Vm {
             trapped: None,
             watches: Default::default(),
             samples: None,
+            checker: None,
             uncounting: false,
             missed: Default::default(),
             start: host.now(),

@@ -11,6 +11,7 @@ pub mod boot;
 pub mod call_vector;
 #[cfg(feature = "check-fast-paths")]
 pub mod check;
+pub mod checked;
 mod counted;
 pub mod counters;
 pub mod debug;
@@ -178,7 +179,9 @@ pub struct Common {
     watches: watched::Watches,
     /// Samples of it, if they are taken.
     samples: Option<sampled::Samples>,
-    /// That is to end as soon as the guest stands between two instructions.
+    /// What is known of its kernel's heap, if that is checked.
+    checker: Option<Box<checked::Checker>>,
+    /// Either is to end as soon as the guest stands between two instructions.
     uncounting: bool,
     /// Which of the devices that the guest found missing have been said.
     missed: Missed,

@@ -160,7 +160,8 @@ impl Vm {
         self.common.samples = Some(samples);
     }
 
-    fn take_sample(&self, host_space: HostSpace<'_>, samples: &mut Samples, pc: u32) {
+    /// Keeps what on the stack may be return addresses, with the kernel at `pc`.
+    pub(super) fn take_sample(&self, host_space: HostSpace<'_>, samples: &mut Samples, pc: u32) {
         let cpu = &self.vcpu.context.cpu;
         let (sp, lr) = (cpu.regs[13] & !3, cpu.regs[14]);
         let mut code = Code::new(self, host_space, SAMPLE_LOOKS);

@@ -107,6 +107,10 @@ impl Common {
         self.backlog.clear();
         self.engine.start_anew();
         self.engine.set_vfp(false);
+        // What was known of its heap is so no longer.
+        if self.engine.blocks.checks() {
+            self.engine.blocks.stop_checking();
+        }
         self.engine.forget_all();
         self.code_is_gone(mmu);
     }

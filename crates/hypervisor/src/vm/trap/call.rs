@@ -100,6 +100,14 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
             vm.sample(core, behind);
             Resume::Back(behind)
         }
+        trap::CHECK => {
+            vm.check_access(core, behind, word);
+            Resume::Back(behind)
+        }
+        trap::HOOK => {
+            vm.at_hook(core, behind, trap::hook_number(word));
+            Resume::Back(behind)
+        }
         trap::EMULATE => {
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
             if let Some(resume) = timer::write(vm, host, first, GuestVa(second), next) {
