@@ -236,3 +236,15 @@ boards! {
     cubieboard: Cubieboard;
     vexpress_a9: VexpressA9, #[ignore = "attacks that the other board has, too, some without end: a minute for all of them"];
 }
+
+/// The return mirror stands for where interrupts find the kernel: at the start of RAM, where this guest has its first
+/// loops, and then where Linux has its kernel. What the guest prints does not show it (`interrupts` above).
+#[test]
+fn the_return_mirror_follows_the_kernel() {
+    let guest = Guest { name: "interrupts", parameters: &[0; 6], payload: &[] };
+    let outcome = bare::run_with(Machine::Cubieboard, &guest, TIMEOUT, "spica.stats");
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
+    let moves = outcome.spica.iter().find_map(|line| Some(line.split_once("translator.mirror-moves ")?.1.trim()));
+    assert_eq!(moves, Some("2"), "{:#?}", outcome.spica);
+}

@@ -112,6 +112,15 @@ impl ReturnMirror {
         }
     }
 
+    /// The mirror stands for `window` from now on, which is as large as the one before. It must be empty.
+    pub(crate) fn move_to(&mut self, window: Window) {
+        debug_assert!(self.users.iter().all(|&user| user == u32::MAX), "the mirror is not empty");
+        if let Some(now) = &mut self.window {
+            debug_assert_eq!((now.size, now.base()), (window.size, window.base()));
+            *now = window;
+        }
+    }
+
     /// The window, if the mirror is in use.
     #[must_use]
     pub fn window(&self) -> Option<Window> {

@@ -585,3 +585,36 @@ fn random_sequences() {
     }
     assert!(taken > 500 && far > 10, "{taken} pages taken, {far} far mirrors");
 }
+
+#[test]
+fn a_mirror_that_moves_stands_for_as_many_addresses_elsewhere() {
+    let mut f = Fixture::new(NEAR);
+    f.land(VA + 0x10);
+    let mirror = NEAR.base();
+    let moved = Window { start: 0x8000_0000, distance: mirror.wrapping_sub(0x8000_0000), ..NEAR };
+    f.translator.move_mirror(moved, &mut f.code);
+    // Nothing is left of what was there, and nothing lands from there.
+    assert_eq!((f.all(), f.code.mapped.len(), f.translator.mirror().window()), (BTreeMap::new(), 0, Some(moved)));
+    let before = f.translate(VA + 0x10);
+    f.translator.land(before, &mut f.code);
+    assert_eq!((f.all(), f.code.mapped.len()), (BTreeMap::new(), 0));
+    assert_eq!(f.code_word(f.translator.entry(before).0), NOP, "no landing in front");
+    // What the new addresses have to do with it.
+    let has = [0x7fff_fffc, 0x8000_0000, 0x800f_fffc, 0x8010_0000].map(|va| f.translator.mirror().has(GuestVa(va)));
+    assert_eq!(has, [false, true, true, false]);
+    f.window = moved;
+    let block = f.translate_at(0x8000_1010, PA + 0x1010, true);
+    f.translator.land(block, &mut f.code);
+    assert_eq!(f.follow(0x8000_1010), Some(f.landing(block)));
+    assert_eq!(f.translator.mirror().target(mirror + 0x1010), Some(GuestVa(0x8000_1010)));
+    // And branches there go through it, by the new distance.
+    f.put(PA + 0x2000, &[BX_LR]);
+    let returns = f.translate_at(0x8000_2000, PA + 0x2000, true);
+    let through = spica_isa::asm::add_imm(
+        spica_isa::Cond::Al,
+        spica_isa::Reg::PC,
+        spica_isa::Reg::LR,
+        spica_isa::ModImm::encode(moved.distance).expect("an immediate"),
+    );
+    assert!(f.words(returns).iter().any(|&(_, word)| word == through), "ADD PC, LR, #distance");
+}

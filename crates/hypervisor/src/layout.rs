@@ -16,8 +16,9 @@
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!
 //! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel
-//! whose linear map begins at 0xC000_0000. At the same distance below the mirror, the code cache stands for 0xBE80_0000
-//! to 0xBF00_0000, the end of user space there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
+//! whose linear map begins at 0xC000_0000; or for as many where a guest turns out to have its kernel ([`mirror`]). At
+//! the same distance below the mirror, the code cache stands for 0xBE80_0000 to 0xBF00_0000, the end of user space
+//! there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
 //!
 //! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above
 //! its linear map (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top, below its PCI I/O
@@ -58,8 +59,38 @@ pub const CODE_CACHE_START: u32 = REGION_START;
 /// Bytes of virtual address space kept for the code cache.
 pub const CODE_CACHE_SIZE: u32 = 8 * MEGABYTE;
 
-/// The return mirror.
-pub const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 * MEGABYTE, distance: 0x3300_0000 };
+/// Where the linear map of a guest's kernel is taken to begin, until it is seen elsewhere: where Linux has it, if its
+/// configuration does not say otherwise (`VMSPLIT_3G`).
+pub const LINEAR_MAP: u32 = 0xc000_0000;
+
+/// First virtual address of the return mirror.
+pub const MIRROR_START: u32 = 0xf200_0000;
+/// Bytes of the return mirror.
+pub const MIRROR_SIZE: u32 = 40 * MEGABYTE;
+/// In front of a Linux kernel's linear map are its modules (Documentation/arm/memory.rst).
+const MODULES: u32 = 16 * MEGABYTE;
+
+/// The return mirror for a kernel whose linear map begins at `base`, a multiple of 16 MiB.
+pub const fn mirror(base: u32) -> Window {
+    let start = base - MODULES;
+    Window { start, size: MIRROR_SIZE, distance: MIRROR_START - start }
+}
+
+/// The addresses in front of the return mirror's `window` that the code cache stands for: no kernel may execute code
+/// there.
+pub const fn unseen(window: Window) -> (u32, u32) {
+    (window.start - CODE_CACHE_SIZE, window.start)
+}
+
+/// Where the linear map of the kernel that executes code at `pc` begins, if it is in one of the places where Linux may
+/// be built to have it (`CONFIG_VMSPLIT_…`): the code is soon behind that, or in a module.
+pub const fn linear_map(pc: u32) -> Option<u32> {
+    let base = pc.wrapping_add(MODULES) & 0xf000_0000;
+    match base {
+        0x4000_0000 | 0x8000_0000 | 0xb000_0000 | 0xc000_0000 if mirror(base).contains(pc) => Some(base),
+        _ => None,
+    }
+}
 
 /// Bytes of virtual address space for the code cache of a guest whose kernel runs in place.
 pub const NEAR_CODE_SIZE: u32 = 4 * MEGABYTE;
@@ -76,7 +107,7 @@ pub const fn near_code(base: u32) -> u32 {
 /// The guest code that can run in place then: what branches from [`near_code`] reach, modules and text of a Linux
 /// kernel.
 pub const fn in_place(base: u32) -> Window {
-    Window { start: base - 16 * MEGABYTE, size: 40 * MEGABYTE, distance: 0 }
+    Window { start: base - MODULES, size: 40 * MEGABYTE, distance: 0 }
 }
 
 /// First virtual address of the device windows.
@@ -102,10 +133,17 @@ pub const TTBR_WALK: u32 = 0x59;
 pub const MEGABYTE: u32 = 1 << 20;
 
 const _: () = {
-    assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR.base());
+    assert!(CODE_CACHE_START + CODE_CACHE_SIZE <= MIRROR_START);
     // Addresses in the code cache are no A32 instructions, which the return mirror counts on.
     assert!(CODE_CACHE_START >= 0xf110_0000 && CODE_CACHE_START + CODE_CACHE_SIZE <= 0xf200_0000);
-    assert!(MIRROR.base() + MIRROR.size <= MARKS && MARKS + MARKS_SIZE <= STACKS_START);
+    assert!(MIRROR_START + MIRROR_SIZE <= MARKS && MARKS + MARKS_SIZE <= STACKS_START);
+    // A distance is added by one instruction (A5.2.4).
+    assert!(mirror(0xc000_0000).distance & 0xff_ffff == 0 && mirror(0x4000_0000).distance & 0xff_ffff == 0);
+    assert!(
+        matches!(linear_map(0xc010_0000), Some(0xc000_0000)) && matches!(linear_map(0xbf00_0000), Some(0xc000_0000))
+    );
+    assert!(matches!(linear_map(0x8010_0000), Some(0x8000_0000)) && linear_map(0x5000_0000).is_none());
+    assert!(linear_map(0xffff_0018).is_none() && linear_map(0xc180_0000).is_none());
     assert!(DEVICES_START + DEVICE_WINDOWS as u32 * MEGABYTE <= REGION_START + REGION_SIZE);
     assert!(FIRST_HEAP_SIZE < POOL_SIZE);
     // A branch reaches 32 MiB (A8.8.18).

@@ -22,7 +22,7 @@ use crate::client::{Client, CountRuns, Counters};
 use crate::emit::{self, Emitter};
 use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
-use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS};
+use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS, Window};
 use crate::located::Located;
 use crate::options::Options;
 use crate::papers::{self, Spilling};
@@ -528,6 +528,14 @@ impl Translator {
         if !(options.indirect && options.return_mirror) {
             self.mirror = ReturnMirror::new(None, self.capacity.mirror_pages);
         }
+    }
+
+    /// The return mirror, which stays where it is, stands for the guest addresses of `window` from now on, as many as
+    /// before. All blocks go.
+    pub fn move_mirror(&mut self, window: Window, memory: &mut impl CodeMemory) {
+        self.flush(memory);
+        self.layout.mirror = Some(window);
+        self.mirror.move_to(window);
     }
 
     /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all

@@ -6,13 +6,14 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::checks::Checks;
 use spica_dbt::jump_cache::JumpCache;
+use spica_dbt::layout::Window;
 use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Translator};
 use spica_isa::Reg;
 use spica_vcpu::VcpuPage;
 
 use super::code::CodePages;
 use super::{Engine, Gone, Source, Words};
-use crate::layout::{CODE_CACHE_START, MEGABYTE, MIRROR, NEAR_CODE_SIZE};
+use crate::layout::{self, CODE_CACHE_START, MEGABYTE, MIRROR_SIZE, MIRROR_START, NEAR_CODE_SIZE};
 use crate::papers::Returns;
 
 /// What leads to a block.
@@ -29,13 +30,28 @@ pub struct Blocks {
     pub(crate) translator: Translator,
     pub(crate) code: CodePages,
     returns: Returns,
+    elsewhere: Elsewhere,
+}
+
+/// How often in a row an interrupt found the kernel in code that the return mirror does not stand for.
+#[derive(Default)]
+struct Elsewhere {
+    /// Where the linear map of that kernel begins.
+    base: u32,
+    times: u8,
+}
+
+impl Elsewhere {
+    /// Then the mirror moves there. A boot loader, or Linux as long as it is packed, takes no interrupts; and whoever
+    /// wants all code to go can have that cheaper.
+    const ENOUGH: u8 = 16;
 }
 
 impl Blocks {
     /// An engine without blocks, in the memory of `code`.
     pub fn new(code: CodePages, options: Options, capacity: Capacity) -> Blocks {
         let translator = Translator::new(code.layout(), options, capacity);
-        Blocks { translator, code, returns: Returns::default() }
+        Blocks { translator, code, returns: Returns::default(), elsewhere: Elsewhere::default() }
     }
 
     /// The translator, for its figures.
@@ -93,6 +109,35 @@ impl Blocks {
     /// The guest address that `pc` in the return mirror stands for.
     pub fn mirrored(&self, pc: u32) -> Option<GuestVa> {
         self.translator.mirror().target(pc)
+    }
+
+    /// An interrupt is taken from A32 code of the guest's kernel at `pc`, with the MMU on. The window that the return
+    /// mirror should have, if the kernel is elsewhere and stays there.
+    #[inline]
+    pub fn kernel_interrupted(&mut self, pc: GuestVa) -> Option<Window> {
+        match self.translator.mirror().window() {
+            Some(window) if !window.contains(pc.0) => self.is_elsewhere(pc),
+            _ => {
+                self.elsewhere.times = 0;
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn is_elsewhere(&mut self, pc: GuestVa) -> Option<Window> {
+        // The vectors, and other places that say nothing.
+        let base = layout::linear_map(pc.0)?;
+        if self.elsewhere.base != base {
+            self.elsewhere = Elsewhere { base, times: 0 };
+        }
+        self.elsewhere.times = (self.elsewhere.times + 1) % Elsewhere::ENOUGH;
+        (self.elsewhere.times == 0).then(|| layout::mirror(base))
+    }
+
+    /// The return mirror stands for `window` from now on. All blocks go.
+    pub fn move_mirror(&mut self, window: Window) {
+        self.translator.move_mirror(window, &mut self.code);
     }
 
     /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; the register that has its
@@ -186,7 +231,7 @@ impl Engine for Blocks {
 
     fn region(&self) -> (u32, u32) {
         match self.code.layout().base {
-            CODE_CACHE_START => (CODE_CACHE_START, (MIRROR.base() + MIRROR.size - CODE_CACHE_START) / MEGABYTE),
+            CODE_CACHE_START => (CODE_CACHE_START, (MIRROR_START + MIRROR_SIZE - CODE_CACHE_START) / MEGABYTE),
             near => (near, NEAR_CODE_SIZE / MEGABYTE),
         }
     }

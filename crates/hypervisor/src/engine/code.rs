@@ -13,7 +13,10 @@ use spica_dbt::return_mirror::LARGE;
 use crate::arch::barrier::dsb;
 use crate::arch::cp15::{Dccmvau, SysRegWrite};
 use crate::arch::{cache, tlb};
-use crate::layout::{CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, MEGABYTE, MIRROR, NEAR_CODE_SIZE, near_code};
+use crate::layout::{
+    CODE_CACHE_SIZE, CODE_CACHE_START, HOST_DOMAIN, LINEAR_MAP, MEGABYTE, MIRROR_SIZE, MIRROR_START, NEAR_CODE_SIZE,
+    mirror, near_code,
+};
 use crate::memory::pool::{Block, Share};
 use crate::papers::SharedSlot;
 
@@ -89,7 +92,7 @@ const MARKS_TABLES: u32 = MARKS_SIZE / MEGABYTE * 1024;
 /// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
 const fn layout(pages: u32, near: Option<u32>) -> Layout {
     match near {
-        None => Layout { base: CODE_CACHE_START, pages, mirror: Some(MIRROR) },
+        None => Layout { base: CODE_CACHE_START, pages, mirror: Some(mirror(LINEAR_MAP)) },
         Some(base) => Layout { base: near_code(base), pages, mirror: None },
     }
 }
@@ -97,7 +100,7 @@ const fn layout(pages: u32, near: Option<u32>) -> Layout {
 /// Bytes that [`CodePages::new`] takes.
 pub const fn block_bytes(count: u32, mirror_pages: u32, near: Option<u32>) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
-    let tables = (layout(count, near).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR.size / MEGABYTE * 1024;
+    let tables = (layout(count, near).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR_SIZE / MEGABYTE * 1024;
     // The mirror's are aligned to a large page.
     let tables = tables + if near.is_none() { MARKS_TABLES } else { 0 };
     (count + mirror_pages + LARGE as u32 - 1) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
@@ -132,7 +135,7 @@ impl CodePages {
         let slot = SharedSlot::new(share, &mut entries[layout.va_pages() as usize..])?;
         cache::clean_table(tables.va(), megabytes * 1024);
         let mirror = share.alloc(mirror_pages.max(1) * PAGE, LARGE as u32 * PAGE)?;
-        let bytes = MIRROR.size / MEGABYTE * 1024;
+        let bytes = MIRROR_SIZE / MEGABYTE * 1024;
         let mut mirror_tables = share.alloc(bytes, 1024)?;
         mirror_tables.words_mut().fill(0);
         cache::clean_table(mirror_tables.va(), bytes);
@@ -161,10 +164,10 @@ impl CodePages {
         };
         let megabytes = (self.layout.va_size() + self.slot.bytes()).div_ceil(MEGABYTE);
         let cache = entries(self.layout.base, self.tables.pa().0, megabytes);
-        let mirror = if self.layout.mirror.is_some() { MIRROR.size / MEGABYTE } else { 0 };
+        let mirror = if self.layout.mirror.is_some() { MIRROR_SIZE / MEGABYTE } else { 0 };
         let marks =
             self.marks_tables.iter().flat_map(move |tables| entries(MARKS, tables.pa().0, MARKS_SIZE / MEGABYTE));
-        cache.chain(entries(MIRROR.base(), self.mirror_tables.pa().0, mirror)).chain(marks)
+        cache.chain(entries(MIRROR_START, self.mirror_tables.pa().0, mirror)).chain(marks)
     }
 
     /// Maps the marks of a heap for translated code to read: pages from `pages.0` on, so many, and behind them the page
@@ -294,7 +297,7 @@ pub(super) fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
 impl CodePages {
     /// Writes second-level entries of pages of the mirror, all the same.
     fn set_mirror_entries(&mut self, va: u32, count: usize, entry: u32) {
-        let at = (va.wrapping_sub(MIRROR.base()) / PAGE) as usize;
+        let at = (va.wrapping_sub(MIRROR_START) / PAGE) as usize;
         self.mirror_tables.words_mut()[at..at + count].fill(entry);
         cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4 * count as u32);
     }

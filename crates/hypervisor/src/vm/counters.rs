@@ -143,6 +143,8 @@ pub struct Counters {
     pub unfit_pages: u64,
     /// Times that all code went, to be made anew closer together.
     pub preemptive_flushes: u64,
+    /// Times that the guest's kernel turned out to be elsewhere than what the return mirror stood for.
+    pub mirror_moves: u64,
     pub host_interrupts: u64,
     /// Virtual interrupts delivered.
     pub interrupts: u64,

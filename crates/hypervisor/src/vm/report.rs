@@ -11,6 +11,7 @@ use super::{Stop, Vm};
 use crate::engine::Engine;
 use crate::layout::{REGION_SIZE, REGION_START};
 use crate::println;
+use spica_addr::GuestVa;
 
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,8 +165,15 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
         common.engine.blocks.translator().layout().pages
     );
-    let (mirror_pages, taken) = common.engine.blocks.translator().mirror().usage();
-    say!("  return mirror: {mirror_pages} pages, {taken} taken from another use");
+    let mirror = common.engine.blocks.translator().mirror();
+    let (mirror_pages, taken) = mirror.usage();
+    if let Some(window) = mirror.window() {
+        say!(
+            "  return mirror: of {} on, moved {} times; {mirror_pages} pages, {taken} taken from another use",
+            GuestVa(window.start),
+            c.mirror_moves
+        );
+    }
     let m = vm.vcpu.mmu.shadow().stats();
     let (used, total) = vm.vcpu.mmu.tables().usage();
     say!(
@@ -226,7 +234,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.blocks.translator().mirror().usage();
-    let rows: [(&str, u64); 56] = [
+    let rows: [(&str, u64); 57] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -264,6 +272,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("translator.guest-pages-now", common.engine.blocks.translator().guest_pages() as u64),
         ("translator.mirror-pages", mirror_pages as u64),
         ("translator.mirror-pages-taken", mirror_taken),
+        ("translator.mirror-moves", c.mirror_moves),
         ("mmu.section-fills", m.section_fills),
         ("mmu.page-fills", m.page_fills + u64::from(vm.vcpu.context.counts.user_fills)),
         ("mmu.invalidate-all", m.invalidate_all),

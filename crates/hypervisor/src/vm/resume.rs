@@ -5,10 +5,10 @@ use crate::engine::LedFrom;
 use crate::engine::kernel::Piece;
 use crate::engine::{Engine, Source};
 use crate::host_cpu::HostCpu;
-use crate::layout::MEGABYTE;
+use crate::layout::{MEGABYTE, unseen};
 use crate::machine::GuestMachine;
 use crate::world::Privilege;
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::Start;
 use spica_dbt::at::address;
 use spica_dbt::layout::PAGE;
@@ -60,6 +60,7 @@ impl Vm {
                 if self.common.engine.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
                     self.common.begin_in_place(&mut self.vcpu.mmu);
                 }
+                self.note_kernel(pc);
                 resume = self.vcpu.take(exception);
                 continue;
             }
@@ -177,6 +178,24 @@ impl Vm {
             return Resume::Back(entry);
         }
         self.vcpu.branch(target)
+    }
+
+    /// The guest takes an interrupt at `pc`, which may show where its kernel is.
+    fn note_kernel(&mut self, pc: GuestVa) {
+        let Vm { vcpu, common, .. } = self;
+        let cpu = &vcpu.context.cpu;
+        if !cpu.privileged() || cpu.psr & psr::T != 0 || cpu.cp15.sctlr & SCTLR_M == 0 {
+            return;
+        }
+        let Some(window) = common.engine.blocks.kernel_interrupted(pc) else { return };
+        // Who maps memory one to one, as firmware does, may have code anywhere.
+        let (from, to) = unseen(window);
+        if [from, to - 4].iter().any(|&pa| common.ram.contains(GuestPa(pa))) {
+            return;
+        }
+        common.counters.mirror_moves += 1;
+        common.engine.blocks.move_mirror(window);
+        common.code_is_gone(&mut vcpu.mmu);
     }
 
     /// The virtual interrupt that waits and may be taken before the instruction at `pc`; FIQ comes first (B1.8.1).
