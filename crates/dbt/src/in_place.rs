@@ -12,6 +12,7 @@
 //! decides: nine of ten instructions of compiled code have no condition (bits 31:28 are 0xE, or 0xF), and one of eight
 //! words of other data looks so. Where that does not tell, the page is not run in place.
 
+use spica_addr::GuestVa;
 use spica_isa::{ModImm, Op, Reg, decode};
 
 use crate::layout::PAGE_WORDS;
@@ -60,6 +61,8 @@ impl WordSet {
 /// A page of text with the pages around it, as far as they are there: literals and jump tables reach across.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
+    /// Where it is executed, or an address in it.
+    pub va: GuestVa,
     /// The page.
     pub page: &'a Words,
     /// The page in front of it.
@@ -172,6 +175,8 @@ fn decides(word: u32) -> bool {
     }
 }
 
+/// All text of a kernel is within reach of its branches (A8.8.18).
+const REACH: u32 = 32 << 20;
 /// What is looked at on either side of a word, to tell what it is.
 const AROUND: i32 = 8;
 /// A word is near no instructions if fewer of those on one side of it than so many of so many look like some.
@@ -259,7 +264,7 @@ impl Text<'_> {
 
     /// Whether `word` may be an address in the text that `self` is of: an entry of a jump table, or of other tables.
     fn is_near(&self, word: u32) -> bool {
-        word & 3 == 0 && matches!(word >> 24, 0xbf..=0xc1)
+        word & 3 == 0 && word.abs_diff(self.va.0) < REACH
     }
 
     /// How many of the words next to `at`, on one side of it, look like instructions, and how many were looked at: but

@@ -445,7 +445,7 @@ impl Twins {
         while let Some(twin) = self.twins.get_mut(usize::from(number)) {
             if twin.pa == pa.page() {
                 twin.writes += 1;
-                let text = Text { page, before: None, behind: None };
+                let text = Text { va: twin.va, page, before: None, behind: None };
                 let Some(replaced) = text.is_replaced(at).filter(|_| twin.writes <= MOST_WRITES) else { return false };
                 let instead = instead(page[at]).filter(|_| replaced);
                 if replaced && instead.is_none() {

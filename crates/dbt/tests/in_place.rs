@@ -182,7 +182,7 @@ fn a_kernels_sensitive_instructions_are_found() {
 }
 
 fn text(page: &Words) -> Text<'_> {
-    Text { page, before: None, behind: None }
+    Text { va: VA, page, before: None, behind: None }
 }
 
 fn replaced(page: &Words) -> Option<Vec<usize>> {
@@ -229,11 +229,11 @@ fn literals_of_the_pages_around_are_known() {
     page[1023] = MRS_R0;
     assert_eq!(replaced(&page), Some(vec![0, 1023]));
     near[1020] = 0xe59f_0008; // the word at 1020 + 2 + 2
-    let with = Text { page: &page, before: Some(&near), behind: None };
+    let with = Text { va: VA, page: &page, before: Some(&near), behind: None };
     assert_eq!(with.replaced().map(|set| set.iter().collect()), Some(vec![1023]));
     near = [NOP; PAGE_WORDS];
     near[4] = 0xe51f_001c; // the word at 4 + 2 - 7
-    let with = Text { page: &page, before: None, behind: Some(&near) };
+    let with = Text { va: VA, page: &page, before: None, behind: Some(&near) };
     assert_eq!(with.replaced().map(|set| set.iter().collect()), Some(vec![0]));
 }
 
@@ -247,6 +247,14 @@ fn tables_are_data() {
     page[15] = 0xc128_f000;
     assert!(is_sensitive(page[15]));
     assert_eq!(replaced(&page), Some(vec![]));
+    // It is no table elsewhere, but one there with addresses from there, wherever a kernel is.
+    let elsewhere =
+        |page: &Words| Text { va: GuestVa(0x8010_0000), ..text(page) }.replaced().map(|set| set.iter().count());
+    assert_eq!(elsewhere(&page), Some(1));
+    (12..20).for_each(|at| page[at] = page[at] & 0x3fff_ffff | 0x8000_0000);
+    assert!(is_sensitive(page[15]));
+    assert_eq!((elsewhere(&page), replaced(&page)), (Some(0), Some(vec![15])));
+    (12..20).for_each(|at| page[at] = NOP);
     // Constants of a hash, as they are in the text of a kernel's assembly.
     let mut state = 7u32;
     for (at, word) in page.iter_mut().enumerate().take(364).skip(300) {

@@ -127,7 +127,8 @@ impl Common {
         };
         let va = source.va.page();
         let Some(page) = self.ram.page(host_space, source.pa) else { return Made::Unfit };
-        let text = Text { page, before: near(va.wrapping_add(-4096i32 as u32)), behind: near(va.wrapping_add(4096)) };
+        let (before, behind) = (near(va.wrapping_add(-4096i32 as u32)), near(va.wrapping_add(4096)));
+        let text = Text { va, page, before, behind };
         self.engine.make_twin(source, text)
     }
 

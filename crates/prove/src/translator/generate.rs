@@ -5,6 +5,7 @@ use super::{CODE, CODE_PAGES, CTR, DATA, DATA_PAGES, Memory};
 use crate::decoder::words;
 use crate::random::Random;
 use crate::translator::model::{self, Machine, SYSTEM, Supervisor};
+use spica_addr::GuestVa;
 use spica_dbt::in_place::{Text, Words, is_sensitive};
 use spica_dbt::layout::PAGE;
 use spica_dbt::{Options, Spill};
@@ -602,7 +603,7 @@ pub fn make_text(random: &mut Random, memory: &mut Memory, window: &Window) {
         for at in (window.start..window.start + 4 * window.words).step_by(4) {
             let [before, page, behind] = text_at(memory, at);
             let Some(page) = page else { continue };
-            let text = Text { page: &page, before: before.as_ref(), behind: behind.as_ref() };
+            let text = Text { va: GuestVa(at), page: &page, before: before.as_ref(), behind: behind.as_ref() };
             let word = (at % PAGE / 4) as usize;
             if is_sensitive(page[word]) && text.is_replaced(word) != Some(true) {
                 memory.set_word(at, NOP);

@@ -175,7 +175,7 @@ impl InPlace {
     pub fn was_stored_to(&mut self, memory: &Memory, va: u32, bytes: u32) -> bool {
         let words = memory.page_words(va);
         let mut at = (va & 0xfff) as usize / 4..=((va + bytes - 1) & 0xfff) as usize / 4;
-        let text = Text { page: &words, before: None, behind: None };
+        let text = Text { va: GuestVa(va), page: &words, before: None, behind: None };
         if let Some(page) = code_page(va) {
             at.clone().for_each(|at| match text.is_replaced(at) {
                 Some(true) => self.data[page].remove(at),
@@ -316,7 +316,7 @@ impl Lockstep {
             }
             let [before, this, behind] = text_at(&self.memory, pc);
             let this = this.expect("a page of code");
-            let text = Text { page: &this, before: before.as_ref(), behind: behind.as_ref() };
+            let text = Text { va, page: &this, before: before.as_ref(), behind: behind.as_ref() };
             let made = in_place.twins.make(va, pa(pc), text, &mut in_place.pages);
             in_place.unmap_gone();
             if let Made::Unfit = made {
