@@ -193,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn engines_are_those_that_the_board_knows() {
+        for fine in ["blocks", "in-place", "in-place@0x80000000", "in-place-from-start@0x40000000"] {
+            assert!(Cli::try_parse_from(["spica", "run", "--engine", fine]).is_ok(), "{fine}");
+        }
+        for wrong in ["block", "in-place@80000000", "in-place@0x80001000", "in-place spica.stats", ""] {
+            let error = Cli::try_parse_from(["spica", "run", "--engine", wrong]).err().expect("a mistake").to_string();
+            assert!(error.contains("expected `blocks`, `in-place`, or"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
     fn commands_for_a_running_board() {
         for fine in [
             "list",

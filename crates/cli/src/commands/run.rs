@@ -8,6 +8,7 @@ use clap::Args;
 use spica_bundle::Address;
 use spica_cli::tracer::{self, Output};
 use spica_cli::{debugger, interactive};
+use spica_options::Options;
 use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::board::{self, BOARDS};
 use spica_runner::error::{Error, Result};
@@ -26,12 +27,8 @@ spica: in another terminal: `spica list`, `spica console GUEST`";
 /// What describes the one guest, where there are not several.
 const ONE_GUEST: [&str; 9] = ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory"];
 
-/// What runs the kernels of guests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Engine {
-    Blocks,
-    InPlace,
-}
+/// What runs the kernels of guests, where nothing else is said.
+const DEFAULT_ENGINE: &str = "blocks";
 
 /// How long a command in the guest may take, boot included, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
@@ -123,9 +120,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "native")]
     trace: Option<PathBuf>,
     /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses
-    /// as far as that can be; docs/in-place.md has both. A manifest's key `engine` may say another one for a guest
-    #[arg(long, value_name = "ENGINE", default_value = "blocks", conflicts_with = "native")]
-    engine: Engine,
+    /// as far as that can be, with `in-place@0x80000000` for kernels that begin there and not at 0xc0000000;
+    /// docs/in-place.md has both. A manifest's key `engine` may say another one for a guest
+    #[arg(long, value_name = "ENGINE", default_value = DEFAULT_ENGINE, value_parser = engine, conflicts_with = "native")]
+    engine: String,
     /// Let time be the count of executed instructions: equal runs give equal figures
     #[arg(long)]
     icount: bool,
@@ -140,6 +138,19 @@ fn board_help() -> String {
         text.push_str(&format!("  {:<12} {}, {} MiB\n", board.name, board.cpu, board.memory_mib));
     }
     text
+}
+
+/// An engine, by the name that the board knows it by.
+fn engine(text: &str) -> std::result::Result<String, String> {
+    let known = text.split_ascii_whitespace().eq([text]) && Options::parse(&engine_word(text)).unknown.is_empty();
+    let right =
+        "`blocks`, `in-place`, or `in-place@0x80000000` with the address where kernels begin, a multiple of 16 MiB";
+    if known { Ok(text.to_string()) } else { Err(format!("expected {right}")) }
+}
+
+/// The word of the board's command line for an engine.
+fn engine_word(engine: &str) -> String {
+    format!("spica.engine={engine}")
 }
 
 /// An address: hexadecimal behind 0x, else decimal.
@@ -181,7 +192,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
             ("spica.verbose", verbose),
             ("spica.halt", args.gdb.is_some()),
             ("spica.trace", args.trace.is_some()),
-            ("spica.engine=in-place", args.engine == Engine::InPlace),
+            (&engine_word(&args.engine), args.engine != DEFAULT_ENGINE),
         ]
         .iter()
         .filter_map(|(word, wanted)| wanted.then_some(*word))
