@@ -41,6 +41,7 @@ fn options(board: &str, workload: &str) -> Options {
         boards: vec![board.into()],
         configurations: Vec::new(),
         workloads: vec![workload.into()],
+        kernel: None,
         quick: true,
         events: false,
         cycles: false,

@@ -66,6 +66,8 @@ pub struct Options {
     pub configurations: Vec<String>,
     /// Workloads by pattern; none means all.
     pub workloads: Vec<String>,
+    /// The Linux that guests run where one does, natively and under Spica; `None` means Debian's.
+    pub kernel: Option<PathBuf>,
     /// Only the quick subset.
     pub quick: bool,
     /// Count traps by class and other events, too. A run that counted goes on counting.
@@ -127,6 +129,8 @@ impl Side {
 /// What all boots of a run have in common.
 struct Context<'a> {
     project: &'a Project,
+    /// As [`Options::kernel`].
+    kernel: Option<PathBuf>,
     /// The workloads that run in Linux, ready.
     suites: BTreeMap<Group, Prepared>,
     /// What was counted without Spica.
@@ -277,7 +281,15 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
     for warning in suites.values().flat_map(|s| &s.warnings) {
         progress::say(format_args!("warning: {warning}"));
     }
-    let run = software::describe(project, &suites, &boards, native_only, instrument.as_ref())?;
+    let mut run = software::describe(project, &suites, &boards, native_only, instrument.as_ref())?;
+    if let Some(kernel) = &options.kernel {
+        if chosen.iter().any(|item| matches!(item.group, Group::Several | Group::Latency)) {
+            return Err(Error::usage(
+                "several guests run Debian's kernel; choose other workloads, or leave out --kernel",
+            ));
+        }
+        run.boards.values_mut().for_each(|software| software.kernel = kernel.display().to_string());
+    }
     let (file, mut results) = match (old, &options.resume) {
         (Some(mut results), Some(file)) => {
             let same = results.merge(Results::new(run, Vec::new()));
@@ -309,6 +321,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
 
     let context = Context {
         project,
+        kernel: options.kernel.clone(),
         suites,
         natives: counts::Natives::default(),
         instrument,

@@ -42,6 +42,9 @@ pub struct BenchArgs {
     /// Only workloads that this describes: a name or GROUP/NAME, with * and ?; may be given more than once
     #[arg(long, value_name = "GLOB")]
     workload: Vec<String>,
+    /// Run this Linux, a zImage, in place of Debian's, natively and under Spica
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
     /// Only the quick subset, with --events unless --cycles is given
     #[arg(long)]
     quick: bool,
@@ -75,7 +78,8 @@ pub struct BenchArgs {
 }
 
 /// What says what is to be measured, and how.
-const MEASURING: [&str; 9] = ["board", "config", "workload", "quick", "events", "cycles", "resume", "jobs", "stall"];
+const MEASURING: [&str; 10] =
+    ["board", "config", "workload", "kernel", "quick", "events", "cycles", "resume", "jobs", "stall"];
 
 /// The status when something could not be measured, or when a comparison found something worse.
 const INCOMPLETE: u8 = 1;
@@ -102,6 +106,7 @@ pub fn run(project: &Project, args: BenchArgs, verbose: bool) -> Result<u8> {
         boards: args.board,
         configurations: args.config,
         workloads: args.workload,
+        kernel: args.kernel,
         quick: args.quick,
         events: args.events || args.quick && !args.cycles && args.resume.is_none(),
         cycles: args.cycles,

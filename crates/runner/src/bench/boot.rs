@@ -48,6 +48,7 @@ pub fn items() -> Vec<Item> {
 /// If the guest does not get to the end.
 pub(super) fn run(context: &Context<'_>, board: &'static Board, side: Side, said: &mut Said<'_>) -> Result<()> {
     let mut request = super::request(board, side, Group::Boot);
+    request.kernel.clone_from(&context.kernel);
     overlay(context, &mut request.overlay)?;
     let run = prepare::prepare(context.project, &request)?;
     let log = context.log(board, side, "boot")?;

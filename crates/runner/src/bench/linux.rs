@@ -49,6 +49,7 @@ pub(super) fn run(context: &Context<'_>, job: &Job, said: &mut Said<'_>) -> Resu
     let prepared = context.suites.get(&job.group);
     let prepared = prepared.ok_or_else(|| Error::failed(format!("no workloads of group {} are ready", job.group)))?;
     let mut request = super::request(job.board, job.side, job.group);
+    request.kernel.clone_from(&context.kernel);
     request.overlay = prepared.overlay.clone();
     // As `exec::Script`, whose token is another one in each run.
     request.overlay.file("spica/token", 0o600, b"bench");
