@@ -1,5 +1,6 @@
-//! Other kernels of Linux than the one of most tests: in real time, newer, and in T32. Each boots on both boards, by both
-//! engines, its programs run, and it changes its code.
+//! Other kernels of Linux than the one of most tests: Debian's in real time, and a newer one; and kinds of Linux that
+//! are built here (`guests/linux`): in T32, and elsewhere in the address space. Each boots on both boards, by both
+//! engines, is of its kind, its programs run, and it changes its code.
 //!
 //! In T32, exceptions are taken in Thumb state, a compiler uses what T32 has beyond A32, and ftrace and kprobes patch
 //! half-words of code that runs.
@@ -16,11 +17,19 @@ use spica_runner::{board, debian, process};
 const LIMIT: Duration = Duration::from_secs(600);
 const BOARDS: [&str; 2] = ["cubieboard", "vexpress-a9"];
 
-/// What is done in the guest. The probed function begins with 32 bits in T32: of those that begin with 16, Linux 6.1
-/// emulates `PUSH` with R7 lost, where the function tracer has it for a frame pointer.
+/// What is done in the guest. First it says what it is: its instruction set, as functions in T32 begin at any
+/// half-word; the byte that its text's addresses begin with; ticks in a second, by the loops that a delay of one tick
+/// takes, and of a second (`BogoMIPS` are 500,000 loops).
+///
+/// The probed function begins with 32 bits in T32: of those that begin with 16, Linux 6.1 emulates `PUSH` with R7 lost,
+/// where the function tracer has it for a frame pointer.
 const COMMANDS: &str = r#"
 uname -r
-echo $(uname -v | grep -oE 'SMP|PREEMPT[_A-Z]*')
+[ $(grep -ciE '^.{7}[26ae] t ' /proc/kallsyms) -ge 1000 ] && set=T32 || set=A32
+text=$(sed -n 's/^\(..\)...... T _text$/\1/p' /proc/kallsyms)
+loops='s/.* ([0-9]+)\.([0-9]+) BogoMIPS \(lpj=([0-9]+)\).*/\1 \2 \3/p'
+ticks=$(dmesg | sed -nE "$loops" | awk '{ printf "%.0f", ($1 + $2 / 100) * 500000 / $3 }')
+echo $set at 0x$text, $ticks ticks, $(uname -v | grep -oE 'SMP|PREEMPT[_A-Z]*')
 mount -t debugfs none /sys/kernel/debug
 cd /sys/kernel/debug/tracing || exit 1
 echo 'p:opened path_openat' >kprobe_events
@@ -44,39 +53,67 @@ dmesg | grep -iE 'bug:|warning|oops|unhandled|undefined|unexpected'
 echo end
 "#;
 
-/// `kernel` works on a board in an engine. Its release has `release` in it, and it says `how` of itself.
-#[track_caller]
-fn works(project: &Project, kernel: &Path, on: [&str; 2], release: &str, how: &str) {
-    let [name, engine] = on;
-    let mut request = Request {
-        kernel: Some(kernel.into()),
-        spica_append: format!("spica.engine={engine}"),
-        ..Request::new(board::find(name).expect("a board"))
-    };
-    let script = Script::new(COMMANDS, &mut request.overlay).expect("a script");
-    let run = prepare(project, &request).expect("a run");
-    let mut output = Vec::new();
-    let mut listener = |bytes: &[u8]| {
-        output.extend_from_slice(bytes);
-        Ok(Vec::new())
-    };
-    let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
-    let output = String::from_utf8_lossy(&output).into_owned();
-    let outcome = outcome.unwrap_or_else(|error| panic!("{on:?}: {error}\n{output}"));
-    let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
-    assert!(lines[0].contains(release), "{on:?}: {output}");
-    let sum = "90b741f98410e3bb408d92fa49f9c436  -";
-    assert_eq!(lines[1..], [how, "probed", "traced", sum, "ticks", "end"], "{on:?}: {output}");
-    assert_eq!(outcome.status, 0, "{on:?}: {output}");
+/// A kernel, and what it says of itself.
+struct Kind {
+    /// Where it is, built or fetched.
+    file: fn(&Project, &str) -> PathBuf,
+    /// A part of its release.
+    release: &'static str,
+    /// See [`COMMANDS`].
+    says: &'static str,
+    /// What the engine's name has behind it for a kernel that is elsewhere.
+    at: &'static str,
 }
 
-#[track_caller]
-fn works_everywhere(kernel: fn(&Project) -> PathBuf, release: &str, how: &str) {
-    let project = Project::find(None).expect("the project");
-    let kernel = kernel(&project);
-    for board in BOARDS {
-        for engine in ["blocks", "in-place"] {
-            works(&project, &kernel, [board, engine], release, how);
+/// What all have that are not otherwise.
+const LINUX: Kind = Kind { file: built, release: "", says: "A32 at 0xc0, 250 ticks, SMP", at: "" };
+
+impl Kind {
+    /// It works on a board in an engine.
+    #[track_caller]
+    fn works(&self, project: &Project, kernel: &Path, on: [&str; 2]) {
+        let [name, engine] = on;
+        let mut request = Request {
+            kernel: Some(kernel.into()),
+            spica_append: format!("spica.stats spica.engine={engine}"),
+            ..Request::new(board::find(name).expect("a board"))
+        };
+        let script = Script::new(COMMANDS, &mut request.overlay).expect("a script");
+        let run = prepare(project, &request).expect("a run");
+        let mut output = Vec::new();
+        let mut listener = |bytes: &[u8]| {
+            output.extend_from_slice(bytes);
+            Ok(Vec::new())
+        };
+        let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let outcome = outcome.unwrap_or_else(|error| panic!("{on:?}: {error}\n{output}"));
+        let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
+        assert!(lines[0].contains(self.release), "{on:?}: {output}");
+        let sum = "90b741f98410e3bb408d92fa49f9c436  -";
+        assert_eq!(lines[1..], [self.says, "probed", "traced", sum, "ticks", "end"], "{on:?}: {output}");
+        assert_eq!(outcome.status, 0, "{on:?}: {output}");
+        // It runs as the engine is meant to run it, wherever it is.
+        let counted = |counter: &str| {
+            let found = outcome.spica.iter().find_map(|line| line.split_once(counter)?.1.trim().parse::<u64>().ok());
+            found.unwrap_or_else(|| panic!("{on:?}: no {counter}: {:#?}", outcome.spica))
+        };
+        let in_a32 = self.says.starts_with("A32");
+        if engine == "blocks" {
+            assert_eq!(counted("translator.mirror-moves "), u64::from(!self.at.is_empty()), "{on:?}");
+        } else {
+            assert_eq!(counted("in-place.twins ") > 500, in_a32, "{on:?}");
+        }
+    }
+
+    #[track_caller]
+    fn works_everywhere(&self) {
+        let project = Project::find(None).expect("the project");
+        let kernel = (self.file)(&project, self.release);
+        for board in BOARDS {
+            for engine in ["blocks".to_string(), format!("in-place{}", self.at)] {
+                self.works(&project, &kernel, [board, &engine]);
+            }
         }
     }
 }
@@ -84,27 +121,35 @@ fn works_everywhere(kernel: fn(&Project) -> PathBuf, release: &str, how: &str) {
 #[test]
 #[ignore = "four boots, of a kernel that is hardly another"]
 fn debians_linux_in_real_time_works() {
-    let kernel = |project: &_| debian::kernel(project, "linux-image-rt-armmp", false).expect("a kernel");
-    works_everywhere(kernel, "-rt-armmp", "SMP PREEMPT_RT");
+    let file = |project: &_, _: &_| debian::kernel(project, "linux-image-rt-armmp", false).expect("a kernel");
+    let says = "A32 at 0xc0, 250 ticks, SMP PREEMPT_RT";
+    Kind { file, release: "-rt-armmp", says, ..LINUX }.works_everywhere();
 }
 
 #[test]
 #[ignore = "four boots, of a kernel that is hardly another"]
 fn debians_newer_linux_works() {
-    let kernel = |project: &_| debian::kernel(project, "linux-image-armmp", true).expect("a kernel");
-    works_everywhere(kernel, "+deb12-armmp", "SMP");
+    let file = |project: &_, _: &_| debian::kernel(project, "linux-image-armmp", true).expect("a kernel");
+    Kind { file, release: "+deb12-armmp", ..LINUX }.works_everywhere();
 }
 
 #[test]
 #[ignore = "builds a kernel, once: five minutes of a processor"]
 fn linux_in_t32_works() {
-    works_everywhere(in_t32, "-thumb2", "SMP");
+    Kind { release: "-thumb2", says: "T32 at 0xc0, 250 ticks, SMP", ..LINUX }.works_everywhere();
 }
 
-/// Linux in T32 from Debian's source, built if it is not there.
-fn in_t32(project: &Project) -> PathBuf {
+#[test]
+#[ignore = "builds a kernel, once: five minutes of a processor"]
+fn linux_with_half_of_the_addresses_works() {
+    let says = "A32 at 0x80, 250 ticks, SMP";
+    Kind { release: "-vmsplit-2g", says, at: "@0x80000000", ..LINUX }.works_everywhere();
+}
+
+/// Linux of a kind from Debian's source, built if it is not there.
+fn built(project: &Project, release: &str) -> PathBuf {
     let source = prepare::package(project, "linux-source-6.1").expect("Linux's source");
-    let mut build = Command::new(project.source("guests/thumb2/build.sh"));
-    build.arg(source.join("usr/src/linux-source-6.1.tar.xz")).arg(project.build("thumb2"));
+    let mut build = Command::new(project.source("guests/linux/build.sh"));
+    build.arg(&release[1..]).arg(source.join("usr/src/linux-source-6.1.tar.xz")).arg(project.build("linux"));
     PathBuf::from(process::output(&mut build, "cannot build the kernel").expect("a kernel").trim())
 }
