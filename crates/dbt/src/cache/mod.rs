@@ -80,6 +80,8 @@ pub struct ExitId(u32);
 const BUCKETS: usize = 16384;
 /// Blocks of a bucket that are looked at. A guest can have any number of them in one; those behind are made anew.
 const CHAIN: usize = 32;
+/// Places for blocks that begin in the middle of an IT block: there is one where a page ends in such, and few pages do.
+const PLACES_IN_IT: usize = 64;
 
 /// Figures for the report.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -122,6 +124,7 @@ impl Capacity {
         self.blocks * size_of::<Block>()
             + self.exits * size_of::<Exit>()
             + BUCKETS * size_of::<u16>()
+            + PLACES_IN_IT * size_of::<u16>()
             + crate::jump_cache::ENTRIES * size_of::<Entry>()
             + self.mirror_pages as usize * size_of::<u32>()
             + GuestPages::bytes(self.pages())
@@ -139,6 +142,8 @@ pub struct Translator {
     blocks: Vec<Block>,
     exits: Vec<Exit>,
     buckets: Vec<u16>,
+    /// Blocks that begin in the middle of an IT block, by [`place_in_it`].
+    in_it: Vec<u16>,
     /// First block of each code page in use, in the order of the pages.
     page_starts: Vec<u16>,
     hot: usize,
@@ -222,6 +227,11 @@ fn bucket(va: GuestVa) -> usize {
     ((word ^ word >> 14) as usize) % BUCKETS
 }
 
+/// As many of these begin a page, its number counts.
+fn place_in_it(va: GuestVa, it: ItState) -> usize {
+    (va.0 >> 12 ^ va.0 >> 1 ^ u32::from(it.bits())) as usize % PLACES_IN_IT
+}
+
 impl Translator {
     /// An empty cache for `layout`. All memory that it will ever use for records is taken here.
     ///
@@ -237,6 +247,7 @@ impl Translator {
             blocks: Vec::with_capacity(capacity.blocks),
             exits: Vec::with_capacity(capacity.exits),
             buckets: vec![NO_BLOCK; BUCKETS],
+            in_it: vec![NO_BLOCK; PLACES_IN_IT],
             page_starts: Vec::with_capacity(layout.pages as usize),
             hot: 0,
             cold: 0,
@@ -330,6 +341,23 @@ impl Translator {
         None
     }
 
+    /// The block that begins as `start` says, of T32 code, or of A32 code as by [`Self::lookup`]. In the middle of an IT
+    /// block, that is the last one that was made with its place.
+    #[must_use]
+    pub fn lookup_from(&self, va: GuestVa, pa: GuestPa, start: Start) -> Option<BlockId> {
+        match start {
+            Start { it, next_page: None } if it.in_block() => {
+                let id = self.in_it[place_in_it(va, it)];
+                let block = self.blocks.get(usize::from(id))?;
+                let is_it = (block.va, block.pa(), block.first_it()) == (va, pa, it) && !block.is(Flag::Dropped);
+                is_it.then_some(BlockId(id))
+            }
+            Start { it, .. } if it.in_block() => None,
+            Start { next_page: Some(second), .. } => self.lookup_across(va, pa, second),
+            Start { next_page: None, .. } => self.lookup(va, pa),
+        }
+    }
+
     /// Where a block starts.
     #[must_use]
     pub fn entry(&self, id: BlockId) -> CachePc {
@@ -397,7 +425,8 @@ impl Translator {
         self.translate_with(Kept::Always(limit), (va, pa), global, words, Start::default(), memory)
     }
 
-    /// The same of T32 code that begins as `start` says. In the middle of an IT block, that is for one execution.
+    /// The same of T32 code that begins as `start` says. In the middle of an IT block, nothing is linked to it: only
+    /// [`Self::lookup_from`] finds it.
     pub fn translate_from(
         &mut self,
         va: GuestVa,
@@ -409,7 +438,11 @@ impl Translator {
     ) -> BlockId {
         let once = start.it.in_block();
         let kept = if once { Kept::Once(usize::MAX) } else { Kept::Always(usize::MAX) };
-        self.translate_with(kept, (va, pa), global && !once, words, start, memory)
+        let id = self.translate_with(kept, (va, pa), global && !once, words, start, memory);
+        if once && start.next_page.is_none() {
+            self.in_it[place_in_it(va, start.it)] = id.0;
+        }
+        id
     }
 
     /// The same for one execution of at most `limit` instructions.
@@ -590,6 +623,7 @@ impl Translator {
         self.blocks.clear();
         self.exits.clear();
         self.buckets.fill(NO_BLOCK);
+        self.in_it.fill(NO_BLOCK);
         self.page_starts.clear();
         self.guest_pages.clear();
         // Nothing is left of blocks, but the jump cache is still to be cleared.

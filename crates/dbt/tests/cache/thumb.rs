@@ -136,13 +136,27 @@ fn a_block_that_ends_in_an_it_block_says_where_in_it() {
     assert_eq!(words(&f, block), [0x13a0_0001, 0xef00_0000 | trap::in_it(it), (VA + 0x1000) | 1]);
     assert_eq!((trap::number(trap::in_it(it)), trap::it_state(trap::in_it(it))), (trap::IN_IT, it));
     assert!(f.exits(block).is_empty(), "it is never linked");
-    // From there on it is made for one execution, in the middle of the IT block.
-    let rest = translate(&mut f, (VA + 0x1000) | 1, PA + 0x1000, Start { it, next_page: None });
+    // From there on it is another block, in the middle of the IT block, which only who comes from there finds.
+    let (va, pa, start) = (GuestVa((VA + 0x1000) | 1), GuestPa(PA + 0x1000), Start { it, next_page: None });
+    let rest = translate(&mut f, va.0, pa.0, start);
     assert_eq!(words(&f, rest)[..2], [0x13a0_0002, 0xe3b0_0003]);
-    assert_eq!(f.lookup((VA + 0x1000) | 1, PA + 0x1000), None);
+    assert_eq!((f.lookup(va.0, pa.0), f.translator.lookup_from(va, pa, Start::default())), (None, None));
+    assert_eq!(f.translator.lookup_from(va, pa, start), Some(rest));
+    assert_eq!(f.translator.lookup_from(va, GuestPa(pa.0 + 0x1000), start), None);
+    let other = Start { it: ItState::new(0x0c), next_page: None };
+    assert_eq!(f.translator.lookup_from(va, pa, other), None);
+    f.translator.remember(rest);
+    assert_eq!(f.translator.jump_cache.get(va.0), None);
     let pc = CachePc(f.entry(rest));
     let location = f.translator.locate(rest, pc, &f.guest[&(PA + 0x1000)]).expect("a word of the block");
     assert_eq!((location.guest.0, location.it), ((VA + 0x1000) | 1, it));
+    // It goes with its page, and with all others.
+    f.translator.drop_page(pa.page(), &mut f.code);
+    assert_eq!(f.translator.lookup_from(va, pa, start), None);
+    let rest = translate(&mut f, va.0, pa.0, start);
+    assert_eq!(f.translator.lookup_from(va, pa, start), Some(rest));
+    f.translator.flush(&mut f.code);
+    assert_eq!(f.translator.lookup_from(va, pa, start), None);
     // An IT block is not cut by the size limit: the last instruction of the second one is the sixth.
     let options = Options { max_block: 4, ..Options::all() };
     let mut f = Fixture::new(options, LAYOUT.pages, Capacity { blocks: 10, exits: 100, mirror_pages: 0 });

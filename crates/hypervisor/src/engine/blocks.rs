@@ -247,12 +247,8 @@ impl Engine for Blocks {
 
     fn find(&mut self, source: Source) -> Option<BlockId> {
         let Source { va, pa, start, .. } = source;
-        let block = match start.next_page {
-            None => self.translator.lookup(va, pa),
-            Some(second) => self.translator.lookup_across(va, pa, second),
-        }
-        .filter(|_| !start.it.in_block())?;
-        self.translator.set_global(block, source.global);
+        let block = self.translator.lookup_from(va, pa, start)?;
+        self.translator.set_global(block, source.global && !start.it.in_block());
         Some(block)
     }
 

@@ -32,13 +32,8 @@ impl Lockstep {
         // The first code page is of a mapping that is not global.
         let all = self.in_place.as_ref().is_some_and(|in_place| in_place.first_is_global);
         let global = all || pc.wrapping_sub(CODE) >= PAGE;
-        let known = match start {
-            Start { it, .. } if it.in_block() => None,
-            Start { next_page: Some(second), .. } => self.translator.lookup_across(va, pa, second),
-            Start { next_page: None, .. } => self.translator.lookup(va, pa),
-        };
-        if let Some(block) = known {
-            self.translator.set_global(block, global);
+        if let Some(block) = self.translator.lookup_from(va, pa, start) {
+            self.translator.set_global(block, global && !start.it.in_block());
             return block;
         }
         self.memory.protected[Memory::page(pc).expect("code")] = true;
