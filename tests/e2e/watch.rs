@@ -191,6 +191,8 @@ struct Watched {
 
 /// Instructions between two samples.
 const EVERY: u32 = 10_000;
+/// Samples to wait for: of some rounds of what the guest does, each of which has a thousand, and enough for shares.
+const SAMPLES: usize = 3000;
 
 /// Clients come and go while Debian runs, both at once, and one that goes without a word.
 fn watch_debian(run: &str) -> Watched {
@@ -207,7 +209,7 @@ fn watch_debian(run: &str) -> Watched {
             let second = Counter::start(board(), 0, None).err().expect("counts for two");
             assert!(second.message.contains("is counted by another"), "{}", second.message);
             let begun = Instant::now();
-            while counter.samples().len() < 400 && begun.elapsed() < Duration::from_secs(120) {
+            while counter.samples().len() < SAMPLES && begun.elapsed() < Duration::from_secs(120) {
                 counter.count(Instant::now() + Duration::from_millis(500), &|| false).expect("a board");
             }
             ended.send(counter.end().expect("counts")).expect("somebody who waits");
