@@ -103,7 +103,7 @@ fn what_a_module_does_wrong_is_found() {
 /// Debian's kernel under load: programs, files, `/proc` and `/sys`, pipes, modules, the network. Whatever is found is a
 /// false alarm.
 #[test]
-#[ignore = "some minutes"]
+#[ignore = "three minutes of load, and what its boot takes"]
 fn debian_has_no_false_alarms() {
     let script = "mkdir -p /tmp/many /mnt; i=0; ip link set lo up; \
                   until read -t 0 line </dev/console; do i=$((i+1)); \
