@@ -1,5 +1,5 @@
-@ For a debugger: functions to stop at, before and behind the MMU's start, code that is written when it runs, and an
-@ exception. It goes round until `go_on` is 0.
+@ For a debugger: functions to stop at, before and behind the MMU's start, in both states, code that is written when it
+@ runs, and an exception. It goes round until `go_on` is 0.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -8,6 +8,7 @@
     .equ LATE, SCRATCH + 0x8000
 
     .global main, work, late_source, rounds, go_on, longest, handler, go_round, call
+    .global thumb_work, thumb_in_it, thumb_end
 main:
     push {r4-r12, lr}
     say "up\n"
@@ -27,6 +28,7 @@ main:
 go_round:
     ldr r0, =rounds
     bl work
+    blx thumb_work
     ldr r3, =LATE
     blx r3
 call:
@@ -59,6 +61,22 @@ work:
     add r0, r0, #1
     str r0, [r4]
     pop {r4, pc}
+
+@ T32: R0 = 7, by an IT block.
+    .thumb
+    .thumb_func
+thumb_work:
+    movs r0, #3
+    cmp r0, #3
+    itte eq
+    addeq.w r0, r0, #5
+thumb_in_it:
+    subeq r0, #1
+    movne r0, #0
+thumb_end:
+    bx lr
+    .balign 4
+    .arm
 
 late_source:
     mov r0, #0x55

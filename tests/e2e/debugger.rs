@@ -546,6 +546,62 @@ fn it_goes_back(it: &mut Debugged) {
     assert!(text.contains(" pages of memory: `reverse-continue` goes back to it"), "{text}");
 }
 
+/// T32 code of the kernel: breakpoints in front of an IT block, in it and behind it, one under a condition, single steps.
+fn t32_code_of_the_kernel_is_debugged(it: &mut Debugged) {
+    let text = it.gdb(&[
+        "delete",
+        "break *&thumb_work",
+        "continue",
+        "p/x $cpsr & 0x3f",
+        "p/x *(short *)$pc",
+        "stepi",
+        "p $r0",
+        "stepi",
+        "stepi",
+        "stepi",
+        "p $r0",
+        // ITSTATE (B1.3.3): bits 7 to 2 of it, and bits 1 and 0.
+        "p $cpsr >> 8 & 0xfc | $cpsr >> 25 & 3",
+        "info symbol $pc",
+        "delete",
+        // In the middle of what was one block.
+        "tbreak *&thumb_in_it",
+        "continue",
+        "info symbol $pc",
+        "p $r0",
+        "tbreak *&thumb_end if $r0 == 6",
+        "tbreak *&thumb_end if $r0 == 7",
+        "continue",
+        "p $r0",
+        "finish",
+        "p/x $cpsr & 0x20",
+        "delete",
+        "detach",
+    ]);
+    in_order(
+        &text,
+        &[
+            "Breakpoint 1, ",
+            " in thumb_work ()",
+            "$1 = 0x33",
+            "$2 = 0x2003",
+            "$3 = 3",
+            "$4 = 8",
+            "$5 = 12",
+            "thumb_in_it in section",
+            "Temporary breakpoint 2, ",
+            "thumb_in_it in section",
+            "$6 = 8",
+            "Temporary breakpoint 4, ",
+            " in thumb_end ()",
+            "$7 = 7",
+            " in go_round ()",
+            "$8 = 0x0",
+            "detached",
+        ],
+    );
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();
@@ -714,6 +770,7 @@ fn gdb_debugs_a_guests_kernel() {
     let resets = |board: &mut Board| board.counters("it")["guest.resets"];
     assert_eq!(resets(&mut it.board), 0);
 
+    t32_code_of_the_kernel_is_debugged(&mut it);
     it_goes_back(&mut it);
 
     // Bytes that are no packets end the session, and the guest goes on.

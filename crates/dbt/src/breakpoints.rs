@@ -3,7 +3,8 @@
 //! Blocks end in front of them, so whatever leads to one traps, as to any address that has no block yet: an exit that
 //! cannot be linked, a branch through the return mirror, a look into the jump cache. Whoever then asks for a block at
 //! the address asks first whether there is a breakpoint ([`crate::Translator::is_breakpoint`]). Neither guest memory
-//! nor translated code has anything of them, and an address may get one before there is code.
+//! nor translated code has anything of them, and an address may get one before there is code. An address here has no
+//! state in bit 0: code of either state stops there.
 
 use spica_addr::GuestVa;
 
@@ -56,7 +57,7 @@ impl Breakpoints {
         true
     }
 
-    /// How many instructions there are from `va` up to the next breakpoint behind it.
+    /// How many words there are from `va` up to the next breakpoint behind it, or instructions of A32.
     #[inline]
     pub(crate) fn room_at(&self, va: GuestVa) -> usize {
         if self.count == 0 { usize::MAX } else { self.least_room_at(va) }
@@ -72,6 +73,6 @@ impl Breakpoints {
     #[inline(never)]
     fn least_room_at(&self, va: GuestVa) -> usize {
         let behind = self.all().iter().filter(|at| at.0 > va.0);
-        behind.map(|at| (at.0 - va.0) as usize / 4).min().unwrap_or(usize::MAX)
+        behind.map(|at| (at.0 - va.0).div_ceil(4) as usize).min().unwrap_or(usize::MAX)
     }
 }

@@ -250,9 +250,11 @@ impl Translator {
         self.breakpoints.contains(va.page()) || self.breakpoints.room_at(va.page()) < PAGE_WORDS
     }
 
-    /// Sets a breakpoint, at any address, and drops the blocks that contain it. The guest must be in none of them, and
-    /// must not run before [`Self::settle`] is done. False if there are [`crate::MOST_BREAKPOINTS`] already.
+    /// Sets a breakpoint, at any address, for both states, and drops the blocks that contain it. The guest must be in
+    /// none of them, and must not run before [`Self::settle`] is done. False if there are [`crate::MOST_BREAKPOINTS`]
+    /// already.
     pub fn set_breakpoint(&mut self, va: GuestVa, memory: &mut impl CodeMemory) -> bool {
+        let va = address(va);
         if !self.breakpoints.insert(va) {
             return false;
         }
@@ -263,7 +265,7 @@ impl Translator {
     /// Takes a breakpoint away, at any time. Blocks that end in front of it stay as they are, and lead on. False if
     /// there is none.
     pub fn clear_breakpoint(&mut self, va: GuestVa) -> bool {
-        self.breakpoints.remove(va)
+        self.breakpoints.remove(address(va))
     }
 
     /// Takes all of them away.

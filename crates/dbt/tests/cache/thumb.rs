@@ -187,3 +187,27 @@ fn conditions_of_it_blocks_hold_for_what_a32_has_no_condition_for() {
     let skip = b(Cond::Eq as u32, 0, 8);
     assert_eq!(words(&f, block)[..2], [skip, 0xf57f_f05f]);
 }
+
+#[test]
+fn breakpoints_cut_blocks_in_the_middle_of_it_blocks_too() {
+    let mut f = Fixture::roomy();
+    // MOVS R0, #1; ITE EQ; ADDEQ.W R0, R0, #5; MOVNE R0, #0; BX LR
+    put(&mut f, PA, &[0x2001, 0xbf0c, 0xf100, 0x0005, 0x2000, BX_LR]);
+    let whole = translate(&mut f, VA | 1, PA, Start::default());
+    assert_eq!(f.translator.length(whole), 5);
+    let other = translate(&mut f, (VA + 10) | 1, PA + 10, Start::default());
+    let behind = GuestVa((VA + 8) | 1);
+    assert!(f.translator.set_breakpoint(behind, &mut f.code));
+    assert!(!f.translator.is_live(whole) && f.translator.is_live(other));
+    assert!(f.translator.is_breakpoint(behind) && f.translator.is_breakpoint(GuestVa(VA + 8)));
+    let short = translate(&mut f, VA | 1, PA, Start::default());
+    assert_eq!(f.translator.length(short), 3);
+    // What is left has its state, and does not go beyond the next one.
+    assert!(f.translator.set_breakpoint(GuestVa((VA + 10) | 1), &mut f.code));
+    let it = ItState::new(0x0c).advance();
+    let rest = translate(&mut f, behind.0, PA + 8, Start { it, next_page: None });
+    assert_eq!(f.translator.length(rest), 1);
+    assert!(f.translator.clear_breakpoint(behind) && !f.translator.is_breakpoint(behind));
+    let again = translate(&mut f, VA | 1, PA, Start::default());
+    assert_eq!(f.translator.length(again), 4);
+}

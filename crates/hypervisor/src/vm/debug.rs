@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use spica_addr::{GuestPa, GuestVa, pieces};
 use spica_console::debug::{self, Group, Space};
 use spica_dbt::Start;
-use spica_dbt::at::{address, is_thumb};
+use spica_dbt::at::address;
 use spica_mmu::{Access, AccessKind, Permission, lookup, translate};
 use spica_vcpu::{Exception, psr};
 
@@ -544,11 +544,7 @@ impl Vm {
         let mapping = lookup(&self.common.ram.at(core.enter_host_space()), &regime, address(pc)).ok();
         let of_user = mapping.as_ref().is_none_or(|mapping| mapping.user != Permission::None);
         // A kernel may run from memory that user code reaches, but hardly from that of a process.
-        let of_kernel =
-            !is_thumb(pc) && mapping.is_none_or(|mapping| mapping.user == Permission::None || mapping.global);
-        if !of_user && !of_kernel {
-            return Err("the Thumb code of the guest's kernel has no breakpoints");
-        }
+        let of_kernel = mapping.is_none_or(|mapping| mapping.user == Permission::None || mapping.global);
         let always = self.has_breakpoint(pc) && !self.vcpu.debug.conditions.iter().any(|(at, _)| *at == pc);
         let conditions = &mut self.vcpu.debug.conditions;
         if condition.is_some() && (conditions.len() == MOST_CONDITIONS || conditions.try_reserve(1).is_err()) {

@@ -79,7 +79,10 @@ impl Vm {
                     self.vcpu.enter_block();
                     resume = Resume::Cache(entry);
                 }
-                Err(NoBlock::Breakpoint) => return Err(self.at_breakpoint(pc)),
+                Err(NoBlock::Breakpoint) => {
+                    let (at, _) = self.vcpu.entry(pc);
+                    return Err(self.at_breakpoint(at));
+                }
                 Err(NoBlock::Fault(fault)) => resume = self.no_fetch(pc, pc, fault),
                 Err(NoBlock::Behind(fault)) => {
                     let behind = pc.page().wrapping_add(PAGE);
