@@ -54,11 +54,13 @@ impl Calls {
     /// this one.
     pub fn begins(&mut self, sp: u32, call: Call) {
         let same = self.calls.iter().position(|known| known.is_some_and(|(at, _)| at == sp));
-        let place = same.unwrap_or(self.next);
-        self.calls[place] = Some((sp, call));
-        if same.is_none() {
+        // Who was interrupted or waits in its call may return after many others.
+        let free = || self.calls.iter().position(Option::is_none);
+        let place = same.or_else(free).unwrap_or_else(|| {
             self.next = (self.next + 1) % MOST;
-        }
+            self.next
+        });
+        self.calls[place] = Some((sp, call));
     }
 
     /// The call that began with this stack pointer returns.
