@@ -53,10 +53,29 @@ pub fn reads_user_memory(original: &[u8]) -> Result<Vec<u8>> {
     Ok(module)
 }
 
-/// What [`misuses_the_heap`] does, in the order in which it does it: bytes of the access, whether it is a store, its
-/// offset in the object, the object's size, and how many instructions it is behind the return of the object's
-/// allocation.
-pub const MISUSES: [(u32, bool, u32, u32, u32); 3] = [(4, false, 8, 40, 2), (4, true, 12, 40, 3), (1, true, 50, 50, 1)];
+/// Something that [`misuses_the_heap`] does.
+pub struct Misuse {
+    /// What, as `spica watch heap --json` has it.
+    pub kind: &'static str,
+    /// Bytes of the access.
+    pub bytes: u32,
+    /// Whether it is a store.
+    pub write: bool,
+    /// Where in the object.
+    pub offset: u32,
+    /// Bytes of the object.
+    pub size: u32,
+    /// How many instructions it is behind the return of the object's allocation.
+    pub behind: u32,
+}
+
+/// All of that, in the order in which it is done. The last one is wrong only if the kernel does not clear the object.
+pub const MISUSES: [Misuse; 4] = [
+    Misuse { kind: "use-after-free", bytes: 4, write: false, offset: 8, size: 40, behind: 2 },
+    Misuse { kind: "use-after-free", bytes: 4, write: true, offset: 12, size: 40, behind: 3 },
+    Misuse { kind: "out-of-bounds", bytes: 1, write: true, offset: 50, size: 50, behind: 1 },
+    Misuse { kind: "uninitialised", bytes: 4, write: false, offset: 24, size: 40, behind: 3 },
+];
 
 /// `GFP_KERNEL` of Linux 6.1.
 const GFP_KERNEL: u32 = 0xcc0;
@@ -65,9 +84,9 @@ const BL: u32 = 0xebff_fffe;
 /// `R_ARM_CALL` (ELF for the Arm Architecture, 5.6.1).
 const R_ARM_CALL: u32 = 28;
 
-/// A module whose start routine uses an object after it has freed it, writes behind the end of another one, and fails,
-/// so that it can be loaded again; made from `original`, the module `rfkill`. What it uses wrongly is memory that nobody
-/// else has then: nothing comes of it.
+/// A module whose start routine uses an object after it has freed it, writes behind the end of another one, reads what
+/// it has not written, and fails, so that it can be loaded again; made from `original`, the module `rfkill`. What it uses
+/// wrongly is memory that nobody else has then: nothing comes of it.
 ///
 /// # Errors
 /// If `original` is not as expected.
@@ -104,6 +123,14 @@ pub fn misuses_the_heap(original: &[u8]) -> Result<Vec<u8>> {
     emit(BL, Some(allocate));
     emit(0xe5c0_0031, None); // STRB R0, [R0, #49]
     emit(0xe5c0_0032, None); // STRB R0, [R0, #50]
+    emit(BL, Some(free));
+    emit(movw(0, 40), None);
+    emit(movw(1, GFP_KERNEL), None);
+    emit(BL, Some(allocate));
+    emit(0xe580_0014, None); // STR R0, [R0, #20]
+    emit(0xe590_1014, None); // LDR R1, [R0, #20]
+    emit(0xe590_1010, None); // LDR R1, [R0, #16], in the same granule
+    emit(0xe590_1018, None); // LDR R1, [R0, #24]
     emit(BL, Some(free));
     emit(0xe3e0_000a, None); // MVN R0, #10: -EAGAIN
     emit(0xe8bd_8000 | push & 0x3fff, None); // POP, with the PC

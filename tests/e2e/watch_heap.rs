@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spica_cli::heap::{self, Checker, Findings, Kind};
+use spica_cli::heap::{self, Checker, Fault, Findings, Kind};
 use spica_cli::symbols;
 use spica_kallsyms::Symbol;
 use spica_runner::board;
@@ -13,7 +13,7 @@ use spica_runner::control::client::Board as Running;
 use spica_runner::exec::{Script, exec};
 use spica_runner::prepare::{Request, prepare};
 use spica_runner::project::Project;
-use spica_tests::module::{MISUSES, misuses_the_heap};
+use spica_tests::module::{MISUSES, Misuse, misuses_the_heap};
 
 /// Runs Debian with a script, and `watch` beside it, which is given the kernel's names; the script is told when that is
 /// done, by a line. What the guest has printed, and what `watch` has found.
@@ -26,7 +26,9 @@ fn beside<T: Send + 'static>(
     let project = Project::find(None).expect("the project");
     let label = format!("{name}-{}", std::process::id());
     let board = board::find("cubieboard").expect("a board");
-    let mut request = Request { unpacked: true, label: Some(label.clone()), ..Request::new(board) };
+    // So that what was not written can be told from what was.
+    let append = "init_on_alloc=0".to_string();
+    let mut request = Request { unpacked: true, label: Some(label.clone()), append, ..Request::new(board) };
     let module = spica_tests::kernel_module(&project, "net/rfkill/rfkill.ko").expect("a module");
     let module = misuses_the_heap(&std::fs::read(&module).expect("a module")).expect("a module that misuses the heap");
     request.overlay.file("lib/misuses-the-heap.ko", 0o644, &module);
@@ -58,10 +60,16 @@ fn beside<T: Send + 'static>(
 
 fn start(board: &dyn Fn() -> Running, names: &[Symbol]) -> Checker {
     let allocator = symbols::allocator(&mut board(), 0, names).expect("the allocator");
-    Checker::start(board(), 0, &allocator).expect("a checker")
+    Checker::start(board(), 0, &allocator, true).expect("a checker")
 }
 
-/// The module's errors are found, each with all that is to be known of it, and nothing else is.
+/// Whether the code is a module's.
+fn of_module(fault: &Fault) -> bool {
+    (0xbf00_0000..0xc000_0000).contains(&fault.pc)
+}
+
+/// The module's errors are found, each with all that is to be known of it, and nothing else is, but for what the kernel
+/// reads without having written it.
 #[test]
 fn what_a_module_does_wrong_is_found() {
     let script = "until read -t 1 line </dev/console; do insmod /lib/misuses-the-heap.ko 2>/dev/null; echo more; done; \
@@ -69,12 +77,11 @@ fn what_a_module_does_wrong_is_found() {
     let (printed, findings) = beside("heap", script, Duration::from_secs(300), |board, names| {
         let mut checker = start(board, names);
         let allocator = symbols::allocator(&mut board(), 0, names).expect("the allocator");
-        let second = Checker::start(board(), 0, &allocator).err().expect("a checker for two");
+        let second = Checker::start(board(), 0, &allocator, false).err().expect("a checker for two");
         assert!(second.message.contains("looks into it"), "{}", second.message);
         let begun = Instant::now();
-        while checker.findings().expect("findings").faults.iter().filter(|fault| fault.times > 1).count()
-            < MISUSES.len()
-        {
+        let twice = |fault: &&Fault| of_module(fault) && fault.times > 1;
+        while checker.findings().expect("findings").faults.iter().filter(twice).count() < MISUSES.len() {
             assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", checker.findings());
             checker.wait(Instant::now() + Duration::from_millis(300), &|| false);
         }
@@ -87,15 +94,18 @@ fn what_a_module_does_wrong_is_found() {
     });
     assert!(printed.contains("more"), "{printed}");
     assert!(printed.trim_end().ends_with("\n0"), "the guest has noticed it: {printed}");
-    let Findings { faults, allocated, freed, to_the_end, .. } = findings;
+    let Findings { faults, allocated, freed, uninitialised, to_the_end, .. } = findings;
     assert!(to_the_end && allocated > 100 && freed > 100, "{allocated} objects were allocated, {freed} freed");
+    assert!(uninitialised > 100, "{uninitialised} objects were not cleared");
+    let (faults, others): (Vec<_>, Vec<_>) =
+        faults.iter().partition(|fault| of_module(fault) || fault.kind != Kind::Uninitialised);
+    println!("{} places of the kernel read what they have not written", others.len());
     assert_eq!(faults.len(), MISUSES.len(), "{faults:x?}");
-    for (fault, (bytes, write, offset, size, behind)) in faults.iter().zip(MISUSES) {
-        let expected = if offset < size { Kind::UseAfterFree } else { Kind::OutOfBounds };
-        assert_eq!((fault.kind, fault.bytes, fault.write), (expected, bytes, write), "{fault:x?}");
+    for (fault, Misuse { kind, bytes, write, offset, size, behind }) in faults.iter().zip(MISUSES) {
+        assert_eq!((fault.kind.name(), fault.bytes, fault.write), (kind, bytes, write), "{fault:x?}");
         assert_eq!((fault.address - fault.object.0, fault.object.1), (offset, size), "{fault:x?}");
         assert_eq!(fault.pc, fault.allocated_by + 4 * behind, "{fault:x?}");
-        let freed_by = if expected == Kind::UseAfterFree { fault.allocated_by + 8 } else { 0 };
+        let freed_by = if fault.kind == Kind::UseAfterFree { fault.allocated_by + 8 } else { 0 };
         assert_eq!(fault.freed_by, freed_by, "{fault:x?}");
     }
 }
@@ -129,5 +139,6 @@ fn debian_has_no_false_alarms() {
     println!("{rounds:?} rounds, {findings:?}");
     assert!(rounds.is_some_and(|rounds| rounds > 2), "{printed}");
     assert!(findings.to_the_end && findings.allocated > 20_000, "{findings:?}");
-    assert_eq!(findings.faults, []);
+    let wrong: Vec<_> = findings.faults.iter().filter(|fault| fault.kind != Kind::Uninitialised).collect();
+    assert_eq!(wrong, Vec::<&Fault>::new());
 }

@@ -21,6 +21,8 @@ pub struct Allocator {
     pub base: u32,
     /// Where a `struct kmem_cache` has the size of its objects.
     pub object_size: u32,
+    /// Where it has what initialises them once, if that is known.
+    pub constructor: Option<u32>,
     /// Where the address of the array of `struct page` is, and bytes of one.
     pub pages: (u32, u32),
     /// Where its code is to be told of.
@@ -29,6 +31,8 @@ pub struct Allocator {
     pub kernel: Range<u32>,
     /// Its code, which accesses what nobody else may.
     pub code: Range<u32>,
+    /// Code that copies, whatever is there.
+    pub copies: Vec<Range<u32>>,
 }
 
 /// Functions, what is told of them, and whether they have to be there.
@@ -43,6 +47,9 @@ const FUNCTIONS: [(&str, Hook, bool); 9] = [
     ("__kmem_cache_free", Hook::FreeFor, true),
     ("kmem_cache_free_bulk", Hook::FreeMany, true),
 ];
+
+/// Functions that copy; who has what they copy may not look at it.
+const COPIES: [&str; 6] = ["memcpy", "__memcpy", "mmiocpy", "memmove", "__memmove", "copy_page"];
 
 /// Functions that are first and last in what mm/slub.c is compiled to.
 const FIRST: [&str; 4] = ["validate_show", "slab_attr_show", "init_object", "check_slab"];
@@ -132,7 +139,12 @@ pub fn find(names: &[Symbol], read: &mut Read<'_>) -> Result<Allocator> {
     if hooks.len() == before {
         return Err(unknown("it gives no pages back"));
     }
-    Ok(Allocator { base, object_size, pages, hooks, code, kernel })
+    let constructor = match names.range("ctor_show") {
+        Some(function) => field_read(&read(function)?),
+        None => None,
+    };
+    let copies = COPIES.iter().filter_map(|name| names.range(name)).collect();
+    Ok(Allocator { base, object_size, constructor, pages, hooks, code, copies, kernel })
 }
 
 /// Where the code of mm/slub.c is.
@@ -179,6 +191,16 @@ fn field_returned(words: &[u32]) -> Option<u32> {
         Op::Mem(Mem { load: true, rt, rn, offset: Offset::Imm(offset), add: true, pre: true, .. })
             if rt.n() == 0 && rn.n() == 0 =>
         {
+            Some(offset.into())
+        }
+        _ => None,
+    })
+}
+
+/// Which field of what R0 points to a function reads first.
+fn field_read(words: &[u32]) -> Option<u32> {
+    words.iter().map(|&word| decode(word)).find_map(|instruction| match instruction.op {
+        Op::Mem(Mem { load: true, rn, offset: Offset::Imm(offset), add: true, pre: true, .. }) if rn.n() == 0 => {
             Some(offset.into())
         }
         _ => None,
@@ -265,7 +287,8 @@ mod tests {
     const WORDS: u32 = 8;
     const START: u32 = 0xc010_0000;
 
-    const NAMES: [&str; 14] = [
+    const NAMES: [&str; 15] = [
+        "ctor_show",
         "kfree",
         "__ksize",
         "kmem_cache_size",
@@ -301,6 +324,8 @@ mod tests {
             let offset = at(to).wrapping_sub(at(from) + 4 * n + 8).cast_signed();
             b(Cond::Al, offset).expect("near")
         };
+        // LDR R2, [R0, #56]; MOV R3, R1
+        put("ctor_show", &[0xe590_2038, 0xe1a0_3001, BX_LR]);
         // LDR R0, [R0, #16]
         put("kmem_cache_size", &[0xe590_0010, BX_LR]);
         // MOVW R2, #0xdc40; MOVT R2, #0xc15d; MOV R1, #36; LDR R0, [R2]; LSR R3, R3, #12; MLA R0, R1, R3, R0
@@ -324,8 +349,10 @@ mod tests {
     #[test]
     fn an_allocator_is_found_by_its_names_and_code() {
         let (names, words) = kernel();
-        let Allocator { base, object_size, pages, hooks, code, .. } = found(&names, &words).expect("an allocator");
+        let Allocator { base, object_size, constructor, pages, hooks, code, .. } =
+            found(&names, &words).expect("an allocator");
         assert_eq!((base, object_size, pages), (0xc000_0000, 16, (0xc15d_dc40, 36)));
+        assert_eq!(constructor, Some(0x38));
         assert_eq!(code, at("slab_attr_show")..at("get_slabinfo") + 4 * WORDS);
         let mut expected = BTreeMap::from([
             (at("__ksize"), Hook::Size),
@@ -360,7 +387,7 @@ mod tests {
         for (n, name) in NAMES.iter().enumerate() {
             let (mut names, words) = kernel();
             names.remove(n);
-            if ["slab_attr_show", "get_slabinfo", "__free_slab", "memset"].contains(name) {
+            if ["slab_attr_show", "get_slabinfo", "__free_slab", "memset", "ctor_show"].contains(name) {
                 continue;
             }
             let error = found(&names, &words).expect_err("it is not there");

@@ -1,6 +1,7 @@
 //! A guest's heap, checked by the board, and what people read of that.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use spica_kallsyms::Symbol;
@@ -29,6 +30,22 @@ pub enum Kind {
     DoubleFree,
     /// What was freed is in an object, and not its start.
     InvalidFree,
+    /// What was read nobody has written since the object was allocated.
+    Uninitialised,
+}
+
+impl Kind {
+    /// What programs are told.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::UseAfterFree => "use-after-free",
+            Kind::OutOfBounds => "out-of-bounds",
+            Kind::DoubleFree => "double-free",
+            Kind::InvalidFree => "invalid-free",
+            Kind::Uninitialised => "uninitialised",
+        }
+    }
 }
 
 /// An error of the guest's kernel.
@@ -71,6 +88,8 @@ pub struct Findings {
     pub forgotten: u32,
     /// Errors that had no place.
     pub lost: u32,
+    /// Objects that were not cleared for who allocated them, as far as that was asked for.
+    pub uninitialised: u32,
     /// It was checked to the end: the guest was not reset.
     pub to_the_end: bool,
 }
@@ -85,12 +104,13 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Has the board check the heap of guest number `guest`, whose allocator this is. The guest stands for a moment.
+    /// Has the board check the heap of guest number `guest`, whose allocator this is; `uninitialised` says whether it
+    /// looks for reads of what nobody has written, too. The guest stands for a moment.
     ///
     /// # Errors
     /// If somebody debugs it or looks into it already, it is off, its kernel runs in place, there is no memory, or the
     /// board has gone.
-    pub fn start(board: Board, guest: usize, allocator: &Allocator) -> Result<Self> {
+    pub fn start(board: Board, guest: usize, allocator: &Allocator, uninitialised: bool) -> Result<Self> {
         let waits = board.another()?;
         let mut checker = Self { board, waits, guest, samples: Vec::new() };
         checker.ask("attach").map_err(|error| {
@@ -102,13 +122,23 @@ impl Checker {
             }
         })?;
         checker.halt()?;
-        let Allocator { base, object_size, pages: (pages, bytes), hooks, code, kernel } = allocator;
+        let Allocator { base, object_size, constructor, pages: (pages, bytes), hooks, code, copies, kernel } =
+            allocator;
         let (from, to) = (kernel.start, kernel.end);
         checker.ask(&format!("heap begin {base:x} {object_size:x} {pages:x} {bytes:x} {from:x} {to:x}"))?;
         for (at, hook) in hooks {
             checker.ask(&format!("heap hook {at:x} {}", hook.text()))?;
         }
         checker.ask(&format!("heap skip {:x} {:x}", code.start, code.end))?;
+        if uninitialised {
+            let constructor = constructor.ok_or_else(|| {
+                Error::failed("this kernel does not say which of its caches have constructors: it has no ctor_show")
+            })?;
+            checker.ask(&format!("heap uninitialised {constructor:x}"))?;
+            for Range { start, end } in copies {
+                checker.ask(&format!("heap copies {start:x} {end:x}"))?;
+            }
+        }
         checker.ask("heap on")?;
         checker.ask("go")?;
         Ok(checker)
@@ -178,11 +208,12 @@ pub fn understand(lines: &[String]) -> Result<Findings> {
     let (first, rest) = lines.split_first().ok_or_else(no)?;
     let words = first.strip_prefix("heap ").ok_or_else(no)?;
     let numbers: Option<Vec<u32>> = words.split(' ').map(|word| word.parse().ok()).collect();
-    let &[on, allocated, freed, looked, forgotten, lost] = numbers.as_deref().ok_or_else(no)? else {
+    let &[on, allocated, freed, looked, forgotten, lost, uninitialised] = numbers.as_deref().ok_or_else(no)? else {
         return Err(no());
     };
     let faults = rest.iter().map(|line| fault(line).ok_or_else(no)).collect::<Result<Vec<_>>>()?;
-    Ok(Findings { faults, allocated, freed, looked, forgotten, lost, to_the_end: on == 1 })
+    let to_the_end = on == 1;
+    Ok(Findings { faults, allocated, freed, looked, forgotten, lost, uninitialised, to_the_end })
 }
 
 fn fault(line: &str) -> Option<Fault> {
@@ -192,6 +223,7 @@ fn fault(line: &str) -> Option<Fault> {
         "outside" => Kind::OutOfBounds,
         "twice" => Kind::DoubleFree,
         "within" => Kind::InvalidFree,
+        "uninitialised" => Kind::Uninitialised,
         _ => return None,
     };
     let write = match words.next()? {
@@ -231,6 +263,7 @@ pub fn report(findings: &Findings, symbols: &[Symbol]) -> String {
             Kind::OutOfBounds => "out of bounds",
             Kind::DoubleFree => "double free",
             Kind::InvalidFree => "invalid free",
+            Kind::Uninitialised => "uninitialised memory",
         };
         let how = match kind {
             Kind::DoubleFree | Kind::InvalidFree => String::new(),
@@ -253,6 +286,38 @@ pub fn report(findings: &Findings, symbols: &[Symbol]) -> String {
     text
 }
 
+/// What was wrong, for programs: an object of JSON in a line for each error.
+#[must_use]
+pub fn report_json(findings: &Findings, symbols: &[Symbol]) -> String {
+    let mut text = String::new();
+    let at = |address| position(address, symbols);
+    // Who allocated what was there before anybody watched is not known.
+    let who = |address: u32| (address != 0).then(|| at(address));
+    for fault in &findings.faults {
+        let access = match fault.kind {
+            Kind::DoubleFree | Kind::InvalidFree => None,
+            _ if fault.write => Some("write"),
+            _ => Some("read"),
+        };
+        let callers: Vec<_> = fault.stack.iter().filter(|&&frame| frame != fault.pc).map(|&frame| at(frame)).collect();
+        let line = serde_json::json!({
+            "kind": fault.kind.name(),
+            "access": access,
+            "bytes": fault.bytes,
+            "address": fault.address,
+            "times": fault.times,
+            "by": at(fault.pc),
+            "called_by": callers,
+            "object": fault.object.0,
+            "size": fault.object.1,
+            "allocated_by": who(fault.allocated_by),
+            "freed_by": who(fault.freed_by),
+        });
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,7 +328,7 @@ mod tests {
     }
 
     const LINES: [&str; 3] = [
-        "heap 1 10 9 8 0 2",
+        "heap 1 10 9 8 0 2 7",
         "fault freed r 4 c0100010 c2000008 c2000000 28 c0100104 c0100150 3",
         "fault outside w 1 c0100020 c2000032 c2000000 32 0 0 1",
     ];
@@ -290,6 +355,13 @@ out of bounds: write of 1 byte at 0xc2000032, 1 time
 
 ";
         assert_eq!(report(&findings, &symbols()), expected);
+        let json = report_json(&findings, &symbols());
+        let objects: Vec<serde_json::Value> =
+            json.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        assert_eq!(objects.len(), 2);
+        assert_eq!(objects[0]["kind"], "use-after-free");
+        assert_eq!((&objects[0]["by"], &objects[0]["called_by"][0]), (&"user+0x10".into(), &"owner+0x8".into()));
+        assert_eq!((&objects[1]["access"], &objects[1]["allocated_by"]), (&"write".into(), &serde_json::Value::Null));
     }
 
     #[test]
@@ -297,7 +369,7 @@ out of bounds: write of 1 byte at 0xc2000032, 1 time
         let wrong = [
             &[][..],
             &["heap 1 2 3"],
-            &["heap 1 10 9 8 0 x"],
+            &["heap 1 10 9 8 0 2 x"],
             &[LINES[0], "fault freed r 4 c0100010"],
             &[LINES[0], "fault lost r 4 c0100010 c2000008 c2000000 28 c0100104 c0100150 3"],
             &[LINES[0], "fault freed x 4 c0100010 c2000008 c2000000 28 c0100104 c0100150 3"],

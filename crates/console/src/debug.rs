@@ -143,13 +143,19 @@ pub enum Heap {
     Hook(u32, Hook),
     /// `heap skip FROM TO`: this code, which is the allocator's, is not checked.
     Skip(u32, u32),
+    /// `heap uninitialised CONSTRUCTOR`: reads of what nobody has written since it was allocated are errors, too. A cache
+    /// has there the address of what initialises its objects once, or 0.
+    Uninitialised(u32),
+    /// `heap copies FROM TO`: this code may read what nobody has written: it copies.
+    Copies(u32, u32),
     /// `heap on`: from now on, until it has lost its debugger.
     On,
     /// `heap off`: no longer. What was found is kept until then.
     Off,
-    /// `heap errors`: answered with `heap ON ALLOCATED FREED LOOKED FORGOTTEN LOST`, decimal, of which the first is 1 as
-    /// long as it is checked, and a line for each error, hexadecimal but for the last: `fault KIND r|w BYTES PC
-    /// ADDRESS START SIZE ALLOCATED_BY FREED_BY TIMES`. Kinds are `freed`, `outside`, and of freeing `twice` and `within`.
+    /// `heap errors`: answered with `heap ON ALLOCATED FREED LOOKED FORGOTTEN LOST UNINITIALISED`, decimal, of which
+    /// the first is 1 as long as it is checked, and the last says how many objects were not cleared for who allocated
+    /// them; and a line for each error, hexadecimal but for the last: `fault KIND r|w BYTES PC ADDRESS START SIZE
+    /// ALLOCATED_BY FREED_BY TIMES`. Kinds are `freed`, `outside`, `uninitialised`, and of freeing `twice` and `within`.
     /// Each has a sample ([`Debug::Samples`]) of when it happened first, in the same order.
     Errors,
 }
@@ -225,10 +231,15 @@ fn heap<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Heap, String> {
             Heap::Hook(address, hook)
         }
         Some("skip") => Heap::Skip(number(words.next())?, number(words.next())?),
+        Some("uninitialised") => Heap::Uninitialised(number(words.next())?),
+        Some("copies") => Heap::Copies(number(words.next())?, number(words.next())?),
         Some("on") => Heap::On,
         Some("off") => Heap::Off,
         Some("errors") => Heap::Errors,
-        _ => return Err("what is said of a heap is `begin`, `hook`, `skip`, `on`, `off` or `errors`".to_string()),
+        _ => {
+            let known = "`begin`, `hook`, `skip`, `uninitialised`, `copies`, `on`, `off` or `errors`";
+            return Err(alloc::format!("what is said of a heap is {known}"));
+        }
     })
 }
 

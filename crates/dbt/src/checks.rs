@@ -40,6 +40,8 @@ pub struct Checks {
     hook_count: usize,
     skipped: [(GuestVa, GuestVa); MOST_SKIPPED],
     skip_count: usize,
+    /// Of two words, both are looked at.
+    both: bool,
 }
 
 impl Default for Checks {
@@ -50,6 +52,7 @@ impl Default for Checks {
             hook_count: 0,
             skipped: [(nowhere, nowhere); MOST_SKIPPED],
             skip_count: 0,
+            both: false,
         }
     }
 }
@@ -71,6 +74,12 @@ impl Checks {
         *place = (from, to);
         self.skip_count += 1;
         true
+    }
+
+    /// Of an access to two words, both are looked at, and not one for both: what is known of one may differ from what is
+    /// known of the other.
+    pub const fn look_at_both(&mut self) {
+        self.both = true;
     }
 
     fn find(&self, pc: GuestVa) -> Result<usize, usize> {
@@ -146,12 +155,13 @@ impl Accessed {
         }
     }
 
-    /// Which of its bytes are looked at, from its start: one, or the first and one of the last word.
-    const fn looks(&self) -> (u32, Option<u32>) {
+    /// Which of its bytes are looked at, from its start: one, or the first and one of the last word; `both` says whether
+    /// that is so of two words, too.
+    const fn looks(&self, both: bool) -> (u32, Option<u32>) {
         match self.bytes {
             0..=4 => (0, None),
             // A doubleword and two words are as good as always in one granule, or they begin in one.
-            5..=8 => (4, None),
+            5..=8 if !both => (4, None),
             bytes => (0, Some(bytes - 4)),
         }
     }
@@ -283,7 +293,7 @@ impl Client for CheckAccesses<'_> {
         let (Some(address), Some(mark)) = (free.next(), free.next()) else { return };
         e.page_field(false, Cond::Al, address, field::spill(0));
         e.page_field(false, Cond::Al, mark, field::spill(1));
-        let (first, last) = accessed.looks();
+        let (first, last) = accessed.looks(self.checks.both);
         for at in [Some(first), last].into_iter().flatten() {
             accessed.emit_address(e, address, at);
             e.emit(ubfx(mark, address, BYTE, MARKS_BITS));

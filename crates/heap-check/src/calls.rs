@@ -14,6 +14,8 @@ pub enum Call {
         slot: u32,
         /// Who wants it.
         by: u32,
+        /// The allocator has cleared it.
+        cleared: bool,
     },
     /// It returns how many objects it has put into an array.
     AllocateMany {
@@ -35,6 +37,8 @@ pub enum Call {
 
 /// Calls at most.
 const MOST: usize = 32;
+/// Bytes of a stack (`THREAD_SIZE` of Linux on ARM), which begins at a multiple of that.
+const STACK: u32 = 8192;
 
 /// See the module's text. If there are too many, the oldest are forgotten.
 #[derive(Clone, Debug)]
@@ -61,6 +65,17 @@ impl Calls {
             self.next
         });
         self.calls[place] = Some((sp, call));
+    }
+
+    /// The allocator clears memory, with this stack pointer: that of the object which the innermost call on this stack
+    /// is about to return.
+    pub fn clears(&mut self, sp: u32) {
+        let outer = |at: u32| (at >= sp && at / STACK == sp / STACK).then(|| at - sp);
+        let calls = self.calls.iter_mut().flatten();
+        let innermost = calls.filter_map(|(at, call)| Some((outer(*at)?, call))).min_by_key(|(distance, _)| *distance);
+        if let Some((_, Call::Allocate { cleared, .. })) = innermost {
+            *cleared = true;
+        }
     }
 
     /// The call that began with this stack pointer returns.

@@ -52,6 +52,13 @@ pub struct Object {
     pub state: State,
 }
 
+impl Object {
+    /// The end of its last granule that is its own as a whole.
+    const fn whole(&self) -> u32 {
+        self.start + self.size / GRANULE * GRANULE
+    }
+}
+
 /// What is wrong with an access, or with freeing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -64,6 +71,8 @@ pub enum Kind {
     DoubleFree,
     /// No object begins there, but one is there.
     InvalidFree,
+    /// It is read, and nobody has written there since it was allocated.
+    Uninitialised,
 }
 
 /// What is wrong, and with which object.
@@ -73,6 +82,16 @@ pub struct Wrong {
     pub kind: Kind,
     /// The object.
     pub object: Object,
+}
+
+/// What is in the memory of an object that was allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Something that may be read.
+    Initialised,
+    /// What was left there by somebody else. A granule is initialised by the first store to any of its bytes; one that
+    /// is the object's in part only counts as initialised.
+    Uninitialised,
 }
 
 /// What becomes of the memory of an object that is freed.
@@ -148,7 +167,7 @@ impl<'a> Heap<'a> {
 
     /// An object was allocated. Its start is a multiple of [`GRANULE`], and its size no larger than its slot, or
     /// nothing is known of it.
-    pub fn allocated(&mut self, start: u32, size: u32, slot: u32, by: u32) {
+    pub fn allocated(&mut self, start: u32, size: u32, slot: u32, by: u32, content: Content) {
         let slot = slot.next_multiple_of(GRANULE);
         if !self.holds(start, slot) {
             return;
@@ -156,16 +175,33 @@ impl<'a> Heap<'a> {
         let object = Object { start, size: size.min(slot), slot, allocated_by: by, state: State::Live };
         self.forget_within(start, slot);
         self.keep(object);
-        self.mark_live(object);
+        self.mark_live(object, content);
     }
 
-    /// Marks what of a slot is no part of the object.
-    fn mark_live(&mut self, object: Object) {
-        let Object { start, size, slot, .. } = object;
+    /// Marks what of a slot is no part of the object, and what of the object is not initialised.
+    fn mark_live(&mut self, object: Object, content: Content) {
+        let Object { start, slot, .. } = object;
         // A granule that is the object's in part is marked: its records tell.
-        let whole = start + size / GRANULE * GRANULE;
-        self.mark(start, whole, false);
+        let whole = object.whole();
+        self.mark(start, whole, content == Content::Uninitialised);
         self.mark(whole, start + slot, true);
+    }
+
+    /// These bytes were written, or are not to be told of again: the granules of an object in use that they are in are
+    /// initialised.
+    pub fn written(&mut self, address: u32, bytes: u32) {
+        let Some(object) = self.object_around(address).filter(|object| object.state == State::Live) else { return };
+        let end = address.saturating_add(bytes).min(object.whole());
+        if address < end {
+            self.mark(address, end, false);
+        }
+    }
+
+    /// Whether an access within an object in use reads what nobody has written.
+    fn is_uninitialised(&self, object: Object, address: u32, bytes: u32) -> bool {
+        let first = address.max(object.start) / GRANULE * GRANULE;
+        let end = address.saturating_add(bytes).min(object.whole());
+        (first..end).step_by(GRANULE as usize).any(|granule| self.is_marked(granule))
     }
 
     /// Memory is being cleared by the allocator, for an object that it is about to give away.
@@ -180,7 +216,7 @@ impl<'a> Heap<'a> {
         if let Some(object) = self.object_at(start).filter(|object| object.state == State::Live) {
             let object = Object { size: size.min(object.slot), ..object };
             self.keep(object);
-            self.mark_live(object);
+            self.mark_live(object, Content::Initialised);
         }
     }
 
@@ -244,12 +280,14 @@ impl<'a> Heap<'a> {
         let from = address.saturating_sub(object.start);
         let bytes = bytes.saturating_sub(object.start.saturating_sub(address));
         let slack = if write { 0 } else { WORD - 1 };
-        match object.state {
-            State::Freed(_) => Some(Wrong { kind: Kind::UseAfterFree, object }),
-            State::Live if from >= object.size => Some(Wrong { kind: Kind::OutOfBounds, object }),
-            State::Live if bytes > object.size - from + slack => Some(Wrong { kind: Kind::OutOfBounds, object }),
-            State::Live => None,
-        }
+        let kind = match object.state {
+            State::Freed(_) => Kind::UseAfterFree,
+            State::Live if from >= object.size => Kind::OutOfBounds,
+            State::Live if bytes > object.size - from + slack => Kind::OutOfBounds,
+            State::Live if !write && self.is_uninitialised(object, address, bytes) => Kind::Uninitialised,
+            State::Live => return None,
+        };
+        Some(Wrong { kind, object })
     }
 
     /// Nothing is to be said of this object any more.

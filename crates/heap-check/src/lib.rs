@@ -15,7 +15,7 @@ mod heap;
 
 pub use calls::{Call, Calls};
 pub use errors::{Error, Errors, MOST_ERRORS};
-pub use heap::{Freed, Heap, Kind, Object, State, Wrong};
+pub use heap::{Content, Freed, Heap, Kind, Object, State, Wrong};
 
 /// Bytes that one mark stands for: what SLUB aligns objects to, at least (`ARCH_SLAB_MINALIGN` of ARM).
 pub const GRANULE: u32 = 8;

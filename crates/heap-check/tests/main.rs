@@ -1,7 +1,7 @@
 //! Tests: objects come and go at random, and what is said of them is compared with a plain list.
 
 use proptest::prelude::*;
-use spica_heap_check::{Call, Calls, Error, Errors, Freed, Heap, Kind, MOST_ERRORS, Object, State};
+use spica_heap_check::{Call, Calls, Content, Error, Errors, Freed, Heap, Kind, MOST_ERRORS, Object, State};
 
 const BASE: u32 = 0xc000_0000;
 const BYTES: u32 = 64 << 10;
@@ -13,7 +13,8 @@ fn memory(records: usize) -> Vec<u32> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Allocate { slot: usize, size: u32 },
+    Allocate { slot: usize, size: u32, cleared: bool },
+    Write { slot: usize, at: u32, bytes: u32 },
     Free { slot: usize, open: bool },
     FreeWithin { slot: usize, at: u32 },
     Resize { slot: usize, size: u32 },
@@ -33,7 +34,9 @@ fn slot_of(slot: usize) -> (u32, u32) {
 fn step() -> impl Strategy<Value = Step> {
     let slots = 0..SLABS.len() * SLOTS;
     prop_oneof![
-        4 => (slots.clone(), 1..1025_u32).prop_map(|(slot, size)| Step::Allocate { slot, size }),
+        4 => (slots.clone(), 1..1025_u32, any::<bool>())
+            .prop_map(|(slot, size, cleared)| Step::Allocate { slot, size, cleared }),
+        4 => (slots.clone(), 0..1024_u32, 1..40_u32).prop_map(|(slot, at, bytes)| Step::Write { slot, at, bytes }),
         3 => (slots.clone(), any::<bool>()).prop_map(|(slot, open)| Step::Free { slot, open }),
         1 => (slots.clone(), 1..64_u32).prop_map(|(slot, at)| Step::FreeWithin { slot, at }),
         1 => (slots, 1..1025_u32).prop_map(|(slot, size)| Step::Resize { slot, size }),
@@ -41,8 +44,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of a slot: the size that was asked for, and whether it was freed.
-type Known = Option<(u32, bool)>;
+/// What is known of a slot: the size that was asked for, whether it was freed, and which bytes may be read.
+#[derive(Clone)]
+struct It {
+    size: u32,
+    freed: bool,
+    initialised: Vec<bool>,
+}
+
+type Known = Option<It>;
+
+impl It {
+    fn new(size: u32, freed: bool, content: Content) -> It {
+        let mut initialised = vec![content == Content::Initialised; 1024];
+        // Of what is shared with nobody's bytes, nothing is said.
+        initialised[size as usize / 8 * 8..].fill(true);
+        It { size, freed, initialised }
+    }
+}
+
+const ALL: Content = Content::Initialised;
 
 /// What an access at `address` is, by the list.
 fn expected(known: &[Known], address: u32, bytes: u32, write: bool) -> Option<Kind> {
@@ -53,13 +74,17 @@ fn expected(known: &[Known], address: u32, bytes: u32, write: bool) -> Option<Ki
     if slot >= SLOTS {
         return None;
     }
-    let (size, freed) = known[slab * SLOTS + slot]?;
-    let from = within % SLABS[slab];
-    if freed {
+    let It { size, freed, initialised } = known[slab * SLOTS + slot].as_ref()?;
+    let (size, from) = (*size, within % SLABS[slab]);
+    if *freed {
         return Some(Kind::UseAfterFree);
     }
     let ends_outside = from + bytes > size && (write || from + bytes >= size + 4);
-    (from >= size || ends_outside).then_some(Kind::OutOfBounds)
+    if from >= size || ends_outside {
+        return Some(Kind::OutOfBounds);
+    }
+    let all = initialised[from as usize..(from + bytes) as usize].iter().all(|byte| *byte);
+    (!write && !all).then_some(Kind::Uninitialised)
 }
 
 proptest! {
@@ -70,26 +95,37 @@ proptest! {
         let mut known: Vec<Known> = vec![None; SLABS.len() * SLOTS];
         for step in steps {
             match step {
-                Step::Allocate { slot, size } => {
+                Step::Allocate { slot, size, cleared } => {
                     let (start, bytes) = slot_of(slot);
-                    heap.allocated(start, size.min(bytes), bytes, 1);
-                    known[slot] = Some((size.min(bytes), false));
+                    let content = if cleared { ALL } else { Content::Uninitialised };
+                    heap.allocated(start, size.min(bytes), bytes, 1, content);
+                    known[slot] = Some(It::new(size.min(bytes), false, content));
+                }
+                Step::Write { slot, at, bytes } => {
+                    let (start, slot_bytes) = slot_of(slot);
+                    let at = at % slot_bytes;
+                    heap.written(start + at, bytes);
+                    if let Some(It { size, freed: false, initialised }) = &mut known[slot] {
+                        let end = (at + bytes).min(*size).next_multiple_of(8) as usize;
+                        let from = at as usize / 8 * 8;
+                        initialised[from.min(end)..end].fill(true);
+                    }
                 }
                 Step::Free { slot, open } => {
                     let (start, bytes) = slot_of(slot);
                     let how = if open { Freed::Open } else { Freed::Closed };
                     let done = heap.freed(start, bytes, bytes, how, 2);
-                    if matches!(known[slot], Some((_, true))) {
+                    if matches!(known[slot], Some(It { freed: true, .. })) {
                         prop_assert_eq!(done.expect_err("freed twice").kind, Kind::DoubleFree);
                     } else {
                         prop_assert!(done.is_ok());
-                        let size = known[slot].map_or(bytes, |(size, _)| size);
-                        known[slot] = (!open).then_some((size, true));
+                        let size = known[slot].as_ref().map_or(bytes, |it| it.size);
+                        known[slot] = (!open).then(|| It::new(size, true, ALL));
                     }
                 }
                 Step::FreeWithin { slot, at } => {
                     let (start, bytes) = slot_of(slot);
-                    if let Some((size, false)) = known[slot] && at < size {
+                    if matches!(known[slot], Some(It { size, freed: false, .. }) if at < size) {
                         let wrong = heap.freed(start + at, bytes, bytes, Freed::Closed, 2).expect_err("within");
                         prop_assert_eq!((wrong.kind, wrong.object.start), (Kind::InvalidFree, start));
                     }
@@ -97,8 +133,8 @@ proptest! {
                 Step::Resize { slot, size } => {
                     let (start, bytes) = slot_of(slot);
                     heap.resized(start, size);
-                    if let Some((known, false)) = &mut known[slot] {
-                        *known = size.min(bytes);
+                    if matches!(known[slot], Some(It { freed: false, .. })) {
+                        known[slot] = Some(It::new(size.min(bytes), false, ALL));
                     }
                 }
                 Step::GiveBack { slab } => {
@@ -135,7 +171,7 @@ proptest! {
         let mut memory = memory(8);
         let mut heap = Heap::new(BASE, BYTES, &mut memory).expect("enough memory");
         for start in starts {
-            heap.allocated(BASE + 64 * start, 10, 64, 1);
+            heap.allocated(BASE + 64 * start, 10, 64, 1, ALL);
             let known: Vec<u32> = (0..1024).filter(|n| heap.object_at(BASE + 64 * n).is_some()).collect();
             prop_assert!(known.len() <= 8 && known.contains(&start));
             for n in 0..1024 {
@@ -154,7 +190,10 @@ proptest! {
         for (what, at, size, slot) in said {
             let at = if what & 1 == 0 { BASE + at % (2 * BYTES) } else { at };
             let slot = if size & 1 == 0 { slot % 0x1_0000 } else { slot };
-            heap.allocated(at, size, slot, 1);
+            let content = if what & 2 == 0 { ALL } else { Content::Uninitialised };
+            heap.allocated(at, size, slot, 1, content);
+            let _ = heap.check(at, size, false);
+            heap.written(at, slot);
             let _ = heap.freed(at, size, slot, Freed::Closed, 2);
             heap.cleared(at, slot);
             heap.resized(at, size);
@@ -177,7 +216,7 @@ fn what_the_allocator_clears_may_be_accessed_before_it_is_known() {
     heap.cleared(BASE, 40);
     assert_eq!(heap.check(BASE, 4, true), None);
     assert!(heap.check(BASE + 40, 4, true).is_some());
-    heap.allocated(BASE, 38, 64, 3);
+    heap.allocated(BASE, 38, 64, 3, ALL);
     assert_eq!(heap.check(BASE + 36, 4, false), None, "a word that begins in it");
     assert_eq!(heap.check(BASE + 36, 4, true).expect("a store").kind, Kind::OutOfBounds);
     assert_eq!(heap.check(BASE + 36, 8, false).expect("two words").kind, Kind::OutOfBounds);
@@ -192,7 +231,7 @@ fn a_heap_needs_room_for_records() {
 #[test]
 fn a_call_is_known_by_its_stack() {
     let mut calls = Calls::default();
-    let call = |by| Call::Allocate { size: 1, slot: 2, by };
+    let call = |by| Call::Allocate { size: 1, slot: 2, by, cleared: false };
     calls.begins(0x1000, call(1));
     calls.begins(0xf00, call(2));
     calls.begins(0x1000, call(3));
@@ -212,6 +251,20 @@ fn a_call_is_known_by_its_stack() {
     }
     assert_eq!(calls.returns(99), Some(call(99)));
     assert_eq!((0..100).filter(|&n| calls.returns(n).is_some()).count(), 31, "no more are kept");
+}
+
+#[test]
+fn memory_is_cleared_for_the_innermost_call_on_its_stack() {
+    let mut calls = Calls::default();
+    let call = |by, cleared| Call::Allocate { size: 1, slot: 2, by, cleared };
+    for (by, sp) in [(1, 0x3f00), (2, 0x3e00), (3, 0x3c00), (4, 0x5e00)] {
+        calls.begins(sp, call(by, false));
+    }
+    // An interrupt's handler has another stack, and calls that are to come are deeper.
+    calls.clears(0x3d00);
+    calls.clears(0x9000);
+    let all = [0x3f00, 0x3e00, 0x3c00, 0x5e00].map(|sp| calls.returns(sp).expect("a call"));
+    assert_eq!(all, [call(1, false), call(2, true), call(3, false), call(4, false)]);
 }
 
 #[test]

@@ -131,14 +131,25 @@ Every load and store of the kernel is checked that may be of an object from kmal
 allocated or freed while this watches: not those that are older. The kernel is to be Linux 6.1 with SLUB, as Debian 12
 has it; it needs no KASAN and no debug symbols. docs/watching.md says what is not seen.
 
+With --uninitialised, reads of memory that was allocated and not written since then are errors, too. Debian's kernel
+clears all that it allocates, so that there are none: the guest has to be booted with init_on_alloc=0. A structure that
+is copied before all of it was written, which is harmless, is told of as well.
+
 The guest stands still twice, for some milliseconds in which its clocks stand, too. In between its kernel takes some
 four times as long.
 
   spica watch heap --for 1m
+  spica watch heap --json | jq -r .by | sort | uniq -c
   spica watch heap --guest web --for 10m -o heap.txt")]
     Heap {
         #[command(flatten)]
         what: What,
+        /// Reads of what nobody has written since it was allocated as well, in a guest whose kernel does not clear it
+        #[arg(long)]
+        uninitialised: bool,
+        /// A line of JSON for each error
+        #[arg(long)]
+        json: bool,
     },
     /// Which functions of the guest's kernel were executed, and which not, for lcov's tools
     #[command(after_help = "\
@@ -224,7 +235,7 @@ pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
                 None => Ok(counts::table(counted, names)),
             })
         }
-        Client::Heap { what } => heap(project, what),
+        Client::Heap { what, uninitialised, json } => heap(project, what, uninitialised, json),
         Client::Coverage { what, lines } => {
             count(project, what, lines, None, |counted, names, _, source| match source {
                 Some(source) => source.lcov(counted),
@@ -326,7 +337,7 @@ fn count(
 }
 
 /// Checks a guest's heap, and writes what was wrong.
-fn heap(project: &Project, what: What) -> Result<()> {
+fn heap(project: &Project, what: What, uninitialised: bool, json: bool) -> Result<()> {
     let mut board = Board::find(project, what.run.as_deref())?;
     let guest = debugger::choose(&board, what.guest.as_deref())?;
     let output = Output::create(what.output)?;
@@ -340,7 +351,7 @@ fn heap(project: &Project, what: What) -> Result<()> {
     let step = Step::begin("reading how the kernel's stacks are unwound");
     let tables = symbols::unwind_tables(&mut board, guest, &names)?;
     drop(step);
-    let checker = Checker::start(board, guest, &allocator)?;
+    let checker = Checker::start(board, guest, &allocator, uninitialised)?;
     let begun = Instant::now();
     let step = Step::begin("checking the heap");
     checker.wait(begun + what.time, &|| signals.has_come());
@@ -349,7 +360,8 @@ fn heap(project: &Project, what: What) -> Result<()> {
         eprintln!("spica: stopped after {} ms", begun.elapsed().as_millis());
     }
     let findings = checker.end(&names, &tables)?;
-    output.write(&heap::report(&findings, &names))?;
+    let report = if json { heap::report_json } else { heap::report };
+    output.write(&report(&findings, &names))?;
     let heap::Findings { faults, allocated, freed, forgotten, lost, to_the_end, .. } = &findings;
     eprintln!("spica: {} errors; {allocated} objects were allocated, {freed} freed", faults.len());
     if *lost != 0 {
@@ -357,6 +369,12 @@ fn heap(project: &Project, what: What) -> Result<()> {
     }
     if *forgotten != 0 {
         eprintln!("spica: {forgotten} objects were forgotten: there were too many to know them all");
+    }
+    if uninitialised && findings.uninitialised == 0 && *allocated != 0 {
+        eprintln!(
+            "spica: the kernel has cleared all that it allocated, so nothing can be read that was not written; \
+             it does not with init_on_alloc=0 on its command line (spica run --append)"
+        );
     }
     if !to_the_end {
         eprintln!("spica: the guest was reset: nothing was checked since then");

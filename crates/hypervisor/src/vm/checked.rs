@@ -14,11 +14,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use spica_addr::{CachePc, GuestVa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_console::debug::{Heap as Said, Hook};
 use spica_dbt::checks::{Accessed, Checks, MARKS_SIZE, MOST_HOOKS};
 use spica_dbt::trap;
-use spica_heap_check::{Call, Calls, Error, Errors, Freed, GRANULE, Heap, Kind, MARKED, MOST_BYTES, State, Wrong};
+use spica_heap_check::{Call, Calls, Content, Error, Errors, Freed, GRANULE, Heap, Kind, MARKED, MOST_BYTES, State, Wrong};
 use spica_mmu::lookup;
 
 use super::ram::Ram;
@@ -34,6 +34,8 @@ const PAGE: u32 = 4096;
 const MOST_AT_ONCE: u32 = 1024;
 /// The largest order of a slab's pages that is believed.
 const MOST_ORDER: u32 = 10;
+/// Ranges of code that copies, at most.
+const MOST_COPIES: usize = 16;
 /// `SLAB_TYPESAFE_BY_RCU` of a cache's flags.
 const TYPESAFE_BY_RCU: u32 = 0x0008_0000;
 
@@ -57,14 +59,20 @@ pub struct Checker {
     /// What translated code is to do, until it does.
     checks: Option<Box<Checks>>,
     hooks: Vec<Hook>,
+    /// If reads of what was never written are errors: where a `struct kmem_cache` has its constructor.
+    constructor: Option<u32>,
+    /// Code that may read that: it copies.
+    copies: Vec<(u32, u32)>,
     /// Memory of marks and records, once it is checked. Behind them is a page of zeros.
     memory: Option<Loan>,
+    /// Bytes of the guest's RAM.
+    ram: u32,
     turn: usize,
     forgotten: u32,
     calls: Calls,
     errors: Errors,
-    /// Objects that were allocated and freed, and accesses that were looked at.
-    counts: [u32; 3],
+    /// Objects that were allocated and freed, accesses that were looked at, and objects that were not cleared.
+    counts: [u32; 4],
 }
 
 /// Bytes of marks and records for so much RAM.
@@ -127,12 +135,13 @@ impl Checker {
         match hook {
             Hook::Allocate => {
                 let Cache { size, slot, .. } = places.cache(view, r0)?;
-                self.calls.begins(sp, Call::Allocate { size, slot, by: lr });
+                let cleared = self.keeps_content(view, r0);
+                self.calls.begins(sp, Call::Allocate { size, slot, by: lr, cleared });
             }
             Hook::AllocateSize => {
                 let Cache { slot, .. } = places.cache(view, r0)?;
-                let by = view.word(sp)?;
-                self.calls.begins(sp, Call::Allocate { size: r3, slot, by });
+                let (by, cleared) = (view.word(sp)?, self.keeps_content(view, r0));
+                self.calls.begins(sp, Call::Allocate { size: r3, slot, by, cleared });
             }
             Hook::AllocateMany => {
                 let Cache { size, slot, .. } = places.cache(view, r0)?;
@@ -140,16 +149,24 @@ impl Checker {
             }
             Hook::Size => self.calls.begins(sp, Call::Size { object: r0 }),
             Hook::Return(words) => match self.calls.returns(sp.wrapping_add(4 * u32::from(words)))? {
-                Call::Allocate { size, slot, by } => self.allocated(&mut heap, r0, size, slot, by),
+                Call::Allocate { size, slot, by, cleared } => {
+                    let content = if cleared { Content::Initialised } else { Content::Uninitialised };
+                    self.allocated(&mut heap, r0, size, slot, by, content);
+                }
                 Call::AllocateMany { array, size, slot, by } => {
+                    // The array may be an object itself, and what the allocator does is not checked.
+                    heap.written(array, r0.min(MOST_AT_ONCE) * 4);
                     for n in 0..r0.min(MOST_AT_ONCE) {
                         let object = view.word(array.wrapping_add(4 * n))?;
-                        self.allocated(&mut heap, object, size, slot, by);
+                        self.allocated(&mut heap, object, size, slot, by, Content::Initialised);
                     }
                 }
                 Call::Size { object } => heap.resized(object, r0),
             },
-            Hook::Clear => heap.cleared(r0, r2),
+            Hook::Clear => {
+                heap.cleared(r0, r2);
+                self.calls.clears(sp);
+            }
             Hook::Free => {
                 let cache = places.cache(view, r0)?;
                 *noted |= self.freed(&mut heap, r1, Some(cache), lr);
@@ -178,10 +195,33 @@ impl Checker {
         Some(())
     }
 
-    fn allocated(&mut self, heap: &mut Heap<'_>, object: u32, size: u32, slot: u32, by: u32) {
+    /// Whether objects of a cache are as who freed them has left them, which may be read; or nobody asks.
+    fn keeps_content(&self, view: &View<'_>, cache: u32) -> bool {
+        let Some(constructor) = self.constructor else { return true };
+        let typesafe = self.places.cache(view, cache).is_none_or(|cache| cache.freed == Freed::Open);
+        typesafe || view.word(cache.wrapping_add(constructor)) != Some(0)
+    }
+
+    fn allocated(&mut self, heap: &mut Heap<'_>, object: u32, size: u32, slot: u32, by: u32, content: Content) {
         if object != 0 {
             self.counts[0] = self.counts[0].saturating_add(1);
-            heap.allocated(object, size, slot, by);
+            if content == Content::Uninitialised {
+                self.counts[3] = self.counts[3].saturating_add(1);
+            }
+            heap.allocated(object, size, slot, by, content);
+        }
+    }
+
+    /// A device has written to guest RAM.
+    pub fn note_device_write(&mut self, host_space: HostSpace<'_>, pa: GuestPa, bytes: u32) {
+        if self.constructor.is_none() {
+            return;
+        }
+        let Self { places, turn, forgotten, ram, .. } = *self;
+        if let Some(memory) = &mut self.memory
+            && let Some(mut heap) = Heap::over(places.base, ram, memory.words_mut(host_space), turn, forgotten)
+        {
+            heap.written(places.base.wrapping_add(pa.0.wrapping_sub(Machine::RAM.0)), bytes);
         }
     }
 
@@ -215,6 +255,8 @@ impl Vm {
             }
             Said::Hook(pc, hook) => self.hook(GuestVa(pc), hook)?,
             Said::Skip(from, to) => self.skip_checks(GuestVa(from), GuestVa(to))?,
+            Said::Uninitialised(constructor) => self.look_for_uninitialised(constructor)?,
+            Said::Copies(from, to) => self.skip_copies(from, to)?,
             Said::On => self.start_checking(core)?,
             Said::Off => self.stop_checking(),
             Said::Errors => {}
@@ -245,12 +287,15 @@ impl Vm {
             places,
             checks: Some(Box::default()),
             hooks,
+            constructor: None,
+            copies: Vec::new(),
             memory: None,
+            ram: self.common.ram.size(),
             turn: 0,
             forgotten: 0,
             calls: Calls::default(),
             errors: Errors::default(),
-            counts: [0; 3],
+            counts: [0; 4],
         }));
         Ok(())
     }
@@ -277,6 +322,30 @@ impl Vm {
     pub fn skip_checks(&mut self, from: GuestVa, to: GuestVa) -> Result<(), &'static str> {
         let checks = self.common.checker.as_mut().and_then(|checker| checker.checks.as_mut()).ok_or(NOT_PREPARED)?;
         checks.skip(from, to).then_some(()).ok_or("there are too many ranges")
+    }
+
+    /// Reads of what nobody has written are errors, too; a cache has there what initialises its objects once.
+    ///
+    /// # Errors
+    /// If nothing is prepared.
+    pub fn look_for_uninitialised(&mut self, constructor: u32) -> Result<(), &'static str> {
+        let checker = self.common.checker.as_mut().ok_or(NOT_PREPARED)?;
+        checker.checks.as_mut().ok_or(NOT_PREPARED)?.look_at_both();
+        checker.constructor = Some(constructor);
+        Ok(())
+    }
+
+    /// Its code from `from` up to `to` may read what nobody has written.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn skip_copies(&mut self, from: u32, to: u32) -> Result<(), &'static str> {
+        let copies = &mut self.common.checker.as_mut().ok_or(NOT_PREPARED)?.copies;
+        if copies.len() == MOST_COPIES || copies.try_reserve(1).is_err() {
+            return Err("there are too many ranges");
+        }
+        copies.push((from, to));
+        Ok(())
     }
 
     /// Checks its heap from now on. The guest stands between two instructions.
@@ -390,19 +459,28 @@ impl Vm {
             *regs.get_mut(reg)? = spilled;
         }
         let address = accessed.address(&regs);
-        let heap = Heap::over(checker.places.base, self.common.ram.size(), words, checker.turn, checker.forgotten)?;
-        let Wrong { kind, object } = heap.check(address, accessed.bytes, accessed.write)?;
+        let mut heap = Heap::over(checker.places.base, self.common.ram.size(), words, checker.turn, checker.forgotten)?;
         let (write, bytes, pc) = (accessed.write, accessed.bytes, location.guest.0);
+        let wrong = heap.check(address, bytes, write);
+        let uninitialised = matches!(wrong, Some(Wrong { kind: Kind::Uninitialised, .. }));
+        if uninitialised && checker.copies.iter().any(|&(from, to)| (from..to).contains(&pc)) {
+            return None;
+        }
+        if checker.constructor.is_some() && (write || uninitialised) {
+            // What was read once is told of once.
+            heap.written(address, bytes);
+        }
+        let Wrong { kind, object } = wrong?;
         Some(Error { kind, write, bytes, pc, address, object, count: 1 })
     }
 
     /// What was found: [`spica_console::debug::Debug::Heap`].
     pub fn heap_errors(&self) -> Vec<String> {
         let Some(checker) = &self.common.checker else { return Vec::new() };
-        let [allocated, freed, looked] = checker.counts;
+        let [allocated, freed, looked, uninitialised] = checker.counts;
         let is_on = u32::from(self.common.engine.blocks.checks());
         let (lost, forgotten) = (checker.errors.lost(), checker.forgotten);
-        let first = format!("heap {is_on} {allocated} {freed} {looked} {forgotten} {lost}");
+        let first = format!("heap {is_on} {allocated} {freed} {looked} {forgotten} {lost} {uninitialised}");
         let line = |error: &Error| {
             let Error { kind, write, bytes, pc, address, object, count } = error;
             let kind = match kind {
@@ -410,6 +488,7 @@ impl Vm {
                 Kind::OutOfBounds => "outside",
                 Kind::DoubleFree => "twice",
                 Kind::InvalidFree => "within",
+                Kind::Uninitialised => "uninitialised",
             };
             let way = if *write { 'w' } else { 'r' };
             let freed_by = match object.state {

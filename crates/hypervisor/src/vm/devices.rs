@@ -3,6 +3,7 @@
 //! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not
 //! run, within a budget, so that what a guest asks for is done in its own share of time.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use spica_addr::{GuestPa, HostPa};
@@ -12,6 +13,7 @@ use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
 use super::Common;
+use super::checked::Checker;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::kept_disks::Base;
@@ -196,6 +198,7 @@ struct GuestMemory<'a> {
     engine: &'a mut KernelEngine,
     counters: &'a mut Counters,
     watches: &'a mut Watches,
+    checker: &'a mut Option<Box<Checker>>,
 }
 
 impl Dma for GuestMemory<'_> {
@@ -220,6 +223,9 @@ impl Dma for GuestMemory<'_> {
             page = page.wrapping_add(4096);
         }
         self.watches.note_device_write(pa, len);
+        if let Some(checker) = self.checker {
+            checker.note_device_write(self.host_space, pa, len);
+        }
         self.ram.bytes_mut(self.host_space, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }
@@ -313,10 +319,10 @@ impl Common {
         if !self.machine.wants_service() {
             return false;
         }
-        let Common { machine, ram, engine, counters, devices, watches, .. } = self;
+        let Common { machine, ram, engine, counters, devices, watches, checker, .. } = self;
         let at = ram.host();
         let host_space = core.enter_host_space();
-        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters, watches };
+        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters, watches, checker };
         let begun = host.trace_begin();
         let mut ends = Ends { host_space, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));
