@@ -448,6 +448,17 @@ fn what_is_copied_from_text_in_place_goes_with_the_guest() {
 /// from text that runs in place, with what stands for others there (docs/in-place.md); and with a disk.
 #[test]
 fn debian_goes_back() {
+    debian(false);
+}
+
+/// The same, and then in another run, whose own Debian has hardly begun, and by the other engine.
+#[test]
+#[ignore = "some minutes: all of Debian's memory over a serial line"]
+fn debian_goes_on_elsewhere() {
+    debian(true);
+}
+
+fn debian(elsewhere: bool) {
     let part = |name, engine| Part {
         name,
         guest: None,
@@ -490,8 +501,10 @@ fn debian_goes_back() {
     shell(board, "debian", "head -c 20000 /dev/hwrng | wc -c");
     board.line("debian", "20000", 1);
     drop(first);
+    if !elsewhere {
+        return;
+    }
 
-    // Another run, whose own Debian has hardly begun, and by the other engine.
     let mut second = Saved::start(Machine::Cubieboard, &[part("debian", "blocks")]);
     second.restore("debian", &snapshot).expect("a guest that fits");
     let board = &mut second.board;

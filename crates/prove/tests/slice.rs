@@ -87,12 +87,12 @@ fn translator_checked_points() {
 
 #[test]
 fn translator_in_place() {
-    slice("translator-in-place", 5_000);
+    slice("translator-in-place", 2_500);
 }
 
 #[test]
 fn translator_in_place_points() {
-    slice("translator-in-place-points", 5_000);
+    slice("translator-in-place-points", 2_500);
 }
 
 /// Needs QEMU, and no board image.
