@@ -7,7 +7,8 @@
 .macro CHANGE_TABLES region, ttbr0, contextidr
     mcr p15, 0, \region, c2, c0, 0  @ TTBR0
     isb
-    dsb                             @ no walk of before ends after this (Cortex-A9 erratum 754322)
+    dsb                             @ no walk of before ends after this (Cortex-A9 erratum 754322), and walks from
+                                    @ now on see what was written to tables (B3.10.1), on each core
     mcr p15, 0, \contextidr, c13, c0, 1
     isb
     mcr p15, 0, \ttbr0, c2, c0, 0
