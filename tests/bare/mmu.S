@@ -21,6 +21,7 @@ main:
     bl both_tables
     bl alignment
     bl transfers
+    bl unprivileged_bytes
     bl domains
     bl remaps
     bl vectors_by_mmu
@@ -396,6 +397,88 @@ transfers:
     user user_thumb_transfers + 1
     vectors_at probe_vectors
     pop {pc}
+@ Bytes with User mode's rights, again and again, while the rights of their page change; each time with the maintenance
+@ that is due: of the page, of its address space, of all.
+unprivileged_bytes:
+    push {lr}
+    say "\nunprivileged bytes"
+    vectors_at vectors
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =LEVEL2 + 1 + (5 << 5)
+    str r1, [r0]
+    bl flush
+    ldr r5, =0x401
+    set_dacr r5
+    mov r4, #0
+1:  .irp rights, 0xc3e, 0xc1e, 0xc3e, 0xc2e, 0xc3e, 0, 0xc3e    @ small page, not global: all, the kernel, all may read
+    .if \rights
+    ldr r5, =SECTION + \rights
+    .else
+    mov r5, #0
+    .endif
+    bl change_rights
+    bl transfer_bytes
+    .endr
+    mov r5, #1                      @ no access to its domain, and access again
+    set_dacr r5
+    bl transfer_bytes
+    ldr r5, =0x401
+    set_dacr r5
+    bl transfer_bytes
+    add r4, r4, #1
+    cmp r4, #3
+    blo 1b
+    mov r0, #1
+    set_dacr r0
+    ldr r0, =TABLES + 0x1400
+    ldr r1, =LEVEL2 + 1
+    str r1, [r0]
+    bl flush
+    vectors_at probe_vectors
+    pop {pc}
+@ The page of the window gets descriptor R5, with maintenance of kind R4; just before, its bytes are accessed with the
+@ rights that there are, so that they may be known. Uses R0, R1 and R10.
+change_rights:
+    ldr r10, =WINDOW + 0x120
+    .rept 2
+    mov r0, r10
+    ldrbt r1, [r0], #1
+    strbt r1, [r0]
+    .endr
+    ldr r0, =LEVEL2
+    str r5, [r0]
+    mcr p15, 0, r0, c7, c11, 1      @ DCCMVAU
+    dsb
+    ldr r0, =WINDOW
+    mrc p15, 0, r1, c13, c0, 1
+    and r1, r1, #0xff
+    orr r0, r0, r1
+    cmp r4, #1
+    bhi 2f
+    beq 1f
+    mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
+    b 3f
+1:  mcr p15, 0, r1, c8, c7, 2       @ TLBIASID
+    b 3f
+2:  mcr p15, 0, r0, c8, c7, 0       @ TLBIALL
+3:  dsb
+    isb
+    bx lr
+@ Behind an access with the kernel's own rights, for which the page may be mapped then. Uses R0 and R8 to R10.
+transfer_bytes:
+    push {lr}
+    ldr r10, =WINDOW + 0x110
+    mov r9, #0
+    mov r8, #0
+    ldr r0, [r10]
+    ldrbt r9, [r10], #1
+    strbt r4, [r10], #-1
+    ldrb r8, [r10, #1]
+    show loaded, r9
+    show stored, r8
+    show base, r10
+    pop {pc}
+
 set_abt_stack:
     cps #MODE_ABT
     ldr sp, =STACK_ABT
