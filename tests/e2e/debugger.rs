@@ -602,6 +602,52 @@ fn t32_code_of_the_kernel_is_debugged(it: &mut Debugged) {
     );
 }
 
+/// LLDB finds its way as well: registers by our description, memory, breakpoints, steps, watchpoints.
+#[test]
+#[ignore = "LLDB, for which `./spica test --all` installs 100 MB"]
+fn lldb_debugs_a_guests_kernel() {
+    let mut it = Debugged::start();
+    it.board.spica("guest it: waits for a debugger", 1);
+    let [work, rounds] = ["work", "rounds"].map(|name| it.address_of(name));
+    let commands = [
+        format!("gdb-remote 127.0.0.1:{}", it.port),
+        "register read pc cpsr sctlr d31".to_string(),
+        format!("breakpoint set -a {work:#x}"),
+        "process continue".to_string(),
+        "register read r0".to_string(),
+        "thread step-inst".to_string(),
+        "breakpoint delete -f".to_string(),
+        format!("memory write {rounds:#x} -s 4 0x1000"),
+        format!("memory read -s 4 -f x -c 1 {rounds:#x}"),
+        format!("watchpoint set expression -w write -s 4 -- {rounds:#x}"),
+        "process continue".to_string(),
+        "register read r0".to_string(),
+        "process detach".to_string(),
+    ];
+    let mut lldb = Command::new("lldb");
+    lldb.arg("--batch").args(commands.iter().flat_map(|command| ["-o", command])).stdin(Stdio::null());
+    let lldb = lldb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("lldb");
+    let work_of_lldb = thread::spawn(move || lldb.wait_with_output().expect("LLDB's output"));
+    it.board.poll("LLDB", |_| work_of_lldb.is_finished());
+    let output = work_of_lldb.join().expect("LLDB");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    eprintln!("{text}");
+    in_order(
+        &text,
+        &[
+            "sctlr = 0x00",
+            "stop reason = breakpoint 1.1",
+            &format!("r0 = {rounds:#010x}"),
+            "instruction step into",
+            &format!("{rounds:#x}: 0x00001000"),
+            "stop reason = watchpoint 1",
+            "r0 = 0x00001001",
+            "detached",
+        ],
+    );
+    it.board.poll("rounds without a debugger", |board| board.state("it") != "paused");
+}
+
 #[test]
 fn gdb_debugs_a_guests_kernel() {
     let mut it = Debugged::start();

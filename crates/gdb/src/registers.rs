@@ -81,10 +81,10 @@ impl RegId for Register {
 pub struct Core(pub [u32; 17]);
 
 impl Registers for Core {
-    type ProgramCounter = u32;
+    type ProgramCounter = u64;
 
-    fn pc(&self) -> u32 {
-        self.0[15]
+    fn pc(&self) -> u64 {
+        self.0[15].into()
     }
 
     fn gdb_serialize(&self, mut write_byte: impl FnMut(Option<u8>)) {
@@ -104,7 +104,8 @@ impl Registers for Core {
 }
 
 impl Arch for Arm {
-    type Usize = u32;
+    // Debuggers ask for addresses that no 32 bits hold: LLDB for what is behind the last one. They get an error for it.
+    type Usize = u64;
     type Registers = Core;
     type BreakpointKind = usize;
     type RegId = Register;

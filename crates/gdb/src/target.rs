@@ -33,7 +33,7 @@ const LINES: usize = 1024;
 const WRITE: usize = 64;
 
 /// Why the guest stands.
-pub type Stop = SingleThreadStopReason<u32>;
+pub type Stop = SingleThreadStopReason<u64>;
 
 /// See the module's text.
 pub struct Guest<'a> {
@@ -135,7 +135,7 @@ impl<'a> Guest<'a> {
             ["halted", _, "watch", kind, address] => {
                 self.watch_told = true;
                 let kind = KINDS.iter().find(|(_, name)| *name == kind).map_or(WatchKind::ReadWrite, |(kind, _)| *kind);
-                Ok(Stop::Watch { tid: (), kind, addr: u32::from_str_radix(address, 16).unwrap_or(0) })
+                Ok(Stop::Watch { tid: (), kind, addr: u64::from_str_radix(address, 16).unwrap_or(0) })
             }
             ["halted", _, "halt"] => Ok(Stop::Signal(Signal::SIGINT)),
             ["off"] => {
@@ -223,8 +223,8 @@ impl<'a> Guest<'a> {
         if self.physical { "pa" } else { "va" }
     }
 
-    fn set_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        let address = breakpoint(address, kind);
+    fn set_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
+        let address = breakpoint(of_32_bits(address)?, kind);
         if !self.catches_all(address) && self.ask(&format!("break {address:x}")).is_err() {
             return Ok(false);
         }
@@ -232,8 +232,8 @@ impl<'a> Guest<'a> {
         Ok(true)
     }
 
-    fn clear_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
-        let address = breakpoint(address, kind);
+    fn clear_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
+        let address = breakpoint(of_32_bits(address)?, kind);
         if !self.breakpoints.remove(&address) {
             return Ok(false);
         }
@@ -332,7 +332,7 @@ impl<'a> Guest<'a> {
         self.forget();
         let module = self.group("core").ok().and_then(|core| core.first().copied()).unwrap_or(0);
         let mut name = [0; MODULE_NAME];
-        let read = self.read_addrs(module.wrapping_add(NAME_IN_MODULE), &mut name).unwrap_or(0);
+        let read = self.read_addrs(module.wrapping_add(NAME_IN_MODULE).into(), &mut name).unwrap_or(0);
         let name = name[..read].split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let wanted = self.modules.as_ref().is_some_and(|own| own.names.is_empty() || own.names.contains(&name));
@@ -402,6 +402,11 @@ impl<'a> Guest<'a> {
             }
         }
     }
+}
+
+/// An address or a size that the guest can have.
+fn of_32_bits<E>(number: u64) -> Result<u32, TargetError<E>> {
+    number.try_into().map_err(|_| TargetError::Errno(14))
 }
 
 /// The board's address of a breakpoint. What GDB calls its kind says the instruction: 2 and 3, T32 of two and of four
@@ -503,7 +508,8 @@ impl SingleThreadBase for Guest<'_> {
         Some(self)
     }
 
-    fn read_addrs(&mut self, address: u32, data: &mut [u8]) -> TargetResult<usize, Self> {
+    fn read_addrs(&mut self, address: u64, data: &mut [u8]) -> TargetResult<usize, Self> {
+        let address = of_32_bits(address)?;
         let mut read = 0;
         while read < data.len() {
             let at = address.wrapping_add(read as u32);
@@ -518,7 +524,8 @@ impl SingleThreadBase for Guest<'_> {
         if read == 0 { Err(TargetError::Errno(14)) } else { Ok(read) }
     }
 
-    fn write_addrs(&mut self, address: u32, data: &[u8]) -> TargetResult<(), Self> {
+    fn write_addrs(&mut self, address: u64, data: &[u8]) -> TargetResult<(), Self> {
+        let address = of_32_bits(address)?;
         self.forget();
         for (n, piece) in data.chunks(WRITE).enumerate() {
             let bytes: String = piece.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -663,22 +670,22 @@ impl Breakpoints for Guest<'_> {
 }
 
 impl SwBreakpoint for Guest<'_> {
-    fn add_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+    fn add_sw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
         self.set_breakpoint(address, kind)
     }
 
-    fn remove_sw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+    fn remove_sw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
         self.clear_breakpoint(address, kind)
     }
 }
 
 /// There is one kind of breakpoints, whatever GDB calls them.
 impl HwBreakpoint for Guest<'_> {
-    fn add_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+    fn add_hw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
         self.set_breakpoint(address, kind)
     }
 
-    fn remove_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+    fn remove_hw_breakpoint(&mut self, address: u64, kind: usize) -> TargetResult<bool, Self> {
         self.clear_breakpoint(address, kind)
     }
 }
@@ -687,7 +694,8 @@ impl HwBreakpoint for Guest<'_> {
 const KINDS: [(WatchKind, &str); 3] = [(WatchKind::Write, "w"), (WatchKind::Read, "r"), (WatchKind::ReadWrite, "a")];
 
 impl Guest<'_> {
-    fn watch(&mut self, verb: &str, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+    fn watch(&mut self, verb: &str, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
+        let (address, bytes) = (of_32_bits(address)?, of_32_bits(bytes)?);
         if self.physical {
             (self.say)("watchpoints are at virtual addresses: `monitor physical off` comes first");
             return Ok(false);
@@ -705,11 +713,11 @@ impl Guest<'_> {
 }
 
 impl HwWatchpoint for Guest<'_> {
-    fn add_hw_watchpoint(&mut self, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+    fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
         self.watch("watch", address, bytes, kind)
     }
 
-    fn remove_hw_watchpoint(&mut self, address: u32, bytes: u32, kind: WatchKind) -> TargetResult<bool, Self> {
+    fn remove_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
         self.watch("unwatch", address, bytes, kind)
     }
 }

@@ -236,6 +236,18 @@ fn a_guest_is_looked_at_changed_and_let_go() {
     assert_eq!(said, ["user code"]);
 }
 
+/// LLDB reads the memory behind an address in pieces that go beyond all memory.
+#[test]
+fn addresses_beyond_32_bits_are_an_error_and_no_end() {
+    let (mut gdb, session) = session();
+    for packet in ["m100000000,200", "mffffffffffffffff,4", "M100000000,1:00", "Z0,100000000,4", "Z2,100000000,4"] {
+        assert!(ask(&mut gdb, packet).starts_with('E'), "{packet}");
+    }
+    assert_eq!(ask(&mut gdb, "D"), "OK");
+    let (left, asked, _) = session.join().unwrap();
+    assert!(left.is_ok() && asked.iter().all(|question| !question.contains("100000000")), "{asked:?}");
+}
+
 #[test]
 fn a_guest_goes_back_to_its_checkpoint() {
     let (mut gdb, work) = session();
