@@ -266,8 +266,9 @@ impl<'a> CheckAccesses<'a> {
 const LOOK: usize = 8;
 
 impl Client for CheckAccesses<'_> {
-    // A hook, two registers spilled and loaded, and two looks with an address of one word, or one with one of two.
-    const ROOM: usize = 1 + 4 + 2 * (1 + LOOK);
+    // A hook, two registers spilled and loaded, and two looks, the first with an address of one word, the second with
+    // one of two: that of the second word of a doubleword, if both are looked at.
+    const ROOM: usize = 1 + 4 + 1 + LOOK + 2 + LOOK;
 
     fn run_begins(&mut self, _: &mut Emitter<'_>, _: GuestVa) {}
 
