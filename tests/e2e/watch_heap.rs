@@ -75,6 +75,10 @@ fn what_a_module_does_wrong_is_found() {
     let script = "until read -t 1 line </dev/console; do insmod /lib/misuses-the-heap.ko 2>/dev/null; echo more; done; \
                   dmesg | grep -c -e BUG -e WARNING -e Oops || true";
     let (printed, findings) = beside("heap", script, Duration::from_secs(300), |board, names| {
+        // Its own name for itself is that of its modules' directory.
+        let release = symbols::release(&mut board(), 0).expect("a release");
+        let module = spica_tests::kernel_module(&Project::find(None).expect("the project"), "").expect("modules");
+        assert!(module.components().any(|part| part.as_os_str() == &*release), "{release}: {}", module.display());
         let mut checker = start(board, names);
         let allocator = symbols::allocator(&mut board(), 0, names).expect("the allocator");
         let second = Checker::start(board(), 0, &allocator, false).err().expect("a checker for two");

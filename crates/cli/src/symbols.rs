@@ -110,6 +110,33 @@ pub fn names(board: &mut Board, guest: usize) -> Result<Vec<Symbol>> {
     find(&mut GuestMemory { board, guest, progress: &mut || () })
 }
 
+/// What the Linux kernel of guest number `guest` calls itself, as `uname -r` says in the guest: it is the guest's own
+/// text, of letters, digits and `.+-_~`.
+///
+/// # Errors
+/// If it has no Linux kernel, or the board has gone.
+pub fn release(board: &mut Board, guest: usize) -> Result<String> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let range = memory.ram()?;
+    let (mut from, to) = (range.start, range.end.min(RAM + KERNEL));
+    // Where a kernel has its banner, for /proc/version, or others have a format for it.
+    while let Some(at) = memory.find(from, to, BANNER).map_err(Error::failed)? {
+        let text = memory.read(at + BANNER.len() as u32, MOST_RELEASE).map_err(Error::failed)?;
+        let name = text.split(|byte| *byte == b' ').next().filter(|name| name.len() < text.len()).unwrap_or_default();
+        let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-_~".contains(byte);
+        if name.first().is_some_and(u8::is_ascii_digit) && name.iter().all(is_known) {
+            return Ok(String::from_utf8_lossy(name).into_owned());
+        }
+        from = at + 1;
+    }
+    Err(Error::failed("the guest has no Linux kernel that says its version"))
+}
+
+/// What stands in front of a kernel's release in its banner.
+const BANNER: &[u8] = b"Linux version ";
+/// Bytes of a release at most (`__NEW_UTS_LEN`), and of what is behind it.
+const MOST_RELEASE: u32 = 65;
+
 /// Reads how the functions of the kernel of guest number `guest`, which has these names, are unwound.
 ///
 /// # Errors

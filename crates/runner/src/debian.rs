@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::apt::{self, ARMHF, Apt};
 use crate::error::{Context, Error, Result};
+use crate::process;
+use crate::progress::Step;
 use crate::project::{Project, remove_dir};
 
 /// The tree of a package. The lists are those that the guest's packages were found in, if these are not old.
@@ -44,6 +47,41 @@ pub fn kernel(project: &Project, meta: &str, backports: bool) -> Result<PathBuf>
     files.find(is_kernel).ok_or_else(|| Error::failed(format!("there is no kernel in {}", boot.display())))
 }
 
+/// The kernel of this release with its debug symbols, out of the package that Debian has for each of its kernels. It is
+/// 620 MB to fetch; what is kept is one file of half of that.
+///
+/// # Errors
+/// If `release` is none, Debian has no such kernel, or it cannot be fetched or unpacked.
+pub fn debug_kernel(project: &Project, release: &str) -> Result<PathBuf> {
+    // It may come from a guest, and becomes a package's name and a file's.
+    let is_known = |c: char| c.is_ascii_alphanumeric() || ".+-_~".contains(c);
+    if !release.starts_with(|c: char| c.is_ascii_digit()) || !release.chars().all(is_known) {
+        return Err(Error::failed(format!("{release:?} is no release of a kernel")));
+    }
+    let (dir, name) = (project.build("debug"), format!("vmlinux-{release}"));
+    let path = dir.join(&name);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let package = format!("linux-image-{release}-dbg");
+    let (lists, download) = (project.build("apt"), dir.join("download"));
+    let unknown = |mut error: Error| {
+        error.message = format!("Debian's package {package} cannot be had: {}", error.message);
+        error
+    };
+    let files = Apt::recent(&lists, ARMHF)?.download(&[&package], &download).map_err(unknown)?;
+    let _step = Step::begin(format!("unpacking {name}"));
+    let inside = format!("./usr/lib/debug/boot/{name}");
+    let mut unpack = Command::new("sh");
+    // Of the whole tree, which is 2.7 GB, one file is wanted.
+    let pipe = "set -e; dpkg-deb --fsys-tarfile \"$1\" | tar -x --to-stdout \"$2\" > vmlinux.new; test -s vmlinux.new";
+    unpack.current_dir(&dir).args(["-c", pipe, "sh"]).arg(&files[0]).arg(&inside);
+    process::output(&mut unpack, &format!("cannot unpack {package}"))?;
+    fs::rename(dir.join("vmlinux.new"), &path).context(|| format!("cannot write {}", path.display()))?;
+    remove_dir(&download)?;
+    Ok(path)
+}
+
 /// The tree in `dir` of the package that `fetch` downloads into a directory, if it is not there yet.
 fn tree(dir: &Path, fetch: impl FnOnce(&Path) -> Result<Vec<PathBuf>>) -> Result<PathBuf> {
     let tree = dir.join("tree");
@@ -57,4 +95,18 @@ fn tree(dir: &Path, fetch: impl FnOnce(&Path) -> Result<Vec<PathBuf>>) -> Result
         remove_dir(&download)?;
     }
     Ok(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_release_becomes_no_file() {
+        let project = Project::find(None).expect("this is it");
+        for release in ["", "../6.1", "-6.1", "6.1/..", "6.1 x", "6.1;x", "six"] {
+            let error = debug_kernel(&project, release).expect_err("no release");
+            assert!(error.message.contains("no release of a kernel"), "{error}");
+        }
+    }
 }

@@ -88,15 +88,12 @@ itself has executed is still counted and exact; how it is divided among its call
 estimate. Linux kernels have tables of how their stacks are unwound (CONFIG_ARM_UNWIND), which are read beforehand; in
 others, and in modules, callers are a guess.
 
-With the debug symbols of the kernel, --lines counts by lines of source instead. Debian's package linux-image-…-dbg has
-them, for the kernel of the same version; nothing of it is installed, and build/apt is there once a guest was fetched:
-
-  apt-get -c build/apt/apt.conf download linux-image-6.1.0-50-armmp-dbg
-  dpkg-deb --fsys-tarfile linux-image-*-dbg_*.deb | tar -x --wildcards '*/boot/vmlinux-*'
+With the debug symbols of the kernel, --lines counts by lines of source instead. `spica symbols --debug` fetches them for
+the guest's kernel, if it is one of Debian's.
 
   spica watch profile --guest web --for 10s -o profile.txt
   spica watch profile --for 10s -o flames.svg
-  spica watch profile --lines usr/lib/debug/boot/vmlinux-6.1.0-50-armmp
+  spica watch profile --lines build/debug/vmlinux-6.1.0-50-armmp
   spica watch profile --runs                      the counts that this is made of: address, instructions, times")]
     Profile {
         #[command(flatten)]
@@ -162,7 +159,7 @@ as no debug symbols are needed. lcov and genhtml read it, and add up several:
 
 With the debug symbols of the kernel, as in `spica watch profile`, --lines has its source files with their lines:
 
-  spica watch coverage --lines usr/lib/debug/boot/vmlinux-6.1.0-50-armmp -o a.info
+  spica watch coverage --lines build/debug/vmlinux-6.1.0-50-armmp -o a.info
 
 The kernel is looked at as in `spica watch profile`.")]
     Coverage {
