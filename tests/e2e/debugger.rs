@@ -602,6 +602,46 @@ fn t32_code_of_the_kernel_is_debugged(it: &mut Debugged) {
     );
 }
 
+/// Conditions that the board evaluates, in code of both states: registers have one of some values.
+fn conditions_are_the_boards(it: &mut Debugged) {
+    let [call, end] = ["call", "thumb_end"].map(|name| it.address_of(name) as u32 & !1);
+    let text = it.gdb(&[
+        "delete",
+        &format!("monitor break {call:#x} r0 1 0x54"),
+        &format!("monitor break {:#x} r0 6", end | 1),
+        "tbreak work",
+        "continue",
+        "tbreak work",
+        // Past both, twice.
+        "continue",
+        &format!("monitor break {:#x} r0 6 7", end | 1),
+        "continue",
+        "info symbol $pc",
+        &format!("monitor unbreak {:#x}", end | 1),
+        // In place of the one that there was.
+        &format!("monitor break {call:#x} r0 0x66 0x55"),
+        "continue",
+        "info symbol $pc",
+        &format!("monitor unbreak {call:#x}"),
+        "tbreak work",
+        "continue",
+        "detach",
+    ]);
+    in_order(
+        &text,
+        &[
+            "Temporary breakpoint 1, ",
+            "Temporary breakpoint 2, ",
+            "SIGTRAP",
+            "thumb_end in section",
+            "SIGTRAP",
+            "call in section",
+            "Temporary breakpoint 3, ",
+            "detached",
+        ],
+    );
+}
+
 /// LLDB finds its way as well: registers by our description, memory, breakpoints, steps, watchpoints.
 #[test]
 #[ignore = "LLDB, for which `./spica test --all` installs 100 MB"]
@@ -817,6 +857,7 @@ fn gdb_debugs_a_guests_kernel() {
     assert_eq!(resets(&mut it.board), 0);
 
     t32_code_of_the_kernel_is_debugged(&mut it);
+    conditions_are_the_boards(&mut it);
     it_goes_back(&mut it);
 
     // Bytes that are no packets end the session, and the guest goes on.

@@ -4,6 +4,7 @@
 //! [`registers`] says what GDB sees of a virtual CPU, [`target`] is the guest as the crate `gdbstub` wants it,
 //! [`files`] has the names of its kernel's functions, and [`session`] is a debugger's stay, over whatever connects it.
 
+mod conditional;
 pub mod files;
 pub mod registers;
 pub mod session;

@@ -1,6 +1,6 @@
 //! A guest as the crate `gdbstub` wants it: GDB's requests become questions to the board.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use gdbstub::common::Signal;
 use gdbstub::stub::SingleThreadStopReason;
@@ -21,6 +21,7 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub::{output, outputln};
 use object::{Object, ObjectSymbol};
 
+use crate::conditional::Condition;
 use crate::files::{KERNEL, Open};
 use crate::registers::{Arm, Core, Register};
 use crate::{Link, NotBack, Problem};
@@ -55,6 +56,8 @@ pub struct Guest<'a> {
     /// Where GDB has breakpoints (see [`breakpoint`]), and where exceptions are caught: one place may be both.
     breakpoints: HashSet<u32>,
     caught: HashMap<u32, Caught>,
+    /// Where it stops if a condition holds.
+    pub(crate) conditional: BTreeMap<u32, Condition>,
     modules: Option<Modules>,
     /// What the board was asked to catch TTBR0 with.
     ttbr: Option<String>,
@@ -80,6 +83,7 @@ impl<'a> Guest<'a> {
             open: Open::default(),
             breakpoints: HashSet::new(),
             caught: HashMap::new(),
+            conditional: BTreeMap::new(),
             modules: None,
             ttbr: None,
             watches: BTreeSet::new(),
@@ -129,7 +133,14 @@ impl<'a> Guest<'a> {
                         (self.say)(&format!("{} takes {what}{number}", self.link.guest()));
                         Ok(Stop::Signal(Signal::SIGTRAP))
                     }
-                    _ => Ok(Stop::SwBreak(())),
+                    // The state is in bit 0 where breakpoints are, and not in the answer.
+                    _ => match [pc, pc | 1].iter().find_map(|pc| self.conditional.get(pc)).map(Condition::text) {
+                        Some(text) if ![pc, pc | 1].iter().any(|pc| self.breakpoints.contains(pc)) => {
+                            (self.say)(&format!("{} is at {pc:#x}, and {text}", self.link.guest()));
+                            Ok(Stop::Signal(Signal::SIGTRAP))
+                        }
+                        _ => Ok(Stop::SwBreak(())),
+                    },
                 }
             }
             ["halted", _, "watch", kind, address] => {
@@ -178,7 +189,7 @@ impl<'a> Guest<'a> {
     }
 
     /// Asks the board. What it refuses is said, and an error for GDB.
-    fn ask(&mut self, question: &str) -> TargetResult<Vec<String>, Self> {
+    pub(crate) fn ask(&mut self, question: &str) -> TargetResult<Vec<String>, Self> {
         self.link.ask(question).map_err(|problem| {
             (self.say)(&problem);
             TargetError::Errno(14)
@@ -242,7 +253,12 @@ impl<'a> Guest<'a> {
         }
         let cleared = self.ask(&format!("clear {address:x}")).is_ok();
         // System calls that are caught there are caught still.
-        Ok(cleared && self.set_calls(address).is_ok())
+        Ok(cleared && self.set_conditions(address).is_ok())
+    }
+
+    /// Whether the guest stops at `address` whatever its registers have.
+    pub(crate) fn stops_always(&self, address: u32) -> bool {
+        self.breakpoints.contains(&address) || self.catches_all(address)
     }
 
     /// Whether something is caught at `address`, whatever it is there for.
@@ -251,10 +267,18 @@ impl<'a> Guest<'a> {
             || self.caught.get(&address).is_some_and(|caught| caught.calls.is_empty())
     }
 
-    /// Has the board stop at the system calls that are caught at `address`.
-    fn set_calls(&mut self, address: u32) -> Result<(), Problem> {
-        let calls = self.caught.get(&address).map(|caught| caught.calls.clone()).unwrap_or_default();
-        calls.iter().try_for_each(|call| self.link.ask(&format!("break {address:x} 7 {call:x}")).map(drop))
+    /// What the guest stops for at `address`: registers and values. R7 has a system call's number.
+    fn conditions(&self, address: u32) -> Vec<(u8, u32)> {
+        let calls = self.caught.get(&address).into_iter().flat_map(|caught| caught.calls.iter().map(|call| (7, *call)));
+        calls.chain(self.conditional.get(&address).into_iter().flat_map(Condition::each)).collect()
+    }
+
+    /// Has the board stop at `address` for all of these.
+    pub(crate) fn set_conditions(&mut self, address: u32) -> Result<(), Problem> {
+        let conditions = self.conditions(address);
+        conditions
+            .iter()
+            .try_for_each(|(n, value)| self.link.ask(&format!("break {address:x} {n:x} {value:x}")).map(drop))
     }
 
     /// R7, in which Linux has a system call's number.
@@ -374,6 +398,7 @@ impl<'a> Guest<'a> {
         for pc in places {
             // It is gone whatever the board says.
             let _ = self.ask(&format!("clear {pc:x}"));
+            let _ = self.set_conditions(pc);
         }
         if *verb == "uncatch" {
             outputln!(out, "{} is not caught", vector.what);
@@ -391,7 +416,7 @@ impl<'a> Guest<'a> {
         let set = match (self.breakpoints.contains(&pc), self.catches_all(pc)) {
             (true, _) => Ok(()),
             (false, true) => self.link.ask(&format!("break {pc:x}")).map(drop),
-            (false, false) => self.set_calls(pc),
+            (false, false) => self.set_conditions(pc),
         };
         match set {
             Ok(()) if which.is_empty() => outputln!(out, "{} is caught at its vector, {pc:#x}", vector.what),
@@ -430,7 +455,7 @@ struct Modules {
 }
 
 /// The address of a function in an ELF file.
-fn address_of(file: &[u8], name: &str) -> Option<u32> {
+pub(crate) fn address_of(file: &[u8], name: &str) -> Option<u32> {
     let file = object::File::parse(file).ok()?;
     file.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address() as u32)
 }
@@ -621,14 +646,15 @@ impl Guest<'_> {
         let places = self.breakpoints.iter().chain(self.modules.as_ref().map(|modules| &modules.at));
         let all = self.caught.iter().filter(|(_, caught)| caught.calls.is_empty()).map(|(pc, _)| pc);
         let places: BTreeSet<u32> = places.chain(all).copied().collect();
-        let calls: Vec<_> = self.caught.iter().filter(|(pc, _)| !places.contains(pc)).collect();
-        let of_calls = calls.iter().flat_map(|(pc, caught)| caught.calls.iter().map(move |call| (pc, call)));
+        let conditional = self.caught.keys().chain(self.conditional.keys()).filter(|pc| !places.contains(pc));
+        let conditional: BTreeSet<u32> = conditional.copied().collect();
+        let conditions = conditional.iter().flat_map(|pc| self.conditions(*pc).into_iter().map(move |it| (pc, it)));
         let mut set: Vec<String> = places.iter().map(|pc| format!("break {pc:x}")).collect();
-        set.extend(of_calls.map(|(pc, call)| format!("break {pc:x} 7 {call:x}")));
+        set.extend(conditions.map(|(pc, (n, value))| format!("break {pc:x} {n:x} {value:x}")));
         set.extend(self.watches.iter().map(|what| format!("watch {what}")));
         set.extend(self.ttbr.clone());
         let mut clear: Vec<String> = places.iter().map(|pc| format!("clear {pc:x}")).collect();
-        clear.extend(calls.iter().map(|(pc, _)| format!("clear {pc:x}")));
+        clear.extend(conditional.iter().map(|pc| format!("clear {pc:x}")));
         clear.extend(self.watches.iter().map(|what| format!("unwatch {what}")));
         clear.extend(self.ttbr.iter().map(|_| "uncatch ttbr".to_string()));
         (set, clear)
@@ -732,6 +758,11 @@ impl MonitorCmd for Guest<'_> {
                 self.catch(&text.split(' ').collect::<Vec<_>>(), &mut out);
                 return Ok(());
             }
+            command if command.starts_with(b"break ") || command.starts_with(b"unbreak ") => {
+                let text = String::from_utf8_lossy(command).into_owned();
+                self.break_if(&text.split_whitespace().collect::<Vec<_>>(), &mut out);
+                return Ok(());
+            }
             b"checkpoint" => {
                 let kept = self.link.keep(&mut |text| {
                     output!(out, "{text}");
@@ -763,6 +794,16 @@ impl MonitorCmd for Guest<'_> {
                 outputln!(out, "monitor catch ttbr      stops when the guest changes TTBR0; also: to this value");
                 outputln!(out, "monitor catch module    stops when Linux has loaded a module; also: one of these");
                 outputln!(out, "monitor uncatch svc     no longer");
+                outputln!(out, "monitor break vfs_read r2 4096");
+                outputln!(
+                    out,
+                    "                        stops there if a register has this value, or one of several: the"
+                );
+                outputln!(
+                    out,
+                    "                        board looks itself, which takes less time than GDB's conditions"
+                );
+                outputln!(out, "monitor unbreak vfs_read");
                 outputln!(
                     out,
                     "monitor checkpoint      keeps the guest as it is; `reverse-continue` makes it that again"

@@ -473,6 +473,43 @@ fn exceptions_are_caught_at_their_vectors() {
 }
 
 #[test]
+fn breakpoints_with_conditions_are_the_boards() {
+    let (mut gdb, work) = session_at(|| Board { at: "breakpoint", ..Board::new() });
+    for wrong in ["break vfs_read", "break 0xc0008000", "break 0xc0008000 r15 1", "break 0xc0008000 r1 x", "break 1 r1"]
+    {
+        let said = monitor(&mut gdb, wrong);
+        assert!(said.contains("a condition is") || said.contains("names are not known"), "{wrong}: {said}");
+    }
+    assert!(monitor(&mut gdb, "unbreak 0xc0008000").contains("no breakpoint with a condition at"));
+    assert!(monitor(&mut gdb, "break 0xc0008000 r2 4096 0x20").contains("0xc0008000, if r2 is 0x1000 or 0x20"));
+    // A breakpoint there goes, and the conditions stay.
+    assert_eq!(ask(&mut gdb, "Z0,c0008000,4"), "OK");
+    assert_eq!(ask(&mut gdb, "z0,c0008000,4"), "OK");
+    // It is not GDB's.
+    assert_eq!(ask(&mut gdb, "vCont;c:1"), "S05");
+    // Another condition instead.
+    assert!(monitor(&mut gdb, "break 0xc0008000 sp 7").contains("if r13 is 0x7"));
+    assert!(monitor(&mut gdb, "unbreak 0xc0008000").contains("no breakpoint with a condition at"));
+    drop(gdb);
+    let (_, asked, said) = work.join().unwrap();
+    let places: Vec<_> =
+        asked.iter().filter(|question| question.starts_with("break") || question.starts_with("clear")).collect();
+    let expected = [
+        "break c0008000 2 1000",
+        "break c0008000 2 20",
+        "break c0008000",
+        "clear c0008000",
+        "break c0008000 2 1000",
+        "break c0008000 2 20",
+        "clear c0008000",
+        "break c0008000 d 7",
+        "clear c0008000",
+    ];
+    assert_eq!(places, expected);
+    assert_eq!(said, ["web is at 0xc0008000, and r2 is 0x1000 or 0x20"]);
+}
+
+#[test]
 fn a_debugger_reads_the_kernels_names() {
     let (mut gdb, work) = session_at(|| Board { symbols: Some(FILE.into()), ..Board::new() });
     let name = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
