@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use spica_console::debug::Hook;
-use spica_isa::{Decoded, Mem, Offset, Op, Operand2, Reg, ShiftType, decode};
+use spica_isa::{Mem, Offset, Op, Operand2, ShiftType, decode};
 use spica_kallsyms::Symbol;
 use spica_runner::error::{Error, Result};
 
 use crate::counts::code_range;
+use crate::kernel_code::{Names, Read, instructions, popped, target};
 
 /// What the board has to know of an allocator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,31 +58,15 @@ const LAST: [&str; 5] =
     ["slabinfo_write", "slabinfo_show_stats", "get_slabinfo", "__kmem_cache_create", "sysfs_slab_release"];
 /// Bytes of it, at most.
 const MOST_CODE: u32 = 0x2_0000;
-/// Of a function, at most.
-const MOST_FUNCTION: u32 = 0x4000;
 /// What the linear map begins at a multiple of.
 const LINEAR: u32 = 512 << 20;
 
-/// Code that is read: the words from an address up to another.
-pub type Read<'a> = dyn FnMut(Range<u32>) -> Result<Vec<u32>> + 'a;
-
-struct Names<'a>(&'a [Symbol]);
-
-impl Names<'_> {
-    /// Where a function begins and ends.
-    fn range(&self, name: &str) -> Option<Range<u32>> {
-        let start = self.0.iter().find(|symbol| symbol.name == name)?.address;
-        let end = self.0[self.0.partition_point(|symbol| symbol.address <= start)..].first()?.address;
-        (end - start <= MOST_FUNCTION).then_some(start..end)
-    }
-
-    fn needed(&self, name: &str) -> Result<Range<u32>> {
-        self.range(name).ok_or_else(|| unknown(&format!("it has no {name}")))
-    }
-}
-
 fn unknown(what: &str) -> Error {
     Error::failed(format!("the allocator of this kernel is not known, which is to be that of Linux 6.1, SLUB: {what}"))
+}
+
+fn needed(names: Names<'_>, name: &str) -> Result<Range<u32>> {
+    names.range(name).ok_or_else(|| unknown(&format!("it has no {name}")))
 }
 
 /// Finds the allocator of a kernel that has these names, in the order of their addresses.
@@ -91,14 +76,14 @@ fn unknown(what: &str) -> Error {
 pub fn find(names: &[Symbol], read: &mut Read<'_>) -> Result<Allocator> {
     let kernel = code_range(names).unwrap_or_default();
     let names = Names(names);
-    let base = names.needed("kmem_cache_alloc")?.start / LINEAR * LINEAR;
-    let size = names.needed("kmem_cache_size")?;
+    let base = needed(names, "kmem_cache_alloc")?.start / LINEAR * LINEAR;
+    let size = needed(names, "kmem_cache_size")?;
     let object_size = field_returned(&read(size)?).ok_or_else(|| unknown("kmem_cache_size is not as it was"))?;
     if !(12..0x100).contains(&object_size) {
         return Err(unknown("a cache has its sizes elsewhere"));
     }
-    let pages = pages(&read(names.needed("kfree")?)?).ok_or_else(|| unknown("pages are found in another way"))?;
-    let code = code_of(&names)?;
+    let pages = pages(&read(needed(names, "kfree")?)?).ok_or_else(|| unknown("pages are found in another way"))?;
+    let code = code_of(names)?;
     let clears: Vec<u32> =
         ["memset", "__memset", "mmioset"].iter().filter_map(|name| names.range(name)).map(|it| it.start).collect();
     let mut hooks = BTreeMap::new();
@@ -129,7 +114,7 @@ pub fn find(names: &[Symbol], read: &mut Read<'_>) -> Result<Allocator> {
             return Err(unknown(&format!("{name} does not return")));
         }
     }
-    let frees = names.needed("__free_pages")?.start;
+    let frees = needed(names, "__free_pages")?.start;
     let before = hooks.len();
     for (at, instruction) in instructions(code.start, &read(code.clone())?) {
         if target(at, &instruction) == Some(frees) {
@@ -148,41 +133,13 @@ pub fn find(names: &[Symbol], read: &mut Read<'_>) -> Result<Allocator> {
 }
 
 /// Where the code of mm/slub.c is.
-fn code_of(names: &Names<'_>) -> Result<Range<u32>> {
+fn code_of(names: Names<'_>) -> Result<Range<u32>> {
     let ranges = |of: &[&str]| of.iter().filter_map(|name| names.range(name)).collect::<Vec<_>>();
     let start = ranges(&FIRST).iter().map(|range| range.start).min();
     let end = ranges(&LAST).iter().map(|range| range.end).max();
     let code = start.zip(end).map(|(start, end)| start..end);
     code.filter(|code| code.start < code.end && code.end - code.start <= MOST_CODE)
         .ok_or_else(|| unknown("its functions do not lie together"))
-}
-
-fn instructions(start: u32, words: &[u32]) -> impl Iterator<Item = (u32, Decoded)> {
-    (start..).step_by(4).zip(words.iter().map(|&word| decode(word)))
-}
-
-/// Where a branch leads, with or without a link.
-fn target(at: u32, instruction: &Decoded) -> Option<u32> {
-    match instruction.op {
-        Op::Branch { offset, .. } => Some(at.wrapping_add(8).wrapping_add_signed(offset)),
-        _ => None,
-    }
-}
-
-/// How many words an instruction takes from the stack by which a function returns.
-fn popped(instruction: &Decoded) -> Option<u8> {
-    match instruction.op {
-        Op::MemMultiple(mem) if mem.load && mem.rn == Reg::SP && mem.regs & 0x8000 != 0 && !mem.user => {
-            (mem.increment && !mem.before).then(|| mem.regs.count_ones() as u8)
-        }
-        Op::Mem(Mem { load: true, rt, rn: Reg::SP, offset: Offset::Imm(4), add: true, pre: false, .. })
-            if rt.is_pc() =>
-        {
-            Some(1)
-        }
-        Op::BranchExchange { link: false, rm: Reg::LR } => Some(0),
-        _ => None,
-    }
 }
 
 /// Which field of what R0 points to a function returns.

@@ -9,6 +9,7 @@ use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
 use crate::allocator::Allocator;
+use crate::attached::Attached;
 use crate::counts::{place, understand_samples};
 use crate::stacks::unwound;
 use crate::unwind::{Sample, Tables};
@@ -96,9 +97,7 @@ pub struct Findings {
 
 /// A guest whose heap is checked. When this goes, it is so no longer.
 pub struct Checker {
-    board: Board,
-    waits: Board,
-    guest: usize,
+    attached: Attached,
     /// Where each error happened first.
     samples: Vec<Sample>,
 }
@@ -111,17 +110,8 @@ impl Checker {
     /// If somebody debugs it or looks into it already, it is off, its kernel runs in place, there is no memory, or the
     /// board has gone.
     pub fn start(board: Board, guest: usize, allocator: &Allocator, uninitialised: bool) -> Result<Self> {
-        let waits = board.another()?;
-        let mut checker = Self { board, waits, guest, samples: Vec::new() };
-        checker.ask("attach").map_err(|error| {
-            let taken = error.message.contains("has a debugger already");
-            if taken {
-                Error::failed(format!("{}, or another `spica watch` looks into it", error.message))
-            } else {
-                error
-            }
-        })?;
-        checker.halt()?;
+        let mut checker = Self { attached: Attached::new(board, guest)?, samples: Vec::new() };
+        checker.attached.halt()?;
         let Allocator { base, object_size, constructor, pages: (pages, bytes), hooks, code, copies, kernel } =
             allocator;
         let (from, to) = (kernel.start, kernel.end);
@@ -145,17 +135,7 @@ impl Checker {
     }
 
     fn ask(&mut self, question: &str) -> Result<Vec<String>> {
-        self.board.ask(&format!("debug {} {question}", self.guest))
-    }
-
-    /// The guest stands between two instructions then.
-    fn halt(&mut self) -> Result<()> {
-        self.waits.begin(&format!("debug {} wait", self.guest))?;
-        self.ask("halt")?;
-        match self.waits.end()?.first() {
-            Some(line) if line.starts_with("halted") => Ok(()),
-            _ => Err(Error::failed("the guest is off")),
-        }
+        self.attached.ask(question)
     }
 
     /// Waits until `until`, or `stop` holds.
@@ -186,7 +166,7 @@ impl Checker {
     pub fn end(mut self, symbols: &[Symbol], tables: &Tables) -> Result<Findings> {
         let findings = self.findings()?;
         // Of a guest that is off, there is nothing more to come.
-        if self.halt().is_ok() {
+        if self.attached.halt().is_ok() {
             self.ask("heap off")?;
             self.ask("go")?;
         }
@@ -240,7 +220,7 @@ fn fault(line: &str) -> Option<Fault> {
 }
 
 /// Where in the kernel an address is: a function and how far into it, or the address.
-fn position(address: u32, symbols: &[Symbol]) -> String {
+pub(crate) fn position(address: u32, symbols: &[Symbol]) -> String {
     match place(address, symbols) {
         (start, Some(name)) => format!("{name}+{:#x}", address - start),
         (_, None) => format!("{address:#010x}"),

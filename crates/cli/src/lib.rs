@@ -3,15 +3,19 @@
 //! What boots boards and measures on them is the crate `spica-runner`, which knows no terminal.
 
 pub mod allocator;
+pub mod attached;
 pub mod counts;
 pub mod debugger;
 pub mod heap;
 pub mod interactive;
+pub mod kernel_code;
 pub mod lines;
+pub mod sharing;
 pub mod signals;
 pub mod snapshot;
 pub mod stacks;
 pub mod suite;
+pub mod switching;
 pub mod symbols;
 pub mod tasks;
 pub mod terminal;

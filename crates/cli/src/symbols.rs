@@ -14,6 +14,7 @@ use spica_runner::error::{Error, Result};
 use spica_runner::progress::Step;
 
 use crate::allocator::{self, Allocator};
+use crate::switching::{self, Switching};
 use crate::unwind::Tables;
 
 /// Where a guest's RAM begins.
@@ -154,16 +155,29 @@ pub fn unwind_tables(board: &mut Board, guest: usize, names: &[Symbol]) -> Resul
 pub fn allocator(board: &mut Board, guest: usize, names: &[Symbol]) -> Result<Allocator> {
     let mut memory = GuestMemory { board, guest, progress: &mut || () };
     let start = memory.ram()?.start;
-    let base = names.iter().find(|symbol| symbol.name == "_stext").map_or(0, |symbol| symbol.address) & LINEAR;
-    let mut read = |range: Range<u32>| {
-        let at = range.start.wrapping_sub(base).wrapping_add(start);
-        let bytes = memory.read(at, range.end - range.start).map_err(Error::failed)?;
-        Ok(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect())
-    };
+    let mut read = |range: Range<u32>| code(&mut memory, start, names, range);
     let found = allocator::find(names, &mut read)?;
     let pages = read(found.pages.0..found.pages.0 + 4)?;
     let at = pages.first().copied().ok_or_else(|| Error::failed("the kernel's memory cannot be read"))?;
     Ok(Allocator { pages: (at, found.pages.1), ..found })
+}
+
+/// Finds where the kernel of guest number `guest`, which has these names, changes who uses memory.
+///
+/// # Errors
+/// If it is none that is known, or the board has gone.
+pub fn switching(board: &mut Board, guest: usize, names: &[Symbol]) -> Result<Switching> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let start = memory.ram()?.start;
+    switching::find(names, &mut |range| code(&mut memory, start, names, range))
+}
+
+/// The words of a kernel's code in a range of addresses; its RAM begins at `start`.
+fn code(memory: &mut GuestMemory<'_>, start: u32, names: &[Symbol], range: Range<u32>) -> Result<Vec<u32>> {
+    let base = names.iter().find(|symbol| symbol.name == "_stext").map_or(0, |symbol| symbol.address) & LINEAR;
+    let at = range.start.wrapping_sub(base).wrapping_add(start);
+    let bytes = memory.read(at, range.end - range.start).map_err(Error::failed)?;
+    Ok(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect())
 }
 
 /// What of an address says where the linear map begins that it is in.

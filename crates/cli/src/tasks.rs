@@ -2,11 +2,12 @@
 //!
 //! A task is known by the address of its `task_struct`, which has the name at an offset that depends on the kernel's
 //! configuration. The first task, which idles, has its `task_struct` in the kernel's image and a name that is known: so
-//! the offset is found there, once the guest has idled. Names are as of when they are read: a program has its own only
+//! the offset is found there, once the guest has idled; or in any other task whose name the kernel gives alone, for who
+//! can wait for so many bytes ([`Tasks::of_any`]). Names are as of when they are read: a program has its own only
 //! since `execve`, and the memory of a task that has ended is soon another one's. So a task's memory may
 //! have several names, in the order in which they were read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use spica_console::base64;
@@ -19,6 +20,8 @@ const LINEAR: u32 = 0xc000_0000;
 const IMAGE_END: u32 = LINEAR + (48 << 20);
 /// What the task is called that idles: `swapper/0`, or `swapper` where there is one processor.
 const IDLE: &[u8] = b"swapper";
+/// What other tasks' names begin with that the kernel itself makes.
+const KERNELS: [&[u8]; 4] = [b"kworker/", b"ksoftirqd/", b"rcu_sched\0", b"rcu_preempt\0"];
 /// Bytes of a `task_struct` in which the name is looked for.
 const LOOKED_THROUGH: u32 = 4096;
 /// What stands between the names of one task's memory.
@@ -41,6 +44,9 @@ pub struct Tasks {
     seen: BTreeMap<(usize, u32), Instant>,
     /// Those whose names are still to be read.
     waiting: Vec<(usize, u32)>,
+    /// Where names are is looked for in any task, and in which that was done.
+    in_any: bool,
+    looked: BTreeSet<(usize, u32)>,
     /// Where a guest's tasks have their names.
     offsets: BTreeMap<usize, u32>,
     /// The names; of a task's memory that had several, with `, ` between them.
@@ -48,6 +54,12 @@ pub struct Tasks {
 }
 
 impl Tasks {
+    /// The same where names are looked for in any task: a guest may never idle.
+    #[must_use]
+    pub fn of_any() -> Self {
+        Self { in_any: true, ..Self::default() }
+    }
+
     /// A task was seen.
     pub fn note(&mut self, guest: usize, task: u32) {
         let now = Instant::now();
@@ -61,14 +73,15 @@ impl Tasks {
 
     /// Reads some of the names that are missing. What cannot be read has none.
     pub fn read(&mut self, board: &mut Board) {
-        let unknown = self.waiting.iter().copied().find(|(guest, task)| {
-            !self.offsets.contains_key(guest) && *task < IMAGE_END && !self.names.contains_key(&(*guest, *task))
+        let unknown = self.waiting.iter().copied().find(|it @ (guest, task)| {
+            let is_idle = *task < IMAGE_END && !self.names.contains_key(it);
+            !self.offsets.contains_key(guest) && !self.looked.contains(it) && (is_idle || self.in_any)
         });
         if let Some((guest, task)) = unknown {
             let bytes = dump(board, guest, task, LOOKED_THROUGH);
-            let found = bytes.windows(IDLE.len()).position(|bytes| bytes == IDLE).filter(|at| at % 4 == 0);
-            match found {
-                Some(at) => _ = self.offsets.insert(guest, at as u32),
+            match offset(&bytes, self.in_any) {
+                Some(at) => _ = self.offsets.insert(guest, at),
+                None if self.in_any => _ = self.looked.insert((guest, task)),
                 // It is not that one.
                 None => self.waiting.retain(|it| *it != (guest, task)),
             }
@@ -100,6 +113,13 @@ fn add(names: &mut String, name: &str) {
     }
 }
 
+/// Where a `task_struct` has its name, if it is one of those that are known.
+fn offset(bytes: &[u8], in_any: bool) -> Option<u32> {
+    let known = |bytes: &[u8]| bytes.starts_with(IDLE) || in_any && KERNELS.iter().any(|name| bytes.starts_with(name));
+    let found = (0..bytes.len()).step_by(4).find(|&at| known(&bytes[at..]));
+    found.map(|at| at as u32)
+}
+
 /// A name, if these bytes are one: text that ends with a zero.
 fn name(bytes: &[u8]) -> Option<String> {
     let name = bytes.split(|&byte| byte == 0).next().filter(|name| name.len() < bytes.len())?;
@@ -116,7 +136,19 @@ fn dump(board: &mut Board, guest: usize, va: u32, bytes: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NAMES, add, name};
+    use super::{MOST_NAMES, add, name, offset};
+
+    #[test]
+    fn names_are_found_in_tasks_of_the_kernel() {
+        let task = |name: &[u8]| [&[0x55; 20][..], name, &[0; 16]].concat();
+        assert_eq!(offset(&task(b"swapper/0"), false), Some(20));
+        for name in [&b"swapper/0"[..], b"kworker/0:1", b"rcu_sched"] {
+            assert_eq!(offset(&task(name), true), Some(20), "{name:?}");
+        }
+        for (name, in_any) in [(&b"kworker/0:1"[..], false), (b" kworker/0:1", true), (b"rcu_schedule", true)] {
+            assert_eq!(offset(&task(name), in_any), None, "{name:?}");
+        }
+    }
 
     #[test]
     fn a_task_has_the_names_that_were_seen() {

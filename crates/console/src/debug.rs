@@ -88,6 +88,8 @@ pub enum Debug {
     Samples,
     /// `heap …`: see [`Heap`].
     Heap(Heap),
+    /// `sharing …`: see [`Sharing`].
+    Sharing(Sharing),
     /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
     /// The guest need not stand, nor have a debugger.
     Dump(u32, u32),
@@ -208,6 +210,81 @@ impl Hook {
     }
 }
 
+/// What is said of who uses the lines of a guest's memory, so that it is noted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// `sharing begin BASE`: where the kernel's linear map begins. What was found before is forgotten.
+    Begin(u32),
+    /// `sharing at ADDRESS PLACE`: what is told of before the A32 instruction there is executed.
+    At(u32, Place),
+    /// `sharing on`: from now on, until it has lost its debugger.
+    On,
+    /// `sharing off`: no longer. What was found is kept until then.
+    Off,
+    /// `sharing contexts`: answered with `sharing ON LOOKED SWITCHES LOST`, decimal: the first is 1 as long as it is
+    /// noted, then how many accesses were looked at, how often there was another process, and how many lines that
+    /// several use had no room; and with a line `context NUMBER TASK` for each process that is told apart.
+    Contexts,
+    /// `sharing lines`: answered with a line for each line of memory that several use, one of which writes: `line
+    /// ADDRESS`, and for each user `CONTEXT r|w|rw TURNS LOAD STORE`, of which the last two are instructions, or 0.
+    Lines,
+}
+
+/// A place of a kernel at which somebody else begins to use memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// `switch N`: to the task that register N points to, one of R0 to R14.
+    Switch(u8),
+    /// `interrupt`: its handler begins.
+    Interrupt,
+    /// `return N`: it returns, behind an instruction that takes `N` words from the stack.
+    Return(u8),
+}
+
+impl Place {
+    /// As it is written.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Place::Switch(register) => alloc::format!("switch {register:x}"),
+            Place::Interrupt => "interrupt".to_string(),
+            Place::Return(words) => alloc::format!("return {words:x}"),
+        }
+    }
+}
+
+fn sharing<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Sharing, String> {
+    Ok(match words.next() {
+        Some("begin") => Sharing::Begin(number(words.next())?),
+        Some("at") => {
+            let address = number(words.next())?;
+            let place = match words.next() {
+                Some("switch") => {
+                    let register = number(words.next()).ok().filter(|n| *n < 15).ok_or("a register is 0 to e")?;
+                    Place::Switch(register as u8)
+                }
+                Some("interrupt") => Place::Interrupt,
+                Some("return") => Place::Return(popped(words.next())?),
+                _ => return Err("a place is `switch`, `interrupt` or `return`".to_string()),
+            };
+            Sharing::At(address, place)
+        }
+        Some("on") => Sharing::On,
+        Some("off") => Sharing::Off,
+        Some("contexts") => Sharing::Contexts,
+        Some("lines") => Sharing::Lines,
+        _ => {
+            let known = "`begin`, `at`, `on`, `off`, `contexts` or `lines`";
+            return Err(alloc::format!("what is said of who uses memory is {known}"));
+        }
+    })
+}
+
+/// How many words a return takes from the stack.
+fn popped(word: Option<&str>) -> Result<u8, String> {
+    number(word)?.try_into().map_err(|_| "no instruction takes so much from the stack".to_string())
+}
+
 fn heap<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Heap, String> {
     Ok(match words.next() {
         Some("begin") => Heap::Begin {
@@ -219,10 +296,7 @@ fn heap<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Heap, String> {
         Some("hook") => {
             let address = number(words.next())?;
             let hook = match words.next() {
-                Some("return") => {
-                    let popped = number(words.next())?;
-                    Hook::Return(popped.try_into().map_err(|_| "no instruction takes so much from the stack")?)
-                }
+                Some("return") => Hook::Return(popped(words.next())?),
                 name => {
                     let found = Hook::ALL.iter().find(|(known, _)| Some(*known) == name);
                     found.map(|(_, hook)| *hook).ok_or("there is no such hook")?
@@ -384,6 +458,7 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         "counts" => Debug::Counts,
         "samples" => Debug::Samples,
         "heap" => Debug::Heap(heap(&mut words)?),
+        "sharing" => Debug::Sharing(sharing(&mut words)?),
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");

@@ -3,7 +3,7 @@
 use spica_console::base64::{decode, encode};
 use spica_console::command::{Command, parse};
 use spica_console::debug::{
-    DUMP_BYTES, Debug, FIND_BYTES, Group, Heap, Hook, READ_BYTES, Space, WRITE_BYTES, Watch, find,
+    DUMP_BYTES, Debug, FIND_BYTES, Group, Heap, Hook, Place, READ_BYTES, Sharing, Space, WRITE_BYTES, Watch, find,
 };
 
 fn debug(line: &str) -> Result<Debug, String> {
@@ -57,6 +57,12 @@ fn questions_are_understood() {
         ("heap on", Debug::Heap(Heap::On)),
         ("heap off", Debug::Heap(Heap::Off)),
         ("heap errors", Debug::Heap(Heap::Errors)),
+        ("sharing begin c0000000", Debug::Sharing(Sharing::Begin(0xc000_0000))),
+        ("sharing at c0101234 return 4", Debug::Sharing(Sharing::At(0xc010_1234, Place::Return(4)))),
+        ("sharing on", Debug::Sharing(Sharing::On)),
+        ("sharing off", Debug::Sharing(Sharing::Off)),
+        ("sharing contexts", Debug::Sharing(Sharing::Contexts)),
+        ("sharing lines", Debug::Sharing(Sharing::Lines)),
         ("watch w c0008000 4", Debug::Watch(Watch::Write, 0xc000_8000, 4)),
         ("watch a 0 1000", Debug::Watch(Watch::Access, 0, 4096)),
         ("unwatch r ffffffff 1", Debug::Unwatch(Watch::Read, u32::MAX, 1)),
@@ -76,6 +82,9 @@ fn hooks_are_written_as_they_are_read() {
     for hook in all {
         assert_eq!(debug(&format!("heap hook 4 {}", hook.text())), Ok(Debug::Heap(Heap::Hook(4, hook))));
     }
+    for place in [Place::Switch(7), Place::Switch(14), Place::Interrupt, Place::Return(0), Place::Return(255)] {
+        assert_eq!(debug(&format!("sharing at 4 {}", place.text())), Ok(Debug::Sharing(Sharing::At(4, place))));
+    }
 }
 
 #[test]
@@ -93,6 +102,14 @@ fn what_is_wrong_is_said() {
         "heap hook c05aee64 return 100",
         "heap skip c05a9a4c",
         "heap on now",
+        "sharing",
+        "sharing begin",
+        "sharing at c0101234",
+        "sharing at c0101234 elsewhere",
+        "sharing at c0101234 return 100",
+        "sharing at c0101234 switch",
+        "sharing at c0101234 switch f",
+        "sharing lines 0",
         "regs",
         "regs all",
         "set core",

@@ -1,12 +1,13 @@
-//! A client that has accesses to a kernel's heap checked, and tells of calls of its allocator (`CheckAccesses`).
+//! A client that has a kernel's accesses to memory looked at, and tells of places in its code (`CheckAccesses`).
 //!
-//! In front of each load and store of the guest's, translated code looks at a bit for the 8 bytes that are accessed, in
-//! a map at [`MARKS`] that its memory reads as, for 512 MiB of addresses. If it is set, code traps ([`trap::CHECK`]),
-//! and Rust knows more. Flags stay as they are: the bit, as 0 or −1, is added to the PC.
+//! In front of each load and store of the guest's, translated code looks at a mark of the memory that is accessed, in a
+//! map at [`MARKS`], for 512 MiB of addresses: a byte for each 64 of them. If the mark is set, code traps
+//! ([`trap::CHECK`]), and Rust knows more. Flags stay as they are: the mark, as 0 or −1, is added to the PC. What a
+//! mark is depends on who looks ([`Look`]).
 //!
-//! Not checked are what goes by SP or PC, which is no heap; accesses with User mode's rights; those of VFP and SIMD; what
-//! lies between a load-exclusive and its store, where more stores might make that fail for ever; stores of the PC with
-//! others; and T32 code.
+//! Not looked at are what goes by SP or PC; accesses with User mode's rights; those of VFP and SIMD; what lies between
+//! a load-exclusive and its store, where more stores might make that fail for ever; stores of the PC with others; and
+//! T32 code.
 
 use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Reg, ShiftType, asm, encode};
@@ -17,25 +18,43 @@ use crate::client::Client;
 use crate::emit::Emitter;
 use crate::trap;
 
-/// Where translated code finds the marks, in the kernel view: a bit for each 8 bytes, the lowest bit of a byte first, by
-/// the low 29 bits of an address. It is a modified immediate of A32.
+/// Where translated code finds the marks, in the kernel view: a byte for each 64 bytes, by the low 29 bits of an
+/// address. It is a modified immediate of A32.
 pub const MARKS: u32 = 0xf500_0000;
 /// Bytes of them.
 pub const MARKS_SIZE: u32 = 1 << MARKS_BITS;
 /// An address's bits from this on say which byte has its mark, so many of them.
 const BYTE: u32 = 6;
 const MARKS_BITS: u32 = 23;
-/// And from this on which bit of it.
+/// And with [`Look::Granule`] from this on which bit of it.
 const BIT: u32 = 3;
+
+/// What is looked for: which bit of a byte of marks is the mark of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Look {
+    /// Each bit is the mark of 8 bytes, the lowest bit of the first ones, for loads and stores alike: which objects of
+    /// a heap may be accessed.
+    #[default]
+    Granule,
+    /// [`LOADS`] is the mark of loads of all 64 bytes, and [`STORES`] that of stores: who uses which line. The other
+    /// bits are not looked at.
+    Line,
+}
+
+/// The bit of a line's mark that has loads trap ([`Look::Line`]).
+pub const LOADS: u32 = 0;
+/// And the one that has stores trap; a load-exclusive is taken as one, since its store-exclusive is not looked at.
+pub const STORES: u32 = 1;
 
 /// Places of a kernel at which its calls are told of, at most.
 pub const MOST_HOOKS: usize = 96;
 /// Ranges of a kernel's code whose accesses are not checked, at most.
 pub const MOST_SKIPPED: usize = 8;
 
-/// What of a kernel is told of, and what is not checked.
+/// What of a kernel is told of, what is looked for in front of its accesses, and where that is not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checks {
+    look: Look,
     hooks: [(GuestVa, u8); MOST_HOOKS],
     hook_count: usize,
     skipped: [(GuestVa, GuestVa); MOST_SKIPPED],
@@ -44,10 +63,13 @@ pub struct Checks {
     both: bool,
 }
 
-impl Default for Checks {
-    fn default() -> Self {
+impl Checks {
+    /// This is looked for everywhere, and nothing is told of.
+    #[must_use]
+    pub const fn new(look: Look) -> Self {
         let nowhere = GuestVa(0);
         Checks {
+            look,
             hooks: [(nowhere, 0); MOST_HOOKS],
             hook_count: 0,
             skipped: [(nowhere, nowhere); MOST_SKIPPED],
@@ -55,9 +77,7 @@ impl Default for Checks {
             both: false,
         }
     }
-}
 
-impl Checks {
     /// Tells with `number` that the instruction at `pc`, which is A32, is about to be executed. False if there is no
     /// room, or something is told of there already.
     pub fn hook(&mut self, pc: GuestVa, number: u8) -> bool {
@@ -109,6 +129,8 @@ pub struct Accessed {
     pub write: bool,
     /// How many bytes.
     pub bytes: u32,
+    /// Whether it is a load that a store-exclusive may follow.
+    pub exclusive: bool,
     rn: Reg,
     distance: Distance,
 }
@@ -157,13 +179,19 @@ impl Accessed {
 
     /// Which of its bytes are looked at, from its start: one, or the first and one of the last word; `both` says whether
     /// that is so of two words, too.
-    const fn looks(&self, both: bool) -> (u32, Option<u32>) {
-        match self.bytes {
-            0..=4 => (0, None),
+    const fn looks(&self, look: Look, both: bool) -> (u32, Option<u32>) {
+        match (look, self.bytes) {
+            (_, 0..=4) => (0, None),
             // A doubleword and two words are as good as always in one granule, or they begin in one.
-            5..=8 if !both => (4, None),
-            bytes => (0, Some(bytes - 4)),
+            (Look::Granule, 5..=8) if !both => (4, None),
+            (_, bytes) => (0, Some(bytes - 4)),
         }
+    }
+
+    /// Which bit of a line's mark it asks for.
+    #[must_use]
+    pub const fn line_bit(&self) -> u32 {
+        if self.write || self.exclusive { STORES } else { LOADS }
     }
 
     /// Emits `to = address + more`.
@@ -219,7 +247,7 @@ fn single(mem: Mem) -> Option<Accessed> {
         Offset::Reg { shift: ShiftType::Ror, amount: 0, .. } => return None,
         Offset::Reg { rm, shift, amount } => Distance::Register { rm, shift, amount, add },
     };
-    Some(Accessed { write: !load, bytes, rn, distance })
+    Some(Accessed { write: !load, bytes, exclusive: false, rn, distance })
 }
 
 fn multiple(mem: MemMultiple) -> Option<Accessed> {
@@ -234,7 +262,7 @@ fn multiple(mem: MemMultiple) -> Option<Accessed> {
         (false, false) => 4 - bytes.cast_signed(),
         (false, true) => -bytes.cast_signed(),
     };
-    Some(Accessed { write: !load, bytes, rn, distance: Distance::Bytes(lowest) })
+    Some(Accessed { write: !load, bytes, exclusive: false, rn, distance: Distance::Bytes(lowest) })
 }
 
 /// The loads: LDREX, LDREXB, LDREXH and LDREXD (A8.8.75 to A8.8.78).
@@ -246,7 +274,8 @@ fn exclusive(word: u32) -> Option<Accessed> {
         0x1f => 2,
         _ => return None,
     };
-    Some(Accessed { write: false, bytes, rn: Reg::new(word >> 16 & 0xf), distance: Distance::Bytes(0) })
+    let rn = Reg::new(word >> 16 & 0xf);
+    Some(Accessed { write: false, bytes, exclusive: true, rn, distance: Distance::Bytes(0) })
 }
 
 /// See the module's text.
@@ -262,12 +291,13 @@ impl<'a> CheckAccesses<'a> {
     }
 }
 
-/// Words of the look at one byte, behind its address.
+/// Words of the look at one byte, behind its address, at most.
 const LOOK: usize = 8;
 
 impl Client for CheckAccesses<'_> {
     // A hook, two registers spilled and loaded, and two looks, the first with an address of one word, the second with
-    // one of two: that of the second word of a doubleword, if both are looked at.
+    // one of two: that of the second word of a doubleword, if both are looked at. For a line, whose look is two words
+    // shorter, it is enough.
     const ROOM: usize = 1 + 4 + 1 + LOOK + 2 + LOOK;
 
     fn run_begins(&mut self, _: &mut Emitter<'_>, _: GuestVa) {}
@@ -292,9 +322,15 @@ impl Client for CheckAccesses<'_> {
         }
         let mut free = (0..13).filter(|n| used >> n & 1 == 0).map(Reg::new);
         let (Some(address), Some(mark)) = (free.next(), free.next()) else { return };
-        e.page_field(false, Cond::Al, address, field::spill(0));
-        e.page_field(false, Cond::Al, mark, field::spill(1));
-        let (first, last) = accessed.looks(self.checks.both);
+        // A line's mark needs no more of the address than where it is.
+        let look = self.checks.look;
+        let mark = if look == Look::Line { address } else { mark };
+        let spilled = [address, mark];
+        let spilled = &spilled[..if look == Look::Line { 1 } else { 2 }];
+        for (slot, &reg) in (0..).zip(spilled) {
+            e.page_field(false, Cond::Al, reg, field::spill(slot));
+        }
+        let (first, last) = accessed.looks(look, self.checks.both);
         for at in [Some(first), last].into_iter().flatten() {
             accessed.emit_address(e, address, at);
             e.emit(ubfx(mark, address, BYTE, MARKS_BITS));
@@ -302,15 +338,22 @@ impl Client for CheckAccesses<'_> {
             if let Some(word) = asm::ldr_str(true, Cond::Al, mark, mark, 0) {
                 e.emit(asm::as_byte(word));
             }
-            e.emit(ubfx(address, address, BIT, BYTE - BIT));
-            e.emit(lsr_reg(mark, mark, address));
-            e.emit(sbfx(mark, mark, 0, 1));
+            let bit = match look {
+                Look::Granule => {
+                    e.emit(ubfx(address, address, BIT, BYTE - BIT));
+                    e.emit(lsr_reg(mark, mark, address));
+                    0
+                }
+                Look::Line => accessed.line_bit(),
+            };
+            e.emit(sbfx(mark, mark, bit, 1));
             // Over the next word, if the bit is 0, else to it.
             e.emit(asm::add_pc(mark));
             e.emit(asm::svc(Cond::Al, trap::check(address.n() as u8, mark.n() as u8)));
         }
-        e.page_field(true, Cond::Al, address, field::spill(0));
-        e.page_field(true, Cond::Al, mark, field::spill(1));
+        for (slot, &reg) in (0..).zip(spilled) {
+            e.page_field(true, Cond::Al, reg, field::spill(slot));
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub const REPLACED: u32 = 0x20;
 /// `SVC` number where a sample of what the kernel executes is due ([`crate::Counters::countdown`]). The block goes on.
 /// In assembly, it is no number of any trap either.
 pub const SAMPLE: u32 = 0x40;
-/// `SVC` number of an access that may be wrong, with the registers that are spilled meanwhile: see [`check`]. The block
+/// `SVC` number of an access whose mark is set, with the registers that are spilled meanwhile: see [`check`]. The block
 /// goes on. In assembly, it is no number of any trap either.
 pub const CHECK: u32 = 0x60;
 /// `SVC` number of a place of the kernel's that is told of, with its number: see [`hook`]. The block goes on. As above.
@@ -123,16 +123,22 @@ pub const fn tlb_range_rounds(first: u32, end: u32) -> u32 {
 /// The lowest bit of the operands of [`CHECK`] and [`HOOK`].
 const OPERAND: u32 = 8;
 
-/// The immediate of the `SVC` for an access that may be wrong. Of R0 to R15, these two are in spill slots 0 and 1.
+/// The immediate of the `SVC` for an access whose mark is set. Of R0 to R15, these two are in spill slots 0 and 1; if
+/// they are the same one, it is in slot 0.
 #[must_use]
 pub const fn check(first: u8, second: u8) -> u32 {
     CHECK | (first as u32 & 15) << OPERAND | (second as u32 & 15) << (OPERAND + 4)
 }
 
-/// The registers that an `SVC` of [`check`] names.
-#[must_use]
-pub const fn check_registers(word: u32) -> [usize; 2] {
-    [(word >> OPERAND & 15) as usize, (word >> (OPERAND + 4) & 15) as usize]
+/// Puts the registers that an `SVC` of [`check`] names back to where they were: `regs` has all others, and `spill` what
+/// is in the spill slots. The PC is none of them, in a trap that is not forged.
+pub fn unspill(word: u32, regs: &mut [u32], spill: &[u32]) {
+    // Slot 0 comes last: see `check`.
+    for (slot, &spilled) in spill.iter().enumerate().take(2).rev() {
+        if let Some(reg) = regs.get_mut((word >> (OPERAND + 4 * slot as u32) & 15) as usize) {
+            *reg = spilled;
+        }
+    }
 }
 
 /// The immediate of the `SVC` at a place that is told of.

@@ -3,7 +3,7 @@
 //! A change of the code generator shows in review as a change of these files. `UPDATE_GOLDEN=1` writes them anew.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::checks::Checks;
+use spica_dbt::checks::{Checks, Look};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::spill::Place;
 use spica_dbt::{BlockId, Capacity, CodeMemory, Options, Spill, Translator, trap};
@@ -58,14 +58,14 @@ fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> Str
     text + &made(&translator, &code, &guest, block, GuestVa(va))
 }
 
-/// The same of code whose accesses are checked; `hooked` is told of.
-fn translate_checked(word: u32, hooked: bool) -> String {
+/// The same of code whose accesses are looked at; `hooked` is told of.
+fn translate_checked(look: Look, word: u32, hooked: bool) -> String {
     const VA: u32 = 0x8000_8010;
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let capacity = Capacity { blocks: 4, exits: 64, mirror_pages: 1 };
     let mut translator = Translator::new(layout, Options::all(), capacity);
-    let mut checks = Box::new(Checks::default());
+    let mut checks = Box::new(Checks::new(look));
     assert!(!hooked || checks.hook(GuestVa(VA), 0x2a));
     translator.start_checking(checks, &mut code);
     let mut guest = [MOV_R0_R0; PAGE_WORDS];
@@ -183,42 +183,52 @@ pub fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name}.txt: UPDATE_GOLDEN=1 if it is meant to change");
 }
 
+/// What accesses memory in all ways, and what does not.
+const ACCESSES: [u32; 26] = [
+    0xe591_0004, // ldr r0, [r1, #4]
+    0x1591_0004, // ldrne r0, [r1, #4]
+    0xe511_0fff, // ldr r0, [r1, #-0xfff]
+    0xe5c1_0123, // strb r0, [r1, #0x123]
+    0xe491_0004, // ldr r0, [r1], #4
+    0xe5b1_0004, // ldr r0, [r1, #4]!
+    0xe781_0102, // str r0, [r1, r2, lsl #2]
+    0xe711_0022, // ldr r0, [r1, -r2, lsr #32]
+    0xe711_0062, // ldr r0, [r1, -r2, rrx]
+    0xe1d1_20b2, // ldrh r2, [r1, #2]
+    0xe1c1_20d8, // ldrd r2, r3, [r1, #8]
+    0xe181_20f0, // strd r2, r3, [r1, r0]
+    0xe890_000c, // ldm r0, {r2, r3}
+    0xe8a0_500e, // stm r0!, {r1, r2, r3, r12, lr}
+    0xe931_003c, // ldmdb r1!, {r2, r3, r4, r5}
+    0xe890_8004, // ldm r0, {r2, pc}
+    0xe191_0f9f, // ldrex r0, [r1]
+    0xe181_2f90, // strex r2, r0, [r1]
+    0xe59e_0000, // ldr r0, [lr]
+    0xe58d_0004, // str r0, [sp, #4]
+    0xe92d_4010, // push {r4, lr}
+    0xe59f_0010, // ldr r0, [pc, #0x10]
+    0xe4b1_0004, // ldrt r0, [r1], #4
+    0xed91_0b00, // vldr d0, [r1]
+    0xf5d1_f000, // pld [r1]
+    0xe080_0001, // add r0, r0, r1
+];
+
 #[test]
 fn checks() {
-    let words = [
-        0xe591_0004, // ldr r0, [r1, #4]
-        0x1591_0004, // ldrne r0, [r1, #4]
-        0xe511_0fff, // ldr r0, [r1, #-0xfff]
-        0xe5c1_0123, // strb r0, [r1, #0x123]
-        0xe491_0004, // ldr r0, [r1], #4
-        0xe5b1_0004, // ldr r0, [r1, #4]!
-        0xe781_0102, // str r0, [r1, r2, lsl #2]
-        0xe711_0022, // ldr r0, [r1, -r2, lsr #32]
-        0xe711_0062, // ldr r0, [r1, -r2, rrx]
-        0xe1d1_20b2, // ldrh r2, [r1, #2]
-        0xe1c1_20d8, // ldrd r2, r3, [r1, #8]
-        0xe181_20f0, // strd r2, r3, [r1, r0]
-        0xe890_000c, // ldm r0, {r2, r3}
-        0xe8a0_500e, // stm r0!, {r1, r2, r3, r12, lr}
-        0xe931_003c, // ldmdb r1!, {r2, r3, r4, r5}
-        0xe890_8004, // ldm r0, {r2, pc}
-        0xe191_0f9f, // ldrex r0, [r1]
-        0xe181_2f90, // strex r2, r0, [r1]
-        0xe59e_0000, // ldr r0, [lr]
-        0xe58d_0004, // str r0, [sp, #4]
-        0xe92d_4010, // push {r4, lr}
-        0xe59f_0010, // ldr r0, [pc, #0x10]
-        0xe4b1_0004, // ldrt r0, [r1], #4
-        0xed91_0b00, // vldr d0, [r1]
-        0xf5d1_f000, // pld [r1]
-        0xe080_0001, // add r0, r0, r1
-    ];
-    let mut text = words.map(|word| translate_checked(word, false) + "\n").concat();
+    let mut text = ACCESSES.map(|word| translate_checked(Look::Granule, word, false) + "\n").concat();
     text += "# Told of\n\n";
     for word in [0xe92d_4010, 0x08bd_8010, 0x112f_ff1e] {
-        text += &(translate_checked(word, true) + "\n");
+        text += &(translate_checked(Look::Granule, word, true) + "\n");
     }
     compare("checks", &text);
+}
+
+#[test]
+fn lines() {
+    let mut text = ACCESSES.map(|word| translate_checked(Look::Line, word, false) + "\n").concat();
+    text += "# Told of\n\n";
+    text += &translate_checked(Look::Line, 0xe581_0000, true);
+    compare("lines", &text);
 }
 
 #[test]

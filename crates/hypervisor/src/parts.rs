@@ -83,6 +83,7 @@ packages! {
     "talc": other, "the heap";
     "__rustc": other, "the heap";
     "spica_heap_check": other, "checks of a heap";
+    "spica_sharing": other, "who uses which lines";
     "spica_snapshot": other, "snapshots";
     "lz4_flex": other, "snapshots";
     "postcard": other, "snapshots";

@@ -27,6 +27,9 @@ pub trait Dma {
 
     /// Whether the `len` bytes at `pa` are RAM. While a device has a request, RAM does not shrink.
     fn is_ram(&self, pa: GuestPa, len: u32) -> bool;
+
+    /// From now on, it is the device of this number (virtio 5) that reads and writes.
+    fn serves(&mut self, _device: u32) {}
 }
 
 /// A guest physical address as rings have it, in 64 bits, plus an offset: there is no RAM above 4 GiB.

@@ -119,6 +119,7 @@ impl Slot {
         if let Some(plugged) = &mut self.plugged
             && plugged.attention
         {
+            dma.serves(plugged.model.device().id());
             plugged.attention = plugged.serve(dma, backends, work) == Progress::More;
         }
     }

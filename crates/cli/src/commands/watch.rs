@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use spica_cli::counts::{self, Counter, Counts, Sampling};
 use spica_cli::heap::{self, Checker};
 use spica_cli::lines::Source;
+use spica_cli::sharing::{self, Watcher};
 use spica_cli::signals::Signals;
 use spica_cli::stacks::{Format, Stacks};
 use spica_cli::tracer::Tracer;
@@ -148,6 +149,44 @@ four times as long.
         #[arg(long)]
         json: bool,
     },
+    /// Which cache lines the guest's processes, interrupts and devices share, and who writes there
+    #[command(after_help = "\
+Who communicates with whom, then the lines of memory, those first that changed hands most:
+
+  lines     turns  written by                   used by
+     31       410  sh[c1c9cb40]                 cat[c1b6a940]
+      …
+
+0xc0e04d00  211 turns  jiffies
+  interrupts                   reads, writes    106 turns  load tick_do_update_jiffies64+0x38  store …
+  cat[c1b6a940]                reads            105 turns  load …
+
+a line of 64 bytes, and what of the kernel's variables is in it, if the kernel has their names (CONFIG_KALLSYMS_ALL);
+each of its users: whether it reads and writes, how often it came to use the line after somebody else had (a turn), and
+where it first loaded and stored, as far as that is known. A process is shown with its name and where its task_struct is. Two that use one line, but no variable of it in
+common, share it falsely: on several processors it would go to and fro between them.
+
+Shown are lines that at least two use, one of which writes, while this watches: what the kernel itself does, for
+processes and in interrupts, and what virtio devices read and write. Not seen are programs' own accesses to their
+memory, and the kernel's through their addresses; 24 processes are told apart, in the order in which they appear, all
+others are one. The kernel is to be like Linux 6.1. docs/watching.md says how it works.
+
+The guest stands still twice, for some milliseconds in which its clocks stand, too. In between its kernel takes some
+twelve times as long.
+
+  spica watch sharing --for 10s
+  spica watch sharing --guest web --top 10
+  spica watch sharing --json | jq 'select(any(.users[]; .name == \"interrupts\"))'")]
+    Sharing {
+        #[command(flatten)]
+        what: What,
+        /// So many lines, and pairs of who writes and who uses; all, if there is a FILE
+        #[arg(long, value_name = "COUNT")]
+        top: Option<usize>,
+        /// A line of JSON for each line of memory
+        #[arg(long)]
+        json: bool,
+    },
     /// Which functions of the guest's kernel were executed, and which not, for lcov's tools
     #[command(after_help = "\
 The file is a tracefile of lcov, with one source file, which stands for the kernel, and in it a line for each function,
@@ -233,6 +272,7 @@ pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
             })
         }
         Client::Heap { what, uninitialised, json } => heap(project, what, uninitialised, json),
+        Client::Sharing { what, top, json } => sharing(project, what, top, json),
         Client::Coverage { what, lines } => {
             count(project, what, lines, None, |counted, names, _, source| match source {
                 Some(source) => source.lcov(counted),
@@ -375,6 +415,52 @@ fn heap(project: &Project, what: What, uninitialised: bool, json: bool) -> Resul
     }
     if !to_the_end {
         eprintln!("spica: the guest was reset: nothing was checked since then");
+    }
+    Ok(())
+}
+
+/// Lines that are shown on a terminal if nobody says how many.
+const TOP: usize = 50;
+
+/// Notes who uses which lines of a guest's memory, and writes which are shared.
+fn sharing(project: &Project, what: What, top: Option<usize>, json: bool) -> Result<()> {
+    let mut board = Board::find(project, what.run.as_deref())?;
+    let guest = debugger::choose(&board, what.guest.as_deref())?;
+    let top = top.unwrap_or(if what.output.is_some() { usize::MAX } else { TOP });
+    let output = Output::create(what.output)?;
+    let signals = Signals::keep().context(|| "cannot wait for Ctrl-C")?;
+    let step = Step::begin("reading the names of the kernel's functions");
+    let names = symbols::names(&mut board, guest)?;
+    drop(step);
+    let step = Step::begin("looking at how the kernel switches processes");
+    let switching = symbols::switching(&mut board, guest, &names)?;
+    drop(step);
+    let mut watcher = Watcher::start(board, guest, &switching)?;
+    let begun = Instant::now();
+    let step = Step::begin("noting who uses which memory");
+    let ended = watcher.wait(begun + what.time, &|| signals.has_come());
+    drop(step);
+    if signals.has_come() {
+        eprintln!("spica: stopped after {} ms", begun.elapsed().as_millis());
+    }
+    ended?;
+    let step = Step::begin("reading what was found");
+    let findings = watcher.end()?;
+    drop(step);
+    let text = if json { sharing::json } else { sharing::report };
+    output.write(&text(&findings, &names, top))?;
+    let sharing::Findings { lines, tasks, looked, switches, lost, to_the_end, .. } = &findings;
+    eprintln!(
+        "spica: {} lines of memory are shared; {} processes were told apart, with {switches} switches and {looked} \
+         accesses that were looked at",
+        lines.len(),
+        tasks.len()
+    );
+    if *lost != 0 {
+        eprintln!("spica: {lost} more lines had no place");
+    }
+    if !to_the_end {
+        eprintln!("spica: the guest was reset: nothing was noted since then");
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ impl Translator {
         }
     }
 
-    /// From now on, translated code checks accesses, and tells of calls ([`crate::checks`]). All blocks go.
+    /// From now on, translated code looks at accesses, and tells of places ([`crate::checks`]). All blocks go.
     pub fn start_checking(&mut self, checks: Box<Checks>, memory: &mut impl CodeMemory) {
         self.forget_counters(memory);
         self.flush(memory);
@@ -62,7 +62,7 @@ impl Translator {
         }
     }
 
-    /// Whether translated code checks accesses.
+    /// Whether translated code looks at accesses.
     #[inline]
     #[must_use]
     pub fn checks(&self) -> bool {

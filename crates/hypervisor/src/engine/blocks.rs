@@ -177,7 +177,7 @@ impl Blocks {
         self.code.map_marks(None);
     }
 
-    /// Whether accesses of the kernel are checked.
+    /// Whether accesses of the kernel are looked at.
     #[inline]
     pub fn checks(&self) -> bool {
         self.translator.checks()

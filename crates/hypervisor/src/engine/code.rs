@@ -38,7 +38,7 @@ pub struct CodePages {
     mirror: Block,
     tables: Block,
     mirror_tables: Block,
-    /// That of the marks of a heap that is checked, where nothing is mapped otherwise; not where code runs in place.
+    /// That of the marks of memory that is looked at, where nothing is mapped otherwise; not where code runs in place.
     marks_tables: Option<Block>,
     layout: Layout,
     written: Written,
@@ -86,7 +86,7 @@ impl Written {
     }
 }
 
-/// Bytes of the tables that map the marks of a heap.
+/// Bytes of the tables that map marks.
 const MARKS_TABLES: u32 = MARKS_SIZE / MEGABYTE * 1024;
 
 /// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
@@ -170,7 +170,7 @@ impl CodePages {
         cache.chain(entries(MIRROR_START, self.mirror_tables.pa().0, mirror)).chain(marks)
     }
 
-    /// Maps the marks of a heap for translated code to read: pages from `pages.0` on, so many, and behind them the page
+    /// Maps marks for translated code to read: pages from `pages.0` on, so many, and behind them the page
     /// at `blank`, again and again; or nothing any more. False if it can have none.
     pub fn map_marks(&mut self, marks: Option<((HostPa, u32), HostPa)>) -> bool {
         let Some(tables) = &mut self.marks_tables else { return false };

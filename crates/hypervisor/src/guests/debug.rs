@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use spica_addr::GuestVa;
-use spica_console::debug::{Debug, Heap};
+use spica_console::debug::{Debug, Heap, Sharing};
 use spica_snapshot::{PAGE, STATE_BYTES, sum, unpack};
 
 use super::guest::{Guest, State, Until};
@@ -273,6 +273,20 @@ impl Scheduler {
             Debug::Heap(heap) => {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.say_of_heap(core, *heap))??;
+            }
+            Debug::Sharing(Sharing::Contexts) => {
+                self.guests[at].debugger()?;
+                for line in self.guests[at].vm.sharing_contexts() {
+                    answer.line(&line);
+                }
+            }
+            Debug::Sharing(Sharing::Lines) => {
+                self.guests[at].debugger()?;
+                return Ok(After::Answer(Answering::Shared(at, 0)));
+            }
+            Debug::Sharing(sharing) => {
+                self.guests[at].check_halted()?;
+                self.ask_for(at, |guest, core, _| guest.vm.say_of_sharing(core, *sharing))??;
             }
             Debug::Dump(from, bytes) => {
                 return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use spica_console::consoles::View;
-use spica_console::debug::{DUMP_LINE, Debug, Space};
+use spica_console::debug::{DUMP_LINE, Debug, Sharing, Space};
 use spica_console::trace::{PIECE_BYTES, Trace};
 use spica_console::{base64, output, plain};
 use spica_snapshot::{PAGE, pack};
@@ -68,6 +68,8 @@ pub(super) enum Answering {
     Counts(usize, Option<usize>),
     /// Samples of a guest's kernel; so many bytes of them, once it has been said how many there are.
     Samples(usize, Option<usize>),
+    /// Lines of a guest's memory that several use, from the record of this number on.
+    Shared(usize, usize),
     /// The state of a guest's processor and devices, from this byte on.
     State(Vec<u8>, usize),
     /// What is below a guest's disk is looked at, in the how manyeth piece.
@@ -104,6 +106,7 @@ impl<'a> Answer<'a> {
                         | Debug::Find(..)
                         | Debug::Counts
                         | Debug::Samples
+                        | Debug::Sharing(Sharing::Lines)
                         | Debug::Save
                         | Debug::Base(_)
                         | Debug::Pages(..)
@@ -432,6 +435,15 @@ impl Answering {
                 }
                 let rest = bytes.saturating_sub(piece.len());
                 Ok((rest > 0 && !piece.is_empty()).then_some(Answering::Samples(at, Some(rest))))
+            }
+            Answering::Shared(at, from) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Shared(at, from)));
+                }
+                let (lines, next) = scheduler.ask_for(at, |guest, core, _| guest.vm.shared_lines(core, from))?;
+                lines.iter().for_each(|line| answer.line(line));
+                Ok(next.map(|next| Answering::Shared(at, next)))
             }
             Answering::Find(at, from, bytes, pattern) => {
                 let piece = bytes.min(FIND_PIECE);

@@ -3,17 +3,19 @@
 //! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not
 //! run, within a budget, so that what a guest asks for is done in its own share of time.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
+
+use core::cell::RefCell;
 
 use spica_addr::{GuestPa, HostPa};
 use spica_bundle::{DiskMode, DiskSource, GuestSpec};
+use spica_sharing::Device;
 use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
 use spica_virtio::disk::{Image, Overlay};
 use spica_virtio::{Dma, OutsideRam, Plug, Work};
 
 use super::Common;
-use super::checked::Checker;
+use super::checked::OfDevices;
 use super::counters::Counters;
 use super::disk_room::DiskRoom;
 use super::kept_disks::Base;
@@ -198,12 +200,35 @@ struct GuestMemory<'a> {
     engine: &'a mut KernelEngine,
     counters: &'a mut Counters,
     watches: &'a mut Watches,
-    checker: &'a mut Option<Box<Checker>>,
+    /// The device that is served, and who looks at what it does.
+    device: Device,
+    seen: RefCell<OfDevices<'a>>,
+}
+
+impl GuestMemory<'_> {
+    /// A device uses memory that is RAM.
+    #[inline]
+    fn note(&self, pa: GuestPa, len: usize, write: bool) {
+        if let Ok(mut seen) = self.seen.try_borrow_mut() {
+            seen.note(self.device, pa.0.wrapping_sub(Machine::RAM.0), len as u32, write);
+        }
+    }
+}
+
+/// What a virtio device of this number is (virtio 5).
+const fn device(number: u32) -> Device {
+    match number {
+        1 => Device::Network,
+        2 => Device::Disk,
+        3 => Device::Console,
+        _ => Device::Other,
+    }
 }
 
 impl Dma for GuestMemory<'_> {
     fn read(&self, pa: GuestPa, into: &mut [u8]) -> Result<(), OutsideRam> {
         into.copy_from_slice(self.ram.bytes(self.host_space, pa, into.len() as u32).ok_or(OutsideRam)?);
+        self.note(pa, into.len(), false);
         Ok(())
     }
 
@@ -223,15 +248,17 @@ impl Dma for GuestMemory<'_> {
             page = page.wrapping_add(4096);
         }
         self.watches.note_device_write(pa, len);
-        if let Some(checker) = self.checker {
-            checker.note_device_write(self.host_space, pa, len);
-        }
+        self.note(pa, from.len(), true);
         self.ram.bytes_mut(self.host_space, pa, len).ok_or(OutsideRam)?.copy_from_slice(from);
         Ok(())
     }
 
     fn is_ram(&self, pa: GuestPa, len: u32) -> bool {
         self.ram.has(pa, len)
+    }
+
+    fn serves(&mut self, number: u32) {
+        self.device = device(number);
     }
 }
 
@@ -322,7 +349,11 @@ impl Common {
         let Common { machine, ram, engine, counters, devices, watches, checker, .. } = self;
         let at = ram.host();
         let host_space = core.enter_host_space();
-        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters, watches, checker };
+        let checker = checker.as_mut().filter(|_| engine.blocks.checks());
+        let seen = checker.map_or(OfDevices::Nobody, |checker| checker.of_devices(host_space, ram.size()));
+        let device = Device::Other;
+        let seen = RefCell::new(seen);
+        let mut memory = GuestMemory { host_space, ram, mmu, engine, counters, watches, device, seen };
         let begun = host.trace_begin();
         let mut ends = Ends { host_space, devices, host, ram: at, moved: Vec::new() };
         machine.serve(&mut memory, &mut ends, &mut Work::new(BUDGET));

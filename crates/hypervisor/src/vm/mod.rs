@@ -179,7 +179,7 @@ pub struct Common {
     watches: watched::Watches,
     /// Samples of it, if they are taken.
     samples: Option<sampled::Samples>,
-    /// What is known of its kernel's heap, if that is checked.
+    /// What is known of its kernel's memory, if accesses are looked at.
     checker: Option<Box<checked::Checker>>,
     /// Either is to end as soon as the guest stands between two instructions.
     uncounting: bool,

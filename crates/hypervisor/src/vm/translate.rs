@@ -107,7 +107,7 @@ impl Common {
         self.backlog.clear();
         self.engine.start_anew();
         self.engine.set_vfp(false);
-        // What was known of its heap is so no longer.
+        // What was known of its memory is so no longer.
         if self.engine.blocks.checks() {
             self.engine.blocks.stop_checking();
         }

@@ -25,6 +25,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Machine};
 use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR, VFP_IDS};
 use spica_addr::CachePc;
+use spica_dbt::checks::Look;
 use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
 use spica_isa::t32::ItState;
@@ -138,8 +139,9 @@ pub struct Lockstep {
     privileged: Option<Privileged>,
     /// The word for [`Spill::TrapShared`].
     shared_slot: u32,
-    /// What is told of, and what is not checked, while accesses are.
+    /// What is told of, what is looked for, and where it is not, while accesses are looked at.
     hooks: Vec<u32>,
+    look: Look,
     skipped_code: std::ops::Range<u32>,
     /// Marks of the guest's instruction that were found to be set.
     looked: u32,
@@ -235,6 +237,7 @@ impl Lockstep {
             privileged: None,
             shared_slot: 0,
             hooks: Vec::new(),
+            look: Look::default(),
             skipped_code: 0..0,
             looked: 0,
             exclusives: false,

@@ -74,6 +74,14 @@ const EVENTS: &[&str] = &[
     "an unprivileged access, checked",
 ];
 
+/// What has to happen where accesses are looked at.
+const EVENTS_OF_CHECKS: &[&str] = &[
+    "a load whose line's mark is set",
+    "a place is told of",
+    "a store whose line's mark is set",
+    "an access whose mark is set",
+];
+
 /// What has to happen beside T32 instructions of all [`generate_t32::KINDS`].
 const EVENTS_OF_T32: &[&str] = &[
     "T32, in an IT block",
@@ -193,7 +201,7 @@ impl Part for Random {
             return names(generate_t32::KINDS, EVENTS_OF_T32);
         }
         if self.kind == Kind::Checked {
-            return names(generate::KINDS, &["a place is told of", "an access whose mark is set"]);
+            return names(generate::KINDS, EVENTS_OF_CHECKS);
         }
         if self.kind == Kind::InPlace {
             let forms = forms::IN_PLACE.iter().map(|name| format!("{}{name}", forms::PREFIX));

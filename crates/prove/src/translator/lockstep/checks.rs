@@ -1,4 +1,5 @@
-//! Accesses that are checked, as of a kernel's heap, and places that are told of: what the traps for them find.
+//! Accesses that are looked at, as of a kernel's heap or to see who uses which line, and places that are told of: what
+//! the traps for them find.
 //!
 //! A mark is set or not by its address alone. Each trap has to find the guest's registers as they were before the
 //! instruction, and each set mark has to be found.
@@ -9,7 +10,7 @@ use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{Lockstep, Next};
 use crate::translator::model;
 use spica_addr::{CachePc, GuestVa};
-use spica_dbt::checks::{Accessed, Checks};
+use spica_dbt::checks::{Accessed, Checks, LOADS, Look, STORES};
 use spica_dbt::trap;
 use spica_isa::{Op, decode};
 
@@ -22,26 +23,39 @@ pub(in crate::translator) fn marks(number: u32) -> u32 {
     (spread >> 24) & (spread >> 16) & 0xff
 }
 
-/// Whether the mark of an address is set.
-fn is_marked(address: u32) -> bool {
-    marks(address >> 6 & 0x7f_ffff) >> (address >> 3 & 7) & 1 != 0
+/// Whether the mark of an address is set; of a line's, that of loads or stores.
+fn is_marked(look: Look, address: u32, stores: bool) -> bool {
+    let bit = match look {
+        Look::Granule => address >> 3 & 7,
+        Look::Line => {
+            if stores {
+                STORES
+            } else {
+                LOADS
+            }
+        }
+    };
+    marks(address >> 6 & 0x7f_ffff) >> bit & 1 != 0
 }
 
 /// How many marks that are looked at are set.
-fn expected(accessed: &Accessed, regs: &[u32]) -> u32 {
+fn expected(look: Look, accessed: &Accessed, regs: &[u32]) -> u32 {
     let address = accessed.address(regs);
-    let looks: &[u32] = match accessed.bytes {
-        0..=4 => &[0],
-        5..=8 => &[4],
-        bytes => &[0, bytes - 4],
+    let looks: &[u32] = match (look, accessed.bytes) {
+        (_, 0..=4) => &[0],
+        (Look::Granule, 5..=8) => &[4],
+        (_, bytes) => &[0, bytes - 4],
     };
-    looks.iter().map(|&at| u32::from(is_marked(address.wrapping_add(at)))).sum()
+    // What begins as a load may be followed by its store, at which nobody looks.
+    let stores = accessed.write || accessed.exclusive;
+    looks.iter().map(|&at| u32::from(is_marked(look, address.wrapping_add(at), stores))).sum()
 }
 
 impl Lockstep {
-    /// From now on accesses are checked, and some instructions of `window` told of.
+    /// From now on accesses are looked at, and some instructions of `window` told of.
     pub fn check_accesses(&mut self, random: &mut Random, window: &Window) {
-        let mut checks = Box::new(Checks::default());
+        self.look = if random.one_in(2) { Look::Line } else { Look::Granule };
+        let mut checks = Box::new(Checks::new(self.look));
         self.hooks = (0..HOOKS).map(|_| window.address(random) & !3).collect();
         for (number, &at) in (0..).zip(&self.hooks) {
             // Two may be the same.
@@ -69,18 +83,20 @@ impl Lockstep {
             return Next::Cache(behind.0);
         }
         let mut regs = self.machine.r;
-        for (reg, spilled) in trap::check_registers(word).into_iter().zip(self.cpu.page.spill) {
-            regs[reg] = spilled;
-        }
+        trap::unspill(word, &mut regs, &self.cpu.page.spill);
         self.compare(&regs, guest);
         let Some(accessed) = Accessed::of(&decode(self.reference_memory.word(guest))) else {
             self.fail(&format!("what is at {guest:#x} accesses nothing"));
         };
-        if expected(&accessed, &regs) == 0 {
+        if expected(self.look, &accessed, &regs) == 0 {
             self.fail(&format!("no mark is set for what is at {guest:#x}"));
         }
         self.looked += 1;
-        self.note("an access whose mark is set");
+        self.note(match (self.look, accessed.line_bit()) {
+            (Look::Granule, _) => "an access whose mark is set",
+            (Look::Line, LOADS) => "a load whose line's mark is set",
+            (Look::Line, _) => "a store whose line's mark is set",
+        });
         Next::Cache(behind.0)
     }
 
@@ -98,7 +114,7 @@ impl Lockstep {
             return;
         }
         let accessed = Accessed::of(&decoded).filter(|_| !self.skipped_code.contains(&guest));
-        let expected = accessed.map_or(0, |accessed| expected(&accessed, &self.reference.r));
+        let expected = accessed.map_or(0, |accessed| expected(self.look, &accessed, &self.reference.r));
         if looked != expected {
             self.fail(&format!("{looked} looks at what is at {guest:#x}, not {expected}"));
         }
