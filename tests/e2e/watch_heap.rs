@@ -1,61 +1,23 @@
 //! A client that checks the heap of a guest's kernel: Debian's, with a module that misuses it, and without.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use spica_cli::heap::{self, Checker, Fault, Findings, Kind};
 use spica_cli::symbols;
 use spica_kallsyms::Symbol;
-use spica_runner::board;
 use spica_runner::control::client::Board as Running;
-use spica_runner::exec::{Script, exec};
-use spica_runner::prepare::{Request, prepare};
+use spica_runner::prepare::Request;
 use spica_runner::project::Project;
 use spica_tests::module::{MISUSES, Misuse, misuses_the_heap};
 
-/// Runs Debian with a script, and `watch` beside it, which is given the kernel's names; the script is told when that is
-/// done, by a line. What the guest has printed, and what `watch` has found.
-fn beside<T: Send + 'static>(
-    name: &str,
-    script: &str,
-    time: Duration,
-    watch: impl FnOnce(&dyn Fn() -> Running, &[Symbol]) -> T + Send + 'static,
-) -> (String, T) {
-    let project = Project::find(None).expect("the project");
-    let label = format!("{name}-{}", std::process::id());
-    let board = board::find("cubieboard").expect("a board");
-    // So that what was not written can be told from what was.
-    let append = "init_on_alloc=0".to_string();
-    let mut request = Request { unpacked: true, label: Some(label.clone()), append, ..Request::new(board) };
-    let module = spica_tests::kernel_module(&project, "net/rfkill/rfkill.ko").expect("a module");
+use crate::beside::beside;
+
+/// Gives the guest the module, and has its kernel clear nothing, so that what was not written can be told from what was.
+fn module(project: &Project, request: &mut Request) {
+    request.append = "init_on_alloc=0".to_string();
+    let module = spica_tests::kernel_module(project, "net/rfkill/rfkill.ko").expect("a module");
     let module = misuses_the_heap(&std::fs::read(&module).expect("a module")).expect("a module that misuses the heap");
     request.overlay.file("lib/misuses-the-heap.ko", 0o644, &module);
-    let script = Script::new(script, &mut request.overlay);
-    let run = prepare(&project, &request).expect("a run");
-    let (begins, begun) = mpsc::channel();
-    let is_done = Arc::new(AtomicBool::new(false));
-    let done = is_done.clone();
-    let watcher = thread::spawn(move || {
-        begun.recv().expect("a guest");
-        let project = Project::find(None).expect("the project");
-        let board = || Running::find(&project, Some(&label)).expect("the board");
-        let names = symbols::names(&mut board(), 0).expect("names");
-        let found = watch(&board, &names);
-        done.store(true, Ordering::SeqCst);
-        found
-    });
-    let mut printed = Vec::new();
-    let outcome = exec(&run, &script.expect("a script"), time, None, false, &mut |bytes| {
-        printed.extend_from_slice(bytes);
-        let _ = begins.send(());
-        let over = is_done.swap(false, Ordering::SeqCst) || watcher.is_finished();
-        Ok(if over { b"\n".to_vec() } else { Vec::new() })
-    });
-    let printed = String::from_utf8_lossy(&printed).replace('\r', "");
-    assert_eq!(outcome.expect("a status").status, 0, "{printed}");
-    (printed, watcher.join().expect("a watcher"))
 }
 
 fn start(board: &dyn Fn() -> Running, names: &[Symbol]) -> Checker {
@@ -74,7 +36,7 @@ fn of_module(fault: &Fault) -> bool {
 fn what_a_module_does_wrong_is_found() {
     let script = "until read -t 1 line </dev/console; do insmod /lib/misuses-the-heap.ko 2>/dev/null; echo more; done; \
                   dmesg | grep -c -e BUG -e WARNING -e Oops || true";
-    let (printed, findings) = beside("heap", script, Duration::from_secs(300), |board, names| {
+    let (printed, findings) = beside("heap", module, script, Duration::from_secs(300), |board, names| {
         // Its own name for itself is that of its modules' directory.
         let release = symbols::release(&mut board(), 0).expect("a release");
         let module = spica_tests::kernel_module(&Project::find(None).expect("the project"), "").expect("modules");
@@ -130,7 +92,7 @@ fn debian_has_no_false_alarms() {
                   ping -c 2 -i 0.2 10.9.8.7 >/dev/null 2>&1; rmmod dummy; \
                   mount -t tmpfs none /mnt && cp /tmp/list /mnt && umount /mnt; \
                   (sleep 0.1 & kill $!; wait) 2>/dev/null; echo more; done; echo rounds $i";
-    let (printed, findings) = beside("heap-load", script, Duration::from_secs(1200), |board, names| {
+    let (printed, findings) = beside("heap-load", module, script, Duration::from_secs(1200), |board, names| {
         let mut checker = start(board, names);
         checker.wait(Instant::now() + Duration::from_secs(180), &|| false);
         println!("{:?}", checker.findings());
