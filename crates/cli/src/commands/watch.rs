@@ -89,8 +89,8 @@ itself has executed is still counted and exact; how it is divided among its call
 estimate. Linux kernels have tables of how their stacks are unwound (CONFIG_ARM_UNWIND), which are read beforehand; in
 others, and in modules, callers are a guess.
 
-With the debug symbols of the kernel, --lines counts by lines of source instead. `spica symbols --debug` fetches them for
-the guest's kernel, if it is one of Debian's.
+With the debug symbols of the kernel, --lines counts by lines of source instead. `spica symbols --debug` fetches them
+for the guest's kernel, if it is one of Debian's.
 
   spica watch profile --guest web --for 10s -o profile.txt
   spica watch profile --for 10s -o flames.svg
@@ -163,8 +163,9 @@ Who communicates with whom, then the lines of memory, those first that changed h
 
 a line of 64 bytes, and what of the kernel's variables is in it, if the kernel has their names (CONFIG_KALLSYMS_ALL);
 each of its users: whether it reads and writes, how often it came to use the line after somebody else had (a turn), and
-where it first loaded and stored, as far as that is known. A process is shown with its name and where its task_struct is. Two that use one line, but no variable of it in
-common, share it falsely: on several processors it would go to and fro between them.
+where it first loaded and stored, as far as that is known. A process is shown with its name and where its task_struct
+is. Two that use one line, but no variable of it in common, share it falsely: on several processors it would go to and
+fro between them.
 
 Shown are lines that at least two use, one of which writes, while this watches: what the kernel itself does, for
 processes and in interrupts, and what virtio devices read and write. Not seen are programs' own accesses to their

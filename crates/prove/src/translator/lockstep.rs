@@ -141,7 +141,7 @@ pub struct Lockstep {
     shared_slot: u32,
     /// What is told of, what is looked for, and where it is not, while accesses are looked at.
     hooks: Vec<u32>,
-    look: Look,
+    look: (Look, bool),
     skipped_code: std::ops::Range<u32>,
     /// Marks of the guest's instruction that were found to be set.
     looked: u32,
@@ -237,7 +237,7 @@ impl Lockstep {
             privileged: None,
             shared_slot: 0,
             hooks: Vec::new(),
-            look: Look::default(),
+            look: (Look::default(), false),
             skipped_code: 0..0,
             looked: 0,
             exclusives: false,

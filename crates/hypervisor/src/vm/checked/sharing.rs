@@ -1,8 +1,8 @@
 //! Who uses which lines of a guest's memory ([`spica_sharing`]): its processes, its interrupts, and its devices.
 //!
 //! Its kernel tells which process runs where it switches from one to another, and of interrupts where their handler
-//! begins and returns. Devices are asked where they reach the
-//! guest's RAM ([`Common::serve`](crate::vm::Common::serve)), of which each line that they use is noted.
+//! begins and returns. Devices are asked where they reach the guest's RAM
+//! ([`Common::serve`](crate::vm::Common::serve)), of which each line that they use is noted.
 //!
 //! Memory for it is a fortieth part of the guest's RAM at most. What is done at a switch, and at the beginning and the
 //! end of an interrupt, is bounded by the lines that are open ([`spica_sharing::MOST_OPEN`]), and what is done for a

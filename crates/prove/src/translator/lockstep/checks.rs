@@ -39,11 +39,11 @@ fn is_marked(look: Look, address: u32, stores: bool) -> bool {
 }
 
 /// How many marks that are looked at are set.
-fn expected(look: Look, accessed: &Accessed, regs: &[u32]) -> u32 {
+fn expected((look, both): (Look, bool), accessed: &Accessed, regs: &[u32]) -> u32 {
     let address = accessed.address(regs);
     let looks: &[u32] = match (look, accessed.bytes) {
         (_, 0..=4) => &[0],
-        (Look::Granule, 5..=8) => &[4],
+        (Look::Granule, 5..=8) if !both => &[4],
         (_, bytes) => &[0, bytes - 4],
     };
     // What begins as a load may be followed by its store, at which nobody looks.
@@ -54,8 +54,12 @@ fn expected(look: Look, accessed: &Accessed, regs: &[u32]) -> u32 {
 impl Lockstep {
     /// From now on accesses are looked at, and some instructions of `window` told of.
     pub fn check_accesses(&mut self, random: &mut Random, window: &Window) {
-        self.look = if random.one_in(2) { Look::Line } else { Look::Granule };
-        let mut checks = Box::new(Checks::new(self.look));
+        let (look, both) = (if random.one_in(2) { Look::Line } else { Look::Granule }, random.one_in(2));
+        self.look = (look, both);
+        let mut checks = Box::new(Checks::new(look));
+        if both {
+            checks.look_at_both();
+        }
         self.hooks = (0..HOOKS).map(|_| window.address(random) & !3).collect();
         for (number, &at) in (0..).zip(&self.hooks) {
             // Two may be the same.
@@ -92,7 +96,7 @@ impl Lockstep {
             self.fail(&format!("no mark is set for what is at {guest:#x}"));
         }
         self.looked += 1;
-        self.note(match (self.look, accessed.line_bit()) {
+        self.note(match (self.look.0, accessed.line_bit()) {
             (Look::Granule, _) => "an access whose mark is set",
             (Look::Line, LOADS) => "a load whose line's mark is set",
             (Look::Line, _) => "a store whose line's mark is set",
