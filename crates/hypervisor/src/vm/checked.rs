@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::checks::{Accessed, Checks, Look, MARKS_SIZE, MOST_HOOKS};
 use spica_dbt::trap;
-use spica_isa::decode;
 use spica_heap_check::Heap;
+use spica_isa::decode;
 use spica_mmu::lookup;
 use spica_sharing::{Device, Lines};
 
