@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use object::{Object, ObjectSymbol};
 use rustix::process::{Pid, Signal};
 use spica_cli::debugger::{self, Guest};
 use spica_console::base64;
 use spica_kallsyms::Symbol;
+use spica_runner::error::Result;
 use spica_runner::project::Project;
 use spica_tests::Machine;
 use spica_tests::several::{Board, Part};
@@ -24,6 +25,8 @@ struct Debugged {
     run: String,
     port: u16,
     user_port: u16,
+    /// Those who serve at these ports.
+    servers: [JoinHandle<Result<()>>; 2],
 }
 
 impl Debugged {
@@ -36,8 +39,8 @@ impl Debugged {
         ];
         let mut board = Board::start_with(Machine::Cubieboard, &parts, false, "spica.halt");
         let run = board.serve();
-        let [port, user_port] = ["it", "user"].map(|guest| serve(&run, guest));
-        Debugged { board, run, port, user_port }
+        let [(port, it), (user_port, user)] = ["it", "user"].map(|guest| serve(&run, guest));
+        Debugged { board, run, port, user_port, servers: [it, user] }
     }
 
     /// The address of a symbol of the guest's.
@@ -94,18 +97,17 @@ impl Debugged {
     }
 }
 
-/// Serves debuggers of a guest of the board of that name: the port.
-fn serve(run: &str, guest: &'static str) -> u16 {
+/// Serves debuggers of a guest of the board of that name: the port, and who serves there until the board ends.
+fn serve(run: &str, guest: &'static str) -> (u16, JoinHandle<Result<()>>) {
     let listener = debugger::listen(0).expect("a port");
     let port = listener.local_addr().expect("its number").port();
     let run = run.to_string();
-    thread::spawn(move || {
+    let server = thread::spawn(move || {
         let project = Project::find(None).expect("the project");
         let attach = || Guest::attach(&project, Some(&run), Some(guest));
-        // It ends when the board does.
-        let _ = debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"));
+        debugger::over_tcp(listener, attach, &mut |line| eprintln!("{line}"))
     });
-    port
+    (port, server)
 }
 
 /// What real systems do: a module is loaded, processes take turns, a program is stopped behind its system call and
@@ -944,4 +946,12 @@ fn gdb_debugs_a_guests_kernel() {
     in_order(&text, &["Breakpoint 1, ", " in main", "exited normally"]);
     it.board.spica("guest it: powered off", 1);
     assert_eq!(it.board.line("it", " rounds=", 1), " rounds=00000001");
+
+    // With the board, those end who have waited for more debuggers.
+    let Debugged { board, servers, .. } = it;
+    drop(board);
+    for server in servers {
+        let error = server.join().expect("a server").expect_err("the board has ended");
+        assert!(error.message.contains("the board"), "{error}");
+    }
 }

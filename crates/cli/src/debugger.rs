@@ -3,9 +3,11 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use spica_gdb::session::{Wire, serve};
 use spica_gdb::{Link, NotBack, Problem};
 use spica_runner::control::client::Board;
@@ -19,6 +21,9 @@ use crate::symbols;
 
 /// GDB hears so often that somebody is at work: it waits for two seconds.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+
+/// How often somebody looks whether the board has gone, as long as there is no debugger.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The port that GDB's manuals and QEMU have.
 pub const PORT: u16 = 1234;
@@ -85,6 +90,13 @@ impl Guest {
     #[must_use]
     pub fn with_symbols(self, file: Vec<u8>) -> Self {
         Guest { symbols: Some(file.into()), ..self }
+    }
+
+    /// Whether the board has closed the connection, while nothing is asked.
+    fn board_has_gone(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::from_borrowed_fd(self.questions.waits_for(), PollFlags::IN)];
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready != 0)
     }
 
     fn command(&self, question: &str) -> String {
@@ -176,7 +188,8 @@ pub fn listen(port: u16) -> Result<TcpListener> {
         .context(|| format!("cannot listen on port {port}; `--port` chooses another one"))
 }
 
-/// Serves one GDB after the other that connects to `listener`. `attach` is asked for the guest when it is needed.
+/// Serves one GDB after the other that connects to `listener`, until the board ends. `attach` is asked for the guest when
+/// it is needed.
 ///
 /// # Errors
 /// If the guest is not to be had, or the board has gone.
@@ -199,7 +212,15 @@ pub fn over_tcp(
         }
     });
     let mut guest: Option<Guest> = None;
-    for stream in connections {
+    loop {
+        let stream = match connections.recv_timeout(LOOK) {
+            Ok(stream) => stream,
+            Err(RecvTimeoutError::Timeout) if guest.as_ref().is_some_and(Guest::board_has_gone) => {
+                return Err(Error::failed("the board has ended"));
+            }
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
         let guest = match &mut guest {
             Some(guest) => guest,
             none => none.insert(attach()?),
@@ -221,5 +242,4 @@ pub fn over_tcp(
         busy.store(false, Ordering::SeqCst);
         drop(open);
     }
-    Ok(())
 }
