@@ -18,7 +18,7 @@ use spica_runner::error::{Context, Error, Result};
 use spica_runner::initramfs::Overlay;
 use spica_runner::prepare::Run;
 use spica_runner::project::Project;
-use spica_runner::qemu::Event;
+use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure, is_power_off};
 
 use crate::debugger::{self, Guest};
@@ -119,6 +119,39 @@ pub fn interact(
                 drop(raw);
                 let limit = timeout.unwrap_or_default().as_secs();
                 return Err(Error::timeout(format!("the guest did not end within {limit} s")));
+            }
+        }
+    }
+}
+
+/// Connects a board that runs by itself with this terminal, until the user leaves or its line ends. If standard input is
+/// no terminal and ends, nothing more is typed.
+///
+/// # Errors
+/// If the line was closed, or cannot be used any more.
+pub fn at_line(session: &mut Session) -> Result<()> {
+    let stdin = std::io::stdin();
+    let raw = RawMode::of_terminal()?;
+    let end_of_line = RawMode::end_of_line(raw.as_ref());
+    let mut keys = Keys::default();
+    let mut input = Some(stdin.as_fd());
+    loop {
+        match session.next(input, None)? {
+            Event::Guest(bytes) => print(&bytes)?,
+            Event::Spica(line) => eprint!("spica: {line}{end_of_line}"),
+            Event::Ending(_) | Event::Quiet => {}
+            Event::Input(bytes) if bytes.is_empty() => input = None,
+            Event::Input(bytes) => match keys.translate(&bytes) {
+                Some(bytes) => session.send(&bytes),
+                None => {
+                    drop(raw);
+                    eprintln!();
+                    return Ok(());
+                }
+            },
+            Event::Exited(_) => {
+                drop(raw);
+                return Err(Error::failed("the serial line was closed"));
             }
         }
     }

@@ -10,6 +10,7 @@ use commands::bench::BenchArgs;
 use commands::control::Control;
 use commands::gdb::GdbArgs;
 use commands::install::InstallArgs;
+use commands::line::LineArgs;
 use commands::pack::PackArgs;
 use commands::profile::ProfileArgs;
 use commands::prove::ProveArgs;
@@ -59,6 +60,8 @@ struct Cli {
 enum Command {
     /// Boot a guest on an emulated board, with its shell on this terminal
     Run(Box<RunArgs>),
+    /// Speak to a real board at a serial line, on which Spica runs
+    Line(LineArgs),
     #[command(flatten)]
     Control(Control),
     /// Show what the guests of a board that runs do, as they do it: a table that is renewed
@@ -121,6 +124,7 @@ fn dispatch(cli: Cli) -> Result<u8> {
                 println!("{} {} sha256:{}", package.name, package.version, package.sha256);
             }
         }
+        Command::Line(args) => commands::line::run(&project, &args)?,
         Command::Control(command) => commands::control::run(&project, command)?,
         Command::Top(args) => commands::top::run(&project, args)?,
         Command::Gdb(args) => commands::gdb::run(&project, args)?,

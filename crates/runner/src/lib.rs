@@ -35,6 +35,7 @@ pub mod guests;
 pub mod image;
 pub mod initramfs;
 pub mod install;
+pub mod line;
 pub mod modules;
 pub mod names;
 pub mod needed;

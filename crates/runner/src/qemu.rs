@@ -18,7 +18,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::board::Board;
 use crate::console::{Ending, Lines, Piece, Splitter, Tail};
-use crate::control::answers::{Filter, PROGRAM};
+use crate::control::answers::{Answer, Filter, PROGRAM, random_id};
 use crate::control::server::{Action, Server};
 use crate::error::{Context, Error, Result};
 use crate::progress;
@@ -66,6 +66,8 @@ pub struct Session {
     events: VecDeque<Event>,
     outgoing: VecDeque<u8>,
     server: Option<Server>,
+    /// Answers that have come while nobody is served.
+    answers: Vec<Answer>,
     /// The board has printed something: it hears what is typed.
     speaks: bool,
 }
@@ -106,8 +108,8 @@ impl Session {
         log: Option<File>,
     ) -> Result<Self> {
         for fd in [Some(&to), Some(&from), stderr.as_ref()].into_iter().flatten() {
-            let flags = fcntl_getfl(fd).context(|| "cannot talk to QEMU")?;
-            fcntl_setfl(fd, flags | OFlags::NONBLOCK).context(|| "cannot talk to QEMU")?;
+            let flags = fcntl_getfl(fd).context(|| "cannot talk to the board")?;
+            fcntl_setfl(fd, flags | OFlags::NONBLOCK).context(|| "cannot talk to the board")?;
         }
         Ok(Self {
             child,
@@ -123,6 +125,7 @@ impl Session {
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
             server: None,
+            answers: Vec::new(),
             speaks: false,
         })
     }
@@ -136,6 +139,29 @@ impl Session {
         self.filter.expect(id);
         self.outgoing.push_back(PROGRAM);
         self.outgoing.extend(format!("@{id} {command}\n").bytes());
+    }
+
+    /// Asks the board, before others are served: its answer, or nothing if it has none until `deadline`. What else it
+    /// prints meanwhile comes as events later.
+    ///
+    /// # Errors
+    /// If the board does not do what it is asked, or is lost.
+    pub fn question(&mut self, command: &str, deadline: Instant) -> Result<Option<Vec<String>>> {
+        let id = random_id()?;
+        self.ask(&id, command);
+        let mut lines = Vec::new();
+        while Instant::now() < deadline && self.stdout.is_some() {
+            self.wait(None, Some(deadline), None)?;
+            for answer in std::mem::take(&mut self.answers).into_iter().filter(|answer| answer.id == id) {
+                match answer.end() {
+                    Some(Ok(())) => return Ok(Some(lines)),
+                    Some(Err(message)) => return Err(Error::failed(message)),
+                    None => lines.push(answer.text),
+                }
+            }
+        }
+        self.filter.forget(&id);
+        Ok(None)
     }
 
     /// Types bytes on the board's UART.
@@ -193,7 +219,7 @@ impl Session {
             fds.extend(control.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events)));
             match poll(&mut fds, timeout.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}
-                result => drop(result.context(|| "cannot wait for QEMU")?),
+                result => drop(result.context(|| "cannot wait for the board")?),
             }
             for (fd, ready) in fds.iter().zip(flags) {
                 *ready = !fd.revents().is_empty();
@@ -221,8 +247,9 @@ impl Session {
                     self.console.feed(&buffer[..n]);
                     self.speaks = true;
                     let (rest, answers) = self.filter.feed(&buffer[..n]);
-                    if let Some(server) = &mut self.server {
-                        answers.iter().for_each(|answer| server.answer(answer));
+                    match &mut self.server {
+                        Some(server) => answers.iter().for_each(|answer| server.answer(answer)),
+                        None => self.answers.extend(answers),
                     }
                     self.console_bytes(&rest);
                 }
@@ -338,7 +365,7 @@ fn read_some(source: Option<&mut impl Read>, buffer: &mut [u8]) -> Result<Option
     match source.read(buffer) {
         Ok(n) => Ok(Some(n)),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-        Err(e) => Err(Error::failed(format!("cannot read from QEMU: {e}"))),
+        Err(e) => Err(Error::failed(format!("cannot read from the board: {e}"))),
     }
 }
 

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod control;
 pub mod gdb;
 pub mod install;
+pub mod line;
 pub mod man;
 pub mod pack;
 pub mod profile;

@@ -1,20 +1,25 @@
 //! A running board's control socket, from both ends, with a board that is a thread of the test.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
 use super::client::Board;
 use super::reply;
 use super::server::{Server, Who};
+use crate::line::{BAUD, Line};
+use crate::project::Project;
 use crate::qemu::{Event, Session};
 
 /// A board with two guests, `web` and `db`, of which only `web` prints, and that as fast as it can.
 ///
 /// It understands a part of what Spica's monitor does. What is typed beside that, it echoes.
-fn board(mut uart: UnixStream) {
+fn board(mut uart: impl Read + Write) {
     let mut paused = false;
     let mut view = "all".to_string();
     let mut debugger = "none".to_string();
@@ -279,4 +284,42 @@ fn who_leaves_does_not_disturb_the_others() {
     silent.terminal().write_all(b"silence\n").unwrap();
     drop(silent);
     assert_eq!(run.find(None).unwrap().ask("list").unwrap().len(), 2);
+}
+
+/// A pseudo terminal is a serial line: at its other end is the board.
+#[test]
+fn a_board_at_a_serial_line_is_one_like_others() {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let uart = openpt(flags).unwrap();
+    grantpt(&uart).unwrap();
+    unlockpt(&uart).unwrap();
+    let path = ptsname(&uart, Vec::new()).unwrap().into_string().unwrap();
+    // What the board prints first is not to be echoed to it.
+    let mut modes = tcgetattr(&uart).unwrap();
+    modes.make_raw();
+    tcsetattr(&uart, OptionalActions::Now, &modes).unwrap();
+    std::thread::spawn(move || board(File::from(uart)));
+    let project = Project::find(None).unwrap();
+    let label = format!("line-{}", std::process::id());
+    let mut line = Line::attach(&project, path.as_ref(), BAUD, Some(&label), None).unwrap();
+    assert_eq!(line.guests, ["web", "db"]);
+    let second = Line::attach(&project, path.as_ref(), BAUD, None, None).unwrap_err();
+    assert!(second.message.ends_with("somebody else uses the line"), "{second}");
+    let session = std::thread::spawn(move || {
+        let mut printed = String::new();
+        loop {
+            match line.session.next(None, None).unwrap() {
+                Event::Spica(line) => printed += &line,
+                Event::Exited(_) => return printed,
+                _ => {}
+            }
+        }
+    });
+    let mut client = Board::find(&project, Some(&label)).unwrap();
+    assert_eq!((client.who.board.as_str(), client.who.guests.len()), (path.as_str(), 2));
+    client.ask("pause web").unwrap();
+    assert_eq!(reply::guests(&client.ask("list").unwrap()).unwrap()[0].state, "paused");
+    assert!(client.ask("end").is_err());
+    // What it had printed before anybody was served is not lost.
+    assert_eq!(session.join().unwrap(), "a board");
 }
