@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use spica_cli::sharing::{self, Findings, Line, User, Watcher};
+use spica_cli::sharing::{self, Findings, Line, Watcher};
 use spica_cli::symbols;
 use spica_console::base64;
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board as Running;
-use spica_sharing::{Context, LINE};
+use spica_sharing::{Context, LINE, User};
 
 use crate::beside::beside;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
-use spica_sharing::{Context, Device, LINE};
+use spica_sharing::{Context, Device, LINE, User};
 
 use crate::attached::Attached;
 use crate::heap::position;
@@ -22,23 +22,6 @@ const LOOK: Duration = Duration::from_millis(200);
 const MOST_VARIABLES: usize = 3;
 /// How far from its start a variable reaches at most, as far as is known.
 const MOST_VARIABLE: u32 = 0x1_0000;
-
-/// What a context did with a line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct User {
-    /// Who.
-    pub context: Context,
-    /// Whether it has read.
-    pub reads: bool,
-    /// Whether it has written.
-    pub writes: bool,
-    /// How often it came to use the line after somebody else had.
-    pub turns: u32,
-    /// The instruction of its first load that is known; 0 if none is.
-    pub load: u32,
-    /// The same of a store.
-    pub store: u32,
-}
 
 /// A line that several use, one of which writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
