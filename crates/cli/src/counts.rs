@@ -14,6 +14,7 @@ use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
+use crate::attached::Attached;
 use crate::unwind::Sample;
 
 /// The time between two looks at whether somebody wants it to end.
@@ -79,9 +80,7 @@ const MODULES: u32 = 16 << 20;
 
 /// A guest that is being counted. When this goes, the board counts no longer.
 pub struct Counter {
-    board: Board,
-    waits: Board,
-    guest: usize,
+    attached: Attached,
     samples: Vec<Sample>,
     lost: u32,
     sampling: bool,
@@ -94,17 +93,9 @@ impl Counter {
     /// # Errors
     /// If somebody debugs or counts it already, it is off, its kernel runs in place, or the board has gone.
     pub fn start(board: Board, guest: usize, sampling: Option<&Sampling>) -> Result<Self> {
-        let waits = board.another()?;
-        let mut counter = Self { board, waits, guest, samples: Vec::new(), lost: 0, sampling: sampling.is_some() };
-        counter.ask("attach").map_err(|error| {
-            let taken = error.message.contains("has a debugger already");
-            if taken {
-                Error::failed(format!("{}, or is counted by another `spica watch`", error.message))
-            } else {
-                error
-            }
-        })?;
-        counter.halt()?;
+        let attached = Attached::new(board, guest)?;
+        let mut counter = Self { attached, samples: Vec::new(), lost: 0, sampling: sampling.is_some() };
+        counter.attached.halt()?;
         counter.ask(&match sampling {
             None => "count".to_string(),
             Some(Sampling { every, code: None }) => format!("count {every:x}"),
@@ -115,17 +106,7 @@ impl Counter {
     }
 
     fn ask(&mut self, question: &str) -> Result<Vec<String>> {
-        self.board.ask(&format!("debug {} {question}", self.guest))
-    }
-
-    /// The guest stands between two instructions then.
-    fn halt(&mut self) -> Result<()> {
-        self.waits.begin(&format!("debug {} wait", self.guest))?;
-        self.ask("halt")?;
-        match self.waits.end()?.first() {
-            Some(line) if line.starts_with("halted") => Ok(()),
-            _ => Err(Error::failed("the guest is off")),
-        }
+        self.attached.ask(question)
     }
 
     /// Waits until `until`, or `stop` holds, and reads samples meanwhile.
@@ -164,7 +145,7 @@ impl Counter {
     /// If the board has gone, or answers what is not understood.
     pub fn end(mut self) -> Result<Counts> {
         // Of a guest that is off, there is nothing more to come.
-        if self.halt().is_ok() {
+        if self.attached.halt().is_ok() {
             self.ask("uncount")?;
             self.ask("go")?;
         }
