@@ -121,7 +121,8 @@ pub fn release(board: &mut Board, guest: usize) -> Result<String> {
     let range = memory.ram()?;
     let (mut from, to) = (range.start, range.end.min(RAM + KERNEL));
     // Where a kernel has its banner, for /proc/version, or others have a format for it.
-    while let Some(at) = memory.find(from, to, BANNER).map_err(Error::failed)? {
+    for _ in 0..MOST_BANNERS {
+        let Some(at) = memory.find(from, to, BANNER).map_err(Error::failed)? else { break };
         let text = memory.read(at + BANNER.len() as u32, MOST_RELEASE).map_err(Error::failed)?;
         let name = text.split(|byte| *byte == b' ').next().filter(|name| name.len() < text.len()).unwrap_or_default();
         let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-_~".contains(byte);
@@ -135,6 +136,8 @@ pub fn release(board: &mut Board, guest: usize) -> Result<String> {
 
 /// What stands in front of a kernel's release in its banner.
 const BANNER: &[u8] = b"Linux version ";
+/// Places that are looked at: a guest may have this text wherever it likes.
+const MOST_BANNERS: usize = 64;
 /// Bytes of a release at most (`__NEW_UTS_LEN`), and of what is behind it.
 const MOST_RELEASE: u32 = 65;
 
