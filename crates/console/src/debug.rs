@@ -47,6 +47,11 @@ pub enum Debug {
     Go,
     /// `step`: it is to execute one instruction.
     Step,
+    /// `clock stands` or `clock runs`: while it stands, its clocks stand as well, as from the beginning; or they do not.
+    Clock {
+        /// The latter.
+        runs: bool,
+    },
     /// `wait`: answered when the guest stands, with `halted PC WHY`, or is off, with `off`, or has lost its debugger,
     /// with `detached`.
     Wait,
@@ -458,6 +463,11 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
         "counts" => Debug::Counts,
         "samples" => Debug::Samples,
         "heap" => Debug::Heap(heap(&mut words)?),
+        "clock" => match words.next() {
+            Some("stands") => Debug::Clock { runs: false },
+            Some("runs") => Debug::Clock { runs: true },
+            _ => return Err("a clock `stands` or `runs`".to_string()),
+        },
         "sharing" => Debug::Sharing(sharing(&mut words)?),
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {

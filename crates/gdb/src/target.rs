@@ -763,6 +763,14 @@ impl MonitorCmd for Guest<'_> {
                 self.break_if(&text.split_whitespace().collect::<Vec<_>>(), &mut out);
                 return Ok(());
             }
+            b"clock runs" | b"clock stands" => {
+                let text = String::from_utf8_lossy(command).into_owned();
+                match self.link.ask(&text) {
+                    Ok(_) => outputln!(out, "while the guest stands, its {text}"),
+                    Err(problem) => outputln!(out, "{problem}"),
+                }
+                return Ok(());
+            }
             b"checkpoint" => {
                 let kept = self.link.keep(&mut |text| {
                     output!(out, "{text}");
@@ -808,6 +816,7 @@ impl MonitorCmd for Guest<'_> {
                     out,
                     "monitor checkpoint      keeps the guest as it is; `reverse-continue` makes it that again"
                 );
+                outputln!(out, "monitor clock runs      while the guest stands, its clocks run on; also: stands");
                 outputln!(out, "monitor symbols         reads the names of the kernel's functions from its memory");
                 return Ok(());
             }

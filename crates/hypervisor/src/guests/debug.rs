@@ -36,6 +36,8 @@ pub struct Debugger {
     staged: Vec<u8>,
     /// The guest's memory is being replaced: it cannot go on.
     replacing: bool,
+    /// Its clocks run on while it stands.
+    clock_runs: bool,
 }
 
 impl Debugger {
@@ -54,6 +56,16 @@ impl Debugger {
 }
 
 impl Guest {
+    /// It has stood up to now: its clocks did, too, unless its debugger wants otherwise.
+    pub(super) fn has_stood(&mut self, now: u64) {
+        if let State::Paused { since, .. } = &mut self.state {
+            let stood = now - core::mem::replace(since, now);
+            if !self.debugger.as_ref().is_some_and(|debugger| debugger.clock_runs) {
+                self.vm.was_paused(stood);
+            }
+        }
+    }
+
     /// It stands between two instructions.
     fn halted(&mut self, now: u64) {
         self.state = State::Paused { since: now, waiting: false };
@@ -176,6 +188,8 @@ impl Scheduler {
             }
             Debug::Detach => {
                 self.guests[at].debugger()?;
+                let now = self.host.now();
+                self.guests[at].has_stood(now);
                 let debugger = self.guests[at].debugger.take().unwrap_or_default();
                 if let Some(id) = debugger.waiting {
                     println!("spica: @{id} detached");
@@ -202,6 +216,12 @@ impl Scheduler {
                 self.guests[at].check_replacing(false)?;
                 self.guests[at].vm.step_soon();
                 self.let_go(at, true)?;
+            }
+            Debug::Clock { runs } => {
+                self.guests[at].debugger()?;
+                let now = self.host.now();
+                self.guests[at].has_stood(now);
+                self.guests[at].debugger()?.clock_runs = *runs;
             }
             Debug::Wait => {
                 self.guests[at].debugger()?.waiting = Some(id.to_string());

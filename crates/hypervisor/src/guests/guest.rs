@@ -190,13 +190,13 @@ impl Guest {
     /// # Errors
     /// If it is not paused.
     pub fn resume(&mut self, host: &mut Host) -> Result<(), String> {
-        let State::Paused { since, waiting } = self.state else {
+        let State::Paused { waiting, .. } = self.state else {
             return Err(format!("{} is {}, not paused", self.name(), self.state_name()));
         };
         if self.debugger.as_ref().is_some_and(Debugger::is_replacing) {
             return Err(format!("the memory of {} is being replaced", self.name()));
         }
-        self.vm.was_paused(host.now() - since);
+        self.has_stood(host.now());
         self.state = if waiting { State::Waiting } else { State::Ready };
         Ok(())
     }
