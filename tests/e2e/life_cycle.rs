@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use spica_cli::{debugger, symbols};
+use spica_cli::{counts, debugger, symbols};
 use spica_runner::control::client::Board as Running;
 use spica_runner::project::{HOME_VARIABLE, Project};
 use spica_tests::Machine;
@@ -221,10 +221,44 @@ fn debian(machine: Machine) {
         assert_eq!(board.engine(name), engine, "{name}");
         assert_eq!(board.counters(name)["in-place.twins"] > 500, engine == "in-place", "{name}");
     }
+    counted_by_blocks(&mut board, "a");
     let run = board.serve();
     kernel_log(&mut board, &run, "b");
     names_in_a_report(&mut board, &run, "c");
     top_and_stats(&mut board, &run, &names);
+}
+
+/// A kernel that runs in place does so no longer while it is counted, and again afterwards.
+fn counted_by_blocks(board: &mut Board, name: &'static str) {
+    let work = |board: &mut Board, times| {
+        board.type_keys("cat /proc/self/maps > /dev/null; echo that was a lot of wo''rk\r");
+        board.line(name, "that was a lot of work", times);
+    };
+    let halt = |board: &mut Board| {
+        board.tell(&format!("debug {name} halt"));
+        assert!(board.tell(&format!("debug {name} wait"))[0].starts_with("halted"));
+    };
+    board.show(Some(name));
+    board.tell(&format!("debug {name} attach"));
+    halt(board);
+    board.tell(&format!("debug {name} count"));
+    board.tell(&format!("debug {name} go"));
+    let twins = board.counters(name)["in-place.twins"];
+    work(board, 1);
+    assert_eq!(board.counters(name)["in-place.twins"], twins, "pages run in place while they are counted");
+    halt(board);
+    board.tell(&format!("debug {name} uncount"));
+    board.tell(&format!("debug {name} go"));
+    let counts = counts::understand(&board.tell(&format!("debug {name} counts"))).expect("counts");
+    // A third of a board has little room for counters; nearly all is counted nevertheless.
+    let executed: u64 = counts.runs.iter().map(|run| run.count).sum();
+    println!("{} runs, {executed} times, and {} times not counted", counts.runs.len(), counts.uncounted);
+    assert!(counts.uncounted * 20 < executed, "{executed} were counted, {} not", counts.uncounted);
+    let of_kernel = counts.runs.iter().filter(|run| run.start >= 0xc000_0000).count();
+    assert!(of_kernel > 1000, "{of_kernel} of {} runs", counts.runs.len());
+    board.tell(&format!("debug {name} detach"));
+    work(board, 2);
+    assert!(board.counters(name)["in-place.twins"] > twins + 100, "nothing runs in place any more");
 }
 
 /// The report of a guest that idles says where its kernel is, by the names of its functions.

@@ -51,6 +51,8 @@ pub struct InPlace {
     /// The guest's kernel runs in place by now.
     begun: bool,
     from_start: bool,
+    /// All of it runs by blocks for now.
+    suspended: bool,
 }
 
 impl InPlace {
@@ -62,6 +64,7 @@ impl InPlace {
             memory: share.alloc(u32::from(twins) * PAGE, GROUP as u32 * PAGE)?,
             begun: from_start,
             from_start,
+            suspended: false,
         })
     }
 
@@ -176,6 +179,15 @@ impl KernelEngine {
         }
     }
 
+    /// From now on, or no longer, all of the guest's kernel runs by blocks, for somebody who counts in them. All code
+    /// goes, if it runs in place otherwise.
+    pub fn suspend_in_place(&mut self, suspended: bool) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.suspended = suspended;
+            self.forget_all();
+        }
+    }
+
     /// The guest is a machine that was just reset.
     pub fn start_anew(&mut self) {
         self.originals = None;
@@ -186,7 +198,8 @@ impl KernelEngine {
 
     /// Whether the page of `source` may run in place.
     pub fn is_fit(&self, source: Source) -> bool {
-        let fit = self.in_place.as_ref().is_some_and(|in_place| in_place.begun && in_place.twins.is_fit(source.va));
+        let fits = |in_place: &InPlace| in_place.begun && !in_place.suspended && in_place.twins.is_fit(source.va);
+        let fit = self.in_place.as_deref().is_some_and(fits);
         fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
     }
 

@@ -38,12 +38,11 @@ impl Vm {
     /// # Errors
     /// If that cannot be counted.
     pub fn start_counting(&mut self, wanted: Option<Wanted>) -> Result<(), &'static str> {
-        if self.common.engine.runs_in_place() {
-            return Err("its kernel runs in place, where nothing can be counted");
-        }
         self.common.trapped = None;
         self.common.samples = None;
         let mut samples = wanted.map(Samples::new).transpose()?;
+        // In place, nothing can be counted.
+        self.common.engine.suspend_in_place(true);
         // Rounds of a loop that are done at once would not be seen.
         self.common.engine.set_options(Options { tlb_range: false, ..self.common.switches.translation });
         self.common.engine.blocks.start_counting(samples.is_some());
@@ -62,6 +61,7 @@ impl Vm {
         if self.common.engine.blocks.counts() {
             self.run_goes_on(Privilege::User);
             self.common.engine.blocks.stop_counting();
+            self.common.engine.suspend_in_place(false);
             self.common.engine.set_options(self.common.switches.translation);
             self.counting_changed(false);
         }
