@@ -9,12 +9,14 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use spica_console::base64;
-use spica_console::debug::COUNT_BYTES;
+use spica_console::debug::{COUNT_BYTES, READ_BYTES};
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
 use crate::attached::Attached;
+use crate::cycles::{self, Code};
+use crate::symbols;
 use crate::unwind::Sample;
 
 /// The time between two looks at whether somebody wants it to end.
@@ -144,6 +146,37 @@ impl Counter {
     /// # Errors
     /// If the board has gone, or answers what is not understood.
     pub fn end(mut self) -> Result<Counts> {
+        let counts = self.stop()?;
+        self.ask("detach")?;
+        Ok(counts)
+    }
+
+    /// Ends it, and gives what was counted with its words, as far as they can be read.
+    ///
+    /// # Errors
+    /// If the board has gone, or answers what is not understood.
+    pub fn end_with_code(mut self, names: &[Symbol]) -> Result<(Counts, Code)> {
+        let counts = self.stop()?;
+        let ranges = cycles::ranges(&counts.runs);
+        let guest = self.attached.guest;
+        let mut code = symbols::words(&mut self.attached.board, guest, names, &ranges)?;
+        // What is elsewhere, as modules are, is found by the guest's own tables, for which it stands.
+        let elsewhere: Vec<_> = ranges.iter().filter(|range| !code.contains_key(&range.start)).collect();
+        if !elsewhere.is_empty() && self.attached.halt().is_ok() {
+            for at in elsewhere.into_iter().flat_map(|range| range.clone().step_by(READ_BYTES)) {
+                // It may not be there any more.
+                let Ok(lines) = self.ask(&format!("read va {at:x} {READ_BYTES:x}")) else { continue };
+                let digits = lines.first().and_then(|line| line.strip_prefix("memory ")).unwrap_or_default();
+                let word = |n: usize| u32::from_str_radix(digits.get(8 * n..8 * n + 8)?, 16).ok().map(u32::swap_bytes);
+                code.extend((at..).step_by(4).zip((0..READ_BYTES / 4).map_while(word)));
+            }
+            self.ask("go")?;
+        }
+        self.ask("detach")?;
+        Ok((counts, code))
+    }
+
+    fn stop(&mut self) -> Result<Counts> {
         // Of a guest that is off, there is nothing more to come.
         if self.attached.halt().is_ok() {
             self.ask("uncount")?;
@@ -151,8 +184,7 @@ impl Counter {
         }
         self.read_samples()?;
         let counts = understand(&self.ask("counts")?)?;
-        self.ask("detach")?;
-        Ok(Counts { samples: self.samples, lost: self.lost, ..counts })
+        Ok(Counts { samples: std::mem::take(&mut self.samples), lost: self.lost, ..counts })
     }
 }
 

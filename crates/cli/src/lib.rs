@@ -5,6 +5,7 @@
 pub mod allocator;
 pub mod attached;
 pub mod counts;
+pub mod cycles;
 pub mod debugger;
 pub mod heap;
 pub mod interactive;

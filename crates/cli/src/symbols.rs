@@ -1,6 +1,7 @@
 //! What is found in the memory of a guest's kernel, by questions to the monitor: the names of its functions, and its
 //! log.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use spica_console::base64;
@@ -173,6 +174,24 @@ pub fn switching(board: &mut Board, guest: usize, names: &[Symbol]) -> Result<Sw
     let mut memory = GuestMemory { board, guest, progress: &mut || () };
     let start = memory.ram()?.start;
     switching::find(names, &mut |range| code(&mut memory, start, names, range))
+}
+
+/// The words of code of guest number `guest`, whose kernel has these names, in ranges of addresses, as far as they are
+/// those of its linear map. The guest goes on meanwhile.
+///
+/// # Errors
+/// If the board has gone.
+pub fn words(board: &mut Board, guest: usize, names: &[Symbol], ranges: &[Range<u32>]) -> Result<BTreeMap<u32, u32>> {
+    let mut memory = GuestMemory { board, guest, progress: &mut || () };
+    let ram = memory.ram()?;
+    let Some(first) = names.iter().find(|symbol| symbol.name == "_stext") else { return Ok(BTreeMap::new()) };
+    let base = first.address & LINEAR;
+    let linear = |range: &&Range<u32>| range.start >= base && range.end - base <= ram.end - ram.start;
+    let mut words = BTreeMap::new();
+    for range in ranges.iter().filter(linear) {
+        words.extend((range.start..).step_by(4).zip(code(&mut memory, ram.start, names, range.clone())?));
+    }
+    Ok(words)
 }
 
 /// The words of a kernel's code in a range of addresses; its RAM begins at `start`.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use spica_cli::counts::{self, Counter, Counts, Sampling};
+use spica_cli::cycles::{self, Code};
 use spica_cli::heap::{self, Checker};
 use spica_cli::lines::Source;
 use spica_cli::sharing::{self, Watcher};
@@ -92,7 +93,12 @@ others, and in modules, callers are a guess.
 With the debug symbols of the kernel, --lines counts by lines of source instead. `spica symbols --debug` fetches them
 for the guest's kernel, if it is one of Debian's.
 
+With --cycles, functions are in the order of the cycles that they take, by a model of the pipeline of a Cortex-A8 that
+finds all in its caches and predicts all branches: which functions wait for their own results. What misses take is in
+`spica profile --cycles`.
+
   spica watch profile --guest web --for 10s -o profile.txt
+  spica watch profile --cycles --for 10s
   spica watch profile --for 10s -o flames.svg
   spica watch profile --lines build/debug/vmlinux-6.1.0-50-armmp
   spica watch profile --runs                      the counts that this is made of: address, instructions, times")]
@@ -105,6 +111,9 @@ for the guest's kernel, if it is one of Debian's.
         /// By lines of source, with the debug symbols of the kernel in this ELF file
         #[arg(long, value_name = "VMLINUX")]
         lines: Option<PathBuf>,
+        /// By the cycles that a Cortex-A8's pipeline takes
+        #[arg(long, conflicts_with_all = ["lines", "runs"])]
+        cycles: bool,
         /// For a flame graph, folded stacks or a call graph: so many instructions lie between two samples in the mean
         #[arg(long, value_name = "COUNT", default_value_t = 20_000, value_parser = every)]
         every: u32,
@@ -256,28 +265,33 @@ impl Output {
 pub fn run(project: &Project, args: WatchArgs) -> Result<()> {
     match args.client {
         Client::Syscalls { what, json } => syscalls(project, what, json),
-        Client::Profile { what, runs, lines, every } => {
+        Client::Profile { what, runs, lines, cycles, every } => {
             if let Some(format) = what.output.as_deref().and_then(Format::of) {
-                return match (runs, &lines) {
-                    (false, None) => stacks(project, what, every, format),
+                return match (runs, &lines, cycles) {
+                    (false, None, false) => stacks(project, what, every, format),
                     _ => Err(Error::usage(
-                        "--runs and --lines are tables: their file is not to end in .svg, .folded or .dot, which show \
-                         who has called whom",
+                        "--runs, --lines and --cycles are tables: their file is not to end in .svg, .folded or .dot, \
+                         which show who has called whom",
                     )),
                 };
             }
-            count(project, what, lines, None, |counted, names, _, source| match source {
-                Some(source) => source.table(counted),
-                None if runs => Ok(counts::runs(counted)),
-                None => Ok(counts::table(counted, names)),
+            if cycles {
+                return in_cycles(project, what);
+            }
+            let how = How { lines, ..How::default() };
+            count(project, what, how, |counted| match counted.source {
+                Some(source) => source.table(counted.counts),
+                None if runs => Ok(counts::runs(counted.counts)),
+                None => Ok(counts::table(counted.counts, counted.names)),
             })
         }
         Client::Heap { what, uninitialised, json } => heap(project, what, uninitialised, json),
         Client::Sharing { what, top, json } => sharing(project, what, top, json),
         Client::Coverage { what, lines } => {
-            count(project, what, lines, None, |counted, names, _, source| match source {
-                Some(source) => source.lcov(counted),
-                None => Ok(counts::lcov(counted, names)),
+            let how = How { lines, ..How::default() };
+            count(project, what, how, |counted| match counted.source {
+                Some(source) => source.lcov(counted.counts),
+                None => Ok(counts::lcov(counted.counts, counted.names)),
             })
         }
     }
@@ -289,9 +303,22 @@ fn every(text: &str) -> std::result::Result<u32, String> {
     every.ok_or_else(|| format!("it is {} to {}", SAMPLE_EVERY.start(), SAMPLE_EVERY.end()))
 }
 
+/// Counts what a guest's kernel executes, and writes which functions take most cycles of the pipeline.
+fn in_cycles(project: &Project, what: What) -> Result<()> {
+    let how = How { code: true, ..How::default() };
+    count(project, what, how, |counted| {
+        let (text, unknown) = cycles::table(counted.counts, counted.names, counted.code);
+        if unknown != 0 {
+            eprintln!("spica: the code of {unknown} instructions could not be read: they have no cycles");
+        }
+        Ok(text)
+    })
+}
+
 /// Counts what a guest's kernel executes, with samples of its stack, and writes who has called whom.
 fn stacks(project: &Project, what: What, every: u32, format: Format) -> Result<()> {
-    count(project, what, None, Some(every), |counted, names, tables, _| {
+    let how = How { every: Some(every), ..How::default() };
+    count(project, what, how, |Counted { counts: counted, names, tables, .. }| {
         let stacks = Stacks::new(counted, names, tables, every);
         eprintln!("spica: {} samples", counted.samples.len());
         if counted.lost != 0 {
@@ -315,14 +342,29 @@ fn stacks(project: &Project, what: What, every: u32, format: Format) -> Result<(
     })
 }
 
-/// Counts what a guest's kernel executes, and writes what `text` makes of that.
-fn count(
-    project: &Project,
-    what: What,
+/// What is wanted beside the counts.
+#[derive(Default)]
+struct How {
+    /// Lines of source, by debug symbols in this file.
     lines: Option<PathBuf>,
+    /// Samples, so many instructions apart.
     every: Option<u32>,
-    text: impl FnOnce(&Counts, &[Symbol], &Tables, Option<&Source>) -> Result<String>,
-) -> Result<()> {
+    /// The words that were executed.
+    code: bool,
+}
+
+/// What was counted, and what there is beside it, which is empty if nobody wants it.
+struct Counted<'a> {
+    counts: &'a Counts,
+    names: &'a [Symbol],
+    tables: &'a Tables,
+    source: Option<&'a Source>,
+    code: &'a Code,
+}
+
+/// Counts what a guest's kernel executes, and writes what `text` makes of that.
+fn count(project: &Project, what: What, how: How, text: impl FnOnce(&Counted<'_>) -> Result<String>) -> Result<()> {
+    let How { lines, every, code } = how;
     let mut board = Board::find(project, what.run.as_deref())?;
     let guest = debugger::choose(&board, what.guest.as_deref())?;
     let output = Output::create(what.output)?;
@@ -355,13 +397,21 @@ fn count(
         eprintln!("spica: stopped after {} ms", begun.elapsed().as_millis());
     }
     ended?;
-    let counted = counter.end()?;
+    let (counted, code) = if code {
+        let step = Step::begin("reading what was executed");
+        let found = counter.end_with_code(names.as_deref().unwrap_or_default())?;
+        drop(step);
+        found
+    } else {
+        (counter.end()?, Code::new())
+    };
     let names = names.unwrap_or_else(|problem| {
         eprintln!("spica: {problem}: functions have no names");
         Vec::new()
     });
     let step = Step::begin("adding up what was counted");
-    let text = text(&counted, &names, &tables, source.as_ref())?;
+    let text =
+        text(&Counted { counts: &counted, names: &names, tables: &tables, source: source.as_ref(), code: &code })?;
     drop(step);
     output.write(&text)?;
     eprintln!("spica: {} instructions of the kernel, in {} runs", counted.instructions(), counted.runs.len());
