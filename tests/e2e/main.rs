@@ -38,4 +38,4 @@ mod uboot;
 mod uefi;
 mod watch;
 mod watch_heap;
-mod watch_sharing;
+mod watch_processes;

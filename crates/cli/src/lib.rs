@@ -7,6 +7,7 @@ pub mod attached;
 pub mod counts;
 pub mod cycles;
 pub mod debugger;
+pub mod edges;
 pub mod heap;
 pub mod interactive;
 pub mod kernel_code;

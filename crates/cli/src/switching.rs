@@ -1,5 +1,5 @@
 //! Where a guest's kernel switches from one process to another, and where it handles interrupts, as `spica watch
-//! sharing` has to know it.
+//! sharing` and `spica watch edges` have to know it.
 //!
 //! It is Linux 6.1 and what is like it: functions are known by their names, and what they do and where they return is
 //! seen in their code, so that no debug symbols are needed.
@@ -18,6 +18,14 @@ use crate::kernel_code::{Names, Read, instructions, popped, target};
 const SWITCH: &str = "__switch_to";
 /// All interrupts of a processor are handled in it.
 const HANDLER: &str = "generic_handle_arch_irq";
+/// A task gets its name in it: R0 and R1 are these.
+const NAMED: &str = "__set_task_comm";
+/// What lies between these labels enters the kernel and leaves it.
+const ENTRIES: [&str; 2] = ["__entry_text_start", "__entry_text_end"];
+/// A handler is called by it on a stack of its own.
+const CALLS: &str = "call_with_stack";
+/// Where Linux has its exception vectors, and what they branch to.
+const VECTORS: Range<u32> = 0xffff_0000..0xffff_2000;
 /// Functions in which a handler may end that it branches to, one behind the other, at most.
 const MOST_TAILS: usize = 8;
 /// What the linear map begins at a multiple of.
@@ -30,6 +38,10 @@ pub struct Switching {
     pub base: u32,
     /// Where its code is to be told of.
     pub places: BTreeMap<u32, Place>,
+    /// Where a process is about to get another name, if that is known.
+    pub named: Option<u32>,
+    /// Code by which the kernel is entered and left, in interrupts as well, as far as it is known.
+    pub entries: Vec<Range<u32>>,
 }
 
 fn unknown(what: &str) -> Error {
@@ -54,7 +66,11 @@ pub fn find(names: &[Symbol], read: &mut Read<'_>) -> Result<Switching> {
     if places.len() == before {
         return Err(unknown(&format!("{HANDLER} does not return")));
     }
-    Ok(Switching { base: switch.start / LINEAR * LINEAR, places })
+    let at = |name| names.0.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.address);
+    let entries = ENTRIES.map(at);
+    let entries = if let [Some(start), Some(end)] = entries { Some(start..end) } else { None };
+    let entries = [Some(VECTORS), entries, names.range(CALLS)].into_iter().flatten().collect();
+    Ok(Switching { base: switch.start / LINEAR * LINEAR, places, named: at(NAMED), entries })
 }
 
 /// Which instruction puts a register where Linux has the task that runs, into TPIDRURO, and which register.
@@ -135,7 +151,8 @@ mod tests {
     #[test]
     fn places_are_found_also_where_a_function_ends_in_another_one() {
         let (names, words) = kernel();
-        let Switching { base, places } = found(&names, &words).expect("places");
+        let Switching { base, places, named, entries } = found(&names, &words).expect("places");
+        assert_eq!((named, entries), (None, vec![VECTORS]));
         let expected = BTreeMap::from([
             (at(SWITCH) + 12, Place::Switch(7)),
             (at(HANDLER), Place::Interrupt),
@@ -143,6 +160,18 @@ mod tests {
             (at("irq_exit") + 12, Place::Return(4)),
         ]);
         assert_eq!((base, places), (0xc000_0000, expected));
+    }
+
+    #[test]
+    fn what_else_is_known_is_found() {
+        let (mut names, words) = kernel();
+        let entry = [at(SWITCH), at(HANDLER)];
+        for (name, address) in ENTRIES.into_iter().zip(entry).chain([(CALLS, entry[0]), (NAMED, entry[1])]) {
+            names.push(Symbol { address, kind: b'T', name: name.to_string() });
+        }
+        names.sort_by_key(|symbol| symbol.address);
+        let Switching { named, entries, .. } = found(&names, &words).expect("places");
+        assert_eq!((named, entries), (Some(at(HANDLER)), vec![VECTORS, entry[0]..entry[1], entry[0]..entry[1]]));
     }
 
     #[test]

@@ -97,6 +97,12 @@ impl Tasks {
         }
     }
 
+    /// Where this guest's tasks have their names, if that was found.
+    #[must_use]
+    pub fn offset_of(&self, guest: usize) -> Option<u32> {
+        self.offsets.get(&guest).copied()
+    }
+
     /// Whether more can be read.
     #[must_use]
     pub fn has_more(&self) -> bool {

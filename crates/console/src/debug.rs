@@ -15,6 +15,10 @@ pub const DUMP_BYTES: u32 = 0x1_0000;
 pub const DUMP_LINE: u32 = 1536;
 /// Bytes of what `counts` says of a run: four, one, and eight, the lowest first.
 pub const COUNT_BYTES: usize = 13;
+/// Bytes of what `edges map` says of an edge: two, its number, the lower one first, and one, how often it was taken.
+pub const EDGE_BYTES: usize = 3;
+/// Bytes of a process's name in Linux (TASK_COMM_LEN), with a 0 at the end.
+pub const NAME_BYTES: usize = 16;
 /// Words of the stack that a sample has at most.
 pub const SAMPLE_WORDS: usize = 64;
 /// In the number of such a word: it is behind a call instruction.
@@ -95,6 +99,8 @@ pub enum Debug {
     Heap(Heap),
     /// `sharing …`: see [`Sharing`].
     Sharing(Sharing),
+    /// `edges …`: see [`Edges`].
+    Edges(Edges),
     /// `dump ADDRESS COUNT`: answered with guest physical memory, in lines `memory BASE64`, up to where there is none.
     /// The guest need not stand, nor have a debugger.
     Dump(u32, u32),
@@ -235,7 +241,58 @@ pub enum Sharing {
     Lines,
 }
 
-/// A place of a kernel at which somebody else begins to use memory.
+/// What is said of the edges of a kernel's control flow, so that they are counted by processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Edges {
+    /// `edges begin BASE`: where the kernel's linear map begins. What was counted before is forgotten.
+    Begin(u32),
+    /// `edges at ADDRESS PLACE`: what is told of before the A32 instruction there is executed.
+    At(u32, Place),
+    /// `edges skip FROM TO`: what begins in this code is not counted.
+    Skip(u32, u32),
+    /// `edges only BYTES`: processes of this name have a map of their own, and those of no other name but where that is
+    /// said, too.
+    Only([u8; NAME_BYTES]),
+    /// `edges on`: from now on, until it has lost its debugger; of all processes alike.
+    On,
+    /// `edges names OFFSET`: a `struct task_struct` has its name there. From now on processes have maps by their
+    /// names, and what was counted before is forgotten.
+    Names(u32),
+    /// `edges off`: no longer. What was counted is kept until then.
+    Off,
+    /// `edges maps`: answered with `edges ON SWITCHES`, decimal: the first is 1 as long as they are counted; with a line
+    /// `task ADDRESS` for some of the processes that have run, as long as it is not known where their names are; and
+    /// with a line `map NUMBER BYTES` for each name that has a map. Map 0 is of interrupts, 1 of all other processes.
+    Maps,
+    /// `edges map NUMBER`: answered with lines `edges BASE64` of the edges that were taken, of [`EDGE_BYTES`] each.
+    Map(usize),
+}
+
+fn edges<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Edges, String> {
+    Ok(match words.next() {
+        Some("begin") => Edges::Begin(number(words.next())?),
+        Some("at") => Edges::At(number(words.next())?, place(words)?),
+        Some("skip") => Edges::Skip(number(words.next())?, number(words.next())?),
+        Some("only") => {
+            let bytes = bytes(words.next(), 1..=NAME_BYTES - 1).filter(|bytes| !bytes.contains(&0));
+            let bytes = bytes.ok_or("a name is 1 to f pairs, hexadecimal, of digits, and has no 0")?;
+            let mut name = [0; NAME_BYTES];
+            name[..bytes.len()].copy_from_slice(&bytes);
+            Edges::Only(name)
+        }
+        Some("on") => Edges::On,
+        Some("names") => Edges::Names(number(words.next())?),
+        Some("off") => Edges::Off,
+        Some("maps") => Edges::Maps,
+        Some("map") => Edges::Map(number(words.next())? as usize),
+        _ => {
+            let known = "`begin`, `at`, `skip`, `only`, `on`, `names`, `off`, `maps` or `map`";
+            return Err(alloc::format!("what is said of edges is {known}"));
+        }
+    })
+}
+
+/// A place of a kernel at which somebody else begins to use memory, or to be who runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// `switch N`: to the task that register N points to, one of R0 to R14.
@@ -244,6 +301,8 @@ pub enum Place {
     Interrupt,
     /// `return N`: it returns, behind an instruction that takes `N` words from the stack.
     Return(u8),
+    /// `named`: the task that R0 points to gets the name that R1 points to.
+    Named,
 }
 
 impl Place {
@@ -254,26 +313,28 @@ impl Place {
             Place::Switch(register) => alloc::format!("switch {register:x}"),
             Place::Interrupt => "interrupt".to_string(),
             Place::Return(words) => alloc::format!("return {words:x}"),
+            Place::Named => "named".to_string(),
         }
     }
+}
+
+fn place<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Place, String> {
+    Ok(match words.next() {
+        Some("switch") => {
+            let register = number(words.next()).ok().filter(|n| *n < 15).ok_or("a register is 0 to e")?;
+            Place::Switch(register as u8)
+        }
+        Some("interrupt") => Place::Interrupt,
+        Some("return") => Place::Return(popped(words.next())?),
+        Some("named") => Place::Named,
+        _ => return Err("a place is `switch`, `interrupt`, `return` or `named`".to_string()),
+    })
 }
 
 fn sharing<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Sharing, String> {
     Ok(match words.next() {
         Some("begin") => Sharing::Begin(number(words.next())?),
-        Some("at") => {
-            let address = number(words.next())?;
-            let place = match words.next() {
-                Some("switch") => {
-                    let register = number(words.next()).ok().filter(|n| *n < 15).ok_or("a register is 0 to e")?;
-                    Place::Switch(register as u8)
-                }
-                Some("interrupt") => Place::Interrupt,
-                Some("return") => Place::Return(popped(words.next())?),
-                _ => return Err("a place is `switch`, `interrupt` or `return`".to_string()),
-            };
-            Sharing::At(address, place)
-        }
+        Some("at") => Sharing::At(number(words.next())?, place(words)?),
         Some("on") => Sharing::On,
         Some("off") => Sharing::Off,
         Some("contexts") => Sharing::Contexts,
@@ -469,6 +530,7 @@ pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Debug, Stri
             _ => return Err("a clock `stands` or `runs`".to_string()),
         },
         "sharing" => Debug::Sharing(sharing(&mut words)?),
+        "edges" => Debug::Edges(edges(&mut words)?),
         "dump" => Debug::Dump(number(words.next())?, count(words.next(), DUMP_BYTES)?),
         "find" => {
             let pattern = |word| bytes(word, PATTERN_BYTES).ok_or("a pattern is 8 to 20 pairs, hexadecimal, of digits");

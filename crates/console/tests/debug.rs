@@ -3,7 +3,8 @@
 use spica_console::base64::{decode, encode};
 use spica_console::command::{Command, parse};
 use spica_console::debug::{
-    DUMP_BYTES, Debug, FIND_BYTES, Group, Heap, Hook, Place, READ_BYTES, Sharing, Space, WRITE_BYTES, Watch, find,
+    DUMP_BYTES, Debug, Edges, FIND_BYTES, Group, Heap, Hook, Place, READ_BYTES, Sharing, Space, WRITE_BYTES, Watch,
+    find,
 };
 
 fn debug(line: &str) -> Result<Debug, String> {
@@ -65,6 +66,16 @@ fn questions_are_understood() {
         ("sharing off", Debug::Sharing(Sharing::Off)),
         ("sharing contexts", Debug::Sharing(Sharing::Contexts)),
         ("sharing lines", Debug::Sharing(Sharing::Lines)),
+        ("edges begin c0000000", Debug::Edges(Edges::Begin(0xc000_0000))),
+        ("edges at c0101234 named", Debug::Edges(Edges::At(0xc010_1234, Place::Named))),
+        ("edges skip c03000ac c03012fc", Debug::Edges(Edges::Skip(0xc030_00ac, 0xc030_12fc))),
+        ("edges only 7368", Debug::Edges(Edges::Only(*b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0"))),
+        ("edges only 303132333435363738393a3b3c3d3e", Debug::Edges(Edges::Only(*b"0123456789:;<=>\0"))),
+        ("edges on", Debug::Edges(Edges::On)),
+        ("edges names 570", Debug::Edges(Edges::Names(0x570))),
+        ("edges off", Debug::Edges(Edges::Off)),
+        ("edges maps", Debug::Edges(Edges::Maps)),
+        ("edges map 1f", Debug::Edges(Edges::Map(31))),
         ("watch w c0008000 4", Debug::Watch(Watch::Write, 0xc000_8000, 4)),
         ("watch a 0 1000", Debug::Watch(Watch::Access, 0, 4096)),
         ("unwatch r ffffffff 1", Debug::Unwatch(Watch::Read, u32::MAX, 1)),
@@ -84,7 +95,9 @@ fn hooks_are_written_as_they_are_read() {
     for hook in all {
         assert_eq!(debug(&format!("heap hook 4 {}", hook.text())), Ok(Debug::Heap(Heap::Hook(4, hook))));
     }
-    for place in [Place::Switch(7), Place::Switch(14), Place::Interrupt, Place::Return(0), Place::Return(255)] {
+    for place in
+        [Place::Switch(7), Place::Switch(14), Place::Interrupt, Place::Return(0), Place::Return(255), Place::Named]
+    {
         assert_eq!(debug(&format!("sharing at 4 {}", place.text())), Ok(Debug::Sharing(Sharing::At(4, place))));
     }
 }
@@ -114,6 +127,13 @@ fn what_is_wrong_is_said() {
         "sharing lines 0",
         "clock",
         "clock ticks",
+        "edges",
+        "edges at c0101234",
+        "edges skip c0101234",
+        "edges only",
+        "edges only 7300",
+        "edges only 30313233343536373839303132333435",
+        "edges map",
         "regs",
         "regs all",
         "set core",

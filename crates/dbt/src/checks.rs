@@ -61,6 +61,8 @@ pub struct Checks {
     skip_count: usize,
     /// Of two words, both are looked at.
     both: bool,
+    /// No access is looked at, but edges are counted.
+    edges: bool,
 }
 
 impl Checks {
@@ -75,7 +77,19 @@ impl Checks {
             skipped: [(nowhere, nowhere); MOST_SKIPPED],
             skip_count: 0,
             both: false,
+            edges: false,
         }
+    }
+
+    /// No access is looked at, but edges are counted ([`crate::edges`]), and nothing is told of.
+    #[must_use]
+    pub fn of_edges() -> Self {
+        Checks { edges: true, ..Checks::new(Look::default()) }
+    }
+
+    /// Whether that is so.
+    pub(crate) const fn counts_edges(&self) -> bool {
+        self.edges
     }
 
     /// Tells with `number` that the instruction at `pc`, which is A32, is about to be executed. False if there is no
@@ -88,7 +102,7 @@ impl Checks {
         true
     }
 
-    /// Code from `from` up to `to` is not checked. False if there is no room.
+    /// Code from `from` up to `to` is not checked, nor are its edges counted. False if there is no room.
     pub fn skip(&mut self, from: GuestVa, to: GuestVa) -> bool {
         let Some(place) = self.skipped.get_mut(self.skip_count) else { return false };
         *place = (from, to);
@@ -106,11 +120,11 @@ impl Checks {
         self.hooks[..self.hook_count].binary_search_by_key(&pc.0, |&(at, _)| at.0)
     }
 
-    fn hook_at(&self, pc: GuestVa) -> Option<u8> {
+    pub(crate) fn hook_at(&self, pc: GuestVa) -> Option<u8> {
         self.find(pc).ok().map(|at| self.hooks[at].1)
     }
 
-    fn skips(&self, pc: GuestVa) -> bool {
+    pub(crate) fn skips(&self, pc: GuestVa) -> bool {
         self.skipped[..self.skip_count].iter().any(|&(from, to)| (from.0..to.0).contains(&pc.0))
     }
 }

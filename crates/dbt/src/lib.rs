@@ -21,6 +21,7 @@ mod cache;
 pub mod checks;
 mod client;
 pub mod code_map;
+pub mod edges;
 mod emit;
 mod guest_pages;
 pub mod in_place;

@@ -60,12 +60,16 @@ fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> Str
 
 /// The same of code whose accesses are looked at; `hooked` is told of.
 fn translate_checked(look: Look, word: u32, hooked: bool) -> String {
+    translate_for(Box::new(Checks::new(look)), word, hooked)
+}
+
+/// The same for whoever has asked for that.
+fn translate_for(mut checks: Box<Checks>, word: u32, hooked: bool) -> String {
     const VA: u32 = 0x8000_8010;
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let capacity = Capacity { blocks: 4, exits: 64, mirror_pages: 1 };
     let mut translator = Translator::new(layout, Options::all(), capacity);
-    let mut checks = Box::new(Checks::new(look));
     assert!(!hooked || checks.hook(GuestVa(VA), 0x2a));
     translator.start_checking(checks, &mut code);
     let mut guest = [MOV_R0_R0; PAGE_WORDS];
@@ -229,6 +233,20 @@ fn lines() {
     text += "# Told of\n\n";
     text += &translate_checked(Look::Line, 0xe581_0000, true);
     compare("lines", &text);
+}
+
+#[test]
+fn edges() {
+    let mut text = "".to_string();
+    // What may leave the block, and what may not.
+    for (word, hooked) in [(0xe080_0001, false), (0x0a00_0010, false), (0xe591_0004, false), (0xe1a0_100f, true)] {
+        text += &(translate_for(Box::new(Checks::of_edges()), word, hooked) + "\n");
+    }
+    text += "# Left out\n\n";
+    let mut checks = Box::new(Checks::of_edges());
+    assert!(checks.skip(GuestVa(0x8000_8000), GuestVa(0x8000_9000)));
+    text += &translate_for(checks, 0xe080_0001, true);
+    compare("edges", &text);
 }
 
 #[test]

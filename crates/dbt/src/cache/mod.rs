@@ -19,6 +19,7 @@ use crate::block::{self, Extent, LAST_HALF_WORD, Location};
 use crate::breakpoints::Breakpoints;
 use crate::checks::{CheckAccesses, Checks};
 use crate::client::{Client, CountRuns, Counters};
+use crate::edges::CountEdges;
 use crate::emit::{self, Emitter};
 use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
@@ -516,6 +517,9 @@ impl Translator {
             let limit = limit.min(self.breakpoints.room_at(va));
             match (self.counts, &self.checks) {
                 (false, None) => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
+                (false, Some(checks)) if checks.counts_edges() => {
+                    make_a32(&mut emitter, &options, va, limit, words, &mut CountEdges::new(checks))
+                }
                 (false, Some(checks)) => {
                     make_a32(&mut emitter, &options, va, limit, words, &mut CheckAccesses::new(checks))
                 }
@@ -670,6 +674,9 @@ impl Translator {
         let (_, word) = self.layout.find(pc)?;
         match (self.counts, &self.checks) {
             (false, None) => self.make_again(id, Some(word), words, &mut ()),
+            (false, Some(checks)) if checks.counts_edges() => {
+                self.make_again(id, Some(word), words, &mut CountEdges::new(checks))
+            }
             (false, Some(checks)) => self.make_again(id, Some(word), words, &mut CheckAccesses::new(checks)),
             (true, _) => self.make_again(id, Some(word), words, &mut self.count_runs()),
         }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
-use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
+use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::checks::Checks;
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::layout::Window;
@@ -11,7 +11,7 @@ use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Tra
 use spica_isa::Reg;
 use spica_vcpu::VcpuPage;
 
-use super::code::CodePages;
+use super::code::{CodePages, Marks};
 use super::{Engine, Gone, Source, Words};
 use crate::layout::{self, CODE_CACHE_START, MEGABYTE, MIRROR_SIZE, MIRROR_START, NEAR_CODE_SIZE};
 use crate::papers::Returns;
@@ -163,8 +163,8 @@ impl Blocks {
 
     /// See [`Translator::start_checking`]. The marks are mapped as [`CodePages::map_marks`] does it. False if that
     /// cannot be.
-    pub fn start_checking(&mut self, checks: Box<Checks>, marks: (HostPa, u32), blank: HostPa) -> bool {
-        let mapped = self.code.map_marks(Some((marks, blank)));
+    pub fn start_checking(&mut self, checks: Box<Checks>, marks: Marks) -> bool {
+        let mapped = self.code.map_marks(Some(marks));
         if mapped {
             self.translator.start_checking(checks, &mut self.code);
         }

@@ -44,6 +44,19 @@ pub struct CodePages {
     written: Written,
 }
 
+/// What translated code finds at [`MARKS`].
+#[derive(Clone, Copy)]
+pub struct Marks {
+    /// Where its memory begins.
+    pub first: HostPa,
+    /// Pages that translated code reads,
+    pub read: u32,
+    /// and those behind them, which it writes to as well.
+    pub written: u32,
+    /// What is mapped behind these, again and again.
+    pub blank: HostPa,
+}
+
 /// What was written since instruction fetches were last made to see it.
 #[derive(Default)]
 struct Written {
@@ -170,14 +183,16 @@ impl CodePages {
         cache.chain(entries(MIRROR_START, self.mirror_tables.pa().0, mirror)).chain(marks)
     }
 
-    /// Maps marks for translated code to read: pages from `pages.0` on, so many, and behind them the page
-    /// at `blank`, again and again; or nothing any more. False if it can have none.
-    pub fn map_marks(&mut self, marks: Option<((HostPa, u32), HostPa)>) -> bool {
+    /// Maps marks for translated code, or nothing any more. False if it can have none.
+    pub fn map_marks(&mut self, marks: Option<Marks>) -> bool {
         let Some(tables) = &mut self.marks_tables else { return false };
         for (at, entry) in (0..MARKS_SIZE / PAGE).zip(tables.words_mut()) {
             *entry = match marks {
-                Some(((first, count), _)) if at < count => (first.0 + at * PAGE) | SMALL_PAGE | USER_READ | XN,
-                Some((_, blank)) => blank.0 | SMALL_PAGE | USER_READ | XN,
+                Some(Marks { first, read, .. }) if at < read => (first.0 + at * PAGE) | SMALL_PAGE | USER_READ | XN,
+                Some(Marks { first, read, written, .. }) if at - read < written => {
+                    (first.0 + at * PAGE) | SMALL_PAGE | USER_WRITE | XN
+                }
+                Some(Marks { blank, .. }) => blank.0 | SMALL_PAGE | USER_READ | XN,
                 None => 0,
             };
         }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use spica_addr::GuestVa;
-use spica_console::debug::{Debug, Heap, Sharing};
+use spica_console::debug::{Debug, Edges, Heap, Sharing};
 use spica_snapshot::{PAGE, STATE_BYTES, sum, unpack};
 
 use super::guest::{Guest, State, Until};
@@ -307,6 +307,25 @@ impl Scheduler {
             Debug::Sharing(sharing) => {
                 self.guests[at].check_halted()?;
                 self.ask_for(at, |guest, core, _| guest.vm.say_of_sharing(core, *sharing))??;
+            }
+            Debug::Edges(Edges::Maps) => {
+                self.guests[at].debugger()?;
+                for line in self.guests[at].vm.edge_maps() {
+                    answer.line(&line);
+                }
+            }
+            Debug::Edges(Edges::Map(map)) => {
+                self.guests[at].debugger()?;
+                return Ok(After::Answer(Answering::Edges(at, *map, 0)));
+            }
+            Debug::Edges(edges) => {
+                // Where names are turns out while processes run.
+                if let Edges::Names(_) = edges {
+                    self.guests[at].debugger()?;
+                } else {
+                    self.guests[at].check_halted()?;
+                }
+                self.ask_for(at, |guest, core, _| guest.vm.say_of_edges(core, *edges))??;
             }
             Debug::Dump(from, bytes) => {
                 return Ok(After::Answer(Answering::Memory(at, *from, *bytes)));

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use spica_console::command::{BACKSPACE, Command, HELP, Lines, Request, Typed};
 use spica_console::consoles::View;
-use spica_console::debug::{DUMP_LINE, Debug, Sharing, Space};
+use spica_console::debug::{DUMP_LINE, Debug, Edges, Sharing, Space};
 use spica_console::trace::{PIECE_BYTES, Trace};
 use spica_console::{base64, output, plain};
 use spica_snapshot::{PAGE, pack};
@@ -70,6 +70,8 @@ pub(super) enum Answering {
     Samples(usize, Option<usize>),
     /// Lines of a guest's memory that several use, from the record of this number on.
     Shared(usize, usize),
+    /// Edges of a guest's kernel: of this map, from this number on.
+    Edges(usize, usize, usize),
     /// The state of a guest's processor and devices, from this byte on.
     State(Vec<u8>, usize),
     /// What is below a guest's disk is looked at, in the how manyeth piece.
@@ -107,6 +109,7 @@ impl<'a> Answer<'a> {
                         | Debug::Counts
                         | Debug::Samples
                         | Debug::Sharing(Sharing::Lines)
+                        | Debug::Edges(Edges::Map(_))
                         | Debug::Save
                         | Debug::Base(_)
                         | Debug::Pages(..)
@@ -444,6 +447,17 @@ impl Answering {
                 let (lines, next) = scheduler.ask_for(at, |guest, core, _| guest.vm.shared_lines(core, from))?;
                 lines.iter().for_each(|line| answer.line(line));
                 Ok(next.map(|next| Answering::Shared(at, next)))
+            }
+            Answering::Edges(at, map, from) => {
+                // As above.
+                if console::room() < output::BYTES - output::GUESTS {
+                    return Ok(Some(Answering::Edges(at, map, from)));
+                }
+                let (piece, next) = scheduler.ask_for(at, |guest, core, _| guest.vm.edges_of(core, map, from))?;
+                if !piece.is_empty() {
+                    answer.text("edges ", base64::encode(&piece));
+                }
+                Ok(next.map(|next| Answering::Edges(at, map, next)))
             }
             Answering::Find(at, from, bytes, pattern) => {
                 let piece = bytes.min(FIND_PIECE);

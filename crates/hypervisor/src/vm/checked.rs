@@ -1,5 +1,6 @@
 //! A guest's kernel whose accesses to memory are looked at ([`spica_dbt::checks`]), for somebody who has its heap
-//! checked ([`heap`]), or wants to know who uses which lines of its memory ([`sharing`]).
+//! checked ([`heap`]), or wants to know who uses which lines of its memory ([`sharing`]), or which edges of its control
+//! flow its processes take ([`edges`]), where no accesses are looked at.
 //!
 //! Translated code tells of places in the kernel ([`Vm::at_hook`]), and of accesses whose mark is set
 //! ([`Vm::check_access`]). Which places these are, whoever asks finds out from the kernel's names and code, and says;
@@ -9,6 +10,7 @@
 //! What is done for a trap is bounded, and so is the memory, which is taken from what RAM the board has left, for as
 //! long as somebody looks.
 
+pub mod edges;
 pub mod heap;
 pub mod sharing;
 
@@ -26,6 +28,7 @@ use spica_sharing::{Device, Lines};
 use super::ram::Ram;
 use super::{Vm, regime, trap as traps};
 use crate::engine::Engine;
+use crate::engine::code::Marks;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine};
 use crate::memory::pool::Loan;
@@ -61,6 +64,7 @@ pub struct Checker {
 enum Client {
     Heap(Box<heap::Known>),
     Sharing(Box<sharing::Known>),
+    Edges(Box<edges::Known>),
 }
 
 impl Client {
@@ -74,6 +78,7 @@ impl Client {
                 spica_sharing::memory_bytes(ram),
                 "the board has not enough RAM left: a fortieth of the guest's is needed",
             ),
+            Client::Edges(_) => (edges::PAGES * PAGE, "the board has not enough RAM left: 4.1 MiB are needed"),
         }
     }
 
@@ -84,11 +89,20 @@ impl Client {
         words.split_at_mut(own)
     }
 
-    /// What is looked for.
-    const fn look(&self) -> Look {
+    /// What translated code is to do.
+    fn checks(&self) -> Checks {
         match self {
-            Client::Heap(_) => Look::Granule,
-            Client::Sharing(_) => Look::Line,
+            Client::Heap(_) => Checks::new(Look::Granule),
+            Client::Sharing(_) => Checks::new(Look::Line),
+            Client::Edges(_) => Checks::of_edges(),
+        }
+    }
+
+    /// Pages of its memory that translated code reads and does not write to, and those that it writes to, behind them.
+    const fn mapped(&self, ram: u32) -> (u32, u32) {
+        match self {
+            Client::Heap(_) | Client::Sharing(_) => (marks_bytes(ram) / PAGE, 0),
+            Client::Edges(_) => (edges::READ_ONLY_PAGES, edges::PAGES - edges::READ_ONLY_PAGES),
         }
     }
 }
@@ -176,6 +190,7 @@ impl Checker {
             Client::Heap(known) => known
                 .initialised(self.base, ram, words)
                 .map_or(OfDevices::Nobody, |heap| OfDevices::Heap(self.base, heap)),
+            Client::Edges(_) => OfDevices::Nobody,
         }
     }
 }
@@ -197,13 +212,14 @@ impl Vm {
         if self.common.engine.runs_in_place() {
             return Err("its kernel runs in place, where nothing can be checked");
         }
-        if self.common.ram.size() > MOST_BYTES || !base.is_multiple_of(MOST_BYTES) {
+        let looks = !matches!(client, Client::Edges(_));
+        if looks && (self.common.ram.size() > MOST_BYTES || !base.is_multiple_of(MOST_BYTES)) {
             return Err(
                 "memory is looked at in 512 MiB of RAM at most, which the kernel maps from a multiple of that on",
             );
         }
         self.stop_checking();
-        let checks = Some(Box::new(Checks::new(client.look())));
+        let checks = Some(Box::new(client.checks()));
         self.common.checker = Some(Box::new(Checker { base, checks, memory: None, looked: 0, client }));
         Ok(())
     }
@@ -219,13 +235,17 @@ impl Vm {
         let mut memory = Loan::take(bytes + FOUND_BYTES + PAGE).ok_or(problem)?;
         let words = memory.words_mut(core.enter_host_space());
         words.fill(0);
-        if let Client::Sharing(known) = &mut checker.client {
-            known.begin(ram, &mut words[..bytes as usize / 4]);
+        let own = &mut words[..bytes as usize / 4];
+        match &mut checker.client {
+            Client::Sharing(known) => known.begin(ram, own),
+            Client::Edges(known) => known.begin(own),
+            Client::Heap(_) => {}
         }
         let checks = checker.checks.take().ok_or(NOT_PREPARED)?;
         let blank = memory.pa().wrapping_add(bytes + FOUND_BYTES);
-        let marks = (memory.pa(), marks_bytes(ram) / PAGE);
-        if !self.common.engine.blocks.start_checking(checks, marks, blank) {
+        let (read, written) = checker.client.mapped(ram);
+        let marks = Marks { first: memory.pa(), read, written, blank };
+        if !self.common.engine.blocks.start_checking(checks, marks) {
             return Err("its kernel runs in place, where nothing can be checked");
         }
         checker.memory = Some(memory);
@@ -239,7 +259,7 @@ impl Vm {
             self.common.engine.blocks.stop_checking();
             self.translations_changed();
         }
-        // Which lines are used by whom is only there; it goes with the client.
+        // Which lines are used by whom, or edges were taken, is only there; it goes with the client.
         if let Some(checker) = &mut self.common.checker
             && let Client::Heap(_) = checker.client
         {
@@ -275,6 +295,7 @@ impl Vm {
                     }
                 }
                 Client::Sharing(known) => known.at(&view, words, number),
+                Client::Edges(known) => known.at(&view, words, number),
             }
         }
         self.common.checker = Some(checker);
@@ -299,6 +320,7 @@ impl Vm {
                         }
                     }
                     Client::Sharing(known) => known.accessed(checker.base, ram, words, &access),
+                    Client::Edges(_) => {}
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod blocks;
 pub(super) mod checks;
 mod compare;
+pub(super) mod edges;
 mod emulate;
 mod faults;
 pub(super) mod in_place;
@@ -147,6 +148,8 @@ pub struct Lockstep {
     looked: u32,
     /// There was an exclusive access.
     exclusives: bool,
+    /// While edges are counted.
+    edges: Option<edges::Edges>,
 }
 
 /// What the guest knows when it is about to be entered.
@@ -241,6 +244,7 @@ impl Lockstep {
             skipped_code: 0..0,
             looked: 0,
             exclusives: false,
+            edges: None,
         }
     }
 

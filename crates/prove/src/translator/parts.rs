@@ -80,6 +80,8 @@ const EVENTS_OF_CHECKS: &[&str] = &[
     "a place is told of",
     "a store whose line's mark is set",
     "an access whose mark is set",
+    "an edge is counted",
+    "an edge is counted once more than it can be",
 ];
 
 /// What has to happen beside T32 instructions of all [`generate_t32::KINDS`].

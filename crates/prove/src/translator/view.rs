@@ -4,6 +4,7 @@
 
 use crate::translator::code::Code;
 use crate::translator::lockstep::checks::marks;
+use crate::translator::lockstep::edges::Edges;
 use crate::translator::lockstep::in_place::InPlace;
 use crate::translator::lockstep::is_shared_slot;
 use crate::translator::memory::Memory;
@@ -31,6 +32,8 @@ pub(super) struct KernelView<'a> {
     /// Where the code cache lies.
     pub(super) layout: Layout,
     pub(super) in_place: Option<&'a InPlace>,
+    /// What is reached to count edges.
+    pub(super) edges: Option<&'a mut Edges>,
 }
 
 /// How translated code may reach a word of the vCPU page.
@@ -176,6 +179,11 @@ impl Bus for KernelView<'_> {
         {
             return Ok(marks(address - MARKS));
         }
+        if let Some(edges) = &mut self.edges
+            && let Some(value) = edges.load(address, bytes)
+        {
+            return Ok(value);
+        }
         if bytes == 4
             && let Some(field) = self.field(address, Reach::Load)
         {
@@ -204,6 +212,11 @@ impl Bus for KernelView<'_> {
         // Code pages are read-only: a stray pointer of the guest's faults there, as one to nowhere does.
         if self.layout.find(CachePc(address & !3)).is_some() {
             return Err(Fault { address, write: true, alignment: false });
+        }
+        if let Some(edges) = &mut self.edges
+            && edges.store(address, bytes, value).is_some()
+        {
+            return Ok(());
         }
         let reach = match bytes {
             4 => Some(Reach::Store),

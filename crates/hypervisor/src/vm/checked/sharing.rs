@@ -70,6 +70,7 @@ impl Known {
                     lines.resume();
                 }
             }
+            Place::Named => {}
         }
     }
 
@@ -100,7 +101,7 @@ impl Checker {
         let (words, _) = self.client.parts(ram, self.memory.as_mut()?.words_mut(host_space));
         match &mut self.client {
             Client::Sharing(known) => known.lines(ram, words),
-            Client::Heap(_) => None,
+            Client::Heap(_) | Client::Edges(_) => None,
         }
     }
 }

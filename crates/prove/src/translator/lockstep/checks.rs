@@ -53,13 +53,24 @@ fn expected((look, both): (Look, bool), accessed: &Accessed, regs: &[u32]) -> u3
 
 impl Lockstep {
     /// From now on accesses are looked at, and some instructions of `window` told of.
+    /// In some cases edges are counted instead.
     pub fn check_accesses(&mut self, random: &mut Random, window: &Window) {
+        (self.looked, self.exclusives, self.edges) = (0, false, None);
+        if random.one_in(4) {
+            return self.count_edges(random, window);
+        }
         let (look, both) = (if random.one_in(2) { Look::Line } else { Look::Granule }, random.one_in(2));
         self.look = (look, both);
         let mut checks = Box::new(Checks::new(look));
         if both {
             checks.look_at_both();
         }
+        self.tell_of_places(&mut checks, random, window);
+        self.translator.start_checking(checks, &mut self.code);
+    }
+
+    /// Some instructions of `window` are told of, and some code may be left alone.
+    pub(super) fn tell_of_places(&mut self, checks: &mut Checks, random: &mut Random, window: &Window) {
         self.hooks = (0..HOOKS).map(|_| window.address(random) & !3).collect();
         for (number, &at) in (0..).zip(&self.hooks) {
             // Two may be the same.
@@ -71,8 +82,6 @@ impl Lockstep {
         } else {
             self.skipped_code = 0..0;
         }
-        self.translator.start_checking(checks, &mut self.code);
-        (self.looked, self.exclusives) = (0, false);
     }
 
     /// A trap for an access whose mark is set, or at a place that is told of.
@@ -110,6 +119,9 @@ impl Lockstep {
         let guest = self.reference.pc;
         if !self.translator.checks() || self.reference.psr & model::T != 0 {
             return;
+        }
+        if self.edges.is_some() {
+            return self.compare_edges(looked);
         }
         let decoded = decode(self.reference_memory.word(guest));
         // Between two of these nothing is looked at, which depends on where blocks begin.

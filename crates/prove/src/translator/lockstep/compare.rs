@@ -17,8 +17,9 @@ impl Lockstep {
         let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
             self.compare_looks();
+            let before = self.reference.pc;
             match self.advance() {
-                Event::Done => {}
+                Event::Done => self.note_branch(before),
                 Event::Unpredictable => return Some(End::Unpredictable),
                 other => self.fail(&format!("at {guest_pc:#x}, but the last instruction is {other:?}")),
             }

@@ -141,6 +141,7 @@ impl Lockstep {
             }
             self.under_way = !place.behind;
             self.looked = 0;
+            self.begin_edge();
         }
         let entry = self.translator.entry(block);
         if self.leave.is_some_and(|waiting| waiting != entry) {
@@ -154,7 +155,9 @@ impl Lockstep {
             self.disturb(block, place);
         }
         self.popped |= self.word(pc.0) == shadow_stack::POP;
-        match self.step(pc) {
+        let event = self.step(pc);
+        self.check_edge(place.location.guest.0);
+        match event {
             // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
             Event::Done if self.mirrors_into_itself(pc) => Next::End(End::Unpredictable),
             Event::Done => Next::Cache(self.machine.pc),
@@ -205,6 +208,7 @@ impl Lockstep {
             shared_slot: &mut self.shared_slot,
             layout: self.layout,
             in_place: self.in_place.as_ref(),
+            edges: self.edges.as_mut(),
         };
         self.machine.step(&mut view)
     }

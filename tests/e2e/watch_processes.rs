@@ -1,11 +1,17 @@
-//! A client that notes who uses which lines of a guest's memory: Debian's, with processes that share a page of a file,
-//! and one that has a page for itself.
+//! Clients that tell a guest's processes apart: who uses which lines of its memory, and who takes which edges of its
+//! kernel's control flow. The guest is Debian, with processes that share a page of a file, one that has a page for
+//! itself, and one that calls what no other does.
 
 use std::time::{Duration, Instant};
 
+use spica_addr::GuestVa;
+use spica_cli::edges::{self, EdgeCounter, Map};
 use spica_cli::sharing::{self, Findings, Line, Watcher};
+use spica_cli::switching::Switching;
 use spica_cli::symbols;
 use spica_console::base64;
+use spica_dbt::edges::place;
+use spica_isa::{Op, decode};
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board as Running;
 use spica_sharing::{Context, LINE, User};
@@ -59,17 +65,65 @@ fn of_scheduler<'a>(findings: &'a Findings, names: &[Symbol]) -> Option<&'a Line
     })
 }
 
+/// The edge by which a function gets to what it calls first, with nothing in front of it that it may branch by.
+fn edge_of_first_call(board: &mut Running, names: &[Symbol], function: &str) -> u16 {
+    let start = names.iter().find(|symbol| symbol.name == function).expect("the function").address;
+    let words = contents(board, start);
+    let words = words.as_chunks::<4>().0.iter().map(|&word| decode(u32::from_le_bytes(word)));
+    let call = (start..).step_by(4).zip(words).find_map(|(at, instruction)| match instruction.op {
+        Op::Branch { link: true, offset, .. } => Some(at.wrapping_add(8).wrapping_add_signed(offset)),
+        _ => None,
+    });
+    place(GuestVa(call.expect("a call in the first words"))) ^ place(GuestVa(start)) >> 1
+}
+
+/// The edges that processes take, once those of the ones that are looked for were counted.
+fn edges_are_found(board: &dyn Fn() -> Running, names: &[Symbol], switching: &Switching) {
+    let calls = edge_of_first_call(&mut board(), names, "ksys_sync");
+    let of = |findings: &edges::Findings, name: &str| -> Map {
+        findings.maps.iter().find(|(known, _)| known == name).map(|(_, map)| map.clone()).unwrap_or_default()
+    };
+    let mut counter = EdgeCounter::start(board(), 0, switching, &[]).expect("a counter");
+    let begun = Instant::now();
+    let findings = loop {
+        counter.wait(Instant::now() + Duration::from_secs(2), &|| false);
+        let findings = counter.findings().expect("findings");
+        if ["sync", "reader", "interrupts"].iter().all(|name| of(&findings, name).len() > 100) {
+            break counter.end().expect("findings");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{}", edges::report(&findings));
+    };
+    println!("{:?}: {}", begun.elapsed(), edges::report(&findings));
+    assert!(of(&findings, "sync").contains_key(&calls), "the call in ksys_sync: {calls:#x}");
+    for other in ["reader", "writer", "loner", "interrupts"] {
+        assert!(!of(&findings, other).contains_key(&calls), "{other} has the call in ksys_sync: {calls:#x}");
+    }
+    // Of one name alone, the others are not told apart.
+    let only = ["reader".to_string()];
+    let counter = EdgeCounter::start(board(), 0, switching, &only).expect("a counter");
+    counter.wait(Instant::now() + Duration::from_secs(4), &|| false);
+    let again = counter.end().expect("findings");
+    let named: Vec<&str> = again.maps.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(named, ["reader", "interrupts", "all other processes"]);
+    // It does the same again.
+    let (before, now) = (of(&findings, "reader"), of(&again, "reader"));
+    let both = now.keys().filter(|edge| before.contains_key(edge)).count();
+    println!("reader: {} edges, then {}, {both} of both", before.len(), now.len());
+    assert!(2 * both > now.len(), "reader: {} edges, then {}, {both} of both", before.len(), now.len());
+}
+
 #[test]
-fn who_shares_which_line_is_found() {
+fn what_processes_do_is_told_apart() {
     let program = |text: String| format!("#!/bin/sh\nwhile :; do {text}; done\n");
     let programs = [
         ("writer", program(format!("echo {SHARED} 1<>/tmp/shared"))),
         ("reader", program("read line < /tmp/shared".into())),
+        ("syncer", program("sync; sleep 0.1".into())),
         ("loner", program(format!("echo {PRIVATE} 1<>/tmp/private; read line < /tmp/private"))),
     ];
     let script = format!(
         "echo {SHARED} > /tmp/shared; echo {PRIVATE} > /tmp/private; \
-         for n in writer reader loner; do /lib/$n & all=\"$all $!\"; done; \
+         for n in writer reader loner syncer; do /lib/$n & all=\"$all $!\"; done; \
          until read -t 1 line </dev/console; do echo more; done; kill $all; \
          dmesg | grep -c -e BUG -e WARNING -e Oops || true"
     );
@@ -101,9 +155,10 @@ fn who_shares_which_line_is_found() {
         let private = holding(&mut board_too, &findings, PRIVATE).cloned();
         // It can be begun again, and left without a word.
         drop(Watcher::start(board(), 0, &switching).expect("another watcher"));
+        edges_are_found(board, names, &switching);
         (findings, functions, private)
     };
-    let (printed, (findings, functions, private)) = beside("sharing", give, &script, Duration::from_secs(300), watch);
+    let (printed, (findings, functions, private)) = beside("processes", give, &script, Duration::from_secs(300), watch);
     assert!(printed.trim_end().ends_with("\n0"), "the guest has noticed it: {printed}");
     assert!(findings.to_the_end && findings.lost == 0 && findings.switches > 10, "{findings:?}");
     assert_eq!(private, None);
