@@ -32,7 +32,7 @@ pub const SAMPLE_LOOKS: u32 = 128;
 /// How many instructions samples are apart in the mean at least, and at most.
 pub const SAMPLE_EVERY: core::ops::RangeInclusive<u32> = 5000..=1 << 28;
 /// Bytes that are watched at once at most.
-pub const WATCH_BYTES: u32 = 4096;
+pub const WATCH_BYTES: u32 = 1 << 20;
 /// Bytes that are searched for one question at most.
 pub const FIND_BYTES: u32 = 0x40_0000;
 /// Bytes that are searched for.

@@ -7,7 +7,7 @@
 //! watched ([`Watches::note`]). If one is in it, the guest stands behind the instruction.
 //!
 //! Exclusive accesses, and those of VFP, are not interpreted: a STREX must not succeed that would have failed. For them
-//! the pages are *open* for a millisecond, so that what a lock is taken by gets done. What has changed meanwhile is
+//! the page is *open* for a millisecond, so that what a lock is taken by gets done. What has changed meanwhile is
 //! seen by a checksum, so the guest stands a little behind what has changed it. All this is looked at once a turn
 //! ([`Vm::look_at_watches`]); a guest without watchpoints pays for that question only.
 //!
@@ -32,7 +32,9 @@ use crate::host_cpu::{HostCpu, HostSpace};
 use crate::world::Privilege;
 
 /// Pieces of memory, each within a page, that are watched at most.
-const MOST: usize = 16;
+const MOST: usize = 256;
+/// Pages that are open at the same time at most: a copy has two.
+const MOST_OPEN: usize = 4;
 
 /// How long pages are open, in microseconds.
 const OPEN_US: u32 = 1000;
@@ -64,6 +66,8 @@ enum Open {
 pub struct Watches {
     all: Vec<Watch>,
     open: Open,
+    /// The pages that are.
+    pages: [Option<GuestPa>; MOST_OPEN],
     /// What was accessed, since the guest went on: as it was set.
     hit: Option<(Kind, u32)>,
 }
@@ -128,11 +132,14 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 impl Common {
-    /// Pages with what is watched are covered from now on, or are not.
-    fn cover(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, cover: bool) {
+    /// Pages with what is watched are covered from now on, or are not: all, or one.
+    fn cover(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, only: Option<GuestPa>, cover: bool) {
         let mut hides = false;
         for n in 0..self.watches.all.len() {
             let page = self.watches.all[n].pa.page();
+            if only.is_some_and(|only| only != page) {
+                continue;
+            }
             if !cover {
                 mmu.set_covered(page, None);
                 // Code of it was not made with the protection that it is to have, or is no more.
@@ -156,9 +163,10 @@ impl Common {
         mmu.make_stale();
     }
 
-    fn sums(&mut self, host_space: HostSpace<'_>, mut each: impl FnMut(&mut Watch, u64)) {
+    /// Checksums of what is watched in a page.
+    fn sums(&mut self, host_space: HostSpace<'_>, page: GuestPa, mut each: impl FnMut(&mut Watch, u64)) {
         let Common { watches, ram, .. } = self;
-        for watch in &mut watches.all {
+        for watch in watches.all.iter_mut().filter(|watch| watch.pa.page() == page) {
             if let Some(bytes) = ram.bytes(host_space, watch.pa, watch.bytes) {
                 each(watch, sum(bytes));
             }
@@ -182,13 +190,13 @@ impl Vm {
         }
         let watches = &mut self.common.watches.all;
         if watches.len() + places.len() > MOST {
-            return Err("there are too many watchpoints: 16, of which each page of a range is one");
+            return Err("there are too many watchpoints: 256, of which each page of a range is one");
         }
         watches.try_reserve_exact(places.len()).map_err(|_| "there is no memory")?;
         self.vcpu.mmu.reserve_covered(MOST).map_err(|_| "there is no memory")?;
         self.uncover(core);
         self.common.watches.all.extend(places);
-        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), true);
+        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), None, true);
         Ok(())
     }
 
@@ -197,7 +205,7 @@ impl Vm {
         let before = self.common.watches.all.len();
         self.uncover(core);
         self.common.watches.all.retain(|watch| (watch.kind, watch.set) != (kind, (va, bytes)));
-        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), true);
+        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), None, true);
         self.common.watches.all.len() != before
     }
 
@@ -221,7 +229,8 @@ impl Vm {
 
     fn uncover(&mut self, core: &mut HostCpu) {
         self.common.watches.open = Open::No;
-        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), false);
+        self.common.watches.pages = [None; MOST_OPEN];
+        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), None, false);
     }
 
     /// The guest's turn begins. Whether it is to stand for its debugger.
@@ -239,36 +248,54 @@ impl Vm {
                 host.want_attention();
             }
             Open::Until(end) if host.now() < end => host.want_attention(),
-            Open::Until(_) => {
-                self.common.watches.open = Open::No;
-                let mut changed = None;
-                self.common.sums(core.enter_host_space(), |watch, sum| {
-                    if watch.kind != Kind::Read && watch.sum != sum {
-                        changed = changed.or(Some((watch.kind, watch.set.0)));
-                    }
-                });
-                let watches = &mut self.common.watches;
-                watches.hit = watches.hit.or(changed);
-                self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), true);
-            }
+            Open::Until(_) => self.close_watches(core),
         }
         self.common.watches.hit?;
         self.halt_soon();
         Some(Stop::Debugger)
     }
 
-    /// Lets the guest's accesses to what is watched through.
-    fn open_watches(&mut self, core: &mut HostCpu, host: &mut Host) {
-        self.uncover(core);
-        self.common.sums(core.enter_host_space(), |watch, sum| watch.sum = sum);
+    /// Lets the guest's accesses to what is watched in the page of `pa` through.
+    fn open_watches(&mut self, core: &mut HostCpu, host: &mut Host, pa: GuestPa) {
+        let page = pa.page();
+        if self.common.watches.pages.iter().all(Option::is_some) {
+            self.close_watches(core);
+        }
+        if let Some(place) = self.common.watches.pages.iter_mut().find(|place| place.is_none()) {
+            *place = Some(page);
+        }
+        self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), Some(page), false);
+        self.common.sums(core.enter_host_space(), page, |watch, sum| watch.sum = sum);
         self.common.watches.open = Open::Just;
         host.want_attention();
     }
+
+    /// No page is open any more: what has changed in one is known then.
+    fn close_watches(&mut self, core: &mut HostCpu) {
+        self.common.watches.open = Open::No;
+        let mut changed = None;
+        for page in core::mem::take(&mut self.common.watches.pages).into_iter().flatten() {
+            self.common.sums(core.enter_host_space(), page, |watch, sum| {
+                if watch.kind != Kind::Read && watch.sum != sum {
+                    changed = changed.or(Some((watch.kind, watch.set.0)));
+                }
+            });
+            self.common.cover(&mut self.vcpu.mmu, core.enter_host_space(), Some(page), true);
+        }
+        let watches = &mut self.common.watches;
+        watches.hit = watches.hit.or(changed);
+    }
 }
 
-/// An access, of this kind, that reached a page with what is watched, by the instruction where the core is.
+/// An access, of this kind, that reached a page with what is watched, that of `pa`, by the instruction where the core is.
 #[cold]
-pub fn accessed(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege, kind: AccessKind) -> Resume {
+pub fn accessed(
+    vm: &mut Vm,
+    core: &mut HostCpu,
+    host: &mut Host,
+    (privilege, kind): (Privilege, AccessKind),
+    pa: GuestPa,
+) -> Resume {
     let pc = vm.vcpu.context.cpu.pc;
     let wild = Resume::Stop(Stop::WildJump(pc));
     let (instruction, guest) = match privilege {
@@ -280,7 +307,7 @@ pub fn accessed(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
     };
     let known = instruction.filter(|instruction| instruction.is_transfer() && kind != AccessKind::Fetch);
     let Some(instruction) = known else {
-        vm.open_watches(core, host);
+        vm.open_watches(core, host, pa);
         return Resume::Guest(guest);
     };
     let (cpu, mut env) = TrapEnv::new(vm, core, host);

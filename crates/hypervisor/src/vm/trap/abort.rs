@@ -102,7 +102,7 @@ pub fn data(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privile
                 }
                 Fill::GuestFault(fault) => deliver(vm, core, privilege, fault, write, far),
                 Fill::CodePageWrite(pa) | Fill::Device(pa) if vm.common.watches.has_page(pa) => {
-                    watched::accessed(vm, core, host, privilege, kind)
+                    watched::accessed(vm, core, host, (privilege, kind), pa)
                 }
                 Fill::CodePageWrite(pa) => match papers::write_to_table(vm, core, host, privilege, pa, far, again) {
                     Some(resume) => resume,
@@ -462,7 +462,7 @@ pub fn prefetch(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Pri
             }
             Fill::GuestFault(fault) => deliver_fetch(vm, fault.ifsr(), far),
             Fill::Device(pa) if vm.common.watches.has_page(pa) => {
-                watched::accessed(vm, core, host, privilege, AccessKind::Fetch)
+                watched::accessed(vm, core, host, (privilege, AccessKind::Fetch), pa)
             }
             Fill::Device(_) => {
                 let fault = Fault::without_descriptor(FaultKind::External).under(&regime(&vm.vcpu.context.cpu));
