@@ -1,6 +1,6 @@
 //! Other kernels of Linux than the one of most tests: Debian's in real time, and a newer one; and kinds of Linux that
-//! are built here (`guests/linux`): in T32, and elsewhere in the address space. Each boots on both boards, by both
-//! engines, is of its kind, its programs run, and it changes its code.
+//! are built here (`guests/linux`): in T32, elsewhere in the address space, preempted, for one processor. Each boots on
+//! both boards, by both engines, is of its kind, its programs run, and it changes its code.
 //!
 //! In T32, exceptions are taken in Thumb state, a compiler uses what T32 has beyond A32, and ftrace and kprobes patch
 //! half-words of code that runs.
@@ -144,6 +144,25 @@ fn linux_in_t32_works() {
 fn linux_with_half_of_the_addresses_works() {
     let says = "A32 at 0x80, 250 ticks, SMP";
     Kind { release: "-vmsplit-2g", says, at: "@0x80000000", ..LINUX }.works_everywhere();
+}
+
+#[test]
+#[ignore = "builds a kernel, once: five minutes of a processor"]
+fn linux_with_most_of_the_addresses_works() {
+    let says = "A32 at 0x40, 250 ticks, SMP";
+    Kind { release: "-vmsplit-1g", says, at: "@0x40000000", ..LINUX }.works_everywhere();
+}
+
+#[test]
+#[ignore = "builds a kernel, once: five minutes of a processor"]
+fn linux_that_is_preempted_works() {
+    Kind { release: "-preempt", says: "A32 at 0xc0, 1000 ticks, SMP PREEMPT", ..LINUX }.works_everywhere();
+}
+
+#[test]
+#[ignore = "builds a kernel, once: five minutes of a processor"]
+fn linux_for_one_processor_works() {
+    Kind { release: "-plain", says: "A32 at 0xc0, 250 ticks,", ..LINUX }.works_everywhere();
 }
 
 /// Linux of a kind from Debian's source, built if it is not there.
