@@ -25,7 +25,7 @@ const BOARDS: [&str; 2] = ["cubieboard", "vexpress-a9"];
 /// where the function tracer has it for a frame pointer.
 const COMMANDS: &str = r#"
 uname -r
-[ $(grep -ciE '^.{7}[26ae] t ' /proc/kallsyms) -ge 1000 ] && set=T32 || set=A32
+[ $(grep -ciE '^.{7}[26ae] t ' /proc/kallsyms) -ge 100 ] && set=T32 || set=A32
 text=$(sed -n 's/^\(..\)...... T _text$/\1/p' /proc/kallsyms)
 loops='s/.* ([0-9]+)\.([0-9]+) BogoMIPS \(lpj=([0-9]+)\).*/\1 \2 \3/p'
 ticks=$(dmesg | sed -nE "$loops" | awk '{ printf "%.0f", ($1 + $2 / 100) * 500000 / $3 }')
