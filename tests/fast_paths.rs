@@ -34,6 +34,7 @@ pub const ANSWERED: &[&str] = &[
     "spaces",
     "interrupts",
     "alarms",
+    "modes",
 ];
 
 /// Which sessions, and under which switches.

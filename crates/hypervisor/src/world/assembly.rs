@@ -147,6 +147,7 @@ assemble! {
     CTX_TIMER_CHANGED = context!(timer.changed);
     CTX_TIMER_QUICK = context!(timer.quick);
     CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
+    CTX_MODE_CHANGES = context!(counts.mode_changes);
     CTX_IAR_PC = context!(interrupts.sites);
     CTX_OTHER_IAR_PC = context!(interrupts.sites) + size_of::<InterruptSite>() as isize;
     CTX_EOIR_PC = context!(interrupts.sites) + 2 * size_of::<InterruptSite>() as isize;
@@ -264,6 +265,9 @@ assemble! {
     MODE_FIQ = Mode::Fiq as u32;
     MODE_IRQ = Mode::Irq as u32;
     MODE_SVC = Mode::Svc as u32;
+    MODE_SYS = Mode::Sys as u32;
+    MSR_CPSR_C_T32 = 0xf380_8100_u32;
+    SVC_EMULATE_T32 = trap::EMULATE_T32;
     MODE_ABT = Mode::Abt as u32;
     MODE_UND = Mode::Und as u32;
     PSR_MODE = psr::MODE;

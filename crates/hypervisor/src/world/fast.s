@@ -123,6 +123,8 @@ kernel_supervisor_call:
     .word indirect
     .elseif number == SVC_EMULATE
     .word emulate
+    .elseif number == SVC_EMULATE_T32 & 31
+    .word emulate_t32
     .elseif number == SVC_DACR
     .word domain_access
     .elseif number == SVC_EXCEPTION_RETURN
@@ -360,6 +362,56 @@ timer_accessed:
     COUNT CTX_TIMER_ACCESSES
     add lr, lr, #EMULATE_LITERAL_BYTES
     ldmia sp, {{r0-r12}}
+    movs pc, lr
+
+@ MSR CPSR_c in T32, from Supervisor to System mode or back, and nothing else of the CPSR changes. Linux reaches SP and
+@ LR of user code so, as there is no LDM or STM of user registers in T32: four times in a system call. In: R2, LR =
+@ behind the SVC, which may be any whose number ends as this one's. Uses R0, R1, R3 to R6.
+    HANDLER fast, "changes of mode"
+emulate_t32:
+    lsls r3, lr, #20                @ in the page of the SVC
+    ldr r1, [lr, #-4]
+    beq slow_path
+    ldr r4, =0xef000000 + SVC_EMULATE_T32       @ in no IT block
+    ldr r3, [lr]
+    cmp r1, r4
+    ldreq r4, =MSR_CPSR_C_T32
+    biceq r5, r3, #0xf0000
+    cmpeq r5, r4
+    bne slow_path
+    ubfx r1, r3, #16, #4
+    cmp r1, #12
+    bhi slow_path
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r0, [r2, #PAGE_CONTROL]
+    ldr r5, [sp, r1, lsl #2]
+    eor r5, r5, r0
+    uxtb r5, r5
+    cmp r5, #MODE_SVC ^ MODE_SYS
+    bne slow_path
+    and r1, r0, #PSR_MODE
+    eor r0, r0, r5
+    add r6, r2, #BANK_SVC           @ that of User mode is before it
+    ldr r5, [r2, #PAGE_SPSR]
+    cmp r1, #MODE_SVC
+    bne 1f
+    ldr r4, [r2, #PAGE_BANK_SPSR]
+    str r5, [r2, #PAGE_BANK_SPSR + 4]
+    stmia r6, {{sp, lr}}^
+    ldmdb r6, {{sp, lr}}^
+    b 2f
+1:  cmp r1, #MODE_SYS
+    bne slow_path
+    ldr r4, [r2, #PAGE_BANK_SPSR + 4]
+    str r5, [r2, #PAGE_BANK_SPSR]
+    stmdb r6, {{sp, lr}}^
+    ldmia r6, {{sp, lr}}^
+2:  str r0, [r2, #PAGE_CONTROL]
+    str r4, [r2, #PAGE_SPSR]
+    COUNT CTX_MODE_CHANGES
+    add lr, lr, #EMULATE_LITERAL_BYTES
+    ldmia sp, {{r0-r7}}
     movs pc, lr
 
 @ In: R1 = Rt, R6 = SP, and so much more for the virtual timer.

@@ -391,6 +391,8 @@ pub struct Counts {
     pub counter_reads: u32,
     /// Reads and writes of the timer's other registers in assembly.
     pub timer_accesses: u32,
+    /// Changes of the kernel's mode in assembly.
+    pub mode_changes: u32,
     /// Deadlines for which assembly has set the host's timer.
     pub alarms: u32,
     /// Accesses to the interrupt controller in assembly.

@@ -217,7 +217,7 @@ pub fn run(platform: &Platform) -> ! {
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
-         interrupts {}, alarms {}",
+         interrupts {}, alarms {}, modes {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -233,7 +233,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.timer_accesses,
         context.counts.space_switches,
         context.counts.interrupt_accesses,
-        context.counts.alarms
+        context.counts.alarms,
+        context.counts.mode_changes
     );
     println!("check: done");
     panic::halt()

@@ -113,6 +113,7 @@ const DSB: u32 = 0xf57f_f04f;
 const MOVS_PC_LR: u32 = 0xe1b0_f00e;
 const MSR_SPSR_R5: u32 = 0xe16f_f005;
 const MOV_LR_R6: u32 = 0xe1a0_e006;
+const T32_NOP: u16 = 0xbf00;
 const VMSR_FPEXC_R0: u32 = 0xeee8_0a10;
 
 impl Writer<'_> {
@@ -872,6 +873,55 @@ impl Writer<'_> {
                 // MSR APSR_nzcvqg, R0.
                 self.put(0xe12c_f000);
             }
+        }
+        self.modes_in_t32();
+    }
+
+    /// From mode to mode by MSR in T32 code, with SP and LR of each, and back to A32 code: Supervisor and System mode,
+    /// Abort and Undefined mode, which differ in the same bits.
+    fn modes_in_t32(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(3) ^ word);
+        let mut random = Random::new(seed, 37);
+        let other = |mode| match mode {
+            Mode::Svc => Some(Mode::Sys),
+            Mode::Sys => Some(Mode::Svc),
+            Mode::Abt => Some(Mode::Und),
+            Mode::Und => Some(Mode::Abt),
+            _ => None,
+        };
+        if random.one_in(3) || other(self.mode).is_none() {
+            return;
+        }
+        self.acts.push("modes in T32");
+        // ADD R0, PC, #1; BX R0.
+        self.put(0xe28f_0001);
+        self.put(0xe12f_ff10);
+        let mut code: Vec<u16> = vec![];
+        for _ in 0..=random.below(4) {
+            // MRS R1, CPSR; EOR R1, R1, #0x0c.
+            code.extend([0xf3ef, 0x8100, 0xf081, 0x010c]);
+            // MSR CPSR_c, R1; or CPSR_xc, or from R14, which is for Rust.
+            match random.below(8) {
+                0 => code.extend([0xf381, 0x8300]),
+                1 => code.extend([0x468e, 0xf38e, 0x8100]),
+                _ => code.extend([0xf381, 0x8100]),
+            }
+            // MOV R3, SP; MOV R4, LR.
+            code.extend([0x466b, 0x4674]);
+            if random.one_in(2) {
+                // MOV SP, R2; MOV LR, R3.
+                code.extend([0x4695, 0x469e]);
+            }
+            self.mode = other(self.mode).unwrap_or(self.mode);
+        }
+        if !code.len().is_multiple_of(2) {
+            code.push(T32_NOP);
+        }
+        // BX PC, at a word: to what is behind the next one.
+        code.extend([0x4778, T32_NOP]);
+        for pair in code.as_chunks::<2>().0 {
+            self.put(u32::from(pair[0]) | u32::from(pair[1]) << 16);
         }
     }
 
