@@ -20,6 +20,8 @@ use spica_isa::t32::{self, Code, ItState};
 pub struct Undo {
     /// This register's value is there.
     pub spilled: Option<(Reg, Place)>,
+    /// And this one's in spill slot 1 of the vCPU page.
+    pub beside: Option<Reg>,
     /// This register is to be increased by that.
     pub adjust: Option<(Reg, u32)>,
     /// This register has been used for something else. It does not matter: no fault can come before the instruction at
@@ -29,7 +31,7 @@ pub struct Undo {
 
 impl Undo {
     /// Nothing.
-    pub const NONE: Undo = Undo { spilled: None, adjust: None, lost: None };
+    pub const NONE: Undo = Undo { spilled: None, beside: None, adjust: None, lost: None };
 
     /// A spilled register.
     #[must_use]

@@ -113,6 +113,9 @@ pub fn made(translator: &Translator, code: &Code, guest: &[u32; PAGE_WORDS], blo
             };
             write!(text, "    ; r{} is in {place}", reg.n()).expect("a string");
         }
+        if let Some(reg) = location.undo.beside {
+            write!(text, "    ; r{} is in slot 1", reg.n()).expect("a string");
+        }
         if let Some(reg) = location.undo.lost {
             write!(text, "    ; r{} is lost", reg.n()).expect("a string");
         }

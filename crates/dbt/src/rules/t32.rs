@@ -73,9 +73,14 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
         Op::TableBranch { half, rn, rm } => table(e, options, d, half, rn, rm, at),
         // What it means is in the conditions of those behind it.
         Op::IfThen(_) | Op::Hint => Flow::Continues,
-        // Of two registers that are no pair in A32 as a rule, for the load as well as for the store: one of them cannot
-        // use the monitor if the other one does not.
-        Op::LoadExclusive { .. } | Op::StoreExclusive { .. } => emulate(e, &conditional(cond), false),
+        Op::LoadExclusive { rt, rt2: Some(rt2), rn, .. } => {
+            let word = LDREXD & 0x0fff_ffff | (cond as u32) << 28 | rn.n() << 16;
+            exclusive_of_two(e, cond, true, word, [rt, rt2], bit(rn))
+        }
+        Op::StoreExclusive { rd, rt, rt2: Some(rt2), rn, .. } => {
+            let word = STREXD & 0x0fff_ffff | (cond as u32) << 28 | rn.n() << 16 | rd.n() << 12;
+            exclusive_of_two(e, cond, false, word, [rt, rt2], bit(rn) | bit(rd))
+        }
         // LEAVEX has no effect in Thumb state (A9.3.1); whether ENTERX is there, the interpreter knows.
         Op::ThumbEe { enter: false } => Flow::Continues,
         // What is undefined need not be so where its condition fails (B1.9.5): it is nothing then, as in A32. So is
@@ -85,9 +90,45 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
     }
 }
 
-/// LDREX and STREX without operands.
+/// LDREX, STREX, LDREXD and STREXD without operands (A8.8.75, A8.8.77, A8.8.212, A8.8.214).
 const LDREX: u32 = 0xe190_0f9f;
 const STREX: u32 = 0xe180_0f90;
+const LDREXD: u32 = 0xe1b0_0f9f;
+const STREXD: u32 = 0xe1a0_0f90;
+
+/// LDREXD or STREXD of any two registers; A32 has those of a pair. Both use the monitor in any case: one of them would
+/// not work if the other one was interpreted. `word` is that of A32 without the pair, `others` its other registers.
+fn exclusive_of_two(e: &mut Emitter<'_>, cond: Cond, load: bool, word: u32, two: [Reg; 2], others: u32) -> Flow {
+    let place = if load { 12 } else { 0 };
+    if is_pair(two[0], two[1]) {
+        e.emit(word | two[0].n() << place);
+        return Flow::Continues;
+    }
+    // Of the six pairs below SP, four registers take four at most.
+    let used = bit(two[0]) | bit(two[1]) | others;
+    let low = (0..12).step_by(2).find(|n| used >> n & 0b11 == 0).unwrap_or(0);
+    let pair = [Reg::new(low), Reg::new(low + 1)];
+    spill(e, cond, pair[0]);
+    e.page_field(false, cond, pair[1], field::spill(1));
+    e.set_undo(Undo { beside: Some(pair[1]), ..e.undo() });
+    let moves = |e: &mut Emitter<'_>| {
+        for (mine, guests) in pair.into_iter().zip(two) {
+            let (to, from) = if load { (guests, mine) } else { (mine, guests) };
+            e.emit(data_processing(cond, DpOp::Mov, false, to, Reg::new(0), register(from)));
+        }
+    };
+    if load {
+        e.emit(word | low << place);
+        moves(e);
+    } else {
+        moves(e);
+        e.emit(word | low << place);
+    }
+    e.page_field(true, cond, pair[1], field::spill(1));
+    e.set_undo(Undo { beside: None, ..e.undo() });
+    restore(e, cond, pair[0]);
+    Flow::Continues
+}
 
 /// Something with no meaning but a condition, for rules that look at nothing else: what a trap is for is known to the
 /// emitter.

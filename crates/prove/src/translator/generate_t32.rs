@@ -12,6 +12,7 @@ pub const KINDS: &[&str] = &[
     "T32, IT",
     "T32, LDRD or STRD",
     "T32, LDREX or STREX with an offset",
+    "T32, LDREXD or STREXD",
     "T32, ORN",
     "T32, TBB or TBH",
     "T32, a branch",
@@ -37,6 +38,7 @@ pub fn kind(d: &Decoded) -> Option<&'static str> {
         Op::LoadExclusive { rt2: None, .. } | Op::StoreExclusive { rt2: None, .. } => {
             "T32, LDREX or STREX with an offset"
         }
+        Op::LoadExclusive { .. } | Op::StoreExclusive { .. } => "T32, LDREXD or STREXD",
         Op::Branch { link: true, .. } | Op::BranchLinkExchangeImm { .. } => "T32, BL or BLX",
         Op::Branch { .. } => "T32, a branch",
         Op::CompareBranch { .. } => "T32, CBZ or CBNZ",
@@ -104,9 +106,11 @@ fn dual_or_exclusive(random: &mut Random) -> u32 {
     let (rn, rt, rt2) = (base(random), reg(random), reg(random));
     let rt2 = if random.one_in(3) { (rt + 1) % 15 } else { rt2 };
     let registers = rn | rt << 12 | rt2 << 8;
-    match random.below(5) {
+    match random.below(6) {
         0 => 0xe850_0f00 | rn | rt << 12 | random.below(8),
         1 => 0xe840_0000 | registers | random.below(8),
+        2 if random.one_in(2) => 0xe8d0_007f | registers,
+        2 => 0xe8c0_0070 | registers | reg(random),
         _ => {
             let mode = random.pick(&[0b100, 0b110, 0b101, 0b111, 0b001, 0b011]);
             let (p, u, w) = (mode >> 2, mode >> 1 & 1, mode & 1);

@@ -543,11 +543,15 @@ impl Machine {
         self.next()
     }
 
-    /// LDREX and STREX, word only, on a monitor that never loses a reservation.
+    /// LDREX, STREX, LDREXD and STREXD on a monitor that never loses a reservation.
     fn exclusive(&mut self, word: u32, bus: &mut impl Bus) -> Event {
         let address = self.reg(bits(word, 19, 16));
-        if bits(word, 23, 21) != 0b100 {
-            return Event::Undefined;
+        let (d, t) = (bits(word, 15, 12), bits(word, 3, 0));
+        match (bits(word, 23, 21), bit(word, 20)) {
+            (0b100, _) => {}
+            (0b101, true) if d % 2 == 0 && d < 14 => return self.exclusive_of_two(true, address, [d, d + 1], 0, bus),
+            (0b101, false) if t % 2 == 0 && t < 14 => return self.exclusive_of_two(false, address, [t, t + 1], d, bus),
+            _ => return Event::Undefined,
         }
         let write = !bit(word, 20);
         if address & 3 != 0 {
@@ -563,6 +567,27 @@ impl Machine {
                 Err(fault) => return Event::Fault(fault),
                 Ok(value) => self.r[bits(word, 15, 12) as usize] = value,
             }
+        }
+        self.next()
+    }
+
+    /// LDREXD and STREXD, in either state. What is aligned is in one page.
+    fn exclusive_of_two(&mut self, load: bool, address: u32, two: [u32; 2], d: u32, bus: &mut impl Bus) -> Event {
+        if address & 7 != 0 {
+            return Event::Fault(Fault { address, write: !load, alignment: true });
+        }
+        for (address, t) in (address..).step_by(4).zip(two) {
+            let done = if load {
+                bus.load(address, 4).map(|value| self.r[t as usize] = value)
+            } else {
+                bus.store(address, 4, self.reg(t))
+            };
+            if let Err(fault) = done {
+                return Event::Fault(fault);
+            }
+        }
+        if !load {
+            self.r[d as usize] = 0;
         }
         self.next()
     }

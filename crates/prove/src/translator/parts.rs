@@ -90,6 +90,7 @@ const EVENTS_OF_T32: &[&str] = &[
     "a block from within an IT block",
     "a fault in an IT block",
     "a fault of T32",
+    "a fault with two registers in the vCPU page",
     "an exception return to Thumb state",
     "an instruction across the end of a page",
     "the end of a block in an IT block",

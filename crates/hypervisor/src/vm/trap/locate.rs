@@ -34,6 +34,9 @@ pub fn restore(vm: &mut Vm, location: &Location) -> GuestVa {
         vm.vcpu.context.cpu.regs[reg.n() as usize % 15] = papers::spilled(vm, place);
     }
     let cpu = &mut vm.vcpu.context.cpu;
+    if let Some(reg) = location.undo.beside {
+        cpu.regs[reg.n() as usize % 15] = cpu.page.spill[1];
+    }
     if let Some((reg, by)) = location.undo.adjust {
         let reg = &mut cpu.regs[reg.n() as usize % 15];
         *reg = reg.wrapping_add(by);

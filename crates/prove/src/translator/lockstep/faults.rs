@@ -171,6 +171,10 @@ impl Lockstep {
             self.note_spilled(place, false);
             self.machine.r[reg.n() as usize] = self.spilled(spilled);
         }
+        if let Some(reg) = undo.beside {
+            self.machine.r[reg.n() as usize] = self.cpu.page.spill[1];
+            self.note("a fault with two registers in the vCPU page");
+        }
         if let Some((reg, by)) = undo.adjust {
             let reg = &mut self.machine.r[reg.n() as usize];
             *reg = reg.wrapping_add(by);

@@ -306,6 +306,10 @@ impl Machine {
             return self.exclusive_word(load, address, t, t2, bus);
         }
         match (load, bits(second, 7, 4)) {
+            (_, 7) => {
+                let address = self.reg(n);
+                self.exclusive_of_two(load, address, [t, t2], m, bus)
+            }
             (true, op @ (0 | 1)) => {
                 let address = self.reg(n).wrapping_add(self.reg(m) << op);
                 match bus.load(address, 1 + op) {
