@@ -71,6 +71,11 @@ fn translator() {
 }
 
 #[test]
+fn translator_t32() {
+    slice("translator-t32", 4_000);
+}
+
+#[test]
 fn translator_points() {
     slice("translator-points", 8_000);
 }
