@@ -1,7 +1,28 @@
 //! A guest that a client looks into: attached as a debugger is, so that there is one at most.
 
+use std::time::{Duration, Instant};
+
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
+
+/// The time between two looks at whether somebody wants it to end.
+const REST: Duration = Duration::from_millis(20);
+
+/// Waits until `until`, or `stop` holds.
+pub(crate) fn wait_until(until: Instant, stop: &dyn Fn() -> bool) {
+    while !stop() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(REST));
+    }
+}
+
+/// What is said of an answer of the board's that nobody understands.
+pub(crate) fn not_understood() -> Error {
+    Error::failed("the board answered what this version does not understand")
+}
 
 /// See the module's text. When this goes, so does what the client has set up.
 pub struct Attached {

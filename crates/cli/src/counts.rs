@@ -12,9 +12,9 @@ use spica_console::base64;
 use spica_console::debug::{COUNT_BYTES, READ_BYTES};
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
-use spica_runner::error::{Error, Result};
+use spica_runner::error::Result;
 
-use crate::attached::Attached;
+use crate::attached::{Attached, not_understood};
 use crate::cycles::{self, Code};
 use crate::symbols;
 use crate::unwind::Sample;
@@ -193,17 +193,17 @@ impl Counter {
 /// # Errors
 /// If they are not understood.
 pub fn understand(lines: &[String]) -> Result<Counts> {
-    let no = || Error::failed("the board answered what this version does not understand");
-    let (first, rest) = lines.split_first().ok_or_else(no)?;
-    let numbers = first.strip_prefix("counted ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(no)?;
-    let missed = numbers.0.parse().map_err(|_| no())?;
-    let uncounted = numbers.1.parse().map_err(|_| no())?;
+    let (first, rest) = lines.split_first().ok_or_else(not_understood)?;
+    let numbers =
+        first.strip_prefix("counted ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(not_understood)?;
+    let missed = numbers.0.parse().map_err(|_| not_understood())?;
+    let uncounted = numbers.1.parse().map_err(|_| not_understood())?;
     let mut runs = Vec::new();
     for line in rest {
-        let bytes = line.strip_prefix("counts ").and_then(base64::decode).ok_or_else(no)?;
+        let bytes = line.strip_prefix("counts ").and_then(base64::decode).ok_or_else(not_understood)?;
         let (whole, rest) = bytes.as_chunks::<COUNT_BYTES>();
         if !rest.is_empty() {
-            return Err(no());
+            return Err(not_understood());
         }
         runs.extend(whole.iter().map(|&[a, b, c, d, length, ref count @ ..]| Run {
             start: u32::from_le_bytes([a, b, c, d]),
@@ -220,15 +220,15 @@ pub fn understand(lines: &[String]) -> Result<Counts> {
 /// # Errors
 /// If they are not understood.
 pub fn understand_samples(lines: &[String], samples: &mut Vec<Sample>) -> Result<u32> {
-    let no = || Error::failed("the board answered what this version does not understand");
-    let (first, rest) = lines.split_first().ok_or_else(no)?;
-    let (_, lost) = first.strip_prefix("sampled ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(no)?;
+    let (first, rest) = lines.split_first().ok_or_else(not_understood)?;
+    let (_, lost) =
+        first.strip_prefix("sampled ").and_then(|numbers| numbers.split_once(' ')).ok_or_else(not_understood)?;
     for line in rest {
-        let bytes = line.strip_prefix("samples ").and_then(base64::decode).ok_or_else(no)?;
-        samples.extend(Sample::parse(&bytes).ok_or_else(no)?);
+        let bytes = line.strip_prefix("samples ").and_then(base64::decode).ok_or_else(not_understood)?;
+        samples.extend(Sample::parse(&bytes).ok_or_else(not_understood)?);
         samples.truncate(MOST_SAMPLES);
     }
-    lost.parse().map_err(|_| no())
+    lost.parse().map_err(|_| not_understood())
 }
 
 /// A function, or a page of code that has no names.

@@ -11,7 +11,7 @@ use spica_console::debug::{EDGE_BYTES, NAME_BYTES};
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
-use crate::attached::Attached;
+use crate::attached::{Attached, not_understood, wait_until};
 use crate::switching::Switching;
 use crate::tasks::Tasks;
 
@@ -110,13 +110,7 @@ impl EdgeCounter {
 
     /// Waits until `until`, or `stop` holds.
     pub fn wait(&self, until: Instant, stop: &dyn Fn() -> bool) {
-        while !stop() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(REST));
-        }
+        wait_until(until, stop);
     }
 
     /// What was counted so far. The guest goes on.
@@ -155,10 +149,6 @@ impl EdgeCounter {
         self.attached.ask("detach")?;
         Ok(Findings { to_the_end, ..findings })
     }
-}
-
-fn not_understood() -> Error {
-    Error::failed("the board answered what this version does not understand")
 }
 
 fn hexadecimal(word: &str) -> Result<u32> {

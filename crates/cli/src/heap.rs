@@ -2,20 +2,17 @@
 
 use std::fmt::Write;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
 use spica_runner::error::{Error, Result};
 
 use crate::allocator::Allocator;
-use crate::attached::Attached;
+use crate::attached::{Attached, not_understood, wait_until};
 use crate::counts::{place, understand_samples};
 use crate::stacks::unwound;
 use crate::unwind::{Sample, Tables};
-
-/// The time between two looks at whether somebody wants it to end.
-const REST: Duration = Duration::from_millis(20);
 
 /// Callers that are shown of an error.
 const MOST_CALLERS: usize = 12;
@@ -140,13 +137,7 @@ impl Checker {
 
     /// Waits until `until`, or `stop` holds.
     pub fn wait(&self, until: Instant, stop: &dyn Fn() -> bool) {
-        while !stop() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(REST));
-        }
+        wait_until(until, stop);
     }
 
     /// What was found so far. The guest goes on.
@@ -184,14 +175,15 @@ impl Checker {
 /// # Errors
 /// If they are not understood.
 pub fn understand(lines: &[String]) -> Result<Findings> {
-    let no = || Error::failed("the board answered what this version does not understand");
-    let (first, rest) = lines.split_first().ok_or_else(no)?;
-    let words = first.strip_prefix("heap ").ok_or_else(no)?;
+    let (first, rest) = lines.split_first().ok_or_else(not_understood)?;
+    let words = first.strip_prefix("heap ").ok_or_else(not_understood)?;
     let numbers: Option<Vec<u32>> = words.split(' ').map(|word| word.parse().ok()).collect();
-    let &[on, allocated, freed, looked, forgotten, lost, uninitialised] = numbers.as_deref().ok_or_else(no)? else {
-        return Err(no());
+    let &[on, allocated, freed, looked, forgotten, lost, uninitialised] =
+        numbers.as_deref().ok_or_else(not_understood)?
+    else {
+        return Err(not_understood());
     };
-    let faults = rest.iter().map(|line| fault(line).ok_or_else(no)).collect::<Result<Vec<_>>>()?;
+    let faults = rest.iter().map(|line| fault(line).ok_or_else(not_understood)).collect::<Result<Vec<_>>>()?;
     let to_the_end = on == 1;
     Ok(Findings { faults, allocated, freed, looked, forgotten, lost, uninitialised, to_the_end })
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use spica_kallsyms::Symbol;
 use spica_runner::control::client::Board;
-use spica_runner::error::{Error, Result};
+use spica_runner::error::Result;
 use spica_sharing::{Context, Device, LINE, User};
 
-use crate::attached::Attached;
+use crate::attached::{Attached, not_understood};
 use crate::heap::position;
 use crate::switching::Switching;
 use crate::tasks::Tasks;
@@ -142,10 +142,6 @@ impl Watcher {
         self.attached.ask("detach")?;
         Ok(Findings { to_the_end, ..findings })
     }
-}
-
-fn not_understood() -> Error {
-    Error::failed("the board answered what this version does not understand")
 }
 
 /// What is known beside the lines, from the board's answer.

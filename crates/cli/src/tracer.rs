@@ -19,6 +19,7 @@ use spica_trace::{Recording, Timeline, page, perfetto, summary};
 use spica_trace_ring::record::TASK;
 use spica_trace_ring::wire;
 
+use crate::attached::not_understood;
 use crate::signals::Signals;
 use crate::tasks::Tasks;
 
@@ -177,10 +178,6 @@ impl Tracer {
     pub fn into_recording(self) -> Recording {
         Recording { names: self.tasks.names, ..self.recording }
     }
-}
-
-fn not_understood() -> Error {
-    Error::failed("the board answered what this version does not understand")
 }
 
 /// Writes what was recorded, of one guest alone if that is said; gives what there is to say of it, in lines.
