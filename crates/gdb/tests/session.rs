@@ -6,7 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use spica_gdb::session::{Wire, serve};
 use spica_gdb::{Link, NotBack, Problem};
 
@@ -643,5 +647,107 @@ fn any_bytes_end_with_the_guest_going_on() {
         let _ = gdb.shutdown(std::net::Shutdown::Write);
         let (_, asked, _) = work.join().expect("no panic");
         assert_eq!(asked[asked.len() - 2..], ["detach", "attach"]);
+    }
+}
+
+/// Packets that a debugger may send.
+const PACKETS: [&str; 52] = [
+    "?",
+    "g",
+    "G00000000",
+    "pf",
+    "p13",
+    "Pf=00800040",
+    "mc0000000,40",
+    "m70000000,4",
+    "Mc0000000,4:00000000",
+    "Xc0000000,4:abcd",
+    "Z0,c0000000,4",
+    "z0,c0000000,4",
+    "Z0,1000,2",
+    "Z1,c0000004,4",
+    "Z2,c0000010,4",
+    "Z3,c0000010,100",
+    "Z4,c0000010,1000000",
+    "z3,c0000010,100",
+    "c",
+    "s",
+    "bc",
+    "bs",
+    "vCont?",
+    "vCont;c",
+    "vCont;c:p1.1",
+    "vCont;s:p1.-1",
+    "Hg0",
+    "Hc-1",
+    "T1",
+    "D",
+    "D;1",
+    "k",
+    "vKill;1",
+    "R00",
+    "!",
+    "qSupported:multiprocess+;swbreak+;xmlRegisters=i386",
+    "qXfer:features:read:target.xml:0,ffb",
+    "qXfer:features:read:target.xml:ffffffff,ffffffff",
+    "qXfer:exec-file:read:1:0,ffb",
+    "vFile:setfs:0",
+    "vFile:open:2f6b65726e656c,0,1c0",
+    "vFile:pread:1,ffffffff,ffffffffffffffff",
+    "vFile:fstat:1",
+    "vFile:close:1",
+    "qfThreadInfo",
+    "qC",
+    "qAttached:1",
+    "QStartNoAckMode",
+    "vMustReplyEmpty",
+    // Of the monitor: `physical on`, `catch svc 5`, `break 4 r2 7`.
+    "qRcmd,706879736963616c206f6e",
+    "qRcmd,6361746368207376632035",
+    "qRcmd,627265616b20342072322037",
+];
+
+/// A packet as it is, or with bytes that are others, more or fewer; with its checksum, or a wrong one; or no packet.
+fn any_packet() -> impl Strategy<Value = Vec<u8>> {
+    let change = (0..3u8, any::<Index>(), any::<u8>());
+    (0..PACKETS.len(), vec(change, 0..4), 0..12u8, any::<u8>()).prop_map(|(n, changes, kind, byte)| {
+        let mut packet = PACKETS[n].as_bytes().to_vec();
+        for (change, at, byte) in if kind < 6 { Vec::new() } else { changes } {
+            let at = at.index(packet.len().max(1));
+            match change {
+                0 if at < packet.len() => packet[at] = byte,
+                1 => packet.insert(at.min(packet.len()), byte),
+                _ => packet.truncate(at),
+            }
+        }
+        let sum = packet.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+        let sum = if kind == 11 { byte } else { sum };
+        match kind {
+            10 => vec![byte],
+            9 => vec![3],
+            _ => [b"$", &packet[..], format!("#{sum:02x}+").as_bytes()].concat(),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever comes, the guest goes on behind it, and can be debugged again.
+    #[test]
+    fn whatever_a_debugger_says_the_guest_goes_on(packets in vec(any_packet(), 1..40)) {
+        let (mut gdb, work) = session();
+        gdb.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        for packet in &packets {
+            // The session may be over.
+            if gdb.write_all(packet).is_err() {
+                break;
+            }
+            // What it says is read, so that it never waits for us.
+            while gdb.read(&mut [0; 4096]).is_ok_and(|bytes| bytes != 0) {}
+        }
+        let _ = gdb.shutdown(std::net::Shutdown::Both);
+        let (_, asked, _) = work.join().expect("a session that ends");
+        prop_assert_eq!(&asked[asked.len() - 2..], ["detach", "attach"]);
     }
 }
