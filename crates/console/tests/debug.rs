@@ -155,7 +155,7 @@ fn what_is_wrong_is_said() {
         "watch x 0 1",
         "watch w 0",
         "watch w 0 0",
-        "unwatch w 0 1001",
+        "unwatch w 0 100001",
         "read 0 1",
         "read va 0",
         "read va 0 0",
