@@ -271,9 +271,10 @@ fn names_in_a_report(board: &mut Board, run: &str, name: &'static str) {
             let lines = asked.ask(&format!("regs {name}")).expect("a report");
             lines.iter().map(|line| names.put_into(line.strip_prefix("regs ").expect("a line"))).collect::<Vec<_>>()
         };
-        // It may have something to do just then.
-        let mut reports = (0..20).map(|_| report());
-        reports.find(|report| report.iter().any(|line| line.contains(" calls by a register"))).expect("an idle kernel")
+        // It may have something to do just then, as in a tick of its timer.
+        let mut reports = (0..100).map(|_| report());
+        let idles = |line: &String| line.contains("<arch_cpu_idle+") && line.contains(" calls by a register");
+        reports.find(|report| report.iter().any(idles)).expect("an idle kernel")
     });
     let callers =
         report.iter().skip_while(|line| !line.contains("called from")).take_while(|line| !line.contains("did last"));
