@@ -4,7 +4,8 @@
 //! itself says, if it was built with `CONFIG_ARM_UNWIND`, as Debian's is: its memory has tables of how to unwind each
 //! function (*Exception Handling ABI for the Arm Architecture*, IHI 0038, sections 6 and 10), for its own backtraces.
 //! They are read once. How large a function's frame is, and where LR is in it, hardly ever depends on a register, so
-//! the numbers of the words are enough.
+//! the numbers of the words are enough. Where it is found by R11, as in the scheduler, which is compiled with a frame
+//! pointer, what lies below the registers that were pushed is as large as the function's first instructions make it.
 //!
 //! Where there are no tables, or a table does not fit what is on the stack, as in the first instructions of a function,
 //! the next word is taken that has a call in front of it which may have called where the kernel was. That is a guess.
@@ -12,6 +13,7 @@
 use std::ops::Range;
 
 use spica_console::debug::{SAMPLE_CALL, SAMPLE_LR, SAMPLE_STALE};
+use spica_isa::ModImm;
 use spica_kallsyms::tables::Memory;
 use spica_kallsyms::{Problem, Symbol};
 use spica_kernel_log::place::Linear;
@@ -28,6 +30,10 @@ const MOST_WORDS: u32 = 4;
 const USER: &str = "unwind_frame";
 /// Bytes of that which are looked at.
 const USER_BYTES: u32 = 0x400;
+/// Words at a function's beginning that may make its frame, and bytes between two functions whose first words are read
+/// in one go.
+const PROLOGUE: u32 = 16;
+const GAP: u32 = 1024;
 /// An entry of a function that cannot be unwound: nothing has called it.
 const CANTUNWIND: u32 = 1;
 
@@ -112,6 +118,8 @@ enum Frame {
     Outermost,
     /// Its frame has so many words; LR is this one of them, or still in LR.
     Size(u32, Option<u32>),
+    /// The same of what was pushed; below that are so many words more, behind the instruction at this address.
+    Below(u32, Option<u32>, u32, u32),
     /// All registers were saved, and PC is this one of these words: an exception's frame.
     Exception(u32),
     /// It depends on a register.
@@ -146,6 +154,15 @@ impl Tables {
     fn read_at(memory: &mut dyn Memory, linear: &Linear, table: u32) -> Result<Tables, Problem> {
         let mut tables = Tables::default();
         let (mut last, mut elsewhere) = (0, Vec::new());
+        let mut by_register = Vec::new();
+        let mut take = |n: usize, entry: Entry| {
+            if let Entry { frame: Frame::Size(words, lr), by_register: true } = entry {
+                by_register.push((n, words, lr));
+                Frame::Unknown
+            } else {
+                entry.frame
+            }
+        };
         'pieces: for from in (table..table.saturating_add(MOST_TABLE)).step_by(PIECE as usize) {
             let Some(words) = linear.words(memory, from, PIECE / 4)? else { break };
             for (at, &[function, how]) in (from..).step_by(8).zip(words.as_chunks::<2>().0) {
@@ -160,7 +177,7 @@ impl Tables {
                         elsewhere.push((tables.entries.len(), target(at + 4, how)));
                         Frame::Unknown
                     }
-                    _ => understand(&[how]),
+                    _ => take(tables.entries.len(), understand(&[how])),
                 };
                 tables.entries.push((function, frame));
             }
@@ -172,10 +189,42 @@ impl Tables {
             let words = linear.words(memory, from, (to - from) / 4 + MOST_WORDS)?.unwrap_or_default();
             for (n, at) in elsewhere {
                 let words = words.get((at - from) as usize / 4..).unwrap_or_default();
-                tables.entries[n].1 = understand(&words[..words.len().min(MOST_WORDS as usize)]);
+                tables.entries[n].1 = take(n, understand(&words[..words.len().min(MOST_WORDS as usize)]));
             }
         }
+        tables.read_prologues(memory, linear, by_register)?;
         Ok(tables)
+    }
+
+    /// Looks at the beginnings of functions whose frames are found by a register: entries, with words that are pushed,
+    /// and LR among them.
+    fn read_prologues(
+        &mut self,
+        memory: &mut dyn Memory,
+        linear: &Linear,
+        mut functions: Vec<(usize, u32, Option<u32>)>,
+    ) -> Result<(), Problem> {
+        functions.sort_unstable_by_key(|&(n, ..)| n);
+        let start = |&(n, ..): &(usize, u32, Option<u32>)| self.entries[n].0;
+        let near = |a: &_, b: &_| start(b) - start(a) <= GAP;
+        let mut found = Vec::new();
+        for near in functions.chunk_by(near) {
+            let (Some(first), Some(last)) = (near.first().map(start), near.last().map(start)) else { continue };
+            let words = linear.words(memory, first, (last - first) / 4 + PROLOGUE)?.unwrap_or_default();
+            for &(n, pushed, lr) in near {
+                let from = (self.entries[n].0 - first) as usize / 4;
+                let code = words.get(from..from + PROLOGUE as usize).unwrap_or_default();
+                if let Some((at, below)) = lowered(code) {
+                    found.push((n, Frame::Below(pushed, lr, below, self.entries[n].0 + at)));
+                } else if !code.is_empty() {
+                    found.push((n, Frame::Size(pushed, lr)));
+                }
+            }
+        }
+        for (n, frame) in found {
+            self.entries[n].1 = frame;
+        }
+        Ok(())
     }
 
     /// How many functions have an entry.
@@ -214,6 +263,13 @@ impl Tables {
             let exact = match self.frame(pc) {
                 Frame::Size(words, Some(place)) => sample.at(sp + place).map(|word| (word, sp + words)),
                 Frame::Size(words, None) => link.map(|lr| (lr, sp + words)),
+                Frame::Below(pushed, place, below, from) => {
+                    let below = if frames.len() == 1 && pc <= from { 0 } else { below };
+                    match place {
+                        Some(place) => sample.at(sp + below + place).map(|word| (word, sp + below + pushed)),
+                        None => link.map(|lr| (lr, sp + below + pushed)),
+                    }
+                }
                 Frame::Exception(place) => {
                     lr = place.checked_sub(1).and_then(|place| sample.at(sp + place));
                     lr = lr.map(|word| Word { plausible: word.call, ..word });
@@ -270,15 +326,34 @@ fn constants(code: &[u32]) -> Vec<u32> {
     found
 }
 
+/// By how many words a function's first instructions lower SP, below what they push, and by which of them, as a distance
+/// in bytes: `SUB SP, SP, #constant` (A8.8.225), in front of any branch. Of these, the one that traces functions pops what
+/// was pushed for it.
+fn lowered(code: &[u32]) -> Option<(u32, u32)> {
+    let is_sub = |word: u32| word & 0xffff_f000 == 0xe24d_d000;
+    let at = code.iter().position(|&word| is_sub(word) || word & 0x0e00_0000 == 0x0a00_0000)?;
+    let constant = ModImm::from_field(code[at] & 0xfff).value();
+    (is_sub(code[at]) && constant.is_multiple_of(4)).then_some((4 * at as u32, constant / 4))
+}
+
+/// What an entry comes to.
+struct Entry {
+    frame: Frame,
+    /// What was pushed is found by a register: [`lowered`] says what is below it.
+    by_register: bool,
+}
+
 /// What an entry's words come to, in the compact forms that a kernel uses (IHI 0038, 10.3).
-fn understand(words: &[u32]) -> Frame {
-    let Some(&first) = words.first() else { return Frame::Unknown };
+fn understand(words: &[u32]) -> Entry {
+    const UNKNOWN: Entry = Entry { frame: Frame::Unknown, by_register: false };
+    let Some(&first) = words.first() else { return UNKNOWN };
     let (skipped, more) = match first >> 24 {
         0x80 => (1, 0),
         0x81 | 0x82 => (2, (first >> 16 & 0xff) as usize),
-        _ => return Frame::Unknown,
+        _ => return UNKNOWN,
     };
-    let Some(words) = words.get(..=more) else { return Frame::Unknown };
+    let Some(words) = words.get(..=more) else { return UNKNOWN };
+    let mut by_register = false;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).skip(skipped).collect();
     let (mut sp, mut lr, mut pc) = (0u32, None, None);
     let mut bytes = bytes.into_iter();
@@ -298,11 +373,14 @@ fn understand(words: &[u32]) -> Frame {
         let n = u32::from(byte & 0xf);
         match byte {
             0x00..=0x3f => sp = sp.wrapping_add(u32::from(byte) + 1),
+            // To what was pushed last.
+            0x40..=0x7f if by_register && sp == 0 => {}
             0x40..=0x7f => sp = sp.wrapping_sub(u32::from(byte & 0x3f) + 1),
+            0x9b => (sp, by_register) = (0, true),
             0x80..=0x8f => {
                 let registers = n << 12 | u32::from(bytes.next().unwrap_or(0)) << 4;
                 if registers == 0 {
-                    return Frame::Unknown;
+                    return UNKNOWN;
                 }
                 pop(&mut sp, registers);
             }
@@ -323,15 +401,17 @@ fn understand(words: &[u32]) -> Frame {
                 }
                 sp = sp.wrapping_add(0x81).wrapping_add(value);
             }
-            _ => return Frame::Unknown,
+            _ => return UNKNOWN,
         }
     }
     // No frame is larger than a stack.
-    match (pc, lr) {
+    let frame = match (pc, lr) {
+        (Some(_), _) if by_register => Frame::Unknown,
         (Some(pc), _) if pc < 2048 => Frame::Exception(pc),
         (None, lr) if sp < 2048 && lr.is_none_or(|lr| lr < sp) => Frame::Size(sp, lr),
         _ => Frame::Unknown,
-    }
+    };
+    Entry { frame, by_register }
 }
 
 #[cfg(test)]
@@ -403,6 +483,8 @@ mod tests {
             (&[0x8101_b281, 0x0184_00b0], Frame::Size(0x81 + 0x81 + 1, Some(0x81 + 0x81))),
             // R0 to R3, then R4 to PC.
             (&[0x8101_b10f, 0x8fff_b0b0], Frame::Exception(15)),
+            // SP = R11, 32 bytes down, pop R4 to R11, LR.
+            (&[0x809b_47af], Frame::Size(9, Some(8))),
             // SP = R7; nothing to pop; another personality; cut off.
             (&[0x8097_b0b0], Frame::Unknown),
             (&[0x8080_00b0], Frame::Unknown),
@@ -410,7 +492,7 @@ mod tests {
             (&[0x8102_b281, 0x0184_00b0], Frame::Unknown),
             (&[], Frame::Unknown),
         ] {
-            assert_eq!(understand(words), expected, "{words:x?}");
+            assert_eq!(understand(words).frame, expected, "{words:x?}");
         }
     }
 
@@ -429,6 +511,38 @@ mod tests {
         assert_eq!(tables.frame(FUNCTIONS - 4), Frame::Unknown);
         let none = Tables::read(&mut ram, START..START + 0x2_0000, &symbols[..1]).expect("memory");
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn frames_that_are_found_by_a_register_are_as_large_as_code_makes_them() {
+        let mut entries = [CANTUNWIND; 32];
+        (entries[1], entries[2], entries[3], entries[4]) = (0x809b_47af, 8, 0x809b_47af, 0);
+        let (mut ram, symbols) = kernel(&entries, &[0x80ab_b0b0, 0, 0x8101_9b42, 0x8483_b0b0]);
+        // PUSH of R4 to R11 and LR, MRC, ADD FP, SUB SP of 60 bytes; PUSH, ADD FP, PUSH of LR, and BL.
+        let push = [0xe92d_4ff0, 0xe28d_b020, 0xe52d_e004, 0xebd7_7d02, 0xe24d_d010];
+        for (n, code) in [(1, &[0xe92d_4ff0, 0xee1d_7f70, 0xe28d_b020, 0xe24d_d03c][..]), (3, &push)] {
+            let function = FUNCTIONS - KERNEL + 0x1_0000 * n;
+            ram.0.resize((function + 0x1_0000) as usize, 0);
+            (0..).zip(code).for_each(|(n, &word)| ram.put(KERNEL + function + 4 * n, word));
+        }
+        let end = START + ram.0.len() as u32;
+        let tables = Tables::read(&mut ram, START..end, &symbols).expect("memory");
+        let at = |n: u32| tables.frame(FUNCTIONS + 0x1_0000 * n + 8);
+        let below = Frame::Below(9, Some(8), 15, FUNCTIONS + 0x1_0000 + 12);
+        assert_eq!([1, 2, 3].map(at), [below, Frame::Size(4, Some(3)), Frame::Size(9, Some(8))]);
+    }
+
+    #[test]
+    fn a_frame_is_not_there_before_it_is_made() {
+        let frames = [Frame::Outermost, Frame::Size(2, Some(1)), Frame::Below(2, Some(1), 3, 0x200c)];
+        let sample = |pc, words: &[(u32, u32)]| {
+            let words = words.iter().map(|&(place, address)| word(place, address)).collect();
+            Sample { pc, task: 0, lr: None, words }
+        };
+        // What is left over below is plausible, too.
+        assert_eq!(unwound(&frames, &sample(0x200c, &[(0, 0x2010), (1, 0x1010), (3, 0x0010)])), [2, 1, 0]);
+        let words = [(0, 0x2010), (1, 0x0010), (4, 0x1010), (6, 0x0010)];
+        assert_eq!(unwound(&frames, &sample(0x2010, &words)), [2, 1, 0]);
     }
 
     /// Function N is at 0x1000 * N.
