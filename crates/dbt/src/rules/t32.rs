@@ -97,7 +97,8 @@ const LDREXD: u32 = 0xe1b0_0f9f;
 const STREXD: u32 = 0xe1a0_0f90;
 
 /// LDREXD or STREXD of any two registers; A32 has those of a pair. Both use the monitor in any case: one of them would
-/// not work if the other one was interpreted. `word` is that of A32 without the pair, `others` its other registers.
+/// not work if the other one was interpreted. What is spilled is another word than the monitor's, as above. `word` is
+/// that of A32 without the pair, `others` its other registers.
 fn exclusive_of_two(e: &mut Emitter<'_>, cond: Cond, load: bool, word: u32, two: [Reg; 2], others: u32) -> Flow {
     let place = if load { 12 } else { 0 };
     if is_pair(two[0], two[1]) {

@@ -137,6 +137,27 @@ impl<T: Copy> Hooks<T> {
     }
 }
 
+/// The handler of an interrupt, which is told of where it begins and where it returns. If the end of one was missed, the
+/// next one begins with the same stack pointer, or there is a switch to another process before.
+#[derive(Default)]
+struct Handler(Option<u32>);
+
+impl Handler {
+    /// It begins, with this stack pointer. False if it has interrupted another one.
+    fn begins(&mut self, sp: u32) -> bool {
+        self.0.replace(self.0.unwrap_or(sp)).is_none()
+    }
+
+    /// One returns, where so many words are still to be popped. False if it is not that which has begun.
+    fn ends(&mut self, sp: u32, words: u8) -> bool {
+        self.0.take_if(|began| *began == sp.wrapping_add(4 * u32::from(words))).is_some()
+    }
+
+    const fn runs(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// A kernel's memory that is looked at.
 struct View<'a> {
     vm: &'a Vm,

@@ -17,7 +17,7 @@ use spica_dbt::checks::MARKS;
 use spica_dbt::edges::{CURRENT, LAST, MAP, MAPS};
 use spica_sharing::Processes;
 
-use super::{Checker, Client, Hooks, NOT_PREPARED, PAGE, View};
+use super::{Checker, Client, Handler, Hooks, NOT_PREPARED, PAGE, View};
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::vm::Vm;
 
@@ -48,8 +48,9 @@ pub struct Known {
     /// No others get maps.
     fixed: bool,
     current: usize,
-    /// The handler of an interrupt runs: the stack pointer with which it began, and the last place of the process.
-    interrupt: Option<(u32, u32)>,
+    interrupt: Handler,
+    /// The last place of the process that it has interrupted.
+    last: u32,
     switches: u32,
 }
 
@@ -72,32 +73,27 @@ impl Known {
         match place {
             Place::Switch(register) => {
                 let Some(&task) = regs.get(usize::from(register)) else { return };
-                self.interrupt = None;
+                self.interrupt = Handler::default();
                 self.switches = self.switches.saturating_add(1);
                 self.runs(view, task);
                 words[word_of(LAST)] = 0;
                 put_in_force(words, self.current);
             }
             Place::Interrupt => {
-                if self.interrupt.is_none() {
-                    self.interrupt = Some((sp, words[word_of(LAST)]));
-                    words[word_of(LAST)] = 0;
+                if self.interrupt.begins(sp) {
+                    self.last = core::mem::take(&mut words[word_of(LAST)]);
                     put_in_force(words, INTERRUPTS);
                 }
             }
-            // If the end of one is missed, the next switch is the end of it.
             Place::Return(popped) => {
-                if let Some((began, last)) = self.interrupt
-                    && began == sp.wrapping_add(4 * u32::from(popped))
-                {
-                    self.interrupt = None;
-                    words[word_of(LAST)] = last;
+                if self.interrupt.ends(sp, popped) {
+                    words[word_of(LAST)] = self.last;
                     put_in_force(words, self.current);
                 }
             }
             Place::Named => {
                 let [task, name, ..] = *regs;
-                if self.names_at.is_some() && self.interrupt.is_none() && task == running(view) {
+                if self.names_at.is_some() && !self.interrupt.runs() && task == running(view) {
                     self.current = self.map_of(name_at(view, name));
                     put_in_force(words, self.current);
                 }
@@ -183,7 +179,8 @@ impl Vm {
                     names: Vec::new(),
                     fixed: false,
                     current: OTHERS,
-                    interrupt: None,
+                    interrupt: Handler::default(),
+                    last: 0,
                     switches: 0,
                 };
                 self.prepare_checking(base, Client::Edges(Box::new(known)))?;
@@ -226,18 +223,18 @@ impl Vm {
             Some((known, _)) if known.names_at.is_some() => Err("that is known already"),
             Some((known, words)) => {
                 known.names_at = Some(at);
-                words[word_of(MAPS)..].fill(0);
+                // No other map has been in force by now.
+                words[word_of(MAPS)..word_of(MAPS + FIRST_NAME as u32 * MAP)].fill(0);
                 words[word_of(LAST)] = 0;
-                let base = core::mem::take(&mut checker.base);
+                let base = checker.base;
                 let view = View { vm: self, ram: &self.common.ram, host_space, base };
                 // Which one it is until the next switch.
                 if let Some((known, words)) = checker.edges(host_space, self.common.ram.size()) {
                     known.runs(&view, running(&view));
-                    if known.interrupt.is_none() {
+                    if !known.interrupt.runs() {
                         put_in_force(words, known.current);
                     }
                 }
-                checker.base = base;
                 Ok(())
             }
             None => Err(NOT_PREPARED),

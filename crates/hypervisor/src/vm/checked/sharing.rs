@@ -17,7 +17,7 @@ use core::fmt::Write;
 use spica_console::debug::{Place, Sharing as Said};
 use spica_sharing::{Context, Lines, Processes, Shared, State, Use};
 
-use super::{Access, Checker, Client, Hooks, NOT_PREPARED, View};
+use super::{Access, Checker, Client, Handler, Hooks, NOT_PREPARED, View};
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::vm::Vm;
 
@@ -30,8 +30,7 @@ pub struct Known {
     hooks: Hooks<Place>,
     state: State,
     processes: Processes,
-    /// The stack pointer with which the handler of an interrupt began, until it returns.
-    interrupt: Option<u32>,
+    interrupt: Handler,
     /// How often there was another process.
     switches: u32,
 }
@@ -52,21 +51,18 @@ impl Known {
         match place {
             Place::Switch(register) => {
                 let Some(&task) = regs.get(usize::from(register)) else { return };
-                self.interrupt = None;
+                self.interrupt = Handler::default();
                 self.switches = self.switches.saturating_add(1);
                 lines.enter(Some(self.processes.context(task)));
             }
-            // One that interrupts another one is the same context. If the end of one was missed, the next one begins
-            // with the same stack pointer, or there is a switch before.
+            // One that interrupts another one is the same context.
             Place::Interrupt => {
-                if self.interrupt.is_none() {
-                    self.interrupt = Some(sp);
+                if self.interrupt.begins(sp) {
                     lines.interrupt();
                 }
             }
             Place::Return(words) => {
-                if self.interrupt == Some(sp.wrapping_add(4 * u32::from(words))) {
-                    self.interrupt = None;
+                if self.interrupt.ends(sp, words) {
                     lines.resume();
                 }
             }
@@ -118,7 +114,7 @@ impl Vm {
                     hooks: Hooks::new()?,
                     state: State::default(),
                     processes: Processes::default(),
-                    interrupt: None,
+                    interrupt: Handler::default(),
                     switches: 0,
                 };
                 self.prepare_checking(base, Client::Sharing(Box::new(known)))?;
