@@ -211,6 +211,23 @@ fn is_specific(word: u32) -> bool {
     )
 }
 
+/// Whether a word may be an instruction with a condition: it is none of the small numbers that tables are full of.
+fn is_conditional(word: u32) -> bool {
+    word >> 28 < 0xe && word >> 20 != 0 && !matches!(decode(word).op, Op::Undefined | Op::Unpredictable)
+}
+
+/// Whether a specific word is one that hardly any other data has: nothing but registers and the condition are left
+/// open, or not even the latter. In code that has conditions everywhere, few words around it look like instructions.
+fn is_exact(word: u32) -> bool {
+    let always = word >> 29 == 0b111;
+    match decode(word).op {
+        // Thread registers (B4.1.148 to 150): Linux has its current task and its per-CPU offset there.
+        Op::CoprocMove { reg, .. } if reg.coproc == 15 && reg.opc1 == 0 => always || (reg.crn, reg.crm) == (13, 0),
+        Op::Mrs { .. } | Op::MsrReg { .. } | Op::ChangeState { .. } => always,
+        _ => false,
+    }
+}
+
 impl Text<'_> {
     /// Word `at`, counted from the page's first.
     fn word(&self, at: i32) -> Option<u32> {
@@ -239,6 +256,10 @@ impl Text<'_> {
 
     /// Notes in `data` what the instruction `word`, at `at`, says is data.
     fn note_data(&self, word: u32, at: i32, data: &mut WordSet) {
+        // What reads as a load with a condition is a table's entry.
+        if self.is_near(word) {
+            return;
+        }
         let mut insert = |at: i32| usize::try_from(at).into_iter().for_each(|at| data.insert(at));
         if let Some((offset, words)) = literal(word, Reg::PC) {
             // Rounded down, as a literal of a byte or a halfword is in some word.
@@ -267,17 +288,24 @@ impl Text<'_> {
         word & 3 == 0 && word.abs_diff(self.va.0) < REACH
     }
 
-    /// How many of the words next to `at`, on one side of it, look like instructions, and how many were looked at: but
-    /// for data, and for zeroes, with which functions are aligned.
+    /// The words next to `at`, on one side of it, but for data, and for zeroes, with which functions are aligned.
+    fn next_to(&self, at: i32, step: i32, data: &WordSet) -> impl Iterator<Item = u32> {
+        let near = (1..=AROUND).map(move |n| at + n * step);
+        let code = near.filter(|&near| !usize::try_from(near).is_ok_and(|near| data.contains(near)));
+        code.filter_map(|near| self.word(near)).filter(|&word| word != 0)
+    }
+
+    /// How many of these look like instructions, and how many there are.
     fn likely(&self, at: i32, step: i32, data: &WordSet) -> (u32, u32) {
-        let (mut likely, mut all) = (0, 0);
-        for near in (1..=AROUND).map(|n| at + n * step) {
-            let is_data = usize::try_from(near).is_ok_and(|near| data.contains(near));
-            let Some(word) = self.word(near).filter(|&word| !is_data && word != 0) else { continue };
-            all += 1;
-            likely += u32::from(is_likely(word));
-        }
-        (likely, all)
+        let count = |(likely, all), word| (likely + u32::from(is_likely(word)), all + 1);
+        self.next_to(at, step, data).fold((0, 0), count)
+    }
+
+    /// The same of those that are not exact themselves, where instructions with conditions count as well.
+    fn plausible(&self, at: i32, step: i32, data: &WordSet) -> (u32, u32) {
+        let may_be = |word| is_likely(word) || is_conditional(word) && !self.is_near(word) && !is_characters(word);
+        let others = self.next_to(at, step, data).filter(|&word| !(is_sensitive(word) && is_exact(word)));
+        others.fold((0, 0), |(likely, all), word| (likely + u32::from(may_be(word)), all + 1))
     }
 
     /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
@@ -286,16 +314,23 @@ impl Text<'_> {
         let is_data = |word| data.contains(at) || is_characters(word);
         let word = self.page.get(at).copied().filter(|&word| is_sensitive(word) && !is_data(word));
         let Some(word) = word else { return Some(false) };
-        let sides = [-1, 1].map(|step| self.likely(at as i32, step, data));
         let has = |(part, of): (u32, u32), (some, all): (u32, u32)| some * of >= part * all;
+        if is_exact(word) && [-1, 1].into_iter().any(|step| has(MANY, self.plausible(at as i32, step, data))) {
+            return Some(true);
+        }
+        let sides = [-1, 1].map(|step| self.likely(at as i32, step, data));
         if sides.into_iter().all(|side| !has(FEW, side)) {
             return Some(false);
         }
         if is_specific(word) || sides.into_iter().all(|side| has(MANY, side)) {
             return Some(true);
         }
-        // Nobody has a condition for these.
-        if word >> 28 < 0xe { Some(false) } else { None }
+        // Hardly anybody has a condition for these.
+        if word >> 28 < 0xe {
+            let some = sides.into_iter().all(|side| has(FEW, side));
+            return Some(some && sides.into_iter().any(|side| has(MANY, side)));
+        }
+        None
     }
 
     /// The words of the page that must be replaced. `None` if it cannot be told which of them are instructions.

@@ -267,6 +267,60 @@ fn tables_are_data() {
     assert_eq!(replaced(&page), Some(vec![]));
 }
 
+/// As in Linux's `domain_dirty_limits`, where each instruction around a read of the current task has a condition.
+#[test]
+fn what_is_exact_is_known_among_conditions() {
+    let mut page = [NOP; PAGE_WORDS];
+    (90..112).for_each(|at| page[at] = if at % 2 == 0 { 0x1284_4eff } else { 0x01a0_2602 });
+    // MRC of TPIDRURO, and of TPIDRPRW, with a condition or without; MCR of DACR; MSR CPSR_c; CPSID.
+    for word in [0xee1d_4f70, 0x0e1d_5f70, 0x1e1d_1f90, 0xee03_1f10, 0xe121_f003, CPSID_I] {
+        page[100] = word;
+        assert_eq!(replaced(&page), Some(vec![100]), "{word:08x}");
+    }
+    // With a condition, anything may be one of these by chance.
+    for word in [0x0e03_1f10, 0x0121_f003] {
+        page[100] = word;
+        assert_eq!(replaced(&page), Some(vec![]), "{word:08x}");
+    }
+}
+
+/// A table of numbers whose address is made elsewhere, with words that are instructions in it.
+#[test]
+fn what_is_exact_is_data_among_numbers() {
+    let mut page = [NOP; PAGE_WORDS];
+    page[90..94].copy_from_slice(&[1, 20, 300, 4000]);
+    page[94..104].copy_from_slice(&[50000, 0x0a0b_0c0d, 7, 8, 9, 10, 0xe10f_0000, CPSID_I, 0xee1d_3f90, 11]);
+    page[104..113].copy_from_slice(&[0x0012_0000, 13, 0x0140_0000, 15, 16, 17, 18, 19, 20]);
+    assert_eq!(replaced(&page), Some(vec![]));
+}
+
+/// As in Linux's `__clear_user_std`: STRBTNE, among stores with conditions as well.
+#[test]
+fn an_unprivileged_store_with_a_condition_is_found() {
+    let mut page = [NOP; PAGE_WORDS];
+    let before =
+        [0x5480_2004, 0x5aff_fffb, 0xe291_1004, 0x5480_2004, 0xe311_0002, 0x14c0_2001, 0x14c0_2001, 0xe311_0001];
+    page[100..108].copy_from_slice(&before);
+    page[108] = 0x14e0_2000;
+    assert_eq!(replaced(&page), Some(vec![108]));
+    // Where code ends and a table begins, it is an entry.
+    page[109..120].fill(0xc012_f2a0);
+    assert_eq!(replaced(&page), Some(vec![]));
+}
+
+/// As an instruction, 0xc04f_b5b0 loads a halfword that is 80 bytes in front of it, with a condition.
+#[test]
+fn entries_of_tables_say_nothing_of_literals() {
+    let mut page = [NOP; PAGE_WORDS];
+    let text = |page: &Words| Text { va: GuestVa(0xc04f_b000), ..text(page) }.replaced();
+    page[534] = 0xee1d_3f70;
+    page[552] = 0xc04f_b5b0;
+    assert_eq!(text(&page).map(|set| set.iter().collect()), Some(vec![534]));
+    // Without a condition it is a load.
+    page[552] = 0xe15f_35b0;
+    assert_eq!(text(&page).map(|set| set.iter().collect()), Some(vec![]));
+}
+
 #[test]
 fn strings_are_data() {
     let mut page = [NOP; PAGE_WORDS];
