@@ -79,6 +79,7 @@ macro_rules! boards {
             #[test]
             fn thumb_state() {
                 same(MACHINE, "thumb", 0);
+                same(MACHINE, "returns_thumb", 0);
             }
 
             #[test]
@@ -238,13 +239,16 @@ boards! {
 }
 
 /// The return mirror stands for where interrupts find the kernel: at the start of RAM, where this guest has its first
-/// loops, and then where Linux has its kernel. What the guest prints does not show it (`interrupts` above).
+/// loops, and then where Linux has its kernel; and for T32 code, at either place in turn. What the guests print does
+/// not show it (`interrupts` and `thumb_state` above).
 #[test]
 fn the_return_mirror_follows_the_kernel() {
-    let guest = Guest { name: "interrupts", parameters: &[0; 6], payload: &[] };
-    let outcome = bare::run_with(Machine::Cubieboard, &guest, TIMEOUT, "spica.stats");
-    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
-    let moves = outcome.spica.iter().find_map(|line| Some(line.split_once("translator.mirror-moves ")?.1.trim()));
-    assert_eq!(moves, Some("2"), "{:#?}", outcome.spica);
+    for (name, expected) in [("interrupts", "2"), ("returns_thumb", "4")] {
+        let guest = Guest { name, parameters: &[0; 6], payload: &[] };
+        let outcome = bare::run_with(Machine::Cubieboard, &guest, TIMEOUT, "spica.stats");
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
+        let moves = outcome.spica.iter().find_map(|line| Some(line.split_once("translator.mirror-moves ")?.1.trim()));
+        assert_eq!(moves, Some(expected), "{name}: {:#?}", outcome.spica);
+    }
 }

@@ -137,6 +137,10 @@ pub fn translate_t32(
     let most = if extent.whole_it_blocks { (limit + MOST_IN_IT).min(MAX_LENGTH) } else { limit };
     let (mut pc, mut it) = (address(entry), it);
     let mut count = 0;
+    emitter.begin_t32(entry, None, it);
+    if emitter.mirror_of(entry).is_some() {
+        rules::landing(emitter);
+    }
     loop {
         let first = fetch(pc);
         let wide = Code::begins_wide(first);

@@ -131,14 +131,14 @@ impl<'a> Emitter<'a> {
 
     /// The return mirror, if code at `pc` has one.
     pub fn mirror_of(&self, pc: GuestVa) -> Option<Window> {
-        self.mirror.filter(|window| !is_thumb(pc) && window.contains(pc.0))
+        self.mirror.filter(|window| window.has(pc))
     }
 
     /// The return mirror, if an indirect branch at `pc` is likely to have a target in it: code that has one, and high
     /// exception vectors.
     pub fn mirror_for(&self, pc: GuestVa) -> Option<Window> {
         const VECTORS: u32 = 0xffff_0000;
-        self.mirror.filter(|window| !is_thumb(pc) && (window.contains(pc.0) || pc.0 >= VECTORS))
+        self.mirror.filter(|window| window.has(pc) || pc.0 >= VECTORS && window.t32 == is_thumb(pc))
     }
 
     /// The guest's word at `at` in the page that is being translated, if it may be taken as a constant.

@@ -13,7 +13,9 @@
 //! is indexed by virtual addresses, as that of a Cortex-A8 or A9, has room for odd pages in half of its sets alone.
 //! Pages are filled one after the other, in turn from either half.
 
-use spica_addr::CachePc;
+use spica_addr::{CachePc, GuestVa};
+
+use crate::at::is_thumb;
 
 /// Bytes in a page.
 pub const PAGE: u32 = 4096;
@@ -34,29 +36,50 @@ pub struct Layout {
     pub mirror: Option<Window>,
 }
 
-/// The guest addresses that have a place in the return mirror ([`crate::return_mirror`]), word for word, at a constant
-/// distance.
+/// The guest addresses that have a place in the return mirror ([`crate::return_mirror`]), a word for each instruction
+/// that may begin there, at a constant distance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// First guest VA.
     pub start: u32,
     /// Bytes, whole megabytes.
     pub size: u32,
-    /// What is added to a guest VA for its place; a modified immediate constant of A32 (A5.2.4).
+    /// What is added to a guest VA for its place, or to twice the VA; a modified immediate constant of A32 (A5.2.4).
     pub distance: u32,
+    /// The mirror is that of T32 code, which has an instruction at any half-word: two words for a word of it. All of
+    /// the addresses have the same bit 31 then.
+    pub t32: bool,
 }
 
 impl Window {
-    /// Whether guest code at `va` has a place in the mirror.
+    /// Whether the guest address `va` is one of these, whatever the state.
     #[must_use]
     pub const fn contains(&self, va: u32) -> bool {
         va.wrapping_sub(self.start) < self.size
     }
 
+    /// Whether guest code at `va`, with its state in bit 0, has a place in the mirror.
+    #[must_use]
+    pub const fn has(&self, va: GuestVa) -> bool {
+        is_thumb(va) == self.t32 && self.contains(va.0)
+    }
+
     /// VA of the mirror's first word.
     #[must_use]
     pub const fn base(&self) -> u32 {
-        self.start.wrapping_add(self.distance)
+        self.place(self.start)
+    }
+
+    /// Bytes of the mirror.
+    #[must_use]
+    pub const fn mirror_size(&self) -> u32 {
+        self.size << self.t32 as u32
+    }
+
+    /// VA of the word for the guest address `va`.
+    #[must_use]
+    pub const fn place(&self, va: u32) -> u32 {
+        if self.t32 { ((va & !1) << 1).wrapping_add(self.distance) } else { va.wrapping_add(self.distance) }
     }
 }
 

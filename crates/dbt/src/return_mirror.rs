@@ -17,6 +17,12 @@
 //! what translated code can, and no more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare
 //! core.
 //!
+//! The window of a kernel in T32 has a word for each half-word, at twice its address and K. What leads there rotates
+//! the address, so that bits 31 and 0 come to be bits 0 and 1, adds these two on the top, and clears them below: always
+//! in A32 state. LR has all of it, and says what L was. So a place is that of four addresses, one with each value of
+//! the two bits, far from each other ([`shared`]): [`Window::distance`] must be such that the guest has no kernel code
+//! at the three others.
+//!
 //! Pages come from a fixed number, the first used is the first to go. After a flush, some of them are kept together,
 //! sixteen for the 64 KiB around a guest page, until all of these are taken: what is branched to first from then on is
 //! most often what the guest does all the time, and a TLB has one entry for a large page. What is in a page says itself
@@ -35,8 +41,8 @@ use alloc::vec::Vec;
 use spica_addr::{CachePc, GuestVa};
 use spica_isa::{Cond, ModImm, Reg, asm};
 
-use crate::at::is_thumb;
 use crate::cache::CodeMemory;
+use crate::emit::Emitter;
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::trap;
 
@@ -58,9 +64,9 @@ const MOST_LARGE: usize = 24;
 /// See the module's text.
 pub struct ReturnMirror {
     window: Option<Window>,
-    /// For each guest page of the window, its page of memory.
+    /// For each page of the mirror, its page of memory.
     pages: Vec<u16>,
-    /// For each page of memory, the guest page that it is used for.
+    /// For each page of memory, the page of the mirror that it is used for.
     users: Vec<u32>,
     /// The page of memory to be taken next.
     next: usize,
@@ -71,26 +77,56 @@ pub struct ReturnMirror {
     taken: u64,
 }
 
-/// `ADD<cond> PC, rm, #K` as an `SVC` that traps instead, if `word` is that.
+/// The last word of a branch through the mirror as an `SVC` that traps instead, if `word` is that.
 pub(crate) fn closed(word: u32, window: Window) -> Option<u32> {
-    let model = branch(Cond::Al, Reg::new(0), window);
+    let model = last(Cond::Al, Reg::new(0), window);
     (word & 0x0ff0_ffff == model & 0x0ff0_ffff && word >> 28 != 15)
         .then_some(word & 0xf000_0000 | 0x0f00_0000 | trap::CLOSED | word >> 16 & 0xf)
 }
 
-/// The branch that [`closed`] made this of, and the register with its target.
+/// The word that [`closed`] made this of, and the register that it reads.
 pub(crate) fn reopened(word: u32, window: Window) -> Option<(u32, Reg)> {
     if word & 0x0fff_fff0 != 0x0f00_0000 | trap::CLOSED || word >> 28 == 15 || word & 0xf == 15 {
         return None;
     }
-    let target = Reg::new(word & 0xf);
-    Some((branch(Cond::ALL[(word >> 28) as usize % 15], target, window), target))
+    let from = Reg::new(word & 0xf);
+    Some((last(Cond::ALL[(word >> 28) as usize % 15], from, window), from))
 }
 
-/// `ADD<cond> PC, target, #K`.
-pub(crate) fn branch(cond: Cond, target: Reg, window: Window) -> u32 {
-    let Some(distance) = ModImm::encode(window.distance) else { unreachable!("a window's distance is an immediate") };
-    asm::add_imm(cond, Reg::PC, target, distance)
+/// What a branch through the mirror ends in: `ADD<cond> PC, from, #K`, or `BIC<cond> PC, from, #3`.
+fn last(cond: Cond, from: Reg, window: Window) -> u32 {
+    match window.t32 {
+        true => asm::bic_imm(cond, Reg::PC, from, asm::imm(3)),
+        false => asm::add_imm(cond, Reg::PC, from, distance(window)),
+    }
+}
+
+/// What is added on the way to the mirror.
+fn distance(window: Window) -> ModImm {
+    let distance = if window.t32 { rest(window) } else { window.distance };
+    let Some(distance) = ModImm::encode(distance) else { unreachable!("a window's distance is an immediate") };
+    distance
+}
+
+/// Of the distance of a window of T32 code, what is not added with the state and bit 31, which all of its code has in
+/// common.
+const fn rest(window: Window) -> u32 {
+    window.distance.wrapping_sub((2 | window.start >> 31) << 30)
+}
+
+/// The branch through the mirror to the address in `target`. The guest's LR has been put away.
+pub(crate) fn branch(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) {
+    let from = if window.t32 {
+        // Twice the address; bits 31 and 0, which come to be bits 0 and 1, are added on the top as well: with others
+        // than the window's code has, this ends elsewhere, where nothing is executable.
+        e.emit(asm::ror_imm(cond, Reg::LR, target, 31));
+        e.emit(asm::add_reg_lsl(cond, Reg::LR, Reg::LR, Reg::LR, 30));
+        e.emit(asm::add_imm(cond, Reg::LR, Reg::LR, distance(window)));
+        Reg::LR
+    } else {
+        target
+    };
+    e.emit(last(cond, from, window));
 }
 
 impl ReturnMirror {
@@ -98,7 +134,7 @@ impl ReturnMirror {
     pub(crate) fn new(window: Option<Window>, pages: u32) -> ReturnMirror {
         let window = window.filter(|_| pages != 0);
         let (places, users) = match window {
-            Some(window) => ((window.size / PAGE) as usize, pages as usize),
+            Some(window) => ((window.mirror_size() / PAGE) as usize, pages as usize),
             None => (0, 0),
         };
         ReturnMirror {
@@ -112,11 +148,11 @@ impl ReturnMirror {
         }
     }
 
-    /// The mirror stands for `window` from now on, which is as large as the one before. It must be empty.
+    /// The mirror, as large as before and in its place, stands for `window` from now on. It must be empty.
     pub(crate) fn move_to(&mut self, window: Window) {
         debug_assert!(self.users.iter().all(|&user| user == u32::MAX), "the mirror is not empty");
         if let Some(now) = &mut self.window {
-            debug_assert_eq!((now.size, now.base()), (window.size, window.base()));
+            debug_assert_eq!((now.mirror_size(), now.base()), (window.mirror_size(), window.base()));
             *now = window;
         }
     }
@@ -130,19 +166,27 @@ impl ReturnMirror {
     /// Whether a guest address has a place.
     #[must_use]
     pub fn has(&self, va: GuestVa) -> bool {
-        self.window.is_some_and(|window| !is_thumb(va) && window.contains(va.0))
+        self.window.is_some_and(|window| window.has(va))
     }
 
-    /// Where a branch through the mirror that ended at `pc` was to go.
+    /// Where a branch through the mirror that ended at `pc` was to go, with `lr` in LR. Of A32 code, in the state that
+    /// the core is in; of T32 code, in that of bit 0.
     #[must_use]
-    pub fn target(&self, pc: u32) -> Option<GuestVa> {
-        self.window.map(|window| GuestVa(pc.wrapping_sub(window.distance)))
+    pub fn target(&self, pc: u32, lr: u32) -> Option<GuestVa> {
+        self.window
+            .map(|window| if window.t32 { undone(lr, window) } else { GuestVa(pc.wrapping_sub(window.distance)) })
+    }
+
+    /// The target, with its state in bit 0, of a branch through the mirror whose last word reads `value`.
+    #[must_use]
+    pub fn target_of_last(&self, value: u32) -> GuestVa {
+        self.window.filter(|window| window.t32).map_or(GuestVa(value), |window| undone(value, window))
     }
 
     /// Whether `pc` lies in the mirror itself.
     #[must_use]
     pub fn holds(&self, pc: u32) -> bool {
-        self.window.is_some_and(|window| window.contains(pc.wrapping_sub(window.distance)))
+        self.window.is_some_and(|window| pc.wrapping_sub(window.base()) < window.mirror_size())
     }
 
     /// Pages of memory in use, and how many were taken from another use.
@@ -152,13 +196,9 @@ impl ReturnMirror {
     }
 
     fn place(&self, va: GuestVa) -> Option<(Window, usize, usize)> {
-        let window = self.window?;
-        let offset = va.0.wrapping_sub(window.start);
-        (offset < window.size && !is_thumb(va)).then_some((
-            window,
-            (offset / PAGE) as usize,
-            (offset % PAGE / 4) as usize,
-        ))
+        let window = self.window.filter(|window| window.has(va))?;
+        let offset = window.place(va.0).wrapping_sub(window.base());
+        Some((window, (offset / PAGE) as usize, (offset % PAGE / 4) as usize))
     }
 
     /// Makes branches to `va` enter at `landing`.
@@ -268,6 +308,23 @@ impl ReturnMirror {
         memory.map_large_mirror(window.base().wrapping_add(first_guest as u32 * PAGE), first as u32);
         (first + guest_page - first_guest) as u32
     }
+}
+
+/// The target of which a branch of T32 code has made `value`: 1 - 2^30 is the inverse of 1 + 2^30. With bits 1:0 = 0b10
+/// it is UNPREDICTABLE (`BXWritePC`, A2.3.2): bit 1 is ignored, as it is where a trap looks it up.
+const fn undone(value: u32, window: Window) -> GuestVa {
+    let sum = value.wrapping_sub(rest(window));
+    let target = sum.wrapping_sub(sum << 30).rotate_right(1);
+    GuestVa(if target & 1 == 0 { target & !3 } else { target })
+}
+
+/// The addresses, with their state in bit 0, that share their place with the T32 code at `va` in `window`.
+#[must_use]
+pub const fn shared(va: GuestVa, window: Window) -> [GuestVa; 3] {
+    let place = window.place(va.0);
+    // Its own two bits are 3, or 2 if bit 31 is clear.
+    let third = 3 - (window.start >> 31);
+    [undone(place, window), undone(place | 1, window), undone(place | third, window)]
 }
 
 /// Whether a word is the address of a landing: those are all in the code cache.

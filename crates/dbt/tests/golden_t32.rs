@@ -8,13 +8,15 @@ use spica_isa::Cond;
 use spica_isa::t32::{self, ItState};
 use std::fmt::Write;
 
-/// Code from here on has a return mirror.
-const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000 };
+/// A32 code from here on has a return mirror.
+const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false };
+/// T32 code from here on has one.
+const T32_MIRROR: Window = Window { size: 0x8_0000, distance: 0x7300_0000, t32: true, ..MIRROR };
 const NOP: u32 = 0xbf00_bf00;
 
 /// What the instruction `bits` at `va` becomes in this state of an IT block.
-fn translate(options: Options, va: u32, bits: u32, it: ItState) -> String {
-    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
+fn translate(options: Options, va: u32, bits: u32, it: ItState, mirror: Window) -> String {
+    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(mirror) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [NOP; PAGE_WORDS];
@@ -38,12 +40,14 @@ fn check(name: &str, codes: &[u32], in_it: bool) {
     let all = Options { vfp: true, thumbee: true, ..Options::all() };
     let eq = ItState::only(Cond::Eq);
     let mut text = String::new();
-    for (title, options, va, it) in [
-        ("all()", all, 0x8000_8010, ItState::OUTSIDE),
-        ("all(), at an odd half-word", all, 0x8000_8012, ItState::OUTSIDE),
-        ("naive()", Options::naive(), 0x8000_8010, ItState::OUTSIDE),
-        ("all(), code that has a return mirror", all, 0xc000_8010, ItState::OUTSIDE),
-        ("all(), last of an IT block", all, 0x8000_8010, eq),
+    for (title, options, va, it, mirror) in [
+        ("all()", all, 0x8000_8010, ItState::OUTSIDE, MIRROR),
+        ("all(), at an odd half-word", all, 0x8000_8012, ItState::OUTSIDE, MIRROR),
+        ("naive()", Options::naive(), 0x8000_8010, ItState::OUTSIDE, MIRROR),
+        ("all(), where A32 code has a return mirror", all, 0xc000_8010, ItState::OUTSIDE, MIRROR),
+        ("all(), code that has a return mirror", all, 0xc000_8010, ItState::OUTSIDE, T32_MIRROR),
+        ("all(), last of an IT block", all, 0x8000_8010, eq, MIRROR),
+        ("all(), last of an IT block, with a return mirror", all, 0xc000_8010, eq, T32_MIRROR),
     ] {
         if it == eq && !in_it || va == 0xc000_8010 && !matches!(name, "branch" | "indirect") {
             continue;
@@ -51,7 +55,7 @@ fn check(name: &str, codes: &[u32], in_it: bool) {
         let odd = va & 2 != 0;
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &code in codes {
-            let one = translate(options, va, code, it);
+            let one = translate(options, va, code, it, mirror);
             // Where the PC does not matter, neither does the half-word.
             if !odd || one.contains("pc") || name == "branch" {
                 writeln!(text, "{one}").expect("a string");

@@ -6,7 +6,7 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
-use spica_dbt::return_mirror::EMPTY;
+use spica_dbt::return_mirror::{EMPTY, shared};
 use spica_dbt::{BlockId, Capacity, CodeMemory, Options, Translator, trap};
 use spica_isa::Op;
 use spica_prove::random::Random;
@@ -19,8 +19,10 @@ const PA: u32 = 0x4000_0000;
 const VA_PAGES: u32 = 5;
 const MEMORY: u32 = 3;
 /// Within reach of a branch from the code cache, and not.
-const NEAR: Window = Window { start: VA, size: 0x10_0000, distance: 0x3200_0000 };
+const NEAR: Window = Window { start: VA, size: 0x10_0000, distance: 0x3200_0000, t32: false };
 const FAR: Window = Window { distance: 0x2400_0000, ..NEAR };
+/// The same for T32 code: twice as many bytes for each of half as many addresses, in the same place.
+const T32: Window = Window { size: 0x8_0000, distance: 0x7200_0000, t32: true, ..NEAR };
 const BASE: u32 = 0xf1c3_0000;
 
 const NOP: u32 = 0xe320_f000;
@@ -140,7 +142,7 @@ impl Fixture {
 
     /// Where a branch through the mirror to `va` gets; `None` is a trap.
     fn follow(&self, va: u32) -> Option<u32> {
-        let pc = va.wrapping_add(self.window.distance);
+        let pc = self.window.place(va);
         let word = self.mirror_word(pc)?;
         match spica_isa::decode(word).op {
             Op::Undefined => None,
@@ -219,7 +221,7 @@ fn what_a_guest_address_has_to_do_with_the_mirror() {
     for (va, has) in [(VA - 4, false), (VA, true), (VA + 0xf_fffc, true), (VA + 0x10_0000, false), (0, false)] {
         assert_eq!(mirror.has(GuestVa(va)), has);
         assert_eq!(mirror.holds(va.wrapping_add(NEAR.distance)), has);
-        assert_eq!(mirror.target(va.wrapping_add(NEAR.distance)), Some(GuestVa(va)));
+        assert_eq!(mirror.target(va.wrapping_add(NEAR.distance), 0x55), Some(GuestVa(va)));
     }
     // Nothing lands outside of the window, nor from a page that is not mapped in all address spaces.
     let outside = f.translate_at(0x1000, PA, true);
@@ -243,7 +245,7 @@ fn without_the_option_or_without_memory_there_is_no_mirror() {
         let layout = Layout { base: BASE, pages: 1, mirror: Some(NEAR) };
         let translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 16, mirror_pages });
         assert!(translator.mirror().window().is_none() && !translator.mirror().has(GuestVa(VA)));
-        assert_eq!(translator.mirror().target(VA + NEAR.distance), None);
+        assert_eq!(translator.mirror().target(VA + NEAR.distance, 0), None);
     }
 }
 
@@ -606,7 +608,7 @@ fn a_mirror_that_moves_stands_for_as_many_addresses_elsewhere() {
     let block = f.translate_at(0x8000_1010, PA + 0x1010, true);
     f.translator.land(block, &mut f.code);
     assert_eq!(f.follow(0x8000_1010), Some(f.landing(block)));
-    assert_eq!(f.translator.mirror().target(mirror + 0x1010), Some(GuestVa(0x8000_1010)));
+    assert_eq!(f.translator.mirror().target(mirror + 0x1010, 0), Some(GuestVa(0x8000_1010)));
     // And branches there go through it, by the new distance.
     f.put(PA + 0x2000, &[BX_LR]);
     let returns = f.translate_at(0x8000_2000, PA + 0x2000, true);
@@ -617,4 +619,104 @@ fn a_mirror_that_moves_stands_for_as_many_addresses_elsewhere() {
         spica_isa::ModImm::encode(moved.distance).expect("an immediate"),
     );
     assert!(f.words(returns).iter().any(|&(_, word)| word == through), "ADD PC, LR, #distance");
+}
+
+/// What a branch to `target` leaves in LR: ROR #31, ADD LR, LR, LR, LSL #30, and ADD LR, LR, #K - 3 << 30, or 2 << 30
+/// if the window is in the lower half.
+fn in_lr(target: u32, window: Window) -> u32 {
+    let rotated = target.rotate_right(31);
+    let top = if window.start < 1 << 31 { 2 } else { 3 };
+    rotated.wrapping_add(rotated << 30).wrapping_add(window.distance).wrapping_sub(top << 30)
+}
+
+#[test]
+fn every_half_word_of_t32_code_has_a_word() {
+    let mut f = Fixture::new(T32);
+    let mirror = f.translator.mirror();
+    let ends = [(VA - 1, false), (VA | 1, true), (VA + 0x7_ffff, true), (VA + 0x8_0001, false), (VA, false)];
+    for (va, has) in ends {
+        assert_eq!(mirror.has(GuestVa(va)), has, "{va:#x}");
+    }
+    for (pc, holds) in [(0xf1ff_fffc, false), (0xf200_0000, true), (0xf20f_fffc, true), (0xf210_0000, false)] {
+        assert_eq!(mirror.holds(pc), holds, "{pc:#x}");
+    }
+    // Two that are beside each other, the second in the last half-word of a page, and one in A32 state.
+    let landings = [0xffd, 0xfff].map(|at| f.land(VA + at));
+    let a32 = f.translate(VA + 0xff8);
+    f.translator.land(a32, &mut f.code);
+    let found: Vec<_> = (VA..VA + PAGE).step_by(2).filter_map(|va| Some((va, f.follow(va)?))).collect();
+    assert_eq!(found, [(VA + 0xffc, landings[0]), (VA + 0xffe, landings[1])]);
+    assert_eq!(f.code.mapped.keys().collect::<Vec<_>>(), [&0xf200_1000]);
+    assert_eq!(f.code_word(f.translator.entry(a32).0), NOP, "no landing in front");
+    assert_eq!(f.code_word(landings[1]) & 0xffff_f000, 0xe59f_e000);
+    // One page of code takes two of the mirror.
+    f.land(VA + 1);
+    assert_eq!(f.code.mapped.len(), 2);
+    f.translator.unmap_page(GuestVa(VA), &mut f.code);
+    assert!((VA..VA + PAGE).step_by(2).all(|va| f.follow(va).is_none()));
+}
+
+#[test]
+fn a_branch_of_t32_code_has_its_whole_target_in_lr() {
+    let twin = VA ^ 1 << 31;
+    let lower = Window { start: twin, ..T32 };
+    let f = Fixture::new(lower);
+    for target in [twin + 0x1235, twin + 0x1234, VA + 0x1235, VA + 0x1234, 0x1235] {
+        let lr = in_lr(target, lower);
+        assert_eq!(f.translator.mirror().target(lr & !3, lr), Some(GuestVa(target)), "{target:#x}");
+        assert_eq!(f.translator.mirror().holds(lr), lower.has(GuestVa(target)), "{target:#x}");
+    }
+    assert_eq!(in_lr(twin + 0x1235, lower) & !3, lower.place(twin + 0x1235));
+    let others = shared(GuestVa(twin + 0x1235), lower);
+    assert_eq!(others, [0x0000_1234, 0xe000_1234, 0xa000_1235].map(GuestVa));
+    let f = Fixture::new(T32);
+    let mirror = f.translator.mirror();
+    // In the window, in A32 state, where bit 31 is the only difference, and elsewhere.
+    for target in [VA + 0x1235, VA + 0x1234, VA + 0x1237, twin + 0x1235, twin + 0x1234, 0x1235, 0xffff_0009] {
+        let lr = in_lr(target, T32);
+        assert_eq!(mirror.target(lr & !3, lr), Some(GuestVa(target)), "{target:#x}");
+        assert_eq!(mirror.target_of_last(lr), GuestVa(target));
+        // None of the others gets where those of the window do.
+        assert_eq!(mirror.holds(lr), T32.has(GuestVa(target)), "{target:#x}");
+        if T32.has(GuestVa(target)) {
+            assert_eq!(lr & !3, T32.place(target));
+        }
+    }
+    // These do: two of A32 code, and one of T32 code.
+    let others = shared(GuestVa(VA + 0x1235), T32);
+    assert_eq!(others, [0x2000_1234, 0x8000_1234, 0x6000_1235].map(GuestVa));
+    for other in others {
+        assert_eq!(in_lr(other.0, T32) & !3, T32.place(VA + 0x1235));
+    }
+    let lr = in_lr(VA + 0x1236, T32);
+    assert_eq!(mirror.target(lr & !3, lr), Some(GuestVa(VA + 0x1234)), "UNPREDICTABLE");
+    // That of A32 code has it in whatever register it reads.
+    assert_eq!(Fixture::new(NEAR).translator.mirror().target_of_last(0x1235), GuestVa(0x1235));
+}
+
+#[test]
+fn a_closed_branch_of_t32_code_is_opened_again() {
+    let mut f = Fixture::new(T32);
+    // BX LR, and another instruction.
+    f.put(PA, &[0xbf00_4770]);
+    let block = f.translate(VA + 1);
+    let before = f.words(block);
+    let bic = before.iter().position(|&(_, word)| word == 0xe3ce_f003).expect("BIC PC, LR, #3");
+    f.translator.close(block, &mut f.code);
+    let (site, closed) = f.words(block)[bic];
+    assert_eq!(closed, 0xef00_0000 | trap::CLOSED | 14);
+    assert_eq!(f.translator.reopen(CachePc(site), &mut f.code), Some(spica_isa::Reg::LR));
+    assert_eq!(f.words(block), before);
+}
+
+#[test]
+fn a_mirror_can_stand_for_t32_code_instead() {
+    let mut f = Fixture::new(Window { size: 0x10_0000, ..NEAR });
+    f.land(VA + 0x10);
+    f.translator.move_mirror(T32, &mut f.code);
+    f.window = T32;
+    assert_eq!((f.code.mapped.len(), f.translator.mirror().window()), (0, Some(T32)));
+    let landing = f.land(VA + 0x7_f003);
+    assert_eq!(f.follow(VA + 0x7_f002), Some(landing));
+    assert_eq!(f.follow(VA + 0x7_f000), None);
 }

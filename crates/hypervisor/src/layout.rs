@@ -27,8 +27,11 @@
 //! All of it is accessible to privileged code only, in domain 15, which belongs to the host and is always client: a
 //! guest's domain register never opens it.
 
+use spica_addr::GuestVa;
+use spica_dbt::at::address;
 use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::Window;
+use spica_dbt::return_mirror::shared;
 
 /// First virtual address of the hypervisor region.
 pub const REGION_START: u32 = 0xf180_0000;
@@ -70,16 +73,29 @@ pub const MIRROR_SIZE: u32 = 40 * MEGABYTE;
 /// In front of a Linux kernel's linear map are its modules (Documentation/arm/memory.rst).
 const MODULES: u32 = 16 * MEGABYTE;
 
+/// In front of one in T32 are 8 MiB of them (the same).
+const T32_MODULES: u32 = 8 * MEGABYTE;
+
 /// The return mirror for a kernel whose linear map begins at `base`, a multiple of 16 MiB.
 pub const fn mirror(base: u32) -> Window {
     let start = base - MODULES;
-    Window { start, size: MIRROR_SIZE, distance: MIRROR_START - start }
+    Window { start, size: MIRROR_SIZE, distance: MIRROR_START - start, t32: false }
 }
 
-/// The addresses in front of the return mirror's `window` that the code cache stands for: no kernel may execute code
-/// there.
-pub const fn unseen(window: Window) -> (u32, u32) {
-    (window.start - CODE_CACHE_SIZE, window.start)
+/// The same for a kernel in T32: half as many addresses, each half-word of which has a word. `None` if it would begin
+/// with another bit 31 than it ends with.
+pub const fn t32_mirror(base: u32) -> Option<Window> {
+    let (start, size) = (base - T32_MODULES, MIRROR_SIZE / 2);
+    let distance = MIRROR_START.wrapping_sub(start << 1);
+    if start >> 31 == (start + size - 1) >> 31 { Some(Window { start, size, distance, t32: true }) } else { None }
+}
+
+/// The first and the last of the addresses where no kernel that has its return mirror for `window` may execute code:
+/// those in front of it, which the code cache stands for, and those that share their places with T32 code.
+pub fn unseen(window: Window) -> impl Iterator<Item = u32> {
+    let in_front = [window.start - (CODE_CACHE_SIZE >> window.t32 as u32), window.start - 4];
+    let ends = [window.start, window.start + window.size - 2].into_iter().filter(move |_| window.t32);
+    in_front.into_iter().chain(ends.flat_map(move |va| shared(GuestVa(va | 1), window)).map(|va| address(va).0))
 }
 
 /// Where the linear map of the kernel that executes code at `pc` begins, if it is in one of the places where Linux may
@@ -107,7 +123,7 @@ pub const fn near_code(base: u32) -> u32 {
 /// The guest code that can run in place then: what branches from [`near_code`] reach, modules and text of a Linux
 /// kernel.
 pub const fn in_place(base: u32) -> Window {
-    Window { start: base - MODULES, size: 40 * MEGABYTE, distance: 0 }
+    Window { start: base - MODULES, size: 40 * MEGABYTE, distance: 0, t32: false }
 }
 
 /// First virtual address of the device windows.
@@ -139,6 +155,9 @@ const _: () = {
     assert!(MIRROR_START + MIRROR_SIZE <= MARKS && MARKS + MARKS_SIZE <= STACKS_START);
     // A distance is added by one instruction (A5.2.4).
     assert!(mirror(0xc000_0000).distance & 0xff_ffff == 0 && mirror(0x4000_0000).distance & 0xff_ffff == 0);
+    assert!(matches!(t32_mirror(0xc000_0000), Some(w) if w.distance & 0xff_ffff == 0 && w.base() == MIRROR_START));
+    assert!(matches!(t32_mirror(0x4000_0000), Some(w) if w.distance & 0xff_ffff == 0 && w.base() == MIRROR_START));
+    assert!(t32_mirror(0x8000_0000).is_none());
     assert!(
         matches!(linear_map(0xc010_0000), Some(0xc000_0000)) && matches!(linear_map(0xbf00_0000), Some(0xc000_0000))
     );

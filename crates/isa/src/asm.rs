@@ -134,6 +134,18 @@ pub const fn lsr_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
     c(cond) | 0x01a0_0020 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
 }
 
+/// `ADD<cond> rd, rn, rm, LSL #amount`.
+#[must_use]
+pub const fn add_reg_lsl(cond: Cond, rd: Reg, rn: Reg, rm: Reg, amount: u32) -> u32 {
+    c(cond) | 0x0080_0000 | rn.n() << 16 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
+}
+
+/// `ROR<cond> rd, rm, #amount`, 1 to 31.
+#[must_use]
+pub const fn ror_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
+    c(cond) | 0x01a0_0060 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
+}
+
 /// `CLZ<cond> rd, rm`.
 #[must_use]
 pub const fn clz(cond: Cond, rd: Reg, rm: Reg) -> u32 {

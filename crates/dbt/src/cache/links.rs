@@ -173,7 +173,8 @@ impl Translator {
         }
     }
 
-    /// Undoes [`Self::close`] for the branch through the mirror at `site`. Returns the register with its target.
+    /// Undoes [`Self::close`] for the branch through the mirror at `site`. Returns the register of which
+    /// [`return_mirror::ReturnMirror::target_of_last`] makes its target.
     pub fn reopen(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> Option<Reg> {
         let window = self.mirror.window()?;
         let (page, at) = self.layout.find(site)?;

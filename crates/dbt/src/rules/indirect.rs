@@ -53,7 +53,7 @@ pub fn landing(e: &mut Emitter<'_>) {
 }
 
 /// The mirror for an indirect branch at `pc`.
-fn window(e: &Emitter<'_>, options: &Options, at: At) -> Option<Window> {
+pub(super) fn window(e: &Emitter<'_>, options: &Options, at: At) -> Option<Window> {
     e.mirror_for(at.entry()).filter(|_| options.return_mirror)
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn put_link_away(e: &mut Emitter<'_>, cond: Cond) {
 }
 
 /// The branch through the mirror to the address in `target`.
-fn reflect(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) -> Flow {
-    e.emit(return_mirror::branch(cond, target, window));
+pub(super) fn reflect(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) -> Flow {
+    return_mirror::branch(e, cond, target, window);
     if cond == Cond::Al { Flow::Ends } else { Flow::Continues }
 }
 

@@ -535,8 +535,16 @@ fn table(e: &mut Emitter<'_>, options: &Options, d: &Decoded, half: bool, rn: Re
     }
     let al = Cond::Al;
     let skip = e.begin_skip(d.cond);
-    let rs = scratch(bit(rn) | bit(rm));
-    spill(e, al, rs);
+    let used = bit(rn) | bit(rm);
+    let window = indirect::window(e, options, at).filter(|_| used & bit(Reg::LR) == 0);
+    let rs = if window.is_some() {
+        indirect::put_link_away(e, al);
+        Reg::LR
+    } else {
+        let rs = scratch(used);
+        spill(e, al, rs);
+        rs
+    };
     let base = if rn.is_pc() {
         e.load_constant(al, rs, at.pc().0);
         rs
@@ -556,5 +564,11 @@ fn table(e: &mut Emitter<'_>, options: &Options, d: &Decoded, half: bool, rn: Re
             e.emit(asm::add_imm(al, rs, rs, imm));
         }
     }
-    indirect::leave_spilled(e, rs, skip)
+    match window {
+        Some(window) => {
+            indirect::reflect(e, al, rs, window);
+            indirect::left(e, skip)
+        }
+        None => indirect::leave_spilled(e, rs, skip),
+    }
 }

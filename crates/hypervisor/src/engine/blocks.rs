@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_dbt::at::is_thumb;
 use spica_dbt::checks::Checks;
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::layout::Window;
 use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Translator};
-use spica_isa::Reg;
 use spica_vcpu::VcpuPage;
 
 use super::code::{CodePages, Marks};
@@ -38,6 +38,8 @@ pub struct Blocks {
 struct Elsewhere {
     /// Where the linear map of that kernel begins.
     base: u32,
+    /// Its code is T32.
+    t32: bool,
     times: u8,
 }
 
@@ -106,17 +108,18 @@ impl Blocks {
         self.translator.mirror().holds(pc)
     }
 
-    /// The guest address that `pc` in the return mirror stands for.
-    pub fn mirrored(&self, pc: u32) -> Option<GuestVa> {
-        self.translator.mirror().target(pc)
+    /// The target of the branch that led to `pc` in the return mirror, with `lr` in LR
+    /// ([`ReturnMirror::target`](spica_dbt::return_mirror::ReturnMirror::target)).
+    pub fn mirrored(&self, pc: u32, lr: u32) -> Option<GuestVa> {
+        self.translator.mirror().target(pc, lr)
     }
 
-    /// An interrupt is taken from A32 code of the guest's kernel at `pc`, with the MMU on. The window that the return
-    /// mirror should have, if the kernel is elsewhere and stays there.
+    /// An interrupt is taken from code of the guest's kernel at `pc`, with its state in bit 0, and with the MMU on. The
+    /// window that the return mirror should have, if the kernel is elsewhere and stays there.
     #[inline]
     pub fn kernel_interrupted(&mut self, pc: GuestVa) -> Option<Window> {
         match self.translator.mirror().window() {
-            Some(window) if !window.contains(pc.0) => self.is_elsewhere(pc),
+            Some(window) if !window.has(pc) => self.is_elsewhere(pc),
             _ => {
                 self.elsewhere.times = 0;
                 None
@@ -128,11 +131,13 @@ impl Blocks {
     fn is_elsewhere(&mut self, pc: GuestVa) -> Option<Window> {
         // The vectors, and other places that say nothing.
         let base = layout::linear_map(pc.0)?;
-        if self.elsewhere.base != base {
-            self.elsewhere = Elsewhere { base, times: 0 };
+        let t32 = is_thumb(pc);
+        let window = if t32 { layout::t32_mirror(base)? } else { layout::mirror(base) };
+        if (self.elsewhere.base, self.elsewhere.t32) != (base, t32) {
+            self.elsewhere = Elsewhere { base, t32, times: 0 };
         }
         self.elsewhere.times = (self.elsewhere.times + 1) % Elsewhere::ENOUGH;
-        (self.elsewhere.times == 0).then(|| layout::mirror(base))
+        (self.elsewhere.times == 0 && window.has(pc)).then_some(window)
     }
 
     /// The return mirror stands for `window` from now on. All blocks go.
@@ -140,10 +145,11 @@ impl Blocks {
         self.translator.move_mirror(window, &mut self.code);
     }
 
-    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; the register that has its
-    /// target.
-    pub fn reopen(&mut self, svc: CachePc) -> Option<Reg> {
-        self.translator.reopen(svc, &mut self.code)
+    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; its target, with the guest's
+    /// registers as they are there.
+    pub fn reopen(&mut self, svc: CachePc, regs: &[u32; 15]) -> Option<GuestVa> {
+        let register = self.translator.reopen(svc, &mut self.code)?;
+        Some(self.translator.mirror().target_of_last(regs[register.n() as usize % 15]))
     }
 
     /// See [`Translator::start_counting`].

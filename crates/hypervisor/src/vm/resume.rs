@@ -187,13 +187,13 @@ impl Vm {
     fn note_kernel(&mut self, pc: GuestVa) {
         let Vm { vcpu, common, .. } = self;
         let cpu = &vcpu.context.cpu;
-        if !cpu.privileged() || cpu.psr & psr::T != 0 || cpu.cp15.sctlr & SCTLR_M == 0 {
+        if !cpu.privileged() || cpu.cp15.sctlr & SCTLR_M == 0 {
             return;
         }
+        let (pc, _) = vcpu.entry(pc);
         let Some(window) = common.engine.blocks.kernel_interrupted(pc) else { return };
         // Who maps memory one to one, as firmware does, may have code anywhere.
-        let (from, to) = unseen(window);
-        if [from, to - 4].iter().any(|&pa| common.ram.contains(GuestPa(pa))) {
+        if unseen(window).any(|pa| common.ram.contains(GuestPa(pa))) {
             return;
         }
         common.counters.mirror_moves += 1;

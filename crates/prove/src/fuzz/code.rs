@@ -47,7 +47,7 @@ pub fn lockstep(data: &[u8]) {
             memory.set_word(at, generate::value(&mut random, &window));
         }
         let machine = generate::machine(&mut random, &window);
-        lockstep.set_options(options, seed & 1 == 0);
+        lockstep.set_options(options, seed & 1 == 0, false);
         lockstep.start(machine, memory, window, u64::from(seed));
         lockstep.run(40, disturb);
     });

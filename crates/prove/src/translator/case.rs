@@ -95,7 +95,7 @@ impl Case {
     pub fn run(&self, lockstep: &mut Lockstep, memory: &mut Memory) -> End {
         match self.in_place {
             true => lockstep.set_in_place(self.options),
-            false => lockstep.set_options(self.options, self.seed & 1 == 0),
+            false => lockstep.set_options(self.options, self.seed & 1 == 0, self.thumb && self.seed & 6 != 0),
         }
         let mut random = Random::new(self.seed);
         let window = self.window(&mut random);

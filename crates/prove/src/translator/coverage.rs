@@ -186,7 +186,7 @@ fn look(word: u32, made: &Made) -> String {
     look.extend(spilled.then_some("with a spill"));
     look.extend(hot().find_map(pushes_or_pops));
     look.extend(hot().find_map(trap).map(trap_name));
-    look.extend(hot().any(|word| word & 0x0ff0_f000 == 0x0280_f000).then_some("through the mirror"));
+    look.extend(hot().any(is_through_mirror).then_some("through the mirror"));
     look.extend(made.cold.iter().copied().find_map(trap).map(|number| match number {
         trap::LINK => "a side exit",
         _ => "a slow path",
@@ -195,6 +195,11 @@ fn look(word: u32, made: &Made) -> String {
         [] => "rewritten".into(),
         _ => look.join(", "),
     }
+}
+
+/// Whether a word is what a branch through the return mirror ends in, of A32 code or of T32 code.
+pub fn is_through_mirror(word: u32) -> bool {
+    word & 0x0ff0_f000 == 0x0280_f000 || word & 0x0fff_ffff == 0x03ce_f003
 }
 
 /// Whether the word at `pc` stores a register to spill slot 0 of the vCPU page behind.

@@ -88,6 +88,8 @@ const EVENTS_OF_CHECKS: &[&str] = &[
 const EVENTS_OF_T32: &[&str] = &[
     "T32, in an IT block",
     "a block from within an IT block",
+    "a branch of T32 code through the mirror",
+    "a branch of T32 code through the mirror, closed",
     "a fault in an IT block",
     "a fault of T32",
     "a fault with two registers in the vCPU page",

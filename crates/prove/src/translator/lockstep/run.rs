@@ -1,5 +1,6 @@
 //! Running translated code, word by word, and entering it: what `Vm::run` of the hypervisor and the core do.
 
+use crate::translator::coverage::is_through_mirror;
 use crate::translator::instruction::length_at;
 use crate::translator::lockstep::blocks::Place;
 use crate::translator::lockstep::{Disturb, End, Lockstep, Next};
@@ -274,7 +275,9 @@ impl Lockstep {
         if self.leave.is_some() {
             self.fail("an interrupt waits, and the block was left through the mirror");
         }
-        let Some(target) = self.translator.mirror().target(pc) else { self.fail("the host is not in a block") };
+        let Some(target) = self.translator.mirror().target(pc, self.machine.r[14]) else {
+            self.fail("the host is not in a block")
+        };
         let thumb = self.machine.psr & model::T != 0;
         let interrupted = self.disturb == Disturb::Random && self.random.one_in(24);
         if let Some(word) = self.code.mirror_word(pc)
@@ -292,6 +295,9 @@ impl Lockstep {
             };
             if let Some(landing) = landing {
                 self.landings += 1;
+                if self.mirrors_t32() {
+                    self.note("a branch of T32 code through the mirror");
+                }
                 return Next::Cache(landing);
             }
         }
@@ -299,6 +305,7 @@ impl Lockstep {
         self.machine.psr &= !model::T;
         self.it = ItState::OUTSIDE;
         if thumb {
+            // A branch of A32 code.
             Next::Guest(target.0 | 1)
         } else if interrupted {
             Next::Guest(target.0)
@@ -307,10 +314,15 @@ impl Lockstep {
         }
     }
 
+    /// Whether the return mirror is that of T32 code.
+    pub(super) fn mirrors_t32(&self) -> bool {
+        self.translator.mirror().window().is_some_and(|window| window.t32)
+    }
+
     /// Whether a branch through the mirror at `pc` led into the code cache itself, where its distance leaves no place
     /// for code of the guest's.
     fn mirrors_into_itself(&self, pc: CachePc) -> bool {
-        let branch = self.word(pc.0) & 0x0ff0_f000 == 0x0280_f000 && self.machine.pc != pc.0.wrapping_add(4);
+        let branch = is_through_mirror(self.word(pc.0)) && self.machine.pc != pc.0.wrapping_add(4);
         branch && self.layout.find(CachePc(self.machine.pc)).is_some()
     }
 }

@@ -63,8 +63,11 @@ impl Lockstep {
                 let Some(register) = self.translator.reopen(svc, &mut self.code) else {
                     self.fail("not a closed branch")
                 };
-                let target = self.machine.r[register.n() as usize];
+                let target = self.translator.mirror().target_of_last(self.machine.r[register.n() as usize]).0;
                 self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
+                if self.mirrors_t32() {
+                    self.note("a branch of T32 code through the mirror, closed");
+                }
                 Next::Branch(target)
             }
             trap::TLB_PAGE | trap::TLB_RANGE => {
