@@ -90,9 +90,9 @@ impl GuestPages {
         self.used
     }
 
-    /// Whether there is no room for one more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.used == self.capacity
+    /// Whether there is room for `more`.
+    pub(crate) fn has_room(&self, more: usize) -> bool {
+        self.used + more <= self.capacity
     }
 
     /// Forgets all of them.

@@ -42,7 +42,7 @@ pub mod volatile;
 
 pub use block::{LAST_HALF_WORD, Location, Undo};
 pub use breakpoints::MOST_BREAKPOINTS;
-pub use cache::{BlockId, Capacity, CodeMemory, ExitId, Start, Stats, Translator, is_across};
+pub use cache::{BlockId, Capacity, CodeMemory, ExitId, NextPage, Start, Stats, Translator, is_across};
 pub use client::{Counted, Counters, Run};
 pub use options::{Options, Spill};
 #[cfg(feature = "papers")]

@@ -64,9 +64,11 @@ pub(crate) enum Flag {
     Dropped = 8,
     /// Made from words in front of its first instruction, too.
     Backwards = 16,
-    /// One T32 instruction across the end of its page. What is in the page behind may change without notice: whoever
-    /// looks it up looks there, and nothing leads to it directly.
+    /// One T32 instruction across the end of its page. Whoever looks it up says what is in the page behind.
     Across = 32,
+    /// No block, but what stands for the one before it, which is [across](Flag::Across), in the page behind: that one
+    /// goes, or nothing leads to it any more, if this is to.
+    Second = 64,
 }
 
 /// Guest instructions that a block can have.

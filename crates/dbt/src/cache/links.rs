@@ -44,8 +44,9 @@ impl Translator {
         let from = self.exits[exit.0 as usize];
         let (source, target) = (&self.blocks[usize::from(from.source)], &self.blocks[usize::from(to.0)]);
         let same_page = source.va.page() == target.va.page() && source.pa().page() == target.pa().page();
-        let holds = same_page && !from.is_way_back() || target.is(Flag::Global);
-        let dropped = source.is(Flag::Dropped) || target.is_any(Flag::Dropped, Flag::Across);
+        // The page behind may be mapped otherwise elsewhere, too.
+        let holds = same_page && !from.is_way_back() && !target.is(Flag::Across) || target.is(Flag::Global);
+        let dropped = source.is(Flag::Dropped) || target.is(Flag::Dropped);
         if dropped || !holds {
             return false;
         }
@@ -228,8 +229,14 @@ impl Translator {
         }
     }
 
+    /// The block that record `id` is, or is for.
+    pub(super) fn stands_for(&self, id: u16) -> u16 {
+        if self.blocks[usize::from(id)].is(Flag::Second) { id - 1 } else { id }
+    }
+
     /// Nothing leads to a block any more, but for exits that are [left](Self::settle).
     pub(super) fn isolate(&mut self, id: u16, budget: &mut u32, memory: &mut impl CodeMemory) {
+        let id = self.stands_for(id);
         if !self.unlink_incoming(id, budget, memory) {
             self.left.add(id);
         }

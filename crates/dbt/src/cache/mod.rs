@@ -177,8 +177,17 @@ pub(crate) fn patch(page: u32, at: usize, word: u32, memory: &mut impl CodeMemor
 pub struct Start {
     /// In this state of an IT block.
     pub it: ItState,
-    /// The first half-word of the page behind its own, if its first instruction [lies across the end](is_across).
-    pub next_page: Option<u16>,
+    /// The page behind its own, if its first instruction [lies across the end](is_across).
+    pub next_page: Option<NextPage>,
+}
+
+/// What an instruction across the end of a page has of the page behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextPage {
+    /// Its first half-word.
+    pub half: u16,
+    /// Where it is.
+    pub pa: GuestPa,
 }
 
 /// Whether code at `va`, in the page `words`, begins with an instruction of which half is in the page behind.
@@ -212,13 +221,13 @@ fn make_t32(
             (words[pc.page_offset() as usize / 4] >> (8 * (pc.0 & 2))) as u16
         } else {
             debug_assert!(start.next_page.is_some(), "what the page behind has is known");
-            start.next_page.unwrap_or(0)
+            start.next_page.map_or(0, |page| page.half)
         }
     };
     let (length, end) = block::translate_t32(emitter, options, va, start.it, extent, fetch);
     // Behind the last one; 0 is the end of the page, 2 is behind it.
     let last_half = end.0.wrapping_sub(2);
-    let across = start.next_page.filter(|_| last_half & !0xfff != va.page().0);
+    let across = start.next_page.filter(|_| last_half & !0xfff != va.page().0).map(|page| page.half);
     let last = if across.is_some() { PAGE_WORDS as u16 - 1 } else { (last_half & 0xfff) as u16 / 4 };
     Made { length, last, across }
 }
@@ -328,14 +337,17 @@ impl Translator {
         None
     }
 
-    /// The same of a T32 instruction across the end of its page, of which `second` is in the page behind.
+    /// The same of a T32 instruction across the end of its page, which goes on in the page behind as `next` says.
     #[must_use]
-    pub fn lookup_across(&self, va: GuestVa, pa: GuestPa, second: u16) -> Option<BlockId> {
+    pub fn lookup_across(&self, va: GuestVa, pa: GuestPa, next: NextPage) -> Option<BlockId> {
         let mut at = self.buckets[bucket(va)];
         for _ in 0..CHAIN {
             let block = self.blocks.get(usize::from(at))?;
-            if (block.va, block.pa(), block.across()) == (va, pa, Some(second)) && !block.is(Flag::Dropped) {
-                return Some(BlockId(at));
+            if (block.va, block.pa(), block.across()) == (va, pa, Some(next.half)) && !block.is(Flag::Dropped) {
+                let behind = self.blocks.get(usize::from(at) + 1)?;
+                if behind.is(Flag::Second) && behind.pa().page() == next.pa.page() {
+                    return Some(BlockId(at));
+                }
             }
             at = block.next_in_bucket;
         }
@@ -354,7 +366,7 @@ impl Translator {
                 is_it.then_some(BlockId(id))
             }
             Start { it, .. } if it.in_block() => None,
-            Start { next_page: Some(second), .. } => self.lookup_across(va, pa, second),
+            Start { next_page: Some(next), .. } => self.lookup_across(va, pa, next),
             Start { next_page: None, .. } => self.lookup(va, pa),
         }
     }
@@ -381,7 +393,7 @@ impl Translator {
     /// Makes branches through the return mirror find a block, if its page is mapped in all address spaces.
     pub fn land(&mut self, id: BlockId, memory: &mut impl CodeMemory) {
         let block = &self.blocks[usize::from(id.0)];
-        if block.is(Flag::Global) && !block.is_any(Flag::Dropped, Flag::Across) {
+        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
             self.mirror.set(block.va, self.landing(id), memory);
         }
     }
@@ -493,7 +505,7 @@ impl Translator {
         // With no instruction left in it, this is no IT block, whatever else ITSTATE has.
         let it = if start.it.in_block() { start.it } else { ItState::OUTSIDE };
         let start = Start { it, ..start };
-        self.make_room(memory);
+        self.make_room(start.next_page.is_some(), memory);
         let code_page = self.page_starts.len() as u32 - 1;
         let (hot, cold) = (self.hot, self.cold);
         let base = self.layout.code_page(code_page);
@@ -551,9 +563,27 @@ impl Translator {
             block.set_first_it(start.it);
         }
         self.blocks.push(block);
+        if let Some(next) = start.next_page.filter(|_| !once && made.across.is_some()) {
+            self.note_second(va, next.pa);
+        }
         self.stats.translated += 1;
         self.stats.instructions += made.length as u64;
         BlockId(id)
+    }
+
+    /// Puts what stands for the newest block, the instruction at `va` across the end of its page, into the list of the
+    /// page behind, which is at `pa`: an empty block.
+    fn note_second(&mut self, va: GuestVa, pa: GuestPa) {
+        let (va, pa) = (GuestVa(va.page().0.wrapping_add(PAGE) | 1), pa.page());
+        let id = self.blocks.len() as u16;
+        let mut second = Block::new(va, pa, Made { length: 1, last: 0, across: None }, None, self.exits.len());
+        let first = &self.blocks[usize::from(id) - 1];
+        second.code_page = first.code_page;
+        second.hot = (first.hot.1, first.hot.1);
+        second.cold = (first.cold.0, first.cold.0);
+        second.set(Flag::Second, true);
+        second.next_in_page = self.guest_pages.enter(pa.0, va.page().0, id);
+        self.blocks.push(second);
     }
 
     /// Changes the switches. All blocks go, which were made with others.
@@ -591,10 +621,12 @@ impl Translator {
         if once { options.once() } else { options }
     }
 
-    /// Sees to it that the last code page has room for a block, and the records too.
-    fn make_room(&mut self, memory: &mut impl CodeMemory) {
-        let full = self.blocks.len() == self.capacity.blocks
-            || self.guest_pages.is_full()
+    /// Sees to it that the last code page has room for a block, and the records too, which are two if it lies `across`
+    /// the end of a page.
+    fn make_room(&mut self, across: bool, memory: &mut impl CodeMemory) {
+        let records = 1 + usize::from(across);
+        let full = self.blocks.len() + records > self.capacity.blocks
+            || !self.guest_pages.has_room(records)
             || self.exits.len() + emit::MAX_EXITS > self.capacity.exits;
         if full {
             self.flush(memory);
@@ -699,7 +731,8 @@ impl Translator {
         let spilling = Spilling::new(options.spill, &self.layout, base);
         let mut emitter = Emitter::new(None, hot, cold, wanted, mirror, source, spilling);
         if is_thumb(block.va) {
-            let start = Start { it: block.first_it(), next_page: block.across() };
+            let next_page = block.across().map(|half| NextPage { half, pa: GuestPa(0) });
+            let start = Start { it: block.first_it(), next_page };
             let extent = Extent { limit: block.length(), whole_it_blocks: false, stop: None };
             make_t32(&mut emitter, &options, block.va, start, extent, words);
         } else {
@@ -730,7 +763,7 @@ impl Translator {
     /// Enters a block into the jump cache, if its page is mapped in all address spaces.
     pub fn remember(&mut self, id: BlockId) {
         let block = &self.blocks[usize::from(id.0)];
-        if block.is(Flag::Global) && !block.is_any(Flag::Dropped, Flag::Across) {
+        if block.is(Flag::Global) && !block.is(Flag::Dropped) {
             let entry = self.entry(id);
             self.jump_cache.insert(self.blocks[usize::from(id.0)].va.0, entry.0);
         }

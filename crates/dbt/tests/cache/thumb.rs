@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::PAGE_WORDS;
-use spica_dbt::{BlockId, Capacity, Options, Start, is_across, trap};
+use spica_dbt::{BlockId, Capacity, NextPage, Options, Start, is_across, trap};
 use spica_isa::Cond;
 use spica_isa::t32::ItState;
 
@@ -73,36 +73,111 @@ fn a_call_is_linked_across_states() {
     assert_eq!(words(&f, caller)[..2], [0xe300_e005, 0xe348_e000]);
 }
 
+/// ADD R0, R0, #1 at the end of a page, or what its second half makes of it, behind a branch to it. Where it is.
+fn across(f: &mut Fixture) -> (GuestVa, GuestPa) {
+    put(f, PA + 0xff8, &[0xe001, 0xbf00, 0xbf00, 0xf100]);
+    (GuestVa((VA + 0xffe) | 1), GuestPa(PA + 0xffe))
+}
+
+/// How it begins, with `half` behind, in the page at PA + `page`.
+fn start_across(half: u16, page: u32) -> Start {
+    Start { it: ItState::OUTSIDE, next_page: Some(NextPage { half, pa: GuestPa(PA + page) }) }
+}
+
+fn found_across(f: &Fixture, half: u16, page: u32) -> Option<BlockId> {
+    f.translator.lookup_from(GuestVa((VA + 0xffe) | 1), GuestPa(PA + 0xffe), start_across(half, page))
+}
+
 #[test]
-fn an_instruction_across_pages_is_found_by_both_halves_and_not_linked_to() {
+fn an_instruction_across_pages_is_found_by_both_halves() {
     let mut f = Fixture::roomy();
-    let (va, pa) = ((VA + 0xffe) | 1, PA + 0xffe);
-    // ADD R0, R0, #1 with its second half in the page behind; a branch to it
-    put(&mut f, PA + 0xff8, &[0xe001, 0xbf00, 0xbf00, 0xf100]);
-    assert!(is_across(GuestVa(va), &f.guest[&PA]));
-    assert!(!is_across(GuestVa(va - 2), &f.guest[&PA]) && !is_across(GuestVa(va - 1), &f.guest[&PA]));
-    let start = |second| Start { it: ItState::OUTSIDE, next_page: Some(second) };
-    let one = translate(&mut f, va, pa, start(0x0001));
-    let two = translate(&mut f, va, pa, start(0x0002));
-    let found = |f: &Fixture, second| f.translator.lookup_across(GuestVa(va), GuestPa(pa), second);
-    assert_eq!((found(&f, 1), found(&f, 2), found(&f, 3)), (Some(one), Some(two), None));
-    assert_eq!(f.lookup(va, pa), None, "not without looking");
+    let (va, pa) = across(&mut f);
+    assert!(is_across(va, &f.guest[&PA]));
+    assert!(!is_across(GuestVa(va.0 - 2), &f.guest[&PA]) && !is_across(GuestVa(va.0 - 1), &f.guest[&PA]));
+    let one = translate(&mut f, va.0, pa.0, start_across(0x0001, 0x1000));
+    let two = translate(&mut f, va.0, pa.0, start_across(0x0002, 0x1000));
+    let elsewhere = translate(&mut f, va.0, pa.0, start_across(0x0001, 0x5000));
+    let found = [(1, 0x1000), (2, 0x1000), (3, 0x1000), (1, 0x5000), (2, 0x5000)];
+    let found = found.map(|(half, page)| found_across(&f, half, page));
+    assert_eq!(found, [Some(one), Some(two), None, Some(elsewhere), None]);
+    assert_eq!(f.lookup(va.0, pa.0), None, "not without looking");
     assert_eq!((words(&f, one)[0], words(&f, two)[0]), (0xe280_0001, 0xe280_0002));
-    // Whoever leads there asks.
-    let before = translate(&mut f, (VA + 0xff8) | 1, PA + 0xff8, Start::default());
-    let [(exit, _, target)] = f.exits(before)[..] else { panic!("one exit") };
-    assert_eq!((target, f.link(exit, one)), (va, false));
-    f.translator.remember(one);
-    assert_eq!(f.translator.jump_cache.get(va), None);
+    // What stands for it behind is no block, and has no word.
+    assert_eq!(f.lookup((VA + 0x1000) | 1, PA + 0x1000), None);
     // A block that goes on to it ends in front of it.
     let middle = translate(&mut f, (VA + 0xffa) | 1, PA + 0xffa, Start::default());
-    assert_eq!((f.translator.length(middle), f.exits(middle)[0].2), (2, va));
-    let pc = CachePc(f.entry(two));
-    let location = f.translator.locate(two, pc, &f.guest[&PA]).expect("a word of the block");
-    assert_eq!(location.guest, GuestVa(va));
-    // A change of its first half drops it; the second is in no page that it is known of.
+    assert_eq!((f.translator.length(middle), f.exits(middle)[0].2), (2, va.0));
+    for block in [one, two, elsewhere, middle] {
+        let pc = f.entry(block);
+        assert_eq!(f.translator.block_at(CachePc(pc)), Some(block));
+        let [(_, svc, _)] = f.exits(block)[..] else { panic!("one exit") };
+        assert_eq!(f.translator.block_at(svc), Some(block));
+    }
+    let location = f.translator.locate(two, CachePc(f.entry(two)), &f.guest[&PA]).expect("a word of the block");
+    assert_eq!(location.guest, va);
+    // A change of its first half drops all of them, and nothing else.
+    translate(&mut f, (VA + 0xff8) | 1, PA + 0xff8, Start::default());
     assert!(f.patch(PA + 0xffc, 0xf101_bf00));
-    assert_eq!((found(&f, 1), found(&f, 2)), (None, None));
+    assert_eq!((found_across(&f, 1, 0x1000), found_across(&f, 2, 0x1000)), (None, None));
+}
+
+#[test]
+fn an_instruction_across_pages_is_linked_to_if_both_are_global() {
+    let mut f = Fixture::roomy();
+    let (va, pa) = across(&mut f);
+    let one = translate(&mut f, va.0, pa.0, start_across(0x0001, 0x1000));
+    let before = translate(&mut f, (VA + 0xff8) | 1, PA + 0xff8, Start::default());
+    let [(exit, svc, target)] = f.exits(before)[..] else { panic!("one exit") };
+    assert_eq!(target, va.0);
+    // The page behind is not: that it is in the same page does not help.
+    f.translator.set_global(one, false);
+    f.translator.remember(one);
+    assert_eq!((f.link(exit, one), f.translator.jump_cache.get(va.0)), (false, None));
+    f.translator.set_global(one, true);
+    f.translator.remember(one);
+    assert_eq!((f.link(exit, one), f.translator.jump_cache.get(va.0)), (true, Some(f.entry(one))));
+    assert_eq!(branch_target(svc.0, f.word(svc.0)), Some(f.entry(one)));
+    let is_led_to = |f: &Fixture| {
+        let linked = branch_target(svc.0, f.word(svc.0)) == Some(f.entry(one));
+        assert_eq!(f.translator.jump_cache.get(va.0).is_some(), linked);
+        linked
+    };
+    // When the page behind is mapped otherwise, nothing leads there, until it is looked up.
+    f.translator.unmap_page(GuestVa(VA + 0x1000), &mut f.code);
+    assert!(!is_led_to(&f));
+    assert_eq!(found_across(&f, 1, 0x1000), Some(one));
+    assert!(f.link(exit, one));
+    f.translator.remember(one);
+    assert!(is_led_to(&f));
+    // When the second half changes, it goes; not when another word there does.
+    put(&mut f, PA + 0x1000, &[0x0001, 0xbf00, 0xbf00, 0xbf00]);
+    let other = translate(&mut f, (VA + 0x1004) | 1, PA + 0x1004, Start::default());
+    assert!(f.patch(PA + 0x1004, 0xbf00_4770));
+    assert!(is_led_to(&f) && f.lookup((VA + 0x1004) | 1, PA + 0x1004).is_none());
+    let again = translate(&mut f, (VA + 0x1004) | 1, PA + 0x1004, Start::default());
+    assert_ne!(again, other);
+    assert!(f.patch(PA + 0x1000, 0xbf00_0002));
+    assert!(!is_led_to(&f));
+    assert_eq!((found_across(&f, 1, 0x1000), found_across(&f, 2, 0x1000)), (None, None));
+    assert_eq!(f.lookup((VA + 0x1004) | 1, PA + 0x1004), Some(again));
+    // The same of the whole page, and of one that was dropped already.
+    let one = translate(&mut f, va.0, pa.0, start_across(0x0002, 0x1000));
+    let [two, three] = [3, 4].map(|half| translate(&mut f, va.0, pa.0, start_across(half, 0x1000)));
+    f.drop_page(PA + 0x1000);
+    f.drop_page(PA);
+    assert!([one, two, three].iter().all(|&block| !f.translator.is_live(block)));
+}
+
+#[test]
+fn an_instruction_across_pages_has_room_for_two_records() {
+    let mut f = Fixture::roomy();
+    let (va, pa) = across(&mut f);
+    let mut flushes = 0;
+    for half in 0..20_000u32 {
+        translate(&mut f, va.0, pa.0, start_across(half as u16 & 0xff | 0x8000, 0x1000 * (half % 3 + 1)));
+        flushes = f.translator.stats().flushes;
+    }
+    assert!(flushes > 1, "{flushes}");
 }
 
 #[test]

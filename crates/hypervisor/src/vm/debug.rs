@@ -340,7 +340,7 @@ impl Vm {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let host_space = core.enter_host_space();
         let made = translate(&common.ram.at(host_space), &regime, address(pc), access).and_then(|mapping| {
-            let next_page = common.next_page(host_space, &regime, pc, &mapping)?;
+            let next_page = common.next_page(host_space, &regime, pc, &mapping)?.map(|(next, _)| next);
             let source = Source { va: pc, start: Start { it, next_page }, pa: mapping.pa, global: false };
             common.translate_once(&mut vcpu.mmu, host_space, source, true)
         });

@@ -117,10 +117,13 @@ impl Vm {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let host_space = core.enter_host_space();
         let mapping = translate(&common.ram.at(host_space), &regime, address(pc), access)?;
-        let next_page = common.next_page(host_space, &regime, pc, &mapping).map_err(NoBlock::Behind)?;
-        let start = Start { it, next_page };
-        let source = Source { va: pc, start, pa: mapping.pa, global: !regime.mmu_on() || mapping.global };
-        if fiq || common.volatile.contains(mapping.pa) {
+        let behind = common.next_page(host_space, &regime, pc, &mapping).map_err(NoBlock::Behind)?;
+        let start = Start { it, next_page: behind.map(|(next, _)| next) };
+        let global = mapping.global && behind.is_none_or(|(_, mapping)| mapping.global);
+        let source = Source { va: pc, start, pa: mapping.pa, global: !regime.mmu_on() || global };
+        let volatile = |pa| common.volatile.contains(pa);
+        let volatile = volatile(mapping.pa) || behind.is_some_and(|(next, _)| volatile(next.pa));
+        if fiq || volatile {
             if common.engine.is_breakpoint(pc) {
                 return Err(NoBlock::Breakpoint);
             }
@@ -129,6 +132,9 @@ impl Vm {
             return Ok(entry);
         }
         common.watch_code(&mut vcpu.mmu, pc, mapping.size);
+        if let Some((_, mapping)) = behind {
+            common.watch_code(&mut vcpu.mmu, pc.page().wrapping_add(PAGE), mapping.size);
+        }
         if common.engine.runs_in_place() && common.run_in_place(&mut vcpu.mmu, host_space, &regime, source) {
             vcpu.nested = 0;
             return Ok(common.engine.enter(Piece::InPlace(pc, mapping.pa), from));
@@ -152,10 +158,13 @@ impl Vm {
                 code
             }
         };
-        let megabyte = pc.0 / MEGABYTE;
-        if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
-            let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, address(pc));
-            common.code_map.note(megabyte, descriptor.unwrap_or(0));
+        let next = behind.map(|_| pc.page().wrapping_add(PAGE));
+        for va in [address(pc)].into_iter().chain(next) {
+            let megabyte = va.0 / MEGABYTE;
+            if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
+                let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, va);
+                common.code_map.note(megabyte, descriptor.unwrap_or(0));
+            }
         }
         let entry = common.engine.enter(code, from);
         // The vector for system calls is looked through once it has a block.

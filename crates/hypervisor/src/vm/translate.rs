@@ -6,8 +6,8 @@ use crate::engine::{Code, Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::HostSpace;
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::LAST_HALF_WORD;
 use spica_dbt::at::address;
+use spica_dbt::{LAST_HALF_WORD, NextPage};
 use spica_mmu::{Access, AccessKind, Fault, FaultKind, Mapping, PageSize, Regime};
 use spica_switches::Switches;
 use spica_switches::later::Later;
@@ -26,13 +26,19 @@ impl Common {
         if self.ram.page(host_space, page).is_none() {
             return Err(external);
         }
-        mmu.protect_code_page(page);
+        let protect = |mmu: &mut Mmu| {
+            mmu.protect_code_page(page);
+            if let Some(next) = source.start.next_page {
+                mmu.protect_code_page(next.pa);
+            }
+        };
+        protect(mmu);
         let words = self.ram.page(host_space, page).ok_or(external)?;
         let (code, flushed) = self.engine.make(source, words);
         if flushed {
             // No code is left but this.
             self.code_is_gone(mmu);
-            mmu.protect_code_page(page);
+            protect(mmu);
         }
         Ok((code, flushed))
     }
@@ -61,7 +67,7 @@ impl Common {
     }
 
     /// What the page behind has of the instruction at `pc`, in a page that is mapped as `mapping` says, if half of it
-    /// is there.
+    /// is there, and how that page is mapped.
     ///
     /// # Errors
     /// If the guest may not execute there.
@@ -71,7 +77,7 @@ impl Common {
         regime: &Regime,
         pc: GuestVa,
         mapping: &Mapping,
-    ) -> Result<Option<u16>, Fault> {
+    ) -> Result<Option<(NextPage, Mapping)>, Fault> {
         // For all others, this is all that there is to do.
         if pc.page_offset() != LAST_HALF_WORD | 1 {
             return Ok(None);
@@ -83,7 +89,7 @@ impl Common {
         let access = Access { kind: AccessKind::Fetch, privileged: true };
         let behind = spica_mmu::translate(&self.ram.at(host_space), regime, address(pc).wrapping_add(2), access)?;
         let words = self.ram.page(host_space, behind.pa).ok_or(external)?;
-        Ok(Some(words[0] as u16))
+        Ok(Some((NextPage { half: words[0] as u16, pa: behind.pa.page() }, behind)))
     }
 
     /// What is at `va`, mapped by something as large as `size`, has been looked through for code, or in it. TLB

@@ -94,6 +94,7 @@ const EVENTS_OF_T32: &[&str] = &[
     "a fault of T32",
     "a fault with two registers in the vCPU page",
     "an exception return to Thumb state",
+    "a link to an instruction across the end of a page",
     "an instruction across the end of a page",
     "the end of a block in an IT block",
 ];

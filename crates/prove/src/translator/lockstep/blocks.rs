@@ -8,7 +8,7 @@ use crate::translator::model;
 use crate::translator::{CODE, VA_TO_PA};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{PAGE, PAGE_WORDS};
-use spica_dbt::{BlockId, Location, Start, is_across, shadow_stack};
+use spica_dbt::{BlockId, Location, NextPage, Start, is_across, shadow_stack};
 use std::collections::BTreeMap;
 
 /// What the word of a block stands for.
@@ -37,6 +37,9 @@ impl Lockstep {
             return block;
         }
         self.memory.protected[Memory::page(pc).expect("code")] = true;
+        if start.next_page.is_some() {
+            self.memory.protected[Memory::page(pc.wrapping_add(1)).expect("code")] = true;
+        }
         let flushes = self.translator.stats().flushes;
         let block = self.translator.translate_from(va, pa, global, &words, start, &mut self.code);
         if self.translator.stats().flushes != flushes {
@@ -101,7 +104,9 @@ impl Lockstep {
         if across {
             self.note("an instruction across the end of a page");
         }
-        let next_page = across.then(|| half(&self.memory, va.page().0.wrapping_add(PAGE)) as u16);
+        let next = va.page().0.wrapping_add(PAGE);
+        let page = || NextPage { half: half(&self.memory, next) as u16, pa: GuestPa(next.wrapping_sub(VA_TO_PA)) };
+        let next_page = across.then(page);
         Start { it, next_page }
     }
 

@@ -74,7 +74,10 @@ impl Lockstep {
         if self.disturb_engine() {
             (exit, landing) = (None, false);
         }
-        if self.volatile[Memory::page(pc).expect("code")] || self.disturb == Disturb::Random && self.random.one_in(16) {
+        let pages = [pc, pc.wrapping_add(length_at(&self.memory, pc) - 1 - (pc & 1))];
+        if pages.iter().any(|&at| self.volatile[Memory::page(at).expect("code")])
+            || self.disturb == Disturb::Random && self.random.one_in(16)
+        {
             let block = self.block_for_once(pc);
             return Ok(self.translator.entry(block).0);
         }
@@ -87,7 +90,10 @@ impl Lockstep {
         let version = self.translator.version();
         let block = self.find_block(pc);
         if let (Some(exit), true) = (exit, version == self.translator.version()) {
-            self.translator.link(exit, block, &mut self.code);
+            let linked = self.translator.link(exit, block, &mut self.code);
+            if linked && self.translator.across(block).is_some() {
+                self.note("a link to an instruction across the end of a page");
+            }
         }
         if landing {
             self.translator.land(block, &mut self.code);
