@@ -30,6 +30,7 @@ pub const GUESTS: &[&str] = &[
     "exceptions_thumb",
     "faults_thumb",
     "interrupts_thumb",
+    "returns_thumb",
 ];
 
 /// Those of them that throw dice: with another seed, they look at something else.
