@@ -34,6 +34,11 @@ const USER_BYTES: u32 = 0x400;
 /// in one go.
 const PROLOGUE: u32 = 16;
 const GAP: u32 = 1024;
+/// Functions whose first words are read at most, so that a guest cannot have all of its memory read: Debian's 6.1 has
+/// 584.
+const MOST_PROLOGUES: usize = 8192;
+/// Words of a stack: no frame is larger.
+const STACK: u32 = 2048;
 /// An entry of a function that cannot be unwound: nothing has called it.
 const CANTUNWIND: u32 = 1;
 
@@ -205,6 +210,7 @@ impl Tables {
         mut functions: Vec<(usize, u32, Option<u32>)>,
     ) -> Result<(), Problem> {
         functions.sort_unstable_by_key(|&(n, ..)| n);
+        functions.truncate(MOST_PROLOGUES);
         let start = |&(n, ..): &(usize, u32, Option<u32>)| self.entries[n].0;
         let near = |a: &_, b: &_| start(b) - start(a) <= GAP;
         let mut found = Vec::new();
@@ -333,7 +339,8 @@ fn lowered(code: &[u32]) -> Option<(u32, u32)> {
     let is_sub = |word: u32| word & 0xffff_f000 == 0xe24d_d000;
     let at = code.iter().position(|&word| is_sub(word) || word & 0x0e00_0000 == 0x0a00_0000)?;
     let constant = ModImm::from_field(code[at] & 0xfff).value();
-    (is_sub(code[at]) && constant.is_multiple_of(4)).then_some((4 * at as u32, constant / 4))
+    let is_frame = is_sub(code[at]) && constant.is_multiple_of(4) && constant / 4 < STACK;
+    is_frame.then_some((4 * at as u32, constant / 4))
 }
 
 /// What an entry comes to.
@@ -404,11 +411,10 @@ fn understand(words: &[u32]) -> Entry {
             _ => return UNKNOWN,
         }
     }
-    // No frame is larger than a stack.
     let frame = match (pc, lr) {
         (Some(_), _) if by_register => Frame::Unknown,
-        (Some(pc), _) if pc < 2048 => Frame::Exception(pc),
-        (None, lr) if sp < 2048 && lr.is_none_or(|lr| lr < sp) => Frame::Size(sp, lr),
+        (Some(pc), _) if pc < STACK => Frame::Exception(pc),
+        (None, lr) if sp < STACK && lr.is_none_or(|lr| lr < sp) => Frame::Size(sp, lr),
         _ => Frame::Unknown,
     };
     Entry { frame, by_register }
@@ -530,6 +536,13 @@ mod tests {
         let at = |n: u32| tables.frame(FUNCTIONS + 0x1_0000 * n + 8);
         let below = Frame::Below(9, Some(8), 15, FUNCTIONS + 0x1_0000 + 12);
         assert_eq!([1, 2, 3].map(at), [below, Frame::Size(4, Some(3)), Frame::Size(9, Some(8))]);
+    }
+
+    #[test]
+    fn no_frame_is_larger_than_a_stack() {
+        // SUB SP, SP of 496 bytes, of 8,192, and of 6.
+        let below = [0xe24d_de1f, 0xe24d_da02, 0xe24d_d006].map(|word| lowered(&[0xe92d_4ff0, word]));
+        assert_eq!(below, [Some((4, 124)), None, None]);
     }
 
     #[test]
