@@ -313,6 +313,10 @@ impl Translator {
     /// Drops a block. Its exits stay as they are, for code that is in it runs on to its end.
     fn drop_block(&mut self, id: u16, budget: &mut u32, memory: &mut impl CodeMemory) {
         let id = self.stands_for(id);
+        // One across the end of its page goes with either of them.
+        if self.blocks[usize::from(id)].is(Flag::Dropped) {
+            return;
+        }
         self.isolate(id, budget, memory);
         let block = &mut self.blocks[usize::from(id)];
         block.set(Flag::Dropped, true);

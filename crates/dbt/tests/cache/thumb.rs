@@ -163,8 +163,12 @@ fn an_instruction_across_pages_is_linked_to_if_both_are_global() {
     // The same of the whole page, and of one that was dropped already.
     let one = translate(&mut f, va.0, pa.0, start_across(0x0002, 0x1000));
     let [two, three] = [3, 4].map(|half| translate(&mut f, va.0, pa.0, start_across(half, 0x1000)));
+    let dropped = |f: &Fixture| f.translator.stats().dropped;
+    let before = dropped(&f);
     f.drop_page(PA + 0x1000);
+    assert_eq!(dropped(&f) - before, 4, "and the other one there");
     f.drop_page(PA);
+    assert_eq!(dropped(&f) - before, 5, "and what led to them");
     assert!([one, two, three].iter().all(|&block| !f.translator.is_live(block)));
 }
 
