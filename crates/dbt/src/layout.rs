@@ -49,9 +49,16 @@ pub struct Window {
     /// The mirror is that of T32 code, which has an instruction at any half-word: two words for a word of it. All of
     /// the addresses have the same bit 31 then.
     pub t32: bool,
+    /// What is in front of the window does not get to what is in front of the mirror, for some instructions more. The
+    /// beginning, or twice that for T32 code, is a multiple of [`Window::GUARDED`] then, and the mirror is no larger.
+    pub guarded: bool,
 }
 
 impl Window {
+    /// What the beginning of a guarded window is a multiple of: an address in the window, less that beginning, has zeroes
+    /// in its upper bits.
+    pub const GUARDED: u32 = 1 << 25;
+
     /// Whether the guest address `va` is one of these, whatever the state.
     #[must_use]
     pub const fn contains(&self, va: u32) -> bool {

@@ -1,27 +1,31 @@
 //! The return mirror: calls come back, and indirect branches get there, without a trap, a flag or a hash.
 //!
 //! A range of guest VAs, the [`Window`], is mirrored word for word at a constant distance K. Where a block for guest
-//! address L exists, the word at L + K branches to it. So an indirect branch to L is `ADD PC, Rm, #K`. Its guest LR
-//! waits in a spill slot ([`LINK_SLOT`]) meanwhile, because most returns need LR for the target; every block of the
-//! window starts with a word that reloads it, its *landing*.
+//! address L exists, the word at L + K branches to it. So an indirect branch to L, which is in LR, is `ADD PC, LR, #K`:
+//! most returns need LR for the target anyway. The guest's LR waits in a spill slot ([`LINK_SLOT`]) meanwhile; every
+//! block of the window starts with a word that reloads it, its *landing*.
 //!
 //! For L a multiple of four it is exact, because nothing else in the kernel view is executable: at any other address
-//! the branch ends in a prefetch abort or, at a word without a block, in an Undefined Instruction, and the address says
-//! what L was. Whoever handles that calls [`ReturnMirror::target`]. The exception is L in the code cache's own place
-//! less K: [`Window::distance`] must be such that the guest has no kernel code there.
+//! the branch ends in a prefetch abort or, at a word without a block, in an Undefined Instruction, and LR says what L
+//! was. Whoever handles that calls [`ReturnMirror::target`]. The exception is L in the code cache's own place less K:
+//! [`Window::distance`] must be such that the guest has no kernel code there.
 //!
 //! An odd L enters Thumb state (`BXWritePC`, A2.3.2), in which Spica runs no kernel. Where no block is, that traps as
-//! above, with the guest's PC. But at a word that leads to a block, or is the address of one, its half-words are
-//! executed as T32 instructions, and those behind it, until one traps; the guest's state is not that of any guest
-//! instruction then. It is not exact, but contained: this is User mode in the guest's own kernel view, where it can do
-//! what translated code can, and no more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare
-//! core.
+//! above. But at a word that leads to a block, or is the address of one, its half-words are executed as T32
+//! instructions, and those behind it, until one traps; the guest's state is not that of any guest instruction then. It
+//! is not exact, but contained: this is User mode in the guest's own kernel view, where it can do what translated code
+//! can, and no more. With bits 1:0 of L = 0b10 the branch is UNPREDICTABLE, here as on the bare core.
 //!
 //! The window of a kernel in T32 has a word for each half-word, at twice its address and K. What leads there rotates
 //! the address, so that bits 31 and 0 come to be bits 0 and 1, adds these two on the top, and clears them below: always
 //! in A32 state. LR has all of it, and says what L was. So a place is that of four addresses, one with each value of
-//! the two bits, far from each other ([`shared`]): [`Window::distance`] must be such that the guest has no kernel code
-//! at the three others.
+//! the two bits, far from each other ([`undone`] says which): [`Window::distance`] must be such that the guest has no
+//! kernel code at the three others.
+//!
+//! A *guarded* window is for guests with code anywhere, such as firmware that maps memory one to one: they may have some
+//! in front of it, too. Its beginning is subtracted, and bits 1:0 are added on the top: what is in the window, in A32
+//! state, has zeroes there now. `EOR LR, LR, LR, LSR #25` brings the top down, and bits 1:0 are added on the top once
+//! more: what was in front of the window ends a gigabyte or more away, in no memory.
 //!
 //! Pages come from a fixed number, the first used is the first to go. After a flush, some of them are kept together,
 //! sixteen for the 64 KiB around a guest page, until all of these are taken: what is branched to first from then on is
@@ -79,54 +83,78 @@ pub struct ReturnMirror {
 
 /// The last word of a branch through the mirror as an `SVC` that traps instead, if `word` is that.
 pub(crate) fn closed(word: u32, window: Window) -> Option<u32> {
-    let model = last(Cond::Al, Reg::new(0), window);
-    (word & 0x0ff0_ffff == model & 0x0ff0_ffff && word >> 28 != 15)
-        .then_some(word & 0xf000_0000 | 0x0f00_0000 | trap::CLOSED | word >> 16 & 0xf)
+    let is_last = word & 0x0fff_ffff == last(Cond::Al, window) & 0x0fff_ffff && word >> 28 != 15;
+    is_last.then_some(word & 0xf000_0000 | CLOSED)
 }
 
-/// The word that [`closed`] made this of, and the register that it reads.
-pub(crate) fn reopened(word: u32, window: Window) -> Option<(u32, Reg)> {
-    if word & 0x0fff_fff0 != 0x0f00_0000 | trap::CLOSED || word >> 28 == 15 || word & 0xf == 15 {
-        return None;
-    }
-    let from = Reg::new(word & 0xf);
-    Some((last(Cond::ALL[(word >> 28) as usize % 15], from, window), from))
+/// The word that [`closed`] made this of.
+pub(crate) fn reopened(word: u32, window: Window) -> Option<u32> {
+    let is_closed = word & 0x0fff_ffff == CLOSED && word >> 28 != 15;
+    is_closed.then(|| last(Cond::ALL[(word >> 28) as usize % 15], window))
 }
 
-/// What a branch through the mirror ends in: `ADD<cond> PC, from, #K`, or `BIC<cond> PC, from, #3`.
-fn last(cond: Cond, from: Reg, window: Window) -> u32 {
+/// `SVC` with the number of a closed branch, and of LR, without a condition.
+const CLOSED: u32 = 0x0f00_0000 | trap::CLOSED | Reg::LR.n();
+
+/// What a branch through the mirror ends in: `ADD<cond> PC, LR, #K`, or `BIC<cond> PC, LR, #3`.
+fn last(cond: Cond, window: Window) -> u32 {
     match window.t32 {
-        true => asm::bic_imm(cond, Reg::PC, from, asm::imm(3)),
-        false => asm::add_imm(cond, Reg::PC, from, distance(window)),
+        true => asm::bic_imm(cond, Reg::PC, Reg::LR, asm::imm(3)),
+        false => asm::add_imm(cond, Reg::PC, Reg::LR, immediate(rest(window))),
     }
 }
 
-/// What is added on the way to the mirror.
-fn distance(window: Window) -> ModImm {
-    let distance = if window.t32 { rest(window) } else { window.distance };
-    let Some(distance) = ModImm::encode(distance) else { unreachable!("a window's distance is an immediate") };
-    distance
+/// A part of a window's distance, or its beginning.
+fn immediate(value: u32) -> ModImm {
+    let Some(value) = ModImm::encode(value) else { unreachable!("a window's numbers are immediates") };
+    value
 }
 
-/// Of the distance of a window of T32 code, what is not added with the state and bit 31, which all of its code has in
-/// common.
+/// Whether bits 1:0 of the target are added on its top on the way to the mirror.
+const fn adds_state(window: Window) -> bool {
+    window.t32 || window.guarded
+}
+
+/// What is added last on the way to the mirror: of T32 code, without what was added with the state and bit 31, which
+/// all of the window's has in common.
 const fn rest(window: Window) -> u32 {
-    window.distance.wrapping_sub((2 | window.start >> 31) << 30)
+    let added = if window.t32 { (2 | window.start >> 31) << 30 } else { 0 };
+    let to = if window.guarded { window.base() } else { window.distance };
+    to.wrapping_sub(added)
 }
 
-/// The branch through the mirror to the address in `target`. The guest's LR has been put away.
+/// Of the difference to the beginning of a guarded window, what lies above this is 0 within it.
+const INSIDE: u32 = Window::GUARDED.trailing_zeros();
+
+/// The branch through the mirror to the address in `target`. The guest's LR has been put away: at the end, LR says what
+/// the target was.
 pub(crate) fn branch(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Window) {
-    let from = if window.t32 {
-        // Twice the address; bits 31 and 0, which come to be bits 0 and 1, are added on the top as well: with others
-        // than the window's code has, this ends elsewhere, where nothing is executable.
-        e.emit(asm::ror_imm(cond, Reg::LR, target, 31));
-        e.emit(asm::add_reg_lsl(cond, Reg::LR, Reg::LR, Reg::LR, 30));
-        e.emit(asm::add_imm(cond, Reg::LR, Reg::LR, distance(window)));
-        Reg::LR
-    } else {
-        target
-    };
-    e.emit(last(cond, from, window));
+    // Adds bits 1:0 on the top as well: with others than the window's code has, this ends elsewhere, where nothing is
+    // executable.
+    let add_state = |e: &mut Emitter<'_>| e.emit(asm::add_reg_lsl(cond, Reg::LR, Reg::LR, Reg::LR, 30));
+    let mut from = target;
+    if window.t32 {
+        // Twice the address; bits 31 and 0 come to be bits 0 and 1.
+        e.emit(asm::ror_imm(cond, Reg::LR, from, 31));
+        from = Reg::LR;
+    }
+    if window.guarded {
+        e.emit(asm::sub_imm(cond, Reg::LR, from, immediate(window.start << u32::from(window.t32))));
+        if !window.t32 {
+            add_state(e);
+        }
+        // What is in front of the window, up to as much as its size, comes to have other bits 1:0.
+        e.emit(asm::eor_reg_lsr(cond, Reg::LR, Reg::LR, Reg::LR, INSIDE));
+    } else if from != Reg::LR {
+        e.emit(asm::lsl_imm(cond, Reg::LR, from, 0));
+    }
+    if adds_state(window) {
+        add_state(e);
+    }
+    if window.t32 {
+        e.emit(asm::add_imm(cond, Reg::LR, Reg::LR, immediate(rest(window))));
+    }
+    e.emit(last(cond, window));
 }
 
 impl ReturnMirror {
@@ -148,11 +176,12 @@ impl ReturnMirror {
         }
     }
 
-    /// The mirror, as large as before and in its place, stands for `window` from now on. It must be empty.
+    /// The mirror, no larger than at first and in its place, stands for `window` from now on. It must be empty.
     pub(crate) fn move_to(&mut self, window: Window) {
         debug_assert!(self.users.iter().all(|&user| user == u32::MAX), "the mirror is not empty");
         if let Some(now) = &mut self.window {
-            debug_assert_eq!((now.mirror_size(), now.base()), (window.mirror_size(), window.base()));
+            debug_assert_eq!(now.base(), window.base());
+            debug_assert!((window.mirror_size() / PAGE) as usize <= self.pages.len());
             *now = window;
         }
     }
@@ -169,18 +198,10 @@ impl ReturnMirror {
         self.window.is_some_and(|window| window.has(va))
     }
 
-    /// Where a branch through the mirror that ended at `pc` was to go, with `lr` in LR. Of A32 code, in the state that
-    /// the core is in; of T32 code, in that of bit 0.
+    /// Where a branch through the mirror was to go, with its state in bit 0, whose last word reads `value` in LR.
     #[must_use]
-    pub fn target(&self, pc: u32, lr: u32) -> Option<GuestVa> {
-        self.window
-            .map(|window| if window.t32 { undone(lr, window) } else { GuestVa(pc.wrapping_sub(window.distance)) })
-    }
-
-    /// The target, with its state in bit 0, of a branch through the mirror whose last word reads `value`.
-    #[must_use]
-    pub fn target_of_last(&self, value: u32) -> GuestVa {
-        self.window.filter(|window| window.t32).map_or(GuestVa(value), |window| undone(value, window))
+    pub fn target(&self, value: u32) -> Option<GuestVa> {
+        self.window.map(|window| undone(reached(value, window), window))
     }
 
     /// Whether `pc` lies in the mirror itself.
@@ -310,21 +331,31 @@ impl ReturnMirror {
     }
 }
 
-/// The target of which a branch of T32 code has made `value`: 1 - 2^30 is the inverse of 1 + 2^30. With bits 1:0 = 0b10
-/// it is UNPREDICTABLE (`BXWritePC`, A2.3.2): bit 1 is ignored, as it is where a trap looks it up.
-const fn undone(value: u32, window: Window) -> GuestVa {
-    let sum = value.wrapping_sub(rest(window));
-    let target = sum.wrapping_sub(sum << 30).rotate_right(1);
-    GuestVa(if target & 1 == 0 { target & !3 } else { target })
+/// Where a branch ends whose last word reads `value`, with what that clears in bits 1:0.
+const fn reached(value: u32, window: Window) -> u32 {
+    if window.t32 { value } else { value.wrapping_add(rest(window)) }
 }
 
-/// The addresses, with their state in bit 0, that share their place with the T32 code at `va` in `window`.
+/// The target, with its state in bit 0, of a branch through the mirror that ends at `reached`: 1 - 2^30 is the inverse of
+/// 1 + 2^30. With bits 1:0 = 0b10 it is UNPREDICTABLE (`BXWritePC`, A2.3.2): bit 1 is ignored, as it is where a trap
+/// looks it up.
 #[must_use]
-pub const fn shared(va: GuestVa, window: Window) -> [GuestVa; 3] {
-    let place = window.place(va.0);
-    // Its own two bits are 3, or 2 if bit 31 is clear.
-    let third = 3 - (window.start >> 31);
-    [undone(place, window), undone(place | 1, window), undone(place | third, window)]
+pub const fn undone(reached: u32, window: Window) -> GuestVa {
+    let mut target = reached.wrapping_sub(rest(window));
+    if adds_state(window) {
+        target = target.wrapping_sub(target << 30);
+    }
+    if window.guarded {
+        target ^= target >> INSIDE;
+        if !window.t32 {
+            target = target.wrapping_sub(target << 30);
+        }
+        target = target.wrapping_add(window.start << window.t32 as u32);
+    }
+    if window.t32 {
+        target = target.rotate_right(1);
+    }
+    GuestVa(if target & 1 == 0 { target & !3 } else { target })
 }
 
 /// Whether a word is the address of a landing: those are all in the code cache.

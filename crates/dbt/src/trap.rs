@@ -47,8 +47,8 @@ pub const CLOSED_RETURN: u32 = 14;
 pub const TLB_RANGE: u32 = 15;
 /// Words of literals behind the `SVC` of [`EMULATE`].
 pub const EMULATE_LITERALS: u32 = 2;
-/// `SVC` number, with the number of a register in its low four bits, of a branch through the return mirror that was
-/// closed because an interrupt waits for the end of its block. The register holds the target.
+/// `SVC` number, with that of LR in its low four bits, of a branch through the return mirror that was closed because an
+/// interrupt waits for the end of its block. LR says the target.
 pub const CLOSED: u32 = 0x10;
 /// `SVC` number of an [`EXCEPTION_RETURN`] where TPIDRURW is [lent](crate::Options::lent_thread_id) while the kernel
 /// runs. It would be [`CLOSED`], of the PC, which never has the target of such a branch.

@@ -11,7 +11,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Guest code from here on has a return mirror.
-const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false };
+const MIRROR: Window =
+    Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false, guarded: false };
 
 /// Code memory that only one block is ever put into.
 pub struct Code(pub Vec<[u32; PAGE_WORDS]>);

@@ -9,7 +9,8 @@ use spica_isa::t32::{self, ItState};
 use std::fmt::Write;
 
 /// A32 code from here on has a return mirror.
-const MIRROR: Window = Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false };
+const MIRROR: Window =
+    Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false, guarded: false };
 /// T32 code from here on has one.
 const T32_MIRROR: Window = Window { size: 0x8_0000, distance: 0x7300_0000, t32: true, ..MIRROR };
 const NOP: u32 = 0xbf00_bf00;

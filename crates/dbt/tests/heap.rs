@@ -55,7 +55,7 @@ impl CodeMemory for Code {
 
 #[test]
 fn nothing_grows() {
-    let mirror = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0x3300_0000, t32: false };
+    let mirror = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0x3300_0000, t32: false, guarded: false };
     let layout = Layout { base: 0xf1c3_0000, pages: 64, mirror: Some(mirror) };
     let capacity = Capacity { blocks: 20_000, exits: 40_000, mirror_pages: 100 };
     let mut code = Code(vec![[0; PAGE_WORDS]; 64]);

@@ -377,7 +377,7 @@ impl Memory {
     }
 }
 
-const WINDOW: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0, t32: false };
+const WINDOW: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0, t32: false, guarded: false };
 const CACHE: (u32, u32) = (0xbfa0_0000, 4 << 20);
 const VA: GuestVa = GuestVa(0xc010_0000);
 const PA: GuestPa = GuestPa(0x4010_0000);

@@ -6,9 +6,9 @@
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
-use spica_dbt::return_mirror::{EMPTY, shared};
+use spica_dbt::return_mirror::{EMPTY, undone};
 use spica_dbt::{BlockId, Capacity, CodeMemory, Options, Translator, trap};
-use spica_isa::Op;
+use spica_isa::{DpOp, Op, Operand2, Reg, ShiftType};
 use spica_prove::random::Random;
 use spica_prove::work::attempt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ const PA: u32 = 0x4000_0000;
 const VA_PAGES: u32 = 5;
 const MEMORY: u32 = 3;
 /// Within reach of a branch from the code cache, and not.
-const NEAR: Window = Window { start: VA, size: 0x10_0000, distance: 0x3200_0000, t32: false };
+const NEAR: Window = Window { start: VA, size: 0x10_0000, distance: 0x3200_0000, t32: false, guarded: false };
 const FAR: Window = Window { distance: 0x2400_0000, ..NEAR };
 /// The same for T32 code: twice as many bytes for each of half as many addresses, in the same place.
 const T32: Window = Window { size: 0x8_0000, distance: 0x7200_0000, t32: true, ..NEAR };
@@ -221,7 +221,7 @@ fn what_a_guest_address_has_to_do_with_the_mirror() {
     for (va, has) in [(VA - 4, false), (VA, true), (VA + 0xf_fffc, true), (VA + 0x10_0000, false), (0, false)] {
         assert_eq!(mirror.has(GuestVa(va)), has);
         assert_eq!(mirror.holds(va.wrapping_add(NEAR.distance)), has);
-        assert_eq!(mirror.target(va.wrapping_add(NEAR.distance), 0x55), Some(GuestVa(va)));
+        assert_eq!(mirror.target(va), Some(GuestVa(va)));
     }
     // Nothing lands outside of the window, nor from a page that is not mapped in all address spaces.
     let outside = f.translate_at(0x1000, PA, true);
@@ -245,7 +245,7 @@ fn without_the_option_or_without_memory_there_is_no_mirror() {
         let layout = Layout { base: BASE, pages: 1, mirror: Some(NEAR) };
         let translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 16, mirror_pages });
         assert!(translator.mirror().window().is_none() && !translator.mirror().has(GuestVa(VA)));
-        assert_eq!(translator.mirror().target(VA + NEAR.distance, 0), None);
+        assert_eq!(translator.mirror().target(VA), None);
     }
 }
 
@@ -406,19 +406,14 @@ fn closed_branches_trap_and_open_again_to_the_same_words() {
         f.translator.close(block, &mut f.code);
         let closed: Vec<(u32, u32)> = f.words(block).into_iter().filter(|word| !before.contains(word)).collect();
         let svc = |cond: u32, register: u32| cond << 28 | 0x0f00_0000 | trap::CLOSED | register;
-        // LR has the target of all but the BX and BLX.
-        assert_eq!(
-            closed.iter().map(|word| word.1).collect::<Vec<_>>(),
-            [svc(1, 3), svc(0, 14), svc(4, 14), svc(14, 2)]
-        );
+        assert_eq!(closed.iter().map(|word| word.1).collect::<Vec<_>>(), [1, 0, 4, 14].map(|cond| svc(cond, 14)));
         // Closing again changes nothing.
         let words = f.words(block);
         f.translator.close(block, &mut f.code);
         assert_eq!(f.words(block), words);
         for &(pc, word) in &closed {
-            let register = f.translator.reopen(CachePc(pc), &mut f.code).expect("closed");
-            assert_eq!(register.n(), word & 0xf);
-            assert!(f.translator.reopen(CachePc(pc), &mut f.code).is_none(), "it is open");
+            assert!(f.translator.reopen(CachePc(pc), &mut f.code), "{word:#x}");
+            assert!(!f.translator.reopen(CachePc(pc), &mut f.code), "it is open");
         }
         assert_eq!(f.words(block), before);
     }
@@ -445,7 +440,7 @@ fn forged_sites_are_not_opened() {
         words.iter().filter(|word| word.1 & 0x0fff_fff0 == 0x0f00_0010).map(|word| word.0).collect();
     assert_eq!(closed.len(), 2);
     for site in (BASE - 8..BASE + 5 * PAGE + 8).chain([0, 4, u32::MAX]).filter(|site| !closed.contains(site)) {
-        assert!(f.translator.reopen(CachePc(site), &mut f.code).is_none(), "{site:#x}");
+        assert!(!f.translator.reopen(CachePc(site), &mut f.code), "{site:#x}");
     }
     assert_eq!(f.words(block), words);
 }
@@ -608,7 +603,7 @@ fn a_mirror_that_moves_stands_for_as_many_addresses_elsewhere() {
     let block = f.translate_at(0x8000_1010, PA + 0x1010, true);
     f.translator.land(block, &mut f.code);
     assert_eq!(f.follow(0x8000_1010), Some(f.landing(block)));
-    assert_eq!(f.translator.mirror().target(mirror + 0x1010, 0), Some(GuestVa(0x8000_1010)));
+    assert_eq!(f.translator.mirror().target(0x8000_1010), Some(GuestVa(0x8000_1010)));
     // And branches there go through it, by the new distance.
     f.put(PA + 0x2000, &[BX_LR]);
     let returns = f.translate_at(0x8000_2000, PA + 0x2000, true);
@@ -621,12 +616,90 @@ fn a_mirror_that_moves_stands_for_as_many_addresses_elsewhere() {
     assert!(f.words(returns).iter().any(|&(_, word)| word == through), "ADD PC, LR, #distance");
 }
 
-/// What a branch to `target` leaves in LR: ROR #31, ADD LR, LR, LR, LSL #30, and ADD LR, LR, #K - 3 << 30, or 2 << 30
-/// if the window is in the lower half.
+/// What the words of a branch through the mirror make of `target` in LR, and where it ends: bits 1:0 of that and the
+/// state are the processor's business.
+fn branched(target: u32, window: Window) -> (u32, u32) {
+    let mut f = Fixture::with(window, Options::all(), 2);
+    // BX LR
+    f.put(PA, &[if window.t32 { 0xbf00_4770 } else { BX_LR }]);
+    let block = f.translate_at(window.start | u32::from(window.t32), PA, true);
+    let mut lr = target;
+    // Behind the landing, and what puts LR away.
+    for (_, word) in f.words(block).into_iter().skip(2) {
+        let Op::DataProcessing { op, rd, rn, op2, .. } = spica_isa::decode(word).op else { panic!("{word:#x}") };
+        let second = match op2 {
+            Operand2::Imm(value) => value.value(),
+            Operand2::Shifted { shift: ShiftType::Lsl, amount, .. } => lr << amount,
+            Operand2::Shifted { shift: ShiftType::Lsr, amount, .. } => lr >> amount,
+            Operand2::Shifted { shift: ShiftType::Ror, amount, .. } => lr.rotate_right(amount.into()),
+            _ => panic!("{word:#x}"),
+        };
+        assert!(op == DpOp::Mov || rn == Reg::LR, "{word:#x}");
+        let result = match op {
+            DpOp::Mov => second,
+            DpOp::Add => lr.wrapping_add(second),
+            DpOp::Sub => lr.wrapping_sub(second),
+            DpOp::Eor => lr ^ second,
+            DpOp::Bic => lr & !second,
+            _ => panic!("{word:#x}"),
+        };
+        if rd.is_pc() {
+            return (lr, result);
+        }
+        lr = result;
+    }
+    panic!("no branch");
+}
+
+/// What a branch to `target` leaves in LR.
 fn in_lr(target: u32, window: Window) -> u32 {
-    let rotated = target.rotate_right(31);
-    let top = if window.start < 1 << 31 { 2 } else { 3 };
-    rotated.wrapping_add(rotated << 30).wrapping_add(window.distance).wrapping_sub(top << 30)
+    branched(target, window).0
+}
+
+/// Those that share their place in `window` with the T32 code at `va`.
+fn shared(va: GuestVa, window: Window) -> [GuestVa; 3] {
+    let own = 2 | window.start >> 31;
+    let others: Vec<_> = (0..4).filter(|&low| low != own).map(|low| undone(window.place(va.0) | low, window)).collect();
+    others.try_into().expect("three")
+}
+
+/// A guarded window is exact for 256 MiB in front of it and behind it: wherever the target is, the branch ends in its
+/// place, or nowhere near, and the target is known again. The addresses that lead to the code cache are further away.
+#[test]
+fn a_guarded_window_knows_what_is_in_front_of_it() {
+    const CACHE: u32 = 0xf180_0000;
+    let mut random = Random::new(7);
+    for t32 in [false, true] {
+        for start in [0, 0x4000_0000, 0x4600_0000, 0x9e00_0000, 0xc000_0000] {
+            let distance = 0xf200_0000_u32.wrapping_sub(start << u32::from(t32));
+            let size = Window::GUARDED >> u32::from(t32);
+            let window = Window { start, size, distance, t32, guarded: true };
+            assert_eq!(window.base(), 0xf200_0000);
+            let f = Fixture::new(window);
+            let mirror = f.translator.mirror();
+            let mut targets =
+                vec![start, start + size - 4, start.wrapping_sub(4), start.wrapping_sub(128), start + size];
+            targets.extend((0..500).map(|_| random.word()));
+            targets.extend((0..200).map(|_| start.wrapping_sub(random.below(2 * size))));
+            targets.extend((0..200).map(|_| start + random.below(size)));
+            for target in targets.into_iter().flat_map(|target| [target & !3, target & !3 | 1, target | 3]) {
+                // In A32 state, bits 1:0 = 0b11 are T32 code at the half-word behind.
+                let (lr, end) = branched(target, window);
+                let at = GuestVa(target);
+                assert_eq!(mirror.target(lr), Some(at), "{window:x?}: {target:#x}");
+                assert_eq!(undone(if t32 { lr } else { end }, window), at);
+                let inside = end.wrapping_sub(CACHE) < 0x80_0000 + window.mirror_size();
+                if window.has(at) {
+                    assert_eq!(end & !3, window.place(target), "{window:x?}: {target:#x}");
+                } else if inside {
+                    // Nothing in front or behind gets there, but for T32 code with what differs in bit 31.
+                    let away = target.wrapping_sub(start.wrapping_sub(0x80_0000));
+                    let other = t32 && (target ^ start) >> 31 == 1;
+                    assert!(away.wrapping_add(0x1000_0000) > 0x2200_0000 || other, "{window:x?}: {target:#x}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -663,7 +736,7 @@ fn a_branch_of_t32_code_has_its_whole_target_in_lr() {
     let f = Fixture::new(lower);
     for target in [twin + 0x1235, twin + 0x1234, VA + 0x1235, VA + 0x1234, 0x1235] {
         let lr = in_lr(target, lower);
-        assert_eq!(f.translator.mirror().target(lr & !3, lr), Some(GuestVa(target)), "{target:#x}");
+        assert_eq!(f.translator.mirror().target(lr), Some(GuestVa(target)), "{target:#x}");
         assert_eq!(f.translator.mirror().holds(lr), lower.has(GuestVa(target)), "{target:#x}");
     }
     assert_eq!(in_lr(twin + 0x1235, lower) & !3, lower.place(twin + 0x1235));
@@ -674,8 +747,7 @@ fn a_branch_of_t32_code_has_its_whole_target_in_lr() {
     // In the window, in A32 state, where bit 31 is the only difference, and elsewhere.
     for target in [VA + 0x1235, VA + 0x1234, VA + 0x1237, twin + 0x1235, twin + 0x1234, 0x1235, 0xffff_0009] {
         let lr = in_lr(target, T32);
-        assert_eq!(mirror.target(lr & !3, lr), Some(GuestVa(target)), "{target:#x}");
-        assert_eq!(mirror.target_of_last(lr), GuestVa(target));
+        assert_eq!(mirror.target(lr), Some(GuestVa(target)), "{target:#x}");
         // None of the others gets where those of the window do.
         assert_eq!(mirror.holds(lr), T32.has(GuestVa(target)), "{target:#x}");
         if T32.has(GuestVa(target)) {
@@ -689,9 +761,7 @@ fn a_branch_of_t32_code_has_its_whole_target_in_lr() {
         assert_eq!(in_lr(other.0, T32) & !3, T32.place(VA + 0x1235));
     }
     let lr = in_lr(VA + 0x1236, T32);
-    assert_eq!(mirror.target(lr & !3, lr), Some(GuestVa(VA + 0x1234)), "UNPREDICTABLE");
-    // That of A32 code has it in whatever register it reads.
-    assert_eq!(Fixture::new(NEAR).translator.mirror().target_of_last(0x1235), GuestVa(0x1235));
+    assert_eq!(mirror.target(lr), Some(GuestVa(VA + 0x1234)), "UNPREDICTABLE");
 }
 
 #[test]
@@ -705,7 +775,7 @@ fn a_closed_branch_of_t32_code_is_opened_again() {
     f.translator.close(block, &mut f.code);
     let (site, closed) = f.words(block)[bic];
     assert_eq!(closed, 0xef00_0000 | trap::CLOSED | 14);
-    assert_eq!(f.translator.reopen(CachePc(site), &mut f.code), Some(spica_isa::Reg::LR));
+    assert!(f.translator.reopen(CachePc(site), &mut f.code));
     assert_eq!(f.words(block), before);
 }
 

@@ -16,9 +16,10 @@
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!
 //! The return mirror stands for guest addresses from 0xBF00_0000 to 0xC180_0000: modules and text of a Linux kernel
-//! whose linear map begins at 0xC000_0000; or for as many where a guest turns out to have its kernel ([`mirror`]). At
+//! whose linear map begins at 0xC000_0000; or for others where a guest turns out to have its kernel ([`mirrors`]). At
 //! the same distance below the mirror, the code cache stands for 0xBE80_0000 to 0xBF00_0000, the end of user space
-//! there: no kernel executes code from it (see [`spica_dbt::return_mirror`]).
+//! there: no kernel executes code from it (see [`spica_dbt::return_mirror`]). Such addresses of each window are
+//! [`unseen`].
 //!
 //! The place is one that guests leave alone: Linux fills its vmalloc area, which ends at 0xFF80_0000 and begins above
 //! its linear map (at 0xF000_0000 or below), from the bottom, and puts its per-CPU areas at the top, below its PCI I/O
@@ -28,10 +29,10 @@
 //! guest's domain register never opens it.
 
 use spica_addr::GuestVa;
-use spica_dbt::at::address;
+use spica_dbt::at::is_thumb;
 use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::Window;
-use spica_dbt::return_mirror::shared;
+use spica_dbt::return_mirror::undone;
 
 /// First virtual address of the hypervisor region.
 pub const REGION_START: u32 = 0xf180_0000;
@@ -79,7 +80,7 @@ const T32_MODULES: u32 = 8 * MEGABYTE;
 /// The return mirror for a kernel whose linear map begins at `base`, a multiple of 16 MiB.
 pub const fn mirror(base: u32) -> Window {
     let start = base - MODULES;
-    Window { start, size: MIRROR_SIZE, distance: MIRROR_START - start, t32: false }
+    Window { start, size: MIRROR_SIZE, distance: MIRROR_START - start, t32: false, guarded: false }
 }
 
 /// The same for a kernel in T32: half as many addresses, each half-word of which has a word. `None` if it would begin
@@ -87,15 +88,26 @@ pub const fn mirror(base: u32) -> Window {
 pub const fn t32_mirror(base: u32) -> Option<Window> {
     let (start, size) = (base - T32_MODULES, MIRROR_SIZE / 2);
     let distance = MIRROR_START.wrapping_sub(start << 1);
-    if start >> 31 == (start + size - 1) >> 31 { Some(Window { start, size, distance, t32: true }) } else { None }
+    let window = Window { start, size, distance, t32: true, guarded: false };
+    if start >> 31 == (start + size - 1) >> 31 { Some(window) } else { None }
 }
 
-/// The first and the last of the addresses where no kernel that has its return mirror for `window` may execute code:
-/// those in front of it, which the code cache stands for, and those that share their places with T32 code.
-pub fn unseen(window: Window) -> impl Iterator<Item = u32> {
-    let in_front = [window.start - (CODE_CACHE_SIZE >> window.t32 as u32), window.start - 4];
-    let ends = [window.start, window.start + window.size - 2].into_iter().filter(move |_| window.t32);
-    in_front.into_iter().chain(ends.flat_map(move |va| shared(GuestVa(va | 1), window)).map(|va| address(va).0))
+/// The return mirror for privileged code anywhere: what is around `pc`, which has its state in bit 0.
+pub const fn mirror_around(pc: GuestVa) -> Window {
+    let t32 = is_thumb(pc);
+    let size = Window::GUARDED >> t32 as u32;
+    let start = pc.0 & !(size - 1);
+    Window { start, size, distance: MIRROR_START.wrapping_sub(start << t32 as u32), t32, guarded: true }
+}
+
+/// Addresses where no kernel that has its return mirror for `window` may execute code, since a branch through it would
+/// take them for others: the first and the last of each range of them, with their state in bit 0. They are those that
+/// lead to the code cache, and those that share their places in the mirror with the window's.
+pub fn unseen(window: Window) -> impl Iterator<Item = GuestVa> {
+    let mirror = window.base();
+    let ends = [CODE_CACHE_START, CODE_CACHE_START + CODE_CACHE_SIZE, mirror, mirror + window.mirror_size()];
+    let ranges = ends.into_iter().enumerate().map(|(at, end)| end - 4 * (at as u32 & 1));
+    ranges.flat_map(move |pc| (0..4).map(move |low| undone(pc | low, window))).filter(move |&va| !window.has(va))
 }
 
 /// Where the linear map of the kernel that executes code at `pc` begins, if it is in one of the places where Linux may
@@ -106,6 +118,13 @@ pub const fn linear_map(pc: u32) -> Option<u32> {
         0x4000_0000 | 0x8000_0000 | 0xb000_0000 | 0xc000_0000 if mirror(base).contains(pc) => Some(base),
         _ => None,
     }
+}
+
+/// The windows that the return mirror may have for privileged code at `pc`, which has its state in bit 0, the better one
+/// first. None for exception vectors, which are not where a kernel is.
+pub fn mirrors(pc: GuestVa) -> impl Iterator<Item = Window> {
+    let linux = linear_map(pc.0).and_then(|base| if is_thumb(pc) { t32_mirror(base) } else { Some(mirror(base)) });
+    linux.into_iter().chain([mirror_around(pc)]).filter(move |window| window.has(pc) && pc.0 < REGION_START)
 }
 
 /// Bytes of virtual address space for the code cache of a guest whose kernel runs in place.
@@ -123,7 +142,7 @@ pub const fn near_code(base: u32) -> u32 {
 /// The guest code that can run in place then: what branches from [`near_code`] reach, modules and text of a Linux
 /// kernel.
 pub const fn in_place(base: u32) -> Window {
-    Window { start: base - MODULES, size: 40 * MEGABYTE, distance: 0, t32: false }
+    Window { start: base - MODULES, size: 40 * MEGABYTE, distance: 0, t32: false, guarded: false }
 }
 
 /// First virtual address of the device windows.
@@ -157,6 +176,7 @@ const _: () = {
     assert!(mirror(0xc000_0000).distance & 0xff_ffff == 0 && mirror(0x4000_0000).distance & 0xff_ffff == 0);
     assert!(matches!(t32_mirror(0xc000_0000), Some(w) if w.distance & 0xff_ffff == 0 && w.base() == MIRROR_START));
     assert!(matches!(t32_mirror(0x4000_0000), Some(w) if w.distance & 0xff_ffff == 0 && w.base() == MIRROR_START));
+    assert!(mirror_around(GuestVa(0x47f3_5101)).base() == MIRROR_START && Window::GUARDED <= MIRROR_SIZE);
     assert!(t32_mirror(0x8000_0000).is_none());
     assert!(
         matches!(linear_map(0xc010_0000), Some(0xc000_0000)) && matches!(linear_map(0xbf00_0000), Some(0xc000_0000))

@@ -122,7 +122,7 @@ pub const fn as_byte(word: u32) -> u32 {
     word | 1 << 22
 }
 
-/// `LSL<cond> rd, rm, #amount`, 1 to 31.
+/// `LSL<cond> rd, rm, #amount`, up to 31; with 0, `MOV<cond> rd, rm`.
 #[must_use]
 pub const fn lsl_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
     c(cond) | 0x01a0_0000 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
@@ -138,6 +138,12 @@ pub const fn lsr_imm(cond: Cond, rd: Reg, rm: Reg, amount: u32) -> u32 {
 #[must_use]
 pub const fn add_reg_lsl(cond: Cond, rd: Reg, rn: Reg, rm: Reg, amount: u32) -> u32 {
     c(cond) | 0x0080_0000 | rn.n() << 16 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
+}
+
+/// `EOR<cond> rd, rn, rm, LSR #amount`, 1 to 31.
+#[must_use]
+pub const fn eor_reg_lsr(cond: Cond, rd: Reg, rn: Reg, rm: Reg, amount: u32) -> u32 {
+    c(cond) | 0x0020_0020 | rn.n() << 16 | rd.n() << 12 | (amount & 31) << 7 | rm.n()
 }
 
 /// `ROR<cond> rd, rm, #amount`, 1 to 31.

@@ -10,7 +10,7 @@ use spica_dbt::{Capacity, CodeMemory, Options, Translator};
 use spica_isa::{Op, Reg, decode};
 use spica_profile::code::{Class, Rule, classes};
 
-const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0x3300_0000, t32: false };
+const MIRROR: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0x3300_0000, t32: false, guarded: false };
 const LAYOUT: Layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
 const VA: u32 = 0xc010_0000;
 

@@ -4,6 +4,9 @@ use crate::Cpu;
 use crate::page::Bank;
 use crate::psr::{self, Mode};
 
+/// Where exception vectors may be instead of at VBAR (SCTLR.V, B1.8.1).
+pub const HIGH_VECTORS: u32 = 0xffff_0000;
+
 /// An exception for the guest. Addresses are the guest's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exception {
@@ -95,7 +98,7 @@ impl Cpu {
     /// Where the exception vectors are (B1.8.1): high vectors, or VBAR.
     #[must_use]
     pub fn vector_base(&self) -> u32 {
-        if self.cp15.sctlr & crate::cp15::SCTLR_V != 0 { 0xffff_0000 } else { self.cp15.vbar }
+        if self.cp15.sctlr & crate::cp15::SCTLR_V != 0 { HIGH_VECTORS } else { self.cp15.vbar }
     }
 
     /// The same as an address of code: bit 0 is the state in which exceptions are taken (SCTLR.TE).

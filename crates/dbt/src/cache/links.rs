@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_isa::{Cond, Reg, asm};
+use spica_isa::{Cond, asm};
 
 use super::{BlockId, CHAIN, CodeMemory, ExitId, Translator, patch};
 use crate::in_place::LONGEST;
@@ -174,15 +174,17 @@ impl Translator {
         }
     }
 
-    /// Undoes [`Self::close`] for the branch through the mirror at `site`. Returns the register of which
-    /// [`return_mirror::ReturnMirror::target_of_last`] makes its target.
-    pub fn reopen(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> Option<Reg> {
-        let window = self.mirror.window()?;
-        let (page, at) = self.layout.find(site)?;
-        let (open, target) = return_mirror::reopened(memory.page(page)[at], window)?;
-        memory.page(page)[at] = open;
-        memory.publish(page, at, 1);
-        Some(target)
+    /// Undoes [`Self::close`] for the branch through the mirror at `site`, of which
+    /// [`return_mirror::ReturnMirror::target`] knows the target. False if there is none.
+    pub fn reopen(&mut self, site: CachePc, memory: &mut impl CodeMemory) -> bool {
+        let open =
+            self.mirror.window().zip(self.layout.find(site)).and_then(|(window, (page, at))| {
+                Some((page, at, return_mirror::reopened(memory.page(page)[at], window)?))
+            });
+        if let Some((page, at, word)) = open {
+            patch(page, at, word, memory);
+        }
+        open.is_some()
     }
 
     /// Takes a linked exit out of its target's list, if it is found soon enough.

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::at::is_thumb;
 use spica_dbt::checks::Checks;
 use spica_dbt::jump_cache::JumpCache;
 use spica_dbt::layout::Window;
@@ -33,20 +32,23 @@ pub struct Blocks {
     elsewhere: Elsewhere,
 }
 
-/// How often in a row an interrupt found the kernel in code that the return mirror does not stand for.
+/// Where the guest's kernel was found, if the return mirror does not stand for that.
 #[derive(Default)]
 struct Elsewhere {
-    /// Where the linear map of that kernel begins.
-    base: u32,
-    /// Its code is T32.
-    t32: bool,
-    times: u8,
+    /// The window that would have it.
+    window: Option<Window>,
+    /// How often in a row it was there.
+    times: u16,
+    /// How often the mirror has moved.
+    moves: u8,
 }
 
 impl Elsewhere {
-    /// Then the mirror moves there. A boot loader, or Linux as long as it is packed, takes no interrupts; and whoever
-    /// wants all code to go can have that cheaper.
-    const ENOUGH: u8 = 16;
+    /// After how many times the mirror moves: what runs before a kernel does is soon over. A move costs all blocks, and
+    /// code may be here and there, so that it takes twice as many after each move from the fourth on, up to 256.
+    fn enough(&self) -> u16 {
+        16 << self.moves.saturating_sub(3).min(4)
+    }
 }
 
 impl Blocks {
@@ -108,18 +110,18 @@ impl Blocks {
         self.translator.mirror().holds(pc)
     }
 
-    /// The target of the branch that led to `pc` in the return mirror, with `lr` in LR
-    /// ([`ReturnMirror::target`](spica_dbt::return_mirror::ReturnMirror::target)).
-    pub fn mirrored(&self, pc: u32, lr: u32) -> Option<GuestVa> {
-        self.translator.mirror().target(pc, lr)
+    /// The target, with its state in bit 0, of a branch through the return mirror whose last word reads `value` in LR.
+    pub fn mirrored(&self, value: u32) -> Option<GuestVa> {
+        self.translator.mirror().target(value)
     }
 
-    /// An interrupt is taken from code of the guest's kernel at `pc`, with its state in bit 0, and with the MMU on. The
-    /// window that the return mirror should have, if the kernel is elsewhere and stays there.
+    /// Code of the guest's kernel at `pc`, with its state in bit 0, takes an interrupt, or is where a branch went that
+    /// the jump cache did not know. The window that the return mirror should have, of those that are `fit` for this
+    /// guest, if the kernel is elsewhere and stays there.
     #[inline]
-    pub fn kernel_interrupted(&mut self, pc: GuestVa) -> Option<Window> {
+    pub fn kernel_is_at(&mut self, pc: GuestVa, fit: impl Fn(Window) -> bool) -> Option<Window> {
         match self.translator.mirror().window() {
-            Some(window) if !window.has(pc) => self.is_elsewhere(pc),
+            Some(window) if !window.has(pc) => self.is_elsewhere(pc, fit),
             _ => {
                 self.elsewhere.times = 0;
                 None
@@ -128,16 +130,29 @@ impl Blocks {
     }
 
     #[cold]
-    fn is_elsewhere(&mut self, pc: GuestVa) -> Option<Window> {
-        // The vectors, and other places that say nothing.
-        let base = layout::linear_map(pc.0)?;
-        let t32 = is_thumb(pc);
-        let window = if t32 { layout::t32_mirror(base)? } else { layout::mirror(base) };
-        if (self.elsewhere.base, self.elsewhere.t32) != (base, t32) {
-            self.elsewhere = Elsewhere { base, t32, times: 0 };
+    fn is_elsewhere(&mut self, pc: GuestVa, fit: impl Fn(Window) -> bool) -> Option<Window> {
+        let elsewhere = &mut self.elsewhere;
+        if !elsewhere.window.is_some_and(|window| window.has(pc)) {
+            elsewhere.window = layout::mirrors(pc).find(|&window| fit(window));
+            elsewhere.times = 0;
         }
-        self.elsewhere.times = (self.elsewhere.times + 1) % Elsewhere::ENOUGH;
-        (self.elsewhere.times == 0 && window.has(pc)).then_some(window)
+        let window = elsewhere.window?;
+        elsewhere.times += 1;
+        if elsewhere.times < elsewhere.enough() {
+            return None;
+        }
+        elsewhere.times = 0;
+        elsewhere.moves = elsewhere.moves.saturating_add(1);
+        Some(window)
+    }
+
+    /// The guest begins anew: nothing is known of where its kernel is. There are no blocks.
+    pub fn forget_kernel(&mut self) {
+        self.elsewhere = Elsewhere::default();
+        let first = layout::mirror(layout::LINEAR_MAP);
+        if self.translator.mirror().window().is_some_and(|window| window != first) {
+            self.move_mirror(first);
+        }
     }
 
     /// The return mirror stands for `window` from now on. All blocks go.
@@ -145,11 +160,10 @@ impl Blocks {
         self.translator.move_mirror(window, &mut self.code);
     }
 
-    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed; its target, with the guest's
-    /// registers as they are there.
-    pub fn reopen(&mut self, svc: CachePc, regs: &[u32; 15]) -> Option<GuestVa> {
-        let register = self.translator.reopen(svc, &mut self.code)?;
-        Some(self.translator.mirror().target_of_last(regs[register.n() as usize % 15]))
+    /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed, if there is one at `svc`; its
+    /// target, as [`Self::mirrored`].
+    pub fn reopen(&mut self, svc: CachePc, value: u32) -> Option<GuestVa> {
+        if self.translator.reopen(svc, &mut self.code) { self.mirrored(value) } else { None }
     }
 
     /// See [`Translator::start_counting`].

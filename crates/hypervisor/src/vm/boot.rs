@@ -262,6 +262,7 @@ impl Vm {
         // Tables that are in force are not to be freed.
         vcpu.mmu.release(core.enter_host_space());
         common.forget_code(&mut vcpu.mmu);
+        common.engine.blocks.forget_kernel();
         let (virtio, flash) = (common.devices.plugs(), common.ram.flash().map(|(_, _, bytes)| bytes));
         common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio, flash });
         common.devices.forget_half(core.enter_host_space());

@@ -65,6 +65,11 @@ impl Ram {
         })
     }
 
+    /// Whether there is flash at `pa`.
+    pub fn is_flash(&self, pa: GuestPa) -> bool {
+        self.flash_pointer(pa, 1).is_some()
+    }
+
     /// `len` bytes of flash at `pa`.
     pub fn flash_mut<'a>(&'a mut self, _: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a mut [u8]> {
         let start = self.flash_pointer(pa, len)?;

@@ -14,6 +14,7 @@ use spica_dbt::at::address;
 use spica_dbt::layout::PAGE;
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::cp15::SCTLR_M;
+use spica_vcpu::exception::HIGH_VECTORS;
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
 
@@ -60,7 +61,8 @@ impl Vm {
                 if self.common.engine.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
                     self.common.begin_in_place(&mut self.vcpu.mmu);
                 }
-                self.note_kernel(pc);
+                let (at, _) = self.vcpu.entry(pc);
+                self.note_kernel(at);
                 resume = self.vcpu.take(exception);
                 continue;
             }
@@ -192,19 +194,18 @@ impl Vm {
         self.vcpu.branch(target)
     }
 
-    /// The guest takes an interrupt at `pc`, which may show where its kernel is.
-    fn note_kernel(&mut self, pc: GuestVa) {
+    /// Code at `pc`, with its state in bit 0, takes an interrupt, or is branched to, which may show where the guest's
+    /// kernel is.
+    pub(super) fn note_kernel(&mut self, pc: GuestVa) {
         let Vm { vcpu, common, .. } = self;
-        let cpu = &vcpu.context.cpu;
-        if !cpu.privileged() || cpu.cp15.sctlr & SCTLR_M == 0 {
+        if !vcpu.context.cpu.privileged() {
             return;
         }
-        let (pc, _) = vcpu.entry(pc);
-        let Some(window) = common.engine.blocks.kernel_interrupted(pc) else { return };
-        // Who maps memory one to one, as firmware does, may have code anywhere.
-        if unseen(window).any(|pa| common.ram.contains(GuestPa(pa))) {
-            return;
-        }
+        let ram = &common.ram;
+        // Who maps memory one to one, as firmware does, may have code anywhere. So may anybody at high vectors.
+        let is_code = |at: u32| ram.contains(GuestPa(at)) || ram.is_flash(GuestPa(at)) || at >= HIGH_VECTORS;
+        let fit = |window| !unseen(window).any(|va| is_code(va.0));
+        let Some(window) = common.engine.blocks.kernel_is_at(pc, fit) else { return };
         common.counters.mirror_moves += 1;
         common.engine.blocks.move_mirror(window);
         common.code_is_gone(&mut vcpu.mmu);

@@ -4,7 +4,7 @@ use super::bytes::Bytes;
 use crate::decoder::{round_trip, t32};
 use crate::random::Random;
 use crate::translator::generate::{self, WORDS, Window};
-use crate::translator::{CODE, DATA, Disturb, Lockstep, Memory};
+use crate::translator::{CODE, DATA, Disturb, Lockstep, Memory, mirrored};
 use spica_dbt::Options;
 use spica_isa::decode;
 use spica_isa::t32::ItState;
@@ -47,7 +47,7 @@ pub fn lockstep(data: &[u8]) {
             memory.set_word(at, generate::value(&mut random, &window));
         }
         let machine = generate::machine(&mut random, &window);
-        lockstep.set_options(options, seed & 1 == 0, false);
+        lockstep.set_options(options, mirrored(false, seed & 1 == 0, seed & 8 == 0));
         lockstep.start(machine, memory, window, u64::from(seed));
         lockstep.run(40, disturb);
     });

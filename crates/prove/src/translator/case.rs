@@ -2,7 +2,7 @@
 
 use super::generate::{self, WORDS, Window};
 use super::instruction::{Instruction, half};
-use super::{Disturb, End, Lockstep, Memory};
+use super::{Disturb, End, Lockstep, Memory, mirrored};
 use crate::random::Random;
 use spica_dbt::{Options, Spill};
 use spica_isa::decode;
@@ -95,7 +95,10 @@ impl Case {
     pub fn run(&self, lockstep: &mut Lockstep, memory: &mut Memory) -> End {
         match self.in_place {
             true => lockstep.set_in_place(self.options),
-            false => lockstep.set_options(self.options, self.seed & 1 == 0, self.thumb && self.seed & 6 != 0),
+            false => {
+                let t32 = self.thumb && self.seed & 6 != 0;
+                lockstep.set_options(self.options, mirrored(t32, self.seed & 1 == 0, self.seed & 8 == 0));
+            }
         }
         let mut random = Random::new(self.seed);
         let window = self.window(&mut random);

@@ -24,7 +24,7 @@ use crate::translator::lockstep::spills::Privileged;
 pub(super) use crate::translator::lockstep::spills::is_shared_slot;
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Machine};
-use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, FAR, LAYOUT, NEAR, T32_FAR, T32_NEAR, VFP_IDS};
+use crate::translator::{CAPACITY, CODE, CODE_PAGES, CTR, LAYOUT, Mirrored, VFP_IDS};
 use spica_addr::CachePc;
 use spica_dbt::checks::Look;
 use spica_dbt::layout::Layout;
@@ -248,16 +248,9 @@ impl Lockstep {
         }
     }
 
-    /// Other options, and whether the return mirror is `far`, out of reach of a branch, and that of T32 code;
-    /// everything is flushed.
-    pub fn set_options(&mut self, options: Options, far: bool, t32: bool) {
+    /// Other options, and the return mirror; everything is flushed.
+    pub fn set_options(&mut self, options: Options, mirror: Mirrored) {
         self.options = options;
-        let mirror = match (far, t32) {
-            (false, false) => NEAR,
-            (true, false) => FAR,
-            (false, true) => T32_NEAR,
-            (true, true) => T32_FAR,
-        };
         self.use_engine(Layout { mirror: Some(mirror), ..LAYOUT }, None);
     }
 

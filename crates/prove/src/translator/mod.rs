@@ -41,11 +41,23 @@ const VA_TO_PA: u32 = 0x4000_0000;
 /// The code cache, where no guest pointer is likely to point by accident.
 pub const LAYOUT: Layout = Layout { base: 0xf1c3_0000, pages: 16, mirror: Some(NEAR) };
 /// The return mirror of all of the guest's code that is mapped global: within the reach of a branch, and not.
-const NEAR: Mirrored = Mirrored { start: CODE + PAGE, size: 0x10_0000, distance: 0x7200_0000, t32: false };
+const NEAR: Mirrored =
+    Mirrored { start: CODE + PAGE, size: 0x10_0000, distance: 0x7200_0000, t32: false, guarded: false };
 const FAR: Mirrored = Mirrored { distance: 0x2500_0000, ..NEAR };
 /// The same of its T32 code.
 const T32_NEAR: Mirrored = Mirrored { distance: 0xf200_0000, t32: true, ..NEAR };
 const T32_FAR: Mirrored = Mirrored { distance: 0xa500_0000, ..T32_NEAR };
+/// The return mirror of a case: of T32 code, near or far, and with all of the code in a guarded window, or not.
+pub fn mirrored(t32: bool, far: bool, guarded: bool) -> Mirrored {
+    let mirror = match (far, t32) {
+        (false, false) => NEAR,
+        (true, false) => FAR,
+        (false, true) => T32_NEAR,
+        (true, true) => T32_FAR,
+    };
+    if guarded { Mirrored { start: CODE, guarded, ..mirror } } else { mirror }
+}
+
 const PAGES: usize = (CODE_PAGES + DATA_PAGES) as usize;
 const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2 };
 

@@ -7,6 +7,7 @@
 
 use spica_addr::GuestPa;
 use spica_machine::map::{GICC, GICD, GPIO, RAM};
+use spica_vcpu::exception::HIGH_VECTORS;
 
 use super::random::Random;
 use crate::arch::cache;
@@ -37,8 +38,6 @@ pub const AREA_PAGES: u32 = 0x40 + DATA_PAGES;
 /// Where the kernel has its RAM, within the return mirror's window, and once more outside of it.
 pub const LINEAR: u32 = 0xc000_0000;
 const FAR_LINEAR: u32 = 0xc800_0000;
-/// High vectors.
-pub const HIGH_VECTORS: u32 = 0xffff_0000;
 /// Where each process has the user programs.
 const USER_PROGRAMS: u32 = 0x0040_0000;
 

@@ -69,6 +69,7 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
         trap::INDIRECT => {
             vm.common.counters.indirect += 1;
             let target = vm.vcpu.context.cpu.page.target;
+            vm.note_kernel(GuestVa(target));
             vm.branch(target)
         }
         trap::EXCEPTION_RETURN => {

@@ -27,7 +27,7 @@ use std::ops::RangeInclusive;
 
 /// Where the code cache lies then: near the code.
 pub(in crate::translator) const NEAR_LAYOUT: Layout = Layout { base: CODE - 0x60_0000, pages: 16, mirror: None };
-const WINDOW: Window = Window { start: CODE - 0x100_0000, size: 0x280_0000, distance: 0, t32: false };
+const WINDOW: Window = Window { start: CODE - 0x100_0000, size: 0x280_0000, distance: 0, t32: false, guarded: false };
 const TWINS: usize = 2 * GROUP;
 
 /// The twins, and what of them is mapped.

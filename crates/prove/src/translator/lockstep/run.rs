@@ -281,10 +281,10 @@ impl Lockstep {
         if self.leave.is_some() {
             self.fail("an interrupt waits, and the block was left through the mirror");
         }
-        let Some(target) = self.translator.mirror().target(pc, self.machine.r[14]) else {
+        let thumb = self.machine.psr & model::T != 0;
+        let Some(target) = self.translator.mirror().target(self.machine.r[14]) else {
             self.fail("the host is not in a block")
         };
-        let thumb = self.machine.psr & model::T != 0;
         let interrupted = self.disturb == Disturb::Random && self.random.one_in(24);
         if let Some(word) = self.code.mirror_word(pc)
             && !(interrupted || thumb)
@@ -304,20 +304,16 @@ impl Lockstep {
                 if self.mirrors_t32() {
                     self.note("a branch of T32 code through the mirror");
                 }
+                if self.translator.mirror().window().is_some_and(|window| window.guarded) {
+                    self.note("a branch to a guarded window");
+                }
                 return Next::Cache(landing);
             }
         }
         self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
         self.machine.psr &= !model::T;
         self.it = ItState::OUTSIDE;
-        if thumb {
-            // A branch of A32 code.
-            Next::Guest(target.0 | 1)
-        } else if interrupted {
-            Next::Guest(target.0)
-        } else {
-            Next::Land(target.0)
-        }
+        if interrupted || thumb { Next::Guest(target.0) } else { Next::Land(target.0) }
     }
 
     /// Whether the return mirror is that of T32 code.

@@ -60,15 +60,15 @@ impl Lockstep {
                 Next::Branch(target)
             }
             number if number & !0xf == trap::CLOSED => {
-                let Some(register) = self.translator.reopen(svc, &mut self.code) else {
+                let reopened = self.translator.reopen(svc, &mut self.code);
+                let Some(target) = self.translator.mirror().target(self.machine.r[14]).filter(|_| reopened) else {
                     self.fail("not a closed branch")
                 };
-                let target = self.translator.mirror().target_of_last(self.machine.r[register.n() as usize]).0;
                 self.machine.r[14] = self.cpu.page.spill[LINK_SLOT as usize];
                 if self.mirrors_t32() {
                     self.note("a branch of T32 code through the mirror, closed");
                 }
-                Next::Branch(target)
+                Next::Branch(target.0)
             }
             trap::TLB_PAGE | trap::TLB_RANGE => {
                 let value = self.cpu.page.target;
