@@ -84,6 +84,14 @@ impl Apt {
         Self::update_from(dir, architecture, backports, NEW)
     }
 
+    /// As [`Apt::update`], with the source packages of the same archives, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Apt::update`].
+    pub fn update_sources(dir: &Path, architecture: &str) -> Result<Self> {
+        Self::update_from(dir, architecture, source_packages, NEW)
+    }
+
     fn update_from(
         dir: &Path,
         architecture: &str,
@@ -207,6 +215,24 @@ impl Apt {
             file.cloned().ok_or_else(|| Error::failed(format!("apt-get did not download {package}")))
         };
         packages.iter().map(file_of).collect()
+    }
+
+    /// Downloads the source of a package into a new directory `dir`: the archive of its authors.
+    ///
+    /// # Errors
+    /// If it cannot be fetched, or is not what the signed lists say.
+    pub fn download_source(&self, package: &str, dir: &Path) -> Result<PathBuf> {
+        let _step = Step::begin(format!("fetching the source of {package}"));
+        remove_dir(dir)?;
+        create_dir(dir)?;
+        let mut command = self.command("apt-get");
+        command.current_dir(dir).args(["--quiet", "--download-only", "source", package]);
+        process::output(&mut command, "cannot fetch the source")?;
+        let files = fs::read_dir(dir).context(|| format!("cannot list {}", dir.display()))?;
+        let is_archive =
+            |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().contains(".orig.tar."));
+        let found = files.filter_map(|entry| Some(entry.ok()?.path())).find(is_archive);
+        found.ok_or_else(|| Error::failed(format!("apt-get did not download the source of {package}")))
     }
 
     /// The packages that an installation of `packages` on an empty system would bring, dependencies included, as apt
@@ -459,6 +485,13 @@ fn backports(sources: &[Source], codename: &str) -> Vec<Source> {
     kept
 }
 
+/// The source packages of those of `sources` that are Debian's archive of `codename`.
+fn source_packages(sources: &[Source], codename: &str) -> Vec<Source> {
+    let mut kept = debian_archives(sources, codename, &[]);
+    kept.iter_mut().for_each(|source| source.types = vec!["deb-src".to_string()]);
+    kept
+}
+
 /// This machine's options on how to reach archives (proxies, retries, time limits), one per line in apt's form; those
 /// that weaken apt's checks, and those that ask for more index files, are left out.
 fn machine_options() -> String {
@@ -565,6 +598,16 @@ mod tests {
             backports(&sources, "bookworm").iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["Types: deb\nURIs: http://m/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: /a.gpg\n"]
         );
+    }
+
+    #[test]
+    fn source_packages_are_where_the_others_are() {
+        let found = source_packages(
+            &parse_deb822("Types: deb\nURIs: http://m/debian\nSuites: bookworm\nComponents: main\n"),
+            "bookworm",
+        );
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["Types: deb-src\nURIs: http://m/debian\nSuites: bookworm\nComponents: main\n"]);
     }
 
     #[test]

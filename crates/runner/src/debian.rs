@@ -8,7 +8,7 @@ use crate::apt::{self, ARMHF, Apt};
 use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::progress::Step;
-use crate::project::{Project, remove_dir};
+use crate::project::{Project, create_dir, remove_dir};
 
 /// The tree of a package. The lists are those that the guest's packages were found in, if these are not old.
 ///
@@ -21,6 +21,25 @@ pub fn unpacked(project: &Project, package: &str) -> Result<PathBuf> {
         // The package may be newer than the lists, and the one that they name gone.
         files.or_else(|_| Apt::update(&lists, ARMHF)?.download(&[package], download))
     })
+}
+
+/// The source of a package, as its authors publish it: the archive.
+///
+/// # Errors
+/// If it cannot be fetched.
+pub fn source(project: &Project, package: &str) -> Result<PathBuf> {
+    let dir = project.build(&format!("sources/{package}"));
+    let there = fs::read_dir(&dir).ok().and_then(|mut files| Some(files.next()?.ok()?.path()));
+    if let Some(archive) = there {
+        return Ok(archive);
+    }
+    let download = project.build(&format!("sources/{package}.new"));
+    let archive = Apt::update_sources(&project.build("apt-sources"), ARMHF)?.download_source(package, &download)?;
+    let kept = dir.join(archive.file_name().unwrap_or_default());
+    create_dir(&dir)?;
+    fs::rename(&archive, &kept).context(|| format!("cannot write {}", kept.display()))?;
+    remove_dir(&download)?;
+    Ok(kept)
 }
 
 /// The kernel of a meta package, as of the day when it was fetched: of Debian's release, or of its backports.

@@ -376,6 +376,14 @@ pub fn package(project: &Project, package: &str) -> Result<PathBuf> {
     locked(project, || debian::unpacked(project, package))
 }
 
+/// The source of a package of Debian's: the archive, fetched if it is not there.
+///
+/// # Errors
+/// If it cannot be fetched.
+pub fn source(project: &Project, package: &str) -> Result<PathBuf> {
+    locked(project, || debian::source(project, package))
+}
+
 /// Builds the board image, if anything changed.
 ///
 /// # Errors
