@@ -2,14 +2,18 @@
 //! flash, and its commands answer as they do on that machine. Kernels: each kind of file, side by side on one board.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use spica_runner::board;
 use spica_runner::guests::Source;
-use spica_runner::prepare::{Request, prepare};
+use spica_runner::prepare::{self, Request, prepare};
 use spica_runner::project::{Project, read};
 use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure, is_power_off};
+use spica_runner::{bench, process};
 
 use super::uboot::{code as words, u_boot};
 
@@ -150,6 +154,148 @@ fn u_boot_answers_on_a_cortex_a8() {
 fn u_boot_answers_on_a_cortex_a9() {
     // To save takes four seconds.
     answers("vexpress-a9", false);
+}
+
+/// Makes a disk of Debian's kernel and its initial RAM disk; U-Boot starts them by itself, from where it looks for what
+/// to start.
+#[track_caller]
+fn starts_linux_from_a_disk(board: &str) {
+    let project = Project::find(None).expect("the project");
+    let dir = project.build(&format!("u-boot-disk-{board}-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let firmware = u_boot(&project, "u-boot-qemu").expect("U-Boot").join("qemu_arm/u-boot.bin");
+    let guest = prepare::fetch(&project, false).expect("Debian's kernel");
+    let mut build = Command::new(project.source("guests/u-boot/disk.sh"));
+    build.args([guest.kernel, guest.initrd]).arg(&dir);
+    let disk = process::output(&mut build, "cannot make the disk").expect("a disk");
+    let manifest = format!(
+        "[[guest]]\nname = \"guest\"\nmemory = \"192M\"\nflash = [{firmware:?}]\nrestart = \"never\"\n\
+         [[guest.disks]]\nfile = {:?}\n",
+        disk.trim()
+    );
+    fs::write(dir.join("guests.toml"), manifest).expect("a file");
+    let guests = Some(Source::Manifest(dir.join("guests.toml")));
+    let request = Request { guests, ..Request::new(board::find(board).expect("a board")) };
+    let run = prepare(&project, &request).expect("a run");
+    let session = run.start(None, false).expect("QEMU");
+    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    console.until("Found /extlinux/extlinux.conf");
+    console.until("Starting kernel ...");
+    let prompt = "root@guest:/root# ";
+    console.until(prompt);
+    console.session.send(b"dmesg | grep -c 'Linux version 6.1'; cat /sys/block/vda/size\n");
+    let answer = console.until(prompt);
+    let sectors = fs::metadata(dir.join("disk.img")).expect("the disk").len() / 512;
+    assert!(answer.contains(&format!("\n1\n{sectors}\n")), "{answer}");
+    console.session.send(b"exit\n");
+    console.goes_off();
+    let _ = fs::remove_dir_all(&dir);
+}
+
+#[test]
+#[ignore = "half a minute: boot loader and kernel, one after the other"]
+fn u_boot_starts_linux_from_a_disk_on_a_cortex_a8() {
+    starts_linux_from_a_disk("cubieboard");
+}
+
+#[test]
+#[ignore = "half a minute: boot loader and kernel, one after the other"]
+fn u_boot_starts_linux_from_a_disk_on_a_cortex_a9() {
+    starts_linux_from_a_disk("vexpress-a9");
+}
+
+/// U-Boot with its own unit tests, built from the source that Debian has.
+fn with_unit_tests(project: &Project) -> PathBuf {
+    let source = prepare::source(project, "u-boot").expect("the source of U-Boot");
+    let mut build = Command::new(project.source("guests/u-boot/build.sh"));
+    build.arg(source).arg(project.build("u-boot-tests"));
+    PathBuf::from(process::output(&mut build, "cannot build U-Boot").expect("U-Boot").trim())
+}
+
+/// The last of U-Boot's unit tests; behind it is the prompt. Some tests print that, too.
+const LAST_TESTS: &str = "----Running str tests----";
+
+/// What the unit tests print on QEMU's `virt`.
+fn natively(firmware: &Path) -> String {
+    let mut qemu = Command::new("timeout");
+    qemu.args(["120", "qemu-system-arm", "-M", "virt,gic-version=2", "-cpu", "cortex-a15", "-m", "128M"]);
+    qemu.args(["-nographic", "-nic", "none", "-icount", "shift=1,sleep=off", "-bios"]).arg(firmware);
+    let mut qemu = qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("QEMU");
+    let mut keys = qemu.stdin.take().expect("a pipe");
+    keys.write_all(b" \nut all\n").expect("a pipe");
+    let mut output = qemu.stdout.take().expect("a pipe");
+    let (mut printed, mut bytes) = (String::new(), [0; 4096]);
+    let is_over = |printed: &str| printed.find(LAST_TESTS).is_some_and(|at| printed[at..].contains(PROMPT));
+    while !is_over(&printed) {
+        let count = output.read(&mut bytes).expect("a pipe");
+        assert_ne!(count, 0, "the tests do not end:\n{printed}");
+        printed += &String::from_utf8_lossy(&bytes[..count]).replace('\r', "");
+    }
+    keys.write_all(b"poweroff\n").expect("a pipe");
+    qemu.wait().expect("QEMU");
+    printed
+}
+
+/// The lines of `ut all`, but for what differs from run to run: figures of time, and what a test reads that it never
+/// wrote (`linebuf`, in `print_hexdump_line`). Those of the clock are left out if it is `coarse`.
+fn results(console: &str, coarse: bool) -> Vec<String> {
+    let begin = console.find("----Running").expect("a beginning");
+    let all = &console[begin..];
+    let lines = all[..all.find(PROMPT).expect("an end")].lines();
+    let mut clock = false;
+    let part = |line: &str| {
+        if line.starts_with("----Running") {
+            clock = line == "----Running time tests----";
+        }
+        match line {
+            _ if clock && coarse => None,
+            _ if line.starts_with("test_time_comparison: ") || line.starts_with("test_udelay: ") => {
+                line.split(": ").next().map(str::to_string)
+            }
+            _ if line.contains("-1 == linebuf[0]") => line.split(", got").next().map(str::to_string),
+            _ => Some(line.trim_end().to_string()),
+        }
+    };
+    lines.filter_map(part).collect()
+}
+
+/// Its unit tests come to what they come to on QEMU's `virt`, the three that fail there because they are made for
+/// U-Boot's sandbox included.
+#[test]
+#[ignore = "builds U-Boot, once, and runs all of its unit tests: three minutes"]
+fn u_boots_unit_tests_come_to_the_same() {
+    let project = Project::find(None).expect("the project");
+    let firmware = with_unit_tests(&project);
+    let native = natively(&firmware);
+    let expected = results(&native, false);
+    assert!(expected.len() > 200 && expected.iter().any(|line| line == "----Running env tests----"), "{expected:#?}");
+    for board in ["cubieboard", "vexpress-a9"] {
+        let request = Request {
+            bios: Some(firmware.clone()),
+            memory: Some("128M".to_string()),
+            icount: Some(bench::ICOUNT_SHIFT),
+            ..Request::new(board::find(board).expect("a board"))
+        };
+        let run = prepare(&project, &request).expect("a run");
+        let session = run.start(None, false).expect("QEMU");
+        let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+        console.until("Hit any key");
+        console.session.send(b" ");
+        console.until(PROMPT);
+        console.type_in("ut all");
+        console.session.send(b"\n");
+        let mut printed = console.until(LAST_TESTS);
+        printed += &console.until(PROMPT);
+        // Its clock counts microseconds. In the guest's 62.5 MHz, rounded down, every second one is half a tick short.
+        let coarse = board == "vexpress-a9";
+        let (is, should) = (results(&printed, coarse), results(&native, coarse));
+        for (is, should) in is.iter().zip(&should) {
+            assert_eq!(is, should, "{board}:\n{printed}");
+        }
+        assert_eq!(is.len(), should.len(), "{board}:\n{printed}");
+        console.session.send(b"poweroff\n");
+        console.goes_off();
+    }
 }
 
 /// A program in T32 that prints `T` and a line feed on the guest machine's UART, then turns its machine off.
