@@ -26,7 +26,7 @@ const BOARDS: [&str; 2] = ["cubieboard", "vexpress-a9"];
 const COMMANDS: &str = r#"
 uname -r
 [ $(grep -ciE '^.{7}[26ae] t ' /proc/kallsyms) -ge 100 ] && set=T32 || set=A32
-text=$(sed -n 's/^\(..\)...... T _text$/\1/p' /proc/kallsyms)
+text=$(sed -n 's/^\(..\)...... T _stext$/\1/p' /proc/kallsyms)
 loops='s/.* ([0-9]+)\.([0-9]+) BogoMIPS \(lpj=([0-9]+)\).*/\1 \2 \3/p'
 ticks=$(dmesg | sed -nE "$loops" | awk '{ printf "%.0f", ($1 + $2 / 100) * 500000 / $3 }')
 echo $set at 0x$text, $ticks ticks, $(uname -v | grep -oE 'SMP|PREEMPT[_A-Z]*')
