@@ -44,9 +44,9 @@ pub const GPIO_SPI: u32 = 7;
 /// The shared peripheral interrupt of the first virtio slot; the others follow.
 pub const VIRTIO_SPI: u32 = 16;
 
-/// The private peripheral interrupt of the secure physical timer.
+/// The private peripheral interrupt of the secure physical timer, which this machine has not.
 pub const TIMER_SECURE_PPI: u32 = 13;
-/// The private peripheral interrupt of the non-secure physical timer.
+/// The private peripheral interrupt of the non-secure physical timer: the one that CP15 reaches.
 pub const TIMER_NONSECURE_PPI: u32 = 14;
 /// The private peripheral interrupt of the virtual timer.
 pub const TIMER_VIRTUAL_PPI: u32 = 11;

@@ -120,10 +120,11 @@ impl Virt {
         self.wanting = if slot.wants_service() { self.wanting | bit } else { self.wanting & !bit };
     }
 
-    /// The timers' lines. A guest whose firmware left it in Secure state gets the physical timer's interrupt as the
-    /// secure one, and the virtual timer's, which has but one.
+    /// The timers' lines. Without Security Extensions there is one physical timer, and its interrupt is that of the
+    /// non-secure one, as on QEMU. Linux takes the device tree's word that it is in Secure state, and has handlers for
+    /// both then.
     fn wire_timers(&mut self) {
-        self.gic.set_line(PPI_BASE + map::TIMER_SECURE_PPI, self.timer.line_p(self.updated));
+        self.gic.set_line(PPI_BASE + map::TIMER_NONSECURE_PPI, self.timer.line_p(self.updated));
         self.gic.set_line(PPI_BASE + map::TIMER_VIRTUAL_PPI, self.timer.line_v(self.updated));
     }
 
@@ -243,7 +244,7 @@ impl GuestMachine for Virt {
     }
 
     fn timer_of(&self, intid: u32) -> Option<usize> {
-        [map::TIMER_SECURE_PPI, map::TIMER_VIRTUAL_PPI].iter().position(|ppi| PPI_BASE + ppi == intid)
+        [map::TIMER_NONSECURE_PPI, map::TIMER_VIRTUAL_PPI].iter().position(|ppi| PPI_BASE + ppi == intid)
     }
 
     fn acknowledge_interrupt(&mut self) -> u32 {

@@ -134,7 +134,7 @@ fn every_device_is_where_the_map_says() {
 
 #[test]
 fn physical_timer_interrupts_at_its_deadline() {
-    let mut machine = with_interrupts(&[29]);
+    let mut machine = with_interrupts(&[30]);
     machine.timer_write(TimerReg::CntpTval, 1_000, 500);
     machine.timer_write(TimerReg::CntpCtl, 1, 500);
     assert_eq!(machine.next_deadline(), Some(1_500));
@@ -143,11 +143,11 @@ fn physical_timer_interrupts_at_its_deadline() {
     machine.update(1_500);
     assert!(machine.irq_asserted());
     assert_eq!(machine.next_deadline(), None, "it has fired");
-    assert_eq!(acknowledge(&mut machine, 1_510), 29);
+    assert_eq!(acknowledge(&mut machine, 1_510), 30);
     assert!(!machine.irq_asserted());
     // The handler moves the deadline, which takes the line down, and ends the interrupt.
     machine.timer_write(TimerReg::CntpTval, 1_000, 1_520);
-    write(&mut machine, 0x0801_0010, 29, 1_530);
+    write(&mut machine, 0x0801_0010, 30, 1_530);
     assert!(!machine.irq_asserted());
     assert_eq!(machine.next_deadline(), Some(2_520));
     machine.update(2_520);
@@ -156,15 +156,24 @@ fn physical_timer_interrupts_at_its_deadline() {
 
 #[test]
 fn virtual_timer_is_interrupt_27() {
-    let mut machine = with_interrupts(&[27, 29]);
+    let mut machine = with_interrupts(&[27, 30]);
     machine.timer_write(TimerReg::CntvCval, 100, 0);
     machine.timer_write(TimerReg::CntvCtl, 1, 0);
     assert_eq!(acknowledge(&mut machine, 100), 27, "an access lets time pass as well");
 }
 
+/// What is built for QEMU's `virt` may know that without a device tree.
+#[test]
+fn the_physical_timers_interrupt_is_the_non_secure_one() {
+    let mut machine = with_interrupts(&[29, 30]);
+    machine.timer_write(TimerReg::CntpCtl, 1, 500);
+    assert_eq!(acknowledge(&mut machine, 510), 30);
+    assert_eq!(acknowledge(&mut machine, 510), 1023, "and no other");
+}
+
 #[test]
 fn a_timer_written_into_the_past_interrupts_at_once() {
-    let mut machine = with_interrupts(&[29]);
+    let mut machine = with_interrupts(&[30]);
     machine.timer_write(TimerReg::CntpCtl, 1, 500);
     assert!(machine.irq_asserted());
     machine.timer_write(TimerReg::CntpCtl, 3, 501);
@@ -231,12 +240,12 @@ fn power_key_interrupts_on_both_edges() {
 
 #[test]
 fn report_names_who_waits() {
-    let mut machine = with_interrupts(&[29]);
+    let mut machine = with_interrupts(&[30]);
     machine.timer_write(TimerReg::CntpCtl, 1, 77);
     assert!(machine.console_input(b'x'));
     write(&mut machine, 0x0900_0038, 0x50, 77);
     let report = machine.to_string();
-    assert!(report.contains("pending: 29 33\n"), "{report}");
+    assert!(report.contains("pending: 30 33\n"), "{report}");
     assert!(report.contains("pending but disabled: 33\n"), "{report}");
     assert!(report.contains("mask 0xf0"), "{report}");
     assert!(report.contains("physical timer: control 0x5, compare 0, counter 77"), "{report}");

@@ -9,11 +9,16 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use spica_machine::map::{TIMER_NONSECURE_PPI, TIMER_VIRTUAL_PPI};
 use spica_vcpu::psr::Mode;
 
 use super::memory::{self, Entry, harmless};
 use super::random::Random;
 use crate::layout::CODE_CACHE_START;
+
+/// The interrupts of the physical and the virtual timer in a register of the interrupt controller with a bit for each:
+/// private ones begin at 16.
+const TIMERS: u32 = 1 << (16 + TIMER_NONSECURE_PPI) | 1 << (16 + TIMER_VIRTUAL_PPI);
 
 /// What steps of a session have in common.
 #[derive(Clone, Copy)]
@@ -616,7 +621,7 @@ impl Writer<'_> {
             // With its interrupt, which ends the step at its vector, if nothing else does before: the store may be
             // refused, so the time is in no register yet.
             self.load(10, memory::CONTROLLER_FRAMES[0]);
-            self.load(3, 1 << 29 | 1 << 27);
+            self.load(3, TIMERS);
             self.put(0xe580_0000 | 10 << 16 | 3 << 12 | 0x100);
             self.load(3, 0);
         }
@@ -677,8 +682,7 @@ impl Writer<'_> {
         self.load(10, distributor);
         self.load(8, 1 + random.below(5));
         if timers {
-            // The physical timer's interrupt in Secure state, and the virtual one's.
-            self.load(1, 1 << 29 | 1 << 27);
+            self.load(1, TIMERS);
             self.put(STORE | to | 1 << 12 | ENABLE);
         }
         let other = random.below(2);
@@ -745,7 +749,7 @@ impl Writer<'_> {
         self.put(LOAD | base | 3 << 12 | 0x014);
         self.put(LOAD | to | 4 << 12 | 0x300);
         if timers {
-            self.load(1, 1 << 29 | 1 << 27);
+            self.load(1, TIMERS);
             self.put(STORE | to | 1 << 12 | DISABLE);
         }
     }
