@@ -24,6 +24,7 @@ mod kernel_log;
 mod kernels;
 mod life_cycle;
 mod memory_modes;
+mod nuttx;
 mod profile;
 mod remains;
 mod several;
