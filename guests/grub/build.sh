@@ -17,14 +17,9 @@ for there in "$1/kernel.img" "$2" "$3"; do
     [ -f "$there" ] || { echo "build.sh: there is no $there" >&2; exit 2; }
 done
 here=$(dirname "$(readlink -f "$0")")
-missing=()
-for tool in grub-mkimage:grub-common mformat:mtools; do
-    command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
-done
-if [ ${#missing[@]} != 0 ]; then
-    echo "build.sh: missing here: apt-get install ${missing[*]}" >&2
-    exit 1
-fi
+. "$here/../needs.sh"
+needs grub-mkimage:grub-common mformat:mtools
+has_all
 
 mkdir -p "$4"
 # Its modules are those that the configuration needs; what is in boot/grub is found by the firmware's name of the disk.

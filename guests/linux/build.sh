@@ -30,15 +30,9 @@ fi
 # One at a time: they have the source in common.
 exec 9>lock
 flock 9
-missing=()
-tools=(arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf bison:bison flex:flex bc:bc make:make gcc:gcc xz:xz-utils)
-for tool in "${tools[@]}"; do
-    command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
-done
-if [ ${#missing[@]} != 0 ]; then
-    echo "build.sh: missing here: apt-get install ${missing[*]}" >&2
-    exit 1
-fi
+. "$here/../needs.sh"
+needs arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf bison:bison flex:flex bc:bc make:make gcc:gcc xz:xz-utils
+has_all
 
 if ! [ tree -nt "$source" ]; then
     rm -rf tree unpacked

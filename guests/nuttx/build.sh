@@ -33,17 +33,11 @@ if [ -f nuttx.elf ] && [ -z "$newer" ]; then
     readlink -f nuttx.elf
     exit
 fi
-missing=()
-tools=(arm-none-eabi-gcc:gcc-arm-none-eabi kconfig-conf:kconfig-frontends-nox make:make gcc:gcc git:git)
-for tool in "${tools[@]}"; do
-    command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
-done
+. "$here/../needs.sh"
+needs arm-none-eabi-gcc:gcc-arm-none-eabi kconfig-conf:kconfig-frontends-nox make:make gcc:gcc git:git
 # The compiler answers with the bare name if it has none.
 [ "$(arm-none-eabi-gcc -print-file-name=libm.a 2>/dev/null)" != libm.a ] || missing+=(libnewlib-arm-none-eabi)
-if [ ${#missing[@]} != 0 ]; then
-    echo "build.sh: missing here: apt-get install ${missing[*]}" >&2
-    exit 1
-fi
+has_all
 
 rm -rf tree
 mkdir -p tree/nuttx tree/apps

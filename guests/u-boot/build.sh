@@ -29,16 +29,10 @@ fi
 # One at a time: they have the tree in common.
 exec 9>lock
 flock 9
-missing=()
-tools=(arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf bison:bison flex:flex bc:bc make:make gcc:gcc xz:xz-utils)
-for tool in "${tools[@]}"; do
-    command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
-done
+. "$here/../needs.sh"
+needs arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf bison:bison flex:flex bc:bc make:make gcc:gcc xz:xz-utils
 [ -f /usr/include/openssl/evp.h ] || missing+=(libssl-dev)
-if [ ${#missing[@]} != 0 ]; then
-    echo "build.sh: missing here: apt-get install ${missing[*]}" >&2
-    exit 1
-fi
+has_all
 
 rm -rf tree out
 mkdir tree

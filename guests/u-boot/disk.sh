@@ -16,10 +16,9 @@ for there in "$1" "$2"; do
     [ -f "$there" ] || { echo "disk.sh: there is no $there" >&2; exit 2; }
 done
 here=$(dirname "$(readlink -f "$0")")
-if ! command -v mformat >/dev/null; then
-    echo "disk.sh: missing here: apt-get install mtools" >&2
-    exit 1
-fi
+. "$here/../needs.sh"
+needs mformat:mtools
+has_all
 
 mkdir -p "$3"
 disk=$3/disk.new
