@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use spica_runner::board;
 use spica_runner::guests::Source;
-use spica_runner::prepare::{self, Request, prepare};
+use spica_runner::prepare::{self, Request, Run, prepare};
 use spica_runner::project::{Project, read};
 use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure, is_power_off};
@@ -36,6 +36,23 @@ pub struct Console {
 }
 
 impl Console {
+    /// The console of a board that starts now, and ends within so long. What it starts with is the run's.
+    #[track_caller]
+    pub fn of(run: &Run, limit: Duration) -> Self {
+        let session = run.start(None, false).expect("QEMU");
+        Self { session, deadline: Instant::now() + limit, spica: Vec::new() }
+    }
+
+    /// The same at U-Boot's prompt.
+    #[track_caller]
+    fn at_prompt(run: &Run) -> Self {
+        let mut console = Self::of(run, LIMIT);
+        console.until("Hit any key");
+        console.session.send(b" ");
+        console.until(PROMPT);
+        console
+    }
+
     /// What comes until `text` does.
     #[track_caller]
     pub fn until(&mut self, text: &str) -> String {
@@ -96,11 +113,7 @@ fn answers(board: &str, saves: bool) {
     let memory = Some("64M".to_string());
     let request = Request { bios: Some(firmware), memory, ..Request::new(board::find(board).expect("a board")) };
     let run = prepare(&project, &request).expect("a run");
-    let session = run.start(None, false).expect("QEMU");
-    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
-    console.until("Hit any key");
-    console.session.send(b" ");
-    console.until(PROMPT);
+    let mut console = Console::at_prompt(&run);
 
     assert!(console.run("version").contains("U-Boot 20"));
     let info = console.run("bdinfo");
@@ -177,8 +190,7 @@ fn starts_linux_from_a_disk(board: &str) {
     let guests = Some(Source::Manifest(dir.join("guests.toml")));
     let request = Request { guests, ..Request::new(board::find(board).expect("a board")) };
     let run = prepare(&project, &request).expect("a run");
-    let session = run.start(None, false).expect("QEMU");
-    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    let mut console = Console::of(&run, LIMIT);
     console.until("Found /extlinux/extlinux.conf");
     console.until("Starting kernel ...");
     let prompt = "root@guest:/root# ";
@@ -277,11 +289,7 @@ fn u_boots_unit_tests_come_to_the_same() {
             ..Request::new(board::find(board).expect("a board"))
         };
         let run = prepare(&project, &request).expect("a run");
-        let session = run.start(None, false).expect("QEMU");
-        let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
-        console.until("Hit any key");
-        console.session.send(b" ");
-        console.until(PROMPT);
+        let mut console = Console::at_prompt(&run);
         console.type_in("ut all");
         console.session.send(b"\n");
         let mut printed = console.until(LAST_TESTS);

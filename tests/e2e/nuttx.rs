@@ -109,8 +109,7 @@ fn nuttx_does_what_it_does_natively() {
     let kernel = built(&project);
     let start = |request: &Request| {
         let run = prepare(&project, request).expect("a run");
-        let session = run.start(None, false).expect("QEMU");
-        let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+        let mut console = Console::of(&run, LIMIT);
         console.until(PROMPT);
         (run, console)
     };

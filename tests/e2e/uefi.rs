@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use spica_runner::board;
 use spica_runner::guests::Source;
@@ -41,8 +41,7 @@ impl Console {
 #[track_caller]
 fn comes_to_its_shell(project: &Project, request: &Request) {
     let run = prepare(project, request).expect("a run");
-    let session = run.start(None, false).expect("QEMU");
-    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    let mut console = Console::of(&run, LIMIT);
     console.first_prompt();
     let version = console.shell("ver");
     assert!(version.contains("UEFI Interactive Shell v2.2"), "{version}");
@@ -131,8 +130,7 @@ fn starts_grub_and_that_linux(board: &str) {
     let guests = Some(Source::Manifest(dir.join("guests.toml")));
     let request = Request { guests, ..Request::new(board::find(board).expect("a board")) };
     let run = prepare(&project, &request).expect("a run");
-    let session = run.start(None, false).expect("QEMU");
-    let mut console = Console { session, deadline: Instant::now() + 5 * LIMIT, spica: Vec::new() };
+    let mut console = Console::of(&run, 5 * LIMIT);
     console.until("GNU GRUB");
     console.until("EFI stub: Booting Linux Kernel");
     let prompt = "root@guest:/root# ";
