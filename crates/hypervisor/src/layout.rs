@@ -102,12 +102,13 @@ pub const fn mirror_around(pc: GuestVa) -> Window {
 
 /// Addresses where no kernel that has its return mirror for `window` may execute code, since a branch through it would
 /// take them for others: the first and the last of each range of them, with their state in bit 0. They are those that
-/// lead to the code cache, and those that share their places in the mirror with the window's.
+/// lead to the code cache, and those that share their places in the mirror with the window's; but not what is in the
+/// window itself, in another state.
 pub fn unseen(window: Window) -> impl Iterator<Item = GuestVa> {
     let mirror = window.base();
     let ends = [CODE_CACHE_START, CODE_CACHE_START + CODE_CACHE_SIZE, mirror, mirror + window.mirror_size()];
     let ranges = ends.into_iter().enumerate().map(|(at, end)| end - 4 * (at as u32 & 1));
-    ranges.flat_map(move |pc| (0..4).map(move |low| undone(pc | low, window))).filter(move |&va| !window.has(va))
+    ranges.flat_map(move |pc| (0..4).map(move |low| undone(pc | low, window))).filter(move |va| !window.contains(va.0))
 }
 
 /// Where the linear map of the kernel that executes code at `pc` begins, if it is in one of the places where Linux may
