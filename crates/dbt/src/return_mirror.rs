@@ -25,7 +25,7 @@
 //! A *guarded* window is for guests with code anywhere, such as firmware that maps memory one to one: they may have some
 //! in front of it, too. Its beginning is subtracted, and bits 1:0 are added on the top: what is in the window, in A32
 //! state, has zeroes there now. `EOR LR, LR, LR, LSR #25` brings the top down, and bits 1:0 are added on the top once
-//! more: what was in front of the window ends a gigabyte or more away, in no memory.
+//! more, and cleared below: what was in front of the window ends a gigabyte or more away, in no memory.
 //!
 //! Pages come from a fixed number, the first used is the first to go. After a flush, some of them are kept together,
 //! sixteen for the 64 KiB around a guest page, until all of these are taken: what is branched to first from then on is
@@ -98,7 +98,7 @@ const CLOSED: u32 = 0x0f00_0000 | trap::CLOSED | Reg::LR.n();
 
 /// What a branch through the mirror ends in: `ADD<cond> PC, LR, #K`, or `BIC<cond> PC, LR, #3`.
 fn last(cond: Cond, window: Window) -> u32 {
-    match window.t32 {
+    match adds_state(window) {
         true => asm::bic_imm(cond, Reg::PC, Reg::LR, asm::imm(3)),
         false => asm::add_imm(cond, Reg::PC, Reg::LR, immediate(rest(window))),
     }
@@ -110,7 +110,9 @@ fn immediate(value: u32) -> ModImm {
     value
 }
 
-/// Whether bits 1:0 of the target are added on its top on the way to the mirror.
+/// Whether bits 1:0 of the target are added on its top on the way to the mirror, and cleared at its end: other targets
+/// than those of the window may come to have 0b10 there, with which a write to the PC is UNPREDICTABLE (`BXWritePC`,
+/// A2.3.2).
 const fn adds_state(window: Window) -> bool {
     window.t32 || window.guarded
 }
@@ -150,8 +152,6 @@ pub(crate) fn branch(e: &mut Emitter<'_>, cond: Cond, target: Reg, window: Windo
     }
     if adds_state(window) {
         add_state(e);
-    }
-    if window.t32 {
         e.emit(asm::add_imm(cond, Reg::LR, Reg::LR, immediate(rest(window))));
     }
     e.emit(last(cond, window));
@@ -333,7 +333,7 @@ impl ReturnMirror {
 
 /// Where a branch ends whose last word reads `value`, with what that clears in bits 1:0.
 const fn reached(value: u32, window: Window) -> u32 {
-    if window.t32 { value } else { value.wrapping_add(rest(window)) }
+    if adds_state(window) { value } else { value.wrapping_add(rest(window)) }
 }
 
 /// The target, with its state in bit 0, of a branch through the mirror that ends at `reached`: 1 - 2^30 is the inverse of

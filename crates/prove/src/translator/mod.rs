@@ -47,6 +47,14 @@ const FAR: Mirrored = Mirrored { distance: 0x2500_0000, ..NEAR };
 /// The same of its T32 code.
 const T32_NEAR: Mirrored = Mirrored { distance: 0xf200_0000, t32: true, ..NEAR };
 const T32_FAR: Mirrored = Mirrored { distance: 0xa500_0000, ..T32_NEAR };
+const PAGES: usize = (CODE_PAGES + DATA_PAGES) as usize;
+const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2 };
+
+/// What the guest's CTR says.
+pub const CTR: u32 = 0x8444_c004;
+/// Its FPSID, MVFR1 and MVFR0: those of a Cortex-A15, as is its CTR, since QEMU's is what the model is compared with.
+pub const VFP_IDS: [u32; 3] = [0x4104_30f0, 0x1111_1111, 0x1011_0222];
+
 /// The return mirror of a case: of T32 code, near or far, and with all of the code in a guarded window, or not.
 pub fn mirrored(t32: bool, far: bool, guarded: bool) -> Mirrored {
     let mirror = match (far, t32) {
@@ -57,11 +65,3 @@ pub fn mirrored(t32: bool, far: bool, guarded: bool) -> Mirrored {
     };
     if guarded { Mirrored { start: CODE, guarded, ..mirror } } else { mirror }
 }
-
-const PAGES: usize = (CODE_PAGES + DATA_PAGES) as usize;
-const CAPACITY: Capacity = Capacity { blocks: 1000, exits: 4000, mirror_pages: 2 };
-
-/// What the guest's CTR says.
-pub const CTR: u32 = 0x8444_c004;
-/// Its FPSID, MVFR1 and MVFR0: those of a Cortex-A15, as is its CTR, since QEMU's is what the model is compared with.
-pub const VFP_IDS: [u32; 3] = [0x4104_30f0, 0x1111_1111, 0x1011_0222];
