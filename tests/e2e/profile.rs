@@ -13,6 +13,7 @@ const STALL: Duration = Duration::from_secs(300);
 fn options(workload: &str) -> Options {
     Options {
         board: "cubieboard".into(),
+        kernel: None,
         workloads: vec![workload.into()],
         cycles: false,
         native: false,

@@ -40,6 +40,8 @@ pub struct Options {
     pub board: String,
     /// Names of workloads; none means those of docs/profile.md.
     pub workloads: Vec<String>,
+    /// A Linux of the user's in place of Debian's.
+    pub kernel: Option<PathBuf>,
     /// Run without Spica, too.
     pub native: bool,
     /// Model cycles, too.

@@ -31,6 +31,7 @@ Examples:
   spica profile                                null system call, fork, exec, boot
   spica profile --workload null --native       with the bare board's figure beside it: one boot more
   spica profile --workload pipe --board vexpress-a9
+  spica profile --workload stat --kernel zImage    with another Linux than Debian's
   spica profile --workload stat --cycles       where the cycles go by the model of docs/cycles.md; several minutes
   spica profile --workload null --code         which instructions these are, as they were translated
   spica profile --list")]
@@ -41,6 +42,9 @@ pub struct ProfileArgs {
     /// Emulate this board
     #[arg(long, value_name = "NAME", default_value = "cubieboard")]
     board: String,
+    /// Run this Linux, a zImage, in place of Debian's
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
     /// Do the same without Spica, too, for comparison
     #[arg(long)]
     native: bool,
@@ -77,6 +81,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
         &profile::Options {
             board: args.board,
             workloads: args.workload,
+            kernel: args.kernel,
             native: args.native,
             cycles: args.cycles,
             code: args.code,

@@ -207,6 +207,7 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
     let stops = Stops::of(&program)?;
     let mut request = Request {
         native,
+        kernel: context.options.kernel.clone(),
         append: "quiet".into(),
         memory: Some(MEMORY.into()),
         icount: Some(ICOUNT_SHIFT),
