@@ -4,7 +4,7 @@
 //! the page. The same code runs in two ways: to write a block, and without a page to write to, to find the guest
 //! instruction of a code-cache address (STAR §3.7.1); both must emit exactly the same words.
 
-use crate::at::is_thumb;
+use crate::at::{address, is_thumb};
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use crate::papers::{Spilling, spill};
@@ -168,6 +168,17 @@ impl<'a> Emitter<'a> {
         }
         let next = |n: u32| self.source_word(self.guest.wrapping_add(4 * n));
         Some([next(1)?, next(2)?, next(3)?])
+    }
+
+    /// The next half-words of T32 code, as [`Self::source_word`].
+    pub fn next_halves<const N: usize>(&self) -> Option<[u16; N]> {
+        let behind = address(self.guest).wrapping_add(self.code?.length());
+        let mut halves = [0; N];
+        for (n, half) in halves.iter_mut().enumerate() {
+            let at = behind.0.wrapping_add(2 * n as u32);
+            *half = (self.source_word(GuestVa(at & !3))? >> (8 * (at & 2))) as u16;
+        }
+        Some(halves)
     }
 
     /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the

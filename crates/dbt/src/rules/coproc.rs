@@ -70,16 +70,25 @@ fn own_trap(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, trap: u32) -> Flow {
 /// The register that `rt` is compared with, if what follows makes a loop over pages of this instruction: Linux's, when
 /// it invalidates a range.
 fn loop_over_pages(e: &Emitter<'_>, d: &Decoded, rt: Reg) -> Option<u8> {
-    const ADD_PAGE: u32 = 0xe280_0a01;
-    const CMP: u32 = 0xe150_0000;
-    const BCC_TO_THIRD_BEFORE: u32 = 0x3aff_fffb;
-    let [add, cmp, branch] = e.next_words()?;
-    let (page, end) = (rt.n(), cmp & 0xf);
-    let is_loop = d.cond == Cond::Al
-        && add == ADD_PAGE | page << 16 | page << 12
-        && cmp == CMP | page << 16 | end
-        && branch == BCC_TO_THIRD_BEFORE;
-    (is_loop && page < 8 && end < 8 && page != end).then_some(end as u8)
+    let page = rt.n();
+    if d.cond != Cond::Al || page >= 8 {
+        return None;
+    }
+    let (is_loop, end) = if let Some([add, cmp, branch]) = e.next_words() {
+        const ADD_PAGE: u32 = 0xe280_0a01;
+        const CMP: u32 = 0xe150_0000;
+        const BCC_TO_THIRD_BEFORE: u32 = 0x3aff_fffb;
+        let add_and_cmp = [ADD_PAGE | page << 16 | page << 12, CMP | page << 16 | cmp & 0xf];
+        ([add, cmp] == add_and_cmp && branch == BCC_TO_THIRD_BEFORE, cmp & 0xf)
+    } else {
+        const ADD_PAGE: [u32; 2] = [0xf500, 0x5080];
+        const CMP: u32 = 0x4280;
+        const BCC_BACK: u32 = 0xd3f9;
+        let halves = e.next_halves()?.map(u32::from);
+        let end = halves[2] >> 3 & 7;
+        (halves == [ADD_PAGE[0] | page, ADD_PAGE[1] | page << 8, CMP | end << 3 | page, BCC_BACK], end)
+    };
+    (is_loop && end < 8 && page != end).then_some(end as u8)
 }
 
 /// A register that is a field of the vCPU page.

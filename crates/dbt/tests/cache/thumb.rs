@@ -290,3 +290,28 @@ fn breakpoints_cut_blocks_in_the_middle_of_it_blocks_too() {
     let again = translate(&mut f, VA | 1, PA, Start::default());
     assert_eq!(f.translator.length(again), 4);
 }
+
+#[test]
+fn loops_over_pages_are_told_by_their_trap() {
+    // 1: MCR p15, 0, r2, c8, c7, 1; ADD.W r2, r2, #0x1000; CMP r2, r5; BCC 1b
+    const LOOP: [u32; 6] = [0xee08, 0x2f37, 0xf502, 0x5280, 0x42aa, 0xd3f9];
+    let trap_of = |halves: &[u32], at: u32| {
+        let mut f = Fixture::roomy();
+        put(&mut f, PA + at, halves);
+        let block = translate(&mut f, VA + at + 1, PA + at, Start::default());
+        // Whatever its condition.
+        words(&f, block).into_iter().find(|word| word >> 24 & 0xf == 0xf).expect("a trap") & 0xff_ffff
+    };
+    for at in [0, 2, 0x1000 - 12] {
+        assert_eq!(trap_of(&LOOP, at), trap::tlb_range(2, 5), "at {at:#x}");
+    }
+    for (at, half) in [(1, 0x3f37), (2, 0xf503), (3, 0x5380), (3, 0x1280), (4, 0x4292), (4, 0x42ab), (5, 0xd3f8)] {
+        let mut other = LOOP;
+        other[at] = half;
+        assert_eq!(trap_of(&other, 0), trap::TLB_PAGE, "{half:#x}");
+    }
+    assert_eq!(trap_of(&LOOP[..5], 0x1000 - 10), trap::TLB_PAGE, "it goes on in another page");
+    // The same within an IT block is another loop.
+    let conditional: Vec<u32> = [0xbf08].into_iter().chain(LOOP).collect();
+    assert_eq!(trap_of(&conditional, 0), trap::TLB_PAGE);
+}
