@@ -8,6 +8,7 @@ use crate::at::{address, is_thumb};
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use crate::papers::{Spilling, spill};
+use crate::rules::ModeChange;
 use core::cell::Cell;
 use spica_addr::GuestVa;
 use spica_isa::t32::{Code, ItState};
@@ -59,6 +60,8 @@ pub struct Emitter<'a> {
     constants: Cell<Option<(u16, u16)>>,
     /// The next instruction belongs to this block in any case: it overwrites this register.
     joined: Option<Reg>,
+    /// What the T32 instructions so far look like they do.
+    pub(crate) mode_change: ModeChange,
     pub(crate) spilling: Spilling,
 }
 
@@ -94,6 +97,7 @@ impl<'a> Emitter<'a> {
             source,
             constants: Cell::new(None),
             joined: None,
+            mode_change: ModeChange::None,
             spilling,
         }
     }

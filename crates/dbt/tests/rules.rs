@@ -27,7 +27,7 @@ fn machine(pc: u32, psr: u32) -> Machine {
             fpexc: model::EN,
             masks: 0xc0,
             spsr: 0x6000_0010,
-            user: [3, 4],
+            banked: [3, 4],
             thread_private: 5,
             system: std::array::from_fn(|n| if n == model::CTR { CTR } else { 0x100 + n as u32 }),
             ..Supervisor::default()

@@ -73,6 +73,18 @@ pub const fn eor_reg(cond: Cond, rd: Reg, rn: Reg, rm: Reg) -> u32 {
     c(cond) | 0x0020_0000 | rn.n() << 16 | rd.n() << 12 | rm.n()
 }
 
+/// `SUB<cond> rd, rn, rm`.
+#[must_use]
+pub const fn sub_reg(cond: Cond, rd: Reg, rn: Reg, rm: Reg) -> u32 {
+    c(cond) | 0x0040_0000 | rn.n() << 16 | rd.n() << 12 | rm.n()
+}
+
+/// `EOR<cond> rd, rn, #imm`.
+#[must_use]
+pub const fn eor_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {
+    c(cond) | 0x0220_0000 | rn.n() << 16 | rd.n() << 12 | imm.field()
+}
+
 /// `ORR<cond> rd, rn, #imm`.
 #[must_use]
 pub const fn orr_imm(cond: Cond, rd: Reg, rn: Reg, imm: ModImm) -> u32 {

@@ -205,6 +205,12 @@ pub mod field {
         bank_sp(bank) + offset_of!(StackAndLink, lr) as u32
     }
 
+    /// SPSR of `bank`, where it is not current.
+    #[must_use]
+    pub const fn bank_spsr(bank: Bank) -> u32 {
+        offset_of!(VcpuPage, bank_spsr) as u32 + 4 * bank as u32
+    }
+
     macro_rules! shown {
         ($($name:ident: $field:ident,)+) => {
             $(#[doc = concat!("[`Shown::", stringify!($field), "`].")]

@@ -16,6 +16,7 @@ mod user_bank;
 
 pub use coproc::make_eager;
 pub use indirect::landing;
+pub use status::ModeChange;
 pub use t32::translate as t32;
 
 use crate::at::At;

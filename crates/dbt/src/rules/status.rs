@@ -7,8 +7,13 @@
 
 use super::{Flow, bit, restore, scratch, spill};
 use crate::emit::Emitter;
-use spica_isa::{Cond, Decoded, Reg, asm};
-use spica_vcpu::{field, psr};
+use spica_isa::{Cond, Decoded, DpOp, Op, Operand2, Reg, asm};
+use spica_vcpu::psr::{self, Mode};
+use spica_vcpu::{Bank, field};
+
+/// What System mode's number is above Supervisor mode's (table B1-1); no two other modes are so far apart.
+const SYSTEM_ABOVE: u32 = Mode::Sys as u32 - Mode::Svc as u32;
+const _: () = assert!(SYSTEM_ABOVE == Mode::Sys as u32 ^ Mode::Svc as u32);
 
 /// `MRS rd, CPSR`. Bits 9:0 are not defined in User mode (B9.3.8), and E is 0 in translated code.
 pub fn read(e: &mut Emitter<'_>, d: &Decoded, rd: Reg) -> Flow {
@@ -48,21 +53,91 @@ pub fn write(e: &mut Emitter<'_>, d: &Decoded, rn: Reg) -> Flow {
     let slow = e.begin_slow(rs, d.word);
     e.page_field(true, Cond::Al, rs, field::CONTROL);
     e.emit(asm::eor_reg(Cond::Al, rs, rs, rn));
-    // 1 if the low seven bits are the same, else 0: only of zero there are 32 leading zeroes.
-    e.emit(asm::lsl_imm(Cond::Al, rs, rs, 25));
-    e.emit(asm::clz(Cond::Al, rs, rs));
-    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
-    // 0 adds nothing to an address 8 bytes on, where the way out is; 1 leads over that. The word between is never
-    // reached.
-    e.emit(asm::add_pc(rs));
-    e.emit(asm::NOP);
-    e.branch_slow(&slow);
+    // The low seven bits are to be the same.
+    leave_unless_zero(e, rs, 25, &slow);
     e.store_page_byte(Cond::Al, rn, field::CONTROL);
     leave_if_pending(e, rs, &slow);
     restore(e, Cond::Al, rs);
     e.end_slow(slow);
     e.end_skip(skip);
     Flow::Continues
+}
+
+/// What the last instructions of the block look like they do: change from Supervisor to System mode, or back.
+///
+/// There is no `LDM` or `STM` of User-mode registers in T32. So Linux reads the CPSR, changes the mode in it by `EOR`,
+/// and writes it; it stores or loads SP and LR; it does `EOR` once more, and writes the CPSR again.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ModeChange {
+    /// Nothing of that.
+    #[default]
+    None,
+    /// This register has the CPSR.
+    Read(Reg),
+    /// It has that with the other mode: System, or else Supervisor.
+    Toggled(Reg, bool),
+}
+
+impl ModeChange {
+    /// The same behind the instruction `d`.
+    pub fn behind(self, d: &Decoded) -> ModeChange {
+        match d.op {
+            _ if d.cond != Cond::Al => ModeChange::None,
+            Op::Mrs { spsr: false, rd } => ModeChange::Read(rd),
+            Op::DataProcessing { op: DpOp::Eor, s: false, rd, rn, op2: Operand2::Imm(imm) }
+                if rd == rn && imm.value() == SYSTEM_ABOVE =>
+            {
+                ModeChange::Toggled(rd, self == ModeChange::Read(rd))
+            }
+            _ => ModeChange::None,
+        }
+    }
+}
+
+/// `MSR CPSR_c, rn` that is likely to lead to System mode from Supervisor mode, or back, and to change nothing else;
+/// whatever else it does takes the slow path. SP and LR change places with those of the other mode.
+///
+/// System mode has no SPSR (B1.3.2), so [`field::SPSR`] keeps that of Supervisor mode. To an invalid mode, the
+/// instruction is UNPREDICTABLE (B9.3.12): some of those pass for one of the two, and it is done as if they were. A
+/// guest that wants [`field::CONTROL`] to have such a mode can write it there.
+pub fn change_mode(e: &mut Emitter<'_>, d: &Decoded, rn: Reg, to_system: bool) -> Flow {
+    let al = Cond::Al;
+    let rs = scratch(bit(rn));
+    let skip = e.begin_skip(d.cond);
+    spill(e, al, rs);
+    let slow = e.begin_slow(rs, d.word);
+    e.page_field(true, al, rs, field::CONTROL);
+    // Of the difference, one byte counts. Flags of `rn`, and CPSR.A, are above it.
+    e.emit(if to_system { asm::sub_reg(al, rs, rn, rs) } else { asm::sub_reg(al, rs, rs, rn) });
+    e.emit(asm::eor_imm(al, rs, rs, asm::imm(SYSTEM_ABOVE)));
+    leave_unless_zero(e, rs, 24, &slow);
+    e.store_page_byte(al, rn, field::CONTROL);
+    let (from, to) = if to_system { (Bank::Svc, Bank::Usr) } else { (Bank::Usr, Bank::Svc) };
+    e.page_field(false, al, Reg::SP, field::bank_sp(from));
+    e.page_field(false, al, Reg::LR, field::bank_lr(from));
+    let (source, place) =
+        if to_system { (field::SPSR, field::bank_spsr(from)) } else { (field::bank_spsr(to), field::SPSR) };
+    e.page_field(true, al, Reg::LR, source);
+    e.page_field(false, al, Reg::LR, place);
+    e.page_field(true, al, Reg::SP, field::bank_sp(to));
+    e.page_field(true, al, Reg::LR, field::bank_lr(to));
+    restore(e, al, rs);
+    e.end_slow(slow);
+    e.end_skip(skip);
+    Flow::Continues
+}
+
+/// Leaves by the slow path unless `rs`, shifted left by `shift`, is 0. It is lost.
+fn leave_unless_zero(e: &mut Emitter<'_>, rs: Reg, shift: u32, slow: &crate::emit::SlowPath) {
+    e.emit(asm::lsl_imm(Cond::Al, rs, rs, shift));
+    // Only of zero there are 32 leading zeroes.
+    e.emit(asm::clz(Cond::Al, rs, rs));
+    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
+    // 0 adds nothing to an address 8 bytes on, where the way out is; 1 leads over that. The word between is never
+    // reached.
+    e.emit(asm::add_pc(rs));
+    e.emit(asm::NOP);
+    e.branch_slow(slow);
 }
 
 /// Leaves by the slow path if a virtual interrupt waits: [`field::PENDING`] is −1 then, which leads to the branch; 0

@@ -3,7 +3,7 @@
 //! What a wide offset or an offset that A32 lacks needs is done to the base register itself, and undone behind the
 //! access: [`Undo`] puts it right if the access faults. That takes no other register, and no memory.
 
-use super::{Flow, bit, branch, emulate, indirect, memory, restore, scratch, spill};
+use super::{Flow, ModeChange, bit, branch, emulate, indirect, memory, restore, scratch, spill, status};
 use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
@@ -15,6 +15,7 @@ use spica_vcpu::field;
 /// Translates one instruction.
 pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) -> Flow {
     let cond = d.cond;
+    let change = core::mem::take(&mut e.mode_change);
     match d.op {
         // A32 has no condition for these: they are skipped as a whole.
         Op::A32(same) if same.uncond && cond != Cond::Al => {
@@ -23,7 +24,18 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
             e.end_skip(skip);
             if flow == Flow::Ends { Flow::Continues } else { flow }
         }
-        Op::A32(same) => same_in_a32(e, options, &same, at),
+        Op::A32(same) => {
+            e.mode_change = change.behind(&same);
+            if let spica_isa::Op::MsrReg { spsr: false, mask: 1, rn } = same.op
+                && let ModeChange::Toggled(toggled, to_system) = change
+                && toggled == rn
+                && options.masks
+                && options.user_bank
+            {
+                return status::change_mode(e, &same, rn, to_system);
+            }
+            same_in_a32(e, options, &same, at)
+        }
         Op::DataProcessing { op, s, rd, rn, imm } => constant(e, d, op, s, rd, rn, imm),
         Op::OrNot { s, rd, rn, op2 } => or_not(e, d, s, rd, rn, op2),
         Op::AddWide { subtract, rd, rn, imm } => {

@@ -82,9 +82,13 @@ impl Record {
         words[FPEXC] = if machine.vfp_on { EN } else { 0 };
         words[THREAD..THREAD + 2].copy_from_slice(&machine.thread);
         words[VFP..].copy_from_slice(&machine.vfp);
-        let (Some(supervisor), Some(bank)) = (machine.supervisor, bank(machine.mode)) else { return };
+        // The model comes to System mode from Supervisor mode alone.
+        let system = machine.mode == model::SYSTEM_MODE;
+        let with_spsr = if system { model::SUPERVISOR_MODE } else { machine.mode };
+        let (Some(supervisor), Some(bank)) = (machine.supervisor, bank(with_spsr)) else { return };
         words[bank + 2] = supervisor.spsr;
-        words[USER..USER + 2].copy_from_slice(&supervisor.user);
+        let other = if system { bank } else { USER };
+        words[other..other + 2].copy_from_slice(&supervisor.banked);
         words[CPACR] = if supervisor.vfp_denied { 0 } else { 0x00f0_0000 };
         (words[FPEXC], words[TEEHBR]) = (supervisor.fpexc, supervisor.teehbr);
         words[THREAD + 2] = supervisor.thread_private;

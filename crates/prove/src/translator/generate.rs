@@ -513,7 +513,7 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
         thread: [random.word(), random.word()],
         cycles: None,
         vfp_on: false,
-        mode: 0x13,
+        mode: model::SUPERVISOR_MODE,
         strict: false,
         supervisor: Some(Supervisor {
             masks: random.word() & 0x1c0,
@@ -523,7 +523,7 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
             } else {
                 random.word() & 0xf80f_01c0 | 0x13 | if thumb && random.one_in(2) { model::T } else { 0 }
             },
-            user: [value(random, window), value(random, window)],
+            banked: [value(random, window), value(random, window)],
             thread_private: random.word(),
             system,
             fpexc: if random.one_in(4) { 0 } else { model::EN },

@@ -215,6 +215,22 @@ pub fn fill_if_any(random: &mut Random, window: &Window, mut put: impl FnMut(u32
     for _ in 0..random.below(4) {
         function(random, window, &mut put);
     }
+    if random.one_in(2) {
+        user_registers(random, window, &mut put);
+    }
+}
+
+/// What Linux does where A32 code has LDM or STM of User-mode registers: it goes to System mode, stores or loads SP and
+/// LR, and goes back.
+fn user_registers(random: &mut Random, window: &Window, put: &mut impl FnMut(u32, u32)) {
+    let (rt, rn) = (reg(random), reg(random));
+    let toggle = [0xf080_000c | rt << 16 | rt << 8, 0xf380_8100 | rt << 16];
+    let access = 0xf8c0_0000 | random.below(2) << 20 | rn << 16;
+    let codes = [0xf3ef_8000 | rt << 8, toggle[0], toggle[1], access | 13 << 12, access | 14 << 12 | 4];
+    let halves = codes.into_iter().chain(toggle).flat_map(|code| [code >> 16, code & 0xffff]);
+    let start = window.start + 2 * random.below(2 * window.thumb);
+    let end = window.start + 4 * window.thumb;
+    (start..end).step_by(2).zip(halves).for_each(|(at, half)| put(at, half));
 }
 
 /// A function, and some calls of it.

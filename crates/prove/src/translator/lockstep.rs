@@ -293,7 +293,7 @@ impl Lockstep {
         self.cpu.reset();
         self.cpu.set_masks(supervisor.masks, psr::A | psr::I | psr::F);
         self.cpu.page.spsr = supervisor.spsr;
-        let [sp, lr] = supervisor.user;
+        let [sp, lr] = supervisor.banked;
         self.cpu.page.bank[Bank::Usr as usize] = StackAndLink { sp, lr };
         let system = supervisor.system;
         assert_eq!(system[model::CTR], CTR);

@@ -97,9 +97,10 @@ pub const SYSTEM: [(u32, u32, u32, u32); 10] = [
 pub struct Supervisor {
     /// CPSR.A, I, F in their places.
     pub masks: u32,
+    /// That of Supervisor mode.
     pub spsr: u32,
-    /// SP and LR of User mode.
-    pub user: [u32; 2],
+    /// SP and LR of User and System mode, or in System mode those of Supervisor mode.
+    pub banked: [u32; 2],
     /// TPIDRPRW.
     pub thread_private: u32,
     /// System control registers.
@@ -145,6 +146,10 @@ pub struct Machine {
     /// `None` is User mode.
     pub supervisor: Option<Supervisor>,
 }
+
+/// Modes (table B1-1).
+pub const SUPERVISOR_MODE: u32 = 0x13;
+pub const SYSTEM_MODE: u32 = 0x1f;
 
 /// FPEXC.EN
 pub const EN: u32 = 1 << 30;
@@ -376,6 +381,7 @@ impl Machine {
             // With S it is an exception return.
             return match (s, self.supervisor) {
                 (true, None) => Event::Privileged,
+                (true, Some(_)) if self.is_system() => Event::Unpredictable,
                 (true, Some(_)) => Event::Return(result),
                 _ => self.bx_write_pc(result),
             };
@@ -422,6 +428,9 @@ impl Machine {
             }
             (0, 0b10) => {
                 let Some(supervisor) = self.supervisor else { return Event::Privileged };
+                if self.is_system() {
+                    return Event::Unpredictable;
+                }
                 self.r[rd] = supervisor.spsr;
                 self.next()
             }
@@ -458,10 +467,20 @@ impl Machine {
         }
     }
 
-    /// MSR: flags and GE of the CPSR, masks where `c` is written with the mode as it is; any byte of the SPSR.
+    /// System mode has no SPSR, and no other registers of User mode than its own (B1.3.2).
+    fn is_system(&self) -> bool {
+        self.mode == SYSTEM_MODE
+    }
+
+    /// MSR: flags and GE of the CPSR, masks where `c` is written, with the mode as it is or changed to or from System
+    /// mode; any byte of the SPSR.
     fn msr(&mut self, word: u32, value: u32) -> Event {
+        let system = self.is_system();
         let Some(supervisor) = &mut self.supervisor else { return Event::Privileged };
         if bit(word, 22) {
+            if system {
+                return Event::Unpredictable;
+            }
             for byte in 0..4 {
                 if bit(word, 16 + byte) {
                     let mask = 0xff << (8 * byte);
@@ -470,8 +489,19 @@ impl Machine {
             }
             return self.next();
         }
-        if bit(word, 16) && value & 0x1f != self.mode || bit(word, 17) && bit(value, 9) {
+        if bit(word, 17) && bit(value, 9) {
             return Event::Privileged;
+        }
+        if bit(word, 16) && value & 0x1f != self.mode {
+            if !matches!(value & 0x1f, 0x10..=0x13 | 0x16 | 0x17 | 0x1a | 0x1b | 0x1f) {
+                return Event::Unpredictable;
+            }
+            if ![self.mode, value & 0x1f].iter().all(|mode| matches!(*mode, SUPERVISOR_MODE | SYSTEM_MODE)) {
+                return Event::Privileged;
+            }
+            self.mode = value & 0x1f;
+            let [sp, lr] = std::mem::replace(&mut supervisor.banked, [self.r[13], self.r[14]]);
+            (self.r[13], self.r[14]) = (sp, lr);
         }
         let mut mask = 0;
         mask |= if bit(word, 19) { N | Z | C | V | Q } else { 0 };
@@ -720,6 +750,9 @@ impl Machine {
         if user && self.supervisor.is_none() {
             return Event::Privileged;
         }
+        if user && self.is_system() {
+            return Event::Unpredictable;
+        }
         let returns = user && load && list.contains(&15);
         let user = user && !returns;
         if user && writeback {
@@ -752,7 +785,7 @@ impl Machine {
                 }
             } else {
                 let value = match (n, user, self.supervisor) {
-                    (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13],
+                    (13 | 14, true, Some(supervisor)) => supervisor.banked[n as usize - 13],
                     _ => self.reg(n),
                 };
                 if let Err(fault) = bus.store(address, 4, value) {
@@ -768,7 +801,7 @@ impl Machine {
             match (n, user, &mut self.supervisor) {
                 (15, _, _) if returns => return Event::Return(value),
                 (15, _, _) => return self.bx_write_pc(value),
-                (13 | 14, true, Some(supervisor)) => supervisor.user[n as usize - 13] = value,
+                (13 | 14, true, Some(supervisor)) => supervisor.banked[n as usize - 13] = value,
                 _ => self.r[n as usize] = value,
             }
         }

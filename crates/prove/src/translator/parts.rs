@@ -98,7 +98,9 @@ const EVENTS_OF_T32: &[&str] = &[
     "an exception return to Thumb state",
     "a link to an instruction across the end of a page",
     "an instruction across the end of a page",
+    "back from System mode, without a trap",
     "the end of a block in an IT block",
+    "to System mode, without a trap",
 ];
 
 /// What has to happen beside instructions of all [`generate::KINDS`], and [`forms::IN_PLACE`].

@@ -91,6 +91,9 @@ impl KernelView<'_> {
         const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
         const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
         const USER_LR: usize = USER_SP + offset_of!(StackAndLink, lr);
+        const SUPERVISOR_SP: usize = offset_of!(VcpuPage, bank) + Bank::Svc as usize * size_of::<StackAndLink>();
+        const SUPERVISOR_LR: usize = SUPERVISOR_SP + offset_of!(StackAndLink, lr);
+        const SUPERVISOR_SPSR: usize = offset_of!(VcpuPage, bank_spsr) + Bank::Svc as usize * size_of::<u32>();
         let page = &mut *self.page;
         let (word, load, store) = match field {
             0..=SPILL_END => (&mut page.spill[field / 4], true, true),
@@ -138,6 +141,9 @@ impl KernelView<'_> {
             }
             USER_SP => (&mut page.bank[Bank::Usr as usize].sp, true, true),
             USER_LR => (&mut page.bank[Bank::Usr as usize].lr, true, true),
+            SUPERVISOR_SP => (&mut page.bank[Bank::Svc as usize].sp, true, true),
+            SUPERVISOR_LR => (&mut page.bank[Bank::Svc as usize].lr, true, true),
+            SUPERVISOR_SPSR => (&mut page.bank_spsr[Bank::Svc as usize], true, true),
             other => panic!("translated code at {:#x} reaches word {other:#x} of the vCPU page", self.pc),
         };
         let allowed = match reach {

@@ -17,13 +17,19 @@ impl Lockstep {
         let (was_masked, trapped) = (masked(&self.reference), std::mem::take(&mut self.trapped));
         if std::mem::take(&mut self.under_way) {
             self.compare_looks();
-            let before = self.reference.pc;
+            let (before, mode) = (self.reference.pc, self.reference.mode);
             match self.advance() {
                 Event::Done => self.note_branch(before),
                 Event::Unpredictable => return Some(End::Unpredictable),
                 other => self.fail(&format!("at {guest_pc:#x}, but the last instruction is {other:?}")),
             }
             self.left = self.left.saturating_sub(1);
+            if self.reference.mode != mode && !trapped {
+                self.note(match mode {
+                    model::SYSTEM_MODE => "back from System mode, without a trap",
+                    _ => "to System mode, without a trap",
+                });
+            }
             if was_masked && !masked(&self.reference) && self.cpu.page.pending != 0 && !trapped {
                 self.fail(&format!("before {guest_pc:#x}: unmasked, but the interrupt that waits is not taken"));
             }
@@ -101,12 +107,14 @@ impl Lockstep {
         let supervisor = reference.supervisor.expect("the reference is in Supervisor mode");
         let page = &self.cpu.page;
         let masks = self.cpu.cpsr() & (psr::A | psr::I | psr::F);
-        let StackAndLink { sp, lr } = page.bank[Bank::Usr as usize];
+        let system = reference.mode == model::SYSTEM_MODE;
+        let other = if system { Bank::Svc } else { Bank::Usr };
+        let StackAndLink { sp, lr } = page.bank[other as usize];
         let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = page.shown;
         let seen = Supervisor {
             masks,
-            spsr: page.spsr,
-            user: [sp, lr],
+            spsr: if system { page.bank_spsr[Bank::Svc as usize] } else { page.spsr },
+            banked: [sp, lr],
             thread_private: page.tpidrprw,
             system: [ctr, sctlr, ttbr0, ttbr1, page.dacr, dfsr, ifsr, dfar, ifar, contextidr],
             dacr_writes: supervisor.dacr_writes,
@@ -117,6 +125,9 @@ impl Lockstep {
             teehbr: page.teehbr,
             tlb: self.tlb,
         };
+        if self.cpu.mode() as u32 != reference.mode {
+            self.fail(&format!("before {guest_pc:#x}: {:?} mode, expected {:#x}", self.cpu.mode(), reference.mode));
+        }
         if self.reference_entry() != guest_pc {
             self.fail(&format!("guest PC {guest_pc:#x}, expected {:#x}", self.reference_entry()));
         }

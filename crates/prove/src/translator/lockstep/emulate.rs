@@ -167,6 +167,7 @@ impl Lockstep {
                 self.compare(&self.machine.r.clone(), pc);
                 self.guest_fault(fault, pc)
             }
+            (Event::Unpredictable, _) => Next::End(End::Unpredictable),
             (event, found) => self.fail(&format!("{decoded} at {pc:#x}: {found:x?}, expected {event:x?}")),
         }
     }

@@ -201,8 +201,8 @@ impl Lockstep {
             let user = &mut self.cpu.page.bank[Bank::Usr as usize];
             let Some(supervisor) = self.reference.supervisor else { return };
             match n {
-                13 if bank => user.sp = supervisor.user[0],
-                14 if bank => user.lr = supervisor.user[1],
+                13 if bank => user.sp = supervisor.banked[0],
+                14 if bank => user.lr = supervisor.banked[1],
                 n if n != mem.rn.n() as usize => self.machine.r[n] = self.reference.r[n],
                 _ => {}
             }

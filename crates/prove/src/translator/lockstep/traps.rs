@@ -1,7 +1,7 @@
 //! Supervisor calls of translated code, as `vm/trap/call.rs` answers them, and `world/fast.s` in front of it.
 
 use crate::translator::lockstep::blocks::Place;
-use crate::translator::lockstep::{Lockstep, Next};
+use crate::translator::lockstep::{End, Lockstep, Next};
 use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event};
 use spica_addr::CachePc;
@@ -188,6 +188,7 @@ impl Lockstep {
         }
         let target = match self.advance() {
             Event::Return(target) => target,
+            Event::Unpredictable => return Next::End(End::Unpredictable),
             other => self.fail(&format!("an exception return at {pc:#x}, expected {other:x?}")),
         };
         if self.cpu.page.target != target {

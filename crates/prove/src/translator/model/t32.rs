@@ -486,6 +486,7 @@ impl Machine {
             // SUBS PC, LR
             0b011_1101 => match self.supervisor {
                 None => Event::Privileged,
+                Some(_) if self.is_system() => Event::Unpredictable,
                 Some(_) => Event::Return(self.r[14].wrapping_sub(bits(second, 7, 0))),
             },
             // BXJ, SMC
