@@ -379,11 +379,6 @@ impl<'a> Emitter<'a> {
         Some(self.begin_over(inverse))
     }
 
-    /// Emits a branch that is always taken, over words emitted until [`Self::end_skip`].
-    pub fn begin_jump(&mut self) -> usize {
-        self.begin_over(Cond::Al)
-    }
-
     /// Emits a branch that is taken where `cond` holds, over words emitted until [`Self::end_skip`].
     pub fn begin_over(&mut self, cond: Cond) -> usize {
         let site = self.hot;

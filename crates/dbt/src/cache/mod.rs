@@ -689,6 +689,13 @@ impl Translator {
         Some(BlockId((first + found) as u16))
     }
 
+    /// Where a block goes on that was left in Thumb state at `pc`: in A32 state, as all that is asked about its words.
+    /// `None` if no block is there.
+    #[must_use]
+    pub fn in_a32(&self, pc: CachePc) -> Option<CachePc> {
+        self.block_at(CachePc(pc.0 & !3)).map(|_| crate::rules::in_a32(pc))
+    }
+
     /// Whether a block can still be found; a dropped one may be executing, but what it was made from is gone.
     #[must_use]
     pub fn is_live(&self, id: BlockId) -> bool {

@@ -4,6 +4,7 @@
 //! block of its own making: what it needs comes from the instruction and its address.
 
 mod branch;
+mod compare_branch;
 mod coproc;
 mod data;
 mod exception_return;
@@ -14,6 +15,7 @@ mod store_multiple;
 mod t32;
 mod user_bank;
 
+pub use compare_branch::in_a32;
 pub use coproc::make_eager;
 pub use indirect::landing;
 pub use status::ModeChange;

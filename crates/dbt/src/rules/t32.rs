@@ -3,7 +3,9 @@
 //! What a wide offset or an offset that A32 lacks needs is done to the base register itself, and undone behind the
 //! access: [`Undo`] puts it right if the access faults. That takes no other register, and no memory.
 
-use super::{Flow, ModeChange, bit, branch, emulate, indirect, memory, restore, scratch, spill, status};
+use super::{
+    Flow, ModeChange, bit, branch, compare_branch, emulate, indirect, memory, restore, scratch, spill, status,
+};
 use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
@@ -81,7 +83,9 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
             let d = conditional(cond);
             branch::direct(e, options, &d, true, at.base().wrapping_add(offset as u32), at)
         }
-        Op::CompareBranch { nonzero, rn, offset } => compare(e, options, nonzero, rn, u32::from(offset), at),
+        Op::CompareBranch { nonzero, rn, offset } => {
+            compare_branch::translate(e, options, nonzero, rn, at.pc().wrapping_add(u32::from(offset)), at)
+        }
         Op::TableBranch { half, rn, rm } => table(e, options, d, half, rn, rm, at),
         // What it means is in the conditions of those behind it.
         Op::IfThen(_) | Op::Hint => Flow::Continues,
@@ -508,36 +512,6 @@ fn store_dual(e: &mut Emitter<'_>, d: &Decoded, m: &MemDual, offset: i32) -> Flo
         add(e, d.cond, rn, rn, offset);
     }
     Flow::Continues
-}
-
-/// CBZ and CBNZ leave the flags alone: 1 or 0 is added, in words, to the PC, as where the CPSR is changed.
-fn compare(e: &mut Emitter<'_>, options: &Options, nonzero: bool, rn: Reg, offset: u32, at: At) -> Flow {
-    let target = at.in_state(at.pc().wrapping_add(offset));
-    let rs = scratch(bit(rn));
-    spill(e, Cond::Al, rs);
-    let spilled = e.undo();
-    e.emit(asm::clz(Cond::Al, rs, rn));
-    // Of zero alone there are 32 leading zeroes.
-    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
-    e.emit(asm::add_pc(rs));
-    e.emit(asm::NOP);
-    let first = e.begin_jump();
-    if nonzero {
-        restore(e, Cond::Al, rs);
-        let behind = e.begin_jump();
-        e.end_skip(Some(first));
-        e.set_undo(spilled);
-        restore(e, Cond::Al, rs);
-        e.exit(target);
-        e.end_skip(Some(behind));
-    } else {
-        restore(e, Cond::Al, rs);
-        e.exit(target);
-        e.end_skip(Some(first));
-        e.set_undo(spilled);
-        restore(e, Cond::Al, rs);
-    }
-    if options.side_exits { Flow::Continues } else { Flow::Splits }
 }
 
 /// TBB and TBH: what is loaded counts half-words from the PC on.

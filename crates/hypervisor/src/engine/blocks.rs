@@ -110,6 +110,11 @@ impl Blocks {
         self.translator.mirror().holds(pc)
     }
 
+    /// Where a block goes on in A32 state that was left in Thumb state at `pc`, if it is one.
+    pub fn in_a32(&self, pc: CachePc) -> Option<CachePc> {
+        self.translator.in_a32(pc)
+    }
+
     /// The target, with its state in bit 0, of a branch through the return mirror whose last word reads `value` in LR.
     pub fn mirrored(&self, value: u32) -> Option<GuestVa> {
         self.translator.mirror().target(value)

@@ -98,6 +98,7 @@ const EVENTS_OF_T32: &[&str] = &[
     "an exception return to Thumb state",
     "a link to an instruction across the end of a page",
     "an instruction across the end of a page",
+    "an interrupt of a block in Thumb state",
     "back from System mode, without a trap",
     "the end of a block in an IT block",
     "to System mode, without a trap",

@@ -1,7 +1,7 @@
 //! Interrupts of the host.
 
 use spica_addr::{CachePc, GuestVa};
-use spica_vcpu::Exception;
+use spica_vcpu::{Exception, psr};
 
 use super::indirect;
 use crate::arch::barrier;
@@ -23,6 +23,9 @@ use crate::world::{IRQ_WAITS, Privilege};
 /// Where it goes on otherwise, once others have seen to what they have to.
 pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privilege) -> Result<Privilege, Resume> {
     vm.common.counters.host_interrupts += 1;
+    if privilege == Privilege::Kernel {
+        to_a32(vm);
+    }
     super::catch_up(vm, core).map_err(Resume::Stop)?;
     serve(vm, core, host);
     if vm.common.glance_is_due(host) {
@@ -46,6 +49,18 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     let pc = CachePc(pc);
     leave_soon(vm, pc);
     if vm.goes_on_behind_device(core, host, pc) { Ok(Privilege::Kernel) } else { Err(Resume::Cache(pc)) }
+}
+
+/// A block has a few instructions in Thumb state: whoever looks where it is, and whoever goes on with it, finds it in
+/// A32 state.
+fn to_a32(vm: &mut Vm) {
+    let cpu = &mut vm.vcpu.context.cpu;
+    if cpu.psr & psr::T != 0
+        && let Some(pc) = vm.common.engine.blocks.in_a32(CachePc(cpu.pc))
+    {
+        cpu.pc = pc.0;
+        vm.vcpu.enter_block();
+    }
 }
 
 /// The same while a debugger has a single instruction of user code executed: the guest's interrupts wait.

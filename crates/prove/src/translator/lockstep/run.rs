@@ -122,14 +122,17 @@ impl Lockstep {
                 return self.execute_in_place();
             }
         }
-        if self.layout.find(pc).is_none() {
+        // The word, whatever the state.
+        let thumb = self.machine.psr & model::T != 0;
+        let word = if thumb { CachePc(pc.0 & !3) } else { pc };
+        if self.layout.find(word).is_none() {
             return self.reflected();
         }
         if shadow_stack::is_miss(pc) {
             return self.missed(pc);
         }
-        let Some(&place) = self.places.get(&pc.0) else { self.fail("the host is not in a block") };
-        let block = self.translator.block_at(pc).expect("it has a place");
+        let Some(&place) = self.places.get(&word.0) else { self.fail("the host is not in a block") };
+        let block = self.translator.block_at(word).expect("it has a place");
         if place.first && !std::mem::take(&mut self.retry) {
             if std::mem::take(&mut self.popped) {
                 self.note("a return that was expected");
@@ -159,14 +162,23 @@ impl Lockstep {
         }
         // No interrupt is taken in Undefined mode.
         if self.privileged.is_none() {
+            let interrupts = self.interrupts;
             self.disturb(block, place);
+            if thumb && self.interrupts != interrupts {
+                self.note("an interrupt of a block in Thumb state");
+                let Some(pc) = self.translator.in_a32(pc) else { self.fail("the block is not there") };
+                self.machine.psr &= !model::T;
+                // From the beginning of the instruction, or behind what is done of it.
+                self.retry = pc.0 < word.0;
+                return Next::Cache(pc.0);
+            }
         }
-        self.popped |= self.word(pc.0) == shadow_stack::POP;
+        self.popped |= self.word(word.0) == shadow_stack::POP;
         let event = self.step(pc);
         self.check_edge(place.location.guest.0);
         match event {
             // A branch through the mirror to where the code cache is, less the distance: no place for a guest's code.
-            Event::Done if self.mirrors_into_itself(pc) => Next::End(End::Unpredictable),
+            Event::Done if self.mirrors_into_itself(word) => Next::End(End::Unpredictable),
             Event::Done => Next::Cache(self.machine.pc),
             Event::Supervisor(number) => self.trapped(number, pc, place),
             Event::Fault(fault) => self.faulted(fault, pc, place),
@@ -200,8 +212,9 @@ impl Lockstep {
     /// Executes the word at `pc` as the core does.
     pub(super) fn step(&mut self, pc: CachePc) -> Event {
         if self.tracing {
-            let word = self.word(pc.0);
-            let guest = self.places.get(&pc.0).map(|place| place.location.guest);
+            let at = pc.0 & !3;
+            let word = self.word(at);
+            let guest = self.places.get(&at).map(|place| place.location.guest);
             eprintln!("{guest:x?}: {pc} {word:08x} {}", spica_isa::decode(word));
         }
         let mut view = KernelView {
