@@ -9,6 +9,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
 use super::{BlockId, CHAIN, CodeMemory, ExitId, Translator, patch};
+use crate::at::is_thumb;
 use crate::in_place::LONGEST;
 use crate::layout::PAGE_WORDS;
 use crate::papers::shadow_stack;
@@ -267,7 +268,8 @@ impl Translator {
             None => self.translate_some(length, va, pa, global, words, memory),
         };
         let page = va.page();
-        self.link_all_in_place(block, |target: GuestVa| target.page() == page, memory);
+        // T32 does not run in place.
+        self.link_all_in_place(block, |target| target.page() == page && !is_thumb(target), memory);
         self.entry(block)
     }
 

@@ -25,6 +25,7 @@ use crate::at::At;
 use crate::block::Undo;
 use crate::emit::Emitter;
 use crate::options::Options;
+use spica_addr::GuestVa;
 use spica_isa::{Cond, Decoded, Op, Operand2, Reg};
 use spica_vcpu::field;
 
@@ -69,6 +70,11 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
         }
         Op::VfpMem { rn, .. } if rn.is_pc() => memory::vfp(e, d, at),
         Op::Branch { link, offset } => branch::direct(e, options, d, link, at.pc().wrapping_add(offset as u32), at),
+        // To T32: bit 0 is set.
+        Op::BranchLinkExchangeImm { offset } => {
+            let target = GuestVa(at.pc().wrapping_add(offset as u32).0 | 1);
+            branch::direct(e, options, d, true, target, at)
+        }
         Op::BranchExchange { link, rm } => indirect::exchange(e, options, d, link, rm, at),
         Op::CoprocMove { load, reg, rt } => coproc::register(e, options, d, load, reg, rt),
         Op::Mrs { spsr: true, rd } if options.plain_registers && !rd.is_pc() => {
@@ -123,8 +129,7 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
         | Op::VfpSystem { .. }
         | Op::SecureMonitorCall { .. }
         | Op::SetEndian { .. } => emulate(e, d, false),
-        Op::BranchLinkExchangeImm { .. }
-        | Op::BranchJazelle { .. }
+        Op::BranchJazelle { .. }
         | Op::SupervisorCall { .. }
         | Op::ReturnFromException { .. }
         | Op::Breakpoint { .. }
@@ -143,7 +148,7 @@ pub fn may_leave(d: &Decoded) -> bool {
         Op::DataProcessing { rd, .. } => rd.is_pc() && !is_test(d),
         Op::Mem(mem) => mem.load && mem.rt.is_pc(),
         Op::MemMultiple(mem) => mem.load && mem.regs & 0x8000 != 0,
-        Op::Branch { .. } | Op::BranchExchange { .. } => true,
+        Op::Branch { .. } | Op::BranchLinkExchangeImm { .. } | Op::BranchExchange { .. } => true,
         _ => false,
     }
 }
