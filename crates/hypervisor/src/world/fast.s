@@ -877,8 +877,8 @@ return_to_kernel:
     cmpeq r1, #0
     orreq r1, r4, r6
     tsteq r1, #BANK_NOT_HERE        @ a mode that is none, or FIQ
-    bne slow_path
-    tst r3, #0x10
+    bne return_to_t32
+2:  tst r3, #0x10
     beq slow_path
     add r0, r2, r4, lsl #3
     add r5, r2, r4, lsl #2
@@ -891,9 +891,8 @@ return_to_kernel:
     ldr r1, [r5, #PAGE_BANK_SPSR]
     ldmia r0, {{sp, lr}}^
     str r1, [r2, #PAGE_SPSR]        @ the SPSR of the mode that is left has been put away: right also if it is the same
-    bic r0, r3, #0xff000000
-    bic r0, r0, #0x00ff0000
-    bic r0, r0, #0xfe00
+    ubfx r0, r3, #0, #9             @ A, I, F, T and the mode
+    bic r0, r0, #PSR_T
     str r0, [r2, #PAGE_CONTROL]
     ldr r1, =PSR_KEPT
     and r3, r3, r1
@@ -903,6 +902,26 @@ return_to_kernel:
     COUNT CTX_KERNEL_RETURNS
     ldmia sp, {{r0-r7}}
     movs pc, lr
+
+@ The same to Thumb state, outside of an IT block, where the jump cache has the target with bit 0 set. In: R2, R3, R4 and
+@ R6 = the banks of both modes. Uses R0, R1, R5, R7.
+return_to_t32:
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r1, [sp, #CTX_JUMP_CACHE]
+    and r5, r3, #PSR_ET
+    orr r0, r0, #1
+    ubfx r7, r0, #2, #JUMP_BITS
+    add r1, r1, r7, lsl #JUMP_ENTRY_BITS
+    cmp r5, #PSR_T
+    tsteq r3, #(PSR_IT & 0xff000000)
+    tsteq r3, #(PSR_IT & 0xffff)
+    bne slow_path
+    ldm r1, {{r5, r7}}
+    orr r1, r4, r6
+    cmp r5, r0
+    tsteq r1, #BANK_NOT_HERE
+    bne slow_path
+    b 2b
 
 .ltorg
 @ By the low four bits of a mode: the number of its bank, or BANK_NOT_HERE. A byte for each.

@@ -10,7 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use spica_machine::map::{TIMER_NONSECURE_PPI, TIMER_VIRTUAL_PPI};
-use spica_vcpu::psr::Mode;
+use spica_vcpu::psr::{self, Mode};
 
 use super::memory::{self, Entry, harmless};
 use super::random::Random;
@@ -536,7 +536,10 @@ impl Writer<'_> {
         let bits = if none { self.random.pick(&[0x00, 0x03, 0x07, 0x0f, 0x14, 0x16, 0x1d]) } else { mode as u32 };
         let mode = if none { self.mode } else { mode };
         let psr = any_psr(self.random, bits);
-        self.load(5, psr & !0x20);
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(5) ^ word);
+        let thumb = Random::new(seed, 41).one_in(2);
+        self.load(5, if thumb { psr & !psr::IT | psr::T } else { psr & !psr::T });
         self.put(MSR_SPSR_R5);
         let form = self.random.below(3);
         let target = self.here() + 4 * 4;
@@ -544,6 +547,10 @@ impl Writer<'_> {
         self.put(MOV_LR_R6);
         // SUBS PC, LR, #4; MOVS PC, LR.
         self.put(if form == 0 { 0xe25e_f004 } else { MOVS_PC_LR });
+        if thumb {
+            // BX PC, at a word: to what is behind the next one.
+            self.put(0x4778 | u32::from(T32_NOP) << 16);
+        }
         self.mode = mode;
     }
 
