@@ -10,6 +10,7 @@
 #![no_std]
 
 pub mod flash;
+pub mod fw_cfg;
 pub mod gic;
 pub mod mmio;
 pub mod pl011;
@@ -30,6 +31,7 @@ mod robustness;
 mod state_tests;
 
 pub use flash::Flash;
+pub use fw_cfg::FwCfg;
 pub use gic::Gic;
 pub use mmio::{Mmio, Width};
 pub use pl011::Pl011;

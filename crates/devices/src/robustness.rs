@@ -1,8 +1,9 @@
 //! No access by a guest may panic a model, whatever the offset, width and value, and none may leave the interrupt
 //! controller's cached output different from what its registers say.
 
+use crate::fw_cfg::Items;
 use crate::gic::{CpuInterface, Distributor};
-use crate::{Gic, Mmio, Pl011, Pl031, Pl061, Width};
+use crate::{FwCfg, Gic, Mmio, Pl011, Pl031, Pl061, Width};
 
 /// A xorshift generator: the tests need variety and repeatability, no quality.
 pub(crate) struct Random(pub(crate) u64);
@@ -36,10 +37,12 @@ pub(crate) fn access(device: &mut dyn Mmio, frame: u32, random: &mut Random) {
 fn peripherals_survive_any_access() {
     let random = &mut Random(1);
     let (mut uart, mut rtc, mut gpio) = (Pl011::new(), Pl031::new(1 << 31), Pl061::new());
+    let mut fw_cfg = FwCfg::new(Items::new(None, &[("opt/a", b"a")]));
     for round in 0..100_000u64 {
         access(&mut uart, 0x1000, random);
         access(&mut rtc, 0x40, random);
         access(&mut gpio, 0x440, random);
+        access(&mut fw_cfg, 0x18, random);
         let _accepted = uart.receive(round as u8);
         rtc.set_time(u64::from(random.next()) * round);
         gpio.set_input(random.next() % 10, round & 1 != 0);

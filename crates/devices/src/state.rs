@@ -13,7 +13,7 @@ use postcard::{Deserializer, Error, de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
 
 /// The version of all that is written down of a guest's machine. A change of any field that is written is a new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What was read is no state of the device's: what is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

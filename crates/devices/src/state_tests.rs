@@ -2,9 +2,10 @@
 
 use std::vec::Vec;
 
+use crate::fw_cfg::{Boot, Items, Memory};
 use crate::gic::{CpuInterface, Distributor};
 use crate::robustness::{Random, access};
-use crate::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, State, TimerReg, Width};
+use crate::{Flash, FwCfg, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, State, TimerReg, Width};
 
 fn bytes(state: &impl State) -> Vec<u8> {
     postcard::to_allocvec(state).unwrap()
@@ -18,6 +19,20 @@ fn put<T: State>(device: &T, mut fresh: T) -> T {
     fresh
 }
 
+/// Memory that reads as this word everywhere.
+struct Same(u32);
+
+impl Memory for Same {
+    fn read(&self, _at: u32, into: &mut [u8]) -> bool {
+        into.chunks_mut(4).for_each(|word| word.copy_from_slice(&self.0.to_le_bytes()[..word.len()]));
+        true
+    }
+
+    fn write(&mut self, _at: u32, _from: &[u8]) -> bool {
+        !self.0.is_multiple_of(16)
+    }
+}
+
 /// Whatever accesses bring the devices to, another device goes on from there as they do.
 #[test]
 fn a_device_that_was_put_back_goes_on_as_the_first() {
@@ -25,6 +40,9 @@ fn a_device_that_was_put_back_goes_on_as_the_first() {
     let (mut uart, mut rtc, mut gpio, mut gic) = (Pl011::new(), Pl031::new(1000), Pl061::new(), Gic::new());
     let mut timer = GenericTimer::new(62_500_000);
     let mut flash = Flash::new(4 << 18);
+    let boot = Boot { kernel: &[3; 100], initrd: None, command_line: "quiet".into() };
+    let items = Items::new(Some(boot), &[("opt/file", &[1; 50])]);
+    let mut fw_cfg = FwCfg::new(items);
     const TIMER: [TimerReg; 6] = [
         TimerReg::Cntkctl,
         TimerReg::CntpTval,
@@ -49,6 +67,11 @@ fn a_device_that_was_put_back_goes_on_as_the_first() {
             [0x20, 0xd0, 0xe8, 0x40, 0x60, 0xff][random.next() as usize % 6],
         );
         flash.go_on();
+        fw_cfg.write(8, Width::Half, (random.next() % 0x22) << 8);
+        access(&mut fw_cfg, 0x18, random);
+        if random.next() & 1 == 0 {
+            fw_cfg.step(&mut Same(random.next()));
+        }
         if round % 37 == 0 {
             uart.take_output(random.next() as usize % 20, drop);
         }
@@ -64,6 +87,7 @@ fn a_device_that_was_put_back_goes_on_as_the_first() {
         gpio = put(&gpio, Pl061::new());
         timer = put(&timer, GenericTimer::new(1));
         flash = put(&flash, Flash::new(4 << 18));
+        fw_cfg = put(&fw_cfg, FwCfg::new(items));
     }
 }
 
@@ -139,7 +163,7 @@ fn what_no_guest_can_do_is_refused() {
 /// The layout is what [`crate::state::VERSION`] says: who changes a field finds this, and changes that.
 #[test]
 fn the_layout_is_that_of_the_version() {
-    assert_eq!(crate::state::VERSION, 3);
+    assert_eq!(crate::state::VERSION, 4);
     let lengths = [
         bytes(&Gic::new()).len(),
         bytes(&GenericTimer::new(1)).len(),
@@ -147,6 +171,7 @@ fn the_layout_is_that_of_the_version() {
         bytes(&Pl031::new(1)).len(),
         bytes(&Pl061::new()).len(),
         bytes(&Flash::new(1)).len(),
+        bytes(&FwCfg::new(Items::default())).len(),
     ];
-    assert_eq!(lengths, [354, 6, 13, 11, 9, 5]);
+    assert_eq!(lengths, [354, 6, 13, 11, 9, 5, 4]);
 }
