@@ -22,6 +22,12 @@ pub const MAX_NETWORKS: usize = 8;
 pub const MAX_NAME: usize = 32;
 /// The longest name of a disk in bytes: virtio's `VIRTIO_BLK_T_GET_ID` gives as many (virtio 1.2, §5.2.6).
 pub const MAX_DISK_NAME: usize = 20;
+/// The most files of a guest's in its firmware configuration device, which has room for 32.
+pub const MAX_FW_CFG: usize = 16;
+/// The longest name of such a file, in bytes: that of QEMU's device.
+pub const MAX_FW_CFG_NAME: usize = 55;
+/// The longest contents of such a file in the manifest itself, in bytes. The board keeps a copy.
+pub const MAX_FW_CFG_STRING: usize = 4096;
 /// The name of the disk with a [`System`].
 pub const SYSTEM_DISK: &str = "root";
 /// The share of the processor of a guest that says nothing of it.
@@ -92,6 +98,32 @@ pub struct Disk<F> {
     pub mode: DiskMode,
 }
 
+/// Where the contents of a file in the firmware configuration device are. `F` as in [`DiskSource`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FwCfgSource<F> {
+    /// In a file of the archive.
+    File(F),
+    /// In the manifest itself.
+    Text(String),
+}
+
+/// A file that the guest, or its firmware, finds in its firmware configuration device, fw_cfg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FwCfgFile<F> {
+    /// Its name, unique in the guest: see [`is_fw_cfg_name`].
+    pub name: String,
+    /// Its contents.
+    pub source: FwCfgSource<F>,
+}
+
+/// Whether a file in fw_cfg may have this name: `opt/` and more, at most [`MAX_FW_CFG_NAME`] printable characters of
+/// ASCII. What does not begin so is the machine's own (QEMU's docs/specs/fw_cfg.rst, "Externally Provided Items").
+#[must_use]
+pub fn is_fw_cfg_name(name: &str) -> bool {
+    let rest = name.strip_prefix("opt/").unwrap_or_default();
+    !rest.is_empty() && name.len() <= MAX_FW_CFG_NAME && rest.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// A network card of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -113,8 +145,8 @@ pub struct GuestEntry {
     pub kernel: Option<String>,
     /// Where its kernel goes, if that is a raw image.
     pub address: Address,
-    /// The files in flash, bank by bank, with which the guest starts instead of a kernel; none or [`MAX_FLASH`] at
-    /// most.
+    /// The files in flash, bank by bank, with which the guest starts; none or [`MAX_FLASH`] at most. Its kernel, if
+    /// there is one, is then for what is in flash to start.
     pub flash: Vec<String>,
     /// A whole system in place of `kernel` and `initrd`. Only on the development machine, which makes these and a disk
     /// of it.
@@ -129,6 +161,8 @@ pub struct GuestEntry {
     pub memory_bytes: u32,
     /// All the rest.
     pub options: GuestOptions,
+    /// Files in its firmware configuration device.
+    pub fw_cfg: Vec<FwCfgFile<String>>,
     /// Its disks, in the order of their slots.
     pub disks: Vec<Disk<String>>,
 }
@@ -149,6 +183,7 @@ impl GuestEntry {
             append: String::new(),
             memory_bytes,
             options: GuestOptions::default(),
+            fw_cfg: Vec::new(),
             disks: Vec::new(),
         }
     }
@@ -164,7 +199,11 @@ impl GuestEntry {
         let keys = [("kernel", &self.kernel), ("initrd", &self.initrd), ("dtb", &self.dtb)];
         let plain = keys.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
         let flash = self.flash.iter().map(|file| ("flash", file.as_str()));
-        plain.chain(flash).chain(self.disks.iter().filter_map(|disk| match &disk.source {
+        let fw_cfg = self.fw_cfg.iter().filter_map(|file| match &file.source {
+            FwCfgSource::File(name) => Some(("file", name.as_str())),
+            FwCfgSource::Text(_) => None,
+        });
+        plain.chain(flash).chain(fw_cfg).chain(self.disks.iter().filter_map(|disk| match &disk.source {
             DiskSource::File(name) => Some(("file", name.as_str())),
             _ => None,
         }))
@@ -183,8 +222,13 @@ pub const FLASH_UNIT: u32 = 1 << 20;
 pub enum Start<'a> {
     /// A kernel.
     Kernel(Kernel<'a>),
-    /// Firmware in flash: the contents of each bank. The first has some.
-    Firmware([&'a [u8]; MAX_FLASH]),
+    /// Firmware in flash.
+    Firmware {
+        /// The contents of each bank. The first has some.
+        banks: [&'a [u8]; MAX_FLASH],
+        /// The file of the kernel that it finds in fw_cfg, to start it. Nobody else has looked at it.
+        kernel: Option<&'a [u8]>,
+    },
 }
 
 /// The bytes of memory of the guest's banks of flash, if there is any: each has room for its file, and some.
@@ -243,7 +287,7 @@ pub struct GuestSpec<'a> {
     pub name: String,
     /// What it starts with.
     pub start: Start<'a>,
-    /// The initial RAM disk's file, if there is one.
+    /// The initial RAM disk's file, if there is one. With firmware, it is in fw_cfg, as the kernel is.
     pub initrd: Option<&'a [u8]>,
     /// The device tree that the guest is to see; `None`: one that describes the guest machine.
     pub dtb: Option<&'a [u8]>,
@@ -253,6 +297,8 @@ pub struct GuestSpec<'a> {
     pub memory_bytes: u32,
     /// What it is given beside that.
     pub options: GuestOptions,
+    /// Files in its firmware configuration device.
+    pub fw_cfg: Vec<FwCfgFile<&'a [u8]>>,
     /// Its disks, in the order of their slots. Equal files are the same bytes.
     pub disks: Vec<Disk<&'a [u8]>>,
 }
@@ -269,6 +315,7 @@ impl<'a> GuestSpec<'a> {
             append: String::new(),
             memory_bytes,
             options: GuestOptions::default(),
+            fw_cfg: Vec::new(),
             disks: Vec::new(),
         }
     }
@@ -278,7 +325,7 @@ impl<'a> GuestSpec<'a> {
     pub const fn flash_bytes(&self) -> [u32; MAX_FLASH] {
         match self.start {
             Start::Kernel(_) => [0; MAX_FLASH],
-            Start::Firmware([first, second]) => flash_bytes([first.len(), second.len()]),
+            Start::Firmware { banks: [first, second], .. } => flash_bytes([first.len(), second.len()]),
         }
     }
 }

@@ -43,9 +43,10 @@ use alloc::vec::Vec;
 pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
 pub use guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FLASH_BANK, FLASH_UNIT, GuestEntry, GuestOptions, GuestSpec,
-    MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK,
-    Start, System, flash_bytes,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FLASH_BANK, FLASH_UNIT, FwCfgFile, FwCfgSource, GuestEntry,
+    GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_FW_CFG, MAX_FW_CFG_NAME, MAX_FW_CFG_STRING,
+    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, Start, System, flash_bytes,
+    is_fw_cfg_name,
 };
 pub use image::{Address, ImageError, Kernel, RAM_START};
 pub use mac::Mac;
@@ -146,7 +147,9 @@ impl GuestEntry {
                     return Err(BundleError::FlashSize { guest: guest.name.clone(), line, file: name.clone(), size });
                 }
             }
-            (Start::Firmware(banks), &[][..])
+            // What firmware is to start is its business.
+            let kernel = optional("kernel", &guest.kernel)?;
+            (Start::Firmware { banks, kernel }, kernel.unwrap_or_default())
         };
         if let Some(dtb) = dtb {
             let name = || guest.dtb.clone().unwrap_or_default();
@@ -167,6 +170,14 @@ impl GuestEntry {
                 memory: guest.memory_bytes,
             });
         }
+        let fw_cfg = guest.fw_cfg.iter().map(|entry| {
+            let source = match &entry.source {
+                FwCfgSource::File(name) => FwCfgSource::File(file("file", name)?),
+                FwCfgSource::Text(text) => FwCfgSource::Text(text.clone()),
+            };
+            Ok(FwCfgFile { name: entry.name.clone(), source })
+        });
+        let fw_cfg = fw_cfg.collect::<Result<_, _>>()?;
         let mut disks = Vec::with_capacity(guest.disks.len());
         for disk in &guest.disks {
             let source = match &disk.source {
@@ -192,6 +203,7 @@ impl GuestEntry {
             append: guest.append.clone(),
             memory_bytes: guest.memory_bytes,
             options: guest.options.clone(),
+            fw_cfg,
             disks,
         })
     }

@@ -11,8 +11,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::guest::{
-    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, GuestEntry, GuestOptions, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH,
-    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, System,
+    DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FwCfgFile, FwCfgSource, GuestEntry, GuestOptions,
+    MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_FW_CFG, MAX_FW_CFG_STRING, MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT,
+    Network, Restart, SYSTEM_DISK, System, is_fw_cfg_name,
 };
 use crate::table::{Table, line_at};
 use crate::{Address, BundleError, Mac, parse_memory};
@@ -35,6 +36,7 @@ const GUEST_KEYS: &[&str] = &[
     "restart",
     "autostart",
     "engine",
+    "fw_cfg",
     "disks",
     "networks",
     "console",
@@ -42,10 +44,12 @@ const GUEST_KEYS: &[&str] = &[
     "balloon",
 ];
 const DISK_KEYS: &[&str] = &["file", "host", "name", "mode"];
+const FW_CFG_KEYS: &[&str] = &["name", "file", "string"];
 const NETWORK_KEYS: &[&str] = &["name", "mac"];
 
 const GUESTS: &str = "expected tables that begin with [[guest]]";
 const DISKS: &str = "expected tables that begin with [[guest.disks]], or { file = \"…\" } in an array";
+const FW_CFG: &str = "expected tables that begin with [[guest.fw_cfg]], or { name = \"…\", file = \"…\" } in an array";
 const NETWORKS: &str = "expected an array of names of switches, such as [\"lan\"], or of { name = \"…\", mac = \"…\" }";
 const GUEST_NAME: &str = "expected 1 to 32 of a-z, 0-9, '-', '_' and '.', but neither \"all\" nor digits only";
 const NETWORK_NAME: &str = "expected 1 to 32 of a-z, 0-9, '-', '_' and '.'";
@@ -157,7 +161,7 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
         };
         expected.map_or(Ok(()), |expected| Err(table.wrong("system", system.span(), expected)))?;
     }
-    started_by_one(table, !flash.is_empty(), kernel.is_some())?;
+    starts_with(table, !flash.is_empty(), kernel.is_some())?;
     if kernel.is_none() && flash.is_empty() && place == Place::Board {
         return Err(table.missing("kernel"));
     }
@@ -189,19 +193,24 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
             balloon: table.flag("balloon", false)?,
         },
         system: system.map(Spanned::into_inner),
+        fw_cfg: fw_cfg(table)?,
         disks,
     })
 }
 
-/// A guest starts with a kernel, or with what is in its flash, not with both; and only a kernel has an address.
-fn started_by_one(table: &Table<'_>, flash: bool, kernel: bool) -> Result<(), BundleError> {
+/// Where a guest has firmware, that starts the kernel, as QEMU leaves it to firmware; and only a kernel that Spica starts
+/// has an address.
+fn starts_with(table: &Table<'_>, flash: bool, kernel: bool) -> Result<(), BundleError> {
     let refuse = |keys: &[&'static str], expected| {
         let at = keys.iter().find_map(|&key| Some((key, table.get(key)?.span())));
         at.map_or(Ok(()), |(key, at)| Err(table.wrong(key, at, expected)))
     };
     if flash {
-        let firmware = "the guest has `flash`, and what is there loads the kernel, from a disk; expected no such key";
-        refuse(&["kernel", "system", "initrd", "load", "entry"], firmware)?;
+        let firmware = "the guest has `flash`, and what is there loads the kernel; expected no such key";
+        refuse(&["system", "load", "entry"], firmware)?;
+    }
+    if flash && !kernel {
+        refuse(&["initrd"], "the guest has `flash`, and no `kernel` that an initial RAM disk is for; expected both")?;
     }
     if !kernel {
         refuse(&["load", "entry"], "it says where a raw `kernel` goes; expected that key, too")?;
@@ -217,6 +226,43 @@ fn flash(guest: &Table<'_>) -> Result<Vec<String>, BundleError> {
             DeValue::String(name) if !name.is_empty() => files.push(name.to_string()),
             _ => return Err(guest.wrong("flash", value.span(), FLASH)),
         }
+    }
+    Ok(files)
+}
+
+fn fw_cfg(guest: &Table<'_>) -> Result<Vec<FwCfgFile<String>>, BundleError> {
+    const NAME: &str =
+        "expected \"opt/\" and more, such as \"opt/org.example/settings\", 55 characters of ASCII at most, no blanks";
+    const ONE: &str = "its contents are either in a `file` or a `string`; expected one of both";
+    let mut files: Vec<FwCfgFile<String>> = Vec::new();
+    for value in guest.list("fw_cfg", MAX_FW_CFG, FW_CFG)? {
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(guest.wrong("fw_cfg", value.span(), FW_CFG));
+        };
+        let table = guest.inner(table, value.span(), "[[guest.fw_cfg]]");
+        table.only(FW_CFG_KEYS)?;
+        let name = table.required("name")?;
+        if !is_fw_cfg_name(name.get_ref()) {
+            return Err(table.wrong("name", name.span(), NAME));
+        }
+        if files.iter().any(|file| file.name == *name.get_ref()) {
+            let expected = "another file of this guest's fw_cfg has it; names must differ";
+            return Err(table.wrong("name", name.span(), expected));
+        }
+        let source = match (table.string("file")?, table.string("string")?) {
+            (Some(file), None) if file.get_ref().is_empty() => {
+                return Err(table.wrong("file", file.span(), "expected the name of a file"));
+            }
+            (Some(file), None) => FwCfgSource::File(file.get_ref().to_string()),
+            (None, Some(text)) if text.get_ref().len() > MAX_FW_CFG_STRING => {
+                let expected = "expected 4096 bytes at most; what is longer can be in a `file`";
+                return Err(table.wrong("string", text.span(), expected));
+            }
+            (None, Some(text)) => FwCfgSource::Text(text.get_ref().to_string()),
+            (Some(_), Some(text)) => return Err(table.wrong("string", text.span(), ONE)),
+            (None, None) => return Err(table.wrong("fw_cfg", value.span(), ONE)),
+        };
+        files.push(FwCfgFile { name: name.get_ref().to_string(), source });
     }
     Ok(files)
 }

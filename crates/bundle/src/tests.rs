@@ -175,7 +175,7 @@ fn unknown_keys() {
     assert_eq!(
         error(&archive("[[guest]]\nname = \"debian\"\nmemroy = \"256M\"\nkernel = \"vmlinuz\"\n")),
         "manifest.toml:3: unknown key `memroy` in [[guest]]; expected one of `name`, `system`, `kernel`, `load`, `entry`, `flash`, `initrd`, `dtb`, \
-         `append`, `memory`, `weight`, `restart`, `autostart`, `engine`, `disks`, `networks`, `console`, `rng`, \
+         `append`, `memory`, `weight`, `restart`, `autostart`, `engine`, `fw_cfg`, `disks`, `networks`, `console`, `rng`, \
          `balloon`"
     );
     assert_eq!(

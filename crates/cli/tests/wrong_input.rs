@@ -136,6 +136,37 @@ fn times_that_are_none() {
 }
 
 #[test]
+fn files_for_fw_cfg_that_cannot_be() {
+    let place = Place::new("fw-cfg");
+    let long = format!("opt/{}=bytes", "x".repeat(52));
+    for wrong in ["opt/a", "bytes", "etc/a=bytes", "opt/=bytes", "opt/a b=bytes", "=bytes", &long] {
+        let (said, status) = place.spica(&["run", "--fw-cfg", wrong]);
+        let expected = format!(
+            "error: invalid value '{wrong}' for '--fw-cfg <NAME=FILE>': expected NAME=FILE, such as \
+             opt/org.example/settings=settings.txt, where NAME begins with opt/"
+        );
+        assert!(said.starts_with(&expected), "{wrong}: {said}");
+        assert_eq!(status, 2);
+    }
+    let (said, _) = place.spica(&["run", "--fw-cfg", "opt/a="]);
+    assert!(said.contains("expected a file behind opt/a="), "{said}");
+    let twice = ["run", "--fw-cfg", "opt/a=bytes", "--fw-cfg", "opt/a=empty"];
+    let expected = "spica: two files of --fw-cfg have the name opt/a; names must differ\n";
+    assert_eq!(place.spica(&twice), (expected.to_string(), 2));
+    let many: Vec<String> = (0..17).flat_map(|n| ["--fw-cfg".to_string(), format!("opt/{n}=bytes")]).collect();
+    let many: Vec<&str> = ["run"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    let expected = "spica: 17 times --fw-cfg is too often; expected at most 16\n";
+    assert_eq!(place.spica(&many), (expected.to_string(), 2));
+    // A kernel that firmware starts has no address of Spica's, and no shell that Spica knows.
+    for more in [&["--load", "0x40008000"][..], &["--exec", "true"], &["--native"]] {
+        let arguments = [&["run", "--bios", "bytes", "--kernel", "bytes"][..], more].concat();
+        let (said, status) = place.spica(&arguments);
+        assert!(said.contains("cannot be used with"), "{said}");
+        assert_eq!(status, 2);
+    }
+}
+
+#[test]
 fn timelines_that_cannot_be() {
     let place = Place::new("timelines");
     for time in ["0s", "0ms", "5", "61m", "-1s", "9999999999999999999s"] {

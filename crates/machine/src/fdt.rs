@@ -3,7 +3,7 @@
 //! It follows the one that QEMU makes for its `virt` board, so that whatever boots there finds what it expects, with
 //! these differences: PSCI is called by `smc`; the timer is marked `arm,cpu-registers-not-fw-configured`, which makes
 //! Linux use the physical timer and keep user mode away from the counter; there is flash only where firmware was given;
-//! and there is no PCI, fw-cfg, PMU, or MSI frame.
+//! and there is no PCI, PMU, or MSI frame.
 //!
 //! Firmware hands the tree on to what it starts, adds to it before that, and counts on the room that QEMU leaves in it:
 //! see [`Blob::for_firmware`].
@@ -16,6 +16,7 @@ use core::fmt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use dtoolkit::{Node as _, Property as _, ToPropertyValue};
 use spica_addr::GuestPa;
+use spica_devices::fw_cfg;
 
 use crate::map;
 
@@ -153,6 +154,7 @@ pub fn build(spec: &FdtSpec<'_>) -> Vec<u8> {
         .child(interrupt_controller())
         .child(uart())
         .child(rtc())
+        .child(fw_cfg())
         .child(gpio())
         .child(power_key());
     if spec.flash {
@@ -306,6 +308,13 @@ fn uart() -> Node {
 
 fn rtc() -> Node {
     primecell("pl031", map::RTC, map::RTC_SPI).with("clocks", phandle::CLOCK).with("clock-names", "apb_pclk")
+}
+
+fn fw_cfg() -> Node {
+    Node::new(format!("fw-cfg@{:x}", map::FW_CFG.0))
+        .with("compatible", "qemu,fw-cfg-mmio")
+        .reg(map::FW_CFG, fw_cfg::FRAME)
+        .flag("dma-coherent")
 }
 
 fn gpio() -> Node {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use spica_addr::GuestPa;
+use spica_devices::fw_cfg::Items;
 use spica_devices::gic::Outlook;
 use spica_devices::state::Writer;
 use spica_devices::{Flash, Setting, TimerReg, Unsound};
@@ -23,6 +24,8 @@ pub struct MachineConfig {
     pub virtio: Vec<Plug>,
     /// How many bytes of each bank of flash can be programmed, whole blocks. None at all: there is no flash.
     pub flash: [u32; 2],
+    /// What the firmware configuration device has.
+    pub fw_cfg: Items,
 }
 
 /// See the module's text. It prints its state for a report about a silent guest.
@@ -49,6 +52,20 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// The bank of flash at `pa`: its number, and the offset in it. Its contents are the caller's, and so are loads and
     /// stores: neither [`Self::mmio_read`] nor [`Self::mmio_write`] answers there.
     fn flash(&mut self, pa: GuestPa) -> Option<(usize, u32, &mut Flash)>;
+
+    /// A load of 1, 2 or 4 bytes from the firmware configuration device; `None` if that is not at `pa`. The caller is
+    /// where its items' bytes can be read, which whoever calls [`Self::mmio_read`] need not be: so that does not answer
+    /// here, nor does [`Self::mmio_write`].
+    fn fw_cfg_read(&mut self, pa: GuestPa, bytes: u32) -> Option<u32>;
+
+    /// A store of 1, 2 or 4 bytes to the same. It may have begun DMA, which is to be [served](Self::serve) before the
+    /// guest goes on.
+    fn fw_cfg_write(&mut self, pa: GuestPa, bytes: u32, value: u32) -> Option<()>;
+
+    /// Whether a device does something that the guest must wait for: to be [served](Self::serve), again and again, until
+    /// this is false.
+    #[must_use]
+    fn holds_guest(&self) -> bool;
 
     /// A store of 1, 2 or 4 bytes to a guest physical address at time `now`; `None` if nothing answers there.
     fn mmio_write(&mut self, pa: GuestPa, bytes: u32, value: u32, now: u64) -> Option<()>;
@@ -131,11 +148,11 @@ pub trait GuestMachine: fmt::Display + Sized {
     fn take_output(&mut self, most: usize, f: impl FnMut(u8));
 
     /// Whether a virtio device has something to do, as far as the machine knows: its driver has told it so, its work
-    /// did not suffice, or its slot was poked.
+    /// did not suffice, or its slot was poked. Or there is DMA of the firmware configuration device.
     #[must_use]
     fn wants_service(&self) -> bool;
 
-    /// Lets the virtio devices do what they have to do, as far as `work` goes. What is left over
+    /// Lets these devices do what they have to do, as far as `work` goes. What is left over
     /// [is wanted](Self::wants_service) afterwards, and the next call begins with another device.
     fn serve(&mut self, dma: &mut dyn Dma, backends: &mut dyn Backends, work: &mut Work);
 

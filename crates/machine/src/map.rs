@@ -23,9 +23,11 @@ pub const GIC_FRAME: u32 = 0x1_0000;
 pub const UART: GuestPa = GuestPa(0x0900_0000);
 /// The real-time clock.
 pub const RTC: GuestPa = GuestPa(0x0901_0000);
+/// The firmware configuration device. Its frame has [`spica_devices::fw_cfg::FRAME`] bytes.
+pub const FW_CFG: GuestPa = GuestPa(0x0902_0000);
 /// The GPIO block with the power key.
 pub const GPIO: GuestPa = GuestPa(0x0903_0000);
-/// The size of the frame of each of these three.
+/// The size of the frame of the console, the clock and the GPIO block.
 pub const PRIMECELL_FRAME: u32 = 0x1000;
 
 /// The first virtio slot.
@@ -60,12 +62,11 @@ pub const POWER_KEY_LINE: u32 = 3;
 pub const COUNTER_HZ: u32 = 62_500_000;
 
 /// What QEMU's board has that a guest may lack, by the address where it begins and its size; in order.
-const ABSENT: [(u32, u32, &str); 14] = [
+const ABSENT: [(u32, u32, &str); 13] = [
     (0, 0x0800_0000, "flash"),
     (0x0802_0000, 0x1000, "the frame for message-signalled interrupts"),
     (0x0803_0000, 0x2_0000, "the interrupt controller's part for virtual machines"),
     (0x080a_0000, 0xf6_0000, "redistributors of a GICv3"),
-    (0x0902_0000, 0x18, "fw_cfg"),
     (0x0904_0000, 0x1000, "the secure UART"),
     (0x0905_0000, 0x2_0000, "the SMMU"),
     (0x0907_0000, 0x4_0000, "slots for memory, and ACPI's devices"),
@@ -90,9 +91,8 @@ mod tests {
     #[test]
     fn what_is_absent_has_a_name_and_what_is_there_none() {
         assert_eq!(absent(GuestPa(0x0400_0004)), Some("flash"));
-        assert_eq!(absent(GuestPa(0x0902_0008)), Some("fw_cfg"));
         assert_eq!(absent(GuestPa(0x3f00_0000)), Some("PCI configuration"));
-        for there in [GICD, GICC, UART, RTC, GPIO, VIRTIO, RAM, GuestPa(u32::MAX)] {
+        for there in [GICD, GICC, UART, RTC, FW_CFG, GPIO, VIRTIO, RAM, GuestPa(u32::MAX)] {
             assert_eq!(absent(there), None, "{there}");
         }
         for (at, pair) in ABSENT.windows(2).enumerate() {

@@ -6,15 +6,18 @@
 //! the guest [`GuestMachine::irq_asserted`] is all there is to ask. Time alone changes things too: when a deadline that
 //! [`GuestMachine::next_deadline`] named has passed, [`GuestMachine::update`] lets the machine notice.
 //!
-//! Virtio devices reach for guest memory and for what is behind them, which an access cannot give them. An access only
+//! Virtio devices, and the firmware configuration device, reach for guest memory and for what is behind them, which an access cannot give them. An access only
 //! notes that there is work; [`GuestMachine::serve`] does it when the guest does not run.
 
 use core::fmt;
 
 use spica_addr::GuestPa;
+use spica_devices::fw_cfg::{self, Memory};
 use spica_devices::gic::{CpuInterface, Distributor, GICC_EOIR, GICC_IAR, Outlook, PPI_BASE, SPI_BASE};
 use spica_devices::state::{self, Writer};
-use spica_devices::{Flash, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, State, TimerReg, Unsound, Width};
+use spica_devices::{
+    Flash, FwCfg, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, State, TimerReg, Unsound, Width,
+};
 use spica_virtio::{Backends, Dma, Slot, Unkept, Work};
 
 use crate::fdt::{self, AdaptError, Blob, FdtSpec};
@@ -23,6 +26,9 @@ use crate::psci::{self, PsciResult};
 use crate::{GuestMachine, MachineConfig, map};
 
 const SLOTS: usize = map::VIRTIO_SLOTS as usize;
+
+/// The bit of [`Virt::wanting`] that says that the firmware configuration device does.
+const FW_CFG_WANTS: u64 = 1 << SLOTS;
 
 /// One guest's devices.
 #[derive(Clone, Debug)]
@@ -34,8 +40,9 @@ pub struct Virt {
     gpio: Pl061,
     virtio: [Slot; SLOTS],
     flash: Option<[Flash; 2]>,
-    /// A bit for each slot that wants to be served.
-    wanting: u32,
+    fw_cfg: FwCfg,
+    /// A bit for each slot that wants to be served, and [`FW_CFG_WANTS`].
+    wanting: u64,
     /// The slot that is served first the next time.
     turn: usize,
     rtc_base_seconds: u64,
@@ -79,6 +86,13 @@ fn device_at(pa: GuestPa) -> Option<(Device, u32)> {
     })
 }
 
+/// The offset in the firmware configuration device, for an access at `pa` of `bytes` bytes.
+fn fw_cfg_at(pa: GuestPa, bytes: u32) -> Option<(u32, Width)> {
+    let width = Width::from_bytes(bytes)?;
+    let offset = pa.0.wrapping_sub(map::FW_CFG.0);
+    (offset < fw_cfg::FRAME && offset & (bytes - 1) == 0).then_some((offset, width))
+}
+
 /// The device at `pa` for an access of `bytes` bytes. There is none for a misaligned access: Device memory has none.
 fn target(pa: GuestPa, bytes: u32) -> Option<(Device, u32, Width)> {
     let width = Width::from_bytes(bytes)?;
@@ -116,8 +130,14 @@ impl Virt {
             self.gic.set_line(intid, false);
         }
         self.gic.set_line(intid, slot.line());
-        let bit = 1 << index;
+        let bit = 1u64 << index;
         self.wanting = if slot.wants_service() { self.wanting | bit } else { self.wanting & !bit };
+    }
+
+    /// The firmware configuration device has no line, but may have work.
+    fn wire_fw_cfg(&mut self) {
+        let others = self.wanting & !FW_CFG_WANTS;
+        self.wanting = if self.fw_cfg.is_busy() { others | FW_CFG_WANTS } else { others };
     }
 
     /// The timers' lines. Without Security Extensions there is one physical timer, and its interrupt is that of the
@@ -148,6 +168,7 @@ impl GuestMachine for Virt {
             rtc: Pl031::new(config.rtc_base_seconds),
             gpio: Pl061::new(),
             virtio: core::array::from_fn(|slot| config.virtio.get(slot).map(Slot::new).unwrap_or_default()),
+            fw_cfg: FwCfg::new(config.fw_cfg),
             flash: (config.flash != [0; 2]).then(|| config.flash.map(Flash::new)),
             wanting: 0,
             turn: 0,
@@ -174,7 +195,7 @@ impl GuestMachine for Virt {
     }
 
     fn has_device(&self, pa: GuestPa) -> bool {
-        target(pa.page(), 4).is_some()
+        target(pa.page(), 4).is_some() || pa.page() == map::FW_CFG
     }
 
     fn mmio_write(&mut self, pa: GuestPa, bytes: u32, value: u32, now: u64) -> Option<()> {
@@ -183,6 +204,22 @@ impl GuestMachine for Virt {
         self.with(device, |device| device.write(offset, width, value));
         self.wire(device);
         Some(())
+    }
+
+    fn fw_cfg_read(&mut self, pa: GuestPa, bytes: u32) -> Option<u32> {
+        let (offset, width) = fw_cfg_at(pa, bytes)?;
+        Some(self.fw_cfg.read(offset, width))
+    }
+
+    fn fw_cfg_write(&mut self, pa: GuestPa, bytes: u32, value: u32) -> Option<()> {
+        let (offset, width) = fw_cfg_at(pa, bytes)?;
+        self.fw_cfg.write(offset, width, value);
+        self.wire_fw_cfg();
+        Some(())
+    }
+
+    fn holds_guest(&self) -> bool {
+        self.fw_cfg.is_busy()
     }
 
     fn absent(pa: GuestPa) -> Option<&'static str> {
@@ -293,6 +330,15 @@ impl GuestMachine for Virt {
     }
 
     fn serve(&mut self, dma: &mut dyn Dma, backends: &mut dyn Backends, work: &mut Work) {
+        if self.fw_cfg.is_busy() {
+            // None of virtio's.
+            dma.serves(0);
+            // First, for the guest waits for it.
+            while work.is_left() && self.fw_cfg.is_busy() {
+                work.spend(self.fw_cfg.step(&mut RamOf(dma)).saturating_add(Work::DESCRIPTOR));
+            }
+            self.wire_fw_cfg();
+        }
         for index in (self.turn..SLOTS).chain(0..self.turn) {
             if !work.is_left() {
                 break;
@@ -324,6 +370,7 @@ impl GuestMachine for Virt {
         into.append(&self.uart);
         into.append(&self.rtc);
         into.append(&self.gpio);
+        into.append(&self.fw_cfg);
         for bank in self.flash.iter().flatten() {
             into.append(bank);
         }
@@ -341,6 +388,7 @@ impl GuestMachine for Virt {
         take(rest, &mut self.uart)?;
         take(rest, &mut self.rtc)?;
         take(rest, &mut self.gpio)?;
+        take(rest, &mut self.fw_cfg)?;
         for bank in self.flash.iter_mut().flatten() {
             take(rest, bank)?;
         }
@@ -353,6 +401,7 @@ impl GuestMachine for Virt {
         // Lines are what the devices say, whatever the controller's state said.
         [Device::Uart, Device::Rtc, Device::Gpio].into_iter().for_each(|device| self.wire(device));
         (0..SLOTS).for_each(|slot| self.wire_virtio(slot));
+        self.wire_fw_cfg();
         self.wire_timers();
         Ok(())
     }
@@ -374,6 +423,19 @@ impl GuestMachine for Virt {
         let bytes = own.map_or_else(|| Ok(fdt::build(spec)), |blob| fdt::adapt(blob, spec))?;
         // There is flash where there is firmware.
         Ok(if spec.flash { Blob::for_firmware(bytes) } else { Blob::for_kernel(bytes) })
+    }
+}
+
+/// Guest memory for the firmware configuration device.
+struct RamOf<'a>(&'a mut dyn Dma);
+
+impl Memory for RamOf<'_> {
+    fn read(&self, at: u32, into: &mut [u8]) -> bool {
+        self.0.read(GuestPa(at), into).is_ok()
+    }
+
+    fn write(&mut self, at: u32, from: &[u8]) -> bool {
+        self.0.write(GuestPa(at), from).is_ok()
     }
 }
 

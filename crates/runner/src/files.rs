@@ -1,7 +1,7 @@
 //! The files of a bundle: each stored once, however many guests have it.
 
 use spica_bundle::archive::Writer;
-use spica_bundle::{Bundle, DiskSource, GuestEntry, MANIFEST, Manifest};
+use spica_bundle::{Bundle, DiskSource, FwCfgSource, GuestEntry, MANIFEST, Manifest};
 
 use crate::error::{Error, Result};
 
@@ -44,6 +44,10 @@ impl Files {
         let mut named: Vec<(&'static str, &'static str, &mut String)> =
             keys.into_iter().filter_map(|(key, file)| Some((key, key, file.as_mut()?))).collect();
         named.extend(guest.flash.iter_mut().map(|file| ("flash", "flash", file)));
+        named.extend(guest.fw_cfg.iter_mut().filter_map(|entry| match &mut entry.source {
+            FwCfgSource::File(file) => Some(("file", "fw_cfg", file)),
+            FwCfgSource::Text(_) => None,
+        }));
         named.extend(guest.disks.iter_mut().filter_map(|disk| match &mut disk.source {
             DiskSource::File(file) => Some(("file", "disk", file)),
             _ => None,

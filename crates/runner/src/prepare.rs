@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spica_bundle::{Address, GuestEntry, Kernel, MAX_MEMORY, Restart, parse_memory};
+use spica_bundle::{Address, FwCfgFile, FwCfgSource, GuestEntry, Kernel, MAX_MEMORY, Restart, parse_memory};
 
 use crate::board::Board;
 use crate::control::server::{Server, Who};
@@ -62,8 +62,11 @@ pub struct Request {
     pub icount: Option<u8>,
     /// Where the kernel goes, if it is a raw image.
     pub address: Address,
-    /// A file with firmware, which starts from flash instead of a kernel.
+    /// A file with firmware, which starts from flash. It finds kernel and initial RAM disk, as they are in their files,
+    /// and what is added to the command line in fw_cfg, if there is a kernel.
     pub bios: Option<PathBuf>,
+    /// Files for the guest's fw_cfg, with their names there.
+    pub fw_cfg: Vec<(String, PathBuf)>,
     /// What is plugged into the board.
     pub plugged: Plugged,
 }
@@ -87,6 +90,7 @@ impl Request {
             icount: None,
             address: Address::default(),
             bios: None,
+            fw_cfg: Vec::new(),
             plugged: Plugged::default(),
         }
     }
@@ -217,8 +221,18 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     let own_kernel = own_kernel.transpose().map_err(|e| named("kernel", e))?;
     let bios = request.bios.as_deref().map(|path| regular::read(path, &most));
     let bios = bios.transpose().map_err(|e| named("bios", e))?;
+    if bios.is_some() && request.initrd.is_some() && request.kernel.is_none() {
+        return Err(Error::usage(
+            "--initrd with --bios is for the kernel that the firmware starts: expected --kernel, too".to_string(),
+        ));
+    }
     let own_initrd = request.initrd.as_deref().map(|path| regular::read(path, &most));
     let own_initrd = own_initrd.transpose().map_err(|e| named("initrd", e))?;
+    let fw_cfg = request.fw_cfg.iter().map(|(name, path)| {
+        let bytes = regular::read(path, &most).map_err(|e| named("fw-cfg", e))?;
+        Ok((name.clone(), bytes))
+    });
+    let fw_cfg: Vec<(String, Vec<u8>)> = fw_cfg.collect::<Result<_>>()?;
     let memory =
         |text: &str| parse_memory(text).map_err(|e| Error::usage(format!("wrong value {text:?} of --memory: {e}")));
     let own_memory = request.memory.as_deref().map(memory).transpose()?;
@@ -229,7 +243,7 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     entry.options.restart = Restart::Never;
     let uplink = request.plugged.give_to(&mut entry);
     let mut linux = bios.is_none();
-    if let (Some(path), Some(bytes)) = (&request.kernel, &own_kernel) {
+    if let (Some(path), Some(bytes), None) = (&request.kernel, &own_kernel, &bios) {
         linux = is_linux(path, bytes, request.address, own_memory)?;
     }
     if own_memory.is_some() {
@@ -245,8 +259,8 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         Ok((guest, image))
     })?;
     let kernel = match own_kernel {
-        _ if bios.is_some() => Vec::new(),
         Some(bytes) => bytes,
+        None if bios.is_some() => Vec::new(),
         None => regular::read(&guest.kernel, &most)?,
     };
     let has_initrd = own_initrd.is_some() || linux;
@@ -255,7 +269,8 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
         None if linux => read(&guest.initrd)?,
         None => Vec::new(),
     };
-    if has_initrd {
+    // What firmware passes on is passed on as it is.
+    if has_initrd && bios.is_none() {
         request.overlay.append_to(&mut initrd);
     }
     entry.memory_bytes = match own_memory {
@@ -286,6 +301,8 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
                 Some(bytes) => {
                     entry.append.clone_from(&request.append);
                     entry.flash.push(files.add("flash", bytes));
+                    entry.kernel = request.kernel.is_some().then(|| files.add("kernel", kernel));
+                    entry.initrd = has_initrd.then(|| files.add("initrd", initrd));
                 }
                 None => {
                     entry.append = join(&guest.append, &request.append);
@@ -293,6 +310,9 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
                     entry.kernel = Some(files.add("kernel", kernel));
                     entry.initrd = has_initrd.then(|| files.add("initrd", initrd));
                 }
+            }
+            for (name, bytes) in fw_cfg {
+                entry.fw_cfg.push(FwCfgFile { name, source: FwCfgSource::File(files.add("fw_cfg", bytes)) });
             }
             let bundle = files.bundle(vec![entry.clone()])?;
             fits_board(request, &entry, flash_len, bundle.len() as u64)?;

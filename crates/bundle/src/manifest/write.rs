@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::Manifest;
-use crate::guest::{DEFAULT_WEIGHT, DiskSource, GuestEntry, Restart};
+use crate::guest::{DEFAULT_WEIGHT, DiskSource, FwCfgSource, GuestEntry, Restart};
 
 impl Manifest {
     /// The manifest as text: what [`Manifest::parse`] reads back as the same guests, lines apart. What is as it would
@@ -76,6 +76,13 @@ fn write_guest(out: &mut String, guest: &GuestEntry) -> core::fmt::Result {
             write!(out, "{comma}{{ name = {}, mac = \"{}\" }}", quoted(&card.name), card.mac)?;
         }
         writeln!(out, "]")?;
+    }
+    for file in &guest.fw_cfg {
+        writeln!(out, "[[guest.fw_cfg]]\nname = {}", quoted(&file.name))?;
+        match &file.source {
+            FwCfgSource::File(name) => writeln!(out, "file = {}", quoted(name))?,
+            FwCfgSource::Text(text) => writeln!(out, "string = {}", quoted(text))?,
+        }
     }
     for disk in &guest.disks {
         writeln!(out, "[[guest.disks]]\nname = {}\nmode = \"{}\"", quoted(&disk.name), disk.mode)?;

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use super::{GOOD, archive, error, zimage};
 use crate::archive::Writer;
 use crate::{
-    Address, Bundle, Disk, DiskMode, DiskSource, Engine, GuestEntry, GuestOptions, Mac, Manifest, Network, Place,
-    Restart, Start, System,
+    Address, Bundle, Disk, DiskMode, DiskSource, Engine, FwCfgFile, FwCfgSource, GuestEntry, GuestOptions, Mac,
+    Manifest, Network, Place, Restart, Start, System,
 };
 
 /// The error of a guest with these lines added to it, without the name of the file.
@@ -384,6 +384,12 @@ fn a_written_manifest_reads_back() {
     two.address = Address { load: Some(0x4000_8000), entry: Some(0x4000_8004) };
     let mut three = GuestEntry::new("three", 16 << 20);
     three.flash = vec!["u-boot \"x\"".to_string(), "env".to_string()];
+    (three.kernel, three.initrd) = (Some("k".to_string()), Some("i".to_string()));
+    let file = |name: &str, source| FwCfgFile { name: name.to_string(), source };
+    three.fw_cfg = vec![
+        file("opt/a", FwCfgSource::File("f".to_string())),
+        file("opt/b", FwCfgSource::Text("two\nlines\0".to_string())),
+    ];
     let mut manifest = Manifest { guests: vec![one, two, three], uplink: Some("wan".to_string()) };
     let mut read = Manifest::parse(&manifest.to_toml(), Place::Board).unwrap();
     for guest in manifest.guests.iter_mut().chain(&mut read.guests) {
@@ -411,22 +417,84 @@ fn the_uplink_is_one_of_the_guests_switches() {
 }
 
 #[test]
-fn firmware_starts_a_guest_instead_of_a_kernel() {
+fn firmware_starts_a_guest_and_its_kernel() {
     let text = |rest: &str| alloc::format!("[[guest]]\nname = \"a\"\nmemory = \"16M\"\nflash = [\"fw\"]\n{rest}");
     let guest = |text: &str| Manifest::parse(text, Place::Board).map(|manifest| manifest.guests[0].clone());
     let entry = guest(&text("")).unwrap();
     assert!(!entry.is_debian());
     assert_eq!(entry.files().collect::<Vec<_>>(), [("flash", "fw")]);
-    for key in ["kernel = \"k\"", "initrd = \"i\"", "load = 0", "entry = 0"] {
+    for key in ["load = 0", "entry = 0", "kernel = \"k\"\nload = 0"] {
         let error = guest(&text(key)).unwrap_err().to_string();
-        assert!(error.contains("the guest has `flash`, and what is there loads the kernel, from a disk"), "{error}");
+        assert!(error.contains("the guest has `flash`, and what is there loads the kernel; expected no"), "{error}");
     }
+    let error = guest(&text("initrd = \"i\"")).unwrap_err().to_string();
+    assert!(
+        error.contains("`initrd`: the guest has `flash`, and no `kernel` that an initial RAM disk is for"),
+        "{error}"
+    );
     let error = guest(&text("").replace("[\"fw\"]", "[\"a\", \"b\", \"c\"]")).unwrap_err().to_string();
     assert!(error.contains("3 is too many; expected at most 2"), "{error}");
     let of = |file: &'static [u8]| entry.load(move |_| Some(file)).map(|spec| (spec.start.clone(), spec.flash_bytes()));
-    assert_eq!(of(b"code"), Ok((Start::Firmware([&b"code"[..], &[]]), [1 << 20; 2])));
+    let banks = [&b"code"[..], &[]];
+    assert_eq!(of(b"code"), Ok((Start::Firmware { banks, kernel: None }, [1 << 20; 2])));
+    // What is no kernel that Spica would start may be one for firmware.
+    let entry = guest(&text("kernel = \"k\"\ninitrd = \"i\"\nappend = \"quiet\"")).unwrap();
+    assert_eq!(entry.files().collect::<Vec<_>>(), [("kernel", "k"), ("initrd", "i"), ("flash", "fw")]);
+    let spec = entry.load(|name| Some(if name == "fw" { b"code" } else { b"any" })).unwrap();
+    assert_eq!(spec.start, Start::Firmware { banks, kernel: Some(b"any") });
+    assert_eq!((spec.initrd, spec.append.as_str()), (Some(&b"any"[..]), "quiet"));
+    let spec = entry.load(|name| (name != "k").then_some(&b"code"[..])).unwrap_err().to_string();
+    assert!(spec.contains("the archive has no file `k`, which its `kernel` names"), "{spec}");
+    let entry = guest(&text("")).unwrap();
+    let of = |file: &'static [u8]| entry.load(move |_| Some(file)).map(|spec| (spec.start.clone(), spec.flash_bytes()));
     let error = of(b"").unwrap_err().to_string();
     assert!(error.contains("flash `fw` has 0 bytes; expected 67108864 at most, and at least one"), "{error}");
+}
+
+#[test]
+fn files_in_fw_cfg() {
+    let parse = |lines: &str| {
+        let text = format!("{GOOD}{lines}\n");
+        Manifest::parse(&text, Place::Workstation).map(|manifest| manifest.guests[0].clone())
+    };
+    let error = |lines: &str| parse(lines).unwrap_err().to_string();
+    let entry = parse("fw_cfg = [{ name = \"opt/a\", file = \"f\" }, { name = \"opt/b\", string = \"\" }]").unwrap();
+    assert_eq!(entry.files().collect::<Vec<_>>(), [("kernel", "vmlinuz"), ("file", "f")]);
+    let kernel = zimage();
+    let spec = entry.load(|name| Some(if name == "f" { b"contents" } else { &kernel[..] })).unwrap();
+    let file = |name: &str, source| FwCfgFile { name: name.to_string(), source };
+    let expected =
+        [file("opt/a", FwCfgSource::File(&b"contents"[..])), file("opt/b", FwCfgSource::Text(String::new()))];
+    assert_eq!(spec.fw_cfg, expected);
+    let missing = entry.load(|name| (name != "f").then_some(&kernel[..])).unwrap_err().to_string();
+    assert!(missing.contains("the archive has no file `f`, which its `file` names"), "{missing}");
+
+    let longest = format!("opt/{}", "x".repeat(51));
+    assert!(parse(&format!("fw_cfg = [{{ name = \"{longest}\", file = \"f\" }}]")).is_ok());
+    for name in [&format!("{longest}x"), "etc/acpi/tables", "opt", "opt/", "", "opt/a b", "opt/ä", "opt/\\u0000"] {
+        let error = error(&format!("fw_cfg = [{{ name = \"{name}\", file = \"f\" }}]"));
+        assert!(error.contains("5: wrong value of `name`: expected \"opt/\" and more, such as"), "{name}: {error}");
+    }
+    for (lines, expected) in [
+        ("{ name = \"opt/a\" }", "`fw_cfg`: its contents are either in a `file` or a `string`; expected one of both"),
+        (
+            "{ name = \"opt/a\", file = \"f\", string = \"t\" }",
+            "`string`: its contents are either in a `file` or a `string`",
+        ),
+        ("{ name = \"opt/a\", file = \"\" }", "`file`: expected the name of a file"),
+        ("{ file = \"f\" }", "[[guest.fw_cfg]] has no key `name`, which it needs"),
+        ("{ name = \"opt/a\", text = \"s\" }", "unknown key `text` in [[guest.fw_cfg]]; expected one of `name`,"),
+        ("\"opt/a\"", "`fw_cfg`: expected tables that begin with [[guest.fw_cfg]]"),
+    ] {
+        let error = error(&format!("fw_cfg = [{lines}]"));
+        assert!(error.contains(expected), "{error}");
+    }
+    let long = |len| format!("fw_cfg = [{{ name = \"opt/a\", string = \"{}\" }}]", "x".repeat(len));
+    assert!(parse(&long(4096)).is_ok());
+    assert!(error(&long(4097)).contains("`string`: expected 4096 bytes at most; what is longer can be in a `file`"));
+    let twice = "{ name = \"opt/a\", string = \"\" }, ";
+    assert!(error(&format!("fw_cfg = [{}]", twice.repeat(2))).contains("another file of this guest's fw_cfg has it"));
+    assert!(error(&format!("fw_cfg = [{}]", twice.repeat(17))).contains("17 is too many; expected at most 16"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use spica_bundle::Address;
+use spica_bundle::{Address, MAX_FW_CFG, is_fw_cfg_name};
 use spica_cli::tracer::{self, Output};
 use spica_cli::{debugger, interactive};
 use spica_options::Options;
@@ -25,7 +25,8 @@ spica: Ctrl-] opens Spica's monitor: `console GUEST` there types to one guest, `
 spica: in another terminal: `spica list`, `spica console GUEST`";
 
 /// What describes the one guest, where there are not several.
-const ONE_GUEST: [&str; 9] = ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory"];
+const ONE_GUEST: [&str; 10] =
+    ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory", "fw_cfg"];
 
 /// What runs the kernels of guests, where nothing else is said.
 const DEFAULT_ENGINE: &str = "blocks";
@@ -59,6 +60,7 @@ Examples:
   spica run --kernel zImage --initrd initrd.gz --append 'root=/dev/ram0' --memory 128M
   spica run --kernel app.bin --load 0x40008000   a raw image
   spica run --bios u-boot.bin            U-Boot, as for QEMU's virt, from flash
+  spica run --bios uefi.fd --kernel zImage --append 'console=ttyAMA0'   a kernel that UEFI starts
   spica run --board virt --disk FILE     a board with a disk, which the guest has as /dev/vda
   spica run --board virt --uplink        a board with a network card; 10.0.2.2 is this machine")]
 pub struct RunArgs {
@@ -84,14 +86,19 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Where a raw image goes in the guest's memory, which begins at 0x40000000
-    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "kernel", conflicts_with = "native")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "kernel",
+          conflicts_with_all = ["native", "bios"])]
     load: Option<u32>,
     /// Where the processor starts in a raw image [default: its first byte]
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "load")]
     entry: Option<u32>,
-    /// Firmware of your own, such as U-Boot for QEMU's `virt`: starts from flash instead of a kernel
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "exec", "kernel", "initrd"])]
+    /// Firmware of your own, such as U-Boot for QEMU's `virt`: starts from flash. It finds --kernel, --initrd and
+    /// --append in fw_cfg, as on QEMU, if a kernel is given
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "exec"])]
     bios: Option<PathBuf>,
+    /// A file that the guest finds in its fw_cfg under NAME, which begins with `opt/`; as often as you like
+    #[arg(long, value_name = "NAME=FILE", value_parser = fw_cfg, conflicts_with = "native")]
+    fw_cfg: Vec<(String, PathBuf)>,
     /// An initial RAM disk of your own
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     initrd: Option<PathBuf>,
@@ -163,6 +170,32 @@ fn address(text: &str) -> std::result::Result<u32, String> {
     number.map_err(|_| "expected an address of 32 bits, such as 0x40008000".to_string())
 }
 
+/// A name in fw_cfg and a file.
+fn fw_cfg(text: &str) -> std::result::Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if is_fw_cfg_name(name) && !file.is_empty() => Ok((name.to_string(), file.into())),
+        Some((name, file)) if is_fw_cfg_name(name) && file.is_empty() => Err(format!("expected a file behind {name}=")),
+        _ => Err("expected NAME=FILE, such as opt/org.example/settings=settings.txt, where NAME begins with opt/ and \
+                  has 55 characters of ASCII at most, no blanks"
+            .to_string()),
+    }
+}
+
+/// What cannot be seen in one of them.
+fn check_fw_cfg(files: &[(String, PathBuf)]) -> Result<()> {
+    let twice = files.iter().enumerate().find(|(at, (name, _))| files[..*at].iter().any(|(other, _)| other == name));
+    if let Some((_, (name, _))) = twice {
+        return Err(Error::usage(format!("two files of --fw-cfg have the name {name}; names must differ")));
+    }
+    if files.len() > MAX_FW_CFG {
+        return Err(Error::usage(format!(
+            "{} times --fw-cfg is too often; expected at most {MAX_FW_CFG}",
+            files.len()
+        )));
+    }
+    Ok(())
+}
+
 /// A name that can be typed and listed.
 fn run_name(name: String) -> Result<String> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
@@ -176,6 +209,7 @@ fn run_name(name: String) -> Result<String> {
 
 /// Does what the arguments say; gives the exit status.
 pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
+    check_fw_cfg(&args.fw_cfg)?;
     let mut request = Request {
         native: args.native,
         label: args.name.map(run_name).transpose()?,
@@ -183,6 +217,7 @@ pub fn run(project: &Project, args: RunArgs, verbose: bool) -> Result<u8> {
         kernel: args.kernel,
         address: Address { load: args.load, entry: args.entry },
         bios: args.bios,
+        fw_cfg: args.fw_cfg,
         initrd: args.initrd,
         append: args.append,
         memory: args.memory,

@@ -22,7 +22,7 @@ use crate::memory::{device, host_space, lending, phys, stacks};
 use crate::platform::{BOARD, Platform};
 use crate::vm::Vm;
 use crate::vm::boot::Image;
-use crate::vm::devices::Devices;
+use crate::vm::devices::{Devices, fw_cfg_bytes};
 use crate::vm::disk_room::{self, LENT_MOST};
 use crate::vm::load::Sizes;
 use crate::vm::mmu::LONG_RECORDS;
@@ -93,11 +93,13 @@ fn say_what_starts(spec: &GuestSpec<'_>) {
             let state = if kernel.entry & 1 != 0 { " in Thumb state" } else { "" };
             println!("spica: guest {name}: its kernel is {article} {kind}, and starts at {entry:#010x}{state}");
         }
-        Start::Firmware([first, second]) => {
+        Start::Firmware { banks: [first, second], kernel } => {
             let (first, second) = (first.len(), second.len());
-            println!(
-                "spica: guest {name}: starts from flash, with {first} bytes in it and {second} in the second bank"
-            );
+            print!("spica: guest {name}: starts from flash, with {first} bytes in it and {second} in the second bank");
+            match kernel {
+                Some(kernel) => println!(", and finds a kernel of {} bytes in fw_cfg", kernel.len()),
+                None => println!(),
+            }
         }
     }
 }
@@ -135,8 +137,9 @@ fn make(
         let cards = spec.options.networks.len() as u32 * CARD_BYTES;
         // Three bits for each page of its RAM that it may give.
         let balloon = if spec.options.balloon { spec.memory_bytes / 4096 } else { 0 };
-        let long = if matches!(spec.start, Start::Firmware(_)) { LONG_RECORDS } else { 0 };
-        let records = long + cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
+        let long = if matches!(spec.start, Start::Firmware { .. }) { LONG_RECORDS } else { 0 };
+        let fw_cfg = fw_cfg_bytes(spec);
+        let records = fw_cfg + long + cards + disk_room::overlay_records(spec, most, lends) + balloon + tracked;
         shares.push(sizes(spec).share(spec.memory_bytes, records).map_err(|error| problem(spec, &error))?);
     }
     let mut memories = Vec::new();

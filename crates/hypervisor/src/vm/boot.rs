@@ -74,18 +74,20 @@ impl Image {
     /// # Errors
     /// If its device tree is not usable, or there is no place for its files.
     pub fn new(_: HostSpace<'_>, spec: &GuestSpec<'static>, ram_size: u32) -> Result<Image, LoadError> {
-        let initrd = spec.initrd.unwrap_or(&[]);
+        // What firmware is to start is in fw_cfg, and nowhere else, as on QEMU.
+        let of_kernel = spec.initrd.filter(|_| matches!(spec.start, Start::Kernel(_)));
+        let initrd = of_kernel.unwrap_or(&[]);
         let tree = |initrd_at: Option<GuestPa>| -> Result<Blob, LoadError> {
             let wanted = FdtSpec {
                 ram_size,
                 bootargs: &spec.append,
                 initrd: initrd_at.map(|at| (at, initrd.len() as u32)),
                 cpu_compatible: identity::compatible(),
-                flash: matches!(spec.start, Start::Firmware(_)),
+                flash: matches!(spec.start, Start::Firmware { .. }),
             };
             Machine::tree(spec.dtb, &wanted).map_err(LoadError::DeviceTree)
         };
-        let size = tree(spec.initrd.map(|_| Machine::RAM))?.len();
+        let size = tree(of_kernel.map(|_| Machine::RAM))?.len();
         let mut extents = Vec::new();
         let program = match &spec.start {
             Start::Kernel(Kernel::ZImage(file)) => Program::ZImage(file.len() as u32),
@@ -93,10 +95,10 @@ impl Image {
                 extents.extend(kernel.pieces.iter().map(|piece| (GuestPa(piece.start), piece.len() as u32)));
                 Program::Fixed { pieces: &extents, entry: GuestPa(kernel.entry) }
             }
-            Start::Firmware(_) => Program::Firmware,
+            Start::Firmware { .. } => Program::Firmware,
         };
         let place = Machine::plan(&program, initrd.len() as u32, size, ram_size).map_err(LoadError::Place)?;
-        let Blob { bytes: tree, zeroes } = tree(spec.initrd.map(|_| place.initrd))?;
+        let Blob { bytes: tree, zeroes } = tree(of_kernel.map(|_| place.initrd))?;
         let behind = Part { at: place.dtb.wrapping_add(tree.len() as u32), what: Filling::Same(zeroes, 0) };
         let bytes = |at, bytes| Part { at, what: Filling::Bytes(bytes) };
         let (mut parts, mut flash) = (Vec::from([bytes(place.dtb, tree.leak()), behind]), Vec::new());
@@ -110,8 +112,8 @@ impl Image {
                     parts.push(Part { at: behind, what: Filling::Same(piece.zeroes, 0) });
                 }
             }
-            Start::Firmware(files) => {
-                for ((file, at), room) in files.iter().zip(Machine::FLASH).zip(spec.flash_bytes()) {
+            Start::Firmware { banks, .. } => {
+                for ((file, at), room) in banks.iter().zip(Machine::FLASH).zip(spec.flash_bytes()) {
                     flash.push(bytes(at, file));
                     let len = file.len() as u32;
                     // Erased.
@@ -123,7 +125,7 @@ impl Image {
         let kernel_len = match &spec.start {
             Start::Kernel(Kernel::ZImage(file)) => file.len() as u32,
             Start::Kernel(Kernel::Fixed(kernel)) => kernel.pieces.iter().map(|piece| piece.data.len() as u32).sum(),
-            Start::Firmware([file, _]) => file.len() as u32,
+            Start::Firmware { banks: [file, _], .. } => file.len() as u32,
         };
         // Kept for the resets, which there may be as long as the board is on.
         Ok(Image { parts: parts.leak(), flash: flash.leak(), kernel_len, place })
@@ -264,7 +266,8 @@ impl Vm {
         common.forget_code(&mut vcpu.mmu);
         common.engine.blocks.forget_kernel();
         let (virtio, flash) = (common.devices.plugs(), common.ram.flash().map(|(_, _, bytes)| bytes));
-        common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio, flash });
+        let fw_cfg = common.devices.fw_cfg();
+        common.machine = Machine::new(&MachineConfig { rtc_base_seconds: host.wall_clock(), virtio, flash, fw_cfg });
         common.devices.forget_half(core.enter_host_space());
         common.devices.reset();
         common.start = host.now();

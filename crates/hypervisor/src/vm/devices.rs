@@ -1,4 +1,4 @@
-//! What stands behind a guest's virtio devices, and how those reach its memory.
+//! What stands behind a guest's virtio devices and its firmware configuration device, and how those reach its memory.
 //!
 //! The models are in `crates/virtio`; a kick is only noted. [`Common::serve`] lets them work when the guest does not
 //! run, within a budget, so that what a guest asks for is done in its own share of time.
@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use spica_addr::{GuestPa, HostPa};
-use spica_bundle::{DiskMode, DiskSource, GuestSpec};
+use spica_bundle::{DiskMode, DiskSource, FwCfgSource, GuestSpec, Start};
+use spica_machine::fw_cfg::{Boot, Items};
 use spica_sharing::Device;
 use spica_virtio::backend::{Backends, Disk, Entropy, Network, Pages, Terminal};
 use spica_virtio::disk::{Image, Overlay};
@@ -62,6 +63,8 @@ pub struct Devices {
     pub(super) half_replaced: bool,
     /// What is plugged, from slot 0 on.
     plugs: Vec<Plug>,
+    /// What its firmware configuration device has.
+    fw_cfg: Items,
     /// A driver takes the console's input from the virtio console: the UART gets none.
     console_listens: bool,
     /// Stands for a disk that is not there. No device asks for one.
@@ -145,7 +148,8 @@ impl Devices {
             plugs.push(Plug::Balloon { pages: spec.memory_bytes / 4096, base: Machine::RAM });
         }
         let bases = disks.iter().map(|_| Base::default()).collect();
-        Ok(Devices { disks, bases, half_replaced: false, plugs, console_listens: false, no_disk: Image(&[]) })
+        let fw_cfg = fw_cfg(spec);
+        Ok(Devices { disks, bases, half_replaced: false, plugs, fw_cfg, console_listens: false, no_disk: Image(&[]) })
     }
 
     /// The first thing that is plugged of which this holds.
@@ -156,6 +160,11 @@ impl Devices {
     /// What is plugged into the guest's machine, from slot 0 on.
     pub fn plugs(&self) -> Vec<Plug> {
         self.plugs.clone()
+    }
+
+    /// What the guest's firmware configuration device has.
+    pub fn fw_cfg(&self) -> Items {
+        self.fw_cfg
     }
 
     /// The slot of the virtio console, if its driver takes the console's input.
@@ -186,6 +195,38 @@ impl Devices {
             AnyDisk::HostOverlay(disk) => sum((used, total), disk.used()),
         })
     }
+}
+
+/// The bytes of Spica's memory that [`fw_cfg`] takes for a guest: its directory, its command line, its strings.
+pub fn fw_cfg_bytes(spec: &GuestSpec<'_>) -> u32 {
+    let text = |source: &FwCfgSource<_>| match source {
+        FwCfgSource::File(_) => 0,
+        FwCfgSource::Text(text) => text.len(),
+    };
+    let texts: usize = spec.fw_cfg.iter().map(|file| text(&file.source)).sum();
+    FW_CFG_BYTES + (spec.append.len() + texts) as u32
+}
+
+/// Of these, what all guests have: 2,052 bytes of directory, some 40 items of 12 bytes and a few numbers.
+const FW_CFG_BYTES: u32 = 4096;
+
+/// What a guest's firmware configuration device has. Files stay in the bundle; the rest is made once, and kept for ever.
+fn fw_cfg(spec: &GuestSpec<'static>) -> Items {
+    let boot = match spec.start {
+        Start::Firmware { kernel: Some(kernel), .. } => {
+            Some(Boot { kernel, initrd: spec.initrd, command_line: spec.append.clone() })
+        }
+        _ => None,
+    };
+    let files: Vec<(&str, &'static [u8])> = spec
+        .fw_cfg
+        .iter()
+        .map(|file| match &file.source {
+            FwCfgSource::File(bytes) => (file.name.as_str(), *bytes),
+            FwCfgSource::Text(text) => (file.name.as_str(), &*text.clone().into_bytes().leak()),
+        })
+        .collect();
+    Items::new(boot, &files)
 }
 
 fn sum((a, b): (usize, usize), (c, d): (usize, usize)) -> (usize, usize) {
@@ -336,7 +377,13 @@ impl Pages for Ends<'_> {
 }
 
 impl Common {
-    /// Lets the guest's virtio devices do what they have to do, as far as a budget goes. True if there was anything.
+    /// A load of 1, 2 or 4 bytes from the firmware configuration device, whose items are in the bundle, which is mapped
+    /// in the host address space; `None` if that device is not at `pa`.
+    pub fn fw_cfg_load(&mut self, _: HostSpace<'_>, pa: GuestPa, bytes: u32) -> Option<u32> {
+        self.machine.fw_cfg_read(pa, bytes)
+    }
+
+    /// Lets the guest's devices that reach its memory do what they have to do, as far as a budget goes. True if there was anything.
     pub fn serve(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         let mut pending = host.take_pending();
         while pending != 0 {

@@ -127,7 +127,8 @@ impl Env for TrapEnv<'_> {
                     }
                     self.host.tracer.note_device(pa, false);
                     let now = self.host.guest_now(self.common.start);
-                    let read = self.common.machine.mmio_read(pa, bytes, now);
+                    let fw_cfg = self.common.fw_cfg_load(host_space, pa, bytes);
+                    let read = fw_cfg.or_else(|| self.common.machine.mmio_read(pa, bytes, now));
                     self.events.note_value(What::Read(pa), read.unwrap_or(0));
                     match read {
                         Some(part) => part,
@@ -176,6 +177,9 @@ impl Env for TrapEnv<'_> {
             }
             self.host.tracer.note_device(pa, true);
             self.events.note_value(What::Write(pa), value >> shift);
+            if self.common.machine.fw_cfg_write(pa, bytes, value >> shift).is_some() {
+                return Ok(());
+            }
             let now = self.host.guest_now(self.common.start);
             if self.common.machine.mmio_write(pa, bytes, value >> shift, now).is_none() {
                 self.common.misses(pa, true);

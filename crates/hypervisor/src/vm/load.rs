@@ -286,6 +286,7 @@ impl Vm {
                 rtc_base_seconds: host.wall_clock(),
                 virtio: devices.plugs(),
                 flash,
+                fw_cfg: devices.fw_cfg(),
             }),
             devices,
             engine,

@@ -30,6 +30,10 @@ impl Vm {
         if !self.load_on(core, host) {
             return Pause::Yield;
         }
+        if self.common.machine.holds_guest() {
+            // Its DMA is not done yet: the next piece is another turn's.
+            return Pause::Yield;
+        }
         if let Resume::Cache(pc) = resume {
             trap::leave_soon(self, pc);
         }

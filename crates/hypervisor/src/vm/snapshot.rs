@@ -235,6 +235,7 @@ impl Vm {
             rtc_base_seconds: host.wall_clock().saturating_sub(seconds),
             virtio: self.common.devices.plugs(),
             flash: own.flash,
+            fw_cfg: self.common.devices.fw_cfg(),
         };
         let mut machine = Box::new(Machine::new(&config));
         // Those that are new are never busy.

@@ -43,6 +43,14 @@ fn chosen_tells_what_this_guest_is_given() {
 }
 
 #[test]
+fn fw_cfg_is_described_as_by_qemu() {
+    let (blob, path) = (build(&SPEC), "/fw-cfg@9020000");
+    assert_eq!(property(&blob, path, "compatible").unwrap(), b"qemu,fw-cfg-mmio\0");
+    assert_eq!(cells(&blob, path, "reg"), [0, 0x0902_0000, 0, 0x18]);
+    assert_eq!(property(&blob, path, "dma-coherent").unwrap(), []);
+}
+
+#[test]
 fn flash_is_there_for_firmware_only() {
     assert!(property(&build(&SPEC), "/flash@0", "reg").is_none());
     let blob = build(&FdtSpec { flash: true, ..SPEC });
@@ -118,7 +126,7 @@ fn devices_have_their_frames_and_interrupts() {
 #[test]
 fn nothing_is_announced_that_the_machine_does_not_have() {
     let blob = build(&SPEC);
-    let known = ["arm,pl011", "arm,pl031", "arm,pl061", "virtio,mmio", "arm,cortex-a15-gic"];
+    let known = ["arm,pl011", "arm,pl031", "arm,pl061", "qemu,fw-cfg-mmio", "virtio,mmio", "arm,cortex-a15-gic"];
     let mut seen = vec![];
     for node in parse(&blob).root().children() {
         if node.property("reg").is_some() && !node.name().starts_with("memory") {
@@ -127,7 +135,7 @@ fn nothing_is_announced_that_the_machine_does_not_have() {
             seen.push(kind);
         }
     }
-    assert_eq!(seen.len(), 4 + 32);
+    assert_eq!(seen.len(), 5 + 32);
 }
 
 #[test]

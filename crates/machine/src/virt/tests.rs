@@ -6,6 +6,9 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use spica_devices::fw_cfg::Items;
+use spica_virtio::testing::{BUFFERS, RAM, Rig};
+
 const HZ: u64 = map::COUNTER_HZ as u64;
 
 fn machine() -> Virt {
@@ -303,4 +306,48 @@ fn flash_is_two_banks_below_the_devices_or_none() {
     assert_eq!(at(0x0400_0004), Some((1, 4)));
     assert_eq!(at(0x0800_0000), None);
     assert_eq!(with.mmio_read(GuestPa(0), 4, 0), None, "its contents are not the machine's");
+}
+
+#[test]
+fn fw_cfg_is_where_qemu_has_it_and_the_guest_waits_for_its_dma() {
+    let items = Items::new(None, &[("opt/a", &[5; 300_000])]);
+    let config = MachineConfig { fw_cfg: items, ..MachineConfig::default() };
+    let mut machine = Virt::new(&config);
+    assert!(machine.has_device(GuestPa(0x0902_0004)));
+    assert_eq!(machine.mmio_read(GuestPa(0x0902_0000), 4, 0), None, "its contents are not the machine's to read");
+    for (pa, bytes) in [(0x0901_fffc, 4), (0x0902_0018, 4), (0x0902_0002, 4), (0x0902_0010, 8)] {
+        assert_eq!(machine.fw_cfg_read(GuestPa(pa), bytes), None, "{pa:#x}");
+        assert_eq!(machine.fw_cfg_write(GuestPa(pa), bytes, 0), None, "{pa:#x}");
+    }
+    assert_eq!(machine.fw_cfg_read(GuestPa(0x0902_0000), 4), Some(u32::from_le_bytes(*b"QEMU")));
+
+    let mut rig = Rig::new(&spica_virtio::Plug::Rng);
+    let (descriptor, to) = (RAM + 0x100, BUFFERS);
+    let control = 0x0020_000au32;
+    rig.ram.set(descriptor, &[control.to_be_bytes(), 300_000u32.to_be_bytes(), [0; 4], to.to_be_bytes()].concat());
+    assert!(!machine.wants_service());
+    assert_eq!(machine.fw_cfg_write(GuestPa(0x0902_0014), 4, descriptor.swap_bytes()), Some(()));
+    let mut rounds = 0;
+    while machine.holds_guest() {
+        assert!(machine.wants_service());
+        // Whoever kept it in the middle goes on from there.
+        let kept = kept_of(&machine);
+        machine = Virt::new(&config);
+        assert_eq!(machine.restore(&kept, 0), Ok(()));
+        assert!(machine.wants_service() && machine.holds_guest());
+        machine.serve(&mut rig.ram, &mut rig.ends, &mut Work::new(100_000));
+        rounds += 1;
+    }
+    assert!(rounds >= 3 && !machine.wants_service(), "{rounds} rounds");
+    assert_eq!(rig.ram.get(descriptor, 4), [0; 4]);
+    assert!(rig.ram.get(to, 300_000).iter().all(|&byte| byte == 5));
+
+    // A reset forgets it.
+    machine.fw_cfg_write(GuestPa(0x0902_0014), 4, descriptor.swap_bytes());
+    assert!(!Virt::new(&config).holds_guest());
+    // What was kept of a guest with other files is put back where the place in them can be.
+    let mut other = Virt::new(&MachineConfig::default());
+    assert_eq!(other.restore(&kept_of(&Virt::new(&config)), 0), Ok(()));
+    machine.serve(&mut rig.ram, &mut rig.ends, &mut Work::new(1 << 20));
+    assert!(other.restore(&kept_of(&machine), 0).is_err());
 }

@@ -23,7 +23,9 @@ pub fn bundle(data: &[u8]) {
                         assert!(ZImage::parse(file).is_ok(), "a guest without a kernel came through");
                     }
                     Start::Kernel(Kernel::Fixed(kernel)) => in_ram(kernel, guest.memory_bytes),
-                    Start::Firmware([first, _]) => assert!(!first.is_empty(), "a guest without firmware came through"),
+                    Start::Firmware { banks: [first, _], .. } => {
+                        assert!(!first.is_empty(), "a guest without firmware came through")
+                    }
                 }
             }
             let _ = bundle.uplink();

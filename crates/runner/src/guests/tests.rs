@@ -162,7 +162,7 @@ fn mistakes_are_said_with_the_file_and_the_line() {
     assert_eq!(
         error(&format!("{guest}wieght = 1\n")),
         "guests.toml:5: unknown key `wieght` in [[guest]]; expected one of `name`, `system`, `kernel`, `load`, `entry`, `flash`, `initrd`, \
-         `dtb`, `append`, `memory`, `weight`, `restart`, `autostart`, `engine`, `disks`, `networks`, `console`, `rng`, \
+         `dtb`, `append`, `memory`, `weight`, `restart`, `autostart`, `engine`, `fw_cfg`, `disks`, `networks`, `console`, `rng`, \
          `balloon`"
     );
     assert_eq!(
@@ -248,7 +248,7 @@ fn the_examples_are_right() {
 fn the_page_has_every_key() {
     let page = fs::read_to_string(source("docs/guests.md")).unwrap();
     let guest = "[[guest]]\nname = \"a\"\nmemory = \"16M\"\n";
-    for wrong in ["x = 1", "disks = [{ x = 1 }]"] {
+    for wrong in ["x = 1", "disks = [{ x = 1 }]", "fw_cfg = [{ x = 1 }]"] {
         let Err(BundleError::UnknownKey { known, .. }) =
             Manifest::parse(&format!("{guest}{wrong}"), Place::Workstation)
         else {
