@@ -44,6 +44,25 @@ fn missing_initrd() {
 }
 
 #[test]
+fn what_firmware_is_to_start() {
+    let path = file("firmware", &[0; 4096]);
+    let error = error(|r| {
+        (r.native, r.bios, r.initrd) = (false, Some(path.clone()), Some(path.clone()));
+    });
+    let _ = fs::remove_file(&path);
+    assert_eq!(error.status, USAGE);
+    let expected = "--initrd with --bios is for the kernel that the firmware starts: expected --kernel, too";
+    assert_eq!(error.message, expected);
+}
+
+#[test]
+fn missing_file_for_fw_cfg() {
+    let error = error(|r| r.fw_cfg.push(("opt/a".to_string(), "/does/not/exist".into())));
+    assert_eq!(error.status, FAILED);
+    assert!(error.message.starts_with("--fw-cfg: cannot read /does/not/exist: No such file"), "{error}");
+}
+
+#[test]
 fn kernel_that_is_none() {
     let path = file("kernel", &[0; 4096]);
     let error = error(|r| r.kernel = Some(path.clone()));

@@ -15,7 +15,7 @@ use spica_runner::qemu::{Event, Session};
 use spica_runner::spica::{HALTED, failure, is_power_off};
 use spica_runner::{bench, process};
 
-use super::uboot::{code as words, u_boot};
+use super::uboot::{code as words, kernel as kernel_of_words, u_boot};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const PROMPT: &str = "\n=> ";
@@ -105,17 +105,94 @@ impl Console {
     }
 }
 
+/// What U-Boot says of fw_cfg, by commands that read its directory, the processors, and by DMA, a kernel and an initial
+/// RAM disk; by a load of a word, and of a byte.
+const FW_CFG: [&str; 12] = [
+    "qfw cpus",
+    "qfw load 40800000 41000000",
+    "crc32 40800000 60",
+    "crc32 41000000 493e0",
+    "md.l 410493e0 1",
+    "printenv bootargs",
+    "fdt addr 40000000",
+    "fdt print /fw-cfg@9020000",
+    "md.l 9020010 2",
+    "mw.w 9020008 0100",
+    "md.l 9020000 1",
+    "md.b 9020017 1",
+];
+
+/// What fw_cfg has beside that: a file.
+const FILE: &str = "opt/org.example/greeting";
+
+/// A kernel that U-Boot starts, and an initial RAM disk that is longer than what devices move in one go.
+fn for_fw_cfg(project: &Project, name: &str) -> (PathBuf, PathBuf, PathBuf) {
+    let dir = project.build(&format!("fw-cfg-{name}-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let (kernel, initrd) = (dir.join("kernel"), dir.join("initrd"));
+    fs::write(&kernel, kernel_of_words()).expect("a file");
+    fs::write(&initrd, (0..75_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).expect("a file");
+    (dir, kernel, initrd)
+}
+
+/// What these commands print natively, each for itself.
+fn fw_cfg_natively(firmware: &Path, kernel: &Path, initrd: &Path) -> Vec<String> {
+    let mut qemu = Command::new("qemu-system-arm");
+    qemu.args(["-M", "virt", "-cpu", "cortex-a15", "-m", "64M", "-nographic", "-nic", "none", "-bios"]).arg(firmware);
+    qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(initrd).args(["-append", "quiet please"]);
+    qemu.arg("-fw_cfg").arg(format!("name={FILE},string=hello"));
+    let session = Session::launch(qemu, None, None, false).expect("QEMU");
+    let mut console = Console { session, deadline: Instant::now() + LIMIT, spica: Vec::new() };
+    console.until("Hit any key");
+    console.session.send(b" ");
+    console.until(PROMPT);
+    let listed = console.run("qfw list");
+    assert!(listed.contains(FILE), "{listed}");
+    FW_CFG.map(|command| console.run(command)).into()
+}
+
 #[track_caller]
 fn answers(board: &str, saves: bool) {
     let project = Project::find(None).expect("the project");
     let firmware = u_boot(&project, "u-boot-qemu").expect("U-Boot").join("qemu_arm/u-boot.bin");
     let code = read(&firmware).expect("U-Boot");
     let memory = Some("64M".to_string());
-    let request = Request { bios: Some(firmware), memory, ..Request::new(board::find(board).expect("a board")) };
+    let (dir, kernel, initrd) = for_fw_cfg(&project, board);
+    let greeting = dir.join("greeting");
+    fs::write(&greeting, "hello").expect("a file");
+    // The other board's answers were the same.
+    let native = saves.then(|| fw_cfg_natively(&firmware, &kernel, &initrd));
+    let request = Request {
+        bios: Some(firmware),
+        kernel: Some(kernel),
+        initrd: Some(initrd),
+        append: "quiet please".to_string(),
+        fw_cfg: vec![(FILE.to_string(), greeting)],
+        memory,
+        ..Request::new(board::find(board).expect("a board"))
+    };
     let run = prepare(&project, &request).expect("a run");
     let mut console = Console::at_prompt(&run);
 
     assert!(console.run("version").contains("U-Boot 20"));
+    let listed = console.run("qfw list");
+    let names: Vec<_> = listed.lines().skip(1).map(str::trim_end).filter(|name| !name.is_empty()).collect();
+    assert_eq!(names, [FILE, "=>"], "{listed}");
+    let answers = FW_CFG.map(|command| console.run(command));
+    for (command, answer) in FW_CFG.iter().zip(&answers) {
+        assert!(!answer.contains("rror"), "{command}: {answer}");
+    }
+    if let Some(native) = native {
+        // The properties of a node come in any order.
+        let lines = |answer: &String| {
+            let mut lines: Vec<_> = answer.lines().map(str::to_string).collect();
+            lines.sort();
+            lines
+        };
+        for ((command, answer), native) in FW_CFG.iter().zip(&answers).zip(&native) {
+            assert_eq!(lines(answer), lines(native), "{command}");
+        }
+    }
     let info = console.run("bdinfo");
     for line in ["-> start    = 0x40000000", "-> size     = 0x04000000", "flashsize   = 0x04000000"] {
         assert!(info.contains(line), "{info}");
@@ -154,8 +231,16 @@ fn answers(board: &str, saves: bool) {
     let missing = "read of 0x3f000000: PCI configuration on QEMU's virt, this guest has none";
     assert_eq!(console.spica.iter().filter(|line| line.contains(missing)).count(), 1, "{:#?}", console.spica);
 
-    console.session.send(b"poweroff\n");
+    // It starts the kernel from there, which prints a letter. By itself, it would load the RAM disk to where this guest
+    // has no RAM.
+    let loaded = console.run(FW_CFG[1]);
+    assert!(loaded.contains("loading kernel to address 40800000 size 60"), "{loaded}");
+    console.type_in("bootz 40800000 - $fdtcontroladdr");
+    console.session.send(b"\n");
+    let started = console.until("\nA\n");
+    assert!(started.contains("Starting kernel ..."), "{started}");
     console.goes_off();
+    let _ = fs::remove_dir_all(&dir);
 }
 
 #[test]
@@ -371,13 +456,81 @@ fn every_kind_of_image_starts() {
         0xe3a0_1409,     // mov r1, #0x09000000
         0xe581_2000,     // str r2, [r1]
     ];
+    // Then it reads a file from fw_cfg by DMA, more than devices move in several goes, and goes on as if that took no
+    // time. All words of the descriptor are big-endian.
+    let reads_fw_cfg = [
+        0xe300_4000_u32, // movw r4, #0x0000
+        0xe344_4080,     // movt r4, #0x4080: where the descriptor is
+        0xe302_3000,     // movw r3, #0x2000
+        0xe340_3a00,     // movt r3, #0x0a00: select item 0x20, and read
+        0xe584_3000,     // str r3, [r4]
+        0xe300_3d00,     // movw r3, #0x0d00
+        0xe34a_30bb,     // movt r3, #0xa0bb: 900,000 bytes
+        0xe584_3004,     // str r3, [r4, #4]
+        0xe3a0_3000,     // mov r3, #0
+        0xe584_3008,     // str r3, [r4, #8]
+        0xe309_3040,     // movw r3, #0x9040
+        0xe584_300c,     // str r3, [r4, #12]: to 0x40900000
+        0xe300_5000,     // movw r5, #0x0000
+        0xe340_5902,     // movt r5, #0x0902
+        0xe308_3040,     // movw r3, #0x8040
+        0xe585_3014,     // str r3, [r5, #20]
+        0xe594_6000,     // ldr r6, [r4]
+        0xe30b_3b9f,     // movw r3, #0xbb9f
+        0xe344_309d,     // movt r3, #0x409d
+        0xe5d3_7000,     // ldrb r7, [r3]
+        0xe356_0000,     // cmp r6, #0
+        0x0357_0044,     // cmpeq r7, #'D'
+        0x13a0_704e,     // movne r7, #'N'
+        0xe581_7000,     // str r7, [r1]
+    ];
+    // It calls a function in RAM, has DMA write another one over that, and calls what is there now.
+    let runs_what_was_read = [
+        0xe300_8000_u32, // movw r8, #0
+        0xe344_80a0,     // movt r8, #0x40a0: where a function goes
+        0xe307_304e,     // movw r3, #0x704e
+        0xe34e_33a0,     // movt r3, #0xe3a0: mov r7, #'N'
+        0xe588_3000,     // str r3, [r8]
+        0xe30f_3f1e,     // movw r3, #0xff1e
+        0xe34e_312f,     // movt r3, #0xe12f: bx lr
+        0xe588_3004,     // str r3, [r8, #4]
+        0xee07_3f15,     // mcr p15, 0, r3, c7, c5, 0
+        0xf57f_f06f,     // isb
+        0xe12f_ff38,     // blx r8
+        0xe302_3100,     // movw r3, #0x2100
+        0xe340_3a00,     // movt r3, #0x0a00: select item 0x21, and read
+        0xe584_3000,     // str r3, [r4]
+        0xe3a0_3302,     // mov r3, #0x08000000: 8 bytes
+        0xe584_3004,     // str r3, [r4, #4]
+        0xe30a_3040,     // movw r3, #0xa040: to 0x40a00000
+        0xe584_300c,     // str r3, [r4, #12]
+        0xe308_3040,     // movw r3, #0x8040
+        0xe585_3014,     // str r3, [r5, #20]
+        0xee07_3f15,     // mcr p15, 0, r3, c7, c5, 0
+        0xf57f_f06f,     // isb
+        0xe12f_ff38,     // blx r8
+        0xe581_7000,     // str r7, [r1]
+    ];
+    let function = [0xe3a0_7043_u32, 0xe12f_ff1e]; // mov r7, #'C'; bx lr
+    fs::write(dir.join("function"), function.map(u32::to_le_bytes).concat()).expect("a file");
+    let mut file = vec![0; 900_000];
+    file[899_999] = b'D';
+    fs::write(dir.join("file"), file).expect("a file");
     // Firmware for a board without firmware of its own calls PSCI by HVC.
     const SMC: u32 = 0xe160_0070;
     const HVC: u32 = 0xe140_0070;
     let by_hvc = words().map(|word| if word == SMC { HVC } else { word });
-    let flash: Vec<u8> = programs_itself.into_iter().chain(by_hvc).flat_map(u32::to_le_bytes).collect();
+    let flash: Vec<u8> = programs_itself
+        .into_iter()
+        .chain(reads_fw_cfg)
+        .chain(runs_what_was_read)
+        .chain(by_hvc)
+        .flat_map(u32::to_le_bytes)
+        .collect();
     fs::write(dir.join("flash"), &flash).expect("a file");
-    manifest += "[[guest]]\nname = \"flash\"\nmemory = \"16M\"\nflash = [\"flash\"]\n";
+    manifest += "[[guest]]\nname = \"flash\"\nmemory = \"16M\"\nflash = [\"flash\"]\n\
+                 fw_cfg = [{ name = \"opt/a\", file = \"file\" }, { name = \"opt/b\", file = \"function\" },\
+                 { name = \"opt/c\", string = \"c\" }]\n";
     fs::write(dir.join("guests.toml"), manifest).expect("a file");
     let guests = Some(Source::Manifest(dir.join("guests.toml")));
     let request = Request { guests, ..Request::new(board::find("vexpress-a9").expect("a board")) };
@@ -398,7 +551,7 @@ fn every_kind_of_image_starts() {
         ("uimage", "its kernel is a uImage, and starts at 0x40200010", "A"),
         ("raw", "its kernel is a raw image, and starts at 0x40400010", "A"),
         ("t32", "its kernel is a raw image, and starts at 0x40400012 in Thumb state", "T"),
-        ("flash", "starts from flash, with 72 bytes in it and 0 in the second bank", "BA"),
+        ("flash", "starts from flash, with 264 bytes in it and 0 in the second bank", "BDCA"),
     ] {
         assert!(said.lines().any(|line| line.trim_end() == format!("{name}| {prints}")), "{said}\n{spica:#?}");
         assert!(spica.contains(&format!("guest {name}: {kind}")), "{spica:#?}");

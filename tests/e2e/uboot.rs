@@ -17,7 +17,7 @@ use spica_runner::{pack, prepare};
 
 /// A kernel that prints `A` and a line feed on the guest machine's UART, then turns its machine off (PSCI's
 /// SYSTEM_OFF).
-fn kernel() -> Vec<u8> {
+pub fn kernel() -> Vec<u8> {
     let mut words = [0; 24];
     words[0] = 0xea00_000a_u32; // b 0x30
     words[9] = 0x016f_2818;

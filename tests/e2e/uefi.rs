@@ -1,6 +1,7 @@
 //! UEFI: Debian's firmware for QEMU's `virt` with a 32-bit processor, unmodified, comes to its shell. All of it but its
 //! first instructions is T32, with the MMU off and on; its variables are in the second bank of flash. From a disk, it
-//! starts Debian's GRUB, which starts Debian's kernel; and that, in A32, calls what is left of the firmware.
+//! starts Debian's GRUB, which starts Debian's kernel; and that, in A32, calls what is left of the firmware. From fw_cfg,
+//! it starts that kernel itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -143,6 +144,36 @@ fn starts_grub_and_that_linux(board: &str) {
     console.session.send(b"exit\n");
     console.goes_off();
     let _ = fs::remove_dir_all(&dir);
+}
+
+/// Debian's kernel, its initial RAM disk and a command line are in fw_cfg, where the firmware finds them by itself.
+#[test]
+#[ignore = "a minute: firmware and kernel, one after the other"]
+fn uefi_starts_linux_from_fw_cfg() {
+    let project = Project::find(None).expect("the project");
+    let guest = prepare::fetch(&project, false).expect("Debian's kernel");
+    let request = Request {
+        bios: Some(firmware(&project).join("AAVMF32_CODE.fd")),
+        kernel: Some(guest.kernel),
+        initrd: Some(guest.initrd),
+        append: "console=ttyAMA0 from=fw_cfg".to_string(),
+        memory: Some("192M".to_string()),
+        ..Request::new(board::find("vexpress-a9").expect("a board"))
+    };
+    let run = prepare(&project, &request).expect("a run");
+    let mut console = Console::of(&run, LIMIT);
+    let prompt = "root@guest:/root# ";
+    let booted = console.until(prompt);
+    assert!(booted.contains("EFI stub: Loaded initrd"), "{booted}");
+    let asked = "cat /proc/cmdline; ls -d /sys/firmware/efi; cat /proc/device-tree/fw-cfg@9020000/compatible; \
+                 echo 'that is'' all'\n";
+    console.session.send(asked.as_bytes());
+    let answer = console.until(&format!("that is all\n{prompt}"));
+    for line in ["from=fw_cfg", "\n/sys/firmware/efi\n", "\nqemu,fw-cfg-mmio\0"] {
+        assert!(answer.contains(line), "{answer}");
+    }
+    console.session.send(b"exit\n");
+    console.goes_off();
 }
 
 #[test]
