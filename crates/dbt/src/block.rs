@@ -148,9 +148,13 @@ pub fn translate_t32(
         let at = At::t32(pc, code.length());
         emitter.begin_t32(at.entry(), Some(code), it);
         let decoded = t32::decode(code, it);
+        emitter.set_may_take(limit.saturating_sub(count + 1), extent.stop);
         let flow = rules::t32(emitter, options, &decoded, at);
         count += 1;
         pc = pc.wrapping_add(code.length());
+        let (more, bytes) = emitter.take_taken();
+        count += more;
+        pc = pc.wrapping_add(bytes);
         if flow == Flow::Ends {
             return (count, pc);
         }

@@ -62,6 +62,11 @@ pub struct Emitter<'a> {
     joined: Option<Reg>,
     /// What the T32 instructions so far look like they do.
     pub(crate) mode_change: ModeChange,
+    /// The T32 code that may belong to this block behind the instruction being translated: instructions, and up to
+    /// which address, if that is known.
+    may_take: (usize, Option<GuestVa>),
+    /// How many of these its translation stands for as well, and their bytes.
+    taken: (usize, u32),
     pub(crate) spilling: Spilling,
 }
 
@@ -98,6 +103,8 @@ impl<'a> Emitter<'a> {
             constants: Cell::new(None),
             joined: None,
             mode_change: ModeChange::None,
+            may_take: (0, None),
+            taken: (0, 0),
             spilling,
         }
     }
@@ -214,6 +221,27 @@ impl<'a> Emitter<'a> {
         (self.code, self.it) = (code, it);
     }
 
+    /// So many instructions behind this one may belong to its block, but none from `stop` on.
+    pub(crate) fn set_may_take(&mut self, instructions: usize, stop: Option<GuestVa>) {
+        self.may_take = (instructions, stop);
+    }
+
+    /// The translation of this instruction stands for so many behind it, of `bytes` together, if they may belong to the
+    /// block.
+    pub fn take_next(&mut self, instructions: usize, bytes: u32) -> bool {
+        let (most, stop) = self.may_take;
+        let first = address(self.guest).0.wrapping_add(self.code.map_or(4, Code::length));
+        let stops = stop.is_some_and(|stop| stop.0.wrapping_sub(first) < bytes);
+        let takes = instructions <= most && !stops;
+        self.taken = if takes { (instructions, bytes) } else { (0, 0) };
+        takes
+    }
+
+    /// How many that are, and their bytes.
+    pub(crate) fn take_taken(&mut self) -> (usize, u32) {
+        core::mem::take(&mut self.taken)
+    }
+
     /// The state of the IT block that the instruction is executed in.
     pub fn it(&self) -> ItState {
         self.it
@@ -305,6 +333,14 @@ impl<'a> Emitter<'a> {
     pub fn begin_slow(&mut self, spilled: Reg, word: u32) -> SlowPath {
         let [svc, code, guest] = self.emulation(word);
         self.slow_path(spilled, &[svc, code, guest, asm::NOP])
+    }
+
+    /// The same where the translation stands for others behind the instruction, too: the guest goes on at `next`.
+    pub fn begin_slow_alone(&mut self, spilled: Reg, word: u32, next: GuestVa) -> SlowPath {
+        let [svc, code, guest] = self.emulation(word);
+        let slow = self.slow_path(spilled, &[svc, code, guest, asm::svc(Cond::Al, crate::trap::LINK), next.0]);
+        self.new_exit(slow.back - 1, slow.back - 1);
+        slow
     }
 
     /// The same with a trap of its own, `number`, instead of the interpreter.

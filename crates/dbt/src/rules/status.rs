@@ -6,8 +6,10 @@
 //! waits afterwards.
 
 use super::{Flow, bit, restore, scratch, spill};
+use crate::at::At;
 use crate::emit::Emitter;
-use spica_isa::{Cond, Decoded, DpOp, Op, Operand2, Reg, asm};
+use spica_isa::t32::{self, ItState};
+use spica_isa::{Cond, Decoded, DpOp, Mem, MemSize, Offset, Op, Operand2, Reg, asm};
 use spica_vcpu::psr::{self, Mode};
 use spica_vcpu::{Bank, field};
 
@@ -125,6 +127,78 @@ pub fn change_mode(e: &mut Emitter<'_>, d: &Decoded, rn: Reg, to_system: bool) -
     e.end_slow(slow);
     e.end_skip(skip);
     Flow::Continues
+}
+
+/// SP or LR, loaded or stored in System mode.
+struct UserAccess {
+    load: bool,
+    link: bool,
+    rn: Reg,
+    offset: i32,
+}
+
+/// What an instruction has to be for [`through_system_mode`], where `rt` has the CPSR.
+fn user_access(first: u16, second: u16, rt: Reg) -> Option<UserAccess> {
+    let decoded = t32::decode(t32::Code::new(first, second), ItState::OUTSIDE);
+    match decoded.op {
+        t32::Op::A32(Decoded { op: Op::Mem(mem), .. }) => match mem {
+            Mem { load, size: MemSize::Word, rt: Reg::SP | Reg::LR, rn, pre: true, writeback: false, .. }
+                if !mem.unprivileged && rn.n() < 13 && rn != rt =>
+            {
+                let Offset::Imm(imm) = mem.offset else { return None };
+                let offset = if mem.add { i32::from(imm) } else { -i32::from(imm) };
+                Some(UserAccess { load, link: mem.rt == Reg::LR, rn, offset })
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The whole of what [`ModeChange`] is about, from the first `MSR CPSR_c, rt` to the second: two transfers of
+/// User-mode registers, from Supervisor mode, by way of the vCPU page. `None` if it is something else that follows, or
+/// if that may not belong to the block.
+///
+/// The mode does not change. Neither does anything else before the end, but for SP and LR in the vCPU page if they are
+/// loaded: so if an access faults, the first `MSR` is interpreted, the guest goes on in System mode behind it, and the
+/// fault comes again.
+pub fn through_system_mode(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, at: At) -> Option<Flow> {
+    const INSTRUCTIONS: usize = 4;
+    let al = Cond::Al;
+    let n = rt.n() as u16;
+    let [a, b, c, d2, toggle @ ..] = e.next_halves::<8>()?;
+    let accesses = [user_access(a, b, rt)?, user_access(c, d2, rt)?];
+    // Not one that has another value there.
+    if rt.n() > 12 || e.it().in_block() || accesses[0].load != accesses[1].load {
+        return None;
+    }
+    let back = [0xf080 | n, SYSTEM_ABOVE as u16 | n << 8, 0xf380 | n, 0x8100];
+    if toggle != back || !e.take_next(INSTRUCTIONS, 4 * INSTRUCTIONS as u32) {
+        return None;
+    }
+    let rs = scratch(bit(rt) | bit(accesses[0].rn) | bit(accesses[1].rn));
+    spill(e, al, rs);
+    let slow = e.begin_slow_alone(rs, d.word, at.behind());
+    e.page_field(true, al, rs, field::CONTROL);
+    e.emit(asm::sub_reg(al, rs, rt, rs));
+    e.emit(asm::eor_imm(al, rs, rs, asm::imm(SYSTEM_ABOVE)));
+    leave_unless_zero(e, rs, 24, &slow);
+    for UserAccess { load, link, rn, offset } in accesses {
+        let place = if link { field::bank_lr(Bank::Usr) } else { field::bank_sp(Bank::Usr) };
+        if !load {
+            e.page_field(true, al, rs, place);
+        }
+        // The offset is one of A32's.
+        if let Some(access) = asm::ldr_str(load, al, rs, rn, offset) {
+            e.emit(access);
+        }
+        if load {
+            e.page_field(false, al, rs, place);
+        }
+    }
+    restore(e, al, rs);
+    e.emit(asm::eor_imm(al, rt, rt, asm::imm(SYSTEM_ABOVE)));
+    Some(Flow::Continues)
 }
 
 /// Leaves by the slow path unless `rs`, shifted left by `shift`, is 0. It is lost.

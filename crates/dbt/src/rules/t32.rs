@@ -34,7 +34,10 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, d: &Decoded, at: At) ->
                 && options.masks
                 && options.user_bank
             {
-                return status::change_mode(e, &same, rn, to_system);
+                return match to_system.then(|| status::through_system_mode(e, &same, rn, at)).flatten() {
+                    Some(flow) => flow,
+                    None => status::change_mode(e, &same, rn, to_system),
+                };
             }
             same_in_a32(e, options, &same, at)
         }

@@ -315,3 +315,51 @@ fn loops_over_pages_are_told_by_their_trap() {
     let conditional: Vec<u32> = [0xbf08].into_iter().chain(LOOP).collect();
     assert_eq!(trap_of(&conditional, 0), trap::TLB_PAGE);
 }
+
+#[test]
+fn all_of_system_mode_is_one_translation() {
+    // MRS R3, CPSR; EOR R3, R3, #12; MSR CPSR_c, R3; STR SP, [R2]; STR LR, [R2, #4]; EOR and MSR again; BX LR
+    const CODE: [u32; 15] = [
+        0xf3ef, 0x8300, 0xf083, 0x030c, 0xf383, 0x8100, 0xf8c2, 0xd000, 0xf8c2, 0xe004, 0xf083, 0x030c, 0xf383, 0x8100,
+        BX_LR,
+    ];
+    // The guest instructions that the block's words stand for, in order, and how many instructions it has.
+    let made = |f: &mut Fixture| {
+        let block = translate(f, VA | 1, PA, Start::default());
+        let (count, first) = (f.translator.length(block), f.entry(block));
+        let page = f.guest[&PA];
+        let places = (first..first + 4 * words(f, block).len() as u32).step_by(4);
+        let located = places.map(|pc| f.translator.locate(block, CachePc(pc), &page).expect("a word of it").guest.0);
+        let mut guests: Vec<u32> = located.map(|guest| guest - VA - 1).collect();
+        guests.dedup();
+        (guests, count)
+    };
+    let with = |halves: &[u32]| {
+        let mut f = Fixture::roomy();
+        put(&mut f, PA, halves);
+        made(&mut f)
+    };
+    assert_eq!(with(&CODE), (vec![0, 4, 8, 24 + 4], 8), "the first MSR stands for the four behind it");
+    let each = (vec![0, 4, 8, 12, 16, 20, 24, 28], 8);
+    // Another base register that changes, a load beside a store, another register, another constant.
+    for (at, half) in [(6, 0xf8c3), (8, 0xf8d2), (10, 0xf082), (11, 0x030d), (12, 0xf382), (7, 0xc000)] {
+        let mut other = CODE;
+        other[at] = half;
+        assert_eq!(with(&other), each, "{half:#x} at {at}");
+    }
+    // One of them must not belong to the block.
+    let mut f = Fixture::roomy();
+    put(&mut f, PA, &CODE);
+    assert!(f.translator.set_breakpoint(GuestVa(VA + 20), &mut f.code));
+    assert_eq!(made(&mut f), (vec![0, 4, 8, 12, 16, 20], 5), "the exit in front of the breakpoint is the last");
+    let capacity = Capacity { blocks: 10, exits: 100, mirror_pages: 0 };
+    let mut f = Fixture::new(Options { max_block: 6, ..Options::all() }, LAYOUT.pages, capacity);
+    put(&mut f, PA, &CODE);
+    assert_eq!(made(&mut f).1, 6);
+    // What the translation rests on is looked at when it is written.
+    let mut f = Fixture::roomy();
+    put(&mut f, PA, &CODE);
+    let [block, other] = [0, 0x100].map(|at| translate(&mut f, VA + at | 1, PA + at, Start::default()));
+    assert!(f.translator.change_words(GuestPa(PA), Some(6..=6), &mut f.code));
+    assert_eq!([block, other].map(|block| f.translator.is_live(block)), [false, true]);
+}

@@ -137,11 +137,12 @@ fn note_device(vm: &mut Vm, host_space: HostSpace<'_>, pc: CachePc, va: GuestVa,
 
 /// Whether a fault of an access of the translation of `instruction` need not be that of the instruction: the access
 /// stands for cache maintenance by address, or is one of a transfer of User-mode registers, whose accesses come in
-/// another order.
+/// another order, or are those of instructions in System mode behind an `MSR` that leads there.
 pub fn stands_for_another(instruction: &Instruction) -> bool {
     match instruction.op() {
         Some(Op::CoprocMove { load, .. }) => !load,
         Some(Op::MemMultiple(mem)) => mem.user,
+        Some(Op::MsrReg { spsr, .. }) => !spsr,
         _ => false,
     }
 }

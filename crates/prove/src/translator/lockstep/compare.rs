@@ -25,10 +25,7 @@ impl Lockstep {
             }
             self.left = self.left.saturating_sub(1);
             if self.reference.mode != mode && !trapped {
-                self.note(match mode {
-                    model::SYSTEM_MODE => "back from System mode, without a trap",
-                    _ => "to System mode, without a trap",
-                });
+                self.note_mode(mode, guest_pc);
             }
             if was_masked && !masked(&self.reference) && self.cpu.page.pending != 0 && !trapped {
                 self.fail(&format!("before {guest_pc:#x}: unmasked, but the interrupt that waits is not taken"));
@@ -57,6 +54,26 @@ impl Lockstep {
         }
         self.compare(&r, guest_pc);
         (self.left == 0).then_some(End::Enough)
+    }
+
+    /// The mode was another one before the instruction, which has not trapped. Where the translation stands for all that
+    /// the guest does in System mode, up to `guest_pc`, the reference does that, too.
+    fn note_mode(&mut self, before: u32, guest_pc: u32) {
+        if before == model::SYSTEM_MODE {
+            return self.note("back from System mode, without a trap");
+        }
+        self.note("to System mode, without a trap");
+        if self.reference_entry() == guest_pc {
+            return;
+        }
+        self.note("all of System mode at once");
+        // Two accesses, EOR, MSR.
+        for _ in 0..4 {
+            match self.advance() {
+                Event::Done => self.left = self.left.saturating_sub(1),
+                other => self.fail(&format!("before {guest_pc:#x}, an instruction in System mode is {other:?}")),
+            }
+        }
     }
 
     /// The reference executes one instruction, which is counted.

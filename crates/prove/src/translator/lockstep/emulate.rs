@@ -154,6 +154,8 @@ impl Lockstep {
         let result = match step {
             Step::Next(effect) => self.apply(effect),
             Step::Abort(abort) => Err(abort),
+            // MSR to System mode.
+            Step::Return(target) if target == pc.wrapping_add(decoded.length()) & !1 => Ok(()),
             other => self.fail(&format!("interpreted {decoded}: {other:?}")),
         };
         match (self.advance(), result) {

@@ -30,6 +30,7 @@ impl Lockstep {
         let stands_for_another = match decoded.op() {
             Some(Op::CoprocMove { load, .. }) => !load,
             Some(Op::MemMultiple(mem)) => mem.user,
+            Some(Op::MsrReg { spsr, .. }) => !spsr,
             _ => false,
         };
         if let (Some(page), false) = (Memory::page(fault.address), fault.alignment || stands_for_another)
@@ -47,8 +48,11 @@ impl Lockstep {
             self.fail("a fault between instructions");
         }
         if stands_for_another {
-            let cache = matches!(decoded.op(), Some(Op::CoprocMove { .. }));
-            self.note(if cache { "a fault of cache maintenance" } else { "a fault of the User bank" });
+            self.note(match decoded.op() {
+                Some(Op::CoprocMove { .. }) => "a fault of cache maintenance",
+                Some(Op::MsrReg { .. }) => "a fault in System mode, which did not begin",
+                _ => "a fault of the User bank",
+            });
             return self.interpret(&decoded, guest_pc);
         }
         match self.advance() {
