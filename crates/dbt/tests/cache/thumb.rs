@@ -359,7 +359,7 @@ fn all_of_system_mode_is_one_translation() {
     // What the translation rests on is looked at when it is written.
     let mut f = Fixture::roomy();
     put(&mut f, PA, &CODE);
-    let [block, other] = [0, 0x100].map(|at| translate(&mut f, VA + at | 1, PA + at, Start::default()));
+    let [block, other] = [0, 0x100].map(|at| translate(&mut f, (VA + at) | 1, PA + at, Start::default()));
     assert!(f.translator.change_words(GuestPa(PA), Some(6..=6), &mut f.code));
     assert_eq!([block, other].map(|block| f.translator.is_live(block)), [false, true]);
 }
