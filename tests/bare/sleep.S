@@ -139,8 +139,15 @@ tick:
     get r1, parameters
     add r0, r0, r1
     put due, r0, r1
-    bl timer_at
-    ldr r0, =GICC
+    @ Another one may be overdue when the last has come.
+    get r1, ticks
+    get r2, parameters + 4
+    cmp r1, r2
+    blo 3f
+    bl timer_off
+    b 4f
+3:  bl timer_at
+4:  ldr r0, =GICC
     str r4, [r0, #0x10]
     pop {r4, pc}
 
