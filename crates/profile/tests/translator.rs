@@ -135,7 +135,7 @@ fn rule(word: u32) -> Rule {
                 Rule::PcOperand
             }
         }
-        Op::Branch { .. } => Rule::Branch,
+        Op::Branch { .. } | Op::BranchLinkExchangeImm { .. } => Rule::Branch,
         Op::BranchExchange { .. } => Rule::Indirect,
         Op::Mrs { .. } | Op::MsrReg { .. } | Op::ChangeState { .. } => Rule::Status,
         Op::CoprocMove2 { load: true, coproc: 15, crm: 14, .. } => Rule::Counter,
