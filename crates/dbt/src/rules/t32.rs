@@ -415,26 +415,8 @@ fn dual(e: &mut Emitter<'_>, d: &Decoded, m: &MemDual, at: At) -> Flow {
         swap_if_descending(e, cond, rt, rt2);
         return Flow::Continues;
     }
-    let one = |load, rt: Reg, rn: Reg, offset: i32| asm::ldr_str(load, cond, rt, rn, offset).unwrap_or(asm::NOP);
-    if !load && rt >= rt2 && offset == 0 {
-        // Of the two, the first says whether the address is a multiple of four.
-        e.emit(multiple(cond, false, rn, bit(rt)));
-        e.emit(one(false, rt2, rn, 4));
-        return Flow::Continues;
-    }
     if !load && (rt >= rt2 || both & bit(rn) != 0) {
         return store_dual(e, d, m, offset);
-    }
-    if load && rt > rt2 && rt != rn && pre && !writeback {
-        // What is loaded is UNKNOWN if one of them aborts (B1.9.8), so it may be the address before.
-        if offset == 0 {
-            e.emit(multiple(cond, true, rn, bit(rt)));
-        } else {
-            add(e, cond, rt, rn, offset);
-            e.emit(multiple(cond, true, rt, bit(rt)));
-        }
-        e.emit(one(true, rt2, rn, offset + 4));
-        return Flow::Continues;
     }
     let base = Base::begin(e, cond, rn, if pre { offset } else { 0 });
     e.emit(multiple(cond, load, rn, both));
