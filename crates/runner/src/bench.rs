@@ -42,7 +42,7 @@ use crate::board::Board;
 use crate::error::{Error, Result};
 use crate::prepare::Request;
 use crate::progress;
-use crate::project::{Project, create_dir, read_text, write};
+use crate::project::{Project, create_dir, fingerprint, read, read_text, write};
 use configurations::{Configuration, NATIVE};
 use plan::{Item, Wanted};
 pub use say::list;
@@ -133,6 +133,8 @@ struct Context<'a> {
     kernel: Option<PathBuf>,
     /// The workloads that run in Linux, ready.
     suites: BTreeMap<Group, Prepared>,
+    /// NuttX's kernel, if it is wanted and there.
+    nuttx: Option<PathBuf>,
     /// What was counted without Spica.
     natives: counts::Natives,
     /// What counts beside instructions, if anything does.
@@ -290,6 +292,16 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         }
         run.boards.values_mut().for_each(|software| software.kernel = kernel.display().to_string());
     }
+    let with_nuttx = several::with_nuttx(&chosen);
+    let nuttx = if with_nuttx.is_empty() { Ok(None) } else { several::nuttx(project).map(Some) };
+    match &nuttx {
+        Ok(Some(kernel)) => {
+            let kernel = format!("sha256:{}", fingerprint(&[&read(kernel)?]));
+            run.parameters.insert("nuttx.kernel".into(), kernel);
+        }
+        Ok(None) => {}
+        Err(error) => progress::say(format_args!("warning: {error}")),
+    }
     let (file, mut results) = match (old, &options.resume) {
         (Some(mut results), Some(file)) => {
             let same = results.merge(Results::new(run, Vec::new()));
@@ -310,6 +322,13 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
             possible.retain(|i| (i.group, i.name.as_str()) != (*group, name));
         }
     }
+    if let Err(error) = &nuttx {
+        for item in &with_nuttx {
+            let why = error.to_string();
+            record::impossible(&mut results, &boards, &configurations, &chosen, item.group, &item.name, &why);
+        }
+        possible.retain(|item| !with_nuttx.contains(item));
+    }
     if cycles {
         let why = format!("this workload has no cycles: {ONLY}");
         for item in chosen.iter().filter(|item| !plan::is_countable(item.group)) {
@@ -323,6 +342,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         project,
         kernel: options.kernel.clone(),
         suites,
+        nuttx: nuttx.ok().flatten(),
         natives: counts::Natives::default(),
         instrument,
         logs: file.with_extension("logs"),

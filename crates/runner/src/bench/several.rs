@@ -14,6 +14,7 @@ mod boots;
 mod devices;
 mod figures;
 pub mod late;
+mod rtos;
 
 use spica_bench::results::{Finding, Group};
 
@@ -21,6 +22,8 @@ use super::plan::{Item, Job};
 use super::{Context, Said, Side};
 use crate::error::Result;
 use boots::Boots;
+use rtos::Beside;
+pub use rtos::kernel as nuttx;
 
 /// What is found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ enum What {
     Network,
     /// What a byte on a disk costs, in a job of `bench/several/disk.sh`.
     Disk(&'static str),
+    /// How late a system for real time wakes a thread beside this.
+    Rtos(Beside),
 }
 
 /// What two spinners may be off their weights, in per cent.
@@ -71,6 +76,10 @@ const ALL: &[(&str, What, bool)] = &[
     ("disk-write-4k", What::Disk("write-4k"), false),
     ("disk-read-64k", What::Disk("read-64k"), false),
     ("disk-write-64k", What::Disk("write-64k"), false),
+    ("rtos-alone", What::Rtos(Beside::Nothing), false),
+    ("rtos-beside-linux", What::Rtos(Beside::Idle), false),
+    ("rtos-beside-work", What::Rtos(Beside::Work), false),
+    ("rtos-beside-work-10", What::Rtos(Beside::Outweighed), false),
 ];
 
 impl What {
@@ -82,6 +91,7 @@ impl What {
             Self::Switch(..) => "instructions a switch",
             Self::Total(_) => "% of the work of one guest lost",
             Self::Network | Self::Disk(_) => "instructions a byte",
+            Self::Rtos(_) => "instructions from due to a thread",
         }
     }
 
@@ -95,6 +105,10 @@ impl What {
             Self::Switch(_, true) => "guests that spin and use VFP",
             Self::Network => "two of Debian's kernel, Debian's iperf3",
             Self::Disk(_) => "one of Debian's kernel with a copy-on-write disk, Debian's fio",
+            Self::Rtos(Beside::Nothing) => "NuttX's cyclictest, a thread of 1,000 Hz",
+            Self::Rtos(Beside::Idle) => "NuttX's cyclictest, and a Linux guest that waits",
+            Self::Rtos(Beside::Work) => "NuttX's cyclictest, and a Linux guest with hackbench, tar and gzip",
+            Self::Rtos(Beside::Outweighed) => "the same, NuttX with ten times Linux's weight",
         }
     }
 
@@ -108,8 +122,18 @@ impl What {
             Self::Total(count) => figures::total(boots, count),
             Self::Network => devices::network(boots),
             Self::Disk(job) => devices::disk(boots, job),
+            Self::Rtos(beside) => rtos::late(boots, beside),
         }
     }
+}
+
+/// The workloads among `items` that run NuttX.
+pub fn with_nuttx(items: &[Item]) -> Vec<Item> {
+    let runs = |item: &&Item| {
+        let what = ALL.iter().find(|(name, ..)| item.group == Group::Several && item.name == *name);
+        matches!(what, Some((_, What::Rtos(_), _)))
+    };
+    items.iter().filter(runs).cloned().collect()
 }
 
 /// The workloads.
@@ -163,4 +187,15 @@ fn each(
     }
     let _ = std::fs::remove_dir_all(&scratch);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_workloads_run_nuttx() {
+        let names: Vec<_> = with_nuttx(&items()).into_iter().map(|item| item.name).collect();
+        assert_eq!(names, ["rtos-alone", "rtos-beside-linux", "rtos-beside-work", "rtos-beside-work-10"]);
+    }
 }

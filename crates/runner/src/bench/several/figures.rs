@@ -21,7 +21,7 @@ fn short() -> Kind {
 }
 
 /// Instructions in a microsecond.
-fn per_microsecond() -> f64 {
+pub fn per_microsecond() -> f64 {
     1000.0 / f64::from(1u32 << ICOUNT_SHIFT)
 }
 
@@ -72,7 +72,7 @@ pub fn wake(boots: &mut Boots<'_, '_>, beside: usize) -> Result<Finding> {
 }
 
 /// So many classes are shown in any case, so that histograms can be compared: up to 128 microseconds.
-const WAKE_CLASSES: usize = 7;
+pub const WAKE_CLASSES: usize = 7;
 
 /// What some spinners got.
 #[derive(Clone, Copy)]
