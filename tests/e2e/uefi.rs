@@ -1,7 +1,7 @@
 //! UEFI: Debian's firmware for QEMU's `virt` with a 32-bit processor, unmodified, comes to its shell. All of it but its
 //! first instructions is T32, with the MMU off and on; its variables are in the second bank of flash. From a disk, it
-//! starts Debian's GRUB, which starts Debian's kernel; and that, in A32, calls what is left of the firmware. From fw_cfg,
-//! it starts that kernel itself.
+//! starts Debian's GRUB, which starts Debian's kernel; and that, in A32, calls what is left of the firmware. From
+//! fw_cfg, it starts that kernel itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,8 +120,8 @@ fn starts_grub_and_that_linux(board: &str) {
     fs::write(dir.join("code.fd"), code).expect("a file");
     let disk = disk(&project, &dir);
     // Linux 6.1 packs itself out under the firmware's tables, with a heap of 64 KiB behind what the firmware has loaded
-    // of it (arch/arm/boot/compressed/head.S: MALLOC_SIZE is no part of SizeOfImage). With 256 MiB, a table is there, and
-    // it overwrites that, on QEMU as well.
+    // of it (arch/arm/boot/compressed/head.S: MALLOC_SIZE is no part of SizeOfImage). With 256 MiB, a table is there,
+    // and it overwrites that, on QEMU as well.
     let manifest = format!(
         "[[guest]]\nname = \"guest\"\nmemory = \"192M\"\nflash = [\"code.fd\"]\nrestart = \"never\"\n\
          [[guest.disks]]\nfile = {:?}\n",

@@ -198,8 +198,8 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
     })
 }
 
-/// Where a guest has firmware, that starts the kernel, as QEMU leaves it to firmware; and only a kernel that Spica starts
-/// has an address.
+/// Where a guest has firmware, that starts the kernel, as QEMU leaves it to firmware; and only a kernel that Spica
+/// starts has an address.
 fn starts_with(table: &Table<'_>, flash: bool, kernel: bool) -> Result<(), BundleError> {
     let refuse = |keys: &[&'static str], expected| {
         let at = keys.iter().find_map(|&key| Some((key, table.get(key)?.span())));

@@ -22,10 +22,10 @@
 //! the two bits, far from each other ([`undone`] says which): [`Window::distance`] must be such that the guest has no
 //! kernel code at the three others.
 //!
-//! A *guarded* window is for guests with code anywhere, such as firmware that maps memory one to one: they may have some
-//! in front of it, too. Its beginning is subtracted, and bits 1:0 are added on the top: what is in the window, in A32
-//! state, has zeroes there now. `EOR LR, LR, LR, LSR #25` brings the top down, and bits 1:0 are added on the top once
-//! more, and cleared below: what was in front of the window ends a gigabyte or more away, in no memory.
+//! A *guarded* window is for guests with code anywhere, such as firmware that maps memory one to one: they may have
+//! some in front of it, too. Its beginning is subtracted, and bits 1:0 are added on the top: what is in the window, in
+//! A32 state, has zeroes there now. `EOR LR, LR, LR, LSR #25` brings the top down, and bits 1:0 are added on the top
+//! once more, and cleared below: what was in front of the window ends a gigabyte or more away, in no memory.
 //!
 //! Pages come from a fixed number, the first used is the first to go. After a flush, some of them are kept together,
 //! sixteen for the 64 KiB around a guest page, until all of these are taken: what is branched to first from then on is
@@ -336,8 +336,8 @@ const fn reached(value: u32, window: Window) -> u32 {
     if adds_state(window) { value } else { value.wrapping_add(rest(window)) }
 }
 
-/// The target, with its state in bit 0, of a branch through the mirror that ends at `reached`: 1 - 2^30 is the inverse of
-/// 1 + 2^30. With bits 1:0 = 0b10 it is UNPREDICTABLE (`BXWritePC`, A2.3.2): bit 1 is ignored, as it is where a trap
+/// The target, with its state in bit 0, of a branch through the mirror that ends at `reached`: 1 - 2^30 is the inverse
+/// of 1 + 2^30. With bits 1:0 = 0b10 it is UNPREDICTABLE (`BXWritePC`, A2.3.2): bit 1 is ignored, as it is where a trap
 /// looks it up.
 #[must_use]
 pub const fn undone(reached: u32, window: Window) -> GuestVa {

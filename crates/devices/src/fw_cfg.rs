@@ -2,13 +2,13 @@
 //! docs/specs/fw_cfg.rst, and where that leaves something open, this does what hw/nvram/fw_cfg.c of QEMU 7.2 does.
 //!
 //! There are items, each with a number, its key. The guest selects one and reads it from its beginning on: byte by byte
-//! from a register, or by DMA, for which it gives the address of a descriptor. All numbers are big-endian, and a word of
-//! an item has its bytes in memory's order. Items cannot be written: stores to the data register do nothing, as in QEMU
-//! since 2.4, and a write by DMA fails.
+//! from a register, or by DMA, for which it gives the address of a descriptor. All numbers are big-endian, and a word
+//! of an item has its bytes in memory's order. Items cannot be written: stores to the data register do nothing, as in
+//! QEMU since 2.4, and a write by DMA fails.
 //!
-//! DMA is only begun by an access. Whoever runs the guest does it by [`FwCfg::step`], piece by piece, and lets the guest
-//! wait until the end: on QEMU, all of it is done within the access, and there are drivers that count on this. All
-//! that a descriptor says is the guest's, and may be anything; nothing of it is more than a number before
+//! DMA is only begun by an access. Whoever runs the guest does it by [`FwCfg::step`], piece by piece, and lets the
+//! guest wait until the end: on QEMU, all of it is done within the access, and there are drivers that count on this.
+//! All that a descriptor says is the guest's, and may be anything; nothing of it is more than a number before
 //! [`Memory`] has accepted it.
 
 use alloc::string::{String, ToString};
@@ -119,8 +119,8 @@ impl Items {
     /// What every guest of one processor without a display has, with `boot` if firmware is to start a kernel, and with
     /// these `files`, by their names. What is made here is kept for ever.
     ///
-    /// What QEMU's `virt` has beyond that: two empty files, `bios-geometry` and `bootorder`; `etc/boot-fail-wait`, for a
-    /// BIOS; ACPI's and SMBIOS's tables, which would describe another machine.
+    /// What QEMU's `virt` has beyond that: two empty files, `bios-geometry` and `bootorder`; `etc/boot-fail-wait`, for
+    /// a BIOS; ACPI's and SMBIOS's tables, which would describe another machine.
     #[must_use]
     pub fn new(boot: Option<Boot>, files: &[(&str, &'static [u8])]) -> Self {
         let mut items = Vec::new();

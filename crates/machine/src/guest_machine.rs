@@ -62,8 +62,8 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// guest goes on.
     fn fw_cfg_write(&mut self, pa: GuestPa, bytes: u32, value: u32) -> Option<()>;
 
-    /// Whether a device does something that the guest must wait for: to be [served](Self::serve), again and again, until
-    /// this is false.
+    /// Whether a device does something that the guest must wait for: to be [served](Self::serve), again and again,
+    /// until this is false.
     #[must_use]
     fn holds_guest(&self) -> bool;
 

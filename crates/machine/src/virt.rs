@@ -6,8 +6,9 @@
 //! the guest [`GuestMachine::irq_asserted`] is all there is to ask. Time alone changes things too: when a deadline that
 //! [`GuestMachine::next_deadline`] named has passed, [`GuestMachine::update`] lets the machine notice.
 //!
-//! Virtio devices, and the firmware configuration device, reach for guest memory and for what is behind them, which an access cannot give them. An access only
-//! notes that there is work; [`GuestMachine::serve`] does it when the guest does not run.
+//! Virtio devices, and the firmware configuration device, reach for guest memory and for what is behind them, which an
+//! access cannot give them. An access only notes that there is work; [`GuestMachine::serve`] does it when the guest
+//! does not run.
 
 use core::fmt;
 

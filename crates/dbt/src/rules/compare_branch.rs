@@ -39,8 +39,8 @@ pub fn translate(e: &mut Emitter<'_>, options: &Options, nonzero: bool, rn: Reg,
     if options.side_exits { Flow::Continues } else { Flow::Splits }
 }
 
-/// Where a block goes on in A32 state that was left in Thumb state at `pc`, before the instruction there: `CBZ` from the
-/// beginning, `BX PC` where it leads to.
+/// Where a block goes on in A32 state that was left in Thumb state at `pc`, before the instruction there: `CBZ` from
+/// the beginning, `BX PC` where it leads to.
 #[must_use]
 pub const fn in_a32(pc: CachePc) -> CachePc {
     if pc.0 & 2 != 0 { pc.wrapping_add(6u32.wrapping_neg()) } else { pc.wrapping_add(4) }

@@ -210,7 +210,8 @@ pub fn fw_cfg_bytes(spec: &GuestSpec<'_>) -> u32 {
 /// Of these, what all guests have: 2,052 bytes of directory, some 40 items of 12 bytes and a few numbers.
 const FW_CFG_BYTES: u32 = 4096;
 
-/// What a guest's firmware configuration device has. Files stay in the bundle; the rest is made once, and kept for ever.
+/// What a guest's firmware configuration device has. Files stay in the bundle; the rest is made once, and kept for
+/// ever.
 fn fw_cfg(spec: &GuestSpec<'static>) -> Items {
     let boot = match spec.start {
         Start::Firmware { kernel: Some(kernel), .. } => {
@@ -383,7 +384,8 @@ impl Common {
         self.machine.fw_cfg_read(pa, bytes)
     }
 
-    /// Lets the guest's devices that reach its memory do what they have to do, as far as a budget goes. True if there was anything.
+    /// Lets the guest's devices that reach its memory do what they have to do, as far as a budget goes. True if there
+    /// was anything.
     pub fn serve(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         let mut pending = host.take_pending();
         while pending != 0 {

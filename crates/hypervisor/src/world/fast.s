@@ -903,8 +903,8 @@ return_to_kernel:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ The same to Thumb state, outside of an IT block, where the jump cache has the target with bit 0 set. In: R2, R3, R4 and
-@ R6 = the banks of both modes. Uses R0, R1, R5, R7.
+@ The same to Thumb state, outside of an IT block, where the jump cache has the target with bit 0 set. In: R2, R3, R4
+@ and R6 = the banks of both modes. Uses R0, R1, R5, R7.
 return_to_t32:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r1, [sp, #CTX_JUMP_CACHE]

@@ -56,8 +56,8 @@ impl Lockstep {
         (self.left == 0).then_some(End::Enough)
     }
 
-    /// The mode was another one before the instruction, which has not trapped. Where the translation stands for all that
-    /// the guest does in System mode, up to `guest_pc`, the reference does that, too.
+    /// The mode was another one before the instruction, which has not trapped. Where the translation stands for all
+    /// that the guest does in System mode, up to `guest_pc`, the reference does that, too.
     fn note_mode(&mut self, before: u32, guest_pc: u32) {
         if before == model::SYSTEM_MODE {
             return self.note("back from System mode, without a trap");
