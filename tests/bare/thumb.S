@@ -148,6 +148,11 @@ main:
     try "mrs r0, cpsr ; cpsid if ; mrs r1, cpsr ; cpsie a ; cpsid a ; msr cpsr_f, r1"
     try "mrs r0, spsr ; movw r1, #0x11f ; msr spsr_fsxc, r1 ; mrs r2, spsr ; msr spsr_fsxc, r0"
     try "cps #MODE_SYS ; mov r0, sp ; cps #MODE_SVC ; mov r1, sp"
+    @ As Linux reaches SP and LR of user code: stored, loaded again, and where nothing is.
+    .irp access, str.w, ldr.w
+    memory "mrs r3, cpsr ; eor r3, r3, #12 ; msr cpsr_c, r3 ; str.w sp, [r4] ; str.w lr, [r4, #4] ; eor r3, r3, #12 ; msr cpsr_c, r3 ; mrs r2, cpsr ; eor r2, r2, #12 ; msr cpsr_c, r2 ; \access sp, [r4] ; \access lr, [r4, #4] ; eor r2, r2, #12 ; msr cpsr_c, r2 ; mov r0, sp"
+    try "ldr r1, =ABSENT ; mrs r3, cpsr ; eor r3, r3, #12 ; msr cpsr_c, r3 ; \access sp, [r1] ; \access lr, [r1, #4] ; eor r3, r3, #12 ; msr cpsr_c, r3"
+    .endr
     try "mrc p15, 0, r0, c1, c0, 0 ; mcr p15, 0, r1, c13, c0, 4 ; mrc p15, 0, r2, c13, c0, 4 ; dsb ; isb"
     try "mov r3, lr ; srsdb sp!, #MODE_SVC ; pop {r0, r1} ; adr r0, 3f ; movw r1, #0x1f3 ; push {r0, r1} ; rfeia sp! ; .balign 4 ; 3: mrs r2, cpsr ; mov lr, r3"
     try "mov r3, lr ; adr r0, 3f ; add lr, r0, #4 ; movw r1, #0x0dd3 ; movt r1, #0x2000 ; orr r1, #0x20 ; msr spsr_fsxc, r1 ; subs pc, lr, #4 ; .balign 4 ; 3: adds.n r2, #1 ; mrs r0, cpsr ; mov lr, r3"
