@@ -98,7 +98,7 @@ pub struct Cut<'a> {
     /// The words that the last instruction stored to.
     stored: Vec<u32>,
     /// Where LDREX has put the monitor.
-    reserved: Option<u32>,
+    reserved: Option<Exclusive>,
     /// T32 code is executed as well.
     thumb: bool,
 }
@@ -128,38 +128,63 @@ impl Next {
         Next { instruction, word: instruction.a32().map_or(0, |decoded| decoded.word) }
     }
 
-    /// The address of an exclusive access that A32 has not, and whether it stores.
-    fn exclusive(&self, machine: &Machine) -> Option<(u32, bool)> {
-        let Instruction::T32(d) = self.instruction else { return None };
-        let (rn, offset, stores) = match d.op {
-            t32::Op::LoadExclusive { rn, offset, .. } => (rn, offset, false),
-            t32::Op::StoreExclusive { rn, offset, .. } => (rn, offset, true),
+    /// The exclusive access that this is, if its condition holds, and whether it stores.
+    fn exclusive(&self, machine: &Machine) -> Option<(Exclusive, bool)> {
+        let word = self.word;
+        let (cond, rn, offset, double, stores) = match self.instruction {
+            Instruction::T32(t32::Decoded { cond, op: t32::Op::LoadExclusive { rn, offset, rt2, .. }, .. }) => {
+                (cond, rn, offset, rt2.is_some(), false)
+            }
+            Instruction::T32(t32::Decoded { cond, op: t32::Op::StoreExclusive { rn, offset, rt2, .. }, .. }) => {
+                (cond, rn, offset, rt2.is_some(), true)
+            }
+            // The four sizes in A32, or what T32 has as A32 has it.
+            _ if word >> 28 != 15 && word & 0x0f80_0ff0 == 0x0180_0f90 => {
+                let size = word >> 21 & 3;
+                let passed = size < 2 && model::condition_passed(word >> 28, machine.psr);
+                let address = machine.r.get((word >> 16 & 15) as usize).copied();
+                let access = |address| (Exclusive { address, double: size == 1 }, word & 1 << 20 == 0);
+                return address.filter(|_| passed).map(access);
+            }
             _ => return None,
         };
-        let passed = d.cond.holds(machine.psr);
-        passed.then(|| (machine.r[rn.n() as usize % 15].wrapping_add(offset.into()), stores))
+        let address = machine.r[rn.n() as usize % 15].wrapping_add(offset.into());
+        cond.holds(machine.psr).then_some((Exclusive { address, double }, stores))
     }
 }
 
+/// What an exclusive access reserves, or wants to be reserved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Exclusive {
+    address: u32,
+    /// LDREXD and STREXD, or LDREX and STREX.
+    double: bool,
+}
+
 /// Why an instruction is not to be executed at all.
-fn unfit(next: &Next, machine: &Machine, reserved: Option<u32>) -> Option<Reason> {
+fn unfit(next: &Next, machine: &Machine, reserved: Option<Exclusive>) -> Option<Reason> {
     if next.instruction.is_unpredictable() {
         return Some("UNPREDICTABLE, by its encoding");
     }
-    if let Some((address, true)) = next.exclusive(machine)
-        && reserved != Some(address)
+    if let Some((exclusive, true)) = next.exclusive(machine)
+        && reserved != Some(exclusive)
     {
         return Some("STREX without LDREX: the model has no monitor");
     }
+    let it = ItState::from_psr(machine.psr);
     match next.instruction {
         Instruction::T32(d) if next.word == 0 || !d.cond.holds(machine.psr) => None,
+        // It writes the state for a check of permission, and only states in a block behind it (7.2.22).
+        Instruction::T32(_) if it.is_last() && next.word & 0x0f00_0f10 == 0x0e00_0f10 => {
+            Some("MCR or MRC of CP15, last in an IT block: QEMU leaves ITSTATE as it was before it")
+        }
         // QEMU has ThumbEE no more.
-        Instruction::T32(_) | Instruction::A32(_) => unfit_in_a32(next.word, machine, reserved),
+        Instruction::T32(_) | Instruction::A32(_) => unfit_in_a32(next.word, machine),
     }
 }
 
 /// The same of an A32 word.
-fn unfit_in_a32(word: u32, machine: &Machine, reserved: Option<u32>) -> Option<Reason> {
+fn unfit_in_a32(word: u32, machine: &Machine) -> Option<Reason> {
     if decode(word).op == Op::Unpredictable {
         return Some("UNPREDICTABLE, by its encoding");
     }
@@ -184,10 +209,6 @@ fn unfit_in_a32(word: u32, machine: &Machine, reserved: Option<u32>) -> Option<R
     let returns = body & 0x0c10_f000 == 0x0010_f000 && body & 0x0200_0090 != 0x90 && body & 0x0180_0000 != 0x0100_0000;
     if returns && !matches!(body >> 21 & 15, 2 | 13) {
         return Some("an exception return by neither SUBS nor MOVS (B9.3.20), which QEMU does not know");
-    }
-    let store_exclusive = body & 0x0ff0_0ff0 == 0x0180_0f90;
-    if store_exclusive && (reserved.is_none() || register(16) != reserved) {
-        return Some("STREX without LDREX: the model has no monitor");
     }
     None
 }
@@ -261,10 +282,8 @@ impl<'a> Cut<'a> {
         };
         match &step {
             Step::On => {
-                if let Some((address, false)) = next.exclusive(&machine) {
-                    self.reserved = Some(address);
-                } else if word & 0x0ff0_0fff == 0x0190_0f9f && model::condition_passed(word >> 28, machine.psr) {
-                    self.reserved = Some(machine.r[(word >> 16 & 15) as usize]);
+                if let Some((exclusive, false)) = next.exclusive(&machine) {
+                    self.reserved = Some(exclusive);
                 } else if !self.stored.is_empty() {
                     self.reserved = None;
                 }
