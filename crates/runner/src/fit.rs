@@ -106,6 +106,8 @@ pub struct Wish {
     pub name: String,
     /// The bytes of its RAM.
     pub memory: u64,
+    /// The bytes of its banks of flash, which lie behind its RAM, in the same piece.
+    pub flash: u64,
     /// The sizes of its copy-on-write disks in bytes.
     pub written: Vec<u64>,
     /// How many disks of the board it has.
@@ -125,17 +127,22 @@ impl Wish {
             // As large as it may be: nobody knows here.
             _ => u64::MAX,
         };
-        // Flash lies behind RAM, in the same piece.
         let len = |bank: usize| guest.flash.get(bank).map_or(0, |file| size(file) as usize);
         let flash = if guest.flash.is_empty() { [0; 2] } else { flash_bytes([len(0), len(1)]) };
         Self {
             name: guest.name.clone(),
-            memory: u64::from(guest.memory_bytes) + flash.map(u64::from).iter().sum::<u64>(),
+            memory: guest.memory_bytes.into(),
+            flash: flash.map(u64::from).iter().sum(),
             written: written.map(|disk| bytes(&disk.source)).collect(),
             claims: guest.disks.iter().filter(|disk| !matches!(disk.source, DiskSource::File(_))).count(),
             cards: guest.options.networks.len(),
             lends: guest.options.balloon,
         }
+    }
+
+    /// The bytes that it wants in one piece.
+    const fn piece(&self) -> u64 {
+        self.memory + self.flash
     }
 
     /// The bytes of Spica's own memory for it, where disks have `share` bytes each at most and somebody lends, or
@@ -144,7 +151,7 @@ impl Wish {
         let borrowed = if lends { BORROWED_MOST * BORROWED } else { 0 };
         let disks: u64 = self.written.iter().map(|&bytes| bytes.min(share) / PAGE * CLUSTER + borrowed).sum();
         let balloon = if self.lends { self.memory / PAGE } else { 0 };
-        let own = EACH + self.memory / PAGE * WORD + self.cards as u64 * CARD + disks + balloon;
+        let own = EACH + self.piece() / PAGE * WORD + self.cards as u64 * CARD + disks + balloon;
         own.next_multiple_of(MIB)
     }
 }
@@ -186,11 +193,14 @@ fn explain(room: &Room<'_>, most: u32, wishes: &Wishes, misfit: &Misfit) -> Stri
     let own = loader + ONCE_MIB + own(most.into(), wishes).into_iter().sum::<u64>() / MIB;
     let bundle = wishes.bundle.div_ceil(MIB);
     let left = u64::from(most).saturating_sub(own + bundle);
-    let total = guests.iter().map(|wish| wish.memory / MIB).sum::<u64>();
+    let total = guests.iter().map(|wish| wish.piece() / MIB).sum::<u64>();
     let mut text = match &guests[..] {
-        [_] => format!("the guest does not fit {}, which has {most}M: it wants {total}M", room.name),
+        [wish] => {
+            format!("the guest does not fit {}, which has {most}M: it wants {total}M{}", room.name, of_flash(wish))
+        }
         _ => {
-            let each: Vec<_> = guests.iter().map(|wish| format!("{} {}M", wish.name, wish.memory / MIB)).collect();
+            let of = |wish: &Wish| format!("{} {}M{}", wish.name, wish.piece() / MIB, of_flash(wish));
+            let each: Vec<_> = guests.iter().map(of).collect();
             format!("the guests do not fit {}, which has {most}M: they want {total}M ({})", room.name, each.join(", "))
         }
     };
@@ -224,6 +234,23 @@ fn explain(room: &Room<'_>, most: u32, wishes: &Wishes, misfit: &Misfit) -> Stri
         }
         Misfit::Spica if guests.len() == 1 => text + "; name smaller files",
         Misfit::Spica => text + "; name smaller files, or run fewer",
+    }
+}
+
+/// What of a guest's wish is no RAM.
+fn of_flash(wish: &Wish) -> String {
+    match wish.flash {
+        0 => String::new(),
+        bytes => format!(", {}M of that for its flash", bytes.div_ceil(MIB)),
+    }
+}
+
+/// The most MiB of RAM, at most what it has, with which the only guest would fit a board; none if it cannot.
+#[must_use]
+pub fn most_alone(room: &Room<'_>, wishes: &Wishes) -> Option<u64> {
+    match board_memory(room, wishes) {
+        Ok(_) => Some(wishes.guests[0].memory / MIB),
+        Err(_) => most_of(room, room.memory_mib[1], wishes, 0),
     }
 }
 
@@ -274,7 +301,7 @@ fn own(memory: u64, wishes: &Wishes) -> Vec<u64> {
     let guests = &wishes.guests;
     let count = guests.iter().map(|wish| wish.written.len() as u64).sum::<u64>();
     // Spica's own upper bound, made before anything is given.
-    let taken: u64 = guests.iter().map(|wish| wish.memory + EACH_MOST).sum();
+    let taken: u64 = guests.iter().map(|wish| wish.piece() + EACH_MOST).sum();
     let free = ((memory.saturating_sub(ONCE_MIB)) * MIB).saturating_sub(wishes.bundle + taken);
     let share = free.checked_div(count).unwrap_or(0).min(WRITTEN_MOST);
     let lends = guests.iter().any(|wish| wish.lends);
@@ -308,7 +335,7 @@ fn place(room: &Room<'_>, memory: u64, wishes: &Wishes, least: u64) -> std::resu
     take(ONCE_MIB * MIB).map_err(|_| Misfit::Spica)?;
     own(memory, wishes).into_iter().try_for_each(&mut take).map_err(|_| Misfit::Spica)?;
     for (guest, wish) in wishes.guests.iter().enumerate() {
-        take(wish.memory).map_err(|largest| Misfit::Guest { guest, largest })?;
+        take(wish.piece()).map_err(|largest| Misfit::Guest { guest, largest })?;
     }
     let written: Vec<_> = wishes.guests.iter().flat_map(|wish| &wish.written).collect();
     let wanted = written.iter().map(|&&bytes| bytes.min(room.written_most)).max().unwrap_or(0).min(least);

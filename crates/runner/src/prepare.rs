@@ -314,6 +314,14 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
             for (name, bytes) in fw_cfg {
                 entry.fw_cfg.push(FwCfgFile { name, source: FwCfgSource::File(files.add("fw_cfg", bytes)) });
             }
+            if own_memory.is_none() {
+                // Large files leave less than what guests are given unless somebody says how much. The archive has its
+                // manifest and headers as well, less than a megabyte.
+                let (room, wishes) = alone(request, &entry, flash_len, files.len() + MIB);
+                if let Some(mib) = fit::most_alone(&room, &wishes) {
+                    entry.memory_bytes = (mib * MIB) as u32;
+                }
+            }
             let bundle = files.bundle(vec![entry.clone()])?;
             fits_board(request, &entry, flash_len, bundle.len() as u64)?;
             run.kernel = image;
@@ -431,15 +439,22 @@ fn is_linux(path: &Path, bytes: &[u8], address: Address, memory: Option<u32>) ->
     Ok(matches!(kernel, Kernel::ZImage(_)))
 }
 
+/// The memory of the board that boots a guest alone, and what is wanted of it, with a file of `flash` bytes for its flash,
+/// if it has any, and a bundle of so many bytes.
+fn alone<'a>(request: &'a Request, guest: &GuestEntry, flash: u64, bundle: u64) -> (Room<'a>, Wishes) {
+    let board = request.board;
+    let uplink = request.plugged.network.is_some();
+    let room = Room::new(board.name, [board.memory_mib; 2], Loader::Qemu).with_words(&request.spica_append);
+    (room, Wishes { guests: vec![Wish::of(guest, |_| flash)], uplink, bundle })
+}
+
 /// Whether a guest fits the board that boots it alone, with a file of `flash` bytes for its flash, if it has any, and a
 /// bundle of so many bytes at least.
 fn fits_board(request: &Request, guest: &GuestEntry, flash: u64, bundle: u64) -> Result<()> {
     let board = request.board;
     let memory = u64::from(guest.memory_bytes) / MIB;
     if !request.native {
-        let wishes =
-            Wishes { guests: vec![Wish::of(guest, |_| flash)], uplink: request.plugged.network.is_some(), bundle };
-        let room = Room::new(board.name, [board.memory_mib; 2], Loader::Qemu).with_words(&request.spica_append);
+        let (room, wishes) = alone(request, guest, flash, bundle);
         return match fit::board_memory(&room, &wishes) {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::usage(error.message + ", with --memory")),

@@ -60,6 +60,24 @@ fn too_much_in_all() {
 }
 
 #[test]
+fn flash_takes_of_what_is_there_for_ram() {
+    let mut wishes = Wishes { bundle: 65 * MIB, ..guests(&[("a", 256)]) };
+    let small = &Room { memory_mib: [512; 2], ..room("cubieboard") };
+    assert_eq!(most_alone(small, &wishes), Some(256));
+    wishes.guests[0].flash = 65 * MIB;
+    let error = board_memory(small, &wishes).unwrap_err();
+    let expected = "the guest does not fit cubieboard, which has 512M: it wants 321M, 65M of that for its flash, but \
+                    418M are left beside 29M for Spica and 65M for the bundle; it needs its memory in one piece, and \
+                    the largest piece left has 319M, since the bundle lies in the middle; give it 254M or less";
+    assert_eq!(error.message, expected);
+    assert_eq!(most_alone(small, &wishes), Some(254));
+    wishes.guests[0].memory = 254 * MIB;
+    assert_eq!(board_memory(small, &wishes).unwrap(), 512);
+    wishes.guests[0].flash = 400 * MIB;
+    assert_eq!(most_alone(small, &wishes), None);
+}
+
+#[test]
 fn enough_in_all_but_not_in_one_piece() {
     let error = board_memory(&room("vexpress-a9"), &guests(&[("a", 800), ("b", 150)])).unwrap_err();
     let expected = "the guests do not fit vexpress-a9, which has 1024M: they want 950M (a 800M, b 150M), but 973M are \
