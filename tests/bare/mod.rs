@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::Machine;
 pub use spica_runner::bare::{Guest, build, value};
+use spica_runner::bench::ICOUNT_SHIFT;
 use spica_runner::error::Result;
 use spica_runner::prepare::{Request, Run, prepare};
 use spica_runner::project::{Project, create_dir, write};
@@ -83,12 +84,31 @@ pub fn run_prepared(
     words: &str,
     change: impl FnOnce(&mut Run) -> Result<()>,
 ) -> Result<Outcome> {
+    in_scratch(machine, guest, timeout, (words, None), change)
+}
+
+/// The same as [`run_with`], where time is the count of executed instructions: nothing depends on how busy this machine
+/// is.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_counted(machine: Machine, guest: &Guest<'_>, timeout: Duration, words: &str) -> Result<Outcome> {
+    in_scratch(machine, guest, timeout, (words, Some(ICOUNT_SHIFT)), |_| Ok(()))
+}
+
+fn in_scratch(
+    machine: Machine,
+    guest: &Guest<'_>,
+    timeout: Duration,
+    (words, icount): (&str, Option<u8>),
+    change: impl FnOnce(&mut Run) -> Result<()>,
+) -> Result<Outcome> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let project = Project::find(None)?;
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let scratch = project.build(&format!("bare/{}-{number}", std::process::id()));
     create_dir(&scratch)?;
-    let outcome = run_in(&scratch, &project, machine, guest, timeout, words, change);
+    let outcome = run_in(&scratch, &project, machine, guest, timeout, (words, icount), change);
     // What is left behind is in build/bare, and does not matter.
     let _ = fs::remove_dir_all(&scratch);
     outcome
@@ -100,7 +120,7 @@ fn run_in(
     machine: Machine,
     guest: &Guest<'_>,
     timeout: Duration,
-    words: &str,
+    (words, icount): (&str, Option<u8>),
     change: impl FnOnce(&mut Run) -> Result<()>,
 ) -> Result<Outcome> {
     let kernel = build(scratch, project, guest)?;
@@ -112,6 +132,7 @@ fn run_in(
         initrd: Some(initrd),
         memory: Some(MEMORY.to_string()),
         spica_append: format!("{words} {}", crate::more_words()),
+        icount,
         ..Request::new(board::find(machine.board())?)
     };
     let mut run = prepare(project, &request)?;
