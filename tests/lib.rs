@@ -251,8 +251,11 @@ pub fn kernel_module(project: &Project, path: &str) -> Result<PathBuf> {
     Ok(version.path().join("kernel").join(path))
 }
 
-/// Builds the test programs, where the hypervisor is built: what both have of Rust's library is compiled once.
-fn probe() -> Result<PathBuf> {
+/// The guest's test programs (`probe`), built where the hypervisor is: what both have of Rust's library is compiled once.
+///
+/// # Errors
+/// If they cannot be built.
+pub fn probe() -> Result<PathBuf> {
     static BUILT: OnceLock<()> = OnceLock::new();
     let project = Project::find(None)?;
     let target = project.build("hypervisor");

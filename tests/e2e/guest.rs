@@ -309,6 +309,12 @@ macro_rules! machines {
 
             #[test]
             $(#[$slow])?
+            fn socket_filters() {
+                prints(MACHINE, "probe-bpf", &["ok"]);
+            }
+
+            #[test]
+            $(#[$slow])?
             fn neon_in_the_kernel() {
                 assert_ne!(passed(MACHINE, "neon-in-kernel").lines, ["0"]);
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use spica_runner::exec::{Script, exec};
 use spica_runner::prepare::{self, Request, prepare};
-use spica_runner::project::Project;
+use spica_runner::project::{Project, read};
 use spica_runner::{board, debian, process};
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -20,6 +20,8 @@ const BOARDS: [&str; 2] = ["cubieboard", "vexpress-a9"];
 /// What is done in the guest. First it says what it is: its instruction set, as functions in T32 begin at any
 /// half-word; the byte that its text's addresses begin with; ticks in a second, by the loops that a delay of one tick
 /// takes, and of a second (`BogoMIPS` are 500,000 loops).
+///
+/// Socket filters are compiled, and the kernel's log has their code.
 ///
 /// The probed function begins with 32 bits in T32: of those that begin with 16, Linux 6.1 emulates `PUSH` with R7 lost,
 /// where the function tracer has it for a frame pointer.
@@ -49,7 +51,13 @@ cd /
 head -c 4000000 /dev/zero | md5sum
 n=0; while [ $n -lt 100 ]; do /bin/true & n=$((n + 1)); done; wait
 grep -q 'arch_timer' /proc/interrupts && echo 'ticks'
-dmesg | grep -iE 'bug:|warning|oops|unhandled|undefined|unexpected'
+complaints='bug:|warning|oops|unhandled|undefined|unexpected'
+dmesg | grep -iE "$complaints"
+echo 2 >/proc/sys/net/core/bpf_jit_enable
+probe bpf
+n=$(dmesg | grep -c 'flen=.*image=')
+[ "$n" -ge 5 ] && echo 'compiled'
+dmesg | grep -iE "$complaints"
 echo end
 "#;
 
@@ -78,6 +86,8 @@ impl Kind {
             spica_append: format!("spica.stats spica.engine={engine}"),
             ..Request::new(board::find(name).expect("a board"))
         };
+        let probe = spica_tests::probe().and_then(|file| read(&file)).expect("the programs");
+        request.overlay.file("bin/probe", 0o755, &probe);
         let script = Script::new(COMMANDS, &mut request.overlay).expect("a script");
         let run = prepare(project, &request).expect("a run");
         let mut output = Vec::new();
@@ -91,7 +101,11 @@ impl Kind {
         let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
         assert!(lines[0].contains(self.release), "{on:?}: {output}");
         let sum = "90b741f98410e3bb408d92fa49f9c436  -";
-        assert_eq!(lines[1..], [self.says, "probed", "traced", sum, "ticks", "end"], "{on:?}: {output}");
+        assert_eq!(
+            lines[1..],
+            [self.says, "probed", "traced", sum, "ticks", "ok", "compiled", "end"],
+            "{on:?}: {output}"
+        );
         assert_eq!(outcome.status, 0, "{on:?}: {output}");
         // It runs as the engine is meant to run it, wherever it is.
         let counted = |counter: &str| {
@@ -165,6 +179,42 @@ fn linux_that_is_preempted_works() {
 #[ignore = "builds a kernel, once: five minutes of a processor"]
 fn linux_for_one_processor_works() {
     Kind { release: "-plain", says: "A32 at 0xc0, 250 ticks,", ..LINUX }.works_everywhere();
+}
+
+/// Linux's own tests of its compiler for BPF, `test_bpf`: the first 524, in five seconds of the bare board; others are
+/// of many values each. The compiler cannot do all of it, and it says which it has compiled.
+#[test]
+#[ignore = "four boots"]
+fn linux_tests_its_compiler_for_bpf() {
+    const TESTS: &str = r"echo 1 >/proc/sys/net/core/bpf_jit_enable
+        dmesg -c >/dev/null
+        insmod /lib/test_bpf.ko test_range=0,523
+        dmesg | sed -nE 's/^\[ *[0-9.]+\] (test_bpf: )?//; s/(jited:.)( [0-9]+)+/\1/; /(PASS|FAIL|ED)/p'";
+    let project = Project::find(None).expect("the project");
+    let module = spica_tests::kernel_module(&project, "lib/test_bpf.ko").and_then(|file| read(&file));
+    let module = module.expect("a module of Debian's kernel");
+    let results = |name, native| {
+        let mut request = Request { native, ..Request::new(board::find(name).expect("a board")) };
+        request.overlay.file("lib/test_bpf.ko", 0o644, &module);
+        let script = Script::new(TESTS, &mut request.overlay).expect("a script");
+        let run = prepare(&project, &request).expect("a run");
+        let mut output = Vec::new();
+        let mut listener = |bytes: &[u8]| {
+            output.extend_from_slice(bytes);
+            Ok(Vec::new())
+        };
+        let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
+        let output = String::from_utf8_lossy(&output).into_owned();
+        outcome.unwrap_or_else(|error| panic!("{name}, native {native}: {error}\n{output}"));
+        output
+    };
+    for name in BOARDS {
+        let expected = results(name, true);
+        assert!(expected.contains("427 PASSED, 97 FAILED, [419/419 JIT'ed]"), "{expected}");
+        assert!(expected.lines().count() >= 400, "{expected}");
+        let found = results(name, false);
+        assert!(found == expected, "{name}: {found}\nexpected {expected}");
+    }
 }
 
 /// Linux of a kind from Debian's source, built if it is not there.

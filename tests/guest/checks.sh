@@ -243,6 +243,8 @@ long shell-script shell_script
 long fork-exec fork_exec
 long pipes pipes
 check signals signals
+# Socket filters are compiled (`probe bpf`).
+echo 1 >/proc/sys/net/core/bpf_jit_enable
 for test in $(probe | sed 1d); do
     case $test in mmap) long "probe-$test" probe "$test" ;; *) check "probe-$test" probe "$test" ;; esac
 done

@@ -33,6 +33,8 @@ pub mod number {
     pub const STAT64: u32 = 195;
     pub const FSTAT64: u32 = 197;
     pub const SOCKETPAIR: u32 = 288;
+    pub const RECV: u32 = 291;
+    pub const SETSOCKOPT: u32 = 294;
     pub const CLOCK_GETTIME64: u32 = 403;
     pub const CACHEFLUSH: u32 = 0x0f_0002;
     pub const SET_TLS: u32 = 0x0f_0005;

@@ -7,6 +7,7 @@
 #![no_std]
 #![no_main]
 
+mod bpf;
 mod faults;
 mod float;
 mod memory;
@@ -48,6 +49,7 @@ const TESTS: &[(&str, fn())] = &[
     ("alarm", processes::alarm),
     ("loop", processes::count),
     ("kuser", processes::kuser_helpers),
+    ("bpf", bpf::bpf),
 ];
 
 spica_freestanding::start!(run);
