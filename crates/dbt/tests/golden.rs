@@ -37,13 +37,15 @@ impl CodeMemory for Code {
 
 /// Behind the instruction is one that does nothing, or, in this part, one that overwrites a register.
 const FREED: &str = "all(), before mov r2, sp";
+/// The guest may have code anywhere, in this part.
+const GUARDED: &str = "all(), code that has a guarded return mirror";
 const MOV_R0_R0: u32 = 0xe1a0_0000;
 const MOV_R2_SP: u32 = 0xe1a0_200d;
 
 /// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
 /// it faults.
-fn translate(options: Options, va: u32, word: u32, next: u32, once: bool) -> String {
-    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(MIRROR) };
+fn translate(options: Options, va: u32, word: u32, next: u32, once: bool, guarded: bool) -> String {
+    let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(Window { guarded, ..MIRROR }) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
@@ -144,10 +146,11 @@ fn check(name: &str, words: &[u32]) {
         "exception_return" => first,
         _ => &[],
     };
-    let parts: [(&str, Options, bool, u32, &[u32]); 10] = [
+    let parts: [(&str, Options, bool, u32, &[u32]); 11] = [
         ("all()", all, false, 0x8000_8010, words),
         ("naive()", Options::naive(), false, 0x8000_8010, words),
         ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
+        (GUARDED, all, false, 0xc000_8010, indirect),
         ("all(), high exception vectors", all, false, 0xffff_0ff0, &indirect[..indirect.len().min(6)]),
         ("all(), shadow stack instead of the return mirror", stacking, false, 0xc000_8010, calls),
         ("all(), for one execution", all, true, 0xc000_8010, once),
@@ -170,7 +173,8 @@ fn check_parts(name: &str, parts: &[Part<'_>]) {
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &word in words {
             let next = if title == FREED { MOV_R2_SP } else { MOV_R0_R0 };
-            writeln!(text, "{}", translate(options, va, word, next, once)).expect("a string");
+            let guarded = title == GUARDED;
+            writeln!(text, "{}", translate(options, va, word, next, once, guarded)).expect("a string");
         }
     }
     compare(name, &text);

@@ -13,26 +13,43 @@ const MIRROR: Window =
     Window { start: 0xc000_0000, size: 0x10_0000, distance: 0x3300_0000, t32: false, guarded: false };
 /// T32 code from here on has one.
 const T32_MIRROR: Window = Window { size: 0x8_0000, distance: 0x7300_0000, t32: true, ..MIRROR };
+/// The same for a guest that may have code anywhere.
+const GUARDED_MIRROR: Window = Window { guarded: true, ..T32_MIRROR };
 const NOP: u32 = 0xbf00_bf00;
 
 /// What the instruction `bits` at `va` becomes in this state of an IT block.
 fn translate(options: Options, va: u32, bits: u32, it: ItState, mirror: Window) -> String {
+    translate_all(options, va, &[bits], it, mirror)
+}
+
+/// What several instructions, the first at `va`, become that are one behind the other.
+fn translate_all(options: Options, va: u32, codes: &[u32], it: ItState, mirror: Window) -> String {
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(mirror) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [NOP; PAGE_WORDS];
-    let halves = if bits >> 16 == 0 { [bits, 0xbf00] } else { [bits >> 16, bits & 0xffff] };
-    for (n, half) in halves.into_iter().enumerate() {
-        let at = va + 2 * n as u32;
-        let (word, shift) = ((at & 0xfff) as usize / 4, 8 * (at & 2));
-        guest[word] = guest[word] & !(0xffff << shift) | half << shift;
+    let halves = |bits: u32| if bits >> 16 == 0 { [bits, 0xbf00] } else { [bits >> 16, bits & 0xffff] };
+    let mut at = va;
+    let mut places = Vec::new();
+    for &bits in codes {
+        places.push((at, bits));
+        for half in halves(bits).into_iter().take(if bits >> 16 == 0 { 1 } else { 2 }) {
+            let (word, shift) = ((at & 0xfff) as usize / 4, 8 * (at & 2));
+            guest[word] = guest[word] & !(0xffff << shift) | half << shift;
+            at += 2;
+        }
     }
-    let entry = GuestVa(va | 1);
     let start = Start { it, next_page: None };
-    let block = translator.translate_from(entry, GuestPa(va), true, &guest, start, &mut code);
-    let decoded = t32::decode(t32::Code::new(halves[0] as u16, halves[1] as u16), it);
-    let shown = if bits >> 16 == 0 { format!("{bits:04x}    ") } else { format!("{bits:08x}") };
-    format!("{va:08x}: {shown}  {decoded}\n") + &made(&translator, &code, &guest, block, entry)
+    let block = translator.translate_from(GuestVa(va | 1), GuestPa(va), true, &guest, start, &mut code);
+    let mut text = String::new();
+    for (at, bits) in places {
+        let [first, second] = halves(bits);
+        let decoded = t32::decode(t32::Code::new(first as u16, second as u16), it);
+        let shown = if bits >> 16 == 0 { format!("{bits:04x}    ") } else { format!("{bits:08x}") };
+        text += &format!("{at:08x}: {shown}  {decoded}\n");
+        text += &made(&translator, &code, &guest, block, GuestVa(at | 1));
+    }
+    text
 }
 
 /// Compares with `tests/golden/t32/<name>.txt`: with everything on and off, at both kinds of halfword, and in an IT
@@ -47,6 +64,7 @@ fn check(name: &str, codes: &[u32], in_it: bool) {
         ("naive()", Options::naive(), 0x8000_8010, ItState::OUTSIDE, MIRROR),
         ("all(), where A32 code has a return mirror", all, 0xc000_8010, ItState::OUTSIDE, MIRROR),
         ("all(), code that has a return mirror", all, 0xc000_8010, ItState::OUTSIDE, T32_MIRROR),
+        ("all(), code that has a guarded return mirror", all, 0xc000_8010, ItState::OUTSIDE, GUARDED_MIRROR),
         ("all(), last of an IT block", all, 0x8000_8010, eq, MIRROR),
         ("all(), last of an IT block, with a return mirror", all, 0xc000_8010, eq, T32_MIRROR),
     ] {
@@ -250,4 +268,27 @@ fn system() {
         ],
         true,
     );
+}
+
+/// What Linux does to store or load SP and LR of User mode: by way of System mode, if all of it is in one block; and the
+/// changes of mode alone.
+#[test]
+fn modes() {
+    const READ: u32 = 0xf3ef_8100; // mrs r1, cpsr
+    const TOGGLE: u32 = 0xf081_010c; // eor r1, r1, #12
+    const WRITE: u32 = 0xf381_8100; // msr cpsr_c, r1
+    let all = Options { vfp: true, thumbee: true, ..Options::all() };
+    let mut text = String::new();
+    for (title, codes) in [
+        // str.w sp, [r0, #52]; str.w lr, [r0, #56]
+        ("two stores in System mode", [READ, TOGGLE, WRITE, 0xf8c0_d034, 0xf8c0_e038, TOGGLE, WRITE]),
+        // ldr.w sp, [r0, #52]; ldr.w lr, [r0, #56]
+        ("two loads in System mode", [READ, TOGGLE, WRITE, 0xf8d0_d034, 0xf8d0_e038, TOGGLE, WRITE]),
+        // mov sp, r2; mov lr, r3
+        ("something else in System mode", [READ, TOGGLE, WRITE, 0x4695, 0x469e, TOGGLE, WRITE]),
+    ] {
+        let made = translate_all(all, 0x8000_8010, &codes, ItState::OUTSIDE, MIRROR);
+        writeln!(text, "# Options::all(), {title}\n\n{made}").expect("a string");
+    }
+    compare("t32/modes", &text);
 }
