@@ -292,7 +292,7 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
         }
         run.boards.values_mut().for_each(|software| software.kernel = kernel.display().to_string());
     }
-    let with_nuttx = several::with_nuttx(&chosen);
+    let mut with_nuttx = several::with_nuttx(&chosen);
     let nuttx = if with_nuttx.is_empty() { Ok(None) } else { several::nuttx(project).map(Some) };
     match &nuttx {
         Ok(Some(kernel)) => {
@@ -300,7 +300,14 @@ pub fn run(project: &Project, options: &Options) -> Result<Measured> {
             run.parameters.insert("nuttx.kernel".into(), kernel);
         }
         Ok(None) => {}
-        Err(error) => progress::say(format_args!("warning: {error}")),
+        Err(error) => {
+            progress::say(format_args!("warning: {error}"));
+            if options.workloads.is_empty() && old.is_none() {
+                // Nobody has asked for them.
+                chosen.retain(|item| !with_nuttx.contains(item));
+                with_nuttx.clear();
+            }
+        }
     }
     let (file, mut results) = match (old, &options.resume) {
         (Some(mut results), Some(file)) => {
