@@ -27,6 +27,7 @@ mod memory_modes;
 mod nuttx;
 mod profile;
 mod remains;
+mod rust_t32;
 mod several;
 mod siege;
 mod silicon;
