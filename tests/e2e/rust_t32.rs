@@ -1,5 +1,7 @@
 //! A kernel that a compiler has made in T32 (`guests/t32`): it prints the same on QEMU's `virt` without Spica and on
-//! the boards under Spica, and that is what it is known to print.
+//! the boards under Spica, and that is what it is known to print. A compiler decides in which order it first touches
+//! memory that is not there yet, under `fetches:` above all: what another one prints natively is to be looked through,
+//! and is what is expected then.
 
 use std::path::PathBuf;
 use std::process::Command;
