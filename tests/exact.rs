@@ -26,6 +26,7 @@ pub const GUESTS: &[&str] = &[
     "vfp",
     "ranges",
     "looks",
+    "gives_way",
     "thumb",
     "exceptions_thumb",
     "faults_thumb",
@@ -62,12 +63,18 @@ pub fn same_with(machine: Machine, name: &str, seed: u32, words: &str) {
     same_but_for(machine, name, seed, words, str::to_string);
 }
 
-/// [`same_with`], if `change` is made to what the machine itself prints, line by line.
+/// [`same_with`], if `change` is made to what the machine itself prints, line by line. Gives what Spica said, as well.
 ///
 /// # Panics
 /// As [`same`].
 #[track_caller]
-pub fn same_but_for(machine: Machine, name: &str, seed: u32, words: &str, mut change: impl FnMut(&str) -> String) {
+pub fn same_but_for(
+    machine: Machine,
+    name: &str,
+    seed: u32,
+    words: &str,
+    mut change: impl FnMut(&str) -> String,
+) -> Outcome {
     // While unprivileged code runs, QEMU's vexpress-a9 takes SCTLR.A from the bank of the other security state:
     // misaligned accesses cannot be tested there.
     let no_alignment = u32::from(machine == Machine::VexpressA9);
@@ -97,4 +104,5 @@ pub fn same_but_for(machine: Machine, name: &str, seed: u32, words: &str, mut ch
     if let Some(known) = known.filter(|_| new) {
         known.keep(&real).unwrap_or_else(|error| panic!("{error}"));
     }
+    outcome
 }

@@ -110,6 +110,12 @@ macro_rules! boards {
             }
 
             #[test]
+            $(#[$slow])?
+            fn gives_way() {
+                same(MACHINE, "gives_way", 0);
+            }
+
+            #[test]
             fn faults() {
                 same(MACHINE, "faults", 0);
             }

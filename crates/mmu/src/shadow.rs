@@ -251,6 +251,33 @@ impl Shadow {
         self.settle(tables, tlb);
     }
 
+    /// What of [`Config::code_region`] translated code needs is among `region_kernel` from now on, the new
+    /// [`Config::region_kernel`], as long as the former one: the code region is the guest's. Of both, the host's TLB may
+    /// hold what was there, until the caller has it forget everything.
+    ///
+    /// # Errors
+    /// As [`Self::new`]. Nothing has changed then.
+    pub fn move_code(
+        &mut self,
+        region_kernel: &[u32],
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) -> Result<(), ConfigError> {
+        if region_kernel.len() != self.region_kernel.len() {
+            return Err(ConfigError::Region);
+        }
+        let separation = self.separation;
+        let entries = region_kernel.iter().zip(&self.region_user);
+        let entries: Option<Vec<_>> = entries.map(|(&kernel, &user)| separation.region_entry(kernel, user)).collect();
+        self.region_kernel = entries.ok_or(ConfigError::Region)?;
+        let nothing = core::mem::take(&mut self.code_kernel).into_iter().map(|_| 0).collect::<Vec<_>>();
+        for space in &self.spaces {
+            let runs = [(self.region_first_mb, &self.region_kernel[..]), (self.code_first_mb, &nothing[..])];
+            space.write_kernel(&runs, tables, tlb);
+        }
+        Ok(())
+    }
+
     /// The guest's translation registers are now `regime`: finds its space, or makes one, and makes it the active one.
     /// To be called when SCTLR, TTBR0, TTBR1, TTBCR or the ASID changed; [`Shadow::root`] must be asked again then.
     ///

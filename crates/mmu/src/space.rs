@@ -576,6 +576,15 @@ impl Space {
         complete
     }
 
+    /// Stores first-level entries of the kernel view, if the space has tables, from these megabytes on.
+    pub(crate) fn write_kernel(&self, runs: &[(usize, &[u32])], tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+        let view = &self.views[self.separation.table_of(View::Kernel)];
+        if let Some(root) = &view.root {
+            runs.iter().for_each(|(first, entries)| tables.write_run(root, *first, entries));
+            tlb.flush_asid(view.asid);
+        }
+    }
+
     /// Drops all entries, as far as `budget` goes. If none is left, the space is no longer stale, and the answer is
     /// true.
     pub(crate) fn clear(&mut self, budget: &mut Budget, tables: &mut impl TableMemory, tlb: &mut impl HostTlb) -> bool {

@@ -970,6 +970,28 @@ fn a_region_for_code_is_in_the_kernel_view_alone() {
     // It is below the other one.
     let wrong = Config { code_region: Some((REGION, &[0])), ..config(&[0]) };
     assert_eq!(Shadow::new(&wrong).err(), Some(ConfigError::Region));
+
+    // What was there goes to the other one, and the guest has its addresses for itself.
+    for wrong in [&[][..], &[0, 0]] {
+        let moved = guest.shadow.move_code(wrong, &mut guest.tables, &mut guest.tlb);
+        assert_eq!(moved, Err(ConfigError::Region));
+    }
+    assert!(guest.shadow.in_region(GuestVa(at)));
+    assert_eq!(guest.shadow.move_code(&[0x1234_5c01], &mut guest.tables, &mut guest.tlb), Ok(()));
+    guest.memory.write(KERNEL + CODE as u32 * 4, RAM | SECTION);
+    for process in [1, 0] {
+        guest.switch_process(process);
+        let entries = |guest: &Guest, view| {
+            let table = spica_mmu::Table { pa: guest.shadow.root(view).ttbr0, bytes: spica_mmu::FIRST_LEVEL_BYTES };
+            [CODE, REGION].map(|mb| guest.tables.read(&table, mb))
+        };
+        assert_eq!(entries(&guest, View::Kernel)[1], 0x1234_5c01);
+        assert_eq!(entries(&guest, View::User), [0, 0]);
+        assert_eq!(guest.touch(View::Kernel, at, AccessKind::Read).0, HOST);
+        let fill = guest.fill(View::Kernel, (REGION as u32) << 20, AccessKind::Read);
+        assert!(matches!(fill, Fill::GuestFault(_)));
+        assert!(!guest.shadow.in_region(GuestVa(at)) && guest.shadow.in_region(GuestVa((REGION as u32) << 20)));
+    }
 }
 
 impl Guest {

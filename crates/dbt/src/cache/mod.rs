@@ -605,6 +605,12 @@ impl Translator {
         self.mirror.move_to(window);
     }
 
+    /// The code pages lie from `base` on from now on, where they are mapped by then. All blocks go.
+    pub fn move_to(&mut self, base: u32, memory: &mut impl CodeMemory) {
+        self.flush(memory);
+        self.layout.base = base;
+    }
+
     /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all
     /// that was translated wrong: it is gone.
     pub fn set_vfp(&mut self, vfp: bool, memory: &mut impl CodeMemory) -> bool {

@@ -165,6 +165,12 @@ impl Blocks {
         self.translator.move_mirror(window, &mut self.code);
     }
 
+    /// The code cache is in the hypervisor region from now on, as it is where nothing runs in place. All blocks go.
+    pub(super) fn move_to_region(&mut self) {
+        self.translator.move_to(CODE_CACHE_START, &mut self.code);
+        self.code.move_to(CODE_CACHE_START);
+    }
+
     /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed, if there is one at `svc`; its
     /// target, as [`Self::mirrored`].
     pub fn reopen(&mut self, svc: CachePc, value: u32) -> Option<GuestVa> {

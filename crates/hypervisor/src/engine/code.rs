@@ -170,6 +170,12 @@ impl CodePages {
         self.layout
     }
 
+    /// The cache lies from `base` on from now on, where it has as much room. Nothing of it has been entered there.
+    pub fn move_to(&mut self, base: u32) {
+        self.layout.base = base;
+        self.written.add_unknown();
+    }
+
     /// First-level entries for the megabytes of the cache and of the mirror: VA and entry.
     pub fn first_level(&self) -> impl Iterator<Item = (u32, u32)> {
         let entries = |va: u32, table: u32, megabytes: u32| {

@@ -18,7 +18,7 @@ use super::blocks::Blocks;
 use super::code::{CodePages, page_of};
 use super::kernel::KernelEngine;
 use super::{Engine, Gone, Source, Words};
-use crate::layout::{NEAR_CODE_SIZE, in_place as window, near_code};
+use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, in_place as window, near_code};
 use crate::memory::pool::{Block, Share};
 
 /// How a guest's kernel runs in place.
@@ -53,6 +53,19 @@ pub struct InPlace {
     from_start: bool,
     /// All of it runs by blocks for now.
     suspended: bool,
+    /// Where the code cache is.
+    place: Place,
+}
+
+/// Where the code cache is that stubs are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// Near the guest's kernel.
+    Near,
+    /// There, but the guest wants the addresses for itself: it is to go.
+    Wanted,
+    /// In the hypervisor region. Nothing runs in place any more, since branches do not reach that.
+    Left,
 }
 
 impl InPlace {
@@ -65,6 +78,7 @@ impl InPlace {
             begun: from_start,
             from_start,
             suspended: false,
+            place: Place::Near,
         })
     }
 
@@ -160,10 +174,45 @@ impl StubMemory for Memory<'_> {
 
 /// What `vm::in_place` asks for.
 impl KernelEngine {
-    /// Whether the guest's kernel runs in place, or will ([`Self::waits_for_in_place`]).
+    /// Whether the guest's kernel was made to run in place, whether it does so already or no longer.
     #[inline]
     pub fn runs_in_place(&self) -> bool {
         self.in_place.is_some()
+    }
+
+    /// Whether it did, and cannot any more ([`Self::leave_in_place`]).
+    pub fn has_left(&self) -> bool {
+        self.in_place.as_ref().is_some_and(|in_place| in_place.place == Place::Left)
+    }
+
+    /// The first address that the guest must not have for itself, and how many megabytes from there on. In front of a
+    /// cache near the guest's kernel, one of them is only so that it is seen in time who comes near.
+    pub fn kept_from_guest(&self) -> (u32, u32) {
+        let (start, megabytes) = self.region();
+        let near = self.in_place.as_ref().is_some_and(|in_place| in_place.place != Place::Left);
+        if near { (start - MEGABYTE, megabytes + 1) } else { (start, megabytes) }
+    }
+
+    /// The guest has mapped something among [`Self::kept_from_guest`]. False if the cache cannot give way.
+    pub fn give_way(&mut self) -> bool {
+        let in_place = self.in_place.as_deref_mut().filter(|in_place| in_place.place != Place::Left);
+        in_place.map(|in_place| in_place.place = Place::Wanted).is_some()
+    }
+
+    /// Whether [`Self::leave_in_place`] is to be called, where user code begins, or the guest takes an interrupt.
+    #[inline]
+    pub fn is_to_leave_in_place(&self) -> bool {
+        self.in_place.as_ref().is_some_and(|in_place| in_place.place == Place::Wanted)
+    }
+
+    /// The cache is in the hypervisor region from now on, so that all of the guest's kernel runs by blocks. All code
+    /// goes. What is mapped is to follow.
+    pub fn leave_in_place(&mut self) {
+        self.forget_all();
+        if let Some(in_place) = &mut self.in_place {
+            in_place.place = Place::Left;
+            self.blocks.move_to_region();
+        }
     }
 
     /// Whether it will, once it has started.
@@ -198,7 +247,8 @@ impl KernelEngine {
 
     /// Whether the page of `source` may run in place.
     pub fn is_fit(&self, source: Source) -> bool {
-        let fits = |in_place: &InPlace| in_place.begun && !in_place.suspended && in_place.twins.is_fit(source.va);
+        let runs = |in_place: &InPlace| in_place.begun && !in_place.suspended && in_place.place != Place::Left;
+        let fits = |in_place: &InPlace| runs(in_place) && in_place.twins.is_fit(source.va);
         let fit = self.in_place.as_deref().is_some_and(fits);
         fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
     }

@@ -176,7 +176,7 @@ impl Common {
                 self.backlog.stale.clear();
             }
         } else if let Some(from) = self.backlog.cache {
-            let (_, megabytes) = self.engine.region();
+            let (_, megabytes) = self.engine.kept_from_guest();
             self.backlog.cache = Some(from + 1).filter(|&next| next < megabytes);
             return self.look_through_cache(core.enter_host_space(), regime, from, 1);
         }
@@ -268,8 +268,10 @@ impl Common {
     /// whole address space, with nothing behind most of it), in `count` megabytes from its megabyte `first` on.
     /// Translated code could reach the cache there instead of what the guest means. The rest of the hypervisor region
     /// faults by itself.
+    ///
+    /// A cache that is near a guest's kernel gives way ([`Self::leave_in_place`]).
     fn look_through_cache(
-        &self,
+        &mut self,
         host_space: HostSpace<'_>,
         regime: &Regime,
         first: u32,
@@ -278,10 +280,12 @@ impl Common {
         if !regime.mmu_on() {
             return Ok(());
         }
-        let start = GuestVa(self.engine.region().0 + first * MEGABYTE);
+        let start = GuestVa(self.engine.kept_from_guest().0 + first * MEGABYTE);
         let counts = |pa| self.ram.contains(pa) || self.machine.has_device(pa);
-        find_mapped(&self.ram.at(host_space), regime, start, count, counts)
-            .map_or(Ok(()), |va| Err(Stop::RegionMapped(va)))
+        match find_mapped(&self.ram.at(host_space), regime, start, count, counts) {
+            Some(va) if !self.engine.give_way() => Err(Stop::RegionMapped(va)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it is time for [`Self::glance_at_cache`]: at an interrupt, if the last time was a while ago. Guests that
@@ -301,7 +305,7 @@ impl Common {
     /// # Errors
     /// If there is one.
     pub fn glance_at_cache(&mut self, host_space: HostSpace<'_>, regime: &Regime) -> Result<(), Stop> {
-        let (start, megabytes) = self.engine.region();
+        let (start, megabytes) = self.engine.kept_from_guest();
         if !regime.mmu_on()
             || spica_mmu::has_no_descriptors(&self.ram.at(host_space), regime, GuestVa(start), megabytes)
         {

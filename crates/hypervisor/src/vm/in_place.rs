@@ -13,6 +13,7 @@ use spica_isa::Op;
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
 use super::instruction::Instruction;
+use super::load::kernel_entries;
 use super::mmu::Mmu;
 use super::{Common, Resume, Stop, Vm, regime};
 use crate::engine::{Engine, Source};
@@ -51,6 +52,19 @@ impl Common {
     pub(super) fn begin_in_place(&mut self, mmu: &mut Mmu) {
         self.engine.begin_in_place();
         self.engine.forget_all();
+        self.code_is_gone(mmu);
+    }
+
+    /// The guest is about to run user code, or takes an interrupt, and wants the addresses for itself where the stubs
+    /// of what runs in place are. They are near its kernel, and branches reach nothing else: from now on, all of it runs
+    /// by blocks.
+    #[cold]
+    pub(super) fn leave_in_place(&mut self, mmu: &mut Mmu) {
+        let (start, _) = self.engine.region();
+        log::warn!("guest {}: it needs {start:#x}, where its kernel's stubs are: that runs by blocks now", self.name);
+        self.engine.leave_in_place();
+        let (region, _) = kernel_entries(&self.engine);
+        mmu.move_code(&region);
         self.code_is_gone(mmu);
     }
 

@@ -25,7 +25,7 @@ use crate::engine::code::{self, CodePages};
 use crate::engine::in_place::{InPlace, Setup};
 use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
-use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_START};
+use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_ENTRIES, REGION_START};
 use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{host_space::region_entries, ram as host_ram};
@@ -234,14 +234,7 @@ impl Vm {
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let region = region_entries();
-        let mut kernel_region = region;
-        let mut near = [0; (NEAR_CODE_SIZE / MEGABYTE) as usize];
-        for (va, entry) in engine.blocks.first_level() {
-            match kernel_region.get_mut((va.wrapping_sub(REGION_START) / MEGABYTE) as usize) {
-                Some(place) => *place = entry,
-                None => near[((va - engine.region().0) / MEGABYTE) as usize] = entry,
-            }
-        }
+        let (kernel_region, near) = kernel_entries(&engine);
         let near = sizes.in_place.map(|_| ((engine.region().0 / MEGABYTE) as usize, &near[..]));
         let mut shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
@@ -309,6 +302,21 @@ impl Vm {
         };
         Ok(Vm { vcpu: Vcpu::new(context, mmu), common, loading: Loading::default() })
     }
+}
+
+/// The room for a code cache near a guest's kernel, in megabytes.
+const NEAR_MB: usize = (NEAR_CODE_SIZE / MEGABYTE) as usize;
+
+/// First-level entries of the hypervisor region for a guest's kernel, and of a code cache that is near that.
+pub(super) fn kernel_entries(engine: &KernelEngine) -> ([u32; REGION_ENTRIES], [u32; NEAR_MB]) {
+    let (mut region, mut near) = (region_entries(), [0; NEAR_MB]);
+    for (va, entry) in engine.blocks.first_level() {
+        match region.get_mut((va.wrapping_sub(REGION_START) / MEGABYTE) as usize) {
+            Some(place) => *place = entry,
+            None => near[((va - engine.region().0) / MEGABYTE) as usize] = entry,
+        }
+    }
+    (region, near)
 }
 
 /// What the guest's identification registers say: the host's own, less what a guest of ours must not see.

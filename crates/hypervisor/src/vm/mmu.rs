@@ -20,6 +20,7 @@ use super::call_vector::CallVector;
 use super::mmio::{Known, Sites};
 use super::ram::Ram;
 use super::tables::{RealTlb, Tables};
+use crate::arch::tlb;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::{GuestMachine, Machine};
 use crate::papers;
@@ -161,6 +162,14 @@ impl Mmu {
     /// See [`Shadow::forget_code`].
     pub fn forget_code(&mut self, va: GuestVa) {
         self.shadow.forget_code(va, &mut self.tables, &mut RealTlb);
+    }
+
+    /// See [`Shadow::move_code`].
+    pub fn move_code(&mut self, region_kernel: &[u32]) {
+        let moved = self.shadow.move_code(region_kernel, &mut self.tables, &mut RealTlb);
+        assert!(moved.is_ok(), "the region is as long as it was");
+        tlb::invalidate_all();
+        self.make_stale();
     }
 
     /// See [`Shadow::fast_fill`].

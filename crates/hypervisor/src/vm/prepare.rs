@@ -30,6 +30,9 @@ impl Vm {
         if privilege == Privilege::User && self.common.engine.waits_for_in_place() {
             self.common.begin_in_place(&mut self.vcpu.mmu);
         }
+        if privilege == Privilege::User && self.common.engine.is_to_leave_in_place() {
+            self.common.leave_in_place(&mut self.vcpu.mmu);
+        }
         let Vm { vcpu, common, .. } = self;
         let cpu = &mut vcpu.context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;

@@ -61,6 +61,9 @@ impl Vm {
                 if self.common.engine.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
                     self.common.begin_in_place(&mut self.vcpu.mmu);
                 }
+                if self.common.engine.is_to_leave_in_place() {
+                    self.common.leave_in_place(&mut self.vcpu.mmu);
+                }
                 let (at, _) = self.vcpu.entry(pc);
                 self.note_kernel(at);
                 resume = self.vcpu.take(exception);
