@@ -56,6 +56,18 @@ fn what_firmware_is_to_start() {
 }
 
 #[test]
+fn firmware_for_another_processor() {
+    let table = [0x2002_0000_u32, 0x0800_01c5, 0x0800_0201, 0x0800_0203];
+    let path = file("firmware-m", &table.map(u32::to_le_bytes).concat());
+    let error = error(|r| (r.native, r.bios) = (false, Some(path.clone())));
+    let _ = fs::remove_file(&path);
+    assert_eq!(error.status, USAGE);
+    let expected = "it begins with the vector table of a Cortex-M: 0x20020000 for its stack, 0x080001c5 to start at; \
+                    expected A32 code, in which an ARMv7-A core starts at the first word of flash";
+    assert_eq!(error.message, format!("--bios: {}: {expected}", path.display()));
+}
+
+#[test]
 fn missing_file_for_fw_cfg() {
     let error = error(|r| r.fw_cfg.push(("opt/a".to_string(), "/does/not/exist".into())));
     assert_eq!(error.status, FAILED);

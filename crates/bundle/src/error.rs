@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::archive::ArchiveError;
-use crate::{DtbError, FLASH_BANK, ImageError, MANIFEST, Mac, SECTOR};
+use crate::{DtbError, FLASH_BANK, FirmwareError, ImageError, MANIFEST, Mac, SECTOR};
 
 /// Why a bundle cannot be booted. Lines count from 1 in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub enum BundleError {
     Kernel { guest: String, line: usize, file: String, error: ImageError },
     /// A file for flash that is empty, or larger than a bank.
     FlashSize { guest: String, line: usize, file: String, size: usize },
+    /// The first file for flash begins with nothing that the processor can start with.
+    Firmware { guest: String, line: usize, file: String, error: FirmwareError },
     /// A guest's device tree is none.
     Dtb { guest: String, line: usize, file: String, error: DtbError },
     /// A disk that does not consist of whole sectors.
@@ -133,6 +135,9 @@ impl fmt::Display for InFile<'_> {
                 "{manifest}:{line}: guest `{guest}`: flash `{file}` has {size} bytes; expected {FLASH_BANK} at most, and at \
                  least one"
             ),
+            BundleError::Firmware { guest, line, file, error } => {
+                write!(f, "{manifest}:{line}: guest `{guest}`: flash `{file}`: {error}")
+            }
             BundleError::DoesNotFit { guest, line, needed, memory } => write!(
                 f,
                 "{manifest}:{line}: guest `{guest}`: its files have {needed} bytes, more than its memory of {}M",

@@ -29,6 +29,7 @@ extern crate alloc;
 pub mod archive;
 mod dtb;
 mod error;
+mod firmware;
 mod guest;
 pub mod image;
 mod mac;
@@ -42,6 +43,7 @@ use alloc::vec::Vec;
 
 pub use dtb::{DtbError, check as check_dtb};
 pub use error::{BundleError, InFile};
+pub use firmware::{FirmwareError, check as check_firmware};
 pub use guest::{
     DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FLASH_BANK, FLASH_UNIT, FwCfgFile, FwCfgSource, GuestEntry,
     GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_FW_CFG, MAX_FW_CFG_NAME, MAX_FW_CFG_STRING,
@@ -147,6 +149,12 @@ impl GuestEntry {
                     return Err(BundleError::FlashSize { guest: guest.name.clone(), line, file: name.clone(), size });
                 }
             }
+            firmware::check(banks[0]).map_err(|error| BundleError::Firmware {
+                guest: guest.name.clone(),
+                line: guest.line,
+                file: guest.flash[0].clone(),
+                error,
+            })?;
             // What firmware is to start is its business.
             let kernel = optional("kernel", &guest.kernel)?;
             (Start::Firmware { banks, kernel }, kernel.unwrap_or_default())

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spica_bundle::{Address, FwCfgFile, FwCfgSource, GuestEntry, Kernel, MAX_MEMORY, Restart, parse_memory};
+use spica_bundle::{
+    Address, FwCfgFile, FwCfgSource, GuestEntry, Kernel, MAX_MEMORY, Restart, check_firmware, parse_memory,
+};
 
 use crate::board::Board;
 use crate::control::server::{Server, Who};
@@ -221,6 +223,10 @@ pub fn prepare(project: &Project, request: &Request) -> Result<Run> {
     let own_kernel = own_kernel.transpose().map_err(|e| named("kernel", e))?;
     let bios = request.bios.as_deref().map(|path| regular::read(path, &most));
     let bios = bios.transpose().map_err(|e| named("bios", e))?;
+    if let (Some(path), Some(bytes)) = (&request.bios, &bios) {
+        let begins = check_firmware(bytes);
+        begins.map_err(|e| Error::usage(format!("--bios: {}: {e}", path.display())))?;
+    }
     if bios.is_some() && request.initrd.is_some() && request.kernel.is_none() {
         return Err(Error::usage(
             "--initrd with --bios is for the kernel that the firmware starts: expected --kernel, too".to_string(),

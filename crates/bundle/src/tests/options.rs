@@ -435,20 +435,22 @@ fn firmware_starts_a_guest_and_its_kernel() {
     let error = guest(&text("").replace("[\"fw\"]", "[\"a\", \"b\", \"c\"]")).unwrap_err().to_string();
     assert!(error.contains("3 is too many; expected at most 2"), "{error}");
     let of = |file: &'static [u8]| entry.load(move |_| Some(file)).map(|spec| (spec.start.clone(), spec.flash_bytes()));
-    let banks = [&b"code"[..], &[]];
-    assert_eq!(of(b"code"), Ok((Start::Firmware { banks, kernel: None }, [1 << 20; 2])));
+    let banks = [&b"cod\xea"[..], &[]];
+    assert_eq!(of(b"cod\xea"), Ok((Start::Firmware { banks, kernel: None }, [1 << 20; 2])));
     // What is no kernel that Spica would start may be one for firmware.
     let entry = guest(&text("kernel = \"k\"\ninitrd = \"i\"\nappend = \"quiet\"")).unwrap();
     assert_eq!(entry.files().collect::<Vec<_>>(), [("kernel", "k"), ("initrd", "i"), ("flash", "fw")]);
-    let spec = entry.load(|name| Some(if name == "fw" { b"code" } else { b"any" })).unwrap();
+    let spec = entry.load(|name| Some(if name == "fw" { b"cod\xea" } else { b"any" })).unwrap();
     assert_eq!(spec.start, Start::Firmware { banks, kernel: Some(b"any") });
     assert_eq!((spec.initrd, spec.append.as_str()), (Some(&b"any"[..]), "quiet"));
-    let spec = entry.load(|name| (name != "k").then_some(&b"code"[..])).unwrap_err().to_string();
+    let spec = entry.load(|name| (name != "k").then_some(&b"cod\xea"[..])).unwrap_err().to_string();
     assert!(spec.contains("the archive has no file `k`, which its `kernel` names"), "{spec}");
     let entry = guest(&text("")).unwrap();
     let of = |file: &'static [u8]| entry.load(move |_| Some(file)).map(|spec| (spec.start.clone(), spec.flash_bytes()));
     let error = of(b"").unwrap_err().to_string();
     assert!(error.contains("flash `fw` has 0 bytes; expected 67108864 at most, and at least one"), "{error}");
+    let error = of(&[0, 0, 2, 0x20, 0xc5, 1, 0, 8, 1, 2, 0, 8, 3, 2, 0, 8]).unwrap_err().to_string();
+    assert!(error.contains("flash `fw`: it begins with the vector table of a Cortex-M: 0x20020000 for"), "{error}");
 }
 
 #[test]
