@@ -1,5 +1,6 @@
 //! The `spica` command on the development machine: reads its arguments and hands over to the library.
 
+mod closed_output;
 mod commands;
 
 use std::path::PathBuf;
@@ -151,13 +152,13 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    match dispatch(cli) {
+    closed_output::end_quietly(|| match dispatch(cli) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("spica: {error}");
             ExitCode::from(error.status)
         }
-    }
+    })
 }
 
 #[cfg(test)]
