@@ -263,18 +263,20 @@ impl Shadow {
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Result<(), ConfigError> {
-        if region_kernel.len() != self.region_kernel.len() {
+        let separation = self.separation;
+        let entries = || region_kernel.iter().zip(&self.region_user).map(|(&k, &u)| separation.region_entry(k, u));
+        if region_kernel.len() != self.region_kernel.len() || entries().any(|entry| entry.is_none()) {
             return Err(ConfigError::Region);
         }
-        let separation = self.separation;
-        let entries = region_kernel.iter().zip(&self.region_user);
-        let entries: Option<Vec<_>> = entries.map(|(&kernel, &user)| separation.region_entry(kernel, user)).collect();
-        self.region_kernel = entries.ok_or(ConfigError::Region)?;
-        let nothing = core::mem::take(&mut self.code_kernel).into_iter().map(|_| 0).collect::<Vec<_>>();
+        for (place, entry) in self.region_kernel.iter_mut().zip(entries().flatten()) {
+            *place = entry;
+        }
+        self.code_kernel.fill(0);
         for space in &self.spaces {
-            let runs = [(self.region_first_mb, &self.region_kernel[..]), (self.code_first_mb, &nothing[..])];
+            let runs = [(self.region_first_mb, &self.region_kernel[..]), (self.code_first_mb, &self.code_kernel)];
             space.write_kernel(&runs, tables, tlb);
         }
+        self.code_kernel.clear();
         Ok(())
     }
 
