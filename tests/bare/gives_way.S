@@ -115,16 +115,6 @@ on_tick:
 1:  bl timer_off
     pop {pc}
 
-@ The timer is due in 16 to 80 microseconds.
-soon:
-    push {lr}
-    bl random
-    ubfx r0, r0, #4, #12
-    add r0, r0, #1000
-    now r1, r2
-    add r0, r0, r1
-    bl timer_at
-    pop {pc}
     .ltorg
 
 @ R0 += 41 by way of what is sensitive; it runs anywhere.

@@ -105,16 +105,6 @@ on_tick:
 4:  bl soon
     pop {pc}
 
-@ The timer is due in 16 to 80 microseconds.
-soon:
-    push {lr}
-    bl random
-    ubfx r0, r0, #4, #12
-    add r0, r0, #1000
-    now r1, r2
-    add r0, r0, r1
-    bl timer_at
-    pop {pc}
 
     @ Interrupts may come from label `from` to `to`, in a mode with masks; `escape` is where a loop ends that does not
     @ look at R7. Uses R0 to R2.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use spica_runner::exec::{Script, exec};
+use spica_runner::exec::{Outcome, Script, exec};
 use spica_runner::prepare::{self, Request, prepare};
 use spica_runner::project::{Project, read};
 use spica_runner::{board, debian, process};
@@ -61,6 +61,23 @@ dmesg | grep -iE "$complaints"
 echo end
 "#;
 
+/// What these commands print in a guest, and how they end.
+#[track_caller]
+fn executed(project: &Project, mut request: Request, commands: &str) -> (String, Outcome) {
+    let script = Script::new(commands, &mut request.overlay).expect("a script");
+    let run = prepare(project, &request).expect("a run");
+    let mut output = Vec::new();
+    let mut listener = |bytes: &[u8]| {
+        output.extend_from_slice(bytes);
+        Ok(Vec::new())
+    };
+    let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
+    let output = String::from_utf8_lossy(&output).into_owned();
+    let said = |error| panic!("{}, {}: {error}\n{output}", request.board.name, request.spica_append);
+    let outcome = outcome.unwrap_or_else(said);
+    (output, outcome)
+}
+
 /// A kernel, and what it says of itself.
 struct Kind {
     /// Where it is, built or fetched.
@@ -88,16 +105,7 @@ impl Kind {
         };
         let probe = spica_tests::probe().and_then(|file| read(&file)).expect("the programs");
         request.overlay.file("bin/probe", 0o755, &probe);
-        let script = Script::new(COMMANDS, &mut request.overlay).expect("a script");
-        let run = prepare(project, &request).expect("a run");
-        let mut output = Vec::new();
-        let mut listener = |bytes: &[u8]| {
-            output.extend_from_slice(bytes);
-            Ok(Vec::new())
-        };
-        let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
-        let output = String::from_utf8_lossy(&output).into_owned();
-        let outcome = outcome.unwrap_or_else(|error| panic!("{on:?}: {error}\n{output}"));
+        let (output, outcome) = executed(project, request, COMMANDS);
         let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
         assert!(lines[0].contains(self.release), "{on:?}: {output}");
         let sum = "90b741f98410e3bb408d92fa49f9c436  -";
@@ -197,16 +205,7 @@ fn linux_tests_its_compiler_for_bpf() {
         let board = board::find(name).expect("a board");
         let mut request = Request { native, spica_append: words.into(), ..Request::new(board) };
         request.overlay.file("lib/test_bpf.ko", 0o644, &module);
-        let script = Script::new(TESTS, &mut request.overlay).expect("a script");
-        let run = prepare(&project, &request).expect("a run");
-        let mut output = Vec::new();
-        let mut listener = |bytes: &[u8]| {
-            output.extend_from_slice(bytes);
-            Ok(Vec::new())
-        };
-        let outcome = exec(&run, &script, LIMIT, None, false, &mut listener);
-        let output = String::from_utf8_lossy(&output).into_owned();
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}, native {native}, {words}: {error}\n{output}"));
+        let (output, outcome) = executed(&project, request, TESTS);
         // A line of Spica's ends that of the guest which it comes upon.
         let lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
         (lines.join("\n"), outcome.spica)
