@@ -192,7 +192,7 @@ fn linux_for_one_processor_works() {
 /// Linux's own tests of its compiler for BPF, `test_bpf`: the first 524, in five seconds of the bare board; others are
 /// of many values each. The compiler cannot do all of it, and it says which it has compiled.
 #[test]
-#[ignore = "six boots"]
+#[ignore = "six boots: three minutes"]
 fn linux_tests_its_compiler_for_bpf() {
     const TESTS: &str = r"echo 1 >/proc/sys/net/core/bpf_jit_enable
         dmesg -c >/dev/null

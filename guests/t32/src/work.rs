@@ -187,7 +187,7 @@ impl fmt::Write for Text {
 /// Formatting.
 fn text() {
     #[derive(Debug)]
-    #[allow(dead_code, reason = "to be printed")]
+    #[expect(dead_code, reason = "the fields are read by `Debug` alone, which the compiler does not count")]
     enum Kind {
         Unit,
         Pair(i8, Option<char>),
