@@ -1,4 +1,4 @@
-//! `spica test`: all tests, a plain summary of them, and which of them took longest.
+//! `spica test`: all tests, a plain summary of them, which of them took longest, and why each that failed did.
 //!
 //! The tests of the libraries and those on emulated boards run beside each other, and the board images are built beside
 //! both: each of these has long stretches in which it keeps one processor busy, or none.
@@ -24,6 +24,11 @@ const END_TO_END: &str = "spica-tests";
 
 /// How many of the slowest tests the summary names.
 const SLOWEST: usize = 10;
+
+/// How many lines of each failed test's message the summary repeats: whoever has only the end of a long log sees why.
+const MESSAGE_LINES: usize = 8;
+/// How many characters of each of these lines.
+const MESSAGE_WIDTH: usize = 200;
 
 /// Debian's packages of boot loaders that the tests start. They are fetched while there is something to compile:
 /// without them, some tests at the end would wait for a server, and for nothing else.
@@ -60,6 +65,7 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
     }
     let mut summary = Vec::new();
     let mut slowest = Slowest::default();
+    let mut failures = Failures::default();
     let mut failed = false;
     let run = Run { project, all, filter };
     let done = thread::scope(|scope| -> Result<_> {
@@ -96,6 +102,7 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
                 let line = Line::parse(&line);
                 println!("{}", line.plain);
                 counts.add(line.plain);
+                failures.add(line.plain);
                 if let Some((test, time)) = line.took {
                     slowest.add(time, test);
                 }
@@ -119,6 +126,15 @@ pub fn run(project: &Project, quick: bool, all: bool, filter: Option<&str>) -> R
     }
     for line in &summary {
         println!("spica test: {line}");
+    }
+    for failure in &failures.all {
+        match failure.place.as_str() {
+            "" => println!("spica test: {} failed", failure.test),
+            place => println!("spica test: {} failed at {place}", failure.test),
+        }
+        for line in &failure.message {
+            println!("spica test:     {line}");
+        }
     }
     let seconds = start.elapsed().as_secs();
     if failed {
@@ -165,6 +181,47 @@ impl Counts {
                 "ignored" => self.ignored += number,
                 _ => {}
             }
+        }
+    }
+}
+
+/// Why a test failed: its first panic.
+#[derive(Debug, Default, PartialEq)]
+struct Failure {
+    test: String,
+    /// Where the panic came from; empty if there was none.
+    place: String,
+    /// The beginning of what it said.
+    message: Vec<String>,
+}
+
+/// The failures that a test program's output tells of, in its order.
+#[derive(Debug, Default)]
+struct Failures {
+    all: Vec<Failure>,
+    /// Whether lines belong to the message of the last one.
+    is_in_message: bool,
+}
+
+impl Failures {
+    /// Adds what a line of the output says.
+    fn add(&mut self, line: &str) {
+        if let Some(test) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.all.push(Failure { test: test.to_string(), ..Failure::default() });
+            self.is_in_message = false;
+            return;
+        }
+        let Some(failure) = self.all.last_mut() else { return };
+        if failure.place.is_empty() {
+            // What follows the thread's name and number.
+            if let Some((_, place)) = line.split_once(" panicked at ").filter(|_| line.starts_with("thread '")) {
+                failure.place = place.trim_end_matches(':').to_string();
+                self.is_in_message = true;
+            }
+        } else if line == "stack backtrace:" || line.starts_with("note: ") || failure.message.len() == MESSAGE_LINES {
+            self.is_in_message = false;
+        } else if self.is_in_message && !line.is_empty() {
+            failure.message.push(line.chars().take(MESSAGE_WIDTH).collect());
         }
     }
 }
@@ -286,6 +343,68 @@ mod tests {
         counts.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         counts.add("test x ... ok");
         assert_eq!(counts, Counts { passed: 7, failed: 2, ignored: 1, success: false });
+    }
+
+    #[test]
+    fn failures_are_repeated() {
+        let mut failures = Failures::default();
+        let output = "\
+running 3 tests
+test a::b ... FAILED
+test c ... ok
+
+failures:
+
+---- a::b stdout ----
+it said this before
+
+thread 'a::b' (17) panicked at src/a.rs:7:5:
+assertion failed: one
+ and more of it
+stack backtrace:
+   0: std::panicking::begin
+note: run with more
+thread 'a::b' (17) panicked at src/a.rs:9:5:
+another one
+
+---- d stdout ----
+Error: \"none panicked\"
+
+---- e stdout ----
+
+thread 'e' (18) panicked at src/e.rs:1:1:
+1
+
+2
+3
+4
+5
+6
+7
+8
+9
+
+failures:
+    a::b
+    d";
+        output.lines().for_each(|line| failures.add(line));
+        failures.add("---- f stdout ----");
+        failures.add("thread 'f' (1) panicked at f.rs:1:1:");
+        failures.add(&"ä".repeat(MESSAGE_WIDTH + 1));
+        let of = |test: &str, place: &str, message: &[&str]| Failure {
+            test: test.to_string(),
+            place: place.to_string(),
+            message: message.iter().map(ToString::to_string).collect(),
+        };
+        assert_eq!(
+            failures.all,
+            [
+                of("a::b", "src/a.rs:7:5", &["assertion failed: one", " and more of it"]),
+                of("d", "", &[]),
+                of("e", "src/e.rs:1:1", &["1", "2", "3", "4", "5", "6", "7", "8"]),
+                of("f", "f.rs:1:1", &[&"ä".repeat(MESSAGE_WIDTH)]),
+            ]
+        );
     }
 
     #[test]
