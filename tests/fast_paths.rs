@@ -35,6 +35,7 @@ pub const ANSWERED: &[&str] = &[
     "interrupts",
     "alarms",
     "modes",
+    "masks",
 ];
 
 /// Which sessions, and under which switches.

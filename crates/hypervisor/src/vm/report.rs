@@ -234,7 +234,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.blocks.translator().mirror().usage();
-    let rows: [(&str, u64); 58] = [
+    let rows: [(&str, u64); 59] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -283,6 +283,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.fast.counter", vm.vcpu.context.counts.counter_reads.into()),
         ("trap.fast.timer", vm.vcpu.context.counts.timer_accesses.into()),
         ("trap.fast.mode-change", vm.vcpu.context.counts.mode_changes.into()),
+        ("trap.fast.mask", vm.vcpu.context.counts.masks_kept.into()),
         ("trap.fast.alarm", vm.vcpu.context.counts.alarms.into()),
         ("trap.fast.interrupt-controller", vm.vcpu.context.counts.interrupt_accesses.into()),
         ("mmu.invalidate-asid", m.invalidate_asid),

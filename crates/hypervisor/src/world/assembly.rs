@@ -148,6 +148,7 @@ assemble! {
     CTX_TIMER_QUICK = context!(timer.quick);
     CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
     CTX_MODE_CHANGES = context!(counts.mode_changes);
+    CTX_MASKS_KEPT = context!(counts.masks_kept);
     CTX_IAR_PC = context!(interrupts.sites);
     CTX_OTHER_IAR_PC = context!(interrupts.sites) + size_of::<InterruptSite>() as isize;
     CTX_EOIR_PC = context!(interrupts.sites) + 2 * size_of::<InterruptSite>() as isize;
@@ -266,6 +267,8 @@ assemble! {
     MODE_IRQ = Mode::Irq as u32;
     MODE_SVC = Mode::Svc as u32;
     MODE_SYS = Mode::Sys as u32;
+    // Without its condition and register, as the T32 form is without its register.
+    MSR_CPSR_C = 0x0121_f000_u32;
     MSR_CPSR_C_T32 = 0xf380_8100_u32;
     SVC_EMULATE_T32 = trap::EMULATE_T32;
     MODE_ABT = Mode::Abt as u32;
@@ -277,6 +280,7 @@ assemble! {
     PSR_IT = psr::IT;
     PSR_FMASK = psr::F;
     PSR_IMASK = psr::I;
+    PSR_I = psr::I;
     PSR_MASKS = psr::A | psr::I | psr::F;
     PSR_KEPT = psr::USER_BITS & !(psr::IT | psr::E | psr::T);
     ENTRY_SVC = entry(Mode::Svc, 0);

@@ -1,6 +1,6 @@
 @ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
-@ of single TLB entries, cleaning of cache lines, unprivileged accesses, the timer, and the system calls of guest user
-@ code.
+@ of single TLB entries, cleaning of cache lines, unprivileged accesses, the timer, masks that stay, and the system calls
+@ of guest user code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the slow path, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
@@ -305,10 +305,10 @@ counter:
     ldmia sp, {{r0-r7}}
     movs pc, lr
 
-@ An instruction to interpret, whose word is at LR: if it reads CNTP_CTL or CNTV_CTL, or writes that or CNTP_CVAL or
-@ CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever else it is, or does, is for Rust. The
-@ word is one of a code page, as the SVC is, if it is not in another page than that; where the block goes on is behind
-@ the literals.
+@ An instruction to interpret, whose word is at LR: if it restores a mask (masks_written), or reads CNTP_CTL or CNTV_CTL,
+@ or writes that or CNTP_CVAL or CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever else it
+@ is, or does, is for Rust. The word is one of a code page, as the SVC is, if it is not in another page than that; where
+@ the block goes on is behind the literals.
 @
 @ In: LR = behind the SVC. Uses R0 to R12.
     HANDLER fast, "the timer's registers"
@@ -324,7 +324,7 @@ emulate:
     and r6, r3, #1
     bic r5, r5, #1
     cmp r1, #12
-    bhi slow_path
+    bhi masks_written               @ MSR has ones there
     add r6, sp, r6, lsl #TIMER_BITS
     cmp r5, r4
     beq timer_control_read
@@ -389,7 +389,7 @@ emulate_t32:
     eor r5, r5, r0
     uxtb r5, r5
     cmp r5, #MODE_SVC ^ MODE_SYS
-    bne slow_path
+    bne 3f
     and r1, r0, #PSR_MODE
     eor r0, r0, r5
     add r6, r2, #BANK_SVC           @ that of User mode is before it
@@ -410,6 +410,38 @@ emulate_t32:
 2:  str r0, [r2, #PAGE_CONTROL]
     str r4, [r2, #PAGE_SPSR]
     COUNT CTX_MODE_CHANGES
+    add lr, lr, #EMULATE_LITERAL_BYTES
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+3:  cmp r5, #0
+    beq masks_stay
+    b slow_path
+
+@ An instruction to interpret, MSR CPSR_c, that translated code has done already (rules::status::write of spica_dbt), or
+@ that has nothing to do: what is to be written is there. An interrupt waits. If it is masked, the guest goes on: Linux
+@ saves and restores its mask again and again where interrupts stay masked for long. In: R2, R3 = the instruction, LR =
+@ behind the SVC. Uses R0, R1, R4, R5.
+    HANDLER fast, "changes of mode"
+masks_written:
+    ldr r4, =MSR_CPSR_C
+    bic r5, r3, #0xf000000f         @ its condition has passed
+    and r1, r3, #0xf
+    cmp r5, r4
+    bne slow_path
+    cmp r1, #12
+    bhi slow_path
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r0, [r2, #PAGE_CONTROL]
+    ldr r5, [sp, r1, lsl #2]
+    eor r5, r5, r0
+    tst r5, #0xff
+    bne slow_path
+@ In: R0 = the guest's mode and masks. Uses R5.
+masks_stay:
+    tst r0, #PSR_I
+    beq slow_path
+    COUNT CTX_MASKS_KEPT
     add lr, lr, #EMULATE_LITERAL_BYTES
     ldmia sp, {{r0-r7}}
     movs pc, lr

@@ -393,6 +393,8 @@ pub struct Counts {
     pub timer_accesses: u32,
     /// Changes of the kernel's mode in assembly.
     pub mode_changes: u32,
+    /// Masks that the kernel wrote while an interrupt waited, which stays masked: in assembly.
+    pub masks_kept: u32,
     /// Deadlines for which assembly has set the host's timer.
     pub alarms: u32,
     /// Accesses to the interrupt controller in assembly.

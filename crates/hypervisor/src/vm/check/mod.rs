@@ -217,7 +217,7 @@ pub fn run(platform: &Platform) -> ! {
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
-         interrupts {}, alarms {}, modes {}",
+         interrupts {}, alarms {}, modes {}, masks {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -234,7 +234,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.space_switches,
         context.counts.interrupt_accesses,
         context.counts.alarms,
-        context.counts.mode_changes
+        context.counts.mode_changes,
+        context.counts.masks_kept
     );
     println!("check: done");
     panic::halt()

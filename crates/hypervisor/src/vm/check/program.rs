@@ -707,6 +707,7 @@ impl Writer<'_> {
                 self.put(STORE | to | 1 << 12 | GENERATE);
             }
         }
+        self.restore_masks();
         // What the timer is set to without Rust, before the interrupt is acknowledged and after.
         let quiet = |writer: &mut Self, random: &mut Random| {
             if random.one_in(2) {
@@ -934,6 +935,39 @@ impl Writer<'_> {
         for pair in code.as_chunks::<2>().0 {
             self.put(u32::from(pair[0]) | u32::from(pair[1]) << 16);
         }
+    }
+
+    /// The interrupt mask is restored, to what it is, where an interrupt may wait for it: in A32 or in T32 code, under a
+    /// condition or not. Now and then F or I changes, or R14 has the value, which is for Rust. Uses R7 or R14, and R0.
+    fn restore_masks(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(9) ^ word);
+        let mut random = Random::new(seed, 39);
+        if random.one_in(4) {
+            return;
+        }
+        self.acts.push("masks");
+        if random.one_in(3) {
+            // ADD R0, PC, #1; BX R0.
+            self.put(0xe28f_0001);
+            self.put(0xe12f_ff10);
+            // MRS R7, CPSR; MSR CPSR_c, R7; BX PC; NOP: to what is behind.
+            self.put(0x8700_f3ef);
+            self.put(0x8100_f387);
+            self.put(u32::from(T32_NOP) << 16 | 0x4778);
+            return;
+        }
+        let from = if random.one_in(8) { 14 } else { 7 };
+        // MRS, and EOR: of F, or of I.
+        self.put(0xe10f_0000 | from << 12);
+        let changed = random.pick(&[0, 0, psr::F, psr::I, psr::I]);
+        if changed != 0 {
+            self.put(0xe220_0000 | from << 16 | from << 12 | changed);
+        }
+        let condition = if random.one_in(4) { random.below(14) } else { 14 };
+        self.put(condition << 28 | 0x0121_f000 | from);
+        // If nothing waits: what comes later is not to be taken while code runs, as above.
+        self.put(CPSID_I);
     }
 
     /// The vCPU page is the guest's to write, whatever that does to it: before the first code page it is mapped.
