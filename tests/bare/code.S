@@ -5,6 +5,7 @@
     .include "tables.inc"
 
     .equ PAGES, SCRATCH             @ RAM for code
+    .equ WIDE, 0x60000000           @ sixteen megabytes for a supersection
     .equ MOV_R0, 0xe3a00000         @ MOV r0, #n
     .equ ADD_R0, 0xe2800000         @ ADD r0, r0, #n
     .equ BX_LR, 0xe12fff1e
@@ -32,6 +33,7 @@ main:
     bl user_code
     bl closed
     bl vector_literal
+    bl wide
     bl toggling
     pop {r4-r12, pc}
 
@@ -929,6 +931,68 @@ call_done:
     subs r7, r7, #1
     movsne pc, lr
     bx r8
+
+    .ltorg
+
+@ Code in a supersection that branches to other code there. The supersection becomes sixteen sections, and one of them
+@ has other memory than before. One entry of the TLB was for all sixteen megabytes: an address in the first of them names
+@ it (B4.2.2). The code that branches is in the third, and what it branches to in the fourth.
+wide:
+    push {lr}
+    ldr r4, =PAGES + 0xf5000
+    ldr r1, =0xea000000 + (((0x101000 - 8) >> 2) & 0xffffff)
+    str r1, [r4]                    @ B to a megabyte and a page on
+    add r4, r4, #0x1000
+    ldr r1, =MOV_R0 + 2
+    ldr r2, =BX_LR
+    stm r4, {r1, r2}
+    add r4, r4, #0x100000
+    sub r1, r1, #1
+    stm r4, {r1, r2}
+    publish_all
+    ldr r0, =TABLES + (WIDE >> 18)
+    ldr r1, =0x40000000 + FLAT + (1 << 18)
+    mov r2, #16
+1:  str r1, [r0], #4
+    subs r2, r2, #1
+    bne 1b
+    bl flush
+    ldr r4, =WIDE + 0x2f5000
+    mov r6, #0
+    mov r5, #20
+2:  mov r0, #0
+    blx r4
+    collect
+    subs r5, r5, #1
+    beq 4f
+    cmp r5, #10
+    bne 2b
+    ldr r0, =TABLES + (WIDE >> 18)
+    ldr r1, =0x40000000 + FLAT
+    mov r2, #16
+3:  str r1, [r0], #4
+    add r1, r1, #0x100000
+    subs r2, r2, #1
+    bne 3b
+    ldr r0, =TABLES + (WIDE >> 18)
+    ldr r1, =PAGES + FLAT
+    str r1, [r0, #3 * 4]
+    mcr p15, 0, r0, c7, c11, 1
+    dsb
+    ldr r0, =WIDE
+    mcr p15, 0, r0, c8, c7, 1       @ TLBIMVA
+    mcr p15, 0, r0, c7, c5, 0
+    mcr p15, 0, r0, c7, c5, 6
+    dsb
+    isb
+    @ QEMU 7.2 goes on with the old code unless something makes it forget where code is, as another DACR does.
+    mov r0, #5
+    set_dacr r0
+    mov r0, #1
+    set_dacr r0
+    b 2b
+4:  show wide, r6
+    pop {pc}
 
     .ltorg
 

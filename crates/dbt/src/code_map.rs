@@ -98,6 +98,16 @@ impl CodeMap {
         changed
     }
 
+    /// Whether the descriptor that was noted for megabyte `at` may be one of the sixteen of a supersection (B3.5.1):
+    /// then maintenance of an address in any of these concerns it. Short descriptors are meant.
+    pub fn may_be_wide(&self, at: u32) -> bool {
+        const SECTION: u32 = 1 << 1;
+        const SUPERSECTION: u32 = 1 << 18 | SECTION;
+        let descriptor = self.descriptors[at as usize];
+        // What was invalid may have become anything, without maintenance.
+        descriptor & SUPERSECTION == SUPERSECTION || descriptor & 0b11 == 0 || self.mixed.contains(at)
+    }
+
     /// The first megabyte from `from` on, and before `end`, from which code was translated.
     pub fn next(&self, from: u32, end: u32) -> Option<u32> {
         let mut at = from;

@@ -23,6 +23,21 @@ fn a_megabyte_is_as_it_was_if_its_descriptor_always_was() {
 }
 
 #[test]
+fn supersections_are_wide() {
+    let mut map = CodeMap::new();
+    // A table, a section, sections with PXN, with an address that has bits of the others; and a supersection.
+    let narrow = [0xffff_fc01, 0xfff0_0e02, 0xfff0_0e03, 0x0014_0c01];
+    narrow.iter().zip(0..).for_each(|(&descriptor, at)| map.note(at, descriptor));
+    assert!((0..4).all(|at| !map.may_be_wide(at)));
+    map.note(4, 0x4004_0c0e);
+    map.note(5, 0);
+    // Another one than it was, without maintenance so far.
+    map.note(0, 0xc0e);
+    assert!([0, 4, 5].into_iter().all(|at| map.may_be_wide(at)));
+    assert!(map.renew(4, 0x4000_0c0e) && !map.may_be_wide(4));
+}
+
+#[test]
 fn all_megabytes_are_found_in_order() {
     let mut map = CodeMap::new();
     let all = [0, 31, 32, 100, 0xbff, 0xfff];

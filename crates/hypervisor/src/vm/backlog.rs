@@ -112,21 +112,30 @@ impl Vm {
                 if !common.code_map.may_have_code(va) {
                     return;
                 }
-                let (host_space, regime) = (core.enter_host_space(), regime(&vcpu.context.cpu));
+                let last = va + ((count - 1) << 12);
+                let range = GuestVa(va & !0xffff)..=GuestVa(last | 0xffff);
+                vcpu.mmu.forget_call_vector(&range);
+                let own = va / MEGABYTE;
                 let end = (va >> 24 << 4) + 16;
                 let mut from = end - 16;
                 while let Some(megabyte) = common.code_map.next(from, end) {
+                    from = megabyte + 1;
+                    if megabyte != own && !common.code_map.may_be_wide(megabyte) {
+                        continue;
+                    }
                     let start = GuestVa(megabyte * MEGABYTE);
+                    let (host_space, regime) = (core.enter_host_space(), regime(&vcpu.context.cpu));
                     let now = first_level_descriptor(&common.ram.at(host_space), &regime, start).unwrap_or(0);
                     if common.code_map.renew(megabyte, now) {
                         vcpu.mmu.forget_call_vector(&(start..=GuestVa(start.0 | (MEGABYTE - 1))));
                         common.backlog.revalidate_megabyte(megabyte);
                     }
-                    from = megabyte + 1;
                 }
-                let last = va + ((count - 1) << 12);
-                let range = GuestVa(va & !0xffff)..=GuestVa(last | 0xffff);
-                common.revalidate_few(&mut vcpu.mmu, host_space, &regime, &range);
+                // What was executed in place is not in the map.
+                if common.code_map.has(own) || common.engine.runs_in_place() {
+                    let (host_space, regime) = (core.enter_host_space(), regime(&vcpu.context.cpu));
+                    common.revalidate_few(&mut vcpu.mmu, host_space, &regime, &range);
+                }
             }
             // Only global pages are linked to from others.
             TlbOp::Asid(_) => {}
@@ -251,7 +260,6 @@ impl Common {
         regime: &Regime,
         range: &RangeInclusive<GuestVa>,
     ) {
-        mmu.forget_call_vector(range);
         let mut va = range.start().page();
         while va <= *range.end() {
             let mut next = self.engine.next_page_at(va, None);
