@@ -46,7 +46,7 @@ enum Until {
 /// over.
 #[track_caller]
 fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse: bool) -> Got {
-    const IN_PLACE: &str = "spica.engine=in-place-from-start@0x40000000";
+    const IN_PLACE: &str = "spica.engine=in-place-from-start";
     let end = format!("guest {}: ", other.name);
     let name = other.name.to_string();
     // Networks are for everybody.
@@ -109,6 +109,7 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse:
     assert!(!board.console(&name).contains("reached="), "{what}:\n{}", board.tail());
     let end = end_of(&board);
     let counters = if end.is_some() { board.last_counters(&name) } else { board.counters(&name) };
+    assert!(!in_place || counters["in-place.twins"] > 0, "{what}: it did not run in place\n{}", board.tail());
     Got { rounds: value(&seen[0], "rounds"), late, end, counters, console: board.console(&name).to_string() }
 }
 

@@ -52,9 +52,15 @@ pub enum Restart {
 pub enum Engine {
     /// Translated blocks.
     Blocks,
-    /// Its own code at its own addresses, as far as that can be, and blocks for the rest.
-    InPlace,
+    /// Its own code at its own addresses, as far as that can be, and blocks for the rest. With where it begins, if that
+    /// is said.
+    InPlace(Option<KernelBase>),
 }
+
+/// Where the kernel of a guest begins whose code runs in place: a multiple of 16 MiB, with room for that much in front
+/// of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelBase(u32);
 
 /// A system that the development machine makes, with a disk of its own, named [`SYSTEM_DISK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -337,8 +343,35 @@ impl Restart {
 }
 
 impl Engine {
-    /// Both engines with the words of the manifest.
-    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[("in-place", Self::InPlace), ("blocks", Self::Blocks)];
+    /// What [`Self::parse`] takes, for whoever wrote something else.
+    pub(crate) const EXPECTED: &'static str = "expected \"in-place\", \"blocks\", or \"in-place@0x80000000\" with the \
+                                               address where the kernel begins, a multiple of 16 MiB";
+
+    /// `blocks`, `in-place`, or `in-place@` and a [`KernelBase`].
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        match word.split_once('@') {
+            None if word == "blocks" => Some(Self::Blocks),
+            None if word == "in-place" => Some(Self::InPlace(None)),
+            Some(("in-place", base)) => KernelBase::parse(base).map(|base| Self::InPlace(Some(base))),
+            _ => None,
+        }
+    }
+}
+
+impl KernelBase {
+    /// Hexadecimal, behind `0x`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let base = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
+        let fits = base.is_multiple_of(16 << 20) && (0x100_0000..=0xe000_0000).contains(&base);
+        fits.then_some(Self(base))
+    }
+
+    /// The address.
+    #[must_use]
+    pub const fn address(self) -> u32 {
+        self.0
+    }
 }
 
 impl System {
@@ -361,7 +394,11 @@ impl fmt::Display for System {
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(word(Self::WORDS, *self))
+        match self {
+            Self::Blocks => f.write_str("blocks"),
+            Self::InPlace(None) => f.write_str("in-place"),
+            Self::InPlace(Some(base)) => write!(f, "in-place@{:#x}", base.address()),
+        }
     }
 }
 

@@ -46,9 +46,9 @@ pub use error::{BundleError, InFile};
 pub use firmware::{FirmwareError, check as check_firmware};
 pub use guest::{
     DEFAULT_WEIGHT, Disk, DiskMode, DiskSource, Engine, FLASH_BANK, FLASH_UNIT, FwCfgFile, FwCfgSource, GuestEntry,
-    GuestOptions, GuestSpec, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_FW_CFG, MAX_FW_CFG_NAME, MAX_FW_CFG_STRING,
-    MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, Start, System, flash_bytes,
-    is_fw_cfg_name,
+    GuestOptions, GuestSpec, KernelBase, MAX_DISK_NAME, MAX_DISKS, MAX_FLASH, MAX_FW_CFG, MAX_FW_CFG_NAME,
+    MAX_FW_CFG_STRING, MAX_GUESTS, MAX_NAME, MAX_NETWORKS, MAX_WEIGHT, Network, Restart, SYSTEM_DISK, Start, System,
+    flash_bytes, is_fw_cfg_name,
 };
 pub use image::{Address, ImageError, Kernel, RAM_START};
 pub use mac::Mac;

@@ -186,7 +186,7 @@ fn guest(table: &Table<'_>, place: Place, index: u8) -> Result<GuestEntry, Bundl
             weight: table.number("weight", MAX_WEIGHT, DEFAULT_WEIGHT)?,
             restart: table.word("restart", Restart::WORDS)?.map_or_else(Restart::default, Spanned::into_inner),
             autostart: table.flag("autostart", true)?,
-            engine: table.word("engine", Engine::WORDS)?.map(Spanned::into_inner),
+            engine: engine(table)?,
             networks: networks(table, index)?,
             console: table.flag("console", false)?,
             rng: table.flag("rng", false)?,
@@ -216,6 +216,13 @@ fn starts_with(table: &Table<'_>, flash: bool, kernel: bool) -> Result<(), Bundl
         refuse(&["load", "entry"], "it says where a raw `kernel` goes; expected that key, too")?;
     }
     Ok(())
+}
+
+/// What runs the guest's kernel, if that is said.
+fn engine(guest: &Table<'_>) -> Result<Option<Engine>, BundleError> {
+    let Some(word) = guest.string("engine")? else { return Ok(None) };
+    let engine = Engine::parse(word.get_ref());
+    engine.map(Some).ok_or_else(|| guest.wrong("engine", word.span(), Engine::EXPECTED))
 }
 
 fn flash(guest: &Table<'_>) -> Result<Vec<String>, BundleError> {

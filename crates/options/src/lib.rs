@@ -27,6 +27,7 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use spica_bundle::KernelBase;
 use spica_switches::Switches;
 
 use log::LevelFilter;
@@ -44,11 +45,10 @@ impl InPlace {
     /// As Linux begins, if its configuration does not say otherwise (`VMSPLIT_3G`), and once it has started.
     pub const LINUX: Self = Self { base: 0xc000_0000, from_start: false };
 
-    /// `in-place` or `in-place-from-start`; with `@0x…` where kernels do not begin at 0xC000_0000: a multiple of
-    /// 16 MiB, with room for that much in front of it.
+    /// `in-place` or `in-place-from-start`; with `@` and a [`KernelBase`] where kernels do not begin at 0xC000_0000.
     fn parse(engine: &str) -> Option<Self> {
-        let (name, base) = match engine.split_once("@0x") {
-            Some((name, digits)) => (name, u32::from_str_radix(digits, 16).ok()?),
+        let (name, base) = match engine.split_once('@') {
+            Some((name, base)) => (name, KernelBase::parse(base)?.address()),
             None => (engine, Self::LINUX.base),
         };
         let from_start = match name {
@@ -56,8 +56,7 @@ impl InPlace {
             "in-place-from-start" => true,
             _ => return None,
         };
-        let fits = base & 0xff_ffff == 0 && (0x100_0000..=0xe000_0000).contains(&base);
-        fits.then_some(Self { base, from_start })
+        Some(Self { base, from_start })
     }
 }
 

@@ -56,8 +56,8 @@ impl Attack {
 /// A disk of its own, a console and a balloon.
 const OTHERS: &[(&str, &str)] = &[("disks", "[{ file = \"blank.img\" }]"), ("console", "true"), ("balloon", "true")];
 
-/// Its kernel runs in place, as the board's command line says: where RAM begins, and from its first instruction on.
-const IN_PLACE: &[(&str, &str)] = &[("engine", "\"in-place\"")];
+/// Its kernel runs in place, where RAM begins; and, as the board's command line says, from its first instruction on.
+const IN_PLACE: &[(&str, &str)] = &[("engine", "\"in-place@0x40000000\"")];
 
 /// All of them, by what they attack.
 pub const ATTACKS: &[(&str, &[Attack])] = &[

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use super::{GOOD, archive, error, zimage};
 use crate::archive::Writer;
 use crate::{
-    Address, Bundle, Disk, DiskMode, DiskSource, Engine, FwCfgFile, FwCfgSource, GuestEntry, GuestOptions, Mac,
-    Manifest, Network, Place, Restart, Start, System,
+    Address, Bundle, Disk, DiskMode, DiskSource, Engine, FwCfgFile, FwCfgSource, GuestEntry, GuestOptions, KernelBase,
+    Mac, Manifest, Network, Place, Restart, Start, System,
 };
 
 /// The error of a guest with these lines added to it, without the name of the file.
@@ -39,10 +39,23 @@ fn words() {
         "5: wrong value of `restart`: expected one of \"never\", \"on-crash\", \"always\""
     );
     assert_eq!(error_with("restart = true"), "5: wrong value of `restart`: expected a string, in double quotes");
-    for wrong in ["in place", "In-Place", "in-place-from-start", "in-place@0x80000000", ""] {
+    for wrong in [
+        "in place",
+        "In-Place",
+        "in-place-from-start",
+        "in-place@",
+        "in-place@80000000",
+        "in-place@0x80100000",
+        "in-place@0x0",
+        "in-place@0xf0000000",
+        "in-place@0x1c0000000",
+        "blocks@0x80000000",
+        "",
+    ] {
         assert_eq!(
             error_with(&format!("engine = \"{wrong}\"")),
-            "5: wrong value of `engine`: expected one of \"in-place\", \"blocks\""
+            "5: wrong value of `engine`: expected \"in-place\", \"blocks\", or \"in-place@0x80000000\" with the address \
+             where the kernel begins, a multiple of 16 MiB"
         );
     }
     assert_eq!(error_with("engine = 1"), "5: wrong value of `engine`: expected a string, in double quotes");
@@ -363,7 +376,7 @@ fn a_written_manifest_reads_back() {
         weight: 7,
         restart: Restart::Always,
         autostart: false,
-        engine: Some(Engine::InPlace),
+        engine: Some(Engine::InPlace(None)),
         networks: vec![
             Network { name: "lan".to_string(), mac: Mac::generated(0, 0) },
             Network { name: "wan".to_string(), mac: Mac([2, 0, 0, 0, 0, 255]) },
@@ -383,6 +396,7 @@ fn a_written_manifest_reads_back() {
     two.kernel = Some("k".to_string());
     two.address = Address { load: Some(0x4000_8000), entry: Some(0x4000_8004) };
     let mut three = GuestEntry::new("three", 16 << 20);
+    three.options.engine = Some(Engine::InPlace(KernelBase::parse("0x80000000")));
     three.flash = vec!["u-boot \"x\"".to_string(), "env".to_string()];
     (three.kernel, three.initrd) = (Some("k".to_string()), Some("i".to_string()));
     let file = |name: &str, source| FwCfgFile { name: name.to_string(), source };

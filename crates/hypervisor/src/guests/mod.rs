@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 
 use spica_bundle::image::Kind;
-use spica_bundle::{Bundle, Engine, GuestSpec, Kernel, Start};
+use spica_bundle::{Bundle, Engine, GuestSpec, Kernel, KernelBase, Start};
 use spica_console::consoles::Consoles;
 
 use crate::host::Host;
@@ -104,11 +104,14 @@ fn say_what_starts(spec: &GuestSpec<'_>) {
     }
 }
 
-/// How a guest's kernel runs in place, if it does. Where it begins, and from when on, only the command line says.
+/// How a guest's kernel runs in place, if it does. From when on, only the command line says.
 fn in_place(spec: &GuestSpec<'_>, options: &Options) -> Option<InPlace> {
     match spec.options.engine {
         Some(Engine::Blocks) => None,
-        Some(Engine::InPlace) => Some(options.in_place.unwrap_or(InPlace::LINUX)),
+        Some(Engine::InPlace(base)) => {
+            let usual = options.in_place.unwrap_or(InPlace::LINUX);
+            Some(InPlace { base: base.map_or(usual.base, KernelBase::address), ..usual })
+        }
         None => options.in_place,
     }
 }
