@@ -109,7 +109,6 @@ fn witnessed(machine: Machine, what: &str, other: Part<'_>, until: Until, pulse:
     assert!(!board.console(&name).contains("reached="), "{what}:\n{}", board.tail());
     let end = end_of(&board);
     let counters = if end.is_some() { board.last_counters(&name) } else { board.counters(&name) };
-    assert!(!in_place || counters["in-place.twins"] > 0, "{what}: it did not run in place\n{}", board.tail());
     Got { rounds: value(&seen[0], "rounds"), late, end, counters, console: board.console(&name).to_string() }
 }
 
@@ -157,7 +156,10 @@ pub fn fair(what: &str, rounds: u32, share: u32) {
 pub fn beside(machine: Machine, attack: &Attack, seed: u32, pulse: bool) -> Got {
     let parameters = attack.parameters(seed);
     let until = if attack.endless { Until::Never } else { Until::End };
-    witnessed(machine, attack.name, attack.part("other", &parameters), until, pulse)
+    let got = witnessed(machine, attack.name, attack.part("other", &parameters), until, pulse);
+    let ran = !attack.in_place || got.counters["in-place.twins"] > 0;
+    assert!(ran, "{}: it did not run in place", attack.name);
+    got
 }
 
 /// Runs `wild.S` with operations behind its image that `spica_prove::wild` has drawn, until it ends, or for as long as

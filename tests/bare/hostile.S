@@ -187,8 +187,16 @@ region:
     again 6b, 2200
     b survived
 
-@ 4: supervisor calls of every number, from kernel code: one exception each, no more.
+    @ The MMU on, all memory where it is, if parameter 1 says so.
+    .macro may_map
+    get r0, parameters + 4
+    cmp r0, #0
+    blne identity
+    .endm
+
+@ 4: supervisor calls of every number, from kernel code: one exception each, no more. Parameter 1: the MMU is on.
 calls:
+    may_map
     ldr r4, =SCRATCH
     mov r5, #0
 1:  orr r0, r5, #0xef000000
@@ -572,8 +580,9 @@ status_landing:
     svc #0
     svc #0
 
-@ 14: more code than the code cache has room for.
+@ 14: more code than the code cache has room for. Parameter 1: the MMU is on.
 much_code:
+    may_map
     ldr r4, =0x40400000
     ldr r5, =0x40400000 + 4 * 70000
     ldr r6, =0xea000000             @ B to the word behind the next
@@ -596,8 +605,13 @@ much_code:
     show sum, r0
     b survived
 
-@ 15: a loop that rewrites itself, and the code before and behind it.
+    .ltorg
+
+@ 15: a loop that rewrites itself, and the code before and behind it. Parameter 1: the MMU is on. It has a page of its
+@ own: in place, code runs only where it can be told from data.
+    .balign 0x1000
 rewriting:
+    may_map
     mov r4, #0
     ldr r5, =5000
 1:  adr r1, 2f
@@ -621,6 +635,8 @@ rewriting:
     b survived
 3:  say "\nold code ran"
     b power_off
+    .ltorg
+    .balign 0x1000
 
 @ 16: exception vectors that are nowhere.
 no_vectors:

@@ -15,11 +15,13 @@ pub struct Attack {
     needs: &'static [(&'static str, &'static str)],
     /// It goes on for ever.
     pub endless: bool,
+    /// What attacks runs in place: all else does so only where it can be told from data.
+    pub in_place: bool,
 }
 
 /// Attack `number` of a guest.
 const fn attack(name: &'static str, guest: &'static str, number: u32) -> Attack {
-    Attack { name, guest, number, parameters: [0; 2], needs: &[], endless: false }
+    Attack { name, guest, number, parameters: [0; 2], needs: &[], endless: false, in_place: false }
 }
 
 impl Attack {
@@ -37,6 +39,10 @@ impl Attack {
 
     const fn needs(self, needs: &'static [(&'static str, &'static str)]) -> Self {
         Self { needs, ..self }
+    }
+
+    const fn in_place(self) -> Self {
+        Self { in_place: true, ..self }
     }
 
     /// Its guest's parameters, with random numbers from `seed` on (0: where they always begin).
@@ -134,9 +140,9 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
     (
         "in place",
         &[
-            attack("in place: runs, stubs, data, rewritten", "assault", 10).needs(IN_PLACE),
-            attack("in place: a jump behind the stubs", "assault", 11).needs(IN_PLACE),
-            attack("in place: code that rewrites itself", "hostile", 15).needs(IN_PLACE),
+            attack("in place: runs, stubs, data, rewritten", "assault", 10).needs(IN_PLACE).in_place(),
+            attack("in place: a jump behind the stubs", "assault", 11).needs(IN_PLACE).in_place(),
+            attack("in place: code that rewrites itself", "hostile", 15).with(1, 0).needs(IN_PLACE).in_place(),
             attack("in place: RAM at the stubs", "hostile", 5).with(0x3fa0_0000, 0).needs(IN_PLACE),
         ],
     ),
@@ -145,9 +151,9 @@ pub const ATTACKS: &[(&str, &[Attack])] = &[
         &[
             attack("in place: stores to all of Spica's places", "assault", 0).needs(IN_PLACE),
             attack("in place: jumps to all of Spica's places", "assault", 1).needs(IN_PLACE),
-            attack("in place: numbers that Spica uses", "hostile", 4).needs(IN_PLACE),
+            attack("in place: numbers that Spica uses", "hostile", 4).with(1, 0).needs(IN_PLACE),
             attack("in place: random tables", "hostile", 6).needs(IN_PLACE),
-            attack("in place: more code than there is room for", "hostile", 14).needs(IN_PLACE),
+            attack("in place: more code than there is room for", "hostile", 14).with(1, 0).needs(IN_PLACE),
         ],
     ),
 ];
