@@ -330,8 +330,10 @@ impl Guest {
 
     /// Records were lost from the one at `from` to `time`.
     pub(crate) fn lost(&mut self, from: u64, time: u64) {
-        let since = (self.since.is_some() && self.until > from).then_some(from);
+        let since = self.since.filter(|_| self.until > from).map(|since| since.max(from));
         self.rest(from);
+        // What had begun by then was written when it had ended, and says of a process what another one may have done.
+        self.processes.values_mut().for_each(|process| process.row.cut(from));
         (self.space, self.abort, self.current, self.mode) = (None, None, Key::Unknown, UNKNOWN);
         self.tables = None;
         self.interrupts.forget();

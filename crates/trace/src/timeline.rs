@@ -119,6 +119,13 @@ impl Row {
         &mut self.points[last]
     }
 
+    /// What was said of the time from `time` on is not so. Spans came in the order of their ends.
+    pub(crate) fn cut(&mut self, time: u64) {
+        let sound = self.spans.iter().rposition(|span| span.end <= time).map_or(0, |last| last + 1);
+        let begun = self.spans.split_off(sound).into_iter().filter(|span| span.begin < time);
+        self.spans.extend(begun.map(|span| Span { end: time, ..span }));
+    }
+
     /// Brings its parts in order; what reaches out of what it lies in is cut off there.
     fn settle(&mut self) {
         // A process is around what it does.

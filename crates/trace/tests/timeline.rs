@@ -195,6 +195,20 @@ fn what_began_while_records_were_lost_does_not_shorten_that() {
 }
 
 #[test]
+fn what_was_known_before_records_were_lost_does_nothing_behind_that() {
+    let mut it = Recorder::default();
+    it.turn(0, 20).event(1, record::TTBR0, 0x4100_0000).returns(10);
+    it.add(50, record::LOST, NOBODY, [0, 0, 9]);
+    // Both began before that, and were written when they ended.
+    it.trap([40, 20], class::DATA_ABORT, trap::FROM_USER | trap::TO_USER, 0x8000).turn(35, 65);
+    let timeline = it.timeline();
+    let known = [(1, 20, "runs"), (1, 10, "kernel"), (10, 20, "user code")];
+    assert_eq!(spans(row(&timeline, 0, "process, ASID 0")), known);
+    let unknown = spans(row(&timeline, 0, "process that"));
+    assert_eq!(unknown, [(0, 1, "runs"), (0, 1, "kernel"), (35, 100, "runs")]);
+}
+
+#[test]
 fn a_guest_with_tasks_without_end_has_so_many_rows() {
     let mut it = Recorder::default();
     it.turn(0, 100_000);
