@@ -364,6 +364,18 @@ timer_accessed:
     ldmia sp, {{r0-r12}}
     movs pc, lr
 
+@ What a guest's kernel writes to its CPSR, in its register R1, against what it has there, R0: R5 is the difference, of
+@ which the low byte counts. In: R2. R8 to R12 are saved.
+.macro COMPARE_CONTROL
+    cmp r1, #12
+    bhi slow_path
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r0, [r2, #PAGE_CONTROL]
+    ldr r5, [sp, r1, lsl #2]
+    eor r5, r5, r0
+.endm
+
 @ MSR CPSR_c in T32, from Supervisor to System mode or back, and nothing else of the CPSR changes. Linux reaches SP and
 @ LR of user code so, as there is no LDM or STM of user registers in T32: four times in a system call. In: R2, LR =
 @ behind the SVC, which may be any whose number ends as this one's. Uses R0, R1, R3 to R6.
@@ -380,13 +392,7 @@ emulate_t32:
     cmpeq r5, r4
     bne slow_path
     ubfx r1, r3, #16, #4
-    cmp r1, #12
-    bhi slow_path
-    add r0, sp, #4 * 8
-    stmia r0, {{r8-r12}}
-    ldr r0, [r2, #PAGE_CONTROL]
-    ldr r5, [sp, r1, lsl #2]
-    eor r5, r5, r0
+    COMPARE_CONTROL
     uxtb r5, r5
     cmp r5, #MODE_SVC ^ MODE_SYS
     bne 3f
@@ -428,13 +434,7 @@ masks_written:
     and r1, r3, #0xf
     cmp r5, r4
     bne slow_path
-    cmp r1, #12
-    bhi slow_path
-    add r0, sp, #4 * 8
-    stmia r0, {{r8-r12}}
-    ldr r0, [r2, #PAGE_CONTROL]
-    ldr r5, [sp, r1, lsl #2]
-    eor r5, r5, r0
+    COMPARE_CONTROL
     tst r5, #0xff
     bne slow_path
 @ In: R0 = the guest's mode and masks. Uses R5.
