@@ -80,7 +80,7 @@ pub struct Text<'a> {
 /// long as VFP is off.
 #[must_use]
 pub fn is_sensitive(word: u32) -> bool {
-    may_be_sensitive(word) && decides(word)
+    may_be_sensitive(word) && is_nearly(word) && decides(word)
 }
 
 /// The instruction that does in User mode what the sensitive one at hand does, where there is one. All others have
@@ -98,8 +98,31 @@ pub fn instead(word: u32) -> Option<u32> {
     (word & 0x0fff_0fff == READ_TPIDRURO && cond != 0xf && rt != 15).then_some(word & !(1 << 5))
 }
 
-/// Most instructions are told at a glance, by bits 27:20 and what is nearby.
-const fn may_be_sensitive(word: u32) -> bool {
+/// By bits 27:25, and behind these once more for words without a condition: a bit for each value of bits 24:20 with which
+/// a word may be [nearly](is_nearly) sensitive, whatever its others.
+static MAY_BE: [u32; 16] = {
+    let mut sets = [0; 16];
+    let mut bits = 0;
+    while bits < 512 {
+        // Of bits 19:0, those that are looked at there.
+        let word = if bits < 256 { bits << 20 } else { 0xf000_0000 | bits << 20 };
+        if is_nearly(word) || is_nearly(word | 0xf000) || is_nearly(word | 0x90) || is_nearly(word | 0xe00) {
+            sets[bits as usize / 32] |= 1 << (bits % 32);
+        }
+        bits += 1;
+    }
+    sets
+};
+
+/// Nine of ten instructions are told at a glance: a page has 1,024, and is looked through before it is executed.
+#[inline(always)]
+fn may_be_sensitive(word: u32) -> bool {
+    let unconditional = if word >> 28 == 0xf { 8 } else { 0 };
+    MAY_BE[(unconditional | word >> 25 & 7) as usize] >> (word >> 20 & 31) & 1 != 0
+}
+
+/// Most others are by what is nearby.
+const fn is_nearly(word: u32) -> bool {
     const UNCONDITIONAL: u32 = 0xf;
     if word >> 28 == UNCONDITIONAL {
         // Advanced SIMD, preloads and barriers are not (A5.7).
@@ -245,16 +268,20 @@ impl Text<'_> {
         let mut data = WordSet::EMPTY;
         let parts = [(self.before, -(PAGE_WORDS as i32)), (Some(self.page), 0), (self.behind, PAGE_WORDS as i32)];
         for (words, first) in parts {
-            let numbered = words.into_iter().flatten().zip(first..);
-            // All that says where data is, has the PC as its base, in bits 19:16.
-            for (&word, at) in numbered.filter(|&(word, _)| word >> 16 & 0xf == Reg::PC.n()) {
-                self.note_data(word, at, &mut data);
+            // Not by an iterator over all of them, which takes twice as long.
+            let Some(words) = words else { continue };
+            for (at, &word) in words.iter().enumerate() {
+                // All that says where data is, has the PC as its base, in bits 19:16.
+                if word >> 16 & 0xf == Reg::PC.n() {
+                    self.note_data(word, first + at as i32, &mut data);
+                }
             }
         }
         data
     }
 
     /// Notes in `data` what the instruction `word`, at `at`, says is data.
+    #[inline(never)]
     fn note_data(&self, word: u32, at: i32, data: &mut WordSet) {
         // What reads as a load with a condition is a table's entry.
         if self.is_near(word) {
@@ -338,8 +365,8 @@ impl Text<'_> {
     pub fn replaced(&self) -> Option<WordSet> {
         let mut replaced = WordSet::EMPTY;
         let data = self.data();
-        for at in 0..PAGE_WORDS {
-            if self.decide(at, &data)? {
+        for (at, &word) in self.page.iter().enumerate() {
+            if may_be_sensitive(word) && self.decide(at, &data)? {
                 replaced.insert(at);
             }
         }
