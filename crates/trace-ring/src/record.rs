@@ -163,4 +163,7 @@ pub mod trap {
     pub const TRANSLATED: u16 = 1 << 13;
     /// All translations were dropped.
     pub const FLUSHED: u16 = 1 << 14;
+    /// It is one of the guest's kernel at its own address: an SVC stands for another instruction, which is executed for
+    /// the first time, and what is undefined is the argument.
+    pub const IN_PLACE: u16 = 1 << 15;
 }

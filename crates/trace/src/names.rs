@@ -269,6 +269,7 @@ pub fn trap(record: &Record) -> Name {
     let user = detail(trap::FROM_USER);
     match record.kind - record::TRAP {
         class::SUPERVISOR_CALL if user => "system call".into(),
+        class::SUPERVISOR_CALL if detail(trap::IN_PLACE) => "replaced instruction".into(),
         class::SUPERVISOR_CALL => supervisor_call(record),
         class::DATA_ABORT | class::PREFETCH_ABORT if detail(trap::GUEST_ABORT) => "guest's abort".into(),
         class::DATA_ABORT if detail(trap::DEVICE) => {
@@ -280,6 +281,8 @@ pub fn trap(record: &Record) -> Name {
         class::DATA_ABORT => "data abort".into(),
         class::PREFETCH_ABORT if user => "prefetch abort".into(),
         class::UNDEFINED if user => "undefined instruction".into(),
+        class::UNDEFINED if detail(trap::IN_PLACE) => interpreted(record.argument),
+        class::PREFETCH_ABORT if detail(trap::IN_PLACE) => "page of code".into(),
         class::UNDEFINED | class::PREFETCH_ABORT => "return mirror miss".into(),
         class::IRQ | class::FIQ => "host interrupt".into(),
         _ => "trap".into(),

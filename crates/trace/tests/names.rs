@@ -49,6 +49,10 @@ fn traps_are_named_after_what_they_came_to() {
     assert_eq!(name(class::DATA_ABORT, trap::GUEST_ABORT | trap::SHADOW_FAULT, 0), "guest's abort");
     assert_eq!(name(class::DATA_ABORT, trap::DEVICE | trap::WRITE, 0x0900_0000), "UART write");
     assert_eq!(name(class::UNDEFINED, 0, 0), "return mirror miss");
+    assert_eq!(name(class::UNDEFINED, trap::IN_PLACE, 0xe160_0070), "PSCI call");
+    assert_eq!(name(class::PREFETCH_ABORT, trap::IN_PLACE, 0), "page of code");
+    assert_eq!(name(class::SUPERVISOR_CALL, trap::IN_PLACE, 0xc010_0000), "replaced instruction");
+    assert_eq!(name(class::DATA_ABORT, trap::IN_PLACE | trap::SHADOW_FAULT, 0), "shadow fault");
     assert_eq!(name(class::SUPERVISOR_CALL, spica_dbt::trap::INDIRECT as u16, 0), "indirect branch");
     // MCR p15, 0, R0, c8, c7, 0: TLBIALL; MRC p15, 0, R0, c1, c0, 0; WFI.
     for (word, expected) in [(0xee08_0f17, "TLB flush"), (0xee11_0f10, "MRC p15"), (0xe320_f003, "WFI")] {

@@ -59,6 +59,9 @@ impl Vm {
     /// What a record says of a trap: what an SVC is for, and what is known from the registers.
     fn describe(&mut self, trap: Trap, left: Privilege) -> (u16, u32) {
         let cpu = &self.vcpu.context.cpu;
+        if left == Privilege::Kernel && self.common.engine.is_guest_address(CachePc(cpu.pc)) {
+            return self.describe_in_place(trap);
+        }
         match (trap, left) {
             (Trap::DataAbort, _) => (0, Dfar::read_raw()),
             (Trap::PrefetchAbort, _) => (0, Ifar::read_raw()),
@@ -75,5 +78,20 @@ impl Vm {
             }
             (Trap::Undefined | Trap::Irq | Trap::Fiq, _) => (0, cpu.pc),
         }
+    }
+
+    /// The same of a trap of the guest's kernel at its own address.
+    fn describe_in_place(&mut self, trap: Trap) -> (u16, u32) {
+        let pc = self.vcpu.context.cpu.pc;
+        // Of these two, the link register is behind the instruction (B1.8.1).
+        let trapped = CachePc(pc.wrapping_sub(4));
+        let argument = match trap {
+            Trap::DataAbort => Dfar::read_raw(),
+            Trap::PrefetchAbort => Ifar::read_raw(),
+            Trap::Undefined => self.common.engine.word(trapped).unwrap_or(0),
+            Trap::SupervisorCall => trapped.0,
+            Trap::Irq | Trap::Fiq => pc,
+        };
+        (record::trap::IN_PLACE, argument)
     }
 }
