@@ -15,6 +15,7 @@ fn options(workload: &str) -> Options {
         board: "cubieboard".into(),
         kernel: None,
         workloads: vec![workload.into()],
+        engine: String::new(),
         cycles: false,
         native: false,
         code: false,
@@ -24,22 +25,34 @@ fn options(workload: &str) -> Options {
     }
 }
 
-#[test]
-#[ignore = "a boot with all instructions counted: half a minute"]
-fn a_null_system_call() {
+/// A null system call by an engine, in whose profile are these rows as well.
+#[track_caller]
+fn null_system_call(engine: &str, rows: &[&str]) {
     let project = Project::find(None).expect("the project");
     let dir = project.build(&format!("test-profile-{}", std::process::id()));
-    let result = run(&project, &Options { output: Some(dir.clone()), ..options("null") });
+    let result = run(&project, &Options { output: Some(dir.clone()), engine: engine.into(), ..options("null") });
     let text = fs::read_to_string(dir.join("cubieboard.md")).unwrap_or_default();
     let left: Vec<_> = fs::read_dir(&dir).expect("tables").flatten().map(|entry| entry.file_name()).collect();
     let _ = fs::remove_dir_all(&dir);
     result.and_then(|profiled| profiled.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     // Nothing that no rule is known to emit; tables and console, but no counters left behind.
-    for row in ["kernel code", "user code", "DACR", "returns and indirect branches", "system calls of user code"] {
+    for row in ["kernel code", "user code", "DACR", "system calls of user code"].iter().chain(rows) {
         assert!(text.contains(&format!("| {row} |")), "{row}: {text}");
     }
     assert!(!text.contains("no rule is known"), "{text}");
     assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[test]
+#[ignore = "a boot with all instructions counted: half a minute"]
+fn a_null_system_call_in_place() {
+    null_system_call("spica.engine=in-place", &["branches to stubs", "ends of blocks"]);
+}
+
+#[test]
+#[ignore = "a boot with all instructions counted: half a minute"]
+fn a_null_system_call_by_blocks() {
+    null_system_call("spica.engine=blocks", &["returns and indirect branches", "the return mirror's branches"]);
 }
 
 #[test]

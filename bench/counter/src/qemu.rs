@@ -161,7 +161,7 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
     let instructions: Vec<_> = handles.iter().map(|&handle| instruction(handle)).collect();
     if let Some(profile) = &plugin.profile {
         for (&handle, instruction) in handles.iter().zip(&instructions) {
-            profile.count(handle, area::counter(instruction.address), 1);
+            profile.count(handle, area::counter_of(instruction.address, instruction.word), 1);
             if area::IMAGE.contains(&instruction.address) {
                 profile.count(handle, area::OF_THE_IMAGE, 1);
             }

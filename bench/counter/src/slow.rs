@@ -34,9 +34,12 @@ pub enum Note {
 impl Places {
     /// What is to be noted at an instruction, with the word behind it.
     pub fn note(&self, address: u32, word: u32, behind: u32) -> Option<Note> {
-        if area::CACHE.contains(&address) {
-            let traps = word & 0x0f00_0000 == 0x0f00_0000 && word >> 28 != 15;
+        let traps = word & 0x0f00_0000 == 0x0f00_0000 && word >> 28 != 15;
+        if area::is_cached(address) {
             return traps.then(|| Note::Trap(kind(word & 0x00ff_ffff, behind)));
+        }
+        if area::counter(address) == area::KERNEL_CODE {
+            return traps.then(|| Note::Trap(slow::of_trap(trap::REPLACED)));
         }
         if self.leave == Some(address) {
             return Some(Note::Leave);
@@ -96,6 +99,8 @@ mod tests {
         assert_eq!(places.note(area::IMAGE.start, 0xef00_0001, 0), Some(Note::Enter(slow::CALL)));
         assert_eq!(places.note(area::IMAGE.start + 4, 0, 0), Some(Note::Leave));
         assert_eq!(places.note(0x1_0000, 0xef00_0000, 0), None);
+        assert_eq!(places.note(area::NEAR.start, 0xef00_0001, 7), Some(Note::Trap(slow::of_trap(trap::LINK))));
+        assert_eq!(places.note(0xc010_0000, 0xef00_0a20, 7), Some(Note::Trap(slow::of_trap(trap::REPLACED))));
     }
 
     #[test]

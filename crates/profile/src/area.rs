@@ -12,8 +12,10 @@ use spica_cycles::Count;
 use crate::cycles::Places;
 use crate::slow::KINDS;
 
-/// The code cache.
+/// The code cache in the hypervisor region.
 pub const CACHE: Range<u32> = 0xf180_0000..0xf200_0000;
+/// The code cache near a guest's kernel that begins at 0xC000_0000 and runs in place.
+pub const NEAR: Range<u32> = 0xbfa0_0000..0xbfe0_0000;
 /// The return mirror.
 pub const MIRROR: Range<u32> = 0xf200_0000..0xf480_0000;
 /// Spica's image.
@@ -25,15 +27,19 @@ const USER_HELPERS: Range<u32> = 0xffff_0f00..0xffff_1000;
 
 /// The counter of all that is executed at addresses of user code, and before the MMU is on.
 pub const USER: usize = 0;
-/// The counter of what is executed at a kernel's addresses: nothing, under Spica.
+/// The counter of what is executed at a kernel's addresses: under Spica, in place.
 pub const KERNEL_CODE: usize = 1;
 /// The counter of the return mirror.
 pub const REFLECTED: usize = 2;
 /// The counter of all that is executed in the image.
 pub const OF_THE_IMAGE: usize = 3;
-const FIRST_KIND: usize = 4;
+/// The counter of branches that stand in a kernel's code in place, and lead to stubs.
+pub const TO_STUBS: usize = 4;
+const FIRST_KIND: usize = 5;
 const FIRST_WORD: usize = FIRST_KIND + 2 * KINDS;
-const CACHE_WORDS: usize = (CACHE.end - CACHE.start) as usize / 4;
+const OF_CACHE: usize = (CACHE.end - CACHE.start) as usize / 4;
+/// Words of the code cache, in the one place and in the other.
+const CACHE_WORDS: usize = OF_CACHE + (NEAR.end - NEAR.start) as usize / 4;
 const IMAGE_WORDS: usize = (IMAGE.end - IMAGE.start) as usize / 4;
 /// How many counters there are, of 64 bits each.
 pub const COUNTERS: usize = FIRST_WORD + CACHE_WORDS + IMAGE_WORDS;
@@ -43,11 +49,46 @@ pub const BYTES: usize = COUNTERS * size_of::<u64>() + CACHE_WORDS * size_of::<u
 /// Bytes of a page of code.
 pub const PAGE: usize = 4096;
 
+/// The number of the word of the code cache at an address.
+fn cached(address: u32) -> Option<usize> {
+    if CACHE.contains(&address) {
+        Some((address - CACHE.start) as usize / 4)
+    } else {
+        NEAR.contains(&address).then(|| OF_CACHE + (address - NEAR.start) as usize / 4)
+    }
+}
+
+/// Whether an address is one of the code cache.
+#[must_use]
+pub fn is_cached(address: u32) -> bool {
+    cached(address).is_some()
+}
+
+/// The addresses of the pages of the code cache.
+pub fn cached_pages() -> impl Iterator<Item = u32> {
+    CACHE.step_by(PAGE).chain(NEAR.step_by(PAGE))
+}
+
+/// The counter of an instruction, by its address and its word.
+#[must_use]
+pub fn counter_of(address: u32, word: u32) -> usize {
+    match counter(address) {
+        KERNEL_CODE if leads_to_a_stub(address, word) => TO_STUBS,
+        counter => counter,
+    }
+}
+
+/// Whether `B` (A8.8.18), without a condition, leads to [`NEAR`]. No kernel branches there by itself.
+fn leads_to_a_stub(address: u32, word: u32) -> bool {
+    let offset = ((word << 8).cast_signed() >> 6).cast_unsigned();
+    word >> 24 == 0xea && NEAR.contains(&address.wrapping_add(8).wrapping_add(offset))
+}
+
 /// The counter of the instruction at an address.
 #[must_use]
 pub fn counter(address: u32) -> usize {
-    if CACHE.contains(&address) {
-        FIRST_WORD + (address - CACHE.start) as usize / 4
+    if let Some(word) = cached(address) {
+        FIRST_WORD + word
     } else if IMAGE.contains(&address) {
         FIRST_WORD + CACHE_WORDS + (address - IMAGE.start) as usize / 4
     } else if MIRROR.contains(&address) {
@@ -69,8 +110,8 @@ pub fn of_kind(kind: usize) -> [usize; 2] {
 /// Where in the file the copy of the code page with this address is, in bytes; `None` outside of the code cache.
 #[must_use]
 pub fn copy_of_page(address: u32) -> Option<usize> {
-    let page = (address & !(PAGE as u32 - 1)).checked_sub(CACHE.start)?;
-    CACHE.contains(&address).then(|| COUNTERS * size_of::<u64>() + page as usize)
+    let page = cached(address & !(PAGE as u32 - 1))?;
+    Some(COUNTERS * size_of::<u64>() + page * size_of::<u32>())
 }
 
 /// What had been counted at some time.
@@ -114,11 +155,11 @@ impl Counted {
         Some(counted)
     }
 
-    /// The words of the code page at an address.
+    /// The words of the code page at an address; none if it is none of the code cache.
     #[must_use]
     pub fn page(&self, address: u32) -> &[u32] {
-        let first = (address - CACHE.start) as usize / PAGE * (PAGE / 4);
-        &self.code[first..first + PAGE / 4]
+        let first = cached(address & !(PAGE as u32 - 1)).unwrap_or(CACHE_WORDS);
+        self.code.get(first..first + PAGE / 4).unwrap_or(&[])
     }
 }
 
@@ -188,9 +229,15 @@ mod tests {
         assert_eq!(counter(MIRROR.start), REFLECTED);
         assert_eq!(of_kind(KINDS - 1)[1] + 1, counter(CACHE.start));
         assert_eq!(counter(CACHE.start), FIRST_WORD);
-        assert_eq!(counter(CACHE.end - 4) + 1, counter(IMAGE.start));
+        assert_eq!(counter(CACHE.end - 4) + 1, counter(NEAR.start));
+        assert_eq!(counter(NEAR.end - 4) + 1, counter(IMAGE.start));
+        // B to the first word of the cache near a kernel, and to the one in front of it.
+        assert_eq!(counter_of(0xc010_0000, 0xeae3_fffe), TO_STUBS);
+        assert_eq!(counter_of(0xc010_0000, 0xeae3_fffd), KERNEL_CODE);
+        assert_eq!(counter_of(NEAR.start, 0xea00_0000), counter(NEAR.start));
         assert_eq!(counter(IMAGE.end - 4) + 1, COUNTERS);
-        assert_eq!(copy_of_page(CACHE.end - 4), Some(BYTES - PAGE));
+        assert_eq!(copy_of_page(NEAR.end - 4), Some(BYTES - PAGE));
+        assert_eq!(copy_of_page(CACHE.end - 4).map(|page| page + PAGE), copy_of_page(NEAR.start));
         assert_eq!((copy_of_page(MIRROR.start), copy_of_page(0)), (None, None));
     }
 

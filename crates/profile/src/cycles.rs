@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use spica_cycles::{Core, Count, Counts, Part, price};
 
-use crate::area::{self, CACHE, IMAGE, MIRROR, PAGE, Window};
+use crate::area::{self, IMAGE, MIRROR, PAGE, Window};
 use crate::executed::executed;
 use crate::image::Image;
 use crate::profile::Section;
@@ -160,7 +160,7 @@ pub fn cycles(core: Core, due: &Due<'_>, window: &Window<'_>, operations: u64, i
     }
     let known = |address: u32| -> Known {
         let known = |section, row: &str, what: String| Known { section, row: row.into(), what };
-        if CACHE.contains(&address) {
+        if area::is_cached(address) {
             return translated.get(&address).map_or_else(
                 || known(Section::Translation, "words that no rule is known to emit", "translated code".into()),
                 |k| known(k.section, &k.row, k.what.clone()),
@@ -175,6 +175,8 @@ pub fn cycles(core: Core, due: &Due<'_>, window: &Window<'_>, operations: u64, i
         }
         match area::counter(address) {
             area::USER => known(Section::Guest, "user code", "user code".into()),
+            // Which words lead to stubs is not noted.
+            area::KERNEL_CODE => known(Section::Guest, "kernel code", "kernel code in place".into()),
             _ => known(Section::Other, "what has no place", "what has no place".into()),
         }
     };
@@ -227,14 +229,19 @@ fn joined(instructions: &[Spot], bytes: u32, image: &Image) -> Vec<Spot> {
 
 /// What is in a stretch of code.
 fn stretch(address: u32, bytes: u32, image: &Image) -> String {
-    if CACHE.contains(&address) {
+    if area::is_cached(address) {
         return "translated code".into();
     }
     if MIRROR.contains(&address) {
         return "the return mirror".into();
     }
     if !IMAGE.contains(&address) {
-        return if area::counter(address) == area::USER { "user code" } else { "what has no place" }.into();
+        return match area::counter(address) {
+            area::USER => "user code",
+            area::KERNEL_CODE => "kernel code in place",
+            _ => "what has no place",
+        }
+        .into();
     }
     let here = address..address + bytes;
     let inside = |p: &&crate::image::Symbol| p.range.start < here.end && here.start < p.range.end;
@@ -256,7 +263,7 @@ fn most(mut spots: Vec<Spot>) -> Vec<Spot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::{BYTES, Counted, copy_of_page};
+    use crate::area::{BYTES, CACHE, Counted, copy_of_page};
     use crate::image::Symbol;
 
     fn counts(of: &[(Count, u64)]) -> Counts {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::area::{CACHE, PAGE, Window};
+use crate::area::{NEAR, PAGE, Window, cached_pages};
 use crate::code::{Class, classes};
 use crate::image::Symbol;
 
@@ -22,10 +22,11 @@ pub struct Executed {
 
 /// All that were executed, in the order of their addresses.
 pub fn executed<'a>(window: &'a Window<'a>) -> impl Iterator<Item = Executed> + 'a {
-    CACHE.step_by(PAGE).flat_map(|page| {
+    cached_pages().flat_map(|page| {
         let counts: Vec<_> = (page..page + PAGE as u32).step_by(4).map(|at| window.at(at)).collect();
         let words = window.code().page(page);
-        let classes = if counts.iter().any(|count| *count != 0) { classes(words) } else { Vec::new() };
+        let classes =
+            if counts.iter().any(|count| *count != 0) { classes(words, NEAR.contains(&page)) } else { Vec::new() };
         let word = move |(n, (class, count))| Executed { at: page + 4 * n as u32, word: words[n], class, count };
         classes.into_iter().zip(counts).enumerate().map(word).filter(|word| word.count != 0)
     })
@@ -79,7 +80,7 @@ pub fn image_listing(window: &Window<'_>, operations: u64, pieces: &[Symbol]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::{BYTES, Counted, IMAGE, copy_of_page, counter};
+    use crate::area::{BYTES, CACHE, Counted, IMAGE, copy_of_page, counter};
     use crate::profile::Section;
 
     #[test]

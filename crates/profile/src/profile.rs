@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::area::{REFLECTED, USER, Window, of_kind};
+use crate::area::{KERNEL_CODE, REFLECTED, TO_STUBS, USER, Window, of_kind};
 use crate::code::Rule;
 use crate::cycles::Cycles;
 use crate::executed::{Executed, executed};
@@ -20,6 +20,9 @@ pub const BOUND: f64 = 0.001;
 /// The same for what the workload reports. Its clock is not read in the very instruction where the board is stopped: a
 /// tick of the timer may fall in between.
 pub const BOUND_OF_CLOCK: f64 = 0.01;
+
+/// The row of the branches that are executed in place of an instruction that has a stub.
+pub(crate) const TO_STUBS_ROW: &str = "branches to stubs";
 
 /// A part of the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -195,6 +198,8 @@ pub fn profile(workload: &Workload<'_>, window: &Window<'_>, image: &Image) -> P
         sums.add(Section::Other, "start: before the MMU is on", workload.before_mmu, None);
     }
     code_cache(&mut sums, window);
+    sums.add(Section::Guest, "kernel code", window.counter(KERNEL_CODE), None);
+    sums.add(Section::Translation, TO_STUBS_ROW, window.counter(TO_STUBS), None);
     sums.add(Section::Translation, "the return mirror's branches", window.counter(REFLECTED), None);
     let mut symbols = Vec::new();
     for piece in &image.pieces {

@@ -17,14 +17,20 @@ pub const CALL: usize = 1;
 /// How many kinds of entries of Rust there can be.
 pub const ENTRIES: usize = 24;
 const TRAPS: usize = CALL + ENTRIES;
-const EMULATED: usize = TRAPS + trap::CLOSED as usize + 1;
+/// Kind of what is executed in place and replaced, for the first time.
+const REPLACED: usize = TRAPS + trap::CLOSED as usize + 1;
+const EMULATED: usize = REPLACED + 1;
 /// How many kinds there are.
 pub const KINDS: usize = EMULATED + COUNTERS;
 
 /// The kind of a trap of translated code, but for those of interpreted instructions.
 #[must_use]
 pub fn of_trap(number: u32) -> usize {
-    TRAPS + trap::number(number).min(trap::CLOSED) as usize
+    match trap::number(number) {
+        trap::LENT_EXCEPTION_RETURN => TRAPS + trap::EXCEPTION_RETURN as usize,
+        trap::REPLACED => REPLACED,
+        number => TRAPS + number.min(trap::CLOSED) as usize,
+    }
 }
 
 /// The kind of an interpreted instruction: by the counter of `spica_bench::events` that it belongs to.
@@ -49,6 +55,9 @@ pub fn name(kind: usize, image: &Image) -> String {
             None => Trap::ALL.get(counter - Event::ALL.len()).map_or("", |trap| trap.label()),
         };
         return format!("interpreted: {name}");
+    }
+    if kind == REPLACED {
+        return "replaced instruction, executed for the first time".into();
     }
     match (kind - TRAPS) as u32 {
         trap::LINK => "direct branch that is not linked",
@@ -86,6 +95,8 @@ mod tests {
         assert_eq!(name(of_trap(trap::LINK)), "direct branch that is not linked");
         assert_eq!(name(of_trap(trap::tlb_range(3, 4))), "maintenance of a TLB entry");
         assert_eq!(name(of_trap(trap::CLOSED + 3)), "branch that was closed for an interrupt");
+        assert_eq!(name(of_trap(trap::LENT_EXCEPTION_RETURN)), "exception return");
+        assert_eq!(name(of_trap(trap::REPLACED)), "replaced instruction, executed for the first time");
         assert_eq!(name(of_emulated(place(Event::TlbFlush))), "interpreted: TLB flush");
         assert_eq!(name(of_emulated(place_of_trap(Trap::Interrupt))), "interpreted: interrupt of the board");
         assert_eq!(of_emulated(COUNTERS - 1), KINDS - 1);

@@ -172,7 +172,7 @@ fn mentions_pc(word: u32) -> bool {
 
 fn differences(guest: &[u32; PAGE_WORDS]) -> Vec<String> {
     let (code, truth) = translated(guest);
-    let found = classes(&code[..]);
+    let found = classes(&code[..], false);
     let mut wrong = Vec::new();
     for (&word, origin) in &truth {
         let expected = expected(&truth, guest, word);

@@ -42,6 +42,8 @@ pub struct Options {
     pub workloads: Vec<String>,
     /// A Linux of the user's in place of Debian's.
     pub kernel: Option<PathBuf>,
+    /// The word of Spica's command line for the engine.
+    pub engine: String,
     /// Run without Spica, too.
     pub native: bool,
     /// Model cycles, too.

@@ -24,14 +24,15 @@ and, of the same, what each kind of slow trap cost, and which functions took mos
 An operation is done N times and 2 N times; the profile is the difference, so beginning and end are not in it. What it comes to
 must be what QEMU says was executed, within 0.1 per cent, and what the program itself measured, within one; else the command fails.
 
-Tables are printed; the same as Markdown, and as JSON for programs, go to DIR, with the board's console. The command knows the
-translations of the default configuration. docs/profile.md says how to read a profile.
+Tables are printed; the same as Markdown, and as JSON for programs, go to DIR, with the board's console. The command knows
+translations with every optimisation on, and code in place of a kernel at 0xc0000000. docs/profile.md says how to read a profile.
 
 Examples:
   spica profile                                null system call, fork, exec, boot
   spica profile --workload null --native       with the bare board's figure beside it: one boot more
   spica profile --workload pipe --board vexpress-a9
   spica profile --workload stat --kernel zImage    with another Linux than Debian's
+  spica profile --workload stat --engine blocks    by the other engine
   spica profile --workload stat --cycles       where the cycles go by the model of docs/cycles.md; several minutes
   spica profile --workload null --code         which instructions these are, as they were translated
   spica profile --list")]
@@ -45,6 +46,9 @@ pub struct ProfileArgs {
     /// Run this Linux, a zImage, in place of Debian's
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
+    /// What runs the guest's kernel: `in-place` or `blocks` (docs/in-place.md)
+    #[arg(long, value_name = "ENGINE", default_value = super::run::DEFAULT_ENGINE, value_parser = super::run::engine)]
+    engine: String,
     /// Do the same without Spica, too, for comparison
     #[arg(long)]
     native: bool,
@@ -82,6 +86,7 @@ pub fn run(project: &Project, args: ProfileArgs, verbose: bool) -> Result<()> {
             board: args.board,
             workloads: args.workload,
             kernel: args.kernel,
+            engine: super::run::engine_word(&args.engine),
             native: args.native,
             cycles: args.cycles,
             code: args.code,

@@ -29,7 +29,7 @@ const ONE_GUEST: [&str; 10] =
     ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory", "fw_cfg"];
 
 /// What runs the kernels of guests, where nothing else is said.
-const DEFAULT_ENGINE: &str = "blocks";
+pub const DEFAULT_ENGINE: &str = "blocks";
 
 /// How long a command in the guest may take, boot included, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
@@ -148,7 +148,7 @@ fn board_help() -> String {
 }
 
 /// An engine, by the name that the board knows it by.
-fn engine(text: &str) -> std::result::Result<String, String> {
+pub fn engine(text: &str) -> std::result::Result<String, String> {
     let known = text.split_ascii_whitespace().eq([text]) && Options::parse(&engine_word(text)).unknown.is_empty();
     let right =
         "`blocks`, `in-place`, or `in-place@0x80000000` with the address where kernels begin, a multiple of 16 MiB";
@@ -156,7 +156,7 @@ fn engine(text: &str) -> std::result::Result<String, String> {
 }
 
 /// The word of the board's command line for an engine.
-fn engine_word(engine: &str) -> String {
+pub fn engine_word(engine: &str) -> String {
     format!("spica.engine={engine}")
 }
 

@@ -15,9 +15,9 @@ const ROOM: usize = 32;
 const MOST_EXITS: usize = 24;
 
 /// What the words of a code page count as, if they are code: `words` is the page as it was when the last of them was
-/// written.
+/// written. `near`: of the code cache near a kernel that runs in place, where each exit leads back to that.
 #[must_use]
-pub fn classes(words: &[u32]) -> Vec<Option<Class>> {
+pub fn classes(words: &[u32], near: bool) -> Vec<Option<Class>> {
     let words = &words[..PAGE_WORDS.min(words.len())];
     let mut page = Page {
         words,
@@ -26,6 +26,7 @@ pub fn classes(words: &[u32]) -> Vec<Option<Class>> {
         exits: 0,
         instructions: 0,
         split: false,
+        near,
         most: Options::all().max_block,
     };
     let mut at = HOT_FIELDS as usize / 4;
@@ -64,6 +65,8 @@ struct Page<'a> {
     instructions: usize,
     /// The block has to end here.
     split: bool,
+    /// All exits are ends of stubs.
+    near: bool,
     /// [`Options::max_block`].
     most: usize,
 }
@@ -88,8 +91,11 @@ impl Page<'_> {
             return at + 1;
         }
         if first.exits() {
-            let goes_on =
-                self.split || self.instructions >= self.most || at + ROOM > self.cold || self.exits + 2 > MOST_EXITS;
+            let goes_on = self.near
+                || self.split
+                || self.instructions >= self.most
+                || at + ROOM > self.cold
+                || self.exits + 2 > MOST_EXITS;
             let rule = if goes_on { Rule::BlockEnd } else { Rule::Branch };
             self.set(at, rule, !goes_on);
             self.begin_block();

@@ -209,6 +209,7 @@ pub fn run(context: &Context<'_>, board: &'static Board, native: bool) -> Result
         native,
         kernel: context.options.kernel.clone(),
         append: "quiet".into(),
+        spica_append: context.options.engine.clone(),
         memory: Some(MEMORY.into()),
         icount: Some(ICOUNT_SHIFT),
         ..Request::new(board)
