@@ -124,9 +124,9 @@ pub fn check_guest(machine: Machine, name: &str, words: &str) -> Result<Found> {
     Ok(found)
 }
 
-/// On Spica's command line: guests' kernels run in place.
-pub const IN_PLACE: &str = "spica.engine=in-place";
-/// The same of guests of ours, which begin where their RAM does.
+/// On Spica's command line: guests' kernels run by blocks.
+pub const BLOCKS: &str = "spica.engine=blocks";
+/// They run in place, and are guests of ours, which begin where their RAM does.
 pub const OURS_IN_PLACE: &str = "spica.engine=in-place-from-start@0x40000000";
 
 /// How often guests that count by exclusives do, in either mode.

@@ -1,6 +1,6 @@
 @ A guest that takes the addresses for itself where the stubs are of a kernel that runs in place at 0x40000000: it maps
 @ memory in front of them, and soon behind that there, stores to it, loads from it, and executes what it has stored.
-@ Each line ends at once: what Spica says meanwhile would end it.
+@ Each line ends at once: what Spica says meanwhile would end it. Parameter: how often it goes on working then.
 
     .include "runtime.inc"
     .include "tables.inc"
@@ -82,7 +82,14 @@ main:
     ldr r4, =work
     bl interrupted
     say " there, and here\n"
-    pop {r4-r12, pc}
+    get r5, parameters
+5:  subs r5, r5, #1
+    blt 6f
+    ldr r4, =work
+    bl interrupted
+    say " once more\n"
+    b 5b
+6:  pop {r4-r12, pc}
 
 @ The function at R4, again and again, until it was interrupted often enough.
 interrupted:

@@ -254,7 +254,7 @@ boards! {
 fn the_return_mirror_follows_the_kernel() {
     for (name, expected) in [("interrupts", "2"), ("returns_thumb", "4")] {
         let guest = Guest { name, parameters: &[0; 6], payload: &[] };
-        let outcome = bare::run_counted(Machine::Cubieboard, &guest, TIMEOUT, "spica.stats");
+        let outcome = bare::run_counted(Machine::Cubieboard, &guest, TIMEOUT, "spica.stats spica.engine=blocks");
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
         let moves = outcome.spica.iter().find_map(|line| Some(line.split_once("translator.mirror-moves ")?.1.trim()));

@@ -29,7 +29,7 @@ fn options(workload: &str) -> Options {
 #[track_caller]
 fn null_system_call(engine: &str, rows: &[&str]) {
     let project = Project::find(None).expect("the project");
-    let dir = project.build(&format!("test-profile-{}", std::process::id()));
+    let dir = project.build(&format!("test-profile-{}-{engine}", std::process::id()));
     let result = run(&project, &Options { output: Some(dir.clone()), engine: engine.into(), ..options("null") });
     let text = fs::read_to_string(dir.join("cubieboard.md")).unwrap_or_default();
     let left: Vec<_> = fs::read_dir(&dir).expect("tables").flatten().map(|entry| entry.file_name()).collect();

@@ -3,7 +3,7 @@
 use spica_runner::error::Result;
 use spica_tests::Machine;
 use spica_tests::exact::MACHINES;
-use spica_tests::silicon::{Found, GUESTS, IN_PLACE, OURS_IN_PLACE, check, check_guest};
+use spica_tests::silicon::{BLOCKS, Found, GUESTS, OURS_IN_PLACE, check, check_guest};
 
 fn quiet(machine: Machine) {
     verdict(check(machine, ""));
@@ -51,14 +51,14 @@ fn cubieboard() {
 
 #[test]
 #[ignore = "a boot that follows each instruction, with another QEMU: minutes"]
-fn cubieboard_in_place() {
-    verdict(check(Machine::Cubieboard, IN_PLACE));
+fn cubieboard_by_blocks() {
+    verdict(check(Machine::Cubieboard, BLOCKS));
 }
 
 #[test]
 #[ignore = "a boot that follows each instruction, with another QEMU: minutes"]
-fn vexpress_a9_in_place() {
-    verdict(check(Machine::VexpressA9, IN_PLACE));
+fn vexpress_a9_by_blocks() {
+    verdict(check(Machine::VexpressA9, BLOCKS));
 }
 
 #[test]

@@ -204,7 +204,7 @@ mod tests {
         }
         for wrong in ["block", "in-place@80000000", "in-place@0x80001000", "in-place spica.stats", ""] {
             let error = Cli::try_parse_from(["spica", "run", "--engine", wrong]).err().expect("a mistake").to_string();
-            assert!(error.contains("expected `blocks`, `in-place`, or"), "{wrong}: {error}");
+            assert!(error.contains("expected `in-place`, `blocks`, or"), "{wrong}: {error}");
         }
     }
 

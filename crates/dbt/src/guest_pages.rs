@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::records::NO_BLOCK;
+use crate::records::{self, NO_BLOCK};
 
 /// No page, where a page's number is expected.
 const NONE: u16 = u16::MAX;
@@ -98,8 +98,8 @@ impl GuestPages {
     /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         self.pages.clear();
-        self.by_pa.fill(NONE);
-        self.by_va.fill(NONE);
+        records::fill(&mut self.by_pa, NONE);
+        records::fill(&mut self.by_va, NONE);
         self.free = NONE;
         self.used = 0;
     }

@@ -24,6 +24,14 @@ pub(crate) const MAX_EXITS: usize = NO_EXIT as usize;
 /// Bits of an exit's number.
 const NUMBER_BITS: u32 = 17;
 
+/// Makes all of `numbers` the same. There are tens of thousands, all of which go at once, and one by one that would be
+/// half of what it takes to forget all blocks.
+pub(crate) fn fill(numbers: &mut [u16], number: u16) {
+    let (eights, rest) = numbers.as_chunks_mut();
+    eights.iter_mut().for_each(|eight| *eight = [number; 8]);
+    rest.fill(number);
+}
+
 /// A block.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {

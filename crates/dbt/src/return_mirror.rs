@@ -176,14 +176,18 @@ impl ReturnMirror {
         }
     }
 
-    /// The mirror, no larger than at first and in its place, stands for `window` from now on. It must be empty.
-    pub(crate) fn move_to(&mut self, window: Window) {
+    /// The mirror, no larger than at first and in its place, stands for `window` from now on, or is not in use. It must
+    /// be empty. One that was made for no window is never in use.
+    pub(crate) fn move_to(&mut self, window: Option<Window>) {
         debug_assert!(self.users.iter().all(|&user| user == u32::MAX), "the mirror is not empty");
-        if let Some(now) = &mut self.window {
-            debug_assert_eq!(now.base(), window.base());
-            debug_assert!((window.mirror_size() / PAGE) as usize <= self.pages.len());
-            *now = window;
+        if self.pages.is_empty() {
+            return;
         }
+        if let Some(window) = window {
+            debug_assert!(self.window.is_none_or(|now| now.base() == window.base()));
+            debug_assert!((window.mirror_size() / PAGE) as usize <= self.pages.len());
+        }
+        self.window = window;
     }
 
     /// The window, if the mirror is in use.

@@ -18,6 +18,7 @@ use spica_isa::{Cond, asm};
 use crate::in_place::{LONGEST, Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::originals::Originals;
+use crate::records;
 use crate::{CodeMemory, Translator, trap};
 
 /// No twin, where a twin's number is expected.
@@ -122,6 +123,12 @@ pub struct Twins {
     originals: Originals,
     /// The generation of the blocks that the twins lead to.
     generation: u64,
+    /// Any twin may lead to a stub.
+    any_leads: bool,
+    /// Stubs are gone: twins from this number on may lead to them.
+    left: Option<usize>,
+    /// Nothing is known of any page.
+    blank: bool,
     /// Where twins have been that are no more: to be unmapped.
     gone: Vec<GuestVa>,
     all_gone: bool,
@@ -173,9 +180,24 @@ impl Twins {
             groups: vec![Group::FREE; usize::from(capacity) / GROUP],
             originals: Originals::new(),
             generation: 0,
+            any_leads: false,
+            left: None,
+            blank: true,
             gone: Vec::with_capacity(MOST_GONE),
             all_gone: false,
         }
+    }
+
+    /// From now on, they are of code in `window`, no larger than at first, but for the code cache; all go. In one of no
+    /// bytes, there are none.
+    ///
+    /// # Panics
+    /// As [`Self::new`], or if it is larger.
+    pub fn move_to(&mut self, window: Window, cache: (u32, u32)) {
+        assert!((window.start | window.size) & 0xffff == 0, "the window has parts of regions");
+        assert!(window.size as usize / 4096 <= self.by_va.len(), "the window is larger than at first");
+        self.clear();
+        (self.window, self.cache) = (window, cache);
     }
 
     /// Whether code at `va` could run in place.
@@ -201,6 +223,7 @@ impl Twins {
             && let Some(copies) = self.copies.get_mut(page)
         {
             *copies = MOST_COPIES;
+            self.blank = false;
             self.remove_at(va);
         }
     }
@@ -244,6 +267,7 @@ impl Twins {
         if !self.covers(va) || self.groups.iter().filter(free).count() <= self.groups.len().div_ceil(SHARED_PART) {
             return;
         }
+        self.blank = false;
         let region = self.region(va);
         if self.by_region[region] == NO_GROUP
             && let Some(group) = self.groups.iter().position(|group| group.of == Of::Nothing)
@@ -297,6 +321,7 @@ impl Twins {
         if !self.is_fit(va) {
             return Made::Unfit;
         }
+        self.blank = false;
         self.remove_at(va);
         let Some(place) = self.place(va) else { return Made::Full };
         let Some(mut replaced) = text.replaced() else {
@@ -340,7 +365,7 @@ impl Twins {
         let pc = twin.va.wrapping_add(4 * at as u32);
         let offset = stub.0.wrapping_sub(pc.0).wrapping_sub(8) as i32;
         let Some(branch) = asm::b(Cond::Al, offset) else { return false };
-        twin.leads = true;
+        (twin.leads, self.any_leads) = (true, true);
         memory.twin(number)[at] = branch;
         memory.publish_twin(number, Some(twin.va), at, 1);
         true
@@ -364,7 +389,7 @@ impl Twins {
         }
         let length = stub_length(at, |at| replaced.contains(at));
         let entry = translator.stub(length, (va, pa), global, words, memory.code());
-        self.follow(translator, memory);
+        self.follow(translator);
         if let Some(number) = self.of(va, pa) {
             self.lead_to(number, at, entry, memory);
         }
@@ -409,18 +434,35 @@ impl Twins {
         }
     }
 
-    /// All blocks may have been flushed, stubs among them: then each is to be asked for anew.
-    pub fn follow(&mut self, translator: &Translator, memory: &mut impl TwinMemory) {
+    /// All blocks may have been flushed, stubs among them: then each is to be asked for anew, which is to be
+    /// [settled](Self::settle) before the guest runs.
+    pub fn follow(&mut self, translator: &Translator) {
         let generation = translator.generation();
         if core::mem::replace(&mut self.generation, generation) != generation {
-            self.forget_stubs(memory);
+            self.forget_stubs();
         }
     }
 
-    /// All stubs are gone: each is to be asked for anew.
-    pub fn forget_stubs(&mut self, memory: &mut impl TwinMemory) {
-        for (number, twin) in self.twins.iter_mut().enumerate().filter(|(_, twin)| twin.leads) {
-            twin.leads = false;
+    /// All stubs are gone: as [`Self::follow`].
+    pub fn forget_stubs(&mut self) {
+        self.left = self.any_leads.then_some(0);
+    }
+
+    /// Whether all twins that lead to stubs lead to such as there are.
+    #[inline]
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.left.is_none()
+    }
+
+    /// Some twins more do no longer lead to stubs that are gone. Whether all is done.
+    pub fn settle(&mut self, memory: &mut impl TwinMemory) -> bool {
+        let Some(from) = self.left else { return true };
+        let mut budget = WORDS_AT_ONCE;
+        for (number, twin) in self.twins.iter_mut().enumerate().skip(from) {
+            if !core::mem::take(&mut twin.leads) {
+                continue;
+            }
             for at in twin.replaced.iter() {
                 let word = &mut memory.twin(number as u16)[at];
                 // The others still say what they stand for.
@@ -428,8 +470,15 @@ impl Twins {
                     *word = asm::svc(Cond::Al, trap::REPLACED);
                     memory.publish_twin(number as u16, None, at, 1);
                 }
+                budget -= 1;
+            }
+            if budget <= 0 {
+                self.left = Some(number + 1);
+                return false;
             }
         }
+        (self.left, self.any_leads) = (None, false);
+        true
     }
 
     /// The guest's pages that have twins.
@@ -548,13 +597,22 @@ impl Twins {
 
     /// All twins go, and what could not run in place may again.
     pub fn clear(&mut self) {
+        if core::mem::replace(&mut self.blank, true) {
+            return;
+        }
+        (self.any_leads, self.left) = (false, None);
         self.all_gone |= self.groups.iter().any(|group| group.used != 0);
-        self.by_va.fill(NONE);
-        self.by_pa.fill(NONE);
-        self.by_region.fill(NO_GROUP);
+        for (twins, group) in self.twins.chunks_mut(GROUP).zip(&mut self.groups) {
+            // Most have none, in a guest that does so again and again.
+            if group.used != 0 {
+                twins.fill_with(|| Twin::NONE);
+            }
+            *group = Group::FREE;
+        }
+        records::fill(&mut self.by_va, NONE);
+        records::fill(&mut self.by_pa, NONE);
+        records::fill(&mut self.by_region, NO_GROUP);
         self.copies.fill(0);
-        self.twins.fill_with(|| Twin::NONE);
-        self.groups.fill(Group::FREE);
     }
 
     /// Whether there is something to unmap, before the guest runs.
@@ -573,6 +631,9 @@ impl Twins {
         self.gone.pop()
     }
 }
+
+/// Words that may lead to stubs, of which so many are looked at in one go: some 20,000 instructions.
+const WORDS_AT_ONCE: i32 = 400;
 
 /// Pages to unmap that are known one by one.
 const MOST_GONE: usize = 32;

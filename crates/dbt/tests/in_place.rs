@@ -460,15 +460,44 @@ fn stubs_that_are_gone_are_asked_for_anew() {
     assert_eq!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(1));
     assert!(twins.lead_to(0, 7, CachePc(0xbfa0_1100), &mut memory));
     assert!(twins.lead_to(1, 1000, CachePc(0xbfa0_1200), &mut memory));
-    twins.forget_stubs(&mut memory);
+    twins.forget_stubs();
+    assert!(!twins.is_settled());
+    assert!(twins.settle(&mut memory) && twins.is_settled());
     // What was no branch has not changed.
     assert_eq!((memory.words(0)[7], memory.words(0)[1000]), (REPLACED, stand_in(CPSID_I)));
     assert_eq!((memory.words(1)[7], memory.words(1)[1000]), (stand_in(MRS_R0), REPLACED));
     assert!(!twins.is_anything_gone());
     assert_eq!(twins.sources().collect::<Vec<_>>(), [PA, PA]);
     assert!(twins.lead_to(0, 7, CachePc(0xbfa0_1300), &mut memory));
-    twins.forget_stubs(&mut memory);
+    twins.forget_stubs();
+    assert!(twins.settle(&mut memory));
     assert_eq!(memory.words(0)[7], REPLACED);
+}
+
+/// What leads to stubs is undone in pieces, each no longer than some 20,000 instructions take.
+#[test]
+fn stubs_of_many_pages_are_forgotten_in_pieces() {
+    const PAGES: u32 = 96;
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, PAGES as u16), Memory::new(PAGES as usize));
+    let mut page = page_with(7, MRS_R0);
+    (0..20).for_each(|n| page[100 + 20 * n] = MRS_R0);
+    let numbers: Vec<_> = (0..PAGES)
+        .map(|n| {
+            let va = VA.wrapping_add(4096 * n);
+            let Made::Twin(number) = twins.make(va, PA, text(&page), &mut memory) else { panic!("there is room") };
+            assert!(twins.lead_to(number, 7, CachePc(0xbfa0_1100), &mut memory));
+            number
+        })
+        .collect();
+    twins.forget_stubs();
+    let lead = |memory: &Memory| numbers.iter().filter(|&&n| memory.words(n)[7] != REPLACED).count();
+    let (mut before, mut pieces) = (lead(&memory), 1);
+    assert_eq!(before, PAGES as usize);
+    while !twins.settle(&mut memory) {
+        assert!((1..=20).contains(&(before - lead(&memory))), "a piece");
+        (before, pieces) = (lead(&memory), pieces + 1);
+    }
+    assert_eq!((lead(&memory), pieces), (0, 5));
 }
 
 #[test]
@@ -642,10 +671,12 @@ fn a_stub_is_made_once_and_goes_with_all_blocks() {
     assert_eq!(memory.0.words(0)[7] >> 24, 0xea, "a branch");
     assert_eq!(twins.stub(&mut translator, at(7), true, &page, &mut memory), Some(stub));
     assert_eq!(translator.stats().translated, 1);
-    twins.follow(&translator, &mut memory);
+    twins.follow(&translator);
+    assert!(twins.is_settled());
     assert_eq!(memory.0.words(0)[7] >> 24, 0xea, "still");
     translator.flush(&mut memory.1);
-    twins.follow(&translator, &mut memory);
+    twins.follow(&translator);
+    assert!(!twins.is_settled() && twins.settle(&mut memory));
     assert_eq!(memory.0.words(0), &page_with(7, REPLACED));
 }
 

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
 use crate::arch::{fixup, interrupts};
+use crate::engine::code::Room;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -102,7 +103,7 @@ fn guest_kernel(mark: u32) -> &'static [u8] {
 /// and each keeps what is its own.
 fn two_guests(platform: &Platform) {
     const SIZES: Sizes = Sizes {
-        code_pages: 8,
+        room: Room { code: 16, mirror: 8, near: 0 },
         capacity: Capacity { blocks: 256, exits: 1024, mirror_pages: 8 },
         table_bytes: MEGABYTE / 4,
         spaces: 4,

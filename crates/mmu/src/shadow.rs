@@ -49,9 +49,6 @@ pub struct Config<'a> {
     pub region_kernel: &'a [u32],
     /// The same for the user view; as many entries.
     pub region_user: &'a [u32],
-    /// First-level entries of the kernel view, one per megabyte from the first on, for code of the hypervisor's that is
-    /// to be near the guest's; the user view has nothing there. It counts as a part of the hypervisor region.
-    pub code_region: Option<(usize, &'a [u32])>,
     /// The host ASIDs that belong to this guest: no other guest, nor the hypervisor, may use them. 0 is not for use.
     /// Two per space.
     pub asids: RangeInclusive<u8>,
@@ -70,6 +67,9 @@ pub struct Config<'a> {
     /// each.
     pub piece: u32,
 }
+
+/// Megabytes of a code region, at most ([`Shadow::move_code`]).
+const MOST_CODE: usize = 8;
 
 /// A mistake in a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,10 +188,6 @@ impl Shadow {
         {
             return Err(ConfigError::Region);
         }
-        let (code_first_mb, code_kernel) = config.code_region.unwrap_or((0, &[]));
-        if code_first_mb > config.region_first_mb || code_kernel.len() > config.region_first_mb - code_first_mb {
-            return Err(ConfigError::Region);
-        }
         if config.asids.contains(&0) {
             return Err(ConfigError::AsidZero);
         }
@@ -205,15 +201,13 @@ impl Shadow {
         let region_entries = config.region_kernel.iter().zip(config.region_user);
         let region_kernel: Option<Vec<_>> =
             region_entries.map(|(&kernel, &user)| separation.region_entry(kernel, user)).collect();
-        let code_kernel: Option<Vec<_>> =
-            code_kernel.iter().map(|&kernel| separation.region_entry(kernel, 0)).collect();
         Ok(Self {
             ram: Ram::new(config.ram).map_err(ConfigError::Ram)?,
             region_first_mb: config.region_first_mb,
             region_kernel: region_kernel.ok_or(ConfigError::Region)?,
             region_user: config.region_user.to_vec(),
-            code_first_mb,
-            code_kernel: code_kernel.ok_or(ConfigError::Region)?,
+            code_first_mb: 0,
+            code_kernel: Vec::with_capacity(MOST_CODE),
             share_kernel: config.share_kernel,
             keep_tables: config.keep_tables,
             separation,
@@ -251,32 +245,52 @@ impl Shadow {
         self.settle(tables, tlb);
     }
 
-    /// What of [`Config::code_region`] translated code needs is among `region_kernel` from now on, the new
-    /// [`Config::region_kernel`], as long as the former one: the code region is the guest's. Of both, the host's TLB may
-    /// hold what was there, until the caller has it forget everything.
+    /// The hypervisor region of the kernel view has other first-level entries from now on, as many as before. And so has
+    /// the *code region*, whose first megabyte comes with them: code of the hypervisor's that is to be near the guest's.
+    /// It counts as a part of the hypervisor region, and the user view has nothing there. Where it was before, memory is
+    /// the guest's again. Of all of it, the host's TLB may hold what was there, until the caller has it forget everything.
     ///
     /// # Errors
-    /// As [`Self::new`]. Nothing has changed then.
+    /// As [`Self::new`], or if the code region is not in front of the hypervisor region. Nothing has changed then.
     pub fn move_code(
         &mut self,
         region_kernel: &[u32],
+        code_region: Option<(usize, &[u32])>,
         tables: &mut impl TableMemory,
         tlb: &mut impl HostTlb,
     ) -> Result<(), ConfigError> {
         let separation = self.separation;
         let entries = || region_kernel.iter().zip(&self.region_user).map(|(&k, &u)| separation.region_entry(k, u));
-        if region_kernel.len() != self.region_kernel.len() || entries().any(|entry| entry.is_none()) {
+        let (first_mb, code) = code_region.unwrap_or((0, &[]));
+        let code_entries = || code.iter().map(|&kernel| separation.region_entry(kernel, 0));
+        if region_kernel.len() != self.region_kernel.len()
+            || entries().chain(code_entries()).any(|entry| entry.is_none())
+            || code.len() > MOST_CODE
+            || first_mb > self.region_first_mb
+            || code.len() > self.region_first_mb - first_mb
+        {
             return Err(ConfigError::Region);
         }
         for (place, entry) in self.region_kernel.iter_mut().zip(entries().flatten()) {
             *place = entry;
         }
-        self.code_kernel.fill(0);
-        for space in &self.spaces {
-            let runs = [(self.region_first_mb, &self.region_kernel[..]), (self.code_first_mb, &self.code_kernel)];
-            space.write_kernel(&runs, tables, tlb);
+        // What the guest had there goes.
+        for mb in first_mb..first_mb + code.len() {
+            for space in &mut self.spaces {
+                space.views.iter_mut().for_each(|view| view.drop_megabyte(mb, tables, tlb));
+            }
+            (0..self.common.views.len()).for_each(|table| self.drop_common(table, mb, tables, tlb));
         }
+        self.code_kernel.fill(0);
+        self.spaces.iter().for_each(|space| space.write_kernel(self.code_first_mb, &self.code_kernel, tables, tlb));
         self.code_kernel.clear();
+        self.code_kernel.extend(code_entries().flatten());
+        self.code_first_mb = first_mb;
+        for space in &self.spaces {
+            space.write_kernel(self.code_first_mb, &self.code_kernel, tables, tlb);
+            space.write_kernel(self.region_first_mb, &self.region_kernel, tables, tlb);
+        }
+        self.change(Changed::ALL);
         Ok(())
     }
 

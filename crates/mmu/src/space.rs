@@ -576,11 +576,17 @@ impl Space {
         complete
     }
 
-    /// Stores first-level entries of the kernel view, if the space has tables, from these megabytes on.
-    pub(crate) fn write_kernel(&self, runs: &[(usize, &[u32])], tables: &mut impl TableMemory, tlb: &mut impl HostTlb) {
+    /// Stores first-level entries of the kernel view, if the space has tables, from that megabyte on.
+    pub(crate) fn write_kernel(
+        &self,
+        first: usize,
+        entries: &[u32],
+        tables: &mut impl TableMemory,
+        tlb: &mut impl HostTlb,
+    ) {
         let view = &self.views[self.separation.table_of(View::Kernel)];
         if let Some(root) = &view.root {
-            runs.iter().for_each(|(first, entries)| tables.write_run(root, *first, entries));
+            tables.write_run(root, first, entries);
             tlb.flush_asid(view.asid);
         }
     }

@@ -35,7 +35,6 @@ fn config(region: &'static [u32]) -> Config<'static> {
         region_first_mb: REGION,
         region_kernel: region,
         region_user: region,
-        code_region: None,
         asids: 1..=16,
         max_spaces: 8,
         share_kernel: true,
@@ -949,11 +948,23 @@ fn code_that_stands_for_a_region_is_one_large_page_and_goes_as_one() {
 #[test]
 fn a_region_for_code_is_in_the_kernel_view_alone() {
     const CODE: usize = 0xcfa;
-    let mut guest = Guest::with(&Config { code_region: Some((CODE, &[0x1234_5c01])), ..config(&[0]) });
+    let mut guest = Guest::with(&config(&[0]));
     let at = (CODE as u32) << 20;
     for table in [PROCESS[0], PROCESS[1]] {
         guest.memory.write(table + CODE as u32 * 4, RAM | SECTION);
     }
+    // What the guest has there, in tables of its own and in those of all spaces, is gone when the code comes.
+    for process in [0, 1] {
+        guest.switch_process(process);
+        assert_eq!(guest.fill(View::Kernel, at, AccessKind::Read), Fill::Mapped);
+    }
+    for (wrong, code) in [(&[][..], CODE), (&[0, 0], CODE), (&[0], REGION)] {
+        let moved = guest.shadow.move_code(wrong, Some((code, &[0x1234_5c01])), &mut guest.tables, &mut guest.tlb);
+        assert_eq!(moved, Err(ConfigError::Region));
+    }
+    assert!(!guest.shadow.in_region(GuestVa(at)));
+    let code: Option<(usize, &[u32])> = Some((CODE, &[0x1234_5c01]));
+    assert_eq!(guest.shadow.move_code(&[0], code, &mut guest.tables, &mut guest.tlb), Ok(()));
     for process in [0, 1] {
         guest.switch_process(process);
         let [kernel, user] = [View::Kernel, View::User].map(|view| {
@@ -967,17 +978,9 @@ fn a_region_for_code_is_in_the_kernel_view_alone() {
         assert!(matches!(guest.fill_code(at), Fill::KernelFetch(_)));
         assert!(guest.shadow.in_region(GuestVa(at)) && !guest.shadow.in_region(GuestVa(at - 1)));
     }
-    // It is below the other one.
-    let wrong = Config { code_region: Some((REGION, &[0])), ..config(&[0]) };
-    assert_eq!(Shadow::new(&wrong).err(), Some(ConfigError::Region));
 
     // What was there goes to the other one, and the guest has its addresses for itself.
-    for wrong in [&[][..], &[0, 0]] {
-        let moved = guest.shadow.move_code(wrong, &mut guest.tables, &mut guest.tlb);
-        assert_eq!(moved, Err(ConfigError::Region));
-    }
-    assert!(guest.shadow.in_region(GuestVa(at)));
-    assert_eq!(guest.shadow.move_code(&[0x1234_5c01], &mut guest.tables, &mut guest.tlb), Ok(()));
+    assert_eq!(guest.shadow.move_code(&[0x1234_5c01], None, &mut guest.tables, &mut guest.tlb), Ok(()));
     guest.memory.write(KERNEL + CODE as u32 * 4, RAM | SECTION);
     for process in [1, 0] {
         guest.switch_process(process);

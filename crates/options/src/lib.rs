@@ -9,7 +9,7 @@
 //! | `spica.translation=L` | which optimisations guests run with, see [`Switches::parse`] |
 //! | `spica.boot-translation=L` | the same until a guest first runs user code, or: a slow translation need not boot |
 //! | `spica.boot-translation-until=T` | until a guest's console has printed T, and user code runs next |
-//! | `spica.engine=E` | what runs the guests of which the manifest says nothing: `blocks`, guests' kernels are translated (the default), or `in-place`, they run at their own addresses as far as they can; `in-place@A`, those that begin at A, not at 0xC0000000; with `in-place-from-start` and `in-place-from-start@A`, not only once they have taken an interrupt or run user code |
+//! | `spica.engine=E` | what runs the guests of which the manifest says nothing: `in-place`, their kernels run at their own addresses as far as they can (the default), or `blocks`, they are translated, which is the default where `spica.translation`, `spica.boot-translation`, `spica.tables=single` or `spica.tracking=writes` ask for what has to do with that; `in-place@A`, kernels that begin at A, not where they are found; with `in-place-from-start` and `in-place-from-start@A`, not only once they have taken an interrupt or run user code |
 //! | `spica.tables=T` | `double`, a shadow table for the guest's kernel and one for its user code (the default), or `single`, one for both: an image of its own |
 //! | `spica.tracking=T` | `maintenance`, changed mappings are learnt of by the guest's TLB maintenance (the default), or `writes`, by its writes to its tables: an image with the feature `papers` |
 //! | `spica.halt`        | each guest waits for a debugger at its first instruction |
@@ -35,21 +35,21 @@ use log::LevelFilter;
 /// How guests' kernels run in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InPlace {
-    /// Where they begin.
-    pub base: u32,
+    /// Where they begin; `None`: where they are found to run.
+    pub base: Option<u32>,
     /// From their first instruction on.
     pub from_start: bool,
 }
 
 impl InPlace {
-    /// As Linux begins, if its configuration does not say otherwise (`VMSPLIT_3G`), and once it has started.
-    pub const LINUX: Self = Self { base: 0xc000_0000, from_start: false };
+    /// Wherever they are found, and once they have started.
+    pub const ANYWHERE: Self = Self { base: None, from_start: false };
 
-    /// `in-place` or `in-place-from-start`; with `@` and a [`KernelBase`] where kernels do not begin at 0xC000_0000.
+    /// `in-place` or `in-place-from-start`; with `@` and a [`KernelBase`] where that is to be said.
     fn parse(engine: &str) -> Option<Self> {
         let (name, base) = match engine.split_once('@') {
-            Some((name, base)) => (name, KernelBase::parse(base)?.address()),
-            None => (engine, Self::LINUX.base),
+            Some((name, base)) => (name, Some(KernelBase::parse(base)?.address())),
+            None => (engine, None),
         };
         let from_start = match name {
             "in-place" => false,
@@ -75,7 +75,7 @@ pub struct Options {
     pub boot_switches: Option<Switches>,
     /// Before what: until user code runs after a guest's console has printed this.
     pub boot_until: String,
-    /// Guests' kernels run in place, where the manifest does not say otherwise.
+    /// How guests' kernels run in place, where the manifest does not say otherwise; `None`: by blocks.
     pub in_place: Option<InPlace>,
     /// Whether a guest's kernel and its user code have one shadow table, if that was said.
     pub single_table: Option<bool>,
@@ -118,6 +118,7 @@ impl Options {
             time: 0,
             unknown: Vec::new(),
         };
+        let mut engine = None;
         for word in line.split_ascii_whitespace() {
             let Some(ours) = word.strip_prefix("spica.") else { continue };
             match ours.split_once('=').unwrap_or((ours, "")) {
@@ -136,8 +137,8 @@ impl Options {
                 ("boot-translation", list) if Switches::parse(list).is_ok() => {
                     options.boot_switches = Switches::parse(list).ok();
                 }
-                ("engine", "blocks") => options.in_place = None,
-                ("engine", engine) if InPlace::parse(engine).is_some() => options.in_place = InPlace::parse(engine),
+                ("engine", "blocks") => engine = Some(None),
+                ("engine", name) if InPlace::parse(name).is_some() => engine = Some(InPlace::parse(name)),
                 ("tables", "double") => options.single_table = Some(false),
                 ("tables", "single") => options.single_table = Some(true),
                 ("tracking", "maintenance") => options.tracked_writes = false,
@@ -153,7 +154,17 @@ impl Options {
                 _ => options.unknown.push(word.into()),
             }
         }
+        options.in_place = engine.unwrap_or_else(|| options.usual_engine());
         options
+    }
+
+    /// The engine if none is asked for: that of blocks where something else is asked for that is about these.
+    fn usual_engine(&self) -> Option<InPlace> {
+        let about_blocks = self.switches != Switches::all()
+            || self.boot_switches.is_some()
+            || self.single_table == Some(true)
+            || self.tracked_writes;
+        (!about_blocks).then_some(InPlace::ANYWHERE)
     }
 }
 
@@ -164,11 +175,18 @@ mod tests {
     #[test]
     fn engines_are_understood() {
         let engine = |word: &str| Options::parse(word).in_place;
-        assert_eq!(engine("spica.verbose"), None);
-        assert_eq!(engine("spica.engine=in-place"), Some(InPlace { base: 0xc000_0000, from_start: false }));
-        let at_80000000 = InPlace { base: 0x8000_0000, from_start: true };
+        let in_place = |base| Some(InPlace { base, from_start: false });
+        assert_eq!(engine("spica.verbose"), in_place(None));
+        assert_eq!(engine("spica.engine=in-place"), in_place(None));
+        assert_eq!(engine("spica.engine=in-place@0x80000000"), in_place(Some(0x8000_0000)));
+        let at_80000000 = InPlace { base: Some(0x8000_0000), from_start: true };
         assert_eq!(engine("spica.engine=in-place-from-start@0x80000000"), Some(at_80000000));
         assert_eq!(engine("spica.engine=in-place spica.engine=blocks"), None);
+        for about_blocks in ["translation=naive", "boot-translation=naive", "tables=single", "tracking=writes"] {
+            assert_eq!(engine(&alloc::format!("spica.{about_blocks}")), None, "{about_blocks}");
+            assert_eq!(engine(&alloc::format!("spica.engine=in-place spica.{about_blocks}")), in_place(None));
+        }
+        assert_eq!(engine("spica.translation=all spica.tables=double"), in_place(None));
         for wrong in [
             "in-place@0x80001000",
             "in-place@80000000",
@@ -178,7 +196,7 @@ mod tests {
             "blocks@0x80000000",
         ] {
             let options = Options::parse(&alloc::format!("spica.engine={wrong}"));
-            assert_eq!((options.in_place, options.unknown.len()), (None, 1), "{wrong}");
+            assert_eq!((options.in_place, options.unknown.len()), (in_place(None), 1), "{wrong}");
         }
     }
 }

@@ -29,7 +29,7 @@ const ONE_GUEST: [&str; 10] =
     ["native", "exec", "kernel", "load", "entry", "bios", "initrd", "append", "memory", "fw_cfg"];
 
 /// What runs the kernels of guests, where nothing else is said.
-pub const DEFAULT_ENGINE: &str = "blocks";
+pub const DEFAULT_ENGINE: &str = "in-place";
 
 /// How long a command in the guest may take, boot included, in seconds.
 const DEFAULT_TIMEOUT: u64 = 300;
@@ -126,8 +126,8 @@ pub struct RunArgs {
     /// ends in .html, else JSON for Perfetto; see `spica trace --help`
     #[arg(long, value_name = "FILE", conflicts_with = "native")]
     trace: Option<PathBuf>,
-    /// What runs the kernels of guests: `blocks`, translated code, or `in-place`, their own code at its own addresses
-    /// as far as that can be, with `in-place@0x80000000` for kernels that begin there and not at 0xc0000000;
+    /// What runs the kernels of guests: `in-place`, their own code at its own addresses as far as that can be, or
+    /// `blocks`, translated code; `in-place@0x80000000` says where kernels begin, where that is not found by itself;
     /// docs/in-place.md has both. A manifest's key `engine` may say another one for a guest
     #[arg(long, value_name = "ENGINE", default_value = DEFAULT_ENGINE, value_parser = engine, conflicts_with = "native")]
     engine: String,
@@ -151,7 +151,7 @@ fn board_help() -> String {
 pub fn engine(text: &str) -> std::result::Result<String, String> {
     let known = text.split_ascii_whitespace().eq([text]) && Options::parse(&engine_word(text)).unknown.is_empty();
     let right =
-        "`blocks`, `in-place`, or `in-place@0x80000000` with the address where kernels begin, a multiple of 16 MiB";
+        "`in-place`, `blocks`, or `in-place@0x80000000` with the address where kernels begin, a multiple of 16 MiB";
     if known { Ok(text.to_string()) } else { Err(format!("expected {right}")) }
 }
 

@@ -27,7 +27,7 @@ use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS, Window};
 use crate::located::Located;
 use crate::options::Options;
 use crate::papers::{self, Spilling};
-use crate::records::{Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK};
+use crate::records::{self, Block, Exit, Flag, MAX_BLOCKS, MAX_EXITS, Made, NO_BLOCK};
 use crate::return_mirror::{LARGE, ReturnMirror};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -602,13 +602,21 @@ impl Translator {
     pub fn move_mirror(&mut self, window: Window, memory: &mut impl CodeMemory) {
         self.flush(memory);
         self.layout.mirror = Some(window);
-        self.mirror.move_to(window);
+        self.mirror.move_to(self.layout.mirror);
     }
 
-    /// The code pages lie from `base` on from now on, where they are mapped by then. All blocks go.
-    pub fn move_to(&mut self, base: u32, memory: &mut impl CodeMemory) {
+    /// The code pages, no more than at first, lie as `layout` says from now on, where they are mapped by then. All blocks
+    /// go. `lent_thread_id`: that option, for those that are made from now on.
+    ///
+    /// # Panics
+    /// If there are more, or if what is counted lies in them.
+    pub fn move_to(&mut self, layout: Layout, lent_thread_id: bool, memory: &mut impl CodeMemory) {
+        assert!(layout.pages as usize <= self.page_starts.capacity(), "the code cache has no more pages than at first");
+        assert!(self.counters.is_none(), "what was counted lies in the code cache");
         self.flush(memory);
-        self.layout.base = base;
+        self.layout = layout;
+        self.options.lent_thread_id = lent_thread_id;
+        self.mirror.move_to(layout.mirror);
     }
 
     /// The guest has given itself access to VFP's system registers, or taken it away. True if the latter has made all
@@ -664,8 +672,8 @@ impl Translator {
     pub fn flush(&mut self, memory: &mut impl CodeMemory) {
         self.blocks.clear();
         self.exits.clear();
-        self.buckets.fill(NO_BLOCK);
-        self.in_it.fill(NO_BLOCK);
+        records::fill(&mut self.buckets, NO_BLOCK);
+        records::fill(&mut self.in_it, NO_BLOCK);
         self.page_starts.clear();
         self.guest_pages.clear();
         // Nothing is left of blocks, but the jump cache is still to be cleared.

@@ -10,7 +10,7 @@ use spica_dbt::layout::Window;
 use spica_dbt::{BlockId, Capacity, Counters, ExitId, Location, Options, Run, Translator};
 use spica_vcpu::VcpuPage;
 
-use super::code::{CodePages, Marks};
+use super::code::{CodePages, Marks, Place};
 use super::{Engine, Gone, Source, Words};
 use crate::layout::{self, CODE_CACHE_START, MEGABYTE, MIRROR_SIZE, MIRROR_START, NEAR_CODE_SIZE};
 use crate::papers::Returns;
@@ -165,10 +165,18 @@ impl Blocks {
         self.translator.move_mirror(window, &mut self.code);
     }
 
-    /// The code cache is in the hypervisor region from now on, as it is where nothing runs in place. All blocks go.
-    pub(super) fn move_to_region(&mut self) {
-        self.translator.move_to(CODE_CACHE_START, &mut self.code);
-        self.code.move_to(CODE_CACHE_START);
+    /// The code cache is there from now on. TPIDRURW is lent to a kernel that it is near
+    /// ([`Options::lent_thread_id`]). All blocks go.
+    pub(super) fn move_to(&mut self, place: Place) {
+        let lent = matches!(place, Place::Near(_));
+        self.translator.move_to(self.code.layout_at(place), lent, &mut self.code);
+        self.code.move_to(place);
+    }
+
+    /// Somebody counts what is executed, or has counted it and still reads that, or looks at accesses: the code cache must
+    /// be in the hypervisor region.
+    pub fn is_watched(&self) -> bool {
+        self.translator.counters().is_some() || self.checks()
     }
 
     /// Opens a branch through the mirror again that [`Engine::leave_soon`] has closed, if there is one at `svc`; its
@@ -192,14 +200,10 @@ impl Blocks {
         self.translator.forget_counters(&mut self.code);
     }
 
-    /// See [`Translator::start_checking`]. The marks are mapped as [`CodePages::map_marks`] does it. False if that
-    /// cannot be.
-    pub fn start_checking(&mut self, checks: Box<Checks>, marks: Marks) -> bool {
-        let mapped = self.code.map_marks(Some(marks));
-        if mapped {
-            self.translator.start_checking(checks, &mut self.code);
-        }
-        mapped
+    /// See [`Translator::start_checking`]. The marks are mapped as [`CodePages::map_marks`] does it.
+    pub fn start_checking(&mut self, checks: Box<Checks>, marks: Marks) {
+        self.code.map_marks(Some(marks));
+        self.translator.start_checking(checks, &mut self.code);
     }
 
     /// See [`Translator::stop_checking`].

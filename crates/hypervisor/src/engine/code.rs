@@ -3,11 +3,14 @@
 //!
 //! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages and those of the mirror readable and
 //! executable by User mode, the vCPU page readable and writable and never executable.
+//!
+//! Where the guest's kernel runs in place, the cache is near that, and small, since it has what is sensitive alone. There
+//! is no mirror then, and the memory that is left has the kernel's twins.
 
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
 use spica_dbt::checks::{MARKS, MARKS_SIZE};
-use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS};
+use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
 use spica_dbt::return_mirror::LARGE;
 
 use crate::arch::barrier::dsb;
@@ -33,15 +36,40 @@ pub(crate) const XN: u32 = 1;
 
 /// See the module's text.
 pub struct CodePages {
+    /// Code pages, and behind them those of the mirror; or twins, where the guest's kernel runs in place.
     pages: Block,
+    room: Room,
+    vcpu_page: HostPa,
     pub(crate) slot: SharedSlot,
-    mirror: Block,
     tables: Block,
     mirror_tables: Block,
-    /// That of the marks of memory that is looked at, where nothing is mapped otherwise; not where code runs in place.
-    marks_tables: Option<Block>,
+    /// That of the marks of memory that is looked at, where nothing is mapped otherwise.
+    marks_tables: Block,
     layout: Layout,
     written: Written,
+}
+
+/// For how many pages there is memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Code pages, a multiple of [`LARGE`], in the hypervisor region,
+    pub code: u32,
+    /// and with them, pages of the return mirror.
+    pub mirror: u32,
+    /// Code pages, a multiple of [`LARGE`], near a guest's kernel that runs in place: all else is for twins then.
+    pub near: u32,
+}
+
+impl Room {
+    /// Pages that code and mirror have, or code and twins.
+    const fn pages(self) -> u32 {
+        self.code + if self.mirror == 0 { 1 } else { self.mirror }
+    }
+
+    /// For how many twins there is room.
+    pub const fn twins(self) -> u16 {
+        (self.pages().saturating_sub(self.near) / LARGE as u32 * LARGE as u32) as u16
+    }
 }
 
 /// What translated code finds at [`MARKS`].
@@ -102,67 +130,64 @@ impl Written {
 /// Bytes of the tables that map marks.
 const MARKS_TABLES: u32 = MARKS_SIZE / MEGABYTE * 1024;
 
-/// `near`: where the guest's kernel begins, if it runs in place. The cache is near that then.
-const fn layout(pages: u32, near: Option<u32>) -> Layout {
-    match near {
-        None => Layout { base: CODE_CACHE_START, pages, mirror: Some(mirror(LINEAR_MAP)) },
-        Some(base) => Layout { base: near_code(base), pages, mirror: None },
+/// The code cache in the hypervisor region, with a return mirror for `window`; or near a guest's kernel that runs in place
+/// and begins there, where there is no mirror.
+const fn layout(room: Room, place: Place) -> Layout {
+    match place {
+        Place::Region(window) => Layout { base: CODE_CACHE_START, pages: room.code, mirror: Some(window) },
+        Place::Near(base) => Layout { base: near_code(base), pages: room.near, mirror: None },
     }
 }
 
+/// Where the code cache is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the hypervisor region, with a return mirror for this window.
+    Region(Window),
+    /// Near the guest's kernel, whose linear map begins there.
+    Near(u32),
+}
+
 /// Bytes that [`CodePages::new`] takes.
-pub const fn block_bytes(count: u32, mirror_pages: u32, near: Option<u32>) -> u32 {
+pub const fn block_bytes(room: Room) -> u32 {
     // A code page needs an entry for itself and one for the vCPU page beside it; tables are rounded to pages.
-    let tables = (layout(count, near).va_pages() * 4).next_multiple_of(1024) + 1024 + MIRROR_SIZE / MEGABYTE * 1024;
-    // The mirror's are aligned to a large page.
-    let tables = tables + if near.is_none() { MARKS_TABLES } else { 0 };
-    (count + mirror_pages + LARGE as u32 - 1) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
+    let cache = (layout(room, Place::Region(mirror(LINEAR_MAP))).va_pages() * 4).next_multiple_of(1024) + 1024;
+    let tables = cache + MIRROR_SIZE / MEGABYTE * 1024 + MARKS_TABLES;
+    // The pages are aligned to a large one.
+    (room.pages() + LARGE as u32 - 1) * PAGE + SharedSlot::BYTES + tables.next_multiple_of(PAGE) + PAGE
 }
 
 impl CodePages {
-    /// `count` code pages between mappings of the vCPU page at `vcpu_page`, and memory for `mirror_pages` pages of the
-    /// return mirror; `None` if the share is exhausted. `near`: see [`layout`].
-    pub fn new(
-        share: &mut Share,
-        count: u32,
-        mirror_pages: u32,
-        near: Option<u32>,
-        vcpu_page: HostPa,
-    ) -> Option<CodePages> {
-        let layout = layout(count, near);
+    /// Memory for as many pages as `room` says, with mappings of the vCPU page at `vcpu_page` between code pages; `None`
+    /// if the share is exhausted. The cache is in the hypervisor region.
+    pub fn new(share: &mut Share, room: Room, vcpu_page: HostPa) -> Option<CodePages> {
+        let place = Place::Region(mirror(LINEAR_MAP));
+        let layout = layout(room, place);
         assert!(
-            layout.va_size() + SharedSlot::BYTES <= if near.is_none() { CODE_CACHE_SIZE } else { NEAR_CODE_SIZE },
+            layout.va_size() + SharedSlot::BYTES <= CODE_CACHE_SIZE,
             "the code cache is larger than its place in the hypervisor region"
         );
-        let pages = share.alloc(count * PAGE, PAGE)?;
+        assert!(room.near <= room.code && self::layout(room, Place::Near(LINEAR_MAP)).va_size() <= NEAR_CODE_SIZE);
+        assert!(
+            (room.code | room.near).is_multiple_of(LARGE as u32),
+            "what is behind code pages is aligned as they are"
+        );
+        let pages = share.alloc(room.pages() * PAGE, LARGE as u32 * PAGE)?;
         let megabytes = (layout.va_size() + SharedSlot::BYTES).div_ceil(MEGABYTE);
-        let mut tables = share.alloc(megabytes * 1024, 1024)?;
-        let entries = tables.words_mut();
-        entries.fill(0);
-        for (at, entry) in (0..layout.va_pages()).zip(entries.iter_mut()) {
-            *entry = match layout.page_at(at) {
-                Some(page) => (pages.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ,
-                None => vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN,
-            };
-        }
-        let slot = SharedSlot::new(share, &mut entries[layout.va_pages() as usize..])?;
-        cache::clean_table(tables.va(), megabytes * 1024);
-        let mirror = share.alloc(mirror_pages.max(1) * PAGE, LARGE as u32 * PAGE)?;
-        let bytes = MIRROR_SIZE / MEGABYTE * 1024;
-        let mut mirror_tables = share.alloc(bytes, 1024)?;
-        mirror_tables.words_mut().fill(0);
-        cache::clean_table(mirror_tables.va(), bytes);
-        let marks_tables = match near {
-            None => {
-                let mut tables = share.alloc(MARKS_TABLES, 1024)?;
-                tables.words_mut().fill(0);
-                cache::clean_table(tables.va(), MARKS_TABLES);
-                Some(tables)
-            }
-            Some(_) => None,
+        let tables = share.alloc(megabytes * 1024, 1024)?;
+        let slot = SharedSlot::new(share)?;
+        let mut empty = |bytes: u32| {
+            let mut tables = share.alloc(bytes, 1024)?;
+            tables.words_mut().fill(0);
+            cache::clean_table(tables.va(), bytes);
+            Some(tables)
         };
+        let mirror_tables = empty(MIRROR_SIZE / MEGABYTE * 1024)?;
+        let marks_tables = empty(MARKS_TABLES)?;
         let written = Written::default();
-        Some(CodePages { pages, slot, mirror, tables, mirror_tables, marks_tables, layout, written })
+        let mut code = CodePages { pages, room, vcpu_page, slot, tables, mirror_tables, marks_tables, layout, written };
+        code.move_to(place);
+        Some(code)
     }
 
     /// Where the cache lies.
@@ -170,9 +195,25 @@ impl CodePages {
         self.layout
     }
 
-    /// The cache lies from `base` on from now on, where it has as much room. Nothing of it has been entered there.
-    pub fn move_to(&mut self, base: u32) {
-        self.layout.base = base;
+    /// Where it would lie.
+    pub fn layout_at(&self, place: Place) -> Layout {
+        layout(self.room, place)
+    }
+
+    /// The cache lies there from now on. Nothing of it has been entered there, and no page of the mirror is mapped.
+    pub fn move_to(&mut self, place: Place) {
+        self.layout = self.layout_at(place);
+        let entries = self.tables.words_mut();
+        entries.fill(0);
+        for (at, entry) in (0..self.layout.va_pages()).zip(entries.iter_mut()) {
+            *entry = match self.layout.page_at(at) {
+                Some(page) => (self.pages.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ,
+                None => self.vcpu_page.0 | SMALL_PAGE | USER_WRITE | XN,
+            };
+        }
+        self.slot.map(&mut entries[self.layout.va_pages() as usize..]);
+        cache::clean_table(self.tables.va(), self.tables.len());
+        dsb();
         self.written.add_unknown();
     }
 
@@ -184,14 +225,13 @@ impl CodePages {
         let megabytes = (self.layout.va_size() + self.slot.bytes()).div_ceil(MEGABYTE);
         let cache = entries(self.layout.base, self.tables.pa().0, megabytes);
         let mirror = if self.layout.mirror.is_some() { MIRROR_SIZE / MEGABYTE } else { 0 };
-        let marks =
-            self.marks_tables.iter().flat_map(move |tables| entries(MARKS, tables.pa().0, MARKS_SIZE / MEGABYTE));
+        let marks = entries(MARKS, self.marks_tables.pa().0, MARKS_SIZE / MEGABYTE);
         cache.chain(entries(MIRROR_START, self.mirror_tables.pa().0, mirror)).chain(marks)
     }
 
-    /// Maps marks for translated code, or nothing any more. False if it can have none.
-    pub fn map_marks(&mut self, marks: Option<Marks>) -> bool {
-        let Some(tables) = &mut self.marks_tables else { return false };
+    /// Maps marks for translated code, or nothing any more.
+    pub fn map_marks(&mut self, marks: Option<Marks>) {
+        let tables = &mut self.marks_tables;
         for (at, entry) in (0..MARKS_SIZE / PAGE).zip(tables.words_mut()) {
             *entry = match marks {
                 Some(Marks { first, read, .. }) if at < read => (first.0 + at * PAGE) | SMALL_PAGE | USER_READ | XN,
@@ -206,7 +246,6 @@ impl CodePages {
         dsb();
         // They may be remembered for the kernel view of any space.
         tlb::invalidate_all();
-        true
     }
 
     /// The word at code-cache address `pc`.
@@ -262,21 +301,21 @@ impl CodeMemory for CodePages {
     }
 
     fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
-        page_of(&mut self.mirror, page)
+        page_of(&mut self.pages, self.room.code + page)
     }
 
     fn publish_mirror(&mut self, page: u32, va: u32, first: usize, words: usize) {
-        self.clean(self.mirror.va() + page * PAGE, first, words);
+        self.clean(self.pages.va() + (self.room.code + page) * PAGE, first, words);
         self.written.add(va + 4 * first as u32, 4 * words as u32);
     }
 
     fn map_mirror(&mut self, va: u32, page: u32) {
-        self.set_mirror_entries(va, 1, (self.mirror.pa().0 + page * PAGE) | SMALL_PAGE | USER_READ);
+        self.set_mirror_entries(va, 1, self.mirror_page_pa(page) | SMALL_PAGE | USER_READ);
         dsb();
     }
 
     fn map_large_mirror(&mut self, va: u32, page: u32) {
-        self.set_mirror_entries(va, LARGE, (self.mirror.pa().0 + page * PAGE) | LARGE_PAGE | USER_READ);
+        self.set_mirror_entries(va, LARGE, self.mirror_page_pa(page) | LARGE_PAGE | USER_READ);
         dsb();
     }
 
@@ -307,7 +346,7 @@ impl CodeMemory for CodePages {
 }
 
 /// The words of a page of `block`.
-pub(super) fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
+fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
     let start = page as usize * PAGE_WORDS;
     match block.words_mut()[start..start + PAGE_WORDS].as_mut_array() {
         Some(words) => words,
@@ -316,6 +355,20 @@ pub(super) fn page_of(block: &mut Block, page: u32) -> &mut [u32; PAGE_WORDS] {
 }
 
 impl CodePages {
+    fn mirror_page_pa(&self, page: u32) -> u32 {
+        self.pages.pa().0 + (self.room.code + page) * PAGE
+    }
+
+    /// The words of a twin.
+    pub(super) fn twin(&mut self, number: u16) -> &mut [u32; PAGE_WORDS] {
+        page_of(&mut self.pages, self.room.near + u32::from(number))
+    }
+
+    /// Where that is.
+    pub(super) fn twin_pa(&self, number: u16) -> HostPa {
+        HostPa(self.pages.pa().0 + (self.room.near + number as u32) * PAGE)
+    }
+
     /// Writes second-level entries of pages of the mirror, all the same.
     fn set_mirror_entries(&mut self, va: u32, count: usize, entry: u32) {
         let at = (va.wrapping_sub(MIRROR_START) / PAGE) as usize;
@@ -323,10 +376,10 @@ impl CodePages {
         cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4 * count as u32);
     }
 
-    /// Words of a page are to be seen by instruction fetches after the next [`CodePages::publish_all`]. `executed`:
-    /// where the page is executed, if it is mapped there in the kernel view.
-    pub(super) fn publish_page(&mut self, page_va: u32, executed: Option<u32>, first: usize, words: usize) {
-        self.clean(page_va, first, words);
+    /// Words of a twin are to be seen by instruction fetches after the next [`CodePages::publish_all`]. `executed`:
+    /// where its page is executed, if it is mapped there in the kernel view.
+    pub(super) fn publish_twin(&mut self, number: u16, executed: Option<u32>, first: usize, words: usize) {
+        self.clean(self.pages.va() + (self.room.near + u32::from(number)) * PAGE, first, words);
         match executed {
             Some(va) => self.written.add(va + 4 * first as u32, 4 * words as u32),
             None => self.written.add_unknown(),

@@ -10,76 +10,68 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa, HostPa};
 use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::Text;
-use spica_dbt::layout::{PAGE, PAGE_WORDS};
+use spica_dbt::layout::{PAGE_WORDS, Window};
 use spica_dbt::originals::Originals;
-use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
+use spica_dbt::twins::{Made, StubMemory, TwinMemory, Twins};
 
 use super::blocks::Blocks;
-use super::code::{CodePages, page_of};
+use super::code::{CodePages, Place};
 use super::kernel::KernelEngine;
 use super::{Engine, Gone, Source, Words};
-use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, in_place as window, near_code};
-use crate::memory::pool::{Block, Share};
+use crate::layout::{LINEAR_MAP, MEGABYTE, NEAR_CODE_SIZE, in_place as window, mirror, near_code};
 
 /// How a guest's kernel runs in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// Where it begins: the code cache is near that.
-    pub base: u32,
-    /// For how many pages there is room.
-    pub twins: u16,
-    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code.
+    /// Where its linear map begins, if that was said. Else it is where the kernel is found.
+    pub base: Option<u32>,
+    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code. Where no base was
+    /// said, it is [`LINEAR_MAP`].
     pub from_start: bool,
 }
 
-impl Setup {
-    /// Bytes of records that it takes.
-    pub const fn heap_bytes(&self) -> u32 {
-        Twins::bytes(window(self.base), self.twins as usize) as u32
-    }
-
-    /// Bytes of pages that it takes, aligned to a large page.
-    pub const fn block_bytes(&self) -> u32 {
-        (self.twins as u32 + GROUP as u32 - 1) * PAGE
-    }
+/// Bytes of records that `twins` of them take.
+pub const fn heap_bytes(twins: u16) -> u32 {
+    Twins::bytes(window(LINEAR_MAP), twins as usize) as u32
 }
 
 /// See the module's text.
 pub struct InPlace {
     twins: Twins,
-    memory: Block,
-    /// The guest's kernel runs in place by now.
-    begun: bool,
-    from_start: bool,
-    /// All of it runs by blocks for now.
-    suspended: bool,
-    /// Where the code cache is.
-    place: Place,
+    setup: Setup,
+    state: State,
 }
 
-/// Where the code cache is that stubs are in.
+/// Whether the guest's kernel runs in place by now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// Near the guest's kernel.
-    Near,
-    /// There, but the guest wants the addresses for itself: it is to go.
-    Wanted,
-    /// In the hypervisor region. Nothing runs in place any more, since branches do not reach that.
+enum State {
+    /// Not yet: all of it runs by blocks.
+    Waits,
+    /// It does. The code cache is near the kernel that begins there.
+    Runs(u32),
+    /// The same, but the guest wants the addresses for itself where the code cache is: it is to go.
+    Wanted(u32),
+    /// Not until the guest starts anew: all of it runs by blocks.
     Left,
 }
 
+/// Where no code is.
+const NOWHERE: Window = Window { size: 0, ..window(LINEAR_MAP) };
+
 impl InPlace {
-    /// With no page that runs in place; `None` if the share is exhausted.
-    pub fn new(share: &mut Share, setup: Setup) -> Option<InPlace> {
-        let Setup { base, twins, from_start } = setup;
-        Some(InPlace {
-            twins: Twins::new(window(base), (near_code(base), NEAR_CODE_SIZE), twins),
-            memory: share.alloc(u32::from(twins) * PAGE, GROUP as u32 * PAGE)?,
-            begun: from_start,
-            from_start,
-            suspended: false,
-            place: Place::Near,
-        })
+    /// With no page that runs in place, but room for so many `twins`.
+    pub fn new(setup: Setup, twins: u16) -> InPlace {
+        let mut twins = Twins::new(window(LINEAR_MAP), (0, 0), twins);
+        twins.move_to(NOWHERE, (0, 0));
+        InPlace { twins, setup, state: State::Waits }
+    }
+
+    /// Where the kernel begins that the code cache is near.
+    const fn base(&self) -> Option<u32> {
+        match self.state {
+            State::Runs(base) | State::Wanted(base) => Some(base),
+            State::Waits | State::Left => None,
+        }
     }
 
     /// Whether code at `pc` of the kernel view runs in place.
@@ -105,9 +97,9 @@ impl InPlace {
     }
 
     /// The word that is executed at `pc`.
-    pub(super) fn word(&mut self, pc: CachePc) -> Option<u32> {
+    pub(super) fn word(&self, code: &mut CodePages, pc: CachePc) -> Option<u32> {
         let number = self.twins.at(GuestVa(pc.0))?;
-        Some(page_of(&mut self.memory, number.into())[(pc.0 & 0xfff) as usize / 4])
+        Some(code.twin(number)[(pc.0 & 0xfff) as usize / 4])
     }
 
     /// As [`Engine::words_change`], of a page that runs in place, whose blocks are stubs.
@@ -118,7 +110,7 @@ impl InPlace {
         words: Option<RangeInclusive<u16>>,
     ) -> bool {
         let Blocks { translator, code, .. } = blocks;
-        self.twins.change_stubs(translator, pa, words, &mut Memory(&mut self.memory, code))
+        self.twins.change_stubs(translator, pa, words, &mut Memory(code))
     }
 
     /// The page at `pa` is about to change.
@@ -132,8 +124,19 @@ impl InPlace {
     }
 
     /// Blocks may have been flushed, to which twins lead.
-    pub(super) fn follow(&mut self, blocks: &mut Blocks) {
-        self.twins.follow(&blocks.translator, &mut Memory(&mut self.memory, &mut blocks.code));
+    pub(super) fn follow(&mut self, blocks: &Blocks) {
+        self.twins.follow(&blocks.translator);
+    }
+
+    /// Whether no page is to be unmapped, and no twin leads to a block that is gone.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        !self.twins.is_anything_gone() && self.twins.is_settled()
+    }
+
+    /// Has some twins more lead to no block that is gone. Whether none does.
+    pub(super) fn settle(&mut self, blocks: &mut Blocks) -> bool {
+        self.twins.settle(&mut Memory(&mut blocks.code))
     }
 
     /// Nothing runs in place any more, until it is executed again.
@@ -141,26 +144,21 @@ impl InPlace {
         self.twins.clear();
     }
 
-    #[inline]
-    pub(super) fn is_anything_gone(&self) -> bool {
-        self.twins.is_anything_gone()
-    }
-
     pub(super) fn next_gone(&mut self) -> Option<Gone> {
-        self.is_anything_gone().then(|| self.twins.take_gone().map_or(Gone::All, Gone::Page))
+        self.twins.is_anything_gone().then(|| self.twins.take_gone().map_or(Gone::All, Gone::Page))
     }
 }
 
 /// The memory of the twins, and what makes it visible to instruction fetches.
-struct Memory<'a>(&'a mut Block, &'a mut CodePages);
+struct Memory<'a>(&'a mut CodePages);
 
 impl TwinMemory for Memory<'_> {
     fn twin(&mut self, number: u16) -> &mut [u32; PAGE_WORDS] {
-        page_of(self.0, number.into())
+        self.0.twin(number)
     }
 
     fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
-        self.1.publish_page(self.0.va() + u32::from(number) * PAGE, executed.map(|va| va.page().0), first, words);
+        self.0.publish_twin(number, executed.map(|va| va.page().0), first, words);
     }
 }
 
@@ -168,87 +166,96 @@ impl StubMemory for Memory<'_> {
     type Code = CodePages;
 
     fn code(&mut self) -> &mut CodePages {
-        self.1
+        self.0
     }
 }
 
 /// What `vm::in_place` asks for.
 impl KernelEngine {
-    /// Whether the guest's kernel was made to run in place, whether it does so already or no longer.
+    /// Whether the guest's kernel runs in place, as far as it can.
     #[inline]
     pub fn runs_in_place(&self) -> bool {
-        self.in_place.is_some()
+        self.in_place.as_ref().is_some_and(|in_place| in_place.base().is_some())
     }
 
-    /// Whether it did, and cannot any more ([`Self::leave_in_place`]).
-    pub fn has_left(&self) -> bool {
-        self.in_place.as_ref().is_some_and(|in_place| in_place.place == Place::Left)
-    }
-
-    /// The first address that the guest must not have for itself, and how many megabytes from there on. In front of a
-    /// cache near the guest's kernel, one of them is only so that it is seen in time who comes near.
+    /// The first address that the guest must not have for itself, and how many megabytes from there on.
     pub fn kept_from_guest(&self) -> (u32, u32) {
-        let (start, megabytes) = self.region();
-        let near = self.in_place.as_ref().is_some_and(|in_place| in_place.place != Place::Left);
-        if near { (start - MEGABYTE, megabytes + 1) } else { (start, megabytes) }
+        match self.in_place.as_ref().and_then(|in_place| in_place.base()) {
+            Some(base) => Self::kept_near(base),
+            None => self.region(),
+        }
+    }
+
+    /// The same of a code cache near a kernel that begins at `base`: in front of it, one megabyte is only so that it is
+    /// seen in time who comes near.
+    pub const fn kept_near(base: u32) -> (u32, u32) {
+        (near_code(base) - MEGABYTE, NEAR_CODE_SIZE / MEGABYTE + 1)
     }
 
     /// The guest has mapped something among [`Self::kept_from_guest`]. False if the cache cannot give way.
     pub fn give_way(&mut self) -> bool {
-        let in_place = self.in_place.as_deref_mut().filter(|in_place| in_place.place != Place::Left);
-        in_place.map(|in_place| in_place.place = Place::Wanted).is_some()
+        let Some(in_place) = &mut self.in_place else { return false };
+        let Some(base) = in_place.base() else { return false };
+        in_place.state = State::Wanted(base);
+        true
     }
 
-    /// Whether [`Self::leave_in_place`] is to be called, where user code begins, or the guest takes an interrupt.
+    /// Whether the cache is to give way, where user code begins, or the guest takes an interrupt.
     #[inline]
     pub fn is_to_leave_in_place(&self) -> bool {
-        self.in_place.as_ref().is_some_and(|in_place| in_place.place == Place::Wanted)
+        self.in_place.as_ref().is_some_and(|in_place| matches!(in_place.state, State::Wanted(_)))
     }
 
-    /// The cache is in the hypervisor region from now on, so that all of the guest's kernel runs by blocks. All code
-    /// goes. What is mapped is to follow.
-    pub fn leave_in_place(&mut self) {
-        self.forget_all();
-        if let Some(in_place) = &mut self.in_place {
-            in_place.place = Place::Left;
-            self.blocks.move_to_region();
-        }
-    }
-
-    /// Whether it will, once it has started.
+    /// Whether the kernel will run in place, once it is seen where it is: not while somebody counts what is executed, or
+    /// looks at accesses, which is done by blocks.
     #[inline]
     pub fn waits_for_in_place(&self) -> bool {
-        self.in_place.as_ref().is_some_and(|in_place| !in_place.begun)
+        self.in_place.as_ref().is_some_and(|in_place| in_place.state == State::Waits) && !self.blocks.is_watched()
     }
 
-    /// It does from now on.
-    pub fn begin_in_place(&mut self) {
+    /// Where its kernel begins, if that was said.
+    pub fn said_base(&self) -> Option<u32> {
+        self.in_place.as_ref()?.setup.base
+    }
+
+    /// Where it begins, if it is to run in place from the start on.
+    pub fn base_from_start(&self) -> Option<u32> {
+        let setup = self.in_place.as_ref()?.setup;
+        setup.from_start.then(|| setup.base.unwrap_or(LINEAR_MAP))
+    }
+
+    /// It runs in place from now on, and begins at `base`. All code goes. What is mapped is to follow.
+    pub fn begin_in_place(&mut self, base: u32) {
         if let Some(in_place) = &mut self.in_place {
-            in_place.begun = true;
+            in_place.state = State::Runs(base);
+            in_place.twins.move_to(window(base), (near_code(base), NEAR_CODE_SIZE));
+            self.blocks.move_to(Place::Near(base));
         }
     }
 
-    /// From now on, or no longer, all of the guest's kernel runs by blocks, for somebody who counts in them. All code
-    /// goes, if it runs in place otherwise.
-    pub fn suspend_in_place(&mut self, suspended: bool) {
-        if let Some(in_place) = &mut self.in_place {
-            in_place.suspended = suspended;
-            self.forget_all();
+    /// All of it runs by blocks from now on: until it may [begin](Self::waits_for_in_place) `again`, if that could be, or
+    /// until the guest starts anew. All code goes. What is mapped is to follow.
+    pub fn leave_in_place(&mut self, again: bool) {
+        let Some(in_place) = &mut self.in_place else { return };
+        let base = in_place.base();
+        in_place.state = if again && in_place.state != State::Left { State::Waits } else { State::Left };
+        if let Some(base) = base {
+            in_place.twins.move_to(NOWHERE, (0, 0));
+            self.blocks.move_to(Place::Region(mirror(base)));
         }
     }
 
-    /// The guest is a machine that was just reset.
+    /// The guest is a machine that was just reset, and nothing runs in place.
     pub fn start_anew(&mut self) {
         self.originals = None;
         if let Some(in_place) = &mut self.in_place {
-            in_place.begun = in_place.from_start;
+            in_place.state = State::Waits;
         }
     }
 
     /// Whether the page of `source` may run in place.
     pub fn is_fit(&self, source: Source) -> bool {
-        let runs = |in_place: &InPlace| in_place.begun && !in_place.suspended && in_place.place != Place::Left;
-        let fits = |in_place: &InPlace| runs(in_place) && in_place.twins.is_fit(source.va);
+        let fits = |in_place: &InPlace| in_place.base().is_some() && in_place.twins.is_fit(source.va);
         let fit = self.in_place.as_deref().is_some_and(fits);
         fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
     }
@@ -258,8 +265,7 @@ impl KernelEngine {
     pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<(HostPa, bool)> {
         let in_place = self.in_place.as_ref()?;
         let number = in_place.twins.of(va, pa)?;
-        let code = in_place.memory.pa().wrapping_add(u32::from(number) * PAGE);
-        Some((code, in_place.twins.whole(va).is_some()))
+        Some((self.blocks.code.twin_pa(number), in_place.twins.whole(va).is_some()))
     }
 
     /// All pages in the 64 KiB around `va` should have twins: see [`Self::take_left`].
@@ -278,8 +284,8 @@ impl KernelEngine {
     /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,
     /// that is said.
     pub fn make_twin(&mut self, source: Source, text: Text<'_>) -> Made {
-        let Some(InPlace { twins, memory, .. }) = self.in_place.as_deref_mut() else { return Made::Unfit };
-        twins.make(source.va, source.pa, text, &mut Memory(memory, &mut self.blocks.code))
+        let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() else { return Made::Unfit };
+        twins.make(source.va, source.pa, text, &mut Memory(&mut self.blocks.code))
     }
 
     /// The guest's pages that run in place, wherever they do.
@@ -296,9 +302,9 @@ impl KernelEngine {
     /// The stub of the instruction at `source`, which is replaced in the page's twin; made if need be, and led to from
     /// now on. `None` if the instruction is not replaced any more: it can be executed where it is.
     pub fn stub(&mut self, source: Source, words: &Words) -> Option<CachePc> {
-        let InPlace { twins, memory, .. } = self.in_place.as_deref_mut()?;
+        let InPlace { twins, .. } = self.in_place.as_deref_mut()?;
         let Blocks { translator, code, .. } = &mut self.blocks;
-        twins.stub(translator, (source.va, source.pa), source.global, words, &mut Memory(memory, code))
+        twins.stub(translator, (source.va, source.pa), source.global, words, &mut Memory(code))
     }
 
     /// What an `SVC` of the guest's may be a copy of, which it has made from what runs in place, or ran.
@@ -324,7 +330,7 @@ impl KernelEngine {
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
     /// there does. False if the page is to be dropped as a whole.
     pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {
-        let Some(InPlace { twins, memory, .. }) = self.in_place.as_deref_mut() else { return true };
-        twins.change_word(pa, at, page, &mut Memory(memory, &mut self.blocks.code))
+        let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() else { return true };
+        twins.change_word(pa, at, page, &mut Memory(&mut self.blocks.code))
     }
 }

@@ -50,7 +50,7 @@ impl KernelEngine {
     /// All blocks may have gone: nothing is to lead to any.
     pub(super) fn follow(&mut self) {
         if let Some(in_place) = &mut self.in_place {
-            in_place.follow(&mut self.blocks);
+            in_place.follow(&self.blocks);
         }
     }
 }
@@ -144,8 +144,8 @@ impl Engine for KernelEngine {
 
     #[inline]
     fn word(&mut self, pc: CachePc) -> Option<u32> {
-        match &mut self.in_place {
-            Some(in_place) if in_place.covers(pc) => in_place.word(pc),
+        match &self.in_place {
+            Some(in_place) if in_place.covers(pc) => in_place.word(&mut self.blocks.code, pc),
             _ => self.blocks.word(pc),
         }
     }
@@ -229,11 +229,11 @@ impl Engine for KernelEngine {
 
     #[inline]
     fn is_settled(&self) -> bool {
-        self.blocks.is_settled() && !self.in_place.as_ref().is_some_and(|in_place| in_place.is_anything_gone())
+        self.blocks.is_settled() && self.in_place.as_ref().is_none_or(|in_place| in_place.is_settled())
     }
 
     fn settle(&mut self) -> bool {
-        self.blocks.settle()
+        self.blocks.settle() && self.in_place.as_mut().is_none_or(|in_place| in_place.settle(&mut self.blocks))
     }
 
     #[inline]

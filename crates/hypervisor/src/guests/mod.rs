@@ -109,8 +109,8 @@ fn in_place(spec: &GuestSpec<'_>, options: &Options) -> Option<InPlace> {
     match spec.options.engine {
         Some(Engine::Blocks) => None,
         Some(Engine::InPlace(base)) => {
-            let usual = options.in_place.unwrap_or(InPlace::LINUX);
-            Some(InPlace { base: base.map_or(usual.base, KernelBase::address), ..usual })
+            let usual = options.in_place.unwrap_or(InPlace::ANYWHERE);
+            Some(InPlace { base: base.map(KernelBase::address).or(usual.base), ..usual })
         }
         None => options.in_place,
     }

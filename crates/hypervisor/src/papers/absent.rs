@@ -80,9 +80,11 @@ impl SharedSlot {
         Self::BYTES
     }
 
-    pub(crate) const fn new(_: &mut Share, _: &mut [u32]) -> Option<Self> {
+    pub(crate) const fn new(_: &mut Share) -> Option<Self> {
         Some(Self)
     }
+
+    pub(crate) const fn map(&self, _: &mut [u32]) {}
 }
 
 /// There is no shadow stack.

@@ -101,12 +101,16 @@ impl SharedSlot {
     /// Bytes of VA behind the code cache.
     pub const BYTES: u32 = PAGE;
 
-    /// A slot of its own, mapped by the first of `entries`; `None` if the share is exhausted.
-    pub fn new(share: &mut Share, entries: &mut [u32]) -> Option<SharedSlot> {
+    /// A slot of its own; `None` if the share is exhausted.
+    pub fn new(share: &mut Share) -> Option<SharedSlot> {
         let mut slot = share.alloc(PAGE, PAGE)?;
         slot.words_mut().fill(0);
-        entries[0] = slot.pa().0 | SMALL_PAGE | PRIVILEGED | XN;
         Some(SharedSlot(slot))
+    }
+
+    /// The first of `entries` maps it.
+    pub fn map(&self, entries: &mut [u32]) {
+        entries[0] = self.0.pa().0 | SMALL_PAGE | PRIVILEGED | XN;
     }
 
     /// The same.

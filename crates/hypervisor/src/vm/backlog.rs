@@ -12,7 +12,7 @@ use spica_mmu::{Access, AccessKind, DomainAccess, Regime, find_mapped, first_lev
 
 use super::mmu::Mmu;
 use super::{Common, Stop, Vm, regime};
-use crate::engine::{Engine, Gone};
+use crate::engine::{Engine, Gone, KernelEngine};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
 use crate::layout::MEGABYTE;
@@ -46,6 +46,8 @@ pub struct Backlog {
     glance: u32,
     /// Host time at which that is due.
     glance_due: u64,
+    /// And at which the next page is looked through that may run in place ([`Common::go_on_in_place`]).
+    pub(super) look_due: u64,
 }
 
 impl Backlog {
@@ -277,7 +279,7 @@ impl Common {
     /// Translated code could reach the cache there instead of what the guest means. The rest of the hypervisor region
     /// faults by itself.
     ///
-    /// A cache that is near a guest's kernel gives way ([`Self::leave_in_place`]).
+    /// A cache that is near a guest's kernel gives way ([`Vm::give_way`]).
     fn look_through_cache(
         &mut self,
         host_space: HostSpace<'_>,
@@ -294,6 +296,13 @@ impl Common {
             Some(va) if !self.engine.give_way() => Err(Stop::RegionMapped(va)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the guest's tables have anything where the code cache would be near a kernel that begins at `base`. All
+    /// pages of it are not looked up, as that would take long.
+    pub(super) fn has_tables_near(&self, host_space: HostSpace<'_>, regime: &Regime, base: u32) -> bool {
+        let (start, megabytes) = KernelEngine::kept_near(base);
+        !spica_mmu::has_no_descriptors(&self.ram.at(host_space), regime, GuestVa(start), megabytes)
     }
 
     /// Whether it is time for [`Self::glance_at_cache`]: at an interrupt, if the last time was a while ago. Guests that

@@ -259,11 +259,11 @@ impl Vm {
     /// Resets the machine, and has the guest loaded again when it runs next. `cold`: its RAM does not hold what it
     /// held. It has all of its RAM ([`Common::take_back`](super::Common::take_back)).
     pub fn reboot(&mut self, image: &Image, cold: bool, core: &mut HostCpu, host: &mut Host) {
-        let Vm { vcpu, common, .. } = self;
-        common.counters.resets += 1;
+        self.common.counters.resets += 1;
         // Tables that are in force are not to be freed.
-        vcpu.mmu.release(core.enter_host_space());
-        common.forget_code(&mut vcpu.mmu);
+        self.vcpu.mmu.release(core.enter_host_space());
+        self.forget_code();
+        let Vm { vcpu, common, .. } = self;
         common.engine.blocks.forget_kernel();
         let (virtio, flash) = (common.devices.plugs(), common.ram.flash().map(|(_, _, bytes)| bytes));
         let fw_cfg = common.devices.fw_cfg();

@@ -230,9 +230,6 @@ impl Vm {
     /// # Errors
     /// If that cannot be.
     fn prepare_checking(&mut self, base: u32, client: Client) -> Result<(), &'static str> {
-        if self.common.engine.runs_in_place() {
-            return Err("its kernel runs in place, where nothing can be checked");
-        }
         let looks = !matches!(client, Client::Edges(_));
         if looks && (self.common.ram.size() > MOST_BYTES || !base.is_multiple_of(MOST_BYTES)) {
             return Err(
@@ -251,6 +248,11 @@ impl Vm {
     /// If there is no memory for what is to be known.
     fn start_checking(&mut self, core: &mut HostCpu) -> Result<(), &'static str> {
         let ram = self.common.ram.size();
+        if self.common.checker.is_none() {
+            return Err(NOT_PREPARED);
+        }
+        // In place, nothing can be looked at.
+        self.leave_in_place(true);
         let checker = self.common.checker.as_mut().ok_or(NOT_PREPARED)?;
         let (bytes, problem) = checker.client.memory_bytes(ram);
         let mut memory = Loan::take(bytes + FOUND_BYTES + PAGE).ok_or(problem)?;
@@ -266,9 +268,7 @@ impl Vm {
         let blank = memory.pa().wrapping_add(bytes + FOUND_BYTES);
         let (read, written) = checker.client.mapped(ram);
         let marks = Marks { first: memory.pa(), read, written, blank };
-        if !self.common.engine.blocks.start_checking(checks, marks) {
-            return Err("its kernel runs in place, where nothing can be checked");
-        }
+        self.common.engine.blocks.start_checking(checks, marks);
         checker.memory = Some(memory);
         self.translations_changed();
         Ok(())

@@ -42,7 +42,7 @@ impl Vm {
         self.common.samples = None;
         let mut samples = wanted.map(Samples::new).transpose()?;
         // In place, nothing can be counted.
-        self.common.engine.suspend_in_place(true);
+        self.leave_in_place(true);
         // Rounds of a loop that are done at once would not be seen.
         self.common.engine.set_options(Options { tlb_range: false, ..self.common.switches.translation });
         self.common.engine.blocks.start_counting(samples.is_some());
@@ -61,7 +61,6 @@ impl Vm {
         if self.common.engine.blocks.counts() {
             self.run_goes_on(Privilege::User);
             self.common.engine.blocks.stop_counting();
-            self.common.engine.suspend_in_place(false);
             self.common.engine.set_options(self.common.switches.translation);
             self.counting_changed(false);
         }

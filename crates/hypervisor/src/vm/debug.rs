@@ -397,8 +397,7 @@ impl Vm {
     /// The registers of a group, in the order of [`Group`].
     pub fn registers(&mut self, group: Group) -> Vec<u32> {
         let pc = self.stands_at().unwrap_or(GuestVa(0)).0;
-        let lent = self.vcpu.context.lends_thread_id().then_some(self.vcpu.context.cpu.page.tpidrurw);
-        let thread_id = lent.unwrap_or(self.vcpu.core_state.thread_id_read_write());
+        let thread_id = self.vcpu.thread_id_read_write();
         let cpu = &mut self.vcpu.context.cpu;
         match group {
             Group::Core => cpu.regs.iter().copied().chain([pc, cpu.cpsr()]).collect(),

@@ -19,12 +19,15 @@ use super::{Common, Resume, Stop, Vm, regime};
 use crate::engine::{Engine, Source};
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
+use crate::layout::{MEGABYTE, linear_map};
 use crate::vm::trap;
+use spica_vcpu::cp15::SCTLR_M;
+use spica_vcpu::psr;
 
-/// How many pages more are looked through when one is executed for the first time that has none,
-const AT_FETCH: usize = 3;
-/// and when user code is interrupted.
-const AT_TICK: usize = 2;
+/// How many pages more are looked through when one is executed for the first time that has none.
+const AT_FETCH: usize = 1;
+/// What is looked through when user code is interrupted takes no more than one part of so many of the guest's time.
+const SHARE: u64 = 32;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
@@ -43,29 +46,6 @@ impl Common {
         }
         let Some(code) = self.engine.twin(source.va, source.pa) else { return false };
         mmu.fill_code(&self.ram.at(host_space), regime, source.va, code) == Fill::Mapped
-    }
-
-    /// The guest takes an interrupt or is about to run user code, for the first time: from now on, its kernel runs in
-    /// place. Before, a kernel that starts may copy code of its own to elsewhere, as Linux does with its vectors and
-    /// with what user code finds beside them; it must not find there what has been replaced.
-    #[cold]
-    pub(super) fn begin_in_place(&mut self, mmu: &mut Mmu) {
-        self.engine.begin_in_place();
-        self.engine.forget_all();
-        self.code_is_gone(mmu);
-    }
-
-    /// The guest is about to run user code, or takes an interrupt, and wants the addresses for itself where the stubs
-    /// of what runs in place are. They are near its kernel, and branches reach nothing else: from now on, all of it runs
-    /// by blocks.
-    #[cold]
-    pub(super) fn leave_in_place(&mut self, mmu: &mut Mmu) {
-        let (start, _) = self.engine.region();
-        log::warn!("guest {}: it needs {start:#x}, where its kernel's stubs are: that runs by blocks now", self.name);
-        self.engine.leave_in_place();
-        let (region, _) = kernel_entries(&self.engine);
-        mmu.move_code(&region);
-        self.code_is_gone(mmu);
     }
 
     fn make_twin(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> bool {
@@ -127,10 +107,22 @@ impl Common {
         any
     }
 
-    /// Asked now and then while user code runs, under `regime`: goes on with [`Self::make_left`]. Whether it has done
-    /// something.
-    pub(super) fn go_on_in_place(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime) -> bool {
-        regime.mmu_on() && self.make_left(mmu, host_space, regime, (None, AT_TICK))
+    /// Asked now and then while user code runs, under `regime`: goes on with [`Self::make_left`], a page at a time.
+    /// Whether it has done something.
+    pub(super) fn go_on_in_place(
+        &mut self,
+        mmu: &mut Mmu,
+        host: &mut Host,
+        host_space: HostSpace<'_>,
+        regime: &Regime,
+    ) -> bool {
+        let begun = host.now();
+        if !regime.mmu_on() || begun < self.backlog.look_due || !self.make_left(mmu, host_space, regime, (None, 1)) {
+            return false;
+        }
+        let now = host.now();
+        self.backlog.look_due = now + (now - begun) * (SHARE - 1);
+        true
     }
 
     fn copy_text(&mut self, host_space: HostSpace<'_>, regime: &Regime, source: Source) -> Made {
@@ -155,6 +147,81 @@ impl Common {
         let words = (pa.0 >> 2 & 0x3ff) as usize..=((pa.0 + bytes - 1) >> 2 & 0x3ff) as usize;
         if !words.into_iter().all(|at| self.engine.word_changed(pa, at, page)) {
             self.code_changes(mmu, pa);
+        }
+    }
+}
+
+impl Vm {
+    /// The guest takes an interrupt at `pc`, or is about to run user code, and its kernel is to run in place, but does not
+    /// yet. It does from now on, if it is known where it begins: before, a kernel that starts may copy code of its own to
+    /// elsewhere, as Linux does with its vectors and with what user code finds beside them; it must not find there what
+    /// has been replaced.
+    ///
+    /// Where it begins, code of it says that is interrupted, if it was not told: in A32 state, and not in memory that is
+    /// mapped one to one, as firmware has it. All other kernels run by blocks.
+    #[cold]
+    pub(super) fn may_begin_in_place(&mut self, core: &mut HostCpu, pc: Option<GuestVa>) {
+        let Vm { vcpu, common, .. } = self;
+        let cpu = &vcpu.context.cpu;
+        if cpu.cp15.sctlr & SCTLR_M == 0 {
+            return;
+        }
+        let is_kernel = |pc: &GuestVa| cpu.privileged() && cpu.psr & psr::T == 0 && !common.ram.contains(GuestPa(pc.0));
+        let found = || pc.filter(is_kernel).and_then(|pc| linear_map(pc.0));
+        let Some(base) = common.engine.said_base().or_else(found) else { return };
+        if common.has_tables_near(core.enter_host_space(), &regime(cpu), base) {
+            log::info!("guest {}: its kernel runs by blocks: it has tables for memory in front of it", common.name);
+            common.engine.leave_in_place(false);
+            return;
+        }
+        log::info!("guest {}: its kernel, which begins at {base:#x}, runs in place now", common.name);
+        self.begin_in_place(base);
+    }
+
+    /// The guest's kernel runs in place from now on, and begins at `base`.
+    pub(super) fn begin_in_place(&mut self, base: u32) {
+        self.common.engine.begin_in_place(base);
+        self.code_has_moved(Some(base));
+    }
+
+    /// All of the guest's kernel runs by blocks from now on, until it may begin again to run in place, or for good. It
+    /// stands between two instructions.
+    pub(super) fn leave_in_place(&mut self, again: bool) {
+        let moves = self.common.engine.runs_in_place();
+        self.common.engine.leave_in_place(again);
+        if moves {
+            self.code_has_moved(None);
+        }
+    }
+
+    /// The guest is about to run user code, or takes an interrupt, and wants the addresses for itself where the stubs
+    /// of what runs in place are. They are near its kernel, and branches reach nothing else: from now on, all of it runs
+    /// by blocks.
+    #[cold]
+    pub(super) fn give_way(&mut self) {
+        let (start, _) = self.common.engine.region();
+        let name = &self.common.name;
+        log::warn!("guest {name}: it needs {start:#x}, where its kernel's stubs are: that runs by blocks now");
+        self.leave_in_place(false);
+    }
+
+    /// The code cache is elsewhere: near a kernel that begins at `near`, to which TPIDRURW is lent from now on, or in the
+    /// hypervisor region.
+    fn code_has_moved(&mut self, near: Option<u32>) {
+        let Vm { vcpu, common, .. } = self;
+        vcpu.lend_thread_id(near);
+        let (region, entries) = kernel_entries(&common.engine);
+        let first = (common.engine.region().0 / MEGABYTE) as usize;
+        vcpu.mmu.move_code(&region, near.map(|_| (first, &entries[..])));
+        common.code_is_gone(&mut vcpu.mmu);
+    }
+
+    /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
+    pub(super) fn forget_code(&mut self) {
+        self.leave_in_place(true);
+        self.common.forget_code(&mut self.vcpu.mmu);
+        if let Some(base) = self.common.engine.base_from_start() {
+            self.begin_in_place(base);
         }
     }
 }
@@ -185,7 +252,12 @@ pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -
     }
     common.watch_code(&mut vcpu.mmu, pc, mapping.size);
     let Some(words) = common.ram.page(host_space, mapping.pa) else { return Resume::Stop(Stop::WildJump(pc.0)) };
-    match common.engine.stub(source, words) {
+    let (begun, made) = (vcpu.context.trace_time(), common.engine.made());
+    let stub = common.engine.stub(source, words);
+    if let Some(begun) = begun.filter(|_| common.engine.made() != made) {
+        vcpu.context.trace_translation(begun, pc);
+    }
+    match stub {
         Some(stub) => Resume::Cache(stub),
         // It is the guest's own SVC.
         None => trapped(vm, core, host, pc),

@@ -21,8 +21,8 @@ use super::tables::Tables;
 use super::{Common, Vcpu, Vm};
 use crate::arch::identity;
 use crate::engine::blocks::Blocks;
-use crate::engine::code::{self, CodePages};
-use crate::engine::in_place::{InPlace, Setup};
+use crate::engine::code::{self, CodePages, Room};
+use crate::engine::in_place::{self, InPlace, Setup};
 use crate::engine::{Engine, KernelEngine};
 use crate::host::Host;
 use crate::layout::{MEGABYTE, NEAR_CODE_SIZE, REGION_ENTRIES, REGION_START};
@@ -36,58 +36,44 @@ use spica_ram::spans::Span;
 /// How much of the hypervisor's memory a VM gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Code pages of 4 KiB.
-    pub code_pages: u32,
+    /// Pages of code, of the return mirror, and of what runs in place.
+    pub room: Room,
     /// Records of the translator.
     pub capacity: Capacity,
     /// Bytes of shadow tables.
     pub table_bytes: u32,
     /// Address spaces kept; two host ASIDs each.
     pub spaces: u8,
-    /// The pages of the guest's kernel that can run in place; `None`: all of it runs by blocks.
+    /// How the guest's kernel is to run in place; `None`: all of it runs by blocks.
     pub in_place: Option<Setup>,
 }
 
 impl Sizes {
-    /// What a Linux distribution needs without ever flushing, in 12 MiB: a boot of Debian fills 620 code pages with
-    /// 37,000 blocks and 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all applications of
-    /// the benchmark 150, 7,800 and 15,000. Some 1,700 pages of kernel text have places in the return mirror, most of
-    /// them not for long.
+    /// What a Linux distribution needs without ever flushing, in 12 MiB. By blocks: a boot of Debian fills 620 code pages
+    /// with 37,000 blocks and 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all applications
+    /// of the benchmark 150, 7,800 and 15,000. Some 1,700 pages of kernel text have places in the return mirror, most of
+    /// them not for long. In place: a boot executes code of some 1,100 pages, most of which have their neighbours copied
+    /// as well; what is sensitive in them has some 3,000 blocks in 19 code pages.
     pub const LINUX: Sizes = Sizes {
-        code_pages: 900,
-        capacity: Capacity { blocks: 52_000, exits: 88_000, mirror_pages: 864 },
+        room: Room { code: 896, mirror: 816, near: 128 },
+        capacity: Capacity { blocks: 50_000, exits: 86_000, mirror_pages: 816 },
         table_bytes: MEGABYTE + 384 * 1024,
         spaces: 24,
         in_place: None,
     };
 
-    /// What it needs where its kernel runs in place, in as much: a boot of Debian executes code of some 1,100 pages,
-    /// most of which have their neighbours copied as well; what is sensitive in them has few blocks, some 3,000 in 19
-    /// code pages. While it runs by blocks, before, it has some 5,000.
-    pub const IN_PLACE: Sizes = Sizes {
-        code_pages: 160,
-        capacity: Capacity { blocks: 12 * 1024, exits: 18 * 1024, mirror_pages: 1 },
-        in_place: Some(Setup { base: 0xc000_0000, twins: 2016, from_start: false }),
-        ..Self::LINUX
-    };
-
     /// The same where `guests` share the board: there are 254 ASIDs for all, and the hypervisor region has room for so
-    /// much. `in_place`: their kernels run in place.
+    /// much. `in_place`: how their kernels are to run in place.
     pub fn linux(guests: usize, in_place: Option<spica_options::InPlace>) -> Sizes {
         let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
+        let in_place = in_place.map(|asked| Setup { base: asked.base, from_start: asked.from_start });
         if guests <= SPACIOUS {
-            return match in_place {
-                Some(asked) => Sizes { spaces, in_place: Some(pages(asked, 2016)), ..Self::IN_PLACE },
-                None => Sizes { spaces, ..Self::LINUX },
-            };
-        }
-        if let Some(asked) = in_place {
-            return Sizes { in_place: Some(pages(asked, 896)), spaces, ..Self::IN_PLACE };
+            return Sizes { spaces, in_place, ..Self::LINUX };
         }
         // The hypervisor region has room for less each: a large program has some of its code translated again and
         // again.
         let capacity = Capacity { blocks: 30 * 1024, exits: 47 * 1024, ..Self::LINUX.capacity };
-        Sizes { code_pages: 520, capacity, spaces, ..Self::LINUX }
+        Sizes { room: Room { code: 512, ..Self::LINUX.room }, capacity, spaces, in_place, ..Self::LINUX }
     }
 
     /// Takes that much of the hypervisor's memory, for a guest with `ram` bytes of RAM whose devices need `devices`
@@ -108,7 +94,7 @@ impl Sizes {
     const fn heap_bytes(&self, ram: u32) -> u32 {
         // A word per page of RAM is what the shadow tables' records need.
         let twins = match self.in_place {
-            Some(setup) => setup.heap_bytes(),
+            Some(_) => in_place::heap_bytes(self.room.twins()),
             None => 0,
         };
         self.capacity.bytes() as u32 + twins + ram / 1024 + OTHER_RECORDS
@@ -116,25 +102,15 @@ impl Sizes {
 
     /// The vCPU page, the code cache, and the shadow tables, which are aligned.
     const fn block_bytes(&self) -> u32 {
-        let (near, twins) = match self.in_place {
-            Some(setup) => (Some(setup.base), setup.block_bytes()),
-            None => (None, 0),
-        };
-        4096 + code::block_bytes(self.code_pages, self.capacity.mirror_pages, near)
-            + twins
-            + self.table_bytes.next_multiple_of(16 * 1024)
-            + 16 * 1024
+        4096 + code::block_bytes(self.room) + self.table_bytes.next_multiple_of(16 * 1024) + 16 * 1024
     }
 }
 
-/// Room for `twins` pages that run in place, as the command line asks for.
-const fn pages(asked: spica_options::InPlace, twins: u16) -> Setup {
-    Setup { base: asked.base, twins, from_start: asked.from_start }
-}
-
 /// A guest of 256 MiB costs 12 MiB more at most.
-const _: () = assert!(Sizes::LINUX.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
-const _: () = assert!(Sizes::IN_PLACE.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
+const _: () = {
+    let in_place = Some(Setup { base: None, from_start: false });
+    assert!(Sizes { in_place, ..Sizes::LINUX }.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
+};
 
 /// That many guests find room in the hypervisor region as [`Sizes::LINUX`] is, and some devices for each.
 const SPACIOUS: usize = 6;
@@ -219,29 +195,21 @@ impl Vm {
         host: &mut Host,
     ) -> Result<Vm, CreateError> {
         let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
-        let mirror_pages = sizes.capacity.mirror_pages;
-        let near = sizes.in_place.map(|setup| setup.base);
-        let code = CodePages::new(&mut share, sizes.code_pages, mirror_pages, near, page.pa());
-        let code = code.ok_or(CreateError::Pool)?;
-        let in_place = match sizes.in_place {
-            Some(setup) => Some(Box::new(InPlace::new(&mut share, setup).ok_or(CreateError::Pool)?)),
-            None => None,
-        };
+        let code = CodePages::new(&mut share, sizes.room, page.pa()).ok_or(CreateError::Pool)?;
+        let in_place = sizes.in_place.map(|setup| Box::new(InPlace::new(setup, sizes.room.twins())));
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
         let thumbee = has_thumbee(&cpu_id());
-        let options = Options { thumbee, lent_thread_id: in_place.is_some(), ..switches.translation };
+        let options = Options { thumbee, ..switches.translation };
         let engine = KernelEngine::new(Blocks::new(code, options, sizes.capacity), in_place);
 
         let asids = host.take_asids(2 * sizes.spaces).ok_or(CreateError::Pool)?;
         let region = region_entries();
-        let (kernel_region, near) = kernel_entries(&engine);
-        let near = sizes.in_place.map(|_| ((engine.region().0 / MEGABYTE) as usize, &near[..]));
+        let (kernel_region, _) = kernel_entries(&engine);
         let mut shadow = Shadow::new(&Config {
             ram: &[Chunk { guest: Machine::RAM, host: ram.host(), megabytes: ram.size() / MEGABYTE }],
             region_first_mb: (REGION_START / MEGABYTE) as usize,
             region_kernel: &kernel_region,
             region_user: &region,
-            code_region: near,
             asids,
             max_spaces: sizes.spaces.into(),
             share_kernel: switches.share_kernel,
@@ -268,10 +236,7 @@ impl Vm {
         if cpu.id.lpae {
             mmu.allow_long();
         }
-        let mut context = Box::new(Context::new(cpu, engine.blocks.jump_cache(), mmu.spaces()));
-        if let Some(setup) = sizes.in_place {
-            context.lend_thread_id(setup.base);
-        }
+        let context = Box::new(Context::new(cpu, engine.blocks.jump_cache(), mmu.spaces()));
         let common = Common {
             name: spec.name.to_string(),
             ram,
@@ -300,7 +265,11 @@ impl Vm {
             start: host.now(),
             overhead: sizes.bytes(spec.memory_bytes),
         };
-        Ok(Vm { vcpu: Vcpu::new(context, mmu), common, loading: Loading::default() })
+        let mut vm = Vm { vcpu: Vcpu::new(context, mmu), common, loading: Loading::default() };
+        if let Some(base) = vm.common.engine.base_from_start() {
+            vm.begin_in_place(base);
+        }
+        Ok(vm)
     }
 }
 

@@ -165,9 +165,9 @@ impl Mmu {
     }
 
     /// See [`Shadow::move_code`].
-    pub fn move_code(&mut self, region_kernel: &[u32]) {
-        let moved = self.shadow.move_code(region_kernel, &mut self.tables, &mut RealTlb);
-        assert!(moved.is_ok(), "the region is as long as it was");
+    pub fn move_code(&mut self, region_kernel: &[u32], code_region: Option<(usize, &[u32])>) {
+        let moved = self.shadow.move_code(region_kernel, code_region, &mut self.tables, &mut RealTlb);
+        assert!(moved.is_ok(), "the region is as long as it was, and the code region in front of it");
         tlb::invalidate_all();
         self.make_stale();
     }
@@ -235,6 +235,11 @@ impl Mmu {
         for n in 0..self.covered.len() {
             self.protect_code_page(self.covered[n].0);
         }
+        self.blocks_are_gone();
+    }
+
+    /// No block is left.
+    pub fn blocks_are_gone(&mut self) {
         self.call_vector.forget();
         self.stale = true;
     }

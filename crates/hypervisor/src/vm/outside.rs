@@ -21,7 +21,7 @@ impl Vm {
 
     /// What runs its kernel, in a word of the manifest.
     pub fn engine_name(&self) -> &'static str {
-        if self.common.engine.runs_in_place() && !self.common.engine.has_left() { "in-place" } else { "blocks" }
+        if self.common.engine.runs_in_place() { "in-place" } else { "blocks" }
     }
 
     /// Bytes of its RAM.

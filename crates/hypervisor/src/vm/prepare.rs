@@ -28,10 +28,10 @@ impl Vm {
             changing = false;
         }
         if privilege == Privilege::User && self.common.engine.waits_for_in_place() {
-            self.common.begin_in_place(&mut self.vcpu.mmu);
+            self.may_begin_in_place(core, None);
         }
         if privilege == Privilege::User && self.common.engine.is_to_leave_in_place() {
-            self.common.leave_in_place(&mut self.vcpu.mmu);
+            self.give_way();
         }
         let Vm { vcpu, common, .. } = self;
         let cpu = &mut vcpu.context.cpu;

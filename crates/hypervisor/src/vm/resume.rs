@@ -13,7 +13,6 @@ use spica_dbt::Start;
 use spica_dbt::at::address;
 use spica_dbt::layout::PAGE;
 use spica_mmu::{Access, AccessKind, Fault, translate};
-use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::exception::HIGH_VECTORS;
 use spica_vcpu::psr::Mode;
 use spica_vcpu::{Exception, psr};
@@ -58,11 +57,11 @@ impl Vm {
             };
             if let Some(exception) = self.deliverable(pc) {
                 self.common.counters.interrupts += 1;
-                if self.common.engine.waits_for_in_place() && self.vcpu.context.cpu.cp15.sctlr & SCTLR_M != 0 {
-                    self.common.begin_in_place(&mut self.vcpu.mmu);
+                if self.common.engine.waits_for_in_place() {
+                    self.may_begin_in_place(core, Some(pc));
                 }
                 if self.common.engine.is_to_leave_in_place() {
-                    self.common.leave_in_place(&mut self.vcpu.mmu);
+                    self.give_way();
                 }
                 let (at, _) = self.vcpu.entry(pc);
                 self.note_kernel(at);
@@ -140,9 +139,15 @@ impl Vm {
         if let Some((_, mapping)) = behind {
             common.watch_code(&mut vcpu.mmu, pc.page().wrapping_add(PAGE), mapping.size);
         }
-        if common.engine.runs_in_place() && common.run_in_place(&mut vcpu.mmu, host_space, &regime, source) {
-            vcpu.nested = 0;
-            return Ok(common.engine.enter(Piece::InPlace(pc, mapping.pa), from));
+        if common.engine.runs_in_place() {
+            let (begun, twins) = (vcpu.context.trace_time(), common.counters.twins);
+            if common.run_in_place(&mut vcpu.mmu, host_space, &regime, source) {
+                if let Some(begun) = begun.filter(|_| common.counters.twins != twins) {
+                    vcpu.context.trace_translation(begun, pc);
+                }
+                vcpu.nested = 0;
+                return Ok(common.engine.enter(Piece::InPlace(pc, mapping.pa), from));
+            }
         }
         let known = common.engine.find(source);
         let made = known.is_none();

@@ -139,8 +139,7 @@ impl Vm {
             Resume::Wait(pc) => (pc, true),
             _ => return Err(Unkeepable::For(format!("{name} does not stand between two instructions"))),
         };
-        let lent = self.vcpu.context.lends_thread_id().then_some(self.vcpu.context.cpu.page.tpidrurw);
-        let thread_id = lent.unwrap_or(self.vcpu.core_state.thread_id_read_write());
+        let thread_id = self.vcpu.thread_id_read_write();
         let (registers, fpscr) = self.vcpu.core_state.vfp();
         let processor = Processor {
             state: self.vcpu.context.cpu.state(pc.0),
@@ -271,10 +270,9 @@ impl Vm {
 
     /// Drops translations and shadow tables.
     fn forget_memory(&mut self, core: &mut HostCpu) {
-        let Vm { vcpu, common, .. } = self;
         // Tables that are in force are not to be freed.
-        vcpu.mmu.release(core.enter_host_space());
-        common.forget_code(&mut vcpu.mmu);
+        self.vcpu.mmu.release(core.enter_host_space());
+        self.forget_code();
     }
 
     /// The processor goes on at `next` with the registers that it now has, and nothing else is known of it.

@@ -105,8 +105,8 @@ impl Common {
         if self.volatile.contains(pa) { Some(&self.snapshot) } else { self.ram.page(host_space, pa) }
     }
 
-    /// Forgets which pages are volatile, and everything that was translated: the machine is reset.
-    pub fn forget_code(&mut self, mmu: &mut Mmu) {
+    /// See [`Vm::forget_code`](super::Vm::forget_code).
+    pub(super) fn forget_code(&mut self, mmu: &mut Mmu) {
         self.volatile.clear();
         mmu.forget_derived();
         self.code_map.forget_descriptors();
@@ -147,12 +147,18 @@ impl Common {
         let blocks = (self.engine.pieces(), self.engine.runs_in_place());
         let due = self.preemptive_flush.is_due(now, per_ms, self.engine.made(), blocks)
             && between_blocks
-            && !self.engine.waits_for_in_place()
             && self.switches.preemptive_flush;
         if due {
             self.counters.preemptive_flushes += 1;
             self.engine.forget_blocks();
-            self.code_is_gone(mmu);
+            if self.engine.runs_in_place() {
+                // Most pages of code run in place, and stay protected; and so do the others. Whoever writes to one of
+                // these finds that nothing was made from it. To sort them out would take half a million instructions.
+                self.preemptive_flush.flushed();
+                mmu.blocks_are_gone();
+            } else {
+                self.code_is_gone(mmu);
+            }
         }
         due
     }

@@ -74,6 +74,20 @@ impl Vcpu {
         self.core_state.depart();
     }
 
+    /// What its user code reads and writes as its thread ID (TPIDRURW).
+    pub fn thread_id_read_write(&self) -> u32 {
+        let kept = &self.context.cpu.page.tpidrurw;
+        if self.context.lends_thread_id() { *kept } else { self.core_state.thread_id_read_write() }
+    }
+
+    /// The core's TPIDRURW is lent to its kernel from now on, or not any more: see [`Context::lend_thread_id`].
+    pub(super) fn lend_thread_id(&mut self, base: Option<u32>) {
+        let value = self.thread_id_read_write();
+        self.context.lend_thread_id(base);
+        self.context.cpu.page.tpidrurw = value;
+        self.core_state.set_thread_id_read_write(value);
+    }
+
     /// It was left at `privilege`, which may not be the one that was entered.
     pub(super) fn arrived(&mut self, core: &mut HostCpu, privilege: Privilege) {
         let registers = self.context.view_registers(privilege);

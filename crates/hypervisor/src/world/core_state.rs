@@ -16,6 +16,8 @@ pub struct CoreState {
     bank: Bank,
     /// TPIDRURO and TPIDRURW while the guest does not run.
     thread_ids: [u32; 2],
+    /// The core is the guest's.
+    arrived: bool,
 }
 
 impl CoreState {
@@ -27,11 +29,13 @@ impl CoreState {
             vfp_on: false,
             bank: Bank::new(),
             thread_ids: [0; 2],
+            arrived: false,
         }
     }
 
     /// The guest is about to run, after another one or none.
     pub fn arrive(&mut self) {
+        self.arrived = true;
         self.dacr = Dacr::read_raw();
         self.sctlr = Sctlr::read_raw();
         self.set_thread_id_read_only(self.thread_ids[0]);
@@ -45,8 +49,10 @@ impl CoreState {
         self.disable_vfp();
         self.bank.save();
         self.thread_ids = [Tpidruro::read_raw(), Tpidrurw::read_raw()];
+        self.arrived = false;
         self.set_thread_id_read_only(0);
-        self.set_thread_id_read_write(0);
+        // SAFETY: a register without effect on the hypervisor.
+        unsafe { Tpidrurw::write_raw(0) }
     }
 
     /// Leaves nothing in the core of a guest whose records are lost.
@@ -96,10 +102,19 @@ impl CoreState {
         unsafe { Tpidruro::write_raw(value) }
     }
 
-    /// Sets the real TPIDRURW, which the guest's user code reads and writes.
+    /// Sets the real TPIDRURW, which the guest's user code reads and writes; of a guest that does not run, what that will
+    /// be.
     pub fn set_thread_id_read_write(&mut self, value: u32) {
-        // SAFETY: as above.
-        unsafe { Tpidrurw::write_raw(value) }
+        self.thread_ids[1] = value;
+        if self.arrived {
+            // SAFETY: as above.
+            unsafe { Tpidrurw::write_raw(value) }
+        }
+    }
+
+    /// The same, read.
+    pub fn thread_id_read_write(&self) -> u32 {
+        if self.arrived { Tpidrurw::read_raw() } else { self.thread_ids[1] }
     }
 
     /// Turns VFP on for the guest, with its registers loaded. `true` if it was off.
@@ -131,11 +146,6 @@ impl CoreState {
     /// The VFP registers D0 to D31 and FPSCR of a guest that does not run.
     pub fn vfp(&mut self) -> (&mut [u64; 32], &mut u32) {
         self.bank.saved()
-    }
-
-    /// The thread ID that user code writes (TPIDRURW), of a guest that does not run.
-    pub fn thread_id_read_write(&self) -> u32 {
-        self.thread_ids[1]
     }
 
     /// Sets the thread IDs that user code reads (TPIDRURO) and writes (TPIDRURW), of a guest that does not run.

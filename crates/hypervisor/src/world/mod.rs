@@ -737,13 +737,18 @@ impl Context {
     }
 
     /// The core's TPIDRURW has the guest's TPIDRURO while its kernel runs, from now on
-    /// ([`Options::lent_thread_id`](spica_dbt::Options::lent_thread_id)): its linear map begins at `base`.
+    /// ([`Options::lent_thread_id`](spica_dbt::Options::lent_thread_id)), if its linear map begins at a `base`.
     ///
     /// `fast.s` compares where a system call goes with `call_floor`, and V says whether it is lent: from a negative
     /// number a positive one is subtracted, and the result is positive. Where a kernel is below 2 GiB, V would not say
     /// so: there, Rust enters it.
-    pub fn lend_thread_id(&mut self, base: u32) {
-        self.call_floor = if base >> 31 == 0 { u32::MAX } else { i32::MAX as u32 };
+    /// Without one, it is the guest's at all times.
+    pub fn lend_thread_id(&mut self, base: Option<u32>) {
+        self.call_floor = match base {
+            None => NOT_LENT,
+            Some(base) if base >> 31 == 0 => u32::MAX,
+            Some(_) => i32::MAX as u32,
+        };
     }
 
     /// Whether it is so.

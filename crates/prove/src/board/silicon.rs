@@ -4,7 +4,7 @@
 use spica_runner::error::Result as Checked;
 use spica_tests::Machine;
 use spica_tests::exact::MACHINES;
-use spica_tests::silicon::{Found, GUESTS, IN_PLACE, OURS_IN_PLACE, check, check_guest, check_several};
+use spica_tests::silicon::{BLOCKS, Found, GUESTS, OURS_IN_PLACE, check, check_guest, check_several};
 use std::time::Duration;
 
 use crate::board::machine;
@@ -16,10 +16,10 @@ use crate::work::{Limit, Work};
 const CASES: [(&str, Machine, &str); 6] = [
     ("cubieboard-native", Machine::CubieboardNative, ""),
     ("cubieboard", Machine::Cubieboard, ""),
-    ("cubieboard-in-place", Machine::Cubieboard, IN_PLACE),
+    ("cubieboard-blocks", Machine::Cubieboard, BLOCKS),
     ("vexpress-a9-native", Machine::VexpressA9Native, ""),
     ("vexpress-a9", Machine::VexpressA9, ""),
-    ("vexpress-a9-in-place", Machine::VexpressA9, IN_PLACE),
+    ("vexpress-a9-blocks", Machine::VexpressA9, BLOCKS),
 ];
 
 /// Several guests at once, under Spica: small ones alone, and with a Debian among them.

@@ -141,7 +141,6 @@ impl World {
             region_first_mb: REGION_FIRST_MB as usize,
             region_kernel: &REGION_KERNEL,
             region_user: &REGION_USER,
-            code_region: None,
             asids: 17..=16 + 2 * max_spaces as u8,
             max_spaces,
             share_kernel: kind.share_kernel,

@@ -40,6 +40,7 @@ use super::{Resume, Vm, regime};
 use crate::arch::cp15::{Dfar, Dfsr, IdPfr1, Ifar, Ifsr, SysRegRead};
 use crate::arch::interrupts;
 use crate::engine::Engine;
+use crate::engine::code::Room;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::layout::MEGABYTE;
@@ -66,7 +67,7 @@ const LATE: u64 = 6_250_000;
 const TOLD: u32 = 40;
 
 const SIZES: Sizes = Sizes {
-    code_pages: 64,
+    room: Room { code: 64, mirror: 32, near: 0 },
     capacity: Capacity { blocks: 2048, exits: 8192, mirror_pages: 32 },
     table_bytes: MEGABYTE / 2,
     spaces: 12,

@@ -34,7 +34,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         let user = privilege == Privilege::User;
         let mmu = &mut vm.vcpu.mmu;
         if vm.common.flush_preemptively(mmu, host, user)
-            || user && vm.common.go_on_in_place(mmu, core.enter_host_space(), &regime)
+            || user && vm.common.go_on_in_place(mmu, host, core.enter_host_space(), &regime)
         {
             return Err(Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc)));
         }

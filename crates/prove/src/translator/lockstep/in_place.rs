@@ -115,6 +115,7 @@ impl InPlace {
 
     /// As `settle` of the hypervisor, before the guest goes on.
     pub fn unmap_gone(&mut self) {
+        while !self.twins.settle(&mut self.pages) {}
         while self.twins.is_anything_gone() {
             match self.twins.take_gone().map(|va| code_page(va.0)) {
                 Some(page) => self.mapped[page.expect("a page of code")] = None,
@@ -187,7 +188,7 @@ impl InPlace {
 
     /// Blocks may have been flushed, to which twins lead.
     pub fn follow(&mut self, translator: &Translator) {
-        self.twins.follow(translator, &mut self.pages);
+        self.twins.follow(translator);
     }
 }
 
