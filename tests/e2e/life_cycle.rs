@@ -266,8 +266,9 @@ fn counted_by_blocks(board: &mut Board, name: &'static str) {
 /// A guest that has taken the addresses of its kernel's stubs runs by blocks until it starts anew, and no longer.
 #[test]
 fn a_start_is_in_place_again() {
+    // The other one keeps the board up.
     let words = "spica.engine=in-place-from-start@0x40000000";
-    let parts = [Part::new("it", "gives_way", &[]), Part::new("other", "cycle", &[])];
+    let parts = [Part::new("it", "gives_way", &[]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
     let mut board = Board::start_with(Machine::Cubieboard, &parts, true, words);
     for times in 1..=3 {
         let left = "guest it: it needs 0x3fa00000, where its kernel's stubs are: that runs by blocks now";
@@ -287,7 +288,7 @@ fn a_start_is_in_place_again() {
 #[test]
 fn who_has_taken_the_place_keeps_it() {
     let words = "spica.engine=in-place-from-start@0x40000000 spica.loglevel=info";
-    let parts = [Part::new("taker", "gives_way", &[1 << 30]), Part::new("other", "cycle", &[])];
+    let parts = [Part::new("taker", "gives_way", &[1 << 30]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
     let mut board = Board::start_with(Machine::Cubieboard, &parts, true, words);
     let works = |board: &mut Board| {
         let done = |board: &Board| board.console("taker").matches("once more").count();
