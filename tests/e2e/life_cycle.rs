@@ -314,6 +314,28 @@ fn who_has_taken_the_place_keeps_it() {
     assert_eq!((said("runs by blocks now"), said("its kernel runs by blocks:")), (1, 0), "{:#?}", board.spica);
 }
 
+/// One that starts anew while it is counted goes on by blocks, although it is to run in place from the start.
+#[test]
+fn who_is_counted_starts_by_blocks() {
+    let words = "spica.engine=in-place-from-start@0x40000000";
+    let parts = [Part::new("counted", "gives_way", &[1 << 30]), Part::new("other", "sleep", &[125_000, 1 << 30, 0])];
+    let mut board = Board::start_with(Machine::Cubieboard, &parts, true, words);
+    // A board does not hear before it speaks.
+    let _ = board.line("other", "up", 1);
+    board.tell("debug counted attach");
+    board.tell("debug counted halt");
+    assert!(board.tell("debug counted wait")[0].starts_with("halted"));
+    board.tell("debug counted count");
+    board.tell("debug counted go");
+    for times in 1..=2 {
+        board.tell("stop counted");
+        board.tell("start counted");
+        let starts = |board: &Board| board.console("counted").matches("with nothing there").count();
+        board.until("another start", |board| (starts(board) >= times).then_some(()));
+        assert_eq!(board.engine("counted"), "blocks");
+    }
+}
+
 /// The report of a guest that idles says where its kernel is, by the names of its functions.
 fn names_in_a_report(board: &mut Board, run: &str, name: &'static str) {
     let run = run.to_string();

@@ -220,7 +220,10 @@ impl Vm {
     pub(super) fn forget_code(&mut self) {
         self.leave_in_place(true);
         self.common.forget_code(&mut self.vcpu.mmu);
-        if let Some(base) = self.common.engine.base_from_start() {
+        // Not while it is counted, which a reset does not end.
+        if self.common.engine.waits_for_in_place()
+            && let Some(base) = self.common.engine.base_from_start()
+        {
             self.begin_in_place(base);
         }
     }
