@@ -25,6 +25,7 @@ main:
     bl copies
     bl aliases
     bl patches
+    bl pokes
     bl remapping
     bl spaces
     bl boundary
@@ -366,6 +367,154 @@ patched:
     .word 0
 1:  eor r0, r0, #0
     bx lr
+
+    .ltorg
+
+    @ The page of POKES, or the one behind it, is the page at R0, as R3 says; at R10. Nothing is cached of it. Uses R1
+    @ and R2.
+    .macro map_poke
+    ldr r1, =LEVEL2 + 0x800
+    ubfx r2, r10, #12, #8
+    bfc r0, #0, #12
+    orr r0, r0, r3
+    str r0, [r1, r2, lsl #2]
+    mcr p15, 0, r1, c7, c11, 1
+    dsb
+    bic r1, r10, #0xff
+    mcr p15, 0, r1, c8, c7, 1       @ of ASID 0
+    dsb
+    isb
+    .endm
+
+    .equ POKES, 0xd0000000          @ two pages that are mapped for one store, as Linux does with its fixmap
+    .equ POKED, 0x43e               @ for all
+    .equ POKED_READ, 0x61e          @ for the kernel, to read
+
+@ Functions in eight pages, in which words are patched by pages that are mapped for that.
+pokes:
+    push {lr}
+    ldr r0, =TABLES + (POKES >> 18)
+    ldr r1, =LEVEL2 + 0x800 + 1
+    str r1, [r0]
+    ldr r0, =LEVEL2 + 0x800
+    mov r1, #0
+    add r2, r0, #0x400
+1:  str r1, [r0], #4
+    cmp r0, r2
+    blo 1b
+    bl flush
+    mov r6, #0
+    mov r5, #0
+    ldr r4, =PAGES + 0x50000
+    ldr r2, =BX_LR
+2:  ldr r1, =MOV_R0
+    orr r1, r1, r5
+    add r10, r4, r5, lsl #10
+    stm r10, {r1, r2}
+    add r5, r5, #1
+    cmp r5, #32
+    blo 2b
+    publish_all
+    mov r5, #0
+    mov r8, #1
+3:  ldr r1, =1103515245
+    mul r8, r8, r1
+    add r8, r8, #77
+    lsr r9, r8, #27                 @ which function
+    add r9, r4, r9, lsl #10
+    ldr r10, =POKES
+    tst r8, #1 << 20
+    addne r10, r10, #0x1000
+    ubfx r0, r9, #0, #12
+    orr r10, r10, r0
+    mov r0, r9
+    ldr r3, =POKED
+    map_poke
+    lsr r11, r8, #16                @ looks like no instruction that must be replaced
+    ldr r1, =MOV_R0
+    and r2, r5, #0xff
+    orr r1, r1, r2
+    lsr r3, r8, #22
+    and r3, r3, #15
+    mov r0, #0
+    ldr pc, [pc, r3, lsl #2]
+    nop
+    .word 10f, 10f, 10f, 11f, 12f, 13f, 14f, 15f, 16f, 17f, 18f, 19f, 20f, 21f, 22f, 23f
+10: str r1, [r10]                   @ an instruction
+    b 4f
+11: str r1, [r10], #8
+    str r11, [r10]                  @ and what is none
+    b 4f
+12: strb r2, [r10]                  @ the last byte of an instruction
+    b 4f
+13: strh r11, [r10, #10]
+    b 4f
+14: mov r2, r11
+    mov r3, r5
+    strd r2, r3, [r10, #16]
+    b 4f
+15: str r11, [r10, #24]!
+    ldr r0, [r10]
+    b 4f
+16: add r3, r10, #28
+    stm r3, {r5, r11}
+    b 4f
+17: str sp, [r10, #36]
+    b 4f
+18: mov lr, r11
+    str lr, [r10, #40]
+    b 4f
+19: mov r3, #44
+    str r11, [r10, r3]
+    str r5, [r10, r3]
+    b 4f
+20: ldr r0, [r10, #8]
+    b 4f
+21: add r10, r10, #48
+    ldrex r3, [r10]
+    strex r0, r11, [r10]
+    b 4f
+22: str r11, [r10, #54]             @ across words
+    b 4f
+23: mov r3, r10
+    bfc r3, #0, #12
+    str r11, [r3, #0xffc]!          @ the last word of the page
+4:  collect
+    tst r8, #1 << 21
+    beq 5f
+    mov r0, #0
+    mov r3, #0
+    map_poke
+5:  mov r0, r9
+    bl publish
+    blx r9
+    collect
+    mov r3, r9
+6:  ldr r0, [r3], #4                @ all of it, by another address
+    collect
+    sub r0, r3, r9
+    cmp r0, #64
+    blo 6b
+    bfc r9, #0, #12
+    ldr r0, [r9, #0xffc]
+    collect
+    add r5, r5, #1
+    cmp r5, #500
+    blo 3b
+    show poked, r6
+    say "  none is there:"
+    mov r0, #0
+    mov r3, #0
+    map_poke
+    str r8, [r10]
+    say "  to be read only:"
+    mov r0, r4
+    ldr r3, =POKED_READ
+    map_poke
+    str r8, [r10]
+    ldr r0, [r10]
+    show read, r0
+    pop {pc}
 
     .ltorg
 

@@ -79,14 +79,15 @@ impl Shadow {
             return FastFill::Other;
         }
         self.note_open(view, dacr);
-        let Page { pa, domain, permission, user, xn } =
+        let Page { pa, domain, permission, user, xn, .. } =
             match plain::walk(mem, (ttbr0, dacr), va, kind, view == View::Kernel) {
-                Plain::Page(page) => page,
+                Plain::Page(page) if !page.global => page,
                 Plain::Fault(fault) => {
                     self.stats.guest_faults += 1;
                     return FastFill::GuestFault(fault);
                 }
-                Plain::Other => return FastFill::Other,
+                // What megabytes with global entries need besides is not for here.
+                Plain::Page(_) | Plain::Other => return FastFill::Other,
             };
         let Some((page, protected)) = self.ram.page(pa) else { return FastFill::Other };
         let writable = permission == Permission::ReadWrite && !protected;

@@ -42,13 +42,17 @@ pub struct Known {
 impl Known {
     /// Of the word in the code cache that reaches the device in `page`.
     pub fn new(page: GuestPa, word: u32) -> Known {
-        let plain = match spica_isa::decode(word).op {
-            Op::Mem(mem) if mem.size == MemSize::Word && mem.pre && !mem.writeback && !mem.rt.is_pc() => {
-                Some(mem.rt.n() as u8)
-            }
-            _ => None,
-        };
-        Known { page: page.page(), plain }
+        Known { page: page.page(), plain: plain_register(word) }
+    }
+}
+
+/// The register that LDR or STR of a word loads or stores, if it changes no other.
+pub fn plain_register(word: u32) -> Option<u8> {
+    match spica_isa::decode(word).op {
+        Op::Mem(mem) if mem.size == MemSize::Word && mem.pre && !mem.writeback && !mem.rt.is_pc() => {
+            Some(mem.rt.n() as u8)
+        }
+        _ => None,
     }
 }
 

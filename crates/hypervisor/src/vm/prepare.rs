@@ -90,13 +90,14 @@ impl Vm {
     /// for others to see to, or its tables are others, by a switch of spaces that assembly made and Rust learns of only
     /// now.
     pub fn goes_on(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
+        if self.vcpu.mmu.is_stale() || self.common.machine.wants_service() || host.is_wanted() {
+            return false;
+        }
+        // Code in place is left at once.
+        if self.common.engine.is_guest_address(pc) && self.interrupt_deliverable() {
+            return false;
+        }
         let Vm { vcpu, common, .. } = self;
-        if vcpu.mmu.is_stale() || common.machine.wants_service() || host.is_wanted() {
-            return false;
-        }
-        if common.engine.is_guest_address(pc) && common.interrupted() {
-            return false;
-        }
         vcpu.context.cpu.pc = pc.0;
         core.go_to(&vcpu.context.kernel);
         common.engine.publish(true);

@@ -626,8 +626,9 @@ in_kernel_range:                    @ where no space has anything that is not wa
     and r3, r3, #31
     lsr r1, r1, r3
     tst r1, #1
-    beq nothing_there
-    b slow_path
+    bne slow_path
+    str r0, [sp, #CTX_FORGOTTEN]
+    b nothing_there
 
 @ The same in a loop over pages, whose rounds are done here for as long as there is nothing, up to the end of the
 @ megabyte; then the guest's register is what it is after the last of them, and the guest goes on behind that round's
@@ -666,6 +667,7 @@ forget_range:
     beq forget_page                 @ the first is there
     ubfx r7, r7, #TLB_RANGE_PAGE, #3
     sub r0, r0, #0x1000
+    str r0, [sp, #CTX_FORGOTTEN]
     str r0, [sp, r7, lsl #2]
     b nothing_there
 

@@ -482,6 +482,9 @@ pub struct Context {
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
+    /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
+    /// [`Self::take_forgotten`]; or [`NO_PAGE`].
+    forgotten: u32,
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
@@ -545,6 +548,7 @@ impl Context {
             call_floor: NOT_LENT,
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
+            forgotten: NO_PAGE,
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
@@ -653,6 +657,21 @@ impl Context {
         interrupts.end = end.unwrap_or(NO_INTERRUPT);
         interrupts.end_of_answer = end_of_answer.unwrap_or(NO_INTERRUPT);
         interrupts.end_if = end_if;
+    }
+
+    /// The guest's TLB maintenance is about the page of `va`, in the kernel's range: see [`Self::take_forgotten`].
+    pub fn note_forgotten(&mut self, va: GuestVa) {
+        self.forgotten = va.0;
+    }
+
+    /// Whether the page of `va` is that of the kernel's range that the guest's TLB maintenance was about last. Once for
+    /// each maintenance.
+    pub fn take_forgotten(&mut self, va: GuestVa) -> bool {
+        let same = va.page() == GuestVa(self.forgotten).page() && va >= PAGEWISE_FROM;
+        if same {
+            self.forgotten = NO_PAGE;
+        }
+        same
     }
 
     /// The guest's TTBR0 and CONTEXTIDR are those of `cpu`.

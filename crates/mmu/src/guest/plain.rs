@@ -1,6 +1,6 @@
-//! The walk of tables as they are most of the time: for small pages with nG = 1 of a client domain, where the tables
-//! are little-endian, all of them under TTBR0, and have no access flag. It is two loads and some tests; what is
-//! anything else is left to [`walk`](super::walk).
+//! The walk of tables as they are most of the time: for small pages of a client domain, where the tables are
+//! little-endian, all of them under TTBR0, and have no access flag. It is two loads and some tests; what is anything
+//! else is left to [`walk`](super::walk).
 
 use super::fault::{Fault, FaultKind};
 use super::regime::{AccessKind, DomainAccess, Regime, SCTLR_AFE, SCTLR_EE, SCTLR_M, TTBCR_EAE, TTBCR_PD0};
@@ -28,9 +28,10 @@ pub(crate) enum Plain {
     Other,
 }
 
-/// A small page that is not global, of a client domain.
+/// A small page of a client domain.
 pub(crate) struct Page {
     pub pa: GuestPa,
+    pub global: bool,
     pub domain: u8,
     /// What the access's own privilege may do.
     pub permission: Permission,
@@ -75,9 +76,16 @@ pub(crate) fn walk(
     if !permitted {
         return second(FaultKind::Permission);
     }
-    // What megabytes with global entries need besides is not for here.
-    if l2 & NOT_GLOBAL == 0 {
-        return Plain::Other;
+    let global = l2 & NOT_GLOBAL == 0;
+    Plain::Page(Page { pa: GuestPa(l2 & 0xffff_f000), global, domain, permission, user, xn })
+}
+
+/// Where a privileged store to `va` goes, if a small page of a client domain permits it. The guest's tables, at
+/// `ttbr0`, [are plain](is_plain).
+#[must_use]
+pub fn stores_to(mem: &impl GuestMemory, (ttbr0, dacr): (u32, u32), va: GuestVa) -> Option<GuestPa> {
+    match walk(mem, (ttbr0, dacr), va, AccessKind::Write, true) {
+        Plain::Page(page) => Some(GuestPa(page.pa.0 | va.0 & 0xfff)),
+        Plain::Fault(_) | Plain::Other => None,
     }
-    Plain::Page(Page { pa: GuestPa(l2 & 0xffff_f000), domain, permission, user, xn })
 }

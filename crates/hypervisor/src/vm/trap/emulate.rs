@@ -332,6 +332,9 @@ fn invalidate_tlb(vm: &mut Vm, core: &mut HostCpu, op: TlbOp, count: u32) {
         // Single entries go without a change of tables: Linux maintains thousands of pages in a row.
         TlbOp::Page { va, asid } => {
             mmu.invalidate_pages(GuestVa(va), count, asid);
+            if count == 1 {
+                vm.vcpu.context.note_forgotten(GuestVa(va));
+            }
             mmu.shadow().in_region(GuestVa(va))
         }
         TlbOp::Asid(asid) => {

@@ -10,6 +10,7 @@
 //! [`Vm::resume`]: crate::vm::Vm
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
+use spica_mmu::guest::plain::stores_to;
 use spica_mmu::{AccessKind, FastFill, Fault};
 use spica_vcpu::{Cpu, Exception, psr};
 
@@ -18,11 +19,13 @@ use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::host_cpu::HostCpu;
+use crate::host_cpu::{HostCpu, HostSpace};
 use crate::machine::GuestMachine;
+use crate::papers;
 use crate::vm::events::What;
-use crate::vm::mmio::Known;
-use crate::vm::{Resume, Vm};
+use crate::vm::mmio::{Known, plain_register};
+use crate::vm::mmu::Mmu;
+use crate::vm::{Common, Resume, Vm};
 use crate::world::{Privilege, Trap};
 
 /// What became of a trap.
@@ -62,6 +65,9 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         )
     {
         return device(vm, core, host, far, write, known);
+    }
+    if write && privilege == Privilege::Kernel && context.take_forgotten(GuestVa(far)) {
+        return store_once(vm, core, host, GuestVa(far));
     }
     if !vcpu.mmu.has_plain_tables() {
         return Answer::None;
@@ -133,6 +139,51 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
         Resume::Cache(behind) if vm.goes_on_behind_device(core, host, behind) => Answer::Enter(Privilege::Kernel),
         resume => Answer::Resume(resume),
     }
+}
+
+/// STR of a word by kernel code to a page of the kernel's range, the first one since the guest's TLB maintenance was
+/// about that page. Linux maps a page of its fixmap for each word of its text that it patches, and unmaps it at once:
+/// so the word is stored here, and nothing is mapped that the next maintenance would have to look for. Who stores there
+/// again has the page mapped.
+fn store_once(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, va: GuestVa) -> Answer {
+    let Vm { vcpu, common, .. } = vm;
+    let cpu = &vcpu.context.cpu;
+    let pc = CachePc(cpu.pc);
+    let shadow = vcpu.mmu.shadow();
+    // Somebody else is to hear of it, or it is not for here.
+    let odd = va.0 & 3 != 0 || cpu.psr & psr::E != 0 || shadow.in_region(va) || papers::tracks_writes(shadow);
+    if odd || !vcpu.mmu.has_plain_tables() {
+        return Answer::None;
+    }
+    let Some(reg) = common.engine.word(pc).and_then(plain_register) else { return Answer::None };
+    let value = cpu.regs[reg as usize % 15];
+    let guest = (cpu.cp15.ttbr0, cpu.page.dacr);
+    let host_space = core.enter_host_space();
+    let Some(pa) = stores_to(&common.ram.at(host_space), guest, va) else { return Answer::None };
+    if common.watches.has_page(pa) || vcpu.mmu.hides_page(pa) || !common.ram.has(pa, 4) {
+        return Answer::None;
+    }
+    if !shadow.is_code_page(pa) {
+        common.counters.hidden_faults += 1;
+        common.ram.store(host_space, pa, 4, value);
+    } else if common.engine.code_at(pc).is_some_and(|code| common.engine.source(code).1.page() == pa.page()) {
+        // It may drop the very block that it is in.
+        return Answer::None;
+    } else {
+        patch(common, &mut vcpu.mmu, host_space, pa, value);
+    }
+    let behind = pc.wrapping_add(4);
+    let goes_on = vm.goes_on(core, host, behind);
+    if goes_on { Answer::Enter(Privilege::Kernel) } else { Answer::Resume(Resume::Back(behind)) }
+}
+
+crate::parts::count!(patch, "trap.protected-write");
+/// Stores a word at `pa`, in a page from which code was made.
+#[inline(never)]
+fn patch(common: &mut Common, mmu: &mut Mmu, host_space: HostSpace<'_>, pa: GuestPa, value: u32) {
+    common.code_is_stored_to(mmu, host_space, (pa, 4, value), true);
+    common.ram.store(host_space, pa, 4, value);
+    common.code_was_stored_to(mmu, host_space, pa, 4);
 }
 
 crate::parts::count!(plain_access, "trap.mmio");
