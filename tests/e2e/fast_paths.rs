@@ -51,3 +51,9 @@ fn fast_paths_where_a_manager_reaches_a_device() {
 fn fast_paths_where_an_unprivileged_page_goes() {
     fast_paths::agree(Machine::Cubieboard, &Cases::all(1024, 1, ""));
 }
+
+/// A loop over cache lines that begins in a page that is mapped, and goes on into one that is not.
+#[test]
+fn fast_paths_where_lines_go_on_into_nothing() {
+    fast_paths::agree(Machine::Cubieboard, &Cases::all(47, 1, ""));
+}

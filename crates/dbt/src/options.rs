@@ -83,6 +83,9 @@ options! {
     /// A loop of that over pages is told by its trap, which does several rounds at once. Needs `tlb-page`, and
     /// `literals`, by which the page's words are known not to change.
     tlb_range: "tlb-range" = true,
+    /// A loop of cache maintenance over lines is told by its trap, in the same way. Needs `cache-maintenance` and
+    /// `literals`.
+    line_range: "line-range" = true,
     /// Reads of the generic timer's counter have a trap of their own.
     counter: "counter" = true,
     /// Writes to TTBR0 and CONTEXTIDR have traps of their own, which switch to a space that is known in assembly.

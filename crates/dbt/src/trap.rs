@@ -39,6 +39,14 @@ pub const CLEAN_LINE: u32 = 13;
 pub const FORGET_LINE: u32 = CLEAN_LINE | 1 << FORGET_LINE_BIT;
 /// The bit of an `SVC` that tells [`FORGET_LINE`] from [`CLEAN_LINE`].
 pub const FORGET_LINE_BIT: u32 = 8;
+/// The bit of either of them that says that it is in a loop over lines: see [`LineLoop`].
+pub const LINE_LOOP_BIT: u32 = 9;
+/// The lowest bit of the line's register in such an `SVC`, which has four bits.
+pub const LINE_LOOP_AT: u32 = 10;
+/// And of the end's, which has three.
+pub const LINE_LOOP_END: u32 = 14;
+/// And of the step's, which has three.
+pub const LINE_LOOP_STEP: u32 = 17;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
 /// holds the target.
 pub const CLOSED_RETURN: u32 = 14;
@@ -111,6 +119,27 @@ pub const fn tlb_range_registers(word: u32) -> (usize, usize) {
     ((word >> TLB_RANGE_PAGE & 7) as usize, (word >> TLB_RANGE_END & 7) as usize)
 }
 
+/// The registers of a loop over cache lines: `ADD at, at, step`, `CMP at, end` and, if that is lower, the same operation
+/// again. Whoever answers its `SVC` may do several rounds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineLoop {
+    /// What has the line's address: one of R0 to R7, or R12.
+    pub at: u8,
+    /// What has the address behind the last line: one of R0 to R7.
+    pub end: u8,
+    /// What has the bytes of a line: one of R0 to R7.
+    pub step: u8,
+}
+
+impl LineLoop {
+    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINE`] or [`FORGET_LINE`].
+    #[must_use]
+    pub const fn svc(self, number: u32) -> u32 {
+        let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];
+        number | 1 << LINE_LOOP_BIT | at << LINE_LOOP_AT | end << LINE_LOOP_END | step << LINE_LOOP_STEP
+    }
+}
+
 /// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's
 /// register has now, if that of the end has `end`: one at least.
 #[must_use]
@@ -160,6 +189,7 @@ pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
+        CLEAN_LINE if immediate >> LINE_LOOP_BIT & 1 != 0 => immediate & FORGET_LINE,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }

@@ -6,6 +6,7 @@ use crate::emit::Emitter;
 use crate::layout::{HOT_FIELDS, PAGE_WORDS};
 use crate::options::Options;
 use crate::papers;
+use crate::trap::{CLEAN_LINE, FORGET_LINE, LineLoop};
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
@@ -55,7 +56,7 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         }
         (false, 2, 0, 0, 0) if options.space_switch => own_trap(e, d, rt, crate::trap::TTBR0),
         (false, 13, 0, 0, 1) if options.space_switch => own_trap(e, d, rt, crate::trap::CONTEXTIDR),
-        (false, 7, 0, crm, opc2) if options.cache_maintenance => maintenance(e, d, crm, opc2, rt),
+        (false, 7, 0, crm, opc2) if options.cache_maintenance => maintenance(e, options, d, (crm, opc2), rt),
         _ => emulate(e, d, false),
     }
 }
@@ -89,6 +90,36 @@ fn loop_over_pages(e: &Emitter<'_>, d: &Decoded, rt: Reg) -> Option<u8> {
         (halves == [ADD_PAGE[0] | page, ADD_PAGE[1] | page << 8, CMP | end << 3 | page, BCC_BACK], end)
     };
     (is_loop && end < 8 && page != end).then_some(end as u8)
+}
+
+/// The registers of the loop over cache lines that what follows makes of this instruction: Linux's, whenever it
+/// maintains more than a line.
+fn loop_over_lines(e: &Emitter<'_>, d: &Decoded, rt: Reg) -> Option<LineLoop> {
+    let at = rt.n();
+    if d.cond != Cond::Al || at >= 8 && at != 12 {
+        return None;
+    }
+    let (is_loop, step, end) = if let Some([add, cmp, branch]) = e.next_words() {
+        const ADD: u32 = 0xe080_0000;
+        const CMP: u32 = 0xe150_0000;
+        const BCC_TO_THIRD_BEFORE: u32 = 0x3aff_fffb;
+        let (step, end) = (add & 0xf, cmp & 0xf);
+        let words = [ADD | at << 16 | at << 12 | step, CMP | at << 16 | end, BCC_TO_THIRD_BEFORE];
+        ([add, cmp, branch] == words, step, end)
+    } else {
+        // ADD and CMP of any registers, BCC.
+        const ADD: u32 = 0x4400;
+        const CMP: u32 = 0x4500;
+        const CMP_LOW: u32 = 0x4280;
+        const BCC_BACK: u32 = 0xd3fa;
+        let halves = e.next_halves()?.map(u32::from);
+        let (step, end) = (halves[0] >> 3 & 0xf, halves[1] >> 3 & 0xf);
+        let (high, low) = (at >> 3 << 7, at & 7);
+        let cmp = if at < 8 { CMP_LOW | end << 3 | low } else { CMP | high | end << 3 | low };
+        (halves == [ADD | high | step << 3 | low, cmp, BCC_BACK], step, end)
+    };
+    let told = LineLoop { at: at as u8, end: end as u8, step: step as u8 };
+    (is_loop && end < 8 && step < 8 && at != end && at != step).then_some(told)
 }
 
 /// A register that is a field of the vCPU page.
@@ -234,7 +265,11 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// permissions are no matter. If nothing has to be done, a byte is loaded from there; whoever handles the fault
 /// interprets the instruction if the load was not its fault. Whether ICIMVAU faults as well is IMPLEMENTATION DEFINED;
 /// ours does not.
-fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> Flow {
+fn maintenance(e: &mut Emitter<'_>, options: &Options, d: &Decoded, (crm, opc2): (u8, u8), rt: Reg) -> Flow {
+    let line = |e: &mut Emitter<'_>, number| {
+        let around = if options.line_range { loop_over_lines(e, d, rt) } else { None };
+        own_trap(e, d, rt, around.map_or(number, |around| around.svc(number)))
+    };
     match (crm, opc2) {
         // ICIALLU and its Inner Shareable form.
         (1 | 5, 0) => {
@@ -245,9 +280,9 @@ fn maintenance(e: &mut Emitter<'_>, d: &Decoded, crm: u8, opc2: u8, rt: Reg) -> 
         // must not cost it the instruction cache.
         (1 | 5, 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
         // DCCMVAC, DCCMVAU, DCCIMVAC.
-        (10 | 11 | 14, 1) => return own_trap(e, d, rt, crate::trap::CLEAN_LINE),
+        (10 | 11 | 14, 1) => return line(e, CLEAN_LINE),
         // ICIMVAU.
-        (5, 1) => return own_trap(e, d, rt, crate::trap::FORGET_LINE),
+        (5, 1) => return line(e, FORGET_LINE),
         // DCIMVAC.
         (6, 1) => probe(e, d, rt),
         // DCISW: what is dirty may stay.

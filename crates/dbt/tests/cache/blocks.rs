@@ -3,7 +3,7 @@
 use super::fixture::{BX_LR, Fixture, LAYOUT, NOP, PA, VA, b, literal_of};
 use spica_addr::{CachePc, GuestVa};
 use spica_dbt::layout::{HOT_FIELDS, PAGE, PAGE_WORDS};
-use spica_dbt::trap;
+use spica_dbt::trap::{self, LineLoop};
 use spica_dbt::{Capacity, Options};
 
 #[test]
@@ -116,6 +116,53 @@ fn rounds_over_pages_are_those_of_the_loop() {
         }
     }
     assert_eq!(trap::tlb_range_registers(0xef00_0000 | trap::tlb_range(2, 5)), (2, 5));
+}
+
+#[test]
+fn loops_over_lines_are_told_by_their_trap() {
+    // 1: MCR p15, 0, r12, c7, c11, 1; ADD r12, r12, r2; CMP r12, r1; BCC 1b
+    const LOOP: [u32; 4] = [0xee07_cf3b, 0xe08c_c002, 0xe15c_0001, 0x3aff_fffb];
+    let trap_of = |words: &[u32], at: u32| {
+        let mut f = Fixture::roomy();
+        f.put(PA + at, words);
+        let block = f.translate(VA + at, PA + at, true);
+        let base = f.entry(block);
+        // Whatever its condition.
+        let words = (base..base + 24).step_by(4).map(|pc| f.word(pc) & 0x0fff_ffff);
+        words.into_iter().find(|word| word >> 24 == 0xf).expect("a trap") & 0xff_ffff
+    };
+    let around = LineLoop { at: 12, end: 1, step: 2 };
+    assert_eq!(trap_of(&LOOP, 0), around.svc(trap::CLEAN_LINE));
+    assert_eq!(trap::number(around.svc(trap::CLEAN_LINE)), trap::CLEAN_LINE);
+    assert_eq!(trap::number(around.svc(trap::FORGET_LINE)), trap::FORGET_LINE);
+    // DCCIMVAC of R0; ICIMVAU.
+    let flush = [0xee07_0f3e, 0xe080_0002, 0xe150_0001, 0x3aff_fffb];
+    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINE));
+    let instructions = [0xee07_cf35, 0xe08c_c002, 0xe15c_0001, 0x3aff_fffb];
+    assert_eq!(trap_of(&instructions, 0), around.svc(trap::FORGET_LINE));
+    // Another instruction in between, another register or condition, flags, a shift, back to elsewhere; registers that
+    // no handler knows; and words that may not be there when it is executed.
+    for (at, word) in [
+        (0, 0x0e07_cf3b),
+        (0, 0xee07_0f3b),
+        (1, 0xe09c_c002),
+        (1, 0xe08c_c102),
+        (1, 0xe08c_c008),
+        (1, 0xe08c_c00c),
+        (1, 0xe04c_c002),
+        (2, 0xe15c_0008),
+        (2, 0xe15c_000c),
+        (2, 0xe35c_0001),
+        (3, 0x3aff_fffc),
+        (3, 0x9aff_fffb),
+    ] {
+        let mut other = LOOP;
+        other[at] = word;
+        assert_eq!(trap_of(&other, 0), trap::CLEAN_LINE, "{word:#x}");
+    }
+    let high = [0xee07_8f3b, 0xe088_8002, 0xe158_0001, 0x3aff_fffb];
+    assert_eq!(trap_of(&high, 0), trap::CLEAN_LINE);
+    assert_eq!(trap_of(&LOOP[..3], 0x1000 - 12), trap::CLEAN_LINE);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::fixture::{Fixture, LAYOUT, NOP, PA, VA, b, branch_target};
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::layout::PAGE_WORDS;
+use spica_dbt::trap::LineLoop;
 use spica_dbt::{BlockId, Capacity, NextPage, Options, Start, is_across, trap};
 use spica_isa::Cond;
 use spica_isa::t32::ItState;
@@ -314,6 +315,32 @@ fn loops_over_pages_are_told_by_their_trap() {
     // The same within an IT block is another loop.
     let conditional: Vec<u32> = [0xbf08].into_iter().chain(LOOP).collect();
     assert_eq!(trap_of(&conditional, 0), trap::TLB_PAGE);
+}
+
+#[test]
+fn loops_over_lines_are_told_by_their_trap() {
+    let trap_of = |halves: &[u32], at: u32| {
+        let mut f = Fixture::roomy();
+        put(&mut f, PA + at, halves);
+        let block = translate(&mut f, VA + at + 1, PA + at, Start::default());
+        // Whatever its condition.
+        words(&f, block).into_iter().find(|word| word >> 24 & 0xf == 0xf).expect("a trap") & 0xff_ffff
+    };
+    // 1: MCR p15, 0, r12, c7, c5, 1; ADD r12, r2; CMP r12, r1; BCC 1b
+    const LOOP: [u32; 5] = [0xee07, 0xcf35, 0x4494, 0x458c, 0xd3fa];
+    let around = LineLoop { at: 12, end: 1, step: 2 };
+    for at in [0, 2, 0x1000 - 10] {
+        assert_eq!(trap_of(&LOOP, at), around.svc(trap::FORGET_LINE), "at {at:#x}");
+    }
+    // MCR p15, 0, r0, c7, c14, 1; ADD r0, r2; CMP r0, r1
+    let flush = [0xee07, 0x0f3e, 0x4410, 0x4288, 0xd3fa];
+    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINE));
+    for (at, half) in [(1, 0xbf35), (2, 0x4414), (2, 0x44c4), (3, 0x450c), (3, 0x458e), (3, 0x45cc), (4, 0xd3f9)] {
+        let mut other = LOOP;
+        other[at] = half;
+        assert_eq!(trap_of(&other, 0), trap::FORGET_LINE, "{half:#x}");
+    }
+    assert_eq!(trap_of(&LOOP[..4], 0x1000 - 8), trap::FORGET_LINE, "it goes on in another page");
 }
 
 #[test]

@@ -44,7 +44,8 @@ impl Vm {
         // In place, nothing can be counted.
         self.leave_in_place(true);
         // Rounds of a loop that are done at once would not be seen.
-        self.common.engine.set_options(Options { tlb_range: false, ..self.common.switches.translation });
+        let every_round = Options { tlb_range: false, line_range: false, ..self.common.switches.translation };
+        self.common.engine.set_options(every_round);
         self.common.engine.blocks.start_counting(samples.is_some());
         if let Some(samples) = &mut samples
             && let Some((counters, memory)) = self.common.engine.blocks.counters()

@@ -825,8 +825,25 @@ unprivileged_store:
 @ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
 @ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
 @ nobody but us. With FORGET_LINE in the SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real
-@ instruction cache, at the same addresses. The guest's own DSB completes either. In: R2, LR = where the block goes on.
-@ Uses R0, R1, R3 to R6.
+@ instruction cache, at the same addresses. The guest's own DSB completes either. With LINE_LOOP, it is in a loop, of
+@ which all rounds in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
+.macro CLEAN address                @ and what is behind it, with R4 and R5 from CTX_LINE
+    bic \address, \address, r5
+    mcr p15, 0, \address, c7, c11, 1
+    .rept CLEANED - 1
+    add \address, \address, r4
+    mcr p15, 0, \address, c7, c11, 1
+    .endr
+.endm
+.macro FORGET_INSTRUCTIONS address
+    bic \address, \address, r5, lsr #FORGOTTEN_SHIFT
+    mcr p15, 0, \address, c7, c5, 1
+    .rept FORGOTTEN - 1
+    add \address, \address, r4
+    mcr p15, 0, \address, c7, c5, 1
+    .endr
+.endm
+
     HANDLER fast, "maintenance of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]
@@ -839,22 +856,14 @@ clean_line:
     mrc p15, 0, r6, c7, c4, 0       @ PAR
     tst r6, #1
     bne 2f
-1:  tst r3, #FORGET_LINE
+1:  tst r3, #LINE_LOOP
+    bne line_loop
+    tst r3, #FORGET_LINE
     bne 3f
-    bic r0, r0, r5
-    mcr p15, 0, r0, c7, c11, 1
-    .rept CLEANED - 1
-    add r0, r0, r4
-    mcr p15, 0, r0, c7, c11, 1
-    .endr
+    CLEAN r0
     ldmia sp, {{r0-r7}}
     movs pc, lr
-3:  bic r0, r0, r5, lsr #FORGOTTEN_SHIFT
-    mcr p15, 0, r0, c7, c5, 1
-    .rept FORGOTTEN - 1
-    add r0, r0, r4
-    mcr p15, 0, r0, c7, c5, 1
-    .endr
+3:  FORGET_INSTRUCTIONS r0
     ldmia sp, {{r0-r7}}
     movs pc, lr
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
@@ -869,6 +878,53 @@ clean_line:
     tst r6, #1
     beq 1b
     b slow_path
+
+@ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is what the guest's CTR
+@ announces; then the guest's register has the address of the last line that was done, and the guest goes on behind that
+@ round's operation. In: as at 1 in clean_line: R0 = the address, R3 = the SVC, R4 and R5 = CTX_LINE.
+    PART fast, "maintenance of cache lines"
+line_loop:
+    ubfx r1, r3, #LINE_LOOP_END, #3
+    ubfx r6, r3, #LINE_LOOP_STEP, #3
+    ldr r1, [sp, r1, lsl #2]        @ the end
+    ldr r6, [sp, r6, lsl #2]        @ the step
+    orr r7, r0, #0xff0
+    orr r7, r7, #0xf
+    cmp r1, r7
+    addhi r1, r7, #1                @ or that of the page, which is never the last
+    sub r7, r6, #1
+    tst r3, #FORGET_LINE
+    bne 4f
+    cmp r7, r5
+    bne 3f
+1:  mov r7, r0
+    CLEAN r7
+    add r7, r0, r6
+    cmp r7, r1
+    movlo r0, r7
+    blo 1b
+2:  ubfx r1, r3, #LINE_LOOP_AT, #4
+    cmp r1, #12
+    moveq r12, r0
+    cmp r1, #8
+    strlo r0, [sp, r1, lsl #2]
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+4:  cmp r7, r5, lsr #FORGOTTEN_SHIFT
+    bne 6f
+5:  mov r7, r0
+    FORGET_INSTRUCTIONS r7
+    add r7, r0, r6
+    cmp r7, r1
+    movlo r0, r7
+    blo 5b
+    b 2b
+3:  mov r7, r0                      @ any other step: a single round
+    CLEAN r7
+    b 2b
+6:  mov r7, r0
+    FORGET_INSTRUCTIONS r7
+    b 2b
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
 @ not_at_once`, C = whether that is all that is out of the ordinary, R7 = 0 then.

@@ -38,6 +38,7 @@ fn any_switches(random: &mut Random) -> String {
         "keep-tables",
         "masks",
         "tlb-range",
+        "line-range",
         "quick-timer",
     ];
     let mut all = Switches::all();

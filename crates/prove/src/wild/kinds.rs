@@ -42,6 +42,7 @@ const KINDS: &[(&str, u32, Draw)] = &[
     ("unprivileged access", 8, unprivileged),
     ("access", 12, access),
     ("cache maintenance", 6, cache),
+    ("cache maintenance in a loop", 4, lines),
     ("self-modification", 6, self_modification),
     ("code elsewhere", 8, victim_code),
     ("first-level table", 8, first_level),
@@ -467,6 +468,20 @@ fn cache(random: &mut Random, code: &mut Code) -> String {
     let operation = random.pick(&operations);
     code.set(0, operand).mcr(0, operation).mrc(1, (7, 0, 4, 0));
     format!("{operation:?} of {operand:#010x}")
+}
+
+/// The loop that Spica knows, with any step; and some that are nearly like that. Where the step is 0, it is the timer
+/// that ends it.
+fn lines(random: &mut Random, code: &mut Code) -> String {
+    let start = if random.one_in(6) { random.word() } else { address(random) };
+    let step = random.pick(&[0x200, 0x200, 0x100, 0x80, 0x40, 0x20, 4, 0, 0x1000, u32::MAX]);
+    let end = start.wrapping_add(random.pick(&[0, 4, 0x200, 0x1000, 0x1_0000, 0x20_0000, u32::MAX]));
+    let operation: Cp15 = (7, 0, random.pick(&[5, 6, 10, 11, 14]), 1);
+    let [add, compare, condition] =
+        [random.pick(&[0xe080_0002, 0xe080_0002, 0xe040_0002]), 0xe150_0001, random.pick(&[3, 3, 3, 9]) << 28];
+    code.set(0, start).set(1, end).set(2, step);
+    code.mcr(0, operation).put(&[add, compare, 0x0aff_fffb | condition]);
+    format!("from {start:#010x} to before {end:#010x}, {operation:?}, step {step:#x}, {add:#x}, {}", condition >> 28)
 }
 
 /// A store over what comes right behind, a few words on, with maintenance or without, or over a victim's function.

@@ -15,6 +15,7 @@ use spica_vcpu::psr::{self, Mode};
 use super::memory::{self, Entry, harmless};
 use super::random::Random;
 use crate::layout::CODE_CACHE_START;
+use crate::world::{announced_instruction_line, announced_line};
 
 /// The interrupts of the physical and the virtual timer in a register of the interrupt controller with a bit for each:
 /// private ones begin at 16.
@@ -796,20 +797,54 @@ impl Writer<'_> {
 
     fn caches(&mut self) {
         let operation = self.random.pick(&[ICIALLU, BPIALL, DCCMVAU]);
+        // Random numbers of their own, so that the others stay what they are in the sessions that tests repeat.
+        let so_far = self.words.iter().fold(0u32, |sum, word| sum.rotate_left(1) ^ word);
+        let mut random = Random::new(so_far, self.va);
         if operation == DCCMVAU {
-            // Random numbers of their own, so that the others stay what they are in the sessions that tests repeat.
-            let so_far = self.words.iter().fold(0u32, |sum, word| sum.rotate_left(1) ^ word);
-            let mut random = Random::new(so_far, self.va);
             for _ in 0..=random.below(3) {
                 let any = random.word();
                 let address = if random.one_in(8) { any } else { memory::address(&mut random, self.kind.favourites) };
                 self.with(random.pick(&[DCCMVAU, DCCMVAU, DCCMVAU, ICIMVAU, DCCMVAC]), address);
             }
         }
+        for _ in 0..random.below(8) {
+            let anywhere = random.one_in(2);
+            let random = &mut random;
+            let address =
+                if anywhere { memory::address(random, self.kind.favourites) } else { memory::linear_data(random) };
+            self.lines(random, address);
+        }
         let address = memory::linear(memory::AREA.0);
         self.with(operation, address);
         self.put(DSB);
         self.put(ISB);
+    }
+
+    /// Linux's loop over lines of a cache (`v7_flush_kern_dcache_area` and its like), with any three registers, and most
+    /// of the time with the step that CTR announces.
+    fn lines(&mut self, random: &mut Random, address: u32) {
+        let [low, end] = [random.below(8), 1 + random.below(7)];
+        let at = if random.one_in(3) { 12 } else { low };
+        let (end, step) = ((low + end) % 8, (low + end % 7 + 1) % 8);
+        let instructions = random.one_in(2);
+        let line = if instructions { announced_instruction_line() } else { announced_line() };
+        let bytes = if random.one_in(6) { random.pick(&[4, line / 2, 2 * line, 0x1000]) } else { line };
+        let mut first = (address & !0xfff | random.below(0x1000)).min(0xffff_0000 - 0x2_0000);
+        if random.one_in(3) {
+            // From the end of a page that is mapped, perhaps into one that is not: LDR R1, [R0].
+            self.load(0, first & !3);
+            self.put(0xe590_1000);
+            first |= 0xe00;
+        }
+        let offset = random.below(bytes) * random.below(2);
+        self.load(at, first);
+        self.load(end, first + random.below(24) * bytes + offset);
+        self.load(step, bytes);
+        let [crm, other] = if instructions { [5, 5] } else { [11, 10] };
+        self.put(mcr(at, 7, if random.one_in(3) { other } else { crm }, 1));
+        self.put(0xe080_0000 | at << 16 | at << 12 | step);
+        self.put(0xe150_0000 | at << 16 | end);
+        self.put(0x3aff_fffb);
     }
 
     /// A descriptor is changed, and the old one forgotten.
