@@ -121,6 +121,7 @@ assemble! {
     CTX_USER_ABORTS = context!(counts.user_aborts);
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
     CTX_FORGOTTEN = context!(forgotten);
+    CTX_LINE_PAGE = context!(line_page);
     CTX_FORGET_TABLES = context!(forget_tables);
     CTX_DACR_PAIRS = context!(dacr_pairs);
     CTX_GUEST_TTBR0 = context!(guest_space);

@@ -257,6 +257,7 @@ table_base:
     str sp, [sp, #CTX_SPACE_SWITCHED]
     ldr r7, =NO_PAGE
     str r7, [sp, #CTX_FORGET_MEGABYTE]
+    str r7, [sp, #CTX_LINE_PAGE]
     str r7, [r2, #PAGE_UNPRIVILEGED_READ]
     str r7, [r2, #PAGE_UNPRIVILEGED_WRITE]
     ldr r7, [sp, #CTX_REGION_TTBR0]
@@ -706,6 +707,7 @@ forget_entries:
     FORGET CTX_USER, r3, r5
     ldr r7, =NO_PAGE
     COUNT CTX_TLB_PAGES
+    str r7, [sp, #CTX_LINE_PAGE]
     str r7, [r2, #PAGE_UNPRIVILEGED_READ]
     str r7, [r2, #PAGE_UNPRIVILEGED_WRITE]
     b nothing_there
@@ -824,7 +826,7 @@ unprivileged_store:
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
 @ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
 @ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
-@ nobody but us. With FORGET_LINE in the SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real
+@ nobody but us. The last page that was found is kept, as those of unprivileged accesses are. With FORGET_LINE in the SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real
 @ instruction cache, at the same addresses. The guest's own DSB completes either. With LINE_LOOP, it is in a loop, of
 @ which all rounds in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
 .macro CLEAN address                @ and what is behind it, with R4 and R5 from CTX_LINE
@@ -847,23 +849,40 @@ unprivileged_store:
     HANDLER fast, "maintenance of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]
+    ldr r6, [sp, #CTX_LINE_PAGE]
     ldrd r4, r5, [sp, #CTX_LINE]
     cmp r0, #REGION_MIN
-    bhs slow_path                   @ what is mapped there is not the guest's
+    bhs slow_path                   @ what is mapped there is not the guest's; nor does it stand for no page
+    eor r6, r0, r6
     ldr r3, [lr, #-4]
+    cmp r6, #0x1000
+    blo 1f
     mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
     isb
     mrc p15, 0, r6, c7, c4, 0       @ PAR
     tst r6, #1
     bne 2f
-1:  tst r3, #LINE_LOOP
-    bne line_loop
+5:  lsr r6, r0, #12
+    lsl r6, r6, #12
+    str r6, [sp, #CTX_LINE_PAGE]
+1:  ubfx r1, r3, #LINE_LOOP_END, #3
     tst r3, #FORGET_LINE
+    ldr r1, [sp, r1, lsl #2]        @ the end, if it is a loop
     bne 3f
-    CLEAN r0
+    add r6, r0, r5
+    cmp r1, r6
+    bls 4f                          @ or there is no other round
+    tst r3, #LINE_LOOP
+    bne line_loop
+4:  CLEAN r0
     ldmia sp, {{r0-r7}}
     movs pc, lr
-3:  FORGET_INSTRUCTIONS r0
+3:  add r6, r0, r5, lsr #FORGOTTEN_SHIFT
+    cmp r1, r6
+    bls 4f
+    tst r3, #LINE_LOOP
+    bne line_loop
+4:  FORGET_INSTRUCTIONS r0
     ldmia sp, {{r0-r7}}
     movs pc, lr
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
@@ -876,17 +895,15 @@ clean_line:
     mcr p15, 0, r1, c3, c0, 0
     isb
     tst r6, #1
-    beq 1b
+    beq 5b
     b slow_path
 
 @ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is what the guest's CTR
 @ announces; then the guest's register has the address of the last line that was done, and the guest goes on behind that
-@ round's operation. In: as at 1 in clean_line: R0 = the address, R3 = the SVC, R4 and R5 = CTX_LINE.
+@ round's operation. In: R0 = the address, R1 = the end, R3 = the SVC, R4 and R5 = CTX_LINE.
     PART fast, "maintenance of cache lines"
 line_loop:
-    ubfx r1, r3, #LINE_LOOP_END, #3
     ubfx r6, r3, #LINE_LOOP_STEP, #3
-    ldr r1, [sp, r1, lsl #2]        @ the end
     ldr r6, [sp, r6, lsl #2]        @ the step
     orr r7, r0, #0xff0
     orr r7, r7, #0xf

@@ -482,6 +482,8 @@ pub struct Context {
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
+    /// The last page of which a line was cleaned in assembly, which the kernel view has; or [`NO_PAGE`].
+    line_page: u32,
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
     /// [`Self::take_forgotten`]; or [`NO_PAGE`].
     forgotten: u32,
@@ -548,6 +550,7 @@ impl Context {
             call_floor: NOT_LENT,
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
+            line_page: NO_PAGE,
             forgotten: NO_PAGE,
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: [real_line(), announced_line() - 1],
@@ -808,6 +811,7 @@ impl Context {
         self.lend_register(privilege);
         self.lend_thread_ids(privilege);
         self.forget_megabyte = NO_PAGE;
+        self.line_page = NO_PAGE;
         self.cpu.page.unprivileged = [NO_PAGE; 2];
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
