@@ -144,7 +144,8 @@ pub struct Shadow {
     pub(crate) spaces: Vec<Space>,
     pub(crate) common: Common,
     pub(crate) active: Option<usize>,
-    clock: u64,
+    /// How often [`Self::activate`] was called: see [`Self::victim`].
+    clock: u32,
     /// What of the guest's DACR is baked into entries: see [`Separation::baked_dacr`].
     pub(crate) baked_dacr: u32,
     /// The domains under which entries of the user view were made, or may have been: see [`Separation::open_to_user`].
@@ -176,6 +177,9 @@ pub(crate) enum NoTable {
 }
 
 impl Shadow {
+    /// Bytes of memory for the record of a space.
+    pub const SPACE_BYTES: usize = size_of::<Space>();
+
     /// A guest without any space; it needs [`Shadow::activate`] before anything else. Allocates no table.
     ///
     /// # Errors
@@ -310,21 +314,16 @@ impl Shadow {
             self.set_dacr(regime.dacr, tables, tlb);
         }
         let key = Key::of(regime);
-        self.clock += 1;
-        if let Some(space) = self.active.map(|index| &mut self.spaces[index])
-            && space.key == Some(key)
-        {
-            space.last_used = self.clock;
+        self.clock = self.clock.wrapping_add(1);
+        if self.active.is_some_and(|index| self.spaces[index].key == Some(key)) {
             return Ok(());
         }
         let index = match self.find(key) {
             Some(index) => index,
             None => self.create(key, tables, tlb)?,
         };
-        let space = &mut self.spaces[index];
-        space.last_used = self.clock;
         self.active = Some(index);
-        if space.stale {
+        if self.spaces[index].stale {
             self.unsettle();
             self.settle(tables, tlb);
         }
@@ -397,13 +396,17 @@ impl Shadow {
     }
 
     /// The space whose loss costs least, the active one last: what waits to be swept, then what was never filled, then
-    /// what was not used for longest.
+    /// any. What was not used for longest would be the very one that is needed next where more processes take turns than
+    /// there are spaces.
     fn victim(&self) -> Option<usize> {
-        let candidates = self.spaces.iter().enumerate().filter(|(_, space)| space.has_roots());
-        let worth = |(index, space): &(usize, &Space)| {
-            (self.active == Some(*index), space.is_live(), space.fills != 0, space.last_used)
-        };
-        candidates.min_by_key(worth).map(|(index, _)| index)
+        let worth = |index: usize, space: &Space| (self.active == Some(index), space.is_live(), space.fills != 0);
+        let candidates = || self.spaces.iter().enumerate().filter(|(_, space)| space.has_roots());
+        let least = candidates().map(|(index, space)| worth(index, space)).min()?;
+        let of_those = || candidates().filter(|&(index, space)| worth(index, space) == least);
+        let count = of_those().count().max(1);
+        // Any numbers will do (Knuth, The Art of Computer Programming, 6.4: multiplicative hashing).
+        let hash = self.clock.wrapping_mul(0x9e37_79b1);
+        of_those().nth((hash >> 16) as usize % count).map(|(index, _)| index)
     }
 
     /// Makes room in table memory: releases the space least worth keeping; if only the active one is left, empties it;

@@ -506,8 +506,6 @@ pub(crate) struct Space {
     separation: Separation,
     /// The guest invalidated everything since this space was last active: its content must go before it is used again.
     pub(crate) stale: bool,
-    /// When it was last activated.
-    pub(crate) last_used: u64,
     /// Entries filled for the present tenant.
     pub(crate) fills: u64,
     /// There was a TLBIASID for the present tenant.
@@ -522,7 +520,6 @@ impl Space {
             separation,
             views: [ViewTables::new(kernel), ViewTables::new(user)],
             stale: false,
-            last_used: 0,
             fills: 0,
             flushed: false,
         }

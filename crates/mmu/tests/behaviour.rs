@@ -137,6 +137,27 @@ impl Guest {
 }
 
 #[test]
+fn a_few_more_processes_than_spaces_lose_few_of_them() {
+    const ROUNDS: u64 = 100;
+    const PROCESSES: u64 = 11;
+    let mut guest = Guest::new();
+    let made = |guest: &Guest| guest.shadow.stats().spaces_created;
+    for round in 0..2 * ROUNDS * PROCESSES {
+        let asid = (round % PROCESSES + 1) as u8;
+        guest.switch(PROCESS[0], asid);
+        guest.touch(View::User, USER, AccessKind::Read);
+    }
+    let before = made(&guest);
+    for round in 0..ROUNDS * PROCESSES {
+        guest.switch(PROCESS[0], (round % PROCESSES + 1) as u8);
+        guest.touch(View::User, USER, AccessKind::Read);
+    }
+    // What was not used for longest is what is needed next: by that, it would be all of them.
+    let again = made(&guest) - before;
+    assert!(again < ROUNDS * PROCESSES * 6 / 10, "{again} spaces made again of {}", ROUNDS * PROCESSES);
+}
+
+#[test]
 fn a_process_switch_costs_no_fill_and_its_passage_no_space() {
     let mut guest = Guest::new();
     guest.switch_process(0);

@@ -117,7 +117,7 @@ fn in_place(spec: &GuestSpec<'_>, options: &Options) -> Option<InPlace> {
 }
 
 /// More than a guest's share of the hypervisor's memory ever is.
-const SHARE_MOST: u32 = 18 << 20;
+const SHARE_MOST: u32 = 24 << 20;
 
 /// Makes the guests. Their shares of the hypervisor's memory come first: the tables of each hold all of them. Then
 /// comes the memory of all guests, which must be in one piece each, and then what can be written to their disks.
@@ -128,7 +128,7 @@ fn make(
     host: &mut Host,
 ) -> Result<Vec<Guest>, Problem> {
     let specs = bundle.guests();
-    let sizes = |spec: &GuestSpec<'_>| Sizes::linux(specs.len(), in_place(spec, options));
+    let sizes = |spec: &GuestSpec<'_>| Sizes::linux(specs.len(), spec.memory_bytes, in_place(spec, options));
     let problem = |spec: &GuestSpec<'_>, error: &dyn Display| alloc::format!("guest {}: {error}", spec.name);
     let taken: u64 = specs.iter().map(|spec| u64::from(spec.memory_bytes) + u64::from(SHARE_MOST)).sum();
     // An upper bound, for the size of the records: in the end, pieces count.

@@ -58,17 +58,19 @@ impl Sizes {
         room: Room { code: 896, mirror: 816, near: 128 },
         capacity: Capacity { blocks: 50_000, exits: 86_000, mirror_pages: 816 },
         table_bytes: MEGABYTE + 384 * 1024,
-        spaces: 24,
+        spaces: 64,
         in_place: None,
     };
 
     /// The same where `guests` share the board: there are 254 ASIDs for all, and the hypervisor region has room for so
-    /// much. `in_place`: how their kernels are to run in place.
-    pub fn linux(guests: usize, in_place: Option<spica_options::InPlace>) -> Sizes {
+    /// much. `ram`: the bytes of RAM that this one has, for whose processes there is a 128th of that in shadow tables.
+    /// `in_place`: how their kernels are to run in place.
+    pub fn linux(guests: usize, ram: u32, in_place: Option<spica_options::InPlace>) -> Sizes {
         let spaces = (MAX_SPACES / guests.max(1)).min(Self::LINUX.spaces.into()) as u8;
         let in_place = in_place.map(|asked| Setup { base: asked.base, from_start: asked.from_start });
         if guests <= SPACIOUS {
-            return Sizes { spaces, in_place, ..Self::LINUX };
+            let table_bytes = Self::LINUX.table_bytes + ram / RAM_FOR_TABLES;
+            return Sizes { table_bytes, spaces, in_place, ..Self::LINUX };
         }
         // The hypervisor region has room for less each: a large program has some of its code translated again and
         // again.
@@ -97,7 +99,7 @@ impl Sizes {
             Some(_) => in_place::heap_bytes(self.room.twins()),
             None => 0,
         };
-        self.capacity.bytes() as u32 + twins + ram / 1024 + OTHER_RECORDS
+        self.capacity.bytes() as u32 + twins + ram / 1024 + self.spaces as u32 * SPACE_RECORD + OTHER_RECORDS
     }
 
     /// The vCPU page, the code cache, and the shadow tables, which are aligned.
@@ -106,21 +108,30 @@ impl Sizes {
     }
 }
 
-/// A guest of 256 MiB costs 12 MiB more at most.
+/// A guest of 256 MiB costs 12 MiB more at most with 24 processes that take turns, and 14.5 with all that there may be.
 const _: () = {
     let in_place = Some(Setup { base: None, from_start: false });
-    assert!(Sizes { in_place, ..Sizes::LINUX }.bytes(256 * MEGABYTE) <= 12 * MEGABYTE);
+    let ram = 256 * MEGABYTE;
+    assert!(Sizes { in_place, spaces: 24, ..Sizes::LINUX }.bytes(ram) <= 12 * MEGABYTE);
+    let table_bytes = Sizes::LINUX.table_bytes + ram / RAM_FOR_TABLES;
+    assert!(Sizes { in_place, table_bytes, ..Sizes::LINUX }.bytes(ram) <= 14 * MEGABYTE + MEGABYTE / 2);
 };
 
 /// That many guests find room in the hypervisor region as [`Sizes::LINUX`] is, and some devices for each.
 const SPACIOUS: usize = 6;
 
+/// Bytes of RAM for each byte of shadow tables beyond [`Sizes::LINUX`]'s. Each process that takes turns with others needs
+/// 32 KiB, and each megabyte of addresses that it uses one or two more.
+const RAM_FOR_TABLES: u32 = 128;
+
 /// Address spaces for all guests together: each needs two ASIDs, and 0 and the host table's are taken.
 const MAX_SPACES: usize = 127;
 
-/// Bytes of the heap for a guest's other records, all of a fixed size: of its address spaces, of what is watched, of
-/// its machine.
-const OTHER_RECORDS: u32 = 384 * 1024;
+/// Bytes of the heap for the records of an address space.
+const SPACE_RECORD: u32 = (Shadow::SPACE_BYTES as u32).next_multiple_of(1024);
+
+/// Bytes of the heap for a guest's other records, all of a fixed size: of what is watched, of its machine.
+const OTHER_RECORDS: u32 = 256 * 1024;
 
 /// Entries of shadow tables that are dropped in one piece: some 30,000 instructions.
 const PIECE: u32 = 250;
