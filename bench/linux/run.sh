@@ -213,6 +213,8 @@ workload() {
     ftrace) kernel none ;;
     interval-timer) kernel none ;;
     misaligned) kernel none ;;
+    processes) kernel none ;;
+    spread) kernel none ;;
     probe-*)
         # Nothing but probes runs in this boot. What is enough for them is a number of times.
         verb=probe

@@ -62,6 +62,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("ftrace", trace_functions),
     ("interval-timer", ticks),
     ("misaligned", misaligned),
+    ("processes", ring),
+    ("spread", spread),
     ("compute", compute),
     ("fresh-page", fresh_pages),
 ];
@@ -465,6 +467,80 @@ fn misaligned(count: u32) -> Time {
         }
         assert_eq!([low, high], [0x4567_0000, 0xcdef_0123], "a double word");
     })
+}
+
+/// A byte goes around among forty processes, each of which stores to four pages of its own before it passes it on. The
+/// time is that of one turn. `count` is rounded up to whole rounds.
+fn ring(count: u32) -> Time {
+    const PROCESSES: usize = 40;
+    const PAGES: usize = 4;
+    /// Who gets this passes it on and ends.
+    const LAST: u8 = 1;
+    let memory = map(PAGES * PAGE, protection::READ | protection::WRITE, Backing::Fresh);
+    let work = || {
+        for page in 0..PAGES {
+            // SAFETY: within the mapping.
+            unsafe { memory.add(page * PAGE).write_volatile(1) };
+        }
+    };
+    let mut pipes = [[0u32; 2]; PROCESSES];
+    pipes.fill_with(pipe);
+    let mut others = [0u32; PROCESSES - 1];
+    for (at, other) in others.iter_mut().enumerate() {
+        *other = fork();
+        if *other == 0 {
+            let mut byte = [0u8];
+            while byte[0] != LAST {
+                assert_eq!(read(pipes[at][0], &mut byte), 1, "read");
+                work();
+                assert_eq!(write(pipes[at + 1][1], &byte), 1, "write");
+            }
+            exit(0);
+        }
+    }
+    let mut byte = [0u8];
+    let mut once = |what| {
+        assert_eq!(write(pipes[0][1], &[what]), 1, "write");
+        assert_eq!(read(pipes[PROCESSES - 1][0], &mut byte), 1, "read");
+        work();
+    };
+    let rounds = count.div_ceil(PROCESSES as u32);
+    // Each process has its pages from the first on.
+    once(0);
+    let time = repeat(rounds, || once(0));
+    once(LAST);
+    for other in others {
+        assert_eq!(wait(other), 0, "another process");
+    }
+    for file in pipes.as_flattened() {
+        simple(number::CLOSE, *file, 0, 0);
+    }
+    unmap(memory, PAGES * PAGE);
+    Time { spent: time.spent * u64::from(count) / (u64::from(rounds) * PROCESSES as u64), ..time }
+}
+
+/// Reads a page in each of 1500 megabytes that are mapped and have nothing but zeroes, one after the other. The time is
+/// that of one, once all were read. `count` is rounded up to all of them.
+fn spread(count: u32) -> Time {
+    const MAPPINGS: usize = 3;
+    const MEGABYTES: usize = 500;
+    const ALL: u32 = (MAPPINGS * MEGABYTES) as u32;
+    let memory = [(); MAPPINGS].map(|()| map(MEGABYTES << 20, protection::READ, Backing::Fresh));
+    let all = || {
+        for start in memory {
+            for megabyte in 0..MEGABYTES {
+                // SAFETY: within the mapping.
+                unsafe { start.add(megabyte << 20).read_volatile() };
+            }
+        }
+    };
+    let rounds = count.div_ceil(ALL);
+    all();
+    let time = repeat(rounds, all);
+    for start in memory {
+        unmap(start, MEGABYTES << 20);
+    }
+    Time { spent: time.spent * u64::from(count) / u64::from(rounds * ALL), ..time }
 }
 
 /// Maps a file, writes a byte to every fourth page of its first tenth and unmaps it.

@@ -176,6 +176,8 @@ pub const WORKLOADS: &[Workload] = &[
     cliff("ftrace", "the kernel's function tracer turned on and off"),
     cliff("interval-timer", "a tick of a timer of 50 µs, and its signal"),
     cliff("misaligned", "LDRD of an address that the kernel has to mend"),
+    cliff("processes", "a turn of one of 40 processes around which a byte goes"),
+    cliff("spread", "a page read in each of 1500 megabytes"),
     application("lame", "encodes 8 s of audio as MP3; MiBench's lame", &["lame"], programs!["usr/bin/lame"])
         .with(&[("bench/tone.wav", inputs::tone)]),
     application(
