@@ -20,6 +20,10 @@ const ONCE_MIB: u64 = 16;
 const EACH: u64 = 12 * MIB + MIB / 2;
 /// For each page of a guest's RAM.
 const WORD: u64 = 4;
+/// Bytes of a guest's RAM for each byte of its shadow tables beyond what is in [`EACH`], with no more than so many
+/// guests.
+const RAM_FOR_TABLES: u64 = 128;
+const SPACIOUS: usize = 6;
 /// For each network card: frames that wait for it.
 const CARD: u64 = 64 * 1600;
 /// For each page that can be written to a copy-on-write disk, and for each that it can borrow from balloons: what is
@@ -31,7 +35,7 @@ const BORROWED_MOST: u64 = 4096;
 /// The bytes of a page.
 const PAGE: u64 = 4096;
 /// More than Spica takes for a guest in any case: with it, Spica reckons how much disks will have left.
-const EACH_MOST: u64 = 18 * MIB;
+const EACH_MOST: u64 = 24 * MIB;
 /// The most that can be written to a copy-on-write disk.
 const WRITTEN_MOST: u64 = 128 * MIB;
 /// With less room than this, a disk that is larger is of little use.
@@ -145,13 +149,14 @@ impl Wish {
         self.memory + self.flash
     }
 
-    /// The bytes of Spica's own memory for it, where disks have `share` bytes each at most and somebody lends, or
-    /// nobody does.
-    fn own(&self, share: u64, lends: bool) -> u64 {
+    /// The bytes of Spica's own memory for it as one of `guests`, where disks have `share` bytes each at most and
+    /// somebody lends, or nobody does.
+    fn own(&self, guests: usize, share: u64, lends: bool) -> u64 {
         let borrowed = if lends { BORROWED_MOST * BORROWED } else { 0 };
         let disks: u64 = self.written.iter().map(|&bytes| bytes.min(share) / PAGE * CLUSTER + borrowed).sum();
         let balloon = if self.lends { self.memory / PAGE } else { 0 };
-        let own = EACH + self.piece() / PAGE * WORD + self.cards as u64 * CARD + disks + balloon;
+        let tables = if guests <= SPACIOUS { self.memory / RAM_FOR_TABLES } else { 0 };
+        let own = EACH + tables + self.piece() / PAGE * WORD + self.cards as u64 * CARD + disks + balloon;
         own.next_multiple_of(MIB)
     }
 }
@@ -305,7 +310,7 @@ fn own(memory: u64, wishes: &Wishes) -> Vec<u64> {
     let free = ((memory.saturating_sub(ONCE_MIB)) * MIB).saturating_sub(wishes.bundle + taken);
     let share = free.checked_div(count).unwrap_or(0).min(WRITTEN_MOST);
     let lends = guests.iter().any(|wish| wish.lends);
-    let mut own: Vec<_> = guests.iter().map(|wish| wish.own(share, lends)).collect();
+    let mut own: Vec<_> = guests.iter().map(|wish| wish.own(guests.len(), share, lends)).collect();
     if wishes.uplink {
         own.push(UPLINK_MIB * MIB);
     }
