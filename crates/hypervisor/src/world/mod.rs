@@ -485,7 +485,7 @@ pub struct Context {
     /// The last page of which a line was cleaned in assembly, which the kernel view has; or [`NO_PAGE`].
     line_page: u32,
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
-    /// [`Self::take_forgotten`]; or [`NO_PAGE`].
+    /// [`Self::take_forgotten`]; or what is none of these, 0.
     forgotten: u32,
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
@@ -551,7 +551,7 @@ impl Context {
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
             line_page: NO_PAGE,
-            forgotten: NO_PAGE,
+            forgotten: 0,
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
@@ -672,7 +672,7 @@ impl Context {
     pub fn take_forgotten(&mut self, va: GuestVa) -> bool {
         let same = va.page() == GuestVa(self.forgotten).page() && va >= PAGEWISE_FROM;
         if same {
-            self.forgotten = NO_PAGE;
+            self.forgotten = 0;
         }
         same
     }

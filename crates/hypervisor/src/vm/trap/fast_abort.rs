@@ -1,4 +1,5 @@
-//! Aborts that need little: an entry that the shadow lacks, a fault of the guest's, and a device that is known.
+//! Aborts that need little: an entry that the shadow lacks, a fault of the guest's, a device that is known, and a word
+//! that a kernel patches.
 //!
 //! A guest that pages on demand has two of the former for each page: its own fault, then the hidden one. What
 //! [`handle`] and [`Vm::resume`] look after at every trap does not matter here: no block and no register of the guest's
