@@ -826,9 +826,10 @@ unprivileged_store:
 @ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
 @ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
 @ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
-@ nobody but us. The last page that was found is kept, as those of unprivileged accesses are. With FORGET_LINE in the SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real
-@ instruction cache, at the same addresses. The guest's own DSB completes either. With LINE_LOOP, it is in a loop, of
-@ which all rounds in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
+@ nobody but us. The last page that was found is kept, as those of unprivileged accesses are. With FORGET_LINE in the
+@ SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real instruction cache, at the same addresses.
+@ The guest's own DSB completes either. With LINE_LOOP, it is in a loop, of which all rounds in the same page are done
+@ here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
 .macro CLEAN address                @ and what is behind it, with R4 and R5 from CTX_LINE
     bic \address, \address, r5
     mcr p15, 0, \address, c7, c11, 1
