@@ -814,6 +814,9 @@ impl Writer<'_> {
                 if anywhere { memory::address(random, self.kind.favourites) } else { memory::linear_data(random) };
             self.lines(random, address);
         }
+        if random.one_in(2) {
+            self.lines_of_what_goes(&mut random);
+        }
         let address = memory::linear(memory::AREA.0);
         self.with(operation, address);
         self.put(DSB);
@@ -845,6 +848,59 @@ impl Writer<'_> {
         self.put(0xe080_0000 | at << 16 | at << 12 | step);
         self.put(0xe150_0000 | at << 16 | end);
         self.put(0x3aff_fffb);
+    }
+
+    /// Lines of a page of a process's own, cleaned while it is mapped, and once it is not any more; or in another
+    /// process, which does not have it.
+    fn lines_of_what_goes(&mut self, random: &mut Random) {
+        let open = 1 + random.below(memory::ROOTS - 1);
+        let closed = open % (memory::ROOTS - 1) + 1;
+        let entry = memory::any_entry(random, self.kind.favourites, Some(open));
+        if entry.root.is_none() {
+            return;
+        }
+        self.acts.push("lines of what goes");
+        let other = memory::same_of(entry, open, closed);
+        for (entry, descriptor) in [(entry, memory::data_descriptor(random)), (other, 0)] {
+            self.store_descriptor(entry.at, descriptor);
+            self.forget_own(entry);
+        }
+        self.with(DACR, 0x5555_5555);
+        self.put(ISB);
+        for root in [closed, open, closed, open] {
+            self.with(CONTEXTIDR, memory::asids(root)[0]);
+            self.with(TTBR0, memory::ttbr0(root));
+            self.put(ISB);
+        }
+        (self.root, self.asid) = (Some(open), Some(memory::asids(open)[0]));
+        // LDR R1, [R0].
+        self.with(0xe590_1000, entry.va);
+        self.with(DCCMVAU, entry.va);
+        if random.one_in(2) {
+            // STR R1, [R0]; no line of it is cleaned, for that would be the last one.
+            self.load(1, 0);
+            self.with(0xe580_1000, memory::linear(entry.at));
+            self.put(DSB);
+            // Under its other ASID, it has not been mapped since.
+            self.with(mcr(0, 8, 7, 1), entry.va & !0xfff | memory::asids(open)[0]);
+            self.put(DSB);
+            self.put(ISB);
+        } else {
+            self.with(CONTEXTIDR, memory::asids(closed)[0]);
+            self.with(TTBR0, memory::ttbr0(closed));
+            self.put(ISB);
+            (self.root, self.asid) = (Some(closed), Some(memory::asids(closed)[0]));
+        }
+        self.with(DCCMVAU, entry.va);
+    }
+
+    /// Maintenance for the ASIDs of the process whose an entry is.
+    fn forget_own(&mut self, entry: Entry) {
+        for asid in entry.root.into_iter().flat_map(memory::asids) {
+            self.with(mcr(0, 8, 7, 1), entry.va & !0xfff | asid);
+        }
+        self.put(DSB);
+        self.put(ISB);
     }
 
     /// A descriptor is changed, and the old one forgotten.
