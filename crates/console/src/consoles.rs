@@ -317,8 +317,13 @@ impl Consoles {
         self.guests[at].input.pop_front();
     }
 
-    /// What was typed to guest `at` and not taken is lost: it starts anew.
-    pub fn forget_input(&mut self, at: usize) {
-        self.guests[at].input.clear();
+    /// Guest `at` begins again: what was typed to it and not taken is lost. Where lines are shown, what it prints next
+    /// does not go on with the one that its reset cut off.
+    pub fn begin_again(&mut self, at: usize) {
+        let console = &mut self.guests[at];
+        console.input.clear();
+        if self.view == View::All && console.partial != 0 && console.shown != console.printed {
+            self.put(at, b'\n');
+        }
     }
 }

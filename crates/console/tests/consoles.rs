@@ -65,6 +65,36 @@ fn several_guests_are_shown_by_lines_that_name_them() {
 }
 
 #[test]
+fn a_reset_ends_the_line_that_it_cuts_off() {
+    let mut port = Port::new(&["a", "b"]);
+    port.print(0, "one\nse");
+    port.consoles.begin_again(0);
+    port.print(0, "up\n");
+    assert_eq!(port.shown(), "a| one\r\na| se\r\na| up\r\n");
+    // Nothing more to end: at the start of a line, and where what there is of it was shown.
+    port.consoles.begin_again(0);
+    port.print(0, "$ ");
+    port.consoles.show_partial();
+    assert_eq!(port.shown(), "a| $ \r\n");
+    port.consoles.begin_again(0);
+    port.print(0, "up\n");
+    assert_eq!(port.shown(), "a| up\r\n");
+    // While the monitor is open, too.
+    port.consoles.hold();
+    port.print(0, "se");
+    port.consoles.begin_again(0);
+    port.print(0, "up\n");
+    port.consoles.release();
+    assert_eq!(port.shown(), "a| se\r\na| up\r\n");
+    // A guest that is shown alone is shown as it is.
+    port.consoles.select(View::One(0));
+    port.print(0, "se");
+    port.consoles.begin_again(0);
+    port.print(0, "up\n");
+    assert_eq!(port.shown(), "seup\n");
+}
+
+#[test]
 fn no_byte_of_a_guest_begins_a_line() {
     let mut port = Port::new(&["a", "b"]);
     // What could move a cursor to the start of a line: every control character, in lines of all lengths.

@@ -473,7 +473,7 @@ impl Scheduler {
             self.leave();
         }
         let floor = self.floor();
-        self.host.consoles.forget_input(at);
+        self.host.consoles.begin_again(at);
         self.host.networks.clear(at);
         self.host.pending.take(at);
         let done = self.ask_for(at, Guest::restart)??;
