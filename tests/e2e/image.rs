@@ -14,8 +14,15 @@ use spica_runner::project::Project;
 use spica_runner::qemu::{Boot, Event, Session};
 
 /// The steps of the self-test (crates/hypervisor/src/selftest.rs).
-const STEPS: [&str; 6] =
-    ["heap ok", "memory ok", "faults ok", "timer ok", "two guests ok", "console input echoes, by interrupt"];
+const STEPS: [&str; 7] = [
+    "heap ok",
+    "copies ok",
+    "memory ok",
+    "faults ok",
+    "timer ok",
+    "two guests ok",
+    "console input echoes, by interrupt",
+];
 
 fn selftest(name: &str) {
     let project = Project::find(None).expect("the project");

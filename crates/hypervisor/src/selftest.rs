@@ -7,7 +7,7 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arch::barrier::wait_for_interrupt;
-use crate::arch::{fixup, interrupts};
+use crate::arch::{copy, fixup, interrupts};
 use crate::engine::code::Room;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
@@ -59,6 +59,7 @@ fn handle() {
 /// Tests, then echoes what is typed, for ever.
 pub fn run(platform: &Platform) -> ! {
     heap();
+    copies();
     memory(platform);
     faults();
     timer();
@@ -142,6 +143,24 @@ fn two_guests(platform: &Platform) {
     }
     BOARD.with(|slot| *slot = Some(host.into_board()));
     println!("selftest: two guests ok");
+}
+
+/// The first bytes of words are copied, as many as are said, and none around them.
+fn copies() {
+    const WORDS: usize = 30;
+    let from: [u32; WORDS] = core::array::from_fn(|at| 0x0101_0101_u32.wrapping_mul(at as u32 + 1));
+    for start in 0..4 {
+        for bytes in 0..=4 * (WORDS - start) {
+            let mut to = [u32::MAX; WORDS];
+            copy::first_bytes(&mut to[start..], &from[start..], bytes);
+            let (to, from) = (to.map(u32::to_ne_bytes), from.map(u32::to_ne_bytes));
+            let (to, from) = (to.as_flattened(), from.as_flattened());
+            let (before, behind) = (4 * start, 4 * start + bytes);
+            assert_eq!(to[before..behind], from[before..behind], "{bytes} bytes from word {start} on");
+            assert!(to[..before].iter().chain(&to[behind..]).all(|&byte| byte == 0xff), "more than {bytes} bytes");
+        }
+    }
+    println!("selftest: copies ok");
 }
 
 fn heap() {

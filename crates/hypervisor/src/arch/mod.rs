@@ -6,6 +6,7 @@
 
 pub mod barrier;
 pub mod cache;
+pub mod copy;
 pub mod cp15;
 pub mod cpu;
 pub mod fixup;
