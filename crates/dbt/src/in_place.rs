@@ -80,7 +80,7 @@ pub struct Text<'a> {
 /// long as VFP is off.
 #[must_use]
 pub fn is_sensitive(word: u32) -> bool {
-    may_be_sensitive(word) && is_nearly(word) && decides(word)
+    may_be_sensitive(word) && is_nearly(word) && (reads_current(word) || decides(word))
 }
 
 /// The instruction that does in User mode what the sensitive one at hand does, where there is one. All others have
@@ -92,36 +92,36 @@ pub fn is_sensitive(word: u32) -> bool {
 /// ([`Options::lent_thread_id`](crate::Options::lent_thread_id)).
 #[must_use]
 pub fn instead(word: u32) -> Option<u32> {
-    /// MRC p15, 0, R0, c13, c0, 3 (B4.1.149), without its condition; the other one has bit 5 clear.
-    const READ_TPIDRURO: u32 = 0x0e1d_0f70;
-    let (rt, cond) = (word >> 12 & 0xf, word >> 28);
-    (word & 0x0fff_0fff == READ_TPIDRURO && cond != 0xf && rt != 15).then_some(word & !(1 << 5))
+    // TPIDRURW (B4.1.150) has bit 5 clear.
+    (reads_current(word) && word >> 12 & 0xf != 15).then_some(word & !(1 << 5))
 }
 
-/// By bits 27:25, and behind these once more for words without a condition: a bit for each value of bits 24:20 with which
-/// a word may be [nearly](is_nearly) sensitive, whatever its others.
-static MAY_BE: [u32; 16] = {
-    let mut sets = [0; 16];
+/// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): one of two sensitive instructions of Linux.
+const fn reads_current(word: u32) -> bool {
+    word & 0x0fff_0fff == 0x0e1d_0f70 && word >> 28 != 0xf
+}
+
+/// By bits 31:20: whether a word may be [nearly](is_nearly) sensitive, whatever its others.
+static MAY_BE: [bool; 4096] = {
+    let mut may_be = [false; 4096];
     let mut bits = 0;
-    while bits < 512 {
+    while bits < 4096 {
         // Of bits 19:0, those that are looked at there.
-        let word = if bits < 256 { bits << 20 } else { 0xf000_0000 | bits << 20 };
-        if is_nearly(word) || is_nearly(word | 0xf000) || is_nearly(word | 0x90) || is_nearly(word | 0xe00) {
-            sets[bits as usize / 32] |= 1 << (bits % 32);
-        }
+        let word = bits << 20;
+        may_be[bits as usize] =
+            is_nearly(word) || is_nearly(word | 0xf000) || is_nearly(word | 0x90) || is_nearly(word | 0xe10);
         bits += 1;
     }
-    sets
+    may_be
 };
 
 /// Nine of ten instructions are told at a glance: a page has 1,024, and is looked through before it is executed.
 #[inline(always)]
 fn may_be_sensitive(word: u32) -> bool {
-    let unconditional = if word >> 28 == 0xf { 8 } else { 0 };
-    MAY_BE[(unconditional | word >> 25 & 7) as usize] >> (word >> 20 & 31) & 1 != 0
+    MAY_BE[(word >> 20) as usize]
 }
 
-/// Most others are by what is nearby.
+/// Most others are by what is nearby: of those that are left, one of two is sensitive.
 const fn is_nearly(word: u32) -> bool {
     const UNCONDITIONAL: u32 = 0xf;
     if word >> 28 == UNCONDITIONAL {
@@ -129,17 +129,20 @@ const fn is_nearly(word: u32) -> bool {
         return word >> 27 & 1 != 0 || word >> 20 & 0xff == 0x10;
     }
     match word >> 25 & 7 {
-        // Data processing into the PC; MRS, MSR, BXJ, SMC and the like; unprivileged loads and stores of halfwords.
+        // Data processing into the PC; MRS, MSR and BXJ (A5.2.12); unprivileged loads and stores of halfwords.
         0 => {
-            word & 0x0010_f000 == 0x0010_f000 || word & 0x0190_0000 == 0x0100_0000 || word & 0x0120_0090 == 0x0020_0090
+            word & 0x0010_f000 == 0x0010_f000 || word & 0x0190_00d0 == 0x0100_0000 || word & 0x0120_0090 == 0x0020_0090
         }
-        1 => word & 0x0010_f000 == 0x0010_f000 || word & 0x0190_0000 == 0x0100_0000,
-        2 | 3 => word & 0x0120_0000 == 0x0020_0000,
+        // The same; MSR and hints (A5.2.11), but not MOVW and MOVT.
+        1 => word & 0x0010_f000 == 0x0010_f000 || word & 0x01b0_0000 == 0x0120_0000,
+        2 => word & 0x0120_0000 == 0x0020_0000,
+        // But not media instructions (A5.4).
+        3 => word & 0x0120_0010 == 0x0020_0000,
         4 => word & 0x0040_0000 != 0,
         5 => false,
         6 => word & 0x0fe0_0e00 == 0x0c40_0e00,
-        // SVC traps.
-        _ => word >> 24 & 1 == 0,
+        // Moves from and to coprocessors 10, 11, 14 and 15; SVC traps.
+        _ => word & 0x0100_0a10 == 0x0a10,
     }
 }
 
@@ -243,6 +246,9 @@ fn is_conditional(word: u32) -> bool {
 /// open, or not even the latter. In code that has conditions everywhere, few words around it look like instructions.
 fn is_exact(word: u32) -> bool {
     let always = word >> 29 == 0b111;
+    if reads_current(word) {
+        return true;
+    }
     match decode(word).op {
         // Thread registers (B4.1.148 to 150): Linux has its current task and its per-CPU offset there.
         Op::CoprocMove { reg, .. } if reg.coproc == 15 && reg.opc1 == 0 => always || (reg.crn, reg.crm) == (13, 0),
@@ -268,12 +274,15 @@ impl Text<'_> {
         let mut data = WordSet::EMPTY;
         let parts = [(self.before, -(PAGE_WORDS as i32)), (Some(self.page), 0), (self.behind, PAGE_WORDS as i32)];
         for (words, first) in parts {
-            // Not by an iterator over all of them, which takes twice as long.
             let Some(words) = words else { continue };
-            for (at, &word) in words.iter().enumerate() {
-                // All that says where data is, has the PC as its base, in bits 19:16.
-                if word >> 16 & 0xf == Reg::PC.n() {
-                    self.note_data(word, first + at as i32, &mut data);
+            // Three pages are looked through for each: the compiler makes straight code of eight words.
+            for (chunk, eight) in words.as_chunks::<8>().0.iter().enumerate() {
+                for (at, &word) in eight.iter().enumerate() {
+                    // All that says where data is, has the PC as its base, in bits 19:16 (a shift is free in a comparison).
+                    // Branches have an offset there.
+                    if word << 12 >= 0xf000_0000 && word & 0x0e00_0000 != 0x0a00_0000 {
+                        self.note_data(word, first + (8 * chunk + at) as i32, &mut data);
+                    }
                 }
             }
         }
@@ -315,24 +324,33 @@ impl Text<'_> {
         word & 3 == 0 && word.abs_diff(self.va.0) < REACH
     }
 
-    /// The words next to `at`, on one side of it, but for data, and for zeroes, with which functions are aligned.
-    fn next_to(&self, at: i32, step: i32, data: &WordSet) -> impl Iterator<Item = u32> {
-        let near = (1..=AROUND).map(move |n| at + n * step);
-        let code = near.filter(|&near| !usize::try_from(near).is_ok_and(|near| data.contains(near)));
-        code.filter_map(|near| self.word(near)).filter(|&word| word != 0)
+    /// Of the words next to `at`, on one side of it, how many `count`, and how many do or do not. Data are left out, and
+    /// zeroes, with which functions are aligned, and for what `count` is not said.
+    #[inline(always)]
+    fn next_to(&self, at: i32, step: i32, data: &WordSet, count: impl Fn(u32) -> Option<bool>) -> (u32, u32) {
+        let (mut some, mut all) = (0, 0);
+        let mut near = at;
+        for _ in 0..AROUND {
+            near += step;
+            let is_data = usize::try_from(near).is_ok_and(|near| data.contains(near));
+            let word = self.word(near).filter(|&word| word != 0 && !is_data);
+            if let Some(counts) = word.and_then(&count) {
+                some += u32::from(counts);
+                all += 1;
+            }
+        }
+        (some, all)
     }
 
     /// How many of these look like instructions, and how many there are.
     fn likely(&self, at: i32, step: i32, data: &WordSet) -> (u32, u32) {
-        let count = |(likely, all), word| (likely + u32::from(is_likely(word)), all + 1);
-        self.next_to(at, step, data).fold((0, 0), count)
+        self.next_to(at, step, data, |word| Some(is_likely(word)))
     }
 
     /// The same of those that are not exact themselves, where instructions with conditions count as well.
     fn plausible(&self, at: i32, step: i32, data: &WordSet) -> (u32, u32) {
         let may_be = |word| is_likely(word) || is_conditional(word) && !self.is_near(word) && !is_characters(word);
-        let others = self.next_to(at, step, data).filter(|&word| !(is_sensitive(word) && is_exact(word)));
-        others.fold((0, 0), |(likely, all), word| (likely + u32::from(may_be(word)), all + 1))
+        self.next_to(at, step, data, |word| (!(is_sensitive(word) && is_exact(word))).then(|| may_be(word)))
     }
 
     /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
@@ -365,12 +383,20 @@ impl Text<'_> {
     pub fn replaced(&self) -> Option<WordSet> {
         let mut replaced = WordSet::EMPTY;
         let data = self.data();
-        for (at, &word) in self.page.iter().enumerate() {
-            if may_be_sensitive(word) && self.decide(at, &data)? {
-                replaced.insert(at);
+        for (chunk, eight) in self.page.as_chunks::<8>().0.iter().enumerate() {
+            for (at, &word) in eight.iter().enumerate() {
+                if may_be_sensitive(word) && self.replaces(word, 8 * chunk + at, &data)? {
+                    replaced.insert(8 * chunk + at);
+                }
             }
         }
         Some(replaced)
+    }
+
+    /// Whether `word`, which is word `at`, must be replaced, as [`Self::decide`] says. Once, and not eight times.
+    #[inline(never)]
+    fn replaces(&self, word: u32, at: usize, data: &WordSet) -> Option<bool> {
+        if is_nearly(word) { self.decide(at, data) } else { Some(false) }
     }
 
     /// Whether word `at` of the page must be replaced. `None` as in [`Self::replaced`].

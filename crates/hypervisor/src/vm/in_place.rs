@@ -79,7 +79,7 @@ impl Common {
     }
 
     /// Makes twins of some pages that have none yet and lie in 64 KiB with one that does, in those of `near` if it is
-    /// said. Not of all in one go: to look through a page takes some 120,000 instructions. False if there are none.
+    /// said. Not of all in one go: to look through a page takes some 50,000 instructions. False if there are none.
     fn make_left(
         &mut self,
         mmu: &mut Mmu,
