@@ -114,6 +114,9 @@ pub struct Gic {
     irq: bool,
     #[serde(skip)]
     fiq: bool,
+    /// Something may have changed since somebody asked.
+    #[serde(skip)]
+    changed: bool,
 }
 
 impl Default for Gic {
@@ -148,6 +151,7 @@ impl Gic {
             signalled: None,
             irq: false,
             fiq: false,
+            changed: true,
         }
     }
 
@@ -260,6 +264,13 @@ impl Gic {
         let as_fiq = signalled.is_some_and(|candidate| !candidate.group1 && self.cpu_ctlr & CTLR_FIQEN != 0);
         self.fiq = as_fiq;
         self.irq = signalled.is_some() && !as_fiq;
+        self.changed = true;
+    }
+
+    /// Whether [`Self::outlook`] may say something else than it did when this was last asked.
+    #[inline]
+    pub const fn take_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.changed, false)
     }
 
     /// The same, looking at everything.

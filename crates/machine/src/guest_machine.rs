@@ -108,6 +108,9 @@ pub trait GuestMachine: fmt::Display + Sized {
     #[must_use]
     fn interrupt_outlook(&self) -> Option<Outlook>;
 
+    /// Whether that may be something else than it was when this was last asked.
+    fn interrupts_changed(&mut self) -> bool;
+
     /// Which of the two timers ([`Self::timers`]) has that interrupt.
     #[must_use]
     fn timer_of(&self, intid: u32) -> Option<usize>;

@@ -281,6 +281,10 @@ impl GuestMachine for Virt {
         self.gic.outlook()
     }
 
+    fn interrupts_changed(&mut self) -> bool {
+        self.gic.take_changed()
+    }
+
     fn timer_of(&self, intid: u32) -> Option<usize> {
         [map::TIMER_NONSECURE_PPI, map::TIMER_VIRTUAL_PPI].iter().position(|ppi| PPI_BASE + ppi == intid)
     }

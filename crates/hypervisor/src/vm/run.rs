@@ -170,8 +170,13 @@ impl Vm {
         if !matches!(vcpu.context.slow_path, 0 | IRQ_WAITS) {
             return;
         }
+        let interrupts = &mut vcpu.context.interrupts;
+        vcpu.mmu.show_interrupt_sites(interrupts, common.engine.generation());
+        // A kernel that has masked what waits, and does something else, comes here often.
+        if interrupts.offer_again(common.machine.interrupts_changed()) {
+            return;
+        }
         if let Some(outlook) = common.machine.interrupt_outlook() {
-            vcpu.mmu.show_interrupt_sites(&mut vcpu.context.interrupts, common.engine.generation());
             let timer = outlook.acknowledge.and_then(|intid| common.machine.timer_of(intid));
             vcpu.context.offer_interrupts(outlook, timer);
         }

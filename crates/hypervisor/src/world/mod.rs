@@ -308,6 +308,8 @@ pub struct GuestInterrupts {
     ended: u32,
     /// What `sites` are of.
     pub version: (u32, u64),
+    /// What there is to offer is of the state that the controller was in, and assembly has answered nothing of it.
+    unused: bool,
 }
 
 /// None of the numbers of interrupts.
@@ -326,6 +328,7 @@ impl Default for GuestInterrupts {
             acknowledged: 0,
             ended: NO_INTERRUPT,
             version: (0, 0),
+            unused: false,
         }
     }
 }
@@ -334,6 +337,7 @@ impl GuestInterrupts {
     /// What the guest has acknowledged, and what it has ended behind that, which the controller does not know of yet.
     #[inline]
     pub fn take(&mut self) -> (bool, Option<u32>) {
+        self.unused = false;
         let acknowledged = core::mem::take(&mut self.acknowledged) != 0;
         (acknowledged, Some(core::mem::replace(&mut self.ended, NO_INTERRUPT)).filter(|&ended| ended != NO_INTERRUPT))
     }
@@ -342,6 +346,14 @@ impl GuestInterrupts {
     #[inline]
     pub fn withdraw(&mut self) {
         self.offered = 0;
+    }
+
+    /// Offers what was offered last, if the controller has not `changed` since. False if there is no such thing.
+    #[inline]
+    pub fn offer_again(&mut self, changed: bool) -> bool {
+        self.unused &= !changed;
+        self.offered = u32::from(self.unused);
+        self.unused
     }
 
     /// Sets where the guest accesses the interrupt controller.
@@ -649,7 +661,7 @@ impl Context {
         let Outlook { acknowledge, end, then } = outlook;
         let written = timer.and_then(|timer| self.timer.timers.get(timer)).map(|timer| &raw const timer.written);
         let interrupts = &mut self.interrupts;
-        interrupts.offered = 1;
+        (interrupts.offered, interrupts.unused) = (1, true);
         interrupts.answer = acknowledge.unwrap_or(SPURIOUS);
         let always = &raw const interrupts.always;
         let (end_of_answer, end_if) = match (then, written) {
