@@ -81,6 +81,15 @@ pub fn decode(word: u32) -> Decoded {
     }
 }
 
+/// The register of a LDR or STR of a word at an immediate offset from its base, which stays (A8.8.62 to 64, A8.8.203):
+/// what most accesses to memory are, told without decoding all of it. `None` for all else, and for the PC.
+#[must_use]
+pub const fn word_at_offset(word: u32) -> Option<Reg> {
+    let rt = word >> 12 & 0xf;
+    let is_it = word & 0x0f60_0000 == 0x0500_0000 && word >> 28 != 0xf && rt != Reg::PC.n();
+    if is_it { Some(Reg::new(rt)) } else { None }
+}
+
 /// A5.1: the instruction classes, `op1` = bits 27:25, `op` = bit 4.
 fn conditional(word: u32, cond: Cond) -> Op {
     match (bits(word, 27, 25), bit(word, 4)) {

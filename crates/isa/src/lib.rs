@@ -17,6 +17,6 @@ mod encode;
 pub mod t32;
 mod types;
 
-pub use decode::decode;
+pub use decode::{decode, word_at_offset};
 pub use encode::encode;
 pub use types::*;

@@ -1,6 +1,8 @@
 //! Immediates, conditions, and the constructors of the translator's own instructions.
 
-use spica_isa::{Cond, Decoded, MemMultiple, ModImm, Op, Operand2, Reg, asm, decode, encode};
+use spica_isa::{
+    Cond, Decoded, Mem, MemMultiple, MemSize, ModImm, Offset, Op, Operand2, Reg, asm, decode, encode, word_at_offset,
+};
 
 #[test]
 fn modified_immediates() {
@@ -112,4 +114,23 @@ fn every_operand_can_be_replaced() {
     let d = decode(0xf7d1_f082);
     let op = Op::Preload { rn: Reg::new(3), rm: Some(Reg::new(4)) };
     assert_eq!(encode(&Decoded { op, ..d }), 0xf7d3_f084);
+}
+
+/// What is told at a glance is what decoding says: for all kinds of instructions, registers and conditions.
+#[test]
+fn words_at_offsets() {
+    let mut words = 0;
+    for n in 0..1u32 << 24 {
+        // All of bits 31:12, and some of the others.
+        let word = n << 8 | n.wrapping_mul(0x9e37_79b9) >> 24;
+        let plain = match decode(word).op {
+            Op::Mem(Mem { size: MemSize::Word, pre: true, writeback: false, offset: Offset::Imm(_), rt, .. }) => {
+                Some(rt)
+            }
+            _ => None,
+        };
+        assert_eq!(word_at_offset(word), plain.filter(|rt| !rt.is_pc()), "{word:08x} {}", decode(word));
+        words += u32::from(plain.is_some());
+    }
+    assert!(words > 100_000, "{words}");
 }

@@ -48,6 +48,9 @@ impl Known {
 
 /// The register that LDR or STR of a word loads or stores, if it changes no other.
 pub fn plain_register(word: u32) -> Option<u8> {
+    if let Some(rt) = spica_isa::word_at_offset(word) {
+        return Some(rt.n() as u8);
+    }
     match spica_isa::decode(word).op {
         Op::Mem(mem) if mem.size == MemSize::Word && mem.pre && !mem.writeback && !mem.rt.is_pc() => {
             Some(mem.rt.n() as u8)
