@@ -2,11 +2,11 @@
 //!
 //! A *twin* is a copy of a page of the guest's text for one virtual address, with what is sensitive replaced
 //! ([`crate::in_place`]). It is found by that address, and by the guest's page. The memory of all of them is taken at
-//! the start, and so is that of their records: when no twin is left, all go, together with the blocks.
+//! the start, and so is that of their records.
 //!
 //! Twins lie in *groups* of [`GROUP`], as many as are in a large page (B3.5.1). A group is for the twins of one 64 KiB
 //! region of virtual addresses, each at its place: when all of them are there, one entry of the TLB can map them. Or it
-//! is for twins from anywhere.
+//! is for twins from anywhere. When none is left, those from anywhere go.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -99,8 +99,6 @@ impl Group {
 pub enum Made {
     /// Its twin has this number.
     Twin(u16),
-    /// No twin is left.
-    Full,
     /// It cannot run in place.
     Unfit,
 }
@@ -132,6 +130,8 @@ pub struct Twins {
     /// Where twins have been that are no more: to be unmapped.
     gone: Vec<GuestVa>,
     all_gone: bool,
+    /// Which regions go next.
+    turn: usize,
 }
 
 /// Where the word at `pc` leads, if it is a branch to a stub.
@@ -185,6 +185,7 @@ impl Twins {
             blank: true,
             gone: Vec::with_capacity(MOST_GONE),
             all_gone: false,
+            turn: 0,
         }
     }
 
@@ -255,6 +256,13 @@ impl Twins {
         (self.by_va.iter().filter(|&&number| number != NONE).count(), self.twins.len())
     }
 
+    /// How many regions have twins of all their pages, and how many have a group.
+    #[must_use]
+    pub fn regions(&self) -> (usize, usize) {
+        let begun = || self.groups.iter().filter(|group| matches!(group.of, Of::Region(_)));
+        (begun().filter(|group| group.used == u16::MAX).count(), begun().count())
+    }
+
     /// The number of the region of `va`, which is in the window.
     fn region(&self, va: GuestVa) -> usize {
         self.page(va) / GROUP
@@ -275,6 +283,27 @@ impl Twins {
             self.groups[group] = Group { of: Of::Region(region as u16), left: u16::MAX, ..Group::FREE };
             self.by_region[region] = group as u16;
         }
+    }
+
+    /// All twins from anywhere go, so that there is room for others: while a kernel starts, most are of code that is
+    /// executed once. Those of regions stay, which were made to be there together; but in turn, one region of
+    /// [`SHARED_PART`] goes as well, so that what a guest does later has regions, too. False if there is nothing to go.
+    fn evict(&mut self) -> bool {
+        self.turn = (self.turn + 1) % SHARED_PART;
+        let mut any = false;
+        for number in 0..self.twins.len() {
+            let group = number / GROUP;
+            let goes = self.groups[group].of == Of::Anything || group % SHARED_PART == self.turn;
+            if goes && self.twins[number].pa != NOWHERE {
+                let va = self.twins[number].va;
+                self.remove_at(va);
+                // It does not go because of what is in it.
+                let page = self.page(va);
+                self.copies[page] -= 1;
+                any = true;
+            }
+        }
+        any
     }
 
     /// A page of a region, of that of `near` if it is said, that has no twin and has never been asked for: now it has.
@@ -323,7 +352,7 @@ impl Twins {
         }
         self.blank = false;
         self.remove_at(va);
-        let Some(place) = self.place(va) else { return Made::Full };
+        let Some(place) = self.place(va).or_else(|| self.evict().then(|| self.place(va))?) else { return Made::Unfit };
         let Some(mut replaced) = text.replaced() else {
             self.refuse(va);
             self.release_if_empty(place / GROUP);

@@ -512,7 +512,6 @@ fn twins_go_with_their_page() {
         let va = GuestVa(0xc031_0000 + n * 4096);
         assert_eq!(twins.make(va, far, text(&page), &mut memory), Made::Twin(n as u16));
     }
-    assert_eq!(twins.make(GuestVa(0xc032_0000), far, text(&page), &mut memory), Made::Full);
     twins.remove(PA);
     assert!(!twins.has(PA) && twins.has(far));
     let mut gone = [twins.take_gone(), twins.take_gone()];
@@ -574,6 +573,39 @@ fn a_region_whose_pages_all_have_twins_is_whole() {
     (0..16).for_each(|n| twins.remove(PA.wrapping_add(n << 12)));
     twins.begin_region(VA.wrapping_add(0x1_0000));
     assert_eq!(left(&mut twins, None).first(), Some(&VA.wrapping_add(0x1_0000)));
+}
+
+#[test]
+fn twins_from_anywhere_make_room_for_others() {
+    const GROUPS: u32 = 16;
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 256), Memory::new(256));
+    let page = [NOP; PAGE_WORDS];
+    // Two groups are kept for these.
+    for region in 0..GROUPS {
+        let va = VA.wrapping_add(region << 16);
+        twins.begin_region(va);
+        assert!(matches!(twins.make(va, PA, text(&page), &mut memory), Made::Twin(_)));
+    }
+    assert_eq!((twins.regions(), twins.usage()), ((0, 14), (16, 256)));
+    let anywhere = |n: u32| GuestVa(0xc080_0000 + (n << 12));
+    let mut make = |twins: &mut Twins, n| {
+        assert!(matches!(twins.make(anywhere(n), PA, text(&page), &mut memory), Made::Twin(_)), "{n}");
+    };
+    (2..32).for_each(|n| make(&mut twins, n));
+    assert_eq!(twins.usage(), (46, 256));
+    assert!(!twins.is_anything_gone());
+    // There is no room for another one: all from anywhere go, and of each eight regions one, which others may have now.
+    make(&mut twins, 32);
+    assert_eq!((twins.regions(), twins.usage()), ((0, 12), (13, 256)));
+    assert!(twins.is_anything_gone());
+    assert_eq!((twins.take_gone(), twins.is_anything_gone()), (None, false), "more than are known one by one");
+    assert!((2..32).all(|n| twins.at(anywhere(n)).is_none()) && twins.at(anywhere(32)).is_some());
+    // A page that has to go again and again is not to blame.
+    (0..20_000).for_each(|n| make(&mut twins, n % 300));
+    assert!((0..300).all(|n| twins.is_fit(anywhere(n))));
+    // In the end, no region is left that was there first.
+    let first = (0..GROUPS).filter(|region| twins.at(VA.wrapping_add(region << 16)).is_some()).count();
+    assert_eq!((twins.regions(), first), ((0, 0), 0));
 }
 
 #[test]

@@ -268,6 +268,11 @@ impl KernelEngine {
         Some((self.blocks.code.twin_pa(number), in_place.twins.whole(va).is_some()))
     }
 
+    /// The pages that run in place, if any may.
+    pub fn twins(&self) -> Option<&Twins> {
+        self.in_place.as_ref().filter(|in_place| in_place.base().is_some()).map(|in_place| &in_place.twins)
+    }
+
     /// All pages in the 64 KiB around `va` should have twins: see [`Self::take_left`].
     pub fn begin_region(&mut self, va: GuestVa) {
         if let Some(in_place) = &mut self.in_place {

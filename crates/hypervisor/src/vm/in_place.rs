@@ -53,15 +53,7 @@ impl Common {
         if self.is_section(host_space, regime, source.va) {
             self.engine.begin_region(source.va);
         }
-        let made = match self.copy_text(host_space, regime, source) {
-            Made::Full => {
-                self.engine.forget_all();
-                self.code_is_gone(mmu);
-                mmu.protect_code_page(source.pa);
-                self.copy_text(host_space, regime, source)
-            }
-            made => made,
-        };
+        let made = self.copy_text(host_space, regime, source);
         if made == Made::Unfit {
             self.counters.unfit_pages += 1;
             log::info!("guest {}: the code of the page at {} is not run in place", self.name, source.va.page());

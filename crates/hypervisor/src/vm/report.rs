@@ -165,6 +165,10 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
         "  code cache now: {blocks} blocks, {exits} exits, {pages} of {} pages",
         common.engine.blocks.translator().layout().pages
     );
+    if let Some(twins) = common.engine.twins() {
+        let ((pages, room), (whole, begun)) = (twins.usage(), twins.regions());
+        say!("  in place: {pages} of {room} pages, {} made; {whole} of {begun} pieces of 64 KiB whole", c.twins);
+    }
     let mirror = common.engine.blocks.translator().mirror();
     let (mirror_pages, taken) = mirror.usage();
     if let Some(window) = mirror.window() {
