@@ -11,7 +11,7 @@
 //! | 0xF200_0000 | 0xF480_0000 | not mapped here: the return mirror, in the same way                         |
 //! | 0xF500_0000 | 0xF580_0000 | not mapped here: the marks of a guest's memory while that is looked at, as the above |
 //! | 0xF5F0_0000 | 0xF600_0000 | a stack for each guest ([`crate::memory::stacks`]), with pages between that are not mapped      |
-//! | 0xF600_0000 | 0xF620_0000 | the image, by 4 KiB pages: text RX, constants R, data and stacks RW         |
+//! | 0xF600_0000 | 0xF620_0000 | the image, by pages of 4 and 64 KiB: text RX, constants R, data and stacks RW |
 //! | 0xF620_0000 | 0xFC00_0000 | the pool: the heap, and each virtual machine's share ([`crate::memory::pool`]); mapped as far as it is used |
 //! | 0xFC00_0000 | 0xFD00_0000 | device windows of 1 MiB ([`crate::memory::device`])                         |
 //!

@@ -11,7 +11,8 @@ use spica_vcpu::psr::{self, Mode};
 use crate::assemble::assemble;
 use crate::layout::{HOST_DACR, HOST_DOMAIN, IMAGE_MEGABYTES, MEGABYTE, TTBR_WALK};
 use crate::memory::host_space::{
-    PAGE, PAGE_NOT_GLOBAL, PAGE_READ_WRITE, SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL, SECTION_XN,
+    LARGE_PAGE, LARGE_PAGE_BITS, PAGE, PAGE_NOT_GLOBAL, PAGE_READ_WRITE, SECTION, SECTION_NORMAL, SECTION_NOT_GLOBAL,
+    SECTION_XN,
 };
 
 assemble! {
@@ -33,6 +34,8 @@ assemble! {
     // The same by pages: the first-level entry, and those of the second level.
     BOOT_PAGES = HOST_DOMAIN << 5 | 0b01;
     BOOT_PAGE = PAGE | PAGE_READ_WRITE | PAGE_NOT_GLOBAL;
+    BOOT_LARGE_PAGE = LARGE_PAGE | PAGE_READ_WRITE | PAGE_NOT_GLOBAL;
+    LARGE_PAGE_BITS = LARGE_PAGE_BITS;
     TTBR_WALK = TTBR_WALK;
     // The host's domain, and domain 0.
     BOOT_DACR = HOST_DACR | 1;

@@ -195,8 +195,8 @@ placed:
 5:
     @ The boot table: the image at its link address and at its physical one, and the device tree at its physical
     @ address, privileged, non-global under ASID 0. Rust replaces it at once (src/memory/host_space.rs). At its link
-    @ address the image is mapped by small pages, as it will be: Rust runs there while it changes tables, and the TLB
-    @ must not find a section and a page for one address (ARM ARM B3.10.1). The rest are sections.
+    @ address the image is mapped by small pages and large ones, as it will be: Rust runs there while it changes tables,
+    @ and the TLB must not find two of different sizes for one address (ARM ARM B3.10.1). The rest are sections.
     movw    r0, #:lower16:__image_start
     movt    r0, #:upper16:__image_start
     movw    r5, #:lower16:__boot_table
@@ -246,7 +246,32 @@ placed:
     add     r8, r8, #4096
     subs    r3, r3, #1
     bne     6b
-    dsb
+
+    @ Large pages from the image's first byte, where one begins, to the last whole one of its constants, but for the one
+    @ where text ends.
+    movw    r1, #BOOT_LARGE_PAGE
+    orr     r8, r4, r1
+    movw    r2, #:lower16:__text_end
+    movt    r2, #:upper16:__text_end
+    lsr     r2, r2, #LARGE_PAGE_BITS
+    movw    r3, #:lower16:__rodata_end
+    movt    r3, #:upper16:__rodata_end
+    lsr     r3, r3, #LARGE_PAGE_BITS
+    sub     r6, r6, #1024 * IMAGE_MEGABYTES
+    ubfx    r1, r0, #12, #8
+    add     r6, r6, r1, lsl #2
+    lsr     r0, r0, #LARGE_PAGE_BITS
+6:  cmp     r0, r3
+    bhs     7f
+    cmp     r0, r2
+    .irp    at, 0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60
+    strne   r8, [r6, #\at]
+    .endr
+    add     r6, r6, #16 * 4
+    add     r8, r8, #1 << LARGE_PAGE_BITS
+    add     r0, r0, #1
+    b       6b
+7:  dsb
 
     @ Nothing stale may be used from here on: neither instructions nor predictions nor translations.
     mov     r0, #0

@@ -47,6 +47,16 @@ const PAGE_READ_ONLY: u32 = 1 << 9 | 1 << 4;
 /// Execute never.
 const PAGE_XN: u32 = 1;
 
+/// Second-level large page, normal memory as above, the same entry sixteen times (B3.5.1). What may be done with it is
+/// said by the same bits as of a small one.
+pub const LARGE_PAGE: u32 = 0b01 | 1 << 12 | 1 << 3 | 1 << 2;
+/// Execute never.
+const LARGE_PAGE_XN: u32 = 1 << 15;
+/// Bytes of one.
+const LARGE_PAGE_SIZE: u32 = 1 << LARGE_PAGE_BITS;
+/// The logarithm of that.
+pub const LARGE_PAGE_BITS: u32 = 16;
+
 /// First-level table: 16 KiB, aligned to that.
 #[repr(C, align(16384))]
 struct FirstLevel(UnsafeCell<[u32; 4096]>);
@@ -145,21 +155,29 @@ pub fn install(handover: &Handover) {
     let guards = [address_of!(__exception_stack_guard), address_of!(__stack_guard)];
     let mut va = address_of!(__image_start);
     while va < address_of!(__image_end) {
-        let access = if va < address_of!(__text_end) {
-            PAGE_READ_ONLY
+        let (access, xn) = if va < address_of!(__text_end) {
+            (PAGE_READ_ONLY, false)
         } else if va < address_of!(__rodata_end) {
-            PAGE_READ_ONLY | PAGE_XN
+            (PAGE_READ_ONLY, true)
         } else {
-            PAGE_READ_WRITE | PAGE_XN
+            (PAGE_READ_WRITE, true)
         };
-        if !guards.contains(&va) {
+        let pa = image_pa(image, va).0;
+        // A TLB has few entries, and traps leave most of them to the guest: text and constants take one for 64 KiB, but
+        // where they meet, or end. `boot/start.s` has them like this, too.
+        let piece = |va: u32| va / LARGE_PAGE_SIZE;
+        let large = piece(va) < piece(address_of!(__rodata_end)) && piece(va) != piece(address_of!(__text_end));
+        let (entry, count) = if large {
+            (pa | LARGE_PAGE | access | if xn { LARGE_PAGE_XN } else { 0 }, LARGE_PAGE_SIZE / 4096)
+        } else {
+            (pa | PAGE | access | if xn { PAGE_XN } else { 0 }, 1)
+        };
+        for at in 0..if guards.contains(&va) { 0 } else { count } {
             // SAFETY: within the table (`link.ld` has the same bound for the image); mapped like this is how Rust
             // expects the image.
-            unsafe {
-                write(pages.wrapping_add(((va - IMAGE_START) / 4096) as usize), image_pa(image, va).0 | PAGE | access)
-            }
+            unsafe { write(pages.wrapping_add(((va - IMAGE_START) / 4096 + at) as usize), entry) }
         }
-        va += 4096;
+        va += count * 4096;
     }
     let pages_pa = image_pa(image, pages as u32);
     // SAFETY: nothing is mapped there in the host table yet, which is not in use.

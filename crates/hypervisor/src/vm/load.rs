@@ -102,9 +102,10 @@ impl Sizes {
         self.capacity.bytes() as u32 + twins + ram / 1024 + self.spaces as u32 * SPACE_RECORD + OTHER_RECORDS
     }
 
-    /// The vCPU page, the code cache, and the shadow tables, which are aligned.
+    /// The vCPU page with what assembly needs beside it, the code cache, and the shadow tables, which are aligned.
     const fn block_bytes(&self) -> u32 {
-        4096 + code::block_bytes(self.room) + self.table_bytes.next_multiple_of(16 * 1024) + 16 * 1024
+        // Aligned to its size, and what is behind it to less: that is what it takes at most.
+        2 * VCPU_BYTES + code::block_bytes(self.room) + self.table_bytes.next_multiple_of(16 * 1024) + 16 * 1024
     }
 }
 
@@ -205,7 +206,7 @@ impl Vm {
         devices: Devices,
         host: &mut Host,
     ) -> Result<Vm, CreateError> {
-        let page = share.alloc(4096, 4096).ok_or(CreateError::Pool)?;
+        let page = share.alloc(VCPU_BYTES, VCPU_BYTES).ok_or(CreateError::Pool)?;
         let code = CodePages::new(&mut share, sizes.room, page.pa()).ok_or(CreateError::Pool)?;
         let in_place = sizes.in_place.map(|setup| Box::new(InPlace::new(setup, sizes.room.twins())));
         let tables = Tables::new(share.alloc(sizes.table_bytes, 16 * 1024).ok_or(CreateError::Pool)?);
@@ -238,7 +239,7 @@ impl Vm {
         }
 
         let flash = ram.flash().map(|(_, _, bytes)| bytes);
-        // SAFETY: the block is a page of its own, aligned, and lives for ever, as blocks do.
+        // SAFETY: the block begins with a page for that, aligned, and lives for ever, as blocks do.
         let vcpu_page: &'static mut VcpuPage = unsafe { &mut *page.as_ptr().cast() };
         // Firmware is built for QEMU's own processor, which has long descriptors, and does not ask.
         let id = CpuId { lpae: flash != [0; 2], ..cpu_id() };
@@ -247,7 +248,12 @@ impl Vm {
         if cpu.id.lpae {
             mmu.allow_long();
         }
-        let context = Box::new(Context::new(cpu, engine.blocks.jump_cache(), mmu.spaces()));
+        let context = page.as_ptr().wrapping_byte_add(VCPU_PAGE_BYTES as usize).cast::<Context>();
+        // SAFETY: that is the rest of the block, which has room for it, is aligned, and nobody else's.
+        let context: &'static mut Context = unsafe {
+            context.write(Context::new(cpu, engine.blocks.jump_cache(), mmu.spaces()));
+            &mut *context
+        };
         let common = Common {
             name: spec.name.to_string(),
             ram,
@@ -283,6 +289,12 @@ impl Vm {
         Ok(vm)
     }
 }
+
+/// Bytes of the vCPU page.
+const VCPU_PAGE_BYTES: u32 = 4096;
+/// The same with what assembly needs beside it, in one megabyte, which the core maps by one entry of its TLB: there are
+/// 32 in a Cortex-A8, and the fast path of a trap needs both.
+const VCPU_BYTES: u32 = (VCPU_PAGE_BYTES + size_of::<Context>() as u32).next_power_of_two();
 
 /// The room for a code cache near a guest's kernel, in megabytes.
 const NEAR_MB: usize = (NEAR_CODE_SIZE / MEGABYTE) as usize;

@@ -57,7 +57,7 @@ impl Vm {
         if vcpu.mmu.take_stale() {
             vcpu.learn_views(core, common);
         } else if vcpu.plain && vcpu.mmu.spaces().is_behind(vcpu.mmu.shadow()) {
-            vcpu.mmu.learn_space(&vcpu.context);
+            vcpu.mmu.learn_space(vcpu.context);
         }
         vcpu.note_interrupts(&common.machine, changing);
         vcpu.context.note_dacrs(privilege, guest_dacr, mmu_on);

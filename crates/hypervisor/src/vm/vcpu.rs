@@ -23,7 +23,7 @@ const MAX_NESTED: u32 = 16;
 /// See the module's text.
 pub struct Vcpu {
     /// The registers, with what assembly needs beside them.
-    pub(super) context: Box<Context>,
+    pub(super) context: &'static mut Context,
     /// The MMU.
     pub(super) mmu: Mmu,
     /// What the real core has on its behalf.
@@ -44,7 +44,7 @@ pub struct Vcpu {
 
 impl Vcpu {
     /// A virtual CPU that waits for [`Vm::load`](super::Vm::load).
-    pub fn new(context: Box<Context>, mmu: Mmu) -> Vcpu {
+    pub fn new(context: &'static mut Context, mmu: Mmu) -> Vcpu {
         Vcpu {
             context,
             mmu,
