@@ -48,6 +48,19 @@ impl WordSet {
         }
     }
 
+    /// Its members among the [`LONGEST`] words of which word `last` is the last, in order: those whose stubs may be made
+    /// from that.
+    pub fn up_to(&self, last: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = last.saturating_sub(LONGEST - 1);
+        let [low, high] = [first / 32, first / 32 + 1].map(|at| u64::from(self.0.get(at).copied().unwrap_or(0)));
+        let mut left = (high << 32 | low) >> (first % 32) & ((2_u64 << (last - first)) - 1);
+        core::iter::from_fn(move || {
+            let at = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (at < 64).then_some(first + at)
+        })
+    }
+
     /// Its members, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(at, &word)| {

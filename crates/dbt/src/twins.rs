@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{LONGEST, Text, WordSet, Words, instead, stub_length};
+use crate::in_place::{Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::originals::Originals;
 use crate::records;
@@ -533,9 +533,10 @@ impl Twins {
                 }
                 let words = memory.twin(number);
                 words[at] = instead.unwrap_or(page[at]);
-                let first = at.saturating_sub(LONGEST - 1);
-                for asked in (first..=at).filter(|&asked| twin.replaced.contains(asked)) {
+                let mut first = at;
+                for asked in twin.replaced.up_to(at) {
                     words[asked] = self.originals.stand_in(page[asked]);
+                    first = first.min(asked);
                 }
                 memory.publish_twin(number, None, first, at + 1 - first);
             }

@@ -341,6 +341,16 @@ fn what_cannot_be_told_is_refused() {
 }
 
 #[test]
+fn members_up_to_a_word_are_found() {
+    let mut set = WordSet::EMPTY;
+    (0..PAGE_WORDS).filter(|at| at * at % 7 < 3 || (500..600).contains(at)).for_each(|at| set.insert(at));
+    for last in 0..PAGE_WORDS {
+        let all: Vec<_> = (last.saturating_sub(LONGEST - 1)..=last).filter(|&at| set.contains(at)).collect();
+        assert_eq!(set.up_to(last).collect::<Vec<_>>(), all, "{last}");
+    }
+}
+
+#[test]
 fn near_instructions_have_one_stub() {
     let length = |replaced: &[usize], at| stub_length(at, |at| replaced.contains(&at));
     assert_eq!(length(&[10], 10), 1);
