@@ -291,8 +291,7 @@ impl Text<'_> {
             // Three pages are looked through for each: the compiler makes straight code of eight words.
             for (chunk, eight) in words.as_chunks::<8>().0.iter().enumerate() {
                 for (at, &word) in eight.iter().enumerate() {
-                    // All that says where data is, has the PC as its base, in bits 19:16 (a shift is free in a comparison).
-                    // Branches have an offset there.
+                    // All that says where data is, has the PC as its base, in bits 19:16. Branches have an offset there.
                     if word << 12 >= 0xf000_0000 && word & 0x0e00_0000 != 0x0a00_0000 {
                         self.note_data(word, first + (8 * chunk + at) as i32, &mut data);
                     }

@@ -6,7 +6,7 @@
 //!
 //! Twins lie in *groups* of [`GROUP`], as many as are in a large page (B3.5.1). A group is for the twins of one 64 KiB
 //! region of virtual addresses, each at its place: when all of them are there, one entry of the TLB can map them. Or it
-//! is for twins from anywhere. When none is left, those from anywhere go.
+//! is for twins from anywhere. When no group is left, those go, and with them some regions' twins.
 
 use alloc::vec;
 use alloc::vec::Vec;
