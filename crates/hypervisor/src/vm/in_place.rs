@@ -25,9 +25,9 @@ use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::psr;
 
 /// How many pages more are looked through when one is executed for the first time that has none.
-const AT_FETCH: usize = 1;
+const AT_FETCH: usize = 2;
 /// What is looked through when user code is interrupted takes no more than one part of so many of the guest's time.
-const SHARE: u64 = 32;
+const SHARE: u64 = 16;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
