@@ -109,7 +109,7 @@ pub fn instead(word: u32) -> Option<u32> {
     (reads_current(word) && word >> 12 & 0xf != 15).then_some(word & !(1 << 5))
 }
 
-/// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): one of two sensitive instructions of Linux.
+/// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): half of what is sensitive in Linux's text.
 const fn reads_current(word: u32) -> bool {
     word & 0x0fff_0fff == 0x0e1d_0f70 && word >> 28 != 0xf
 }
