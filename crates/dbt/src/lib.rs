@@ -28,6 +28,7 @@ pub mod in_place;
 pub mod jump_cache;
 pub mod layout;
 mod located;
+pub mod looks;
 mod options;
 pub mod originals;
 #[cfg_attr(not(feature = "papers"), path = "papers/absent.rs")]

@@ -7,6 +7,10 @@
 //! Twins lie in *groups* of [`GROUP`], as many as are in a large page (B3.5.1). A group is for the twins of one 64 KiB
 //! region of virtual addresses, each at its place: when all of them are there, one entry of the TLB can map them. Or it
 //! is for twins from anywhere. When no group is left, those go, and with them some regions' twins.
+//!
+//! What a kernel executes while it starts is not what it executes later. So now and then it is [looked
+//! anew](Twins::look_anew) which twins are executed, and regions that got no group get those of regions that are not
+//! executed any more ([`Twins::gather`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,6 +39,8 @@ pub const GROUP: usize = 16;
 const SHARED_PART: usize = 8;
 /// No group, where a group's number is expected.
 const NO_GROUP: u16 = u16::MAX;
+/// The same, but there should be one, and none was free.
+const WANTED: u16 = NO_GROUP - 1;
 /// Where no page of the guest's is, nor is asked for.
 const NOWHERE: GuestPa = GuestPa(u32::MAX);
 
@@ -88,10 +94,12 @@ struct Group {
     used: u16,
     /// A bit for each place of a region for whose twin nobody has asked yet.
     left: u16,
+    /// A bit for each place that was executed since [`Twins::look_anew`].
+    executed: u16,
 }
 
 impl Group {
-    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0 };
+    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0, executed: 0 };
 }
 
 /// What became of a page that was to run in place.
@@ -271,18 +279,124 @@ impl Twins {
     /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. Then all of its
     /// pages should be made: [`Self::take_left`] says which.
     pub fn begin_region(&mut self, va: GuestVa) {
-        let free = |group: &&Group| group.of == Of::Nothing;
-        if !self.covers(va) || self.groups.iter().filter(free).count() <= self.groups.len().div_ceil(SHARED_PART) {
+        if !self.covers(va) {
             return;
         }
         self.blank = false;
         let region = self.region(va);
-        if self.by_region[region] == NO_GROUP
-            && let Some(group) = self.groups.iter().position(|group| group.of == Of::Nothing)
-        {
-            self.groups[group] = Group { of: Of::Region(region as u16), left: u16::MAX, ..Group::FREE };
-            self.by_region[region] = group as u16;
+        if self.by_region[region] < WANTED {
+            return;
         }
+        match self.free_group() {
+            Some(group) => self.give(group, region),
+            None => self.by_region[region] = WANTED,
+        }
+    }
+
+    /// A group for a region. Some are not for regions.
+    fn free_group(&self) -> Option<usize> {
+        let free = |group: &Group| group.of == Of::Nothing;
+        let enough = self.groups.iter().filter(|group| free(group)).count() > self.groups.len().div_ceil(SHARED_PART);
+        self.groups.iter().position(free).filter(|_| enough)
+    }
+
+    /// A free group is a region's.
+    fn give(&mut self, group: usize, region: usize) {
+        let (left, executed) = (u16::MAX, u16::MAX);
+        self.groups[group] = Group { of: Of::Region(region as u16), left, executed, ..Group::FREE };
+        self.by_region[region] = group as u16;
+    }
+
+    /// The twin at `va` is about to be mapped, as it is to be executed.
+    pub fn executes(&mut self, va: GuestVa) {
+        if let Some(number) = self.at(va).map(usize::from) {
+            self.groups[number / GROUP].executed |= 1 << (number % GROUP);
+        }
+    }
+
+    /// Whether regions have no group that should have one: then it is worth to [look](Self::look_anew).
+    #[must_use]
+    pub fn wants_groups(&self) -> bool {
+        self.by_region.contains(&WANTED)
+    }
+
+    /// All are to be unmapped, so that it shows which are executed from now on.
+    pub fn look_anew(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.executed = 0);
+        self.all_gone = true;
+    }
+
+    /// A region of which twins were executed since it was [looked anew](Self::look_anew), and which should have a group,
+    /// gets that of one of which none were. False if there are no such regions, or [`Self::is_settled`] is.
+    pub fn gather(&mut self, memory: &mut impl TwinMemory) -> bool {
+        if !self.is_settled() {
+            return false;
+        }
+        let is_executed = |number: &usize| {
+            let group = &self.groups[number / GROUP];
+            let executed = group.used & group.executed & 1 << (number % GROUP) != 0;
+            group.of == Of::Anything && executed && self.by_region[self.region(self.twins[*number].va)] == WANTED
+        };
+        let Some(number) = (0..self.twins.len()).find(is_executed) else { return false };
+        let idle = |group: &Group| matches!(group.of, Of::Region(_)) && group.executed == 0;
+        let idle = || self.groups.iter().position(idle);
+        let Some(group) = self.free_group().or_else(idle) else { return false };
+        let region = self.region(self.twins[number].va);
+        self.empty(group);
+        self.give(group, region);
+        for place in 0..GROUP {
+            let va = GuestVa(self.window.start + ((region * GROUP + place) << 12) as u32);
+            if let Some(from) = self.at(va) {
+                self.move_twin(from, group * GROUP + place, memory);
+            }
+        }
+        true
+    }
+
+    /// All twins of a group go, not because of what is in them.
+    fn empty(&mut self, group: usize) {
+        for number in group * GROUP..(group + 1) * GROUP {
+            if self.twins[number].pa != NOWHERE {
+                self.make_room(number);
+            }
+        }
+        if let Of::Region(region) = self.groups[group].of {
+            self.by_region[usize::from(region)] = NO_GROUP;
+        }
+        self.groups[group] = Group::FREE;
+    }
+
+    /// A twin goes, not because of what is in it.
+    fn make_room(&mut self, number: usize) {
+        let va = self.twins[number].va;
+        self.remove_at(va);
+        let page = self.page(va);
+        self.copies[page] -= 1;
+    }
+
+    /// A twin goes to another place, which is free.
+    fn move_twin(&mut self, from: u16, place: usize, memory: &mut impl TwinMemory) {
+        for first in (0..PAGE_WORDS).step_by(PART) {
+            let part: [u32; PART] = core::array::from_fn(|at| memory.twin(from)[first + at]);
+            memory.twin(place as u16)[first..first + PART].copy_from_slice(&part);
+        }
+        memory.publish_twin(place as u16, None, 0, PAGE_WORDS);
+        let Twin { va, pa, writes, ref replaced, leads, .. } = self.twins[usize::from(from)];
+        let twin = Twin { va, pa, writes, replaced: replaced.clone(), leads, next_by_pa: NONE };
+        self.remove_at(va);
+        self.put(place, twin);
+    }
+
+    /// There is a twin at a place that was free.
+    fn put(&mut self, place: usize, twin: Twin) {
+        let (page, first) = (self.page(twin.va), &mut self.by_pa[list(twin.pa)]);
+        let next_by_pa = core::mem::replace(first, place as u16);
+        self.by_va[page] = place as u16;
+        self.twins[place] = Twin { next_by_pa, ..twin };
+        let (group, bit) = (&mut self.groups[place / GROUP], 1 << (place % GROUP));
+        group.used |= bit;
+        group.left &= !bit;
+        group.executed |= bit;
     }
 
     /// All twins from anywhere go, so that there is room for others: while a kernel starts, most are of code that is
@@ -295,21 +409,19 @@ impl Twins {
             let group = number / GROUP;
             let goes = self.groups[group].of == Of::Anything || group % SHARED_PART == self.turn;
             if goes && self.twins[number].pa != NOWHERE {
-                let va = self.twins[number].va;
-                self.remove_at(va);
-                // It does not go because of what is in it.
-                let page = self.page(va);
-                self.copies[page] -= 1;
+                self.make_room(number);
                 any = true;
             }
         }
         any
     }
 
-    /// A page of a region, of that of `near` if it is said, that has no twin and has never been asked for: now it has.
+    /// A page of a region that is executed, of that of `near` if it is said, that has no twin and has never been asked
+    /// for: now it has.
     pub fn take_left(&mut self, near: Option<GuestVa>) -> Option<GuestVa> {
         let only = near.map(|va| Of::Region(self.region(va) as u16));
-        let is_it = |group: &&mut Group| group.left != 0 && only.is_none_or(|only| group.of == only);
+        let is_it =
+            |group: &&mut Group| group.left != 0 && group.executed != 0 && only.is_none_or(|only| group.of == only);
         let group = self.groups.iter_mut().find(is_it)?;
         let place = group.left.trailing_zeros();
         group.left &= group.left - 1;
@@ -332,7 +444,7 @@ impl Twins {
     /// Where a twin for the page at `va` can be.
     fn place(&mut self, va: GuestVa) -> Option<usize> {
         let group = self.by_region[self.region(va)];
-        if group != NO_GROUP {
+        if group < WANTED {
             return Some(usize::from(group) * GROUP + self.page(va) % GROUP);
         }
         let has_room = |group: &Group| group.of == Of::Anything && group.used != u16::MAX;
@@ -371,13 +483,8 @@ impl Twins {
             };
         }
         memory.publish_twin(number, None, 0, PAGE_WORDS);
-        self.twins[place] = Twin { va, pa, next_by_pa: self.by_pa[list(pa)], replaced, ..Twin::NONE };
-        let group = &mut self.groups[place / GROUP];
-        group.used |= 1 << (place % GROUP);
-        group.left &= !(1 << (place % GROUP));
+        self.put(place, Twin { va, pa, replaced, ..Twin::NONE });
         let page = self.page(va);
-        self.by_pa[list(pa)] = number;
-        self.by_va[page] = number;
         self.copies[page] += 1;
         Made::Twin(number)
     }
@@ -664,6 +771,9 @@ impl Twins {
 
 /// Words that may lead to stubs, of which so many are looked at in one go: some 20,000 instructions.
 const WORDS_AT_ONCE: i32 = 400;
+
+/// Words of a twin that are moved at once.
+const PART: usize = 64;
 
 /// Pages to unmap that are known one by one.
 const MOST_GONE: usize = 32;

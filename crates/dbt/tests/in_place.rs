@@ -11,7 +11,7 @@ use spica_isa::{Op, decode};
 const NOP: u32 = 0xe320_f000;
 const BX_LR: u32 = 0xe12f_ff1e;
 const CPSID_I: u32 = 0xf10c_0080;
-const MRS_R0: u32 = 0xe10f_0000;
+pub const MRS_R0: u32 = 0xe10f_0000;
 /// An `SVC` that says nothing of what it stands for.
 const REPLACED: u32 = 0xef00_0000 | trap::REPLACED;
 
@@ -181,7 +181,7 @@ fn a_kernels_sensitive_instructions_are_found() {
     }
 }
 
-fn text(page: &Words) -> Text<'_> {
+pub fn text(page: &Words) -> Text<'_> {
     Text { va: VA, page, before: None, behind: None }
 }
 
@@ -362,7 +362,7 @@ fn near_instructions_have_one_stub() {
 }
 
 /// Memory for twins that says what has been published.
-struct Memory(Vec<(Words, Words)>);
+pub struct Memory(pub Vec<(Words, Words)>);
 
 impl TwinMemory for Memory {
     fn twin(&mut self, number: u16) -> &mut Words {
@@ -376,21 +376,21 @@ impl TwinMemory for Memory {
 }
 
 impl Memory {
-    fn new(twins: usize) -> Memory {
+    pub fn new(twins: usize) -> Memory {
         Memory(vec![([0; PAGE_WORDS], [0; PAGE_WORDS]); twins])
     }
 
-    fn words(&self, number: u16) -> &Words {
+    pub fn words(&self, number: u16) -> &Words {
         let (written, seen) = &self.0[usize::from(number)];
         assert!(written == seen, "not published");
         seen
     }
 }
 
-const WINDOW: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0, t32: false, guarded: false };
-const CACHE: (u32, u32) = (0xbfa0_0000, 4 << 20);
-const VA: GuestVa = GuestVa(0xc010_0000);
-const PA: GuestPa = GuestPa(0x4010_0000);
+pub const WINDOW: Window = Window { start: 0xbf00_0000, size: 40 << 20, distance: 0, t32: false, guarded: false };
+pub const CACHE: (u32, u32) = (0xbfa0_0000, 4 << 20);
+pub const VA: GuestVa = GuestVa(0xc010_0000);
+pub const PA: GuestPa = GuestPa(0x4010_0000);
 
 /// What stands for `word`.
 fn stand_in(word: u32) -> u32 {
@@ -401,7 +401,7 @@ fn stand_in(word: u32) -> u32 {
     svc
 }
 
-fn page_with(at: usize, word: u32) -> Words {
+pub fn page_with(at: usize, word: u32) -> Words {
     let mut page = [NOP; PAGE_WORDS];
     page[at] = word;
     page

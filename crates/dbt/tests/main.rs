@@ -9,4 +9,5 @@ mod return_mirror;
 mod rules;
 mod shadow_stack;
 mod spill;
+mod twins;
 mod volatile;

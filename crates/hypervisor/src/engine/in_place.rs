@@ -286,6 +286,26 @@ impl KernelEngine {
         self.in_place.as_mut()?.twins.take_left(near)
     }
 
+    /// The page at `va` is about to be mapped where it runs in place, as it is to be executed.
+    pub fn executes(&mut self, va: GuestVa) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.twins.executes(va);
+        }
+    }
+
+    /// All that runs in place is to be unmapped, so that it shows what is executed: see [`Twins::look_anew`].
+    pub fn look_anew(&mut self) {
+        if let Some(in_place) = &mut self.in_place {
+            in_place.twins.look_anew();
+        }
+    }
+
+    /// What is executed lies together: see [`Twins::gather`].
+    pub fn gather(&mut self) -> bool {
+        let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() else { return false };
+        twins.gather(&mut Memory(&mut self.blocks.code))
+    }
+
     /// Makes the page of `source` run in place; where nobody can tell what in it is code, or where there is no room,
     /// that is said.
     pub fn make_twin(&mut self, source: Source, text: Text<'_>) -> Made {

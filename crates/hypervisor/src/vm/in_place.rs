@@ -8,7 +8,8 @@
 use spica_addr::{GuestPa, GuestVa};
 use spica_dbt::Start;
 use spica_dbt::in_place::Text;
-use spica_dbt::twins::Made;
+use spica_dbt::looks::Now;
+use spica_dbt::twins::{Made, Twins};
 use spica_isa::Op;
 use spica_mmu::{Access, AccessKind, Fill, Regime, translate};
 
@@ -26,7 +27,9 @@ use spica_vcpu::psr;
 
 /// How many pages more are looked through when one is executed for the first time that has none.
 const AT_FETCH: usize = 2;
-/// What is looked through when user code is interrupted takes no more than one part of so many of the guest's time.
+/// How many are looked through at an interrupt.
+const AT_INTERRUPT: usize = 3;
+/// What is looked through at interrupts takes no more than one part of so many of the guest's time.
 const SHARE: u64 = 16;
 
 impl Common {
@@ -45,6 +48,7 @@ impl Common {
             return false;
         }
         let Some(code) = self.engine.twin(source.va, source.pa) else { return false };
+        self.engine.executes(source.va);
         mmu.fill_code(&self.ram.at(host_space), regime, source.va, code) == Fill::Mapped
     }
 
@@ -99,8 +103,9 @@ impl Common {
         any
     }
 
-    /// Asked now and then while user code runs, under `regime`: goes on with [`Self::make_left`], a page at a time.
-    /// Whether it has done something.
+    /// Asked now and then while the guest stands between two instructions, under `regime`: goes on with
+    /// [`Self::make_left`], some pages at a time, and sees to it that those lie together that are executed. Whether it
+    /// has done something.
     pub(super) fn go_on_in_place(
         &mut self,
         mmu: &mut Mmu,
@@ -109,7 +114,23 @@ impl Common {
         regime: &Regime,
     ) -> bool {
         let begun = host.now();
-        if !regime.mmu_on() || begun < self.backlog.look_due || !self.make_left(mmu, host_space, regime, (None, 1)) {
+        if !self.engine.runs_in_place() || !regime.mmu_on() || begun < self.backlog.look_due {
+            return false;
+        }
+        let engine = &mut self.engine;
+        let any = match self.looks.now(begun, host.ticks(1000), || engine.twins().is_some_and(Twins::wants_groups)) {
+            Now::Nothing => self.make_left(mmu, host_space, regime, (None, AT_INTERRUPT)),
+            Now::Look => {
+                engine.look_anew();
+                true
+            }
+            Now::Gather => {
+                let any = engine.gather();
+                self.looks.gathered(any);
+                any
+            }
+        };
+        if !any {
             return false;
         }
         let now = host.now();

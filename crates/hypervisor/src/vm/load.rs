@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use core::fmt;
 
 use spica_bundle::GuestSpec;
+use spica_dbt::looks::Looks;
 use spica_dbt::preemptive_flush::PreemptiveFlush;
 use spica_dbt::{Capacity, Options};
 use spica_mmu::{Chunk, Config, Shadow};
@@ -273,6 +274,7 @@ impl Vm {
             snapshot: Box::new([0; 1024]),
             later: None,
             preemptive_flush: PreemptiveFlush::default(),
+            looks: Looks::default(),
             trapped: None,
             watches: Default::default(),
             samples: None,

@@ -69,6 +69,7 @@ use devices::Devices;
 use mmu::Mmu;
 use ram::Ram;
 use spica_dbt::code_map::CodeMap;
+use spica_dbt::looks::Looks;
 use spica_dbt::preemptive_flush::PreemptiveFlush;
 use spica_dbt::volatile::VolatilePages;
 use spica_switches::later::Later;
@@ -173,6 +174,8 @@ pub struct Common {
     later: Option<Later>,
     /// When code that is there is made anew, closer together.
     preemptive_flush: PreemptiveFlush,
+    /// When those pages are found that are executed, among those that run in place.
+    looks: Looks,
     /// Where the last trap came from, while what the kernel executes is counted.
     trapped: Option<counted::Trapped>,
     /// Memory that its debugger watches.

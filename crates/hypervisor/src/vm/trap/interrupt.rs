@@ -31,12 +31,14 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     if vm.common.glance_is_due(host) {
         let regime = regime(&vm.vcpu.context.cpu);
         vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
-        let user = privilege == Privilege::User;
+        // What runs in place is left between any two instructions.
+        let pc = CachePc(vm.vcpu.context.cpu.pc);
+        let between = privilege == Privilege::User || vm.common.engine.is_guest_address(pc);
         let mmu = &mut vm.vcpu.mmu;
-        if vm.common.flush_preemptively(mmu, host, user)
-            || user && vm.common.go_on_in_place(mmu, host, core.enter_host_space(), &regime)
+        if vm.common.flush_preemptively(mmu, host, between)
+            || between && vm.common.go_on_in_place(mmu, host, core.enter_host_space(), &regime)
         {
-            return Err(Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc)));
+            return Err(if privilege == Privilege::User { Resume::Guest(GuestVa(pc.0)) } else { Resume::Cache(pc) });
         }
     }
     let pc = vm.vcpu.context.cpu.pc;
