@@ -12,13 +12,17 @@
 
 /// To have fewer blocks than these beside those that are needed is no reason: they fill some 40 code pages.
 const FEW: usize = 2048;
-/// The same where blocks are stubs of code that runs in place: some 3 code pages. A TLB needs an entry for each of
-/// them, and another one for the vCPU page beside it, where code in place needs one for 64 KiB.
-const FEW_STUBS: usize = 512;
+/// The same where blocks are stubs of code that runs in place, beside as many as are needed: not a code page. A TLB
+/// needs an entry for each of those, and another one or two for the vCPU page around it, where code in place needs one
+/// for 64 KiB.
+const FEW_STUBS: usize = 128;
 /// The guest is at rest when in this time,
 const REST_MS: u64 = 50;
 /// no more blocks than these were made: 0.4 % of the time.
 const AT_REST: u64 = 32;
+/// What is in use at a rest is what is needed if the last flush was no longer ago: else another program may have
+/// started since.
+const SOON_MS: u64 = 500;
 /// Least time before the first flush, for each block that would go: hardly any of a boot's blocks is made anew. With
 /// half of it, a flush comes while programs of a start still run, and Linux finds that a timer's interrupt takes long.
 const US_PER_BLOCK: u64 = 150;
@@ -39,8 +43,8 @@ pub struct PreemptiveFlush {
     rest_since: u64,
     /// Blocks that had ever been made then.
     made: u64,
-    /// Blocks that were in use at the first rest after the last flush, once it has come. There is none to learn from
-    /// before the first flush.
+    /// Blocks that were in use at the first rest after the last flush, once it has come: 0 if that was not soon. There
+    /// is none to learn from before the first flush.
     needed: Option<usize>,
     /// There was a flush.
     flushed: bool,
@@ -59,11 +63,12 @@ impl PreemptiveFlush {
             return false;
         }
         if self.flushed && self.needed.is_none() {
-            self.needed = Some(in_use);
+            self.needed = Some(if self.ran < SOON_MS * per_ms { in_use } else { 0 });
         }
         let us_per_block = if self.flushed { US_PER_BLOCK_AGAIN } else { US_PER_BLOCK };
-        let few = if stubs { FEW_STUBS } else { FEW };
-        in_use >= 2 * self.needed.unwrap_or(0) + few && self.ran >= in_use as u64 * us_per_block * per_ms / 1000
+        let needed = self.needed.unwrap_or(0);
+        let enough = if stubs { needed + FEW_STUBS } else { 2 * needed + FEW };
+        in_use >= enough && self.ran >= in_use as u64 * us_per_block * per_ms / 1000
     }
 
     /// All blocks have gone, for whatever reason.
@@ -86,6 +91,7 @@ mod tests {
         now: u64,
         made: u64,
         in_use: usize,
+        stubs: bool,
     }
 
     impl Guest {
@@ -96,7 +102,7 @@ mod tests {
                 self.now += MS;
                 self.made += blocks;
                 self.in_use += blocks as usize;
-                if self.flush.is_due(self.now, MS, self.made, (self.in_use, false)) {
+                if self.flush.is_due(self.now, MS, self.made, (self.in_use, self.stubs)) {
                     self.in_use = 0;
                     self.flush.flushed();
                     return Some(n);
@@ -149,8 +155,8 @@ mod tests {
     #[test]
     fn flushes_are_no_more_than_time_allows() {
         // With rests that are too short for it, and with longer ones.
-        for (longer, least) in [(20, 1), (300, 100)] {
-            let mut guest = Guest::default();
+        for (longer, least, stubs) in [(20, 1, false), (300, 100, false), (20, 1, true), (300, 100, true)] {
+            let mut guest = Guest { stubs, ..Guest::default() };
             let (mut flushes, mut gone) = (0, 0);
             for round in 0..1000 {
                 if guest.in_use == 0 {
@@ -166,6 +172,28 @@ mod tests {
             assert!(flushes >= least, "{flushes}");
             assert!(gone * 6 * 200 <= guest.now / MS * 1000, "{gone} blocks in {} ms", guest.now / MS);
         }
+    }
+
+    /// What runs in place soon pays for each page of stubs.
+    #[test]
+    fn few_stubs_beside_what_is_needed_are_enough() {
+        let mut guest = Guest { stubs: true, ..Guest::default() };
+        assert_eq!(guest.run(10, 20), None);
+        let first = 200 * US_PER_BLOCK / 1000;
+        assert_eq!(guest.run(1000, 0), Some(REST_MS.max(first - 10)), "200 of them are enough");
+        // 100 are needed: with 120 more there are too few, and then there are enough.
+        assert_eq!(guest.run(2, 50), None);
+        assert_eq!(guest.run(1000, 0), None);
+        assert_eq!(guest.run(3, 40), None);
+        assert_eq!(guest.run(10_000, 0), None);
+        assert_eq!(guest.run(1, 40), None);
+        assert_eq!(guest.run(10_000, 0), Some(REST_MS));
+        // What is there at a rest that comes late is not what is needed.
+        for _ in 0..SOON_MS / 10 {
+            assert_eq!(guest.run(10, 40), None);
+            guest.in_use = 400;
+        }
+        assert_eq!(guest.run(1000, 0), Some(REST_MS));
     }
 
     #[test]
