@@ -114,7 +114,8 @@ impl Common {
         regime: &Regime,
     ) -> bool {
         let begun = host.now();
-        if !self.engine.runs_in_place() || !regime.mmu_on() || begun < self.backlog.look_due {
+        // Another guest may be due, which should not wait for this.
+        if !self.engine.runs_in_place() || !regime.mmu_on() || begun < self.backlog.look_due || host.is_wanted() {
             return false;
         }
         let engine = &mut self.engine;
