@@ -416,13 +416,9 @@ impl Twins {
         any
     }
 
-    /// A page of a region that is executed, of that of `near` if it is said, that has no twin and has never been asked
-    /// for: now it has.
-    pub fn take_left(&mut self, near: Option<GuestVa>) -> Option<GuestVa> {
-        let only = near.map(|va| Of::Region(self.region(va) as u16));
-        let is_it =
-            |group: &&mut Group| group.left != 0 && group.executed != 0 && only.is_none_or(|only| group.of == only);
-        let group = self.groups.iter_mut().find(is_it)?;
+    /// A page of a region that is executed, which has no twin and has never been asked for: now it has.
+    pub fn take_left(&mut self) -> Option<GuestVa> {
+        let group = self.groups.iter_mut().find(|group| group.left != 0 && group.executed != 0)?;
         let place = group.left.trailing_zeros();
         group.left &= group.left - 1;
         let Of::Region(region) = group.of else { return None };

@@ -280,10 +280,10 @@ impl KernelEngine {
         }
     }
 
-    /// A page that should have a twin, near `near` if that is said, and was not asked for yet.
+    /// A page that should have a twin, and was not asked for yet.
     #[inline]
-    pub fn take_left(&mut self, near: Option<GuestVa>) -> Option<GuestVa> {
-        self.in_place.as_mut()?.twins.take_left(near)
+    pub fn take_left(&mut self) -> Option<GuestVa> {
+        self.in_place.as_mut()?.twins.take_left()
     }
 
     /// The page at `va` is about to be mapped where it runs in place, as it is to be executed.

@@ -25,10 +25,8 @@ use crate::vm::trap;
 use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::psr;
 
-/// How many pages more are looked through when one is executed for the first time that has none.
-const AT_FETCH: usize = 2;
-/// How many are looked through at an interrupt.
-const AT_INTERRUPT: usize = 3;
+/// Pages are looked through at an interrupt until so many microseconds are over: three of them, as a rule.
+const AT_INTERRUPT_US: u32 = 200;
 /// What is looked through at interrupts takes no more than one part of so many of the guest's time.
 const SHARE: u64 = 16;
 
@@ -64,7 +62,6 @@ impl Common {
         } else {
             self.counters.twins += 1;
         }
-        self.make_left(mmu, host_space, regime, (Some(source.va), AT_FETCH));
         matches!(made, Made::Twin(_))
     }
 
@@ -74,33 +71,24 @@ impl Common {
         translate(&self.ram.at(host_space), regime, va, access).is_ok_and(|mapping| mapping.size.is_first_level())
     }
 
-    /// Makes twins of some pages that have none yet and lie in 64 KiB with one that does, in those of `near` if it is
-    /// said. Not of all in one go: to look through a page takes some 50,000 instructions. False if there are none.
-    fn make_left(
-        &mut self,
-        mmu: &mut Mmu,
-        host_space: HostSpace<'_>,
-        regime: &Regime,
-        (near, pages): (Option<GuestVa>, usize),
-    ) -> bool {
-        let mut any = false;
-        for _ in 0..pages {
-            let Some(va) = self.engine.take_left(near) else { break };
-            any = true;
-            let access = Access { kind: AccessKind::Fetch, privileged: true };
-            let Ok(mapping) = translate(&self.ram.at(host_space), regime, va, access) else { continue };
-            let page = Source { va, start: Start::default(), pa: mapping.pa, global: mapping.global };
-            if self.volatile.contains(page.pa) || !self.engine.is_fit(page) {
-                continue;
-            }
-            mmu.protect_code_page(page.pa);
-            let Made::Twin(_) = self.copy_text(host_space, regime, page) else { continue };
+    /// Makes a twin of a page that has none yet and lies in 64 KiB with one that does, if it can run in place. Not of all
+    /// in one go: to look through a page takes some 50,000 instructions. False if there is none.
+    fn make_left(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime) -> bool {
+        let Some(va) = self.engine.take_left() else { return false };
+        let access = Access { kind: AccessKind::Fetch, privileged: true };
+        let Ok(mapping) = translate(&self.ram.at(host_space), regime, va, access) else { return true };
+        let page = Source { va, start: Start::default(), pa: mapping.pa, global: mapping.global };
+        if self.volatile.contains(page.pa) || !self.engine.is_fit(page) {
+            return true;
+        }
+        mmu.protect_code_page(page.pa);
+        if let Made::Twin(_) = self.copy_text(host_space, regime, page) {
             self.counters.twins += 1;
             if let Some(code @ (_, true)) = self.engine.twin(va, page.pa) {
                 let _ = mmu.fill_code(&self.ram.at(host_space), regime, va, code);
             }
         }
-        any
+        true
     }
 
     /// Asked now and then while the guest stands between two instructions, under `regime`: goes on with
@@ -120,7 +108,14 @@ impl Common {
         }
         let engine = &mut self.engine;
         let any = match self.looks.now(begun, host.ticks(1000), || engine.twins().is_some_and(Twins::wants_groups)) {
-            Now::Nothing => self.make_left(mmu, host_space, regime, (None, AT_INTERRUPT)),
+            Now::Nothing => {
+                let end = begun + host.ticks(AT_INTERRUPT_US);
+                let mut any = false;
+                while host.now() < end && self.make_left(mmu, host_space, regime) {
+                    any = true;
+                }
+                any
+            }
             Now::Look => {
                 engine.look_anew();
                 true
