@@ -153,9 +153,11 @@ impl Common {
             return;
         }
         let Some(page) = self.ram.page(host_space, pa) else { return };
-        let words = (pa.0 >> 2 & 0x3ff) as usize..=((pa.0 + bytes - 1) >> 2 & 0x3ff) as usize;
-        if !words.into_iter().all(|at| self.engine.word_changed(pa, at, page)) {
-            self.code_changes(mmu, pa);
+        let word = |pa: u32| (pa >> 2 & 0x3ff) as usize;
+        for at in word(pa.0)..=word(pa.0 + bytes - 1) {
+            if !self.engine.word_changed(pa, at, page) {
+                return self.code_changes(mmu, pa);
+            }
         }
     }
 }

@@ -36,8 +36,9 @@ impl Ram {
     /// The host memory belongs to this guest alone, that for flash included.
     ///
     /// # Panics
-    /// If the host memory is not RAM.
+    /// If the host memory is not RAM, or the guest's not whole pages.
     pub unsafe fn new(base: GuestPa, host: HostPa, size: u32, flash: [(GuestPa, u32); 2]) -> Ram {
+        assert!((base.0 | size).is_multiple_of(PAGE), "{size:#x} bytes of RAM at {base} are not whole pages");
         let mut behind = host.wrapping_add(size);
         let flash = flash.map(|(at, bytes)| {
             let start = phys::pointer(behind, bytes);
@@ -134,6 +135,16 @@ impl Ram {
         Some(self.start.wrapping_add(offset as usize))
     }
 
+    /// The same to the word at `pa`, rounded down: `base` and `size` are whole pages.
+    #[inline]
+    fn word_pointer(&self, pa: GuestPa) -> Option<*mut u32> {
+        let offset = pa.0.wrapping_sub(self.base.0) & !3;
+        if offset >= self.size || self.absent_count != 0 && self.is_absent(offset / PAGE) {
+            return None;
+        }
+        Some(self.start.wrapping_add(offset as usize).cast())
+    }
+
     /// Whether `pa` is RAM, given away or not.
     pub fn contains(&self, pa: GuestPa) -> bool {
         pa.0.wrapping_sub(self.base.0) < self.size
@@ -212,9 +223,9 @@ pub struct ReachableRam<'a>(&'a Ram, HostSpace<'a>);
 
 impl GuestMemory for ReachableRam<'_> {
     fn read_word(&self, pa: GuestPa) -> Option<u32> {
-        let start = self.0.pointer(GuestPa(pa.0 & !3), 4)?;
+        let start = self.0.word_pointer(pa)?;
         // SAFETY: as above; aligned.
-        Some(unsafe { start.cast::<u32>().read() })
+        Some(unsafe { start.read() })
     }
 
     fn words(&self, pa: GuestPa, count: usize) -> Option<&[u32]> {

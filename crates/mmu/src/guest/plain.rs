@@ -41,7 +41,8 @@ pub(crate) struct Page {
 }
 
 /// What the tables at `ttbr0` say about an access to `va`. They [are plain](is_plain). Privileged fetches are not for
-/// here.
+/// here. Whoever calls it wants one kind of access, and most of what is found is for others: so it is inlined.
+#[inline(always)]
 pub(crate) fn walk(
     mem: &impl GuestMemory,
     (ttbr0, dacr): (u32, u32),
