@@ -130,6 +130,7 @@ const EVENTS_IN_PLACE: &[&str] = &[
     "an interrupt of code in place",
     "an interrupt with a register in the vCPU page",
     "code in place is entered",
+    "twins move, to lie together",
 ];
 
 /// Counts what pairs have seen.

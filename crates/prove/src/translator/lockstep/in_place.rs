@@ -29,6 +29,9 @@ use std::ops::RangeInclusive;
 pub(in crate::translator) const NEAR_LAYOUT: Layout = Layout { base: CODE - 0x60_0000, pages: 16, mirror: None };
 const WINDOW: Window = Window { start: CODE - 0x100_0000, size: 0x280_0000, distance: 0, t32: false, guarded: false };
 const TWINS: usize = 2 * GROUP;
+/// Code elsewhere that the guest has executed once. Until it is seen that it does no more, its 64 KiB have the room that
+/// those of [`CODE`] want.
+const ELSEWHERE: GuestVa = GuestVa(CODE + 0x10_0000);
 
 /// The twins, and what of them is mapped.
 pub(in crate::translator) struct InPlace {
@@ -95,8 +98,10 @@ fn code_page(va: u32) -> Option<usize> {
 impl InPlace {
     pub fn new() -> InPlace {
         let blank = vec![[0xe7f0_00f0; PAGE_WORDS]; TWINS];
+        let mut twins = Twins::new(WINDOW, (NEAR_LAYOUT.base, 0x40_0000), TWINS as u16);
+        twins.begin_region(ELSEWHERE);
         InPlace {
-            twins: Twins::new(WINDOW, (NEAR_LAYOUT.base, 0x40_0000), TWINS as u16),
+            twins,
             pages: Pages { written: blank.clone(), fetched: blank },
             mapped: [None; CODE_PAGES as usize],
             data: [WordSet::EMPTY; CODE_PAGES as usize],
@@ -109,6 +114,7 @@ impl InPlace {
     /// Nothing runs in place any more.
     pub fn clear(&mut self) {
         self.twins.clear();
+        self.twins.begin_region(ELSEWHERE);
         self.by_blocks = [false; CODE_PAGES as usize];
         self.unmap_gone();
     }
@@ -247,6 +253,7 @@ impl Lockstep {
             // No twin was left for another page.
             1 => {
                 in_place.twins.clear();
+                in_place.twins.begin_region(ELSEWHERE);
                 self.translator.flush(&mut self.code);
                 self.all_blocks_are_gone();
                 self.note("all twins are made anew");
@@ -263,6 +270,16 @@ impl Lockstep {
                 if !std::mem::replace(&mut in_place.by_blocks[page], true) {
                     in_place.twins.leave(GuestVa(va));
                     self.note("a page leaves its place");
+                }
+            }
+            // As `Common::go_on_in_place`.
+            13..=16 => {
+                in_place.twins.look_anew();
+                in_place.unmap_gone();
+                in_place.twins.executes(GuestVa(va));
+                if in_place.twins.gather(&mut in_place.pages) {
+                    in_place.unmap_gone();
+                    self.note("twins move, to lie together");
                 }
             }
             6..=12 if std::mem::take(&mut in_place.by_blocks[page]) => self.note("a page is back in its place"),
@@ -331,6 +348,7 @@ impl Lockstep {
         }
         let Some(in_place) = &mut self.in_place else { return false };
         in_place.unmap_gone();
+        in_place.twins.executes(va);
         in_place.mapped[page] = in_place.twins.of(va, pa(pc));
         self.memory.hidden[page] = false;
         self.translator.enter_in_place(va, exit, &mut self.code);
