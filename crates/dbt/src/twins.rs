@@ -37,6 +37,8 @@ const MOST_COPIES: u8 = 16;
 pub const GROUP: usize = 16;
 /// One of so many groups is kept for twins from anywhere.
 const SHARED_PART: usize = 8;
+/// So many pages of a region are executed if they are worth to be mapped as one.
+const BUSY: u32 = 2;
 /// No group, where a group's number is expected.
 const NO_GROUP: u16 = u16::MAX;
 /// The same, but there should be one, and none was free.
@@ -96,10 +98,17 @@ struct Group {
     left: u16,
     /// A bit for each place that was executed since [`Twins::look_anew`].
     executed: u16,
+    /// So many times before, it was looked anew and none had been executed.
+    idle: u8,
 }
 
 impl Group {
-    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0, executed: 0 };
+    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0, executed: 0, idle: 0 };
+
+    /// Whether it is worth to map its pages as one: several are executed.
+    const fn is_busy(&self) -> bool {
+        (self.used & self.executed).count_ones() >= BUSY
+    }
 }
 
 /// What became of a page that was to run in place.
@@ -302,8 +311,7 @@ impl Twins {
 
     /// A free group is a region's.
     fn give(&mut self, group: usize, region: usize) {
-        let (left, executed) = (u16::MAX, u16::MAX);
-        self.groups[group] = Group { of: Of::Region(region as u16), left, executed, ..Group::FREE };
+        self.groups[group] = Group { of: Of::Region(region as u16), left: u16::MAX, ..Group::FREE };
         self.by_region[region] = group as u16;
     }
 
@@ -322,26 +330,24 @@ impl Twins {
 
     /// All are to be unmapped, so that it shows which are executed from now on.
     pub fn look_anew(&mut self) {
-        self.groups.iter_mut().for_each(|group| group.executed = 0);
+        for group in &mut self.groups {
+            group.idle = if group.executed == 0 { group.idle.saturating_add(1) } else { 0 };
+            group.executed = 0;
+        }
         self.all_gone = true;
     }
 
-    /// A region of which twins were executed since it was [looked anew](Self::look_anew), and which should have a group,
-    /// gets that of one of which none were. False if there are no such regions, or [`Self::is_settled`] is.
+    /// A region of which several twins were executed since it was [looked anew](Self::look_anew), and which should have a
+    /// group, gets that of the one of which none were for longest. False if there are no such regions, or not
+    /// [`Self::is_settled`].
     pub fn gather(&mut self, memory: &mut impl TwinMemory) -> bool {
         if !self.is_settled() {
             return false;
         }
-        let is_executed = |number: &usize| {
-            let group = &self.groups[number / GROUP];
-            let executed = group.used & group.executed & 1 << (number % GROUP) != 0;
-            group.of == Of::Anything && executed && self.by_region[self.region(self.twins[*number].va)] == WANTED
-        };
-        let Some(number) = (0..self.twins.len()).find(is_executed) else { return false };
-        let idle = |group: &Group| matches!(group.of, Of::Region(_)) && group.executed == 0;
-        let idle = || self.groups.iter().position(idle);
-        let Some(group) = self.free_group().or_else(idle) else { return false };
-        let region = self.region(self.twins[number].va);
+        let Some(region) = (0..self.by_region.len()).find(|&region| self.is_wanted(region)) else { return false };
+        let idle = |(_, group): &(usize, &Group)| matches!(group.of, Of::Region(_)) && group.executed == 0;
+        let idle = || self.groups.iter().enumerate().filter(idle).max_by_key(|(_, group)| group.idle);
+        let Some(group) = self.free_group().or_else(|| Some(idle()?.0)) else { return false };
         self.empty(group);
         self.give(group, region);
         for place in 0..GROUP {
@@ -351,6 +357,16 @@ impl Twins {
             }
         }
         true
+    }
+
+    /// Whether a region should have a group, and it is worth it.
+    fn is_wanted(&self, region: usize) -> bool {
+        let executed = |&&number: &&u16| {
+            let number = usize::from(number);
+            number != usize::from(NONE) && self.groups[number / GROUP].executed >> (number % GROUP) & 1 != 0
+        };
+        let twins = || self.by_va[region * GROUP..][..GROUP].iter();
+        self.by_region[region] == WANTED && twins().filter(executed).count() >= BUSY as usize
     }
 
     /// All twins of a group go, not because of what is in them.
@@ -383,8 +399,10 @@ impl Twins {
         memory.publish_twin(place as u16, None, 0, PAGE_WORDS);
         let Twin { va, pa, writes, ref replaced, leads, .. } = self.twins[usize::from(from)];
         let twin = Twin { va, pa, writes, replaced: replaced.clone(), leads, next_by_pa: NONE };
+        let executed = self.groups[usize::from(from) / GROUP].executed >> (usize::from(from) % GROUP) & 1;
         self.remove_at(va);
         self.put(place, twin);
+        self.groups[place / GROUP].executed |= executed << (place % GROUP);
     }
 
     /// There is a twin at a place that was free.
@@ -396,7 +414,7 @@ impl Twins {
         let (group, bit) = (&mut self.groups[place / GROUP], 1 << (place % GROUP));
         group.used |= bit;
         group.left &= !bit;
-        group.executed |= bit;
+        group.executed &= !bit;
     }
 
     /// All twins from anywhere go, so that there is room for others: while a kernel starts, most are of code that is
@@ -416,9 +434,9 @@ impl Twins {
         any
     }
 
-    /// A page of a region that is executed, which has no twin and has never been asked for: now it has.
+    /// A page of a region of which several are executed, which has no twin and has never been asked for: now it has.
     pub fn take_left(&mut self) -> Option<GuestVa> {
-        let group = self.groups.iter_mut().find(|group| group.left != 0 && group.executed != 0)?;
+        let group = self.groups.iter_mut().find(|group| group.left != 0 && group.is_busy())?;
         let place = group.left.trailing_zeros();
         group.left &= group.left - 1;
         let Of::Region(region) = group.of else { return None };

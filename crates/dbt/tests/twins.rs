@@ -28,47 +28,64 @@ fn make(twins: &mut Twins, memory: &mut Memory, n: u32) -> u16 {
 fn what_is_executed_later_gets_the_groups_of_what_is_not_any_more() {
     let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 128), Memory::new(128));
     let region = |n: u32| VA.wrapping_add(n * REGION);
+    let executes = |twins: &mut Twins, n: u32, pages: u32| {
+        (0..pages).for_each(|page| twins.executes(region(n).wrapping_add(page << 12)));
+    };
     // Of eight groups, one is not for regions. Regions 7 and 8 come too late.
     for n in 0..9 {
         twins.begin_region(region(n));
-        make(&mut twins, &mut memory, 16 * n);
+        (0..2).for_each(|page| {
+            make(&mut twins, &mut memory, 16 * n + page);
+        });
+        executes(&mut twins, n, 2);
     }
     assert_eq!((twins.regions(), twins.wants_groups()), ((0, 7), true));
     let late = twins.at(region(7)).expect("it was made");
-    // All were executed as far as one knows, so nothing is to be had.
+    // All are executed as far as one knows, so nothing is to be had.
     assert!(!twins.gather(&mut memory));
     twins.look_anew();
     assert_eq!((twins.take_gone(), twins.is_anything_gone()), (None, false), "all are unmapped");
-    // Nor for what is not executed.
+    // Nor for what is not executed, or a single page.
     assert!(!twins.gather(&mut memory));
-    [0, 1, 2, 4, 5, 6, 7].into_iter().for_each(|n| twins.executes(region(n)));
+    [0, 1, 2, 4, 5, 6].into_iter().for_each(|n| executes(&mut twins, n, 2));
+    executes(&mut twins, 7, 1);
+    assert!(!twins.gather(&mut memory));
+    executes(&mut twins, 7, 2);
     // Not while some may lead to stubs that are gone: these are looked for from one twin to the next.
     assert!(twins.lead_to(late, 7, CachePc(CACHE.0 + 0x100), &mut memory));
     twins.forget_stubs();
     assert!(!twins.gather(&mut memory));
     assert!(twins.settle(&mut memory));
     assert!(twins.gather(&mut memory));
-    assert_eq!((twins.at(region(3)), twins.usage().0), (None, 8), "its group is that of region 7 now");
+    assert_eq!((twins.at(region(3)), twins.usage().0), (None, 16), "its group is that of region 7 now");
     let moved = twins.at(region(7)).expect("it has moved");
     assert_eq!((usize::from(moved) % GROUP, moved != late), (0, true));
     assert_eq!(memory.words(moved), memory.words(late));
     let gone: Vec<_> = std::iter::from_fn(|| twins.is_anything_gone().then(|| twins.take_gone())).collect();
     assert!([region(3), region(7)].iter().all(|&va| gone.contains(&Some(va))), "{gone:?}");
-    // Its neighbours are asked for, and then it is whole.
-    // It is the fourth of those that have some.
-    let left = std::iter::from_fn(|| twins.take_left()).take(4 * 15);
+    // Its neighbours are asked for, it is the fourth of those that have some, and then it is whole.
+    let left = std::iter::from_fn(|| twins.take_left()).take(4 * 14);
     let left = left.filter(|va| va.0 & !(REGION - 1) == region(7).0).count();
-    for n in 113..128 {
+    for n in 114..128 {
         make(&mut twins, &mut memory, n);
     }
-    assert_eq!((left, twins.whole(region(7))), (15, Some(moved)));
+    assert_eq!((left, twins.whole(region(7))), (14, Some(moved)));
     // Region 8 is not executed, and there is no other one.
     assert!(!twins.gather(&mut memory));
-    // Neighbours of what is not executed are not asked for.
+    // Neighbours are asked for of what is executed, and more than a page of it.
     twins.look_anew();
     assert_eq!(twins.take_left(), None);
-    twins.executes(region(4));
-    assert_eq!(twins.take_left(), Some(region(4).wrapping_add(0x1000)));
+    executes(&mut twins, 4, 1);
+    assert_eq!(twins.take_left(), None);
+    executes(&mut twins, 4, 2);
+    assert_eq!(twins.take_left(), Some(region(4).wrapping_add(0x2000)));
+    // That one makes room that has not been executed for longest.
+    twins.look_anew();
+    [0, 1, 2, 7, 4, 6].into_iter().for_each(|n| executes(&mut twins, n, 2));
+    twins.look_anew();
+    executes(&mut twins, 8, 2);
+    assert!(twins.gather(&mut memory));
+    assert!((0..9).all(|n| twins.at(region(n)).is_none() == [3, 5].contains(&n)));
 }
 
 /// Whatever comes and goes: what is mapped is the twin of its page, as long as it is not said to be gone.

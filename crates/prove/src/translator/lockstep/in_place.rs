@@ -276,7 +276,7 @@ impl Lockstep {
             13..=16 => {
                 in_place.twins.look_anew();
                 in_place.unmap_gone();
-                in_place.twins.executes(GuestVa(va));
+                (0..CODE_PAGES).for_each(|page| in_place.twins.executes(GuestVa(CODE + page * PAGE)));
                 if in_place.twins.gather(&mut in_place.pages) {
                     in_place.unmap_gone();
                     self.note("twins move, to lie together");
