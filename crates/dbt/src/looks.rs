@@ -1,7 +1,7 @@
 //! When it is [looked anew](crate::twins::Twins::look_anew) which pages run in place that are executed.
 //!
 //! A look unmaps all of them, and each that is executed then is fetched again. So it is done where some regions want
-//! groups, and less and less often if that comes to nothing. What was not executed for [`LOOK_MS`] of the guest's time
+//! groups, and less and less often if that comes to nothing. What was not executed for 100 ms of the guest's time
 //! behind a look gives its group to others.
 
 /// How long a look takes. A program that waits for the kernel's timer is seen within that, and so is what it does.
