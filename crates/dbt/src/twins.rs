@@ -285,8 +285,8 @@ impl Twins {
         self.page(va) / GROUP
     }
 
-    /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. Then all of its
-    /// pages should be made: [`Self::take_left`] says which.
+    /// Keeps a group for the twins of the region of `va`, if it has none and enough others are free. Once several
+    /// of its pages are executed, all should be made: [`Self::take_left`] says which.
     pub fn begin_region(&mut self, va: GuestVa) {
         if !self.covers(va) {
             return;

@@ -273,7 +273,7 @@ impl KernelEngine {
         self.in_place.as_ref().filter(|in_place| in_place.base().is_some()).map(|in_place| &in_place.twins)
     }
 
-    /// All pages in the 64 KiB around `va` should have twins: see [`Self::take_left`].
+    /// The pages in the 64 KiB around `va` should have their twins together: see [`Twins::begin_region`].
     pub fn begin_region(&mut self, va: GuestVa) {
         if let Some(in_place) = &mut self.in_place {
             in_place.twins.begin_region(va);
