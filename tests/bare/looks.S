@@ -1,4 +1,4 @@
-@ A guest that reads its own text while it executes it. Its code lies in three pages that are mapped twice: where they
+@ A guest that reads its own text while it executes it. Its code lies in four pages that are mapped twice: where they
 @ are executed, at the addresses of a Linux kernel, and flat, where nobody executes them. Flat, each word is what was
 @ assembled. Where they are executed, it is the same on a real machine and where the kernel runs by blocks. In place,
 @ sensitive instructions read as something else (docs/in-place.md), and nothing but these.
@@ -72,7 +72,7 @@ main:
     str r1, [r0]
     ldr r0, =LEVEL2 + (TEXT >> 12 & 0xff) * 4
     ldr r1, =text + 0x43e           @ a small page, write-back, for all
-    mov r2, #3
+    mov r2, #4
 1:  str r1, [r0], #4
     add r1, r1, #0x1000
     subs r2, r2, #1
@@ -87,6 +87,8 @@ main:
     bl execute
     bl data
     look_at "executed"
+    say "\ncalls"
+    in_text calls
     bl execute
     look_at "and once more"
     bl rewrite
@@ -509,6 +511,19 @@ f_doubt:
     .word 0x00000003
     nop
     .endr
+
+    @ Calls of the kernel's own, of all numbers that a trap of Spica's may have: this one as well.
+    .balign 4096
+calls:
+    push {lr}
+    .set number, 0
+    .rept 32
+    svc #number
+    .set number, number + 1
+    .endr
+    svcne #4
+    svceq #5
+    pop {pc}
     .balign 4096
 text_end:
 

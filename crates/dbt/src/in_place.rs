@@ -16,6 +16,7 @@ use spica_addr::GuestVa;
 use spica_isa::{ModImm, Op, Reg, decode};
 
 use crate::layout::PAGE_WORDS;
+use crate::trap;
 
 /// The words of a page.
 pub type Words = [u32; PAGE_WORDS];
@@ -121,8 +122,11 @@ static MAY_BE: [bool; 4096] = {
     while bits < 4096 {
         // Of bits 19:0, those that are looked at there.
         let word = bits << 20;
-        may_be[bits as usize] =
-            is_nearly(word) || is_nearly(word | 0xf000) || is_nearly(word | 0x90) || is_nearly(word | 0xe10);
+        may_be[bits as usize] = is_nearly(word)
+            || is_nearly(word | 0xf000)
+            || is_nearly(word | 0x90)
+            || is_nearly(word | 0xe10)
+            || is_call(word);
         bits += 1;
     }
     may_be
@@ -157,6 +161,11 @@ const fn is_nearly(word: u32) -> bool {
         // Moves from and to coprocessors 10, 11, 14 and 15; SVC traps.
         _ => word & 0x0100_0a10 == 0x0a10,
     }
+}
+
+/// `SVC`, which is not sensitive: see [`trap::is_taken_for_ours`] for those that cannot be where they are either.
+const fn is_call(word: u32) -> bool {
+    word >> 24 & 0xf == 0xf && word >> 28 != 0xf
 }
 
 fn decides(word: u32) -> bool {
@@ -366,10 +375,12 @@ impl Text<'_> {
     }
 
     /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
-    /// whether it is an instruction.
+    /// whether it is an instruction, or if it is one that must neither be replaced nor stay: an `SVC` of the guest's that
+    /// would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where it is.
     fn decide(&self, at: usize, data: &WordSet) -> Option<bool> {
         let is_data = |word| data.contains(at) || is_characters(word);
-        let word = self.page.get(at).copied().filter(|&word| is_sensitive(word) && !is_data(word));
+        let matters = |word| is_sensitive(word) || trap::is_taken_for_ours(word);
+        let word = self.page.get(at).copied().filter(|&word| matters(word) && !is_data(word));
         let Some(word) = word else { return Some(false) };
         let has = |(part, of): (u32, u32), (some, all): (u32, u32)| some * of >= part * all;
         if is_exact(word) && [-1, 1].into_iter().any(|step| has(MANY, self.plausible(at as i32, step, data))) {
@@ -378,6 +389,9 @@ impl Text<'_> {
         let sides = [-1, 1].map(|step| self.likely(at as i32, step, data));
         if sides.into_iter().all(|side| !has(FEW, side)) {
             return Some(false);
+        }
+        if is_call(word) {
+            return None;
         }
         if is_specific(word) || sides.into_iter().all(|side| has(MANY, side)) {
             return Some(true);
@@ -408,13 +422,13 @@ impl Text<'_> {
     /// Whether `word`, which is word `at`, must be replaced, as [`Self::decide`] says. Once, and not eight times.
     #[inline(never)]
     fn replaces(&self, word: u32, at: usize, data: &WordSet) -> Option<bool> {
-        if is_nearly(word) { self.decide(at, data) } else { Some(false) }
+        if is_nearly(word) || trap::is_taken_for_ours(word) { self.decide(at, data) } else { Some(false) }
     }
 
     /// Whether word `at` of the page must be replaced. `None` as in [`Self::replaced`].
     #[must_use]
     pub fn is_replaced(&self, at: usize) -> Option<bool> {
-        if !self.page.get(at).is_some_and(|&word| is_sensitive(word)) {
+        if !self.page.get(at).is_some_and(|&word| is_sensitive(word) || trap::is_taken_for_ours(word)) {
             return Some(false);
         }
         self.decide(at, &self.data())

@@ -82,6 +82,40 @@ pub const IN_IT: u32 = 0x21;
 /// The lowest bit of the ITSTATE in an `SVC` of [`emulate_t32`] or [`in_it`], which has eight bits.
 const ITSTATE: u32 = 8;
 
+/// The low five bits of an `SVC`'s number by which assembly tells what it answers, without asking whose `SVC` it is: a bit
+/// for each.
+const ANSWERED: u32 = {
+    let numbers = [
+        INDIRECT,
+        EMULATE,
+        DACR,
+        EXCEPTION_RETURN,
+        TLB_PAGE,
+        UNPRIVILEGED_LOAD,
+        UNPRIVILEGED_STORE,
+        VFP,
+        COUNTER,
+        TTBR0,
+        CONTEXTIDR,
+        CLEAN_LINE,
+        TLB_RANGE,
+        LENT_EXCEPTION_RETURN,
+    ];
+    let (mut answered, mut at) = (0, 0);
+    while at < numbers.len() {
+        answered |= 1 << (numbers[at] & 31);
+        at += 1;
+    }
+    answered
+};
+
+/// Whether `word` is an `SVC` that assembly would take for one of ours if a guest's kernel executed it as it is, in A32
+/// state, whatever its condition.
+#[must_use]
+pub const fn is_taken_for_ours(word: u32) -> bool {
+    word >> 24 & 0xf == 0xf && word >> 28 != 0xf && ANSWERED >> (word & 31) & 1 != 0
+}
+
 /// The immediate of the `SVC` for a T32 instruction that is executed in the state `it`.
 #[must_use]
 pub const fn emulate_t32(it: ItState) -> u32 {

@@ -407,6 +407,34 @@ pub fn page_with(at: usize, word: u32) -> Words {
     page
 }
 
+/// A kernel's own `SVC` that assembly would answer keeps its page from running in place: its number is there to be read.
+#[test]
+fn calls_that_would_be_taken_for_ours_are_not_in_place() {
+    // All that assembly answers: what is left goes to Rust, which knows whose `SVC` it is.
+    const TAKEN: [u32; 14] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 31];
+    for number in (0..32).chain([0x20, 0x40, 0x8000, 0x90_0060, 0xff_ffe0].map(|more| 4 + more)) {
+        for always in [0xef00_0000, 0x1f00_0000] {
+            let word = always | number;
+            let stays = (!TAKEN.contains(&(number & 31))).then_some(WordSet::EMPTY);
+            let page = page_with(7, word);
+            assert_eq!(
+                (text(&page).replaced(), text(&page).is_replaced(7)),
+                (stays.clone(), stays.map(|_| false)),
+                "{word:x}"
+            );
+            // LDR R0, [PC, #8]: a literal.
+            let mut page = page_with(7, word);
+            page[3] = 0xe59f_0008;
+            assert_eq!((text(&page).replaced(), text(&page).is_replaced(7)), (Some(WordSet::EMPTY), Some(false)));
+        }
+    }
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
+    assert_eq!(twins.make(VA, PA, text(&page_with(7, 0xef00_0001)), &mut memory), Made::Twin(0));
+    assert!(twins.change_word(PA, 8, &page_with(8, 0xef00_0001), &mut memory));
+    assert!(!twins.change_word(PA, 8, &page_with(8, 0xef00_0004), &mut memory));
+    assert_eq!(twins.make(VA, PA, text(&page_with(8, 0xef00_0004)), &mut memory), Made::Unfit);
+}
+
 #[test]
 fn a_twin_is_the_page_but_for_what_is_replaced() {
     let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));

@@ -605,7 +605,7 @@ pub fn make_text(random: &mut Random, memory: &mut Memory, window: &Window) {
             let Some(page) = page else { continue };
             let text = Text { va: GuestVa(at), page: &page, before: before.as_ref(), behind: behind.as_ref() };
             let word = (at % PAGE / 4) as usize;
-            if is_sensitive(page[word]) && text.is_replaced(word) != Some(true) {
+            if text.is_replaced(word) != Some(is_sensitive(page[word])) {
                 memory.set_word(at, NOP);
             }
         }
