@@ -1,4 +1,4 @@
-@ A guest that reads its own text while it executes it. Its code lies in four pages that are mapped twice: where they
+@ A guest that reads its own text while it executes it. Its code lies in five pages that are mapped twice: where they
 @ are executed, at the addresses of a Linux kernel, and flat, where nobody executes them. Flat, each word is what was
 @ assembled. Where they are executed, it is the same on a real machine and where the kernel runs by blocks. In place,
 @ sensitive instructions read as something else (docs/in-place.md), and nothing but these.
@@ -72,7 +72,7 @@ main:
     str r1, [r0]
     ldr r0, =LEVEL2 + (TEXT >> 12 & 0xff) * 4
     ldr r1, =text + 0x43e           @ a small page, write-back, for all
-    mov r2, #4
+    mov r2, #5
 1:  str r1, [r0], #4
     add r1, r1, #0x1000
     subs r2, r2, #1
@@ -89,6 +89,7 @@ main:
     look_at "executed"
     say "\ncalls"
     in_text calls
+    bl windows
     bl execute
     look_at "and once more"
     bl rewrite
@@ -229,6 +230,48 @@ data:
     in_text d_next
     show next, r0
     pop {r4-r11, pc}
+
+@ Opens a domain, calls what uses it, and closes it again, as Linux does: what is in between may use it, and nobody else.
+windows:
+    push {r4-r7, lr}
+    say "\nwindows"
+    ldr r0, =word
+    lsr r1, r0, #20
+    lsl r1, r1, #20
+    ldr r2, =FLAT + 0x20            @ domain 1
+    orr r1, r1, r2
+    ldr r2, =TABLES + (WINDOW >> 20) * 4
+    str r1, [r2]
+    bic r1, r1, #0xc00              @ the same for nobody but its domain's manager
+    str r1, [r2, #4]
+    bl flush
+    ldr r0, =word
+    ubfx r4, r0, #0, #20
+    add r4, r4, #WINDOW
+    mov r5, #0
+1:  ldr r0, =opened
+    ldr r6, [r0, r5]
+    mov r0, r4
+    mov r1, r6
+    in_text f_window
+    show loaded, r0
+    show open, r2
+    show closed, r3
+    mov r0, r4
+    mov r1, r6
+    in_text f_other_window
+    show stored, r0
+    show open, r2
+    show closed, r3
+    in_text f_closed
+    add r5, r5, #4
+    cmp r5, #opened_end - opened
+    blo 1b
+    eors r5, r5, r5
+    tst r4, #0x100000
+    addeq r4, r4, #0x100000
+    beq 1b
+    pop {r4-r7, pc}
 
 @ A word that is sensitive becomes one that is not, and one that is again: it reads as it was written but for that.
 rewrite:
@@ -524,11 +567,64 @@ calls:
     svcne #4
     svceq #5
     pop {pc}
+
+    @ Loads from R0 with the bits R1 of DACR, and stores there.
+    .balign 4096
+f_window:
+    push {r7, lr}
+    sensitive mrc p15, 0, r7, c3, c0, 0
+    orr r6, r7, r1
+    apart
+    sensitive mcr p15, 0, r6, c3, c0, 0
+    isb
+    bl 1f
+    sensitive mcr p15, 0, r7, c3, c0, 0
+    isb
+    apart
+    sensitive mrc p15, 0, r3, c3, c0, 0
+    pop {r7, pc}
+1:  ldr r0, [r0]
+    apart
+    sensitive mrc p15, 0, r2, c3, c0, 0
+    apart
+    bx lr
+
+f_other_window:
+    push {r8, lr}
+    apart
+    sensitive mrc p15, 0, r8, c3, c0, 0
+    orr r2, r8, r1
+    apart
+    sensitive mcr p15, 0, r2, c3, c0, 0
+    isb
+    mov r12, r0
+    bl 1f
+    mov r3, r8
+    sensitive mcr p15, 0, r3, c3, c0, 0
+    isb
+    apart
+    sensitive mrc p15, 0, r3, c3, c0, 0
+    pop {r8, pc}
+1:  str r1, [r12]
+    ldr r0, [r12]
+    apart
+    sensitive mrc p15, 0, r2, c3, c0, 0
+    apart
+    bx lr
+
+f_closed:
+    ldr r0, [r4]
+    str r0, [r4]
+    bx lr
     .balign 4096
 text_end:
 
     .data
     .balign 8
+    @ Domain 1 a client; with others; its manager, who may do anything; and each again.
+opened:
+    .word 0x4, 0x44, 0x4, 0xc, 0x4, 0x1000004, 0x44, 0x40000004
+opened_end:
 word:
     .word 0x600dc0de
 pair:

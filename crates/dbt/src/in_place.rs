@@ -110,6 +110,30 @@ pub fn instead(word: u32) -> Option<u32> {
     (reads_current(word) && word >> 12 & 0xf != 15).then_some(word & !(1 << 5))
 }
 
+/// Whether word `at` of `page` is a write to DACR (B4.1.43) of a kind that traps nearly whenever it is executed: one of
+/// two around a call, with an `ISB` behind it. So Linux opens what user code can reach, calls what copies, and closes it
+/// again. Their stubs would look whether they have to trap, by branches that nobody predicts. If it does not trap after
+/// all, that costs time and nothing else.
+#[must_use]
+pub fn is_window_edge(page: &Words, at: usize) -> bool {
+    const ISB: u32 = 0xf57f_f06f;
+    const CALL: u32 = 0xeb;
+    const BEFORE: usize = 4;
+    const BEHIND: usize = 7;
+    // MCR p15, 0, Rt, c3, c0, 0.
+    let is_write = |word: u32| word & 0x0fff_0fff == 0x0e03_0f10;
+    let (Some(&word), Some(&ISB)) = (page.get(at), page.get(at + 1)) else { return false };
+    if !is_write(word) || word >> 28 != 0xe || word >> 12 & 0xf > 7 {
+        return false;
+    }
+    // Any branch, or another write, ends what is looked at.
+    let leads = |word: &u32| word >> 25 & 7 == 5 || is_write(*word);
+    let calls = |word: &u32| word >> 24 == CALL;
+    let before = page[at.saturating_sub(BEFORE)..at].iter().rev().find(|word| leads(word)).is_some_and(calls);
+    let behind = page[at + 1..].iter().take(BEHIND).find(|word| leads(word)).is_some_and(calls);
+    before || behind
+}
+
 /// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): half of what is sensitive in Linux's text.
 const fn reads_current(word: u32) -> bool {
     word & 0x0fff_0fff == 0x0e1d_0f70 && word >> 28 != 0xf

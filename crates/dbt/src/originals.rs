@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{instead, is_sensitive};
+use crate::in_place::{Words, instead, is_sensitive, is_window_edge};
 use crate::trap;
 
 /// How many different instructions can have a number.
@@ -75,19 +75,42 @@ impl Originals {
             .find(|&slot| matches!(self.words[slot], 0) || self.words[slot] == word)
     }
 
-    /// The `SVC` that stands for the instruction `word`.
-    pub fn stand_in(&mut self, word: u32) -> u32 {
+    /// The number of the instruction `word`, as an `SVC` has it; 0 if there is no slot for it.
+    fn number(&mut self, word: u32) -> u32 {
         let number = self.place(word).map_or(0, |slot| {
             self.words[slot] = word;
             slot as u32 + 1
         });
-        asm::svc(Cond::Al, number << SLOT | trap::REPLACED)
+        number << SLOT
+    }
+
+    /// The `SVC` that stands for the instruction `word`.
+    pub fn stand_in(&mut self, word: u32) -> u32 {
+        let number = self.number(word);
+        asm::svc(Cond::Al, number | trap::REPLACED)
+    }
+
+    /// The same for word `at` of `page`, which assembly may do where it is ([`trap::DACR_IN_PLACE`]).
+    pub fn stand_in_at(&mut self, page: &Words, at: usize) -> u32 {
+        if is_window_edge(page, at) {
+            let number = self.number(page[at]);
+            if number != 0 {
+                let register = page[at] >> 12 & 7;
+                return asm::svc(Cond::Al, register << trap::DACR_REGISTER | number | trap::DACR_IN_PLACE);
+            }
+        }
+        self.stand_in(page[at])
     }
 
     /// The instruction that the `SVC` of number `svc` stands for, if it does.
     #[must_use]
     pub fn of(&self, svc: u32) -> Option<u32> {
-        let slot = (svc >> SLOT).checked_sub(1).filter(|_| svc & ((1 << SLOT) - 1) == trap::REPLACED)?;
+        let number = match svc & ((1 << SLOT) - 1) {
+            trap::REPLACED => svc >> SLOT,
+            trap::DACR_IN_PLACE => (svc & !(7 << trap::DACR_REGISTER)) >> SLOT,
+            _ => return None,
+        };
+        let slot = number.checked_sub(1)?;
         self.words.get(slot as usize).copied().filter(|&word| word != 0)
     }
 }

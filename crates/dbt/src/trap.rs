@@ -47,9 +47,6 @@ pub const LINE_LOOP_AT: u32 = 10;
 pub const LINE_LOOP_END: u32 = 14;
 /// And of the step's, which has three.
 pub const LINE_LOOP_STEP: u32 = 17;
-/// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
-/// holds the target.
-pub const CLOSED_RETURN: u32 = 14;
 /// `SVC` number of TLBIMVA in a loop over pages, with operands: see [`tlb_range`]. Whoever answers it may do several
 /// rounds of the loop at once.
 pub const TLB_RANGE: u32 = 15;
@@ -64,6 +61,11 @@ pub const LENT_EXCEPTION_RETURN: u32 = CLOSED | 15;
 /// `SVC` number of an instruction of a page that runs in place, in whose copy the `SVC` stands for it
 /// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
 pub const REPLACED: u32 = 0x20;
+/// `SVC` number of a write to DACR in place that traps as a rule, in whose copy the `SVC` stands for it
+/// ([`crate::in_place::is_window_edge`]). Assembly does it; to all others, it is a [`REPLACED`].
+pub const DACR_IN_PLACE: u32 = REPLACED | 14;
+/// The lowest bit of the register in such an `SVC`, which has three bits: R0 to R7.
+pub const DACR_REGISTER: u32 = 20;
 
 /// `SVC` number where a sample of what the kernel executes is due ([`crate::Counters::countdown`]). The block goes on.
 /// In assembly, it is no number of any trap either.
@@ -73,6 +75,9 @@ pub const SAMPLE: u32 = 0x40;
 pub const CHECK: u32 = 0x60;
 /// `SVC` number of a place of the kernel's that is told of, with its number: see [`hook`]. The block goes on. As above.
 pub const HOOK: u32 = 0x80;
+/// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
+/// holds the target. As above.
+pub const CLOSED_RETURN: u32 = 0xa0;
 /// `SVC` number of a T32 instruction to interpret, with its ITSTATE: see [`emulate_t32`]. Two literal words as of
 /// [`EMULATE`]: the bits of its code, and its guest address with bit 0 set.
 pub const EMULATE_T32: u32 = 0x20;
@@ -98,6 +103,7 @@ const ANSWERED: u32 = {
         TTBR0,
         CONTEXTIDR,
         CLEAN_LINE,
+        DACR_IN_PLACE,
         TLB_RANGE,
         LENT_EXCEPTION_RETURN,
     ];
@@ -114,6 +120,12 @@ const ANSWERED: u32 = {
 #[must_use]
 pub const fn is_taken_for_ours(word: u32) -> bool {
     word >> 24 & 0xf == 0xf && word >> 28 != 0xf && ANSWERED >> (word & 31) & 1 != 0
+}
+
+/// Whether `word` is an `SVC` of [`DACR_IN_PLACE`].
+#[must_use]
+pub const fn is_dacr_in_place(word: u32) -> bool {
+    word >> 24 == 0xef && word & 0x3f == DACR_IN_PLACE
 }
 
 /// The immediate of the `SVC` for a T32 instruction that is executed in the state `it`.

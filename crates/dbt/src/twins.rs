@@ -19,7 +19,7 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{Text, WordSet, Words, instead, stub_length};
+use crate::in_place::{Text, WordSet, Words, instead, is_window_edge, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::originals::Originals;
 use crate::records;
@@ -493,7 +493,7 @@ impl Twins {
                     replaced.remove(at);
                     word
                 }
-                None => self.originals.stand_in(text.page[at]),
+                None => self.originals.stand_in_at(text.page, at),
             };
         }
         memory.publish_twin(number, None, 0, PAGE_WORDS);
@@ -537,10 +537,13 @@ impl Twins {
         if !replaced.contains(at) {
             return None;
         }
-        let length = stub_length(at, |at| replaced.contains(at));
+        // What traps as a rule is shorter where it is.
+        let length = stub_length(at, |at| replaced.contains(at) && !is_window_edge(words, at));
         let entry = translator.stub(length, (va, pa), global, words, memory.code());
         self.follow(translator);
-        if let Some(number) = self.of(va, pa) {
+        if let Some(number) = self.of(va, pa)
+            && !trap::is_dacr_in_place(memory.twin(number)[at])
+        {
             self.lead_to(number, at, entry, memory);
         }
         Some(entry)
@@ -656,7 +659,7 @@ impl Twins {
                 words[at] = instead.unwrap_or(page[at]);
                 let mut first = at;
                 for asked in twin.replaced.up_to(at) {
-                    words[asked] = self.originals.stand_in(page[asked]);
+                    words[asked] = self.originals.stand_in_at(page, asked);
                     first = first.min(asked);
                 }
                 memory.publish_twin(number, None, first, at + 1 - first);

@@ -1,7 +1,7 @@
 //! Which words are sensitive, which of a page's are replaced, and the copies of pages.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::in_place::{LONGEST, Text, WordSet, Words, instead, is_sensitive, stub_length};
+use spica_dbt::in_place::{LONGEST, Text, WordSet, Words, instead, is_sensitive, is_window_edge, stub_length};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::trap;
 use spica_dbt::twins::{Made, StubMemory, TwinMemory, Twins};
@@ -407,11 +407,90 @@ pub fn page_with(at: usize, word: u32) -> Words {
     page
 }
 
+const ISB: u32 = 0xf57f_f06f;
+const BL: u32 = 0xeb00_0010;
+/// MRC, MCR p15, 0, R3, c3, c0, 0.
+const READ_DACR: u32 = 0xee13_3f10;
+const WRITE_DACR: u32 = 0xee03_3f10;
+
+/// As Linux opens what user code can reach, and closes it, with what is in between: the writes at words 12 and 17.
+fn window() -> Words {
+    let mut page = page_with(12, WRITE_DACR);
+    (page[10], page[13], page[15], page[17], page[18]) = (READ_DACR, ISB, BL, WRITE_DACR, ISB);
+    page
+}
+
+#[test]
+fn what_opens_and_closes_around_a_call_is_told_by_what_is_near() {
+    let is = |page: &Words| [12, 17].map(|at| is_window_edge(page, at));
+    assert_eq!(is(&window()), [true; 2]);
+    let with = |at: usize, word: u32| {
+        let mut page = window();
+        page[at] = word;
+        is(&page)
+    };
+    // Not without a call, nor where something else leads away before it; and a condition, as good as another branch.
+    for none in [NOP, 0xea00_0010, 0x0b00_0010, WRITE_DACR] {
+        assert_eq!(with(15, none), [false; 2], "{none:x}");
+    }
+    assert_eq!((with(14, 0x0a00_0010), with(16, 0xea00_0010)), ([false, true], [true, false]));
+    // Nor without the barrier, under a condition, of R8 and above, or any other register of CP15.
+    for none in [WRITE_DACR & !(1 << 29), WRITE_DACR | 8 << 12, WRITE_DACR | 1, READ_DACR, NOP] {
+        assert_eq!((with(12, none), with(17, none)), ([false, true], [true, false]), "{none:x}");
+    }
+    assert_eq!((with(13, NOP), with(18, NOP)), ([false, true], [true, false]));
+    assert!((0..8).all(|reg| with(12, WRITE_DACR & !0xf000 | reg << 12) == [true; 2]));
+    // Only so far, and only in the page.
+    for apart in 0..20 {
+        let mut page = page_with(100, WRITE_DACR);
+        (page[101], page[101 + apart]) = (ISB, if apart == 0 { ISB } else { BL });
+        assert_eq!(is_window_edge(&page, 100), (1..7).contains(&apart), "a call {apart} behind it");
+        let mut page = page_with(100, WRITE_DACR);
+        (page[101], page[100 - apart]) = (ISB, if apart == 0 { WRITE_DACR } else { BL });
+        assert_eq!(is_window_edge(&page, 100), (1..=4).contains(&apart), "a call {apart} in front of it");
+    }
+    let mut page = page_with(PAGE_WORDS - 2, WRITE_DACR);
+    (page[PAGE_WORDS - 3], page[PAGE_WORDS - 1]) = (BL, ISB);
+    assert!(is_window_edge(&page, PAGE_WORDS - 2) && !is_window_edge(&page, PAGE_WORDS - 1));
+    assert!(!is_window_edge(&page_with(PAGE_WORDS - 1, WRITE_DACR), PAGE_WORDS - 1));
+    let mut page = page_with(0, WRITE_DACR);
+    (page[1], page[2]) = (ISB, BL);
+    assert!(is_window_edge(&page, 0) && !is_window_edge(&page, PAGE_WORDS));
+}
+
+/// Their `SVC` says what they are, and of which register, and no branch takes its place.
+#[test]
+fn what_opens_and_closes_around_a_call_stays_a_trap() {
+    let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let page = window();
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    let edges = [12, 17].map(|at| memory.0.words(0)[at]);
+    for svc in edges {
+        assert_eq!((svc >> 24, svc & 0x3f, svc >> 20 & 7), (0xef, trap::DACR_IN_PLACE, 3));
+        assert_eq!(twins.originals().of(svc & 0x00ff_ffff), Some(WRITE_DACR));
+    }
+    for at in [10, 12, 17] {
+        let va = VA.wrapping_add(4 * at);
+        assert!(twins.stub(&mut translator, (va, PA.wrapping_add(4 * at)), true, &page, &mut memory).is_some());
+    }
+    assert_eq!(memory.0.words(0)[10] >> 24, 0xea);
+    assert_eq!([12, 17].map(|at| memory.0.words(0)[at]), edges);
+    // The read's stub ends in front of them.
+    let stub = stub_length(10, |at| [10, 12, 17].contains(&at) && !is_window_edge(&page, at));
+    assert_eq!(stub, 1);
+    // What is written near them makes new ones of them.
+    let mut changed = page;
+    changed[18] = NOP;
+    assert!(twins.change_word(PA, 18, &changed, &mut memory));
+    assert_eq!([12, 17].map(|at| memory.0.words(0)[at] & 0x3f), [trap::DACR_IN_PLACE, trap::REPLACED]);
+}
+
 /// A kernel's own `SVC` that assembly would answer keeps its page from running in place: its number is there to be read.
 #[test]
 fn calls_that_would_be_taken_for_ours_are_not_in_place() {
     // All that assembly answers: what is left goes to Rust, which knows whose `SVC` it is.
-    const TAKEN: [u32; 14] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 31];
+    const TAKEN: [u32; 15] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 31];
     for number in (0..32).chain([0x20, 0x40, 0x8000, 0x90_0060, 0xff_ffe0].map(|more| 4 + more)) {
         for always in [0xef00_0000, 0x1f00_0000] {
             let word = always | number;

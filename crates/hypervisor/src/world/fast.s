@@ -127,6 +127,8 @@ kernel_supervisor_call:
     .word emulate_t32
     .elseif number == SVC_DACR
     .word domain_access
+    .elseif number == SVC_DACR_IN_PLACE & 31
+    .word domain_access_in_place
     .elseif number == SVC_EXCEPTION_RETURN
     .word exception_return
     .elseif number == SVC_LENT_EXCEPTION_RETURN
@@ -179,16 +181,24 @@ indirect:
 
 @ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15
 @ are for Rust (see Shadow::set_dacr; the functions here are those of Separation). In: R2, LR = where the block goes
-@ on. Uses R3 to R7.
-    HANDLER fast, "DACR"
-domain_access:
+@ on. Uses R3 to R7. With \in_place, the SVC is the write itself, and says of which register.
+.macro DOMAIN_ACCESS in_place
+    .if \in_place
+    ldr r3, [lr, #-4]
+    ubfx r3, r3, #DACR_REGISTER, #3
+    ldr r3, [sp, r3, lsl #2]
+    .else
     ldr r3, [r2, #PAGE_DACR]
+    .endif
     ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
     cmp r3, r4
     ldrdne r4, r5, [sp, #CTX_DACR_PAIRS + 8]
     cmpne r3, r4
     bne 1f
 2:  mcr p15, 0, r5, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
+    .if \in_place
+    str r3, [r2, #PAGE_DACR]
+    .endif
     str r3, [r2, #PAGE_DACR_REAL]
     str r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
     str r5, [sp, #CTX_KERNEL + VIEW_DACR]
@@ -219,6 +229,14 @@ domain_access:
     .endif
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b
+.endm
+
+    HANDLER fast, "DACR"
+domain_access:
+    DOMAIN_ACCESS 0
+    HANDLER fast, "DACR"
+domain_access_in_place:
+    DOMAIN_ACCESS 1
 
 @ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). In: R2, LR =
 @ where the block goes on. Uses R0, R1, R3 to R7.
