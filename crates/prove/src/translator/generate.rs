@@ -556,6 +556,14 @@ fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
         let condition = if random.one_in(4) { random.below(14) } else { 14 };
         let offset = start.wrapping_sub(from + 2) & 0x00ff_ffff;
         memory.set_word(window.start + 4 * from, condition << 28 | 0x0b00_0000 | offset);
+        // What Linux has around calls: DACR is written in front of it and behind it.
+        if random.one_in(3) && from >= 2 && from + 2 < window.words {
+            const ISB: u32 = 0xf57f_f06f;
+            let [open, close] = [(); 2].map(|()| 14 << 28 | cp15(false, SYSTEM[model::DACR], random.below(9)));
+            for (at, word) in [(from - 2, open), (from - 1, ISB), (from + 1, close), (from + 2, ISB)] {
+                memory.set_word(window.start + 4 * at, word);
+            }
+        }
     }
 }
 

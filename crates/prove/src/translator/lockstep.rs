@@ -106,6 +106,8 @@ pub struct Lockstep {
     real_dacr: u32,
     /// See [`KernelView::closing`](super::view::KernelView::closing).
     closing: Option<u32>,
+    /// The last instruction wrote DACR in place, by a trap whatever it closes.
+    dacr_in_place: bool,
     turning_off: Option<u32>,
     /// There was a trap for a write to DACR since the last boundary.
     closed: bool,
@@ -221,6 +223,7 @@ impl Lockstep {
             seen: BTreeMap::new(),
             real_dacr: 0,
             closing: None,
+            dacr_in_place: false,
             turning_off: None,
             closed: false,
             dacr_writes: 0,
@@ -331,6 +334,7 @@ impl Lockstep {
         }
         (self.privileged, self.shared_slot) = (None, 0xdead_000a);
         (self.closing, self.closed, self.dacr_writes) = (None, false, supervisor.dacr_writes);
+        self.dacr_in_place = false;
         self.turning_off = None;
         (self.invalidated, self.tlb) = ([false; 2], supervisor.tlb);
         self.volatile = [false; CODE_PAGES as usize];

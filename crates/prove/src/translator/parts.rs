@@ -122,6 +122,7 @@ const EVENTS_IN_PLACE: &[&str] = &[
     "a stub is found",
     "a stub is made",
     "a word is rewritten",
+    "a write of DACR in place",
     "all stubs are made anew",
     "all twins are made anew",
     "an exception return that is followed",

@@ -186,6 +186,12 @@ impl Lockstep {
         let Some(supervisor) = self.reference.supervisor else { return };
         let written = std::mem::replace(&mut self.dacr_writes, supervisor.dacr_writes) != supervisor.dacr_writes;
         let (closed, closing) = (std::mem::take(&mut self.closed), self.closing.take());
+        if std::mem::take(&mut self.dacr_in_place) {
+            if !written {
+                self.fail(&format!("before {guest_pc:#x}: DACR was written in place, and not by the guest"));
+            }
+            return;
+        }
         if !self.translator.options().lazy_dacr || !written {
             if closed || closing.is_some() {
                 self.fail(&format!("before {guest_pc:#x}: a trap for DACR, which was not written"));

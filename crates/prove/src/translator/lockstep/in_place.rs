@@ -18,7 +18,7 @@ use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_dbt::in_place::{Text, WordSet, Words, is_sensitive};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
 use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
-use spica_dbt::{ExitId, Location, Translator, Undo, shadow_stack};
+use spica_dbt::{ExitId, Location, Translator, Undo, shadow_stack, trap};
 use spica_isa::Op;
 use spica_isa::t32::ItState;
 use spica_vcpu::interp::Env;
@@ -420,6 +420,14 @@ impl Lockstep {
             Event::Supervisor(number) if !stands_in && matches!(number & 31, 2..=15 | 31) => {
                 self.note("an SVC with a number of Spica's");
                 Next::End(End::Unpredictable)
+            }
+            // As assembly does; or it takes the slow path.
+            Event::Supervisor(number) if stands_in && number & 0x3f == trap::DACR_IN_PLACE && self.random.one_in(2) => {
+                self.note("a write of DACR in place");
+                self.under_way = true;
+                self.cpu.page.dacr = self.machine.r[(number >> trap::DACR_REGISTER & 7) as usize];
+                self.dacr_in_place = true;
+                self.close_domains(pc.wrapping_add(4), true)
             }
             Event::Supervisor(_) => self.replaced(pc),
             Event::Fault(fault) => self.faulted(fault, CachePc(pc), place),

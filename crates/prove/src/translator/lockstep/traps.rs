@@ -166,7 +166,7 @@ impl Lockstep {
     }
 
     /// DACR was written, and closes something.
-    fn close_domains(&mut self, behind: u32, fast: bool) -> Next {
+    pub(super) fn close_domains(&mut self, behind: u32, fast: bool) -> Next {
         if std::mem::replace(&mut self.closed, true) {
             self.fail("two traps for one write to DACR");
         }
