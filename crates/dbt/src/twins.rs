@@ -130,6 +130,8 @@ pub struct Twins {
     by_pa: Vec<u16>,
     /// By region of the window: its group.
     by_region: Vec<u16>,
+    /// How many of these are [`WANTED`].
+    wanted: usize,
     /// Copies made of each page of the window so far; [`MOST_COPIES`] where it cannot run in place.
     copies: Vec<u8>,
     /// By number: [`GROUP`] of the first group, then those of the next.
@@ -192,6 +194,7 @@ impl Twins {
             by_va: vec![NONE; pages],
             by_pa: vec![NONE; LISTS],
             by_region: vec![NO_GROUP; pages / GROUP],
+            wanted: 0,
             copies: vec![0; pages],
             twins: (0..capacity).map(|_| Twin::NONE).collect(),
             groups: vec![Group::FREE; usize::from(capacity) / GROUP],
@@ -298,7 +301,7 @@ impl Twins {
         }
         match self.free_group() {
             Some(group) => self.give(group, region),
-            None => self.by_region[region] = WANTED,
+            None => self.set_group(region, WANTED),
         }
     }
 
@@ -312,7 +315,14 @@ impl Twins {
     /// A free group is a region's.
     fn give(&mut self, group: usize, region: usize) {
         self.groups[group] = Group { of: Of::Region(region as u16), left: u16::MAX, ..Group::FREE };
-        self.by_region[region] = group as u16;
+        self.set_group(region, group as u16);
+    }
+
+    /// What is noted of the group of a region.
+    fn set_group(&mut self, region: usize, group: u16) {
+        let before = core::mem::replace(&mut self.by_region[region], group);
+        self.wanted += usize::from(group == WANTED);
+        self.wanted -= usize::from(before == WANTED);
     }
 
     /// The twin at `va` is about to be mapped, as it is to be executed.
@@ -325,7 +335,8 @@ impl Twins {
     /// Whether regions have no group that should have one: then it is worth to [look](Self::look_anew).
     #[must_use]
     pub fn wants_groups(&self) -> bool {
-        self.by_region.contains(&WANTED)
+        debug_assert_eq!(self.wanted, self.by_region.iter().filter(|&&group| group == WANTED).count());
+        self.wanted != 0
     }
 
     /// All are to be unmapped, so that it shows which are executed from now on.
@@ -377,7 +388,7 @@ impl Twins {
             }
         }
         if let Of::Region(region) = self.groups[group].of {
-            self.by_region[usize::from(region)] = NO_GROUP;
+            self.set_group(usize::from(region), NO_GROUP);
         }
         self.groups[group] = Group::FREE;
     }
@@ -740,12 +751,11 @@ impl Twins {
     }
 
     fn release_if_empty(&mut self, group: usize) {
-        let group = &mut self.groups[group];
-        if group.used == 0 {
-            if let Of::Region(region) = group.of {
-                self.by_region[usize::from(region)] = NO_GROUP;
+        if self.groups[group].used == 0 {
+            if let Of::Region(region) = self.groups[group].of {
+                self.set_group(usize::from(region), NO_GROUP);
             }
-            *group = Group::FREE;
+            self.groups[group] = Group::FREE;
         }
     }
 
@@ -766,6 +776,7 @@ impl Twins {
         records::fill(&mut self.by_va, NONE);
         records::fill(&mut self.by_pa, NONE);
         records::fill(&mut self.by_region, NO_GROUP);
+        self.wanted = 0;
         self.copies.fill(0);
     }
 

@@ -101,6 +101,8 @@ fn nothing_stays_mapped_that_is_not_the_twin_of_its_page() {
         let mut stubs = false;
         let (mut gathered, mut large) = (0, 0);
         for _ in 0..4_000 {
+            // Its answer is checked, if assertions are on, as they are in tests.
+            let _ = twins.wants_groups();
             // A kernel is at some places at a time.
             let n = (random.below(60) + PAGES / 4 * random.below(2)) % PAGES;
             let (va, pa) = place(n);
