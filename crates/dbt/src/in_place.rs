@@ -110,10 +110,10 @@ pub fn instead(word: u32) -> Option<u32> {
     (reads_current(word) && word >> 12 & 0xf != 15).then_some(word & !(1 << 5))
 }
 
-/// Whether word `at` of `page` is a write to DACR (B4.1.43) of a kind that traps nearly whenever it is executed: one of
-/// two around a call, with an `ISB` behind it. So Linux opens what user code can reach, calls what copies, and closes it
-/// again. Their stubs would look whether they have to trap, by branches that nobody predicts. If it does not trap after
-/// all, that costs time and nothing else.
+/// Whether word `at` of `page` is a write to DACR (B4.1.43) of a kind that has to trap nearly whenever it is executed:
+/// one of two around a call, with an `ISB` behind it. So Linux opens what user code can reach, calls what copies, and
+/// closes it again. Their stubs would look whether they have to trap, by branches that nobody predicts. If one traps
+/// without need, that costs time and nothing else.
 #[must_use]
 pub fn is_window_edge(page: &Words, at: usize) -> bool {
     const ISB: u32 = 0xf57f_f06f;
@@ -399,8 +399,8 @@ impl Text<'_> {
     }
 
     /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
-    /// whether it is an instruction, or if it is one that must neither be replaced nor stay: an `SVC` of the guest's that
-    /// would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where it is.
+    /// whether it is an instruction, or if it is one that must neither be replaced nor stay: an `SVC` of the guest's
+    /// that would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where it is.
     fn decide(&self, at: usize, data: &WordSet) -> Option<bool> {
         let is_data = |word| data.contains(at) || is_characters(word);
         let matters = |word| is_sensitive(word) || trap::is_taken_for_ours(word);

@@ -87,8 +87,8 @@ pub const IN_IT: u32 = 0x21;
 /// The lowest bit of the ITSTATE in an `SVC` of [`emulate_t32`] or [`in_it`], which has eight bits.
 const ITSTATE: u32 = 8;
 
-/// The low five bits of an `SVC`'s number by which assembly tells what it answers, without asking whose `SVC` it is: a bit
-/// for each.
+/// The low five bits of an `SVC`'s number by which assembly tells what it answers, without asking whose `SVC` it is: a
+/// bit for each.
 const ANSWERED: u32 = {
     let numbers = [
         INDIRECT,

@@ -486,7 +486,8 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
     assert_eq!([12, 17].map(|at| memory.0.words(0)[at] & 0x3f), [trap::DACR_IN_PLACE, trap::REPLACED]);
 }
 
-/// A kernel's own `SVC` that assembly would answer keeps its page from running in place: its number is there to be read.
+/// A kernel's own `SVC` that assembly would answer keeps its page from running in place: its number is there to be
+/// read.
 #[test]
 fn calls_that_would_be_taken_for_ours_are_not_in_place() {
     // All that assembly answers: what is left goes to Rust, which knows whose `SVC` it is.
