@@ -415,7 +415,9 @@ impl Text<'_> {
             return Some(false);
         }
         if is_call(word) {
-            return None;
+            // Where nothing is around it, it is data: a page without code has no other reason not to run in place.
+            let among = |side: (u32, u32)| side.0 != 0 && has(MANY, side);
+            return if sides.into_iter().all(among) { None } else { Some(false) };
         }
         if is_specific(word) || sides.into_iter().all(|side| has(MANY, side)) {
             return Some(true);

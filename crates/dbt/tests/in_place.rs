@@ -502,6 +502,10 @@ fn calls_that_would_be_taken_for_ours_are_not_in_place() {
                 (stays.clone(), stays.map(|_| false)),
                 "{word:x}"
             );
+            // In the middle of nothing.
+            let mut page = [0; PAGE_WORDS];
+            page[7] = word;
+            assert_eq!((text(&page).replaced(), text(&page).is_replaced(7)), (Some(WordSet::EMPTY), Some(false)));
             // LDR R0, [PC, #8]: a literal.
             let mut page = page_with(7, word);
             page[3] = 0xe59f_0008;
