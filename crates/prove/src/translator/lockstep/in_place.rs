@@ -19,8 +19,8 @@ use spica_dbt::in_place::{Text, WordSet, Words, is_sensitive};
 use spica_dbt::layout::{Layout, PAGE, PAGE_WORDS, Window};
 use spica_dbt::twins::{GROUP, Made, StubMemory, TwinMemory, Twins};
 use spica_dbt::{ExitId, Location, Translator, Undo, shadow_stack, trap};
-use spica_isa::Op;
 use spica_isa::t32::ItState;
+use spica_isa::{Cond, Op, asm};
 use spica_vcpu::interp::Env;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -417,12 +417,14 @@ impl Lockstep {
                 Next::Cache(self.machine.pc)
             }
             // Those that assembly takes for traps of translated code.
-            Event::Supervisor(number) if !stands_in && matches!(number & 31, 2..=15 | 31) => {
+            Event::Supervisor(number) if !stands_in && trap::is_taken_for_ours(asm::svc(Cond::Al, number)) => {
                 self.note("an SVC with a number of Spica's");
                 Next::End(End::Unpredictable)
             }
             // As assembly does; or it takes the slow path.
-            Event::Supervisor(number) if stands_in && number & 0x3f == trap::DACR_IN_PLACE && self.random.one_in(2) => {
+            Event::Supervisor(number)
+                if stands_in && trap::is_dacr_in_place(asm::svc(Cond::Al, number)) && self.random.one_in(2) =>
+            {
                 self.note("a write of DACR in place");
                 self.under_way = true;
                 self.cpu.page.dacr = self.machine.r[(number >> trap::DACR_REGISTER & 7) as usize];
