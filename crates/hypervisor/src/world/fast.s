@@ -19,7 +19,7 @@
 @ (SEPARATION), that is there already, unless \away says that we are in the host address space, and DACR is what keeps
 @ them apart; else DACR is the kernel view's all along.
 .macro SWITCH offset, away=0
-    WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_DACR, VIEW_VBAR, VIEW_GUEST_DACR
+    WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_VBAR, VIEW_DACR, VIEW_GUEST_DACR
     .if \away || !BY_DOMAINS
     ldr r7, [sp, #CTX_REGION_TTBR0]
     .endif
@@ -29,9 +29,9 @@
     CHANGE_TABLES r7, r0, r1
     .endif
     .if BY_DOMAINS
-    mcr p15, 0, r3, c3, c0, 0       @ DACR
+    mcr p15, 0, r5, c3, c0, 0       @ DACR
     .endif
-    mcr p15, 0, r5, c12, c0, 0      @ VBAR
+    mcr p15, 0, r3, c12, c0, 0      @ VBAR
 .endm
 
 .macro COUNT offset
@@ -190,18 +190,17 @@ indirect:
     .else
     ldr r3, [r2, #PAGE_DACR]
     .endif
-    ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
-    cmp r3, r4
+    ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, behind the real one for it
+    cmp r3, r5
     ldrdne r4, r5, [sp, #CTX_DACR_PAIRS + 8]
-    cmpne r3, r4
+    cmpne r3, r5
     bne 1f
-2:  mcr p15, 0, r5, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
+2:  mcr p15, 0, r4, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
     .if \in_place
     str r3, [r2, #PAGE_DACR]
     .endif
     str r3, [r2, #PAGE_DACR_REAL]
-    str r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
-    str r5, [sp, #CTX_KERNEL + VIEW_DACR]
+    strd r4, r5, [sp, #CTX_KERNEL + VIEW_DACR]  @ and VIEW_GUEST_DACR, as in SWITCH
     ldmia sp, {{r0-r7}}
     movs pc, lr
 1:  ldr r4, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
@@ -215,17 +214,17 @@ indirect:
     bne slow_path
     ldrd r6, r7, [sp, #CTX_DACR_PAIRS]
     strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
-    mov r4, r3
+    mov r5, r3
     .if BY_DOMAINS
     ldr r7, =DACR_SHARED
-    and r5, r3, r7
+    and r4, r3, r7
     ldr r7, =DACR_ALWAYS
-    orr r5, r5, r5, lsl #DACR_PRIVILEGED_ALONE
-    orr r5, r5, r7
+    orr r4, r4, r4, lsl #DACR_PRIVILEGED_ALONE
+    orr r4, r4, r7
     .else
     ldr r7, =DACR_CLIENTS
-    and r5, r3, r7
-    orr r5, r5, #DACR_ALWAYS
+    and r4, r3, r7
+    orr r4, r4, #DACR_ALWAYS
     .endif
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
     b 2b

@@ -109,10 +109,10 @@ pub struct ViewRegisters {
     pub ttbr0: u32,
     /// CONTEXTIDR: the host ASID.
     pub contextidr: u32,
-    /// DACR.
-    pub dacr: HostDacr,
     /// VBAR.
     pub vbar: u32,
+    /// DACR.
+    pub dacr: HostDacr,
     /// The guest's DACR that `dacr` was made of.
     pub guest_dacr: u32,
 }
@@ -499,7 +499,7 @@ pub struct Context {
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
     /// [`Self::take_forgotten`]; or what is none of these, 0.
     forgotten: u32,
-    /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
+    /// Two values of the guest's DACR, each behind the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
     /// How assembly cleans what the guest's CTR announces as a line of the data cache: the bytes from one of
@@ -564,7 +564,7 @@ impl Context {
             forget_tables: [0; 2],
             line_page: NO_PAGE,
             forgotten: 0,
-            dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
+            dacr_pairs: [[SEPARATION.host_dacr(0, View::Kernel).raw(), 0]; 2],
             line: [real_line(), announced_line() - 1],
             guest_space: [0; 2],
             space_switched: 0,
@@ -757,8 +757,8 @@ impl Context {
         let registers = self.view_registers(privilege);
         registers.guest_dacr = guest;
         registers.dacr = if mmu_on { SEPARATION.host_dacr(guest, view) } else { SEPARATION.flat_dacr(view) };
-        if mmu_on && SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
-            self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel).raw()]; 2];
+        if mmu_on && SEPARATION.baked_dacr(self.dacr_pairs[0][1]) != SEPARATION.baked_dacr(guest) {
+            self.dacr_pairs = [[SEPARATION.host_dacr(guest, View::Kernel).raw(), guest]; 2];
         }
     }
 

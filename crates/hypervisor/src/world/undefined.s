@@ -118,13 +118,12 @@ answer_user_undefined:
     @ write of DACR that opened it, at the return from the last system call, would lose its bet.
     ldr r3, [r2, #PAGE_DACR]
     ldrd r0, r1, [sp, #CTX_DACR_PAIRS]          @ as in domain_access
-    cmp r3, r0
+    cmp r3, r1
     ldrdne r0, r1, [sp, #CTX_DACR_PAIRS + 8]
-    cmpne r3, r0
-    streq r3, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
-    streq r1, [sp, #CTX_KERNEL + VIEW_DACR]
+    cmpne r3, r1
+    strdeq r0, r1, [sp, #CTX_KERNEL + VIEW_DACR]
     .if !BY_DOMAINS
-    mcreq p15, 0, r1, c3, c0, 0     @ synchronised by the change of tables
+    mcreq p15, 0, r0, c3, c0, 0     @ synchronised by the change of tables
     .endif
     SWITCH CTX_KERNEL
     str r6, [r2, #PAGE_DACR_REAL]
