@@ -179,10 +179,10 @@ impl Gic {
         let (word, bit) = ((intid / 32) as usize, 1 << (intid % 32));
         if (self.line[word] & bit != 0) != high {
             self.change_line(word, bit, high);
+            self.recompute();
         }
     }
 
-    #[inline(never)]
     fn change_line(&mut self, word: usize, bit: u32, high: bool) {
         if high {
             self.line[word] |= bit;
@@ -191,7 +191,32 @@ impl Gic {
             self.line[word] &= !bit;
         }
         self.note_raised(word);
+    }
+
+    /// What software has done, as [`Self::outlook`] told, before the controller hears of it: it has acknowledged the
+    /// interrupt that is signalled; then these lines have come to be `high`, by what else it did; then it has ended an
+    /// interrupt. Gives the number of what it acknowledged.
+    pub fn catch_up(
+        &mut self,
+        acknowledged: bool,
+        lines: impl IntoIterator<Item = (u32, bool)>,
+        ended: Option<u32>,
+    ) -> Option<u32> {
+        let candidate = self.signalled.filter(|_| acknowledged);
+        if let Some(candidate) = candidate {
+            self.begin(candidate);
+        }
+        for (intid, high) in lines {
+            let (word, bit) = ((intid / 32) as usize % WORDS, 1 << (intid % 32));
+            if (self.line[word] & bit != 0) != high {
+                self.change_line(word, bit, high);
+            }
+        }
+        if let Some(intid) = ended {
+            self.end(intid);
+        }
         self.recompute();
+        candidate.map(|candidate| candidate.intid)
     }
 
     /// Something has become pending in a word, or nothing there is pending any more: it is looked at, or not.
@@ -214,7 +239,13 @@ impl Gic {
     }
 
     /// The highest-priority interrupt that is pending, enabled, forwarded and not active; the lowest ID among equals.
+    #[inline]
     fn highest_pending(&self) -> Option<Candidate> {
+        if self.raised == 0 { None } else { self.highest_of_raised() }
+    }
+
+    #[inline(never)]
+    fn highest_of_raised(&self) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut raised = self.raised;
         while raised != 0 {
@@ -355,20 +386,25 @@ impl Gic {
         }
     }
 
-    /// A read of GICC_IAR or GICC_AIAR: the interrupt becomes active, and its priority the running one.
+    /// A read of GICC_IAR or GICC_AIAR.
     fn acknowledge(&mut self, group1_register: bool) -> u32 {
         let candidate = match self.visible(self.signalled, group1_register) {
             Ok(candidate) => candidate,
             Err(special) => return special,
         };
+        self.begin(candidate);
+        self.recompute();
+        // The CPU ID of an SGI's sender would stand in [12:10]: it is CPU 0.
+        candidate.intid
+    }
+
+    /// An interrupt becomes active, and its priority the running one.
+    fn begin(&mut self, candidate: Candidate) {
         let (word, bit) = ((candidate.intid / 32) as usize, 1 << (candidate.intid % 32));
         self.active[word] |= bit;
         self.latched[word] &= !bit;
         self.note_raised(word);
         self.active_priorities |= 1 << (self.group_priority(candidate) >> 3);
-        self.recompute();
-        // The CPU ID of an SGI's sender would stand in [12:10]: it is CPU 0.
-        candidate.intid
     }
 
     /// A write of GICC_EOIR or GICC_AEOIR: what was preempted runs on.

@@ -159,11 +159,11 @@ impl<R: Registers> HostTimer for Timer<R> {
         self.start(ticks_until(deadline, now).max(NEAREST).wrapping_neg());
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self) -> u64 {
         self.one_shot.write(STATUS, OVERFLOW);
         // The answer comes behind the write: the line has fallen.
         self.one_shot.read(STATUS);
-        self.now();
+        self.now()
     }
 
     fn counter(&self) -> Option<Counter> {

@@ -46,9 +46,10 @@ impl<T: GenericTimer> HostTimer for Timer<T> {
         }
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self) -> u64 {
         // The line stays raised as long as the deadline has passed: it goes with the deadline.
         self.registers.stop();
+        self.now()
     }
 
     fn counter(&self) -> Option<Counter> {

@@ -75,8 +75,8 @@ pub trait HostTimer: Send {
     /// be raised earlier (a counter of 32 bits has to be looked at now and then, also with no deadline): look at
     /// [`now`](Self::now), and set the deadline again.
     fn set_deadline(&mut self, deadline: Option<u64>);
-    /// Lowers the line. The deadline is used up: set the next.
-    fn acknowledge(&mut self);
+    /// Lowers the line. The deadline is used up: set the next. [`Now`](Self::now), behind that.
+    fn acknowledge(&mut self) -> u64;
     /// Where assembly can read the clock itself; `None` where the clock is a system register (CNTVCT).
     fn counter(&self) -> Option<Counter>;
     /// How assembly can set a deadline itself; `None` where it cannot.

@@ -105,9 +105,9 @@ impl<R: Registers> HostTimer for Timer<R> {
         self.registers.write(CONTROL, ALARM | ENABLE);
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self) -> u64 {
         self.registers.write(INTERRUPT_CLEAR, 0);
-        self.now();
+        self.now()
     }
 
     fn counter(&self) -> Option<Counter> {

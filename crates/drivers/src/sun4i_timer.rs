@@ -37,6 +37,8 @@ const STOPS: u32 = 1024;
 struct Timer<R> {
     registers: R,
     clock: Extended,
+    /// The one-shot's interrupt has been acknowledged since its deadline was set.
+    expired: bool,
 }
 
 /// Takes over the timers of `node`. Their interrupt is the first of the node.
@@ -63,7 +65,7 @@ pub fn probe<H: Hardware>(node: &Node<'_>) -> Result<Box<dyn HostTimer>, BoardEr
     }
     registers.write(INTERRUPT_STATUS, 1);
     registers.write(INTERRUPT_ENABLE, 1);
-    Ok(Box::new(Timer { registers, clock: Extended::new() }))
+    Ok(Box::new(Timer { registers, clock: Extended::new(), expired: false }))
 }
 
 impl<R: Registers> Timer<R> {
@@ -83,17 +85,22 @@ impl<R: Registers> HostTimer for Timer<R> {
     }
 
     fn set_deadline(&mut self, deadline: Option<u64>) {
-        self.registers.write(CONTROL, ALARM);
-        let stopped = self.count();
-        while self.count().wrapping_sub(stopped) < PAUSE {}
+        // What has come to zero has stopped by itself, and need not be waited for.
+        let stands = core::mem::take(&mut self.expired) && self.registers.read(CONTROL) & ENABLE == 0;
+        if !stands {
+            self.registers.write(CONTROL, ALARM);
+            let stopped = self.count();
+            while self.count().wrapping_sub(stopped) < PAUSE {}
+        }
         let now = self.now();
         self.registers.write(INTERVAL, ticks_until(deadline, now));
         self.registers.write(CONTROL, ALARM | ENABLE | RELOAD);
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self) -> u64 {
         self.registers.write(INTERRUPT_STATUS, 1);
-        self.now();
+        self.expired = true;
+        self.now()
     }
 
     fn counter(&self) -> Option<Counter> {

@@ -28,6 +28,19 @@ pub struct MachineConfig {
     pub fw_cfg: Items,
 }
 
+/// What a guest's kernel has done with its interrupt controller and its timers, in this order, as it had been told
+/// ([`GuestMachine::interrupt_outlook`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// It has read the number of the interrupt that is signalled, and so acknowledged that.
+    pub acknowledged: bool,
+    /// It has set its timers to this. As of the time up to which the lines are up to date: whoever raises a line by
+    /// this has them [updated](GuestMachine::update).
+    pub timers: Option<[Setting; 2]>,
+    /// It has ended this interrupt.
+    pub ended: Option<u32>,
+}
+
 /// See the module's text. It prints its state for a report about a silent guest.
 pub trait GuestMachine: fmt::Display + Sized {
     /// Where RAM begins.
@@ -84,10 +97,6 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// What the physical timer is set to, and the virtual one.
     fn timers(&self) -> [Setting; 2];
 
-    /// Sets both. As of the time up to which the lines are up to date: whoever raises a line by this has them
-    /// [updated](Self::update).
-    fn set_timers(&mut self, settings: [Setting; 2]);
-
     /// Lets time pass until `now`: timers and alarms that have become due raise their lines.
     fn update(&mut self, now: u64);
 
@@ -115,11 +124,8 @@ pub trait GuestMachine: fmt::Display + Sized {
     #[must_use]
     fn timer_of(&self, intid: u32) -> Option<usize>;
 
-    /// The guest has read the number of an interrupt that it acknowledges, as [`Self::interrupt_outlook`] said.
-    fn acknowledge_interrupt(&mut self) -> u32;
-
-    /// The guest has ended that interrupt.
-    fn end_interrupt(&mut self, intid: u32);
+    /// Hears of what the guest has done. Gives the number of the interrupt that it acknowledged.
+    fn catch_up(&mut self, done: Done) -> Option<u32>;
 
     /// The interrupt that is signalled to the CPU, and one that the guest has acknowledged and not ended yet.
     #[must_use]

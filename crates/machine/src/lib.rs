@@ -22,7 +22,7 @@ pub mod map;
 pub mod psci;
 mod virt;
 
-pub use guest_machine::{GuestMachine, MachineConfig};
+pub use guest_machine::{Done, GuestMachine, MachineConfig};
 pub use spica_devices::fw_cfg;
 pub use spica_devices::gic::{End, GICC_EOIR, GICC_IAR, Outlook, SPURIOUS};
 pub use spica_devices::state::{self, Unsound};

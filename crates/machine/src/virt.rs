@@ -14,7 +14,7 @@ use core::fmt;
 
 use spica_addr::GuestPa;
 use spica_devices::fw_cfg::{self, Memory};
-use spica_devices::gic::{CpuInterface, Distributor, GICC_EOIR, GICC_IAR, Outlook, PPI_BASE, SPI_BASE};
+use spica_devices::gic::{CpuInterface, Distributor, Outlook, PPI_BASE, SPI_BASE};
 use spica_devices::state::{self, Writer};
 use spica_devices::{
     Flash, FwCfg, GenericTimer, Gic, Mmio, Pl011, Pl031, Pl061, Setting, State, TimerReg, Unsound, Width,
@@ -24,7 +24,7 @@ use spica_virtio::{Backends, Dma, Slot, Unkept, Work};
 use crate::fdt::{self, AdaptError, Blob, FdtSpec};
 use crate::loader::{self, LoadError, Placement, Program};
 use crate::psci::{self, PsciResult};
-use crate::{GuestMachine, MachineConfig, map};
+use crate::{Done, GuestMachine, MachineConfig, map};
 
 const SLOTS: usize = map::VIRTIO_SLOTS as usize;
 
@@ -145,8 +145,16 @@ impl Virt {
     /// non-secure one, as on QEMU. Linux takes the device tree's word that it is in Secure state, and has handlers for
     /// both then.
     fn wire_timers(&mut self) {
-        self.gic.set_line(PPI_BASE + map::TIMER_NONSECURE_PPI, self.timer.line_p(self.updated));
-        self.gic.set_line(PPI_BASE + map::TIMER_VIRTUAL_PPI, self.timer.line_v(self.updated));
+        for (intid, high) in self.timer_lines() {
+            self.gic.set_line(intid, high);
+        }
+    }
+
+    fn timer_lines(&self) -> [(u32, bool); 2] {
+        [
+            (PPI_BASE + map::TIMER_NONSECURE_PPI, self.timer.line_p(self.updated)),
+            (PPI_BASE + map::TIMER_VIRTUAL_PPI, self.timer.line_v(self.updated)),
+        ]
     }
 
     /// Lets go of the power key.
@@ -240,11 +248,6 @@ impl GuestMachine for Virt {
         self.timer.settings()
     }
 
-    fn set_timers(&mut self, settings: [Setting; 2]) {
-        self.timer.set(settings);
-        self.wire_timers();
-    }
-
     fn update(&mut self, now: u64) {
         self.updated = self.updated.max(now);
         self.wire_timers();
@@ -289,12 +292,11 @@ impl GuestMachine for Virt {
         [map::TIMER_NONSECURE_PPI, map::TIMER_VIRTUAL_PPI].iter().position(|ppi| PPI_BASE + ppi == intid)
     }
 
-    fn acknowledge_interrupt(&mut self) -> u32 {
-        self.gic.cpu_read(GICC_IAR, Width::Word)
-    }
-
-    fn end_interrupt(&mut self, intid: u32) {
-        self.gic.cpu_write(GICC_EOIR, Width::Word, intid);
+    fn catch_up(&mut self, Done { acknowledged, timers, ended }: Done) -> Option<u32> {
+        if let Some(settings) = timers {
+            self.timer.set(settings);
+        }
+        self.gic.catch_up(acknowledged, self.timer_lines(), ended)
     }
 
     fn interrupts(&self) -> (Option<u32>, Option<u32>) {

@@ -404,6 +404,23 @@ fn outlook_is_what_comes() {
         }
         said = outlook;
         let Some(Outlook { acknowledge, end, then }) = outlook else { continue };
+        // Together, and one by one.
+        let lines = [27, 30].map(|intid| (intid, next(2) != 0));
+        let acknowledged = acknowledge.filter(|_| next(2) != 0);
+        let ended = acknowledged.or(end).filter(|_| next(2) != 0);
+        let (mut together, mut apart) = (gic.clone(), gic.clone());
+        assert_eq!(together.catch_up(acknowledged.is_some(), lines, ended), acknowledged, "{round}");
+        if acknowledged.is_some() {
+            iar(&mut apart);
+        }
+        for (intid, high) in lines {
+            apart.set_line(intid, high);
+        }
+        if let Some(intid) = ended {
+            eoi(&mut apart, intid);
+        }
+        assert_eq!(together.to_string(), apart.to_string(), "{round}");
+        assert_eq!(together.outlook(), apart.outlook(), "{round}");
         let mut ahead = gic.clone();
         match acknowledge {
             None => {

@@ -307,8 +307,7 @@ impl Common {
 
     /// Whether it is time for [`Self::glance_at_cache`]: at an interrupt, if the last time was a while ago. Guests that
     /// have an interrupt many times in a millisecond shall not pay it each time.
-    pub fn glance_is_due(&mut self, host: &mut Host) -> bool {
-        let now = host.now();
+    pub fn glance_is_due(&mut self, host: &Host, now: u64) -> bool {
         let due = now >= self.backlog.glance_due;
         if due {
             self.backlog.glance_due = now + host.ticks(BETWEEN_GLANCES);

@@ -218,16 +218,27 @@ impl Common {
     /// Brings the devices up to date: time has passed, and somebody may have typed. True if virtio devices had work to
     /// do.
     pub fn catch_up(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
-        match self.devices.listening_console() {
-            Some(slot) if host.has_input() => self.machine.with_slot(slot, spica_virtio::Slot::poke),
-            Some(_) => {}
-            None => host.feed_console(&mut self.machine),
-        }
-        let worked = self.serve(mmu, core, host);
-        let now = host.guest_now(self.start);
-        self.machine.update(now);
-        self.pass_output(host);
+        let worked = self.serve_host(mmu, core, host);
+        let now = host.now();
+        self.time_passes(host, now);
         worked
+    }
+
+    /// The same of what has come from the host alone.
+    fn serve_host(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
+        if host.has_input() {
+            match self.devices.listening_console() {
+                Some(slot) => self.machine.with_slot(slot, spica_virtio::Slot::poke),
+                None => host.feed_console(&mut self.machine),
+            }
+        }
+        self.serve(mmu, core, host)
+    }
+
+    /// The same of the time, up to `now` of the host's.
+    fn time_passes(&mut self, host: &mut Host, now: u64) {
+        self.machine.update(host.guest_at(self.start, now));
+        self.pass_output(host);
     }
 
     /// What the guest's UART has sent goes to the console.

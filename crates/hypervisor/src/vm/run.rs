@@ -5,7 +5,7 @@ use super::{Pause, Resume, Vm};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
-use crate::machine::GuestMachine;
+use crate::machine::{Done, GuestMachine};
 use crate::vm::events::What;
 use crate::vm::trap::{self, Answer};
 use crate::world::{IRQ_WAITS, Privilege, Trap};
@@ -198,18 +198,14 @@ impl Vm {
         let Vm { vcpu, common, .. } = self;
         vcpu.context.learnt_answers();
         let (acknowledged, ended) = vcpu.context.interrupts.take();
-        if acknowledged {
-            let intid = common.machine.acknowledge_interrupt();
+        let timers = vcpu.context.timer.take_changed();
+        if let Some(intid) = common.machine.catch_up(Done { acknowledged, timers, ended }) {
             vcpu.events.note_value(What::Read(GICC.wrapping_add(GICC_IAR)), intid);
-        }
-        if let Some(settings) = vcpu.context.timer.take_changed() {
-            common.machine.set_timers(settings);
         }
         if vcpu.context.timer.take_armed() {
             host.forget_deadline();
         }
         if let Some(intid) = ended {
-            common.machine.end_interrupt(intid);
             vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);
         }
     }

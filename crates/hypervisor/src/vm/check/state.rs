@@ -15,7 +15,7 @@ use super::memory;
 use super::random::Random;
 use crate::host::Host;
 use crate::host_cpu::HostSpace;
-use crate::machine::GuestMachine;
+use crate::machine::{Done, GuestMachine};
 use crate::vm::{Stop, Vm};
 
 /// How a step ended.
@@ -120,7 +120,7 @@ pub fn stop_timers(vm: &mut Vm, host: &mut Host, begun: u64) {
         if soon { Setting::default() } else { timer }
     });
     if settings != vm.common.machine.timers() {
-        vm.common.machine.set_timers(settings);
+        vm.common.machine.catch_up(Done { timers: Some(settings), ..Done::default() });
         vm.common.machine.update(host.guest_now(vm.common.start));
         vm.vcpu.context.timer.note(settings);
     }

@@ -27,8 +27,8 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         to_a32(vm);
     }
     super::catch_up(vm, core).map_err(Resume::Stop)?;
-    serve(vm, core, host);
-    if vm.common.glance_is_due(host) {
+    let now = serve(vm, core, host);
+    if vm.common.glance_is_due(host, now) {
         let regime = regime(&vm.vcpu.context.cpu);
         vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
         // What runs in place is left between any two instructions.
@@ -122,11 +122,14 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
     }
 }
 
-/// Serves all interrupts of the host that wait, and brings the guest's devices up to date.
-fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) {
-    host.serve_interrupts();
-    vm.catch_up(core, host);
+/// Serves all interrupts of the host that wait, and brings the guest's devices up to date. The host time.
+fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> u64 {
+    let now = host.serve_interrupts();
+    let Vm { vcpu, common, .. } = vm;
+    common.serve_host(&mut vcpu.mmu, core, host);
+    common.time_passes(host, now);
     // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
-    host.renew_clock(&mut vm.vcpu.context.clock, vm.common.start);
-    vm.common.arm_timer(&mut vm.vcpu.context.timer, host);
+    host.renew_clock(&mut vcpu.context.clock, common.start, now);
+    common.arm_timer(&mut vcpu.context.timer, host);
+    now
 }
