@@ -43,12 +43,17 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     }
     let pc = vm.vcpu.context.cpu.pc;
     if privilege == Privilege::User {
-        return at_once(vm, core, host).ok_or(Resume::Guest(GuestVa(pc)));
+        return at_once(vm, core, host, privilege).ok_or(Resume::Guest(GuestVa(pc)));
     }
     if vm.common.engine.blocks.is_in_mirror(pc) {
         return Err(indirect::reflected(vm, pc));
     }
     let pc = CachePc(pc);
+    if vm.common.engine.is_guest_address(pc)
+        && let Some(next) = at_once(vm, core, host, privilege)
+    {
+        return Ok(next);
+    }
     leave_soon(vm, pc);
     if vm.goes_on_behind_device(core, host, pc) { Ok(Privilege::Kernel) } else { Err(Resume::Cache(pc)) }
 }
@@ -77,25 +82,27 @@ pub fn handle_in_step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resum
     }
 }
 
-/// User code was interrupted: it goes on, or the guest takes its interrupt, if the block for that is at hand and nobody
-/// has anything else to see to. What [`Vm::resume`] looks after does not matter then, as in [`super::fast_abort`]: the
-/// guest goes on at the privilege that was left, or at one that `fast.s` could have switched to.
-fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host) -> Option<Privilege> {
+/// User code was interrupted, or kernel code in place, both of which can be left between any two instructions: the
+/// guest takes its interrupt, if the block for that is at hand and nobody has anything else to see to; or user code
+/// goes on. What [`Vm::resume`] looks after does not matter then, as in [`super::fast_abort`]: the guest goes on at the
+/// privilege that was left, or at one that `fast.s` could have switched to.
+fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host, left: Privilege) -> Option<Privilege> {
     if vm.vcpu.mmu.is_stale() || vm.common.machine.wants_service() || host.is_wanted() {
         return None;
     }
     vm.note_interrupts();
     let Vm { vcpu, common, .. } = vm;
     let context = &mut vcpu.context;
-    context.leave = 0;
     match context.slow_path {
-        0 => {
+        0 if left == Privilege::User => {
+            context.leave = 0;
             core.go_to(&context.user);
             Some(Privilege::User)
         }
         IRQ_WAITS if !context.cpu.irq_masked() => {
             let entry = common.engine.known(GuestVa(context.cpu.vectors().wrapping_add(0x18)))?;
             common.counters.interrupts += 1;
+            context.leave = 0;
             let pc = context.cpu.pc;
             // See `Vcpu::take`.
             barrier::clear_exclusive();
