@@ -212,6 +212,7 @@ workload() {
     jit) kernel none ;;
     ftrace) kernel none ;;
     interval-timer) kernel none ;;
+    sleep) kernel none ;;
     misaligned) kernel none ;;
     processes) kernel none ;;
     spread) kernel none ;;

@@ -10,6 +10,7 @@ use spica_tests::Machine;
 use spica_tests::several::{Board, Part, value};
 
 use crate::install;
+use crate::several::timer_hertz;
 
 /// A guest that ticks every two milliseconds, for longer than any test.
 const TICKING: [u32; 3] = [125_000, 1 << 30, 0];
@@ -47,6 +48,9 @@ fn pause_reset_stop_start(machine: Machine) {
     assert_eq!((of("ticks"), of("backwards"), of("early")), (5000, 0, 0), "{line}");
     // With the pause of three seconds it would be 5,300.
     assert_eq!(of("elapsed") / 625_000, 5000, "{line}");
+    // Who sleeps is not charged for that, whether it sleeps in its turn, as nobody else wants to run, or not.
+    let charged = board.counters("it")["scheduler.ticks"] as f64 / timer_hertz(machine);
+    assert!(charged < 5.0, "{charged} s of the 50 s that it slept");
     board.spica("guest it: powered off", 1);
     assert_eq!(board.state("it"), "off");
 

@@ -157,7 +157,7 @@ fn leaks(machine: Machine) {
 }
 
 /// The frequency of the host's timer.
-fn timer_hertz(machine: Machine) -> f64 {
+pub fn timer_hertz(machine: Machine) -> f64 {
     if machine == Machine::Cubieboard { 24e6 } else { 1e6 }
 }
 

@@ -25,7 +25,7 @@ use spica_addr::HostPa;
 use spica_bundle::GuestSpec;
 use spica_console::consoles::Consoles;
 use spica_dbt::Capacity;
-use spica_sched::RunQueue;
+use spica_sched::{Latency, RunQueue};
 use spica_switches::Switches;
 
 /// Timer interrupts that have come.
@@ -131,7 +131,11 @@ fn two_guests(platform: &Platform) {
     });
     for vm in &mut guests {
         vm.arrive();
-        assert_eq!(vm.run(&mut core, &mut host), Pause::Stop(Stop::PowerOff), "the guest should power itself off");
+        assert_eq!(
+            vm.run(&mut core, &mut host, &mut Latency::default()),
+            Pause::Stop(Stop::PowerOff),
+            "the guest should power itself off"
+        );
         vm.depart(&mut core);
     }
     for (vm, mark) in guests.iter_mut().zip(marks) {

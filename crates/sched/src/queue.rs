@@ -36,6 +36,11 @@ impl RunQueue {
         self.current = Some(at);
     }
 
+    /// Whose what the processor has is.
+    pub fn current(&self) -> Option<usize> {
+        self.current
+    }
+
     /// Nothing in the processor is a guest's any more. Whose it was.
     pub fn take_current(&mut self) -> Option<usize> {
         self.current.take()

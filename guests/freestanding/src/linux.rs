@@ -28,6 +28,8 @@ pub mod number {
     pub const MPROTECT: u32 = 125;
     pub const SELECT: u32 = 142;
     pub const SCHED_YIELD: u32 = 158;
+    pub const NANOSLEEP: u32 = 162;
+    pub const PRCTL: u32 = 172;
     pub const RT_SIGACTION: u32 = 174;
     pub const MMAP2: u32 = 192;
     pub const STAT64: u32 = 195;

@@ -61,6 +61,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("jit", write_and_call),
     ("ftrace", trace_functions),
     ("interval-timer", ticks),
+    ("sleep", sleeps),
     ("misaligned", misaligned),
     ("processes", ring),
     ("spread", spread),
@@ -451,6 +452,17 @@ fn ticks(count: u32) -> Time {
     let time = repeat(1, || rounds = spin(count, 0));
     every(0);
     Time { overhead: u64::from(rounds) * round / u64::from(ROUNDS), ..time }
+}
+
+/// Sleeps for 100 µs, and how late that ends: less what it is to take.
+fn sleeps(count: u32) -> Time {
+    const NANOSECONDS: u32 = 100_000;
+    // Without it, the kernel has timers of programs wait for each other, 50 µs long (prctl(2), PR_SET_TIMERSLACK).
+    const SET_TIMER_SLACK: u32 = 29;
+    assert_eq!(simple(number::PRCTL, SET_TIMER_SLACK, 1, 0), 0, "prctl");
+    let time = [0, NANOSECONDS];
+    let spent = repeat(count, || assert_eq!(simple(number::NANOSLEEP, (&raw const time) as u32, 0, 0), 0, "nanosleep"));
+    Time { overhead: u64::from(count) * u64::from(NANOSECONDS), ..spent }
 }
 
 /// Loads a double word that is not aligned to words, which the kernel does instead of the processor.

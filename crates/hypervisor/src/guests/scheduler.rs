@@ -60,7 +60,6 @@ pub struct Scheduler {
 /// The times above in ticks of the host's timer.
 #[derive(Clone, Copy)]
 struct Ticks {
-    second: u64,
     credit: u64,
     margin: u64,
     partial: u64,
@@ -76,7 +75,6 @@ impl Scheduler {
         // Nobody pays for what came before: the making of the guests takes longer than their slices.
         core.queue.charge(began);
         let ticks = Ticks {
-            second: host.ticks(1_000_000),
             credit: host.ticks(CREDIT),
             margin: host.ticks(MARGIN),
             partial: host.ticks(PARTIAL),
@@ -118,7 +116,11 @@ impl Scheduler {
             match self.next(now) {
                 Some(next) => self.give_turn(next, now),
                 None => {
-                    self.leave();
+                    // Who waits is next most of the time: what the core has of it stays there until another one runs.
+                    let waits = |at: usize| self.guests[at].state == State::Waiting;
+                    if !self.core.queue.current().is_some_and(waits) {
+                        self.leave();
+                    }
                     if self.guests.iter().all(|guest| guest.is_over() && !guest.has_report()) {
                         if self.host.trace_is_awaited(now) {
                             // Awake: where time is counted in instructions, it leaps while the board sleeps, and
@@ -353,7 +355,12 @@ impl Scheduler {
 
     /// Charges guest `at` for the time up to `until`.
     fn charge(&mut self, at: usize, until: u64) {
-        let ticks = self.core.queue.charge(until);
+        self.charge_but(at, until, 0);
+    }
+
+    /// The same, but for so many ticks, for which nobody is charged.
+    fn charge_but(&mut self, at: usize, until: u64, slept: u64) {
+        let ticks = self.core.queue.charge(until).saturating_sub(slept);
         let guest = &mut self.guests[at];
         guest.turn.charge(ticks);
         guest.ran += ticks;
@@ -386,17 +393,16 @@ impl Scheduler {
         let payer = if woken.is_some() { at } else { before };
         let start = self.settle(payer);
         if let Some(due) = woken {
-            let waited = start.saturating_sub(due);
-            self.guests[at].latency.record(waited * 1_000_000 / self.ticks.second.max(1));
+            self.guests[at].latency.record(self.host.microseconds(start.saturating_sub(due)));
         }
-        self.host.begin_turn();
+        self.host.begin_turn(alone);
         let traced = if self.host.tracer.is_on() {
             let due = self.guests[at].deadline(&self.host);
             self.host.trace_turn_begins(due)
         } else {
             None
         };
-        let pause = self.on_behalf(at, |guest, core, host| guest.vm.run(core, host));
+        let pause = self.on_behalf(at, |guest, core, host| guest.vm.run(core, host, &mut guest.latency));
         if let Some(begun) = traced {
             if pause.is_some() {
                 self.on_behalf(at, |guest, _, host| guest.vm.turn_ends(host));
@@ -409,7 +415,7 @@ impl Scheduler {
             (Some(seen), Some(limit)) => seen - seen.saturating_sub(limit).min(self.ticks.entry),
             _ => self.host.now(),
         };
-        self.charge(at, end.max(entered));
+        self.charge_but(at, end.max(entered), self.host.slept());
         match pause {
             Some(Pause::Wait) => self.guests[at].state = State::Waiting,
             Some(Pause::Stop(stop)) => self.stopped(at, stop),

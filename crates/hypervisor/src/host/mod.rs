@@ -78,6 +78,10 @@ pub struct Host {
     limit_seen: Option<u64>,
     /// Host time at which this turn's guest ran on.
     entered: Option<u64>,
+    /// Nobody but this turn's guest wants to run.
+    alone: bool,
+    /// Ticks for which it has slept in this turn.
+    slept: u64,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
@@ -109,10 +113,17 @@ fn scaled(value: u64, (whole, fraction): (u32, u64)) -> u64 {
 }
 
 /// `value * factor`, or what is the most: a third of the instructions that a multiplication of 64 bits takes for that.
-fn times(value: u64, factor: u32) -> u64 {
-    let (high, low) = ((value >> 32) * u64::from(factor), (value & u64::from(u32::MAX)) * u64::from(factor));
+const fn times(value: u64, factor: u32) -> u64 {
+    let (high, low) = ((value >> 32) * factor as u64, (value & u32::MAX as u64) * factor as u64);
     if high >> 32 == 0 { (high << 32).saturating_add(low) } else { u64::MAX }
 }
+
+const _: () = {
+    assert!(times(7 << 32 | 5, 3) == 21 << 32 | 15 && times(u64::MAX, 1) == u64::MAX && times(u64::MAX, 0) == 0);
+    assert!(times(u32::MAX as u64, u32::MAX) == u32::MAX as u64 * u32::MAX as u64);
+    assert!(times(1 << 63, 2) == u64::MAX && times(u64::MAX, u32::MAX) == u64::MAX);
+    assert!(times((1 << 63) - 1, 2) == u64::MAX - 1 && times(0x1_ffff_ffff, 3) == 0x5_ffff_fffd);
+};
 
 impl Host {
     /// The host on `board`, whose devices are ours from now on; it is `time` seconds since 1970.
@@ -146,6 +157,8 @@ impl Host {
             attention: false,
             limit_seen: None,
             entered: None,
+            alone: false,
+            slept: 0,
             // 0 owns nothing, 1 is the host's.
             asids: HOST_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(Machine::COUNTER_HZ / common, frequency / common),
@@ -314,9 +327,43 @@ impl Host {
         self.limit = limit;
     }
 
-    /// A guest's turn begins, or goes on.
-    pub fn begin_turn(&mut self) {
+    /// A guest's turn begins, or goes on; `alone`: nobody else wants to run, until there is something to attend to.
+    pub fn begin_turn(&mut self, alone: bool) {
         (self.limit_seen, self.entered) = (None, None);
+        (self.alone, self.slept) = (alone, 0);
+    }
+
+    /// Whether a guest that waits may do so in its turn ([`Self::sleep`]): nothing is to be seen to meanwhile that does
+    /// not interrupt.
+    pub fn may_sleep(&self) -> bool {
+        self.alone && !self.attention && !self.tracer.is_on() && !self.consoles.has_partial()
+    }
+
+    /// The guest whose turn it is sleeps until an interrupt comes: of the timer, which is armed, or of another device.
+    /// Serves that. The host time.
+    pub fn sleep(&mut self) -> u64 {
+        let begun = self.now();
+        self.note_entry(begun);
+        barrier::wait_for_interrupt();
+        let now = self.serve_interrupts();
+        self.slept += now.saturating_sub(begun);
+        now
+    }
+
+    /// Ticks for which the guest has slept since [`Self::begin_turn`].
+    pub fn slept(&self) -> u64 {
+        self.slept
+    }
+
+    /// Microseconds in `ticks` of the host's timer.
+    pub fn microseconds(&self, ticks: u64) -> u64 {
+        const SECOND: u32 = 1_000_000;
+        let frequency = self.board.timer.driver.frequency().max(1);
+        // Divisions of 64 bits are dear.
+        match u32::try_from(ticks).ok().and_then(|ticks| ticks.checked_mul(SECOND)) {
+            Some(scaled) => (scaled / frequency).into(),
+            None => ticks.saturating_mul(SECOND.into()) / u64::from(frequency),
+        }
     }
 
     /// Host time at which the limit's interrupt was seen, since [`Self::begin_turn`].

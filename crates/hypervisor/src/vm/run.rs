@@ -12,11 +12,12 @@ use crate::world::{IRQ_WAITS, Privilege, Trap};
 use spica_addr::GuestPa;
 use spica_machine::map::GICC;
 use spica_machine::{GICC_EOIR, GICC_IAR};
+use spica_sched::Latency;
 
 impl Vm {
     /// Runs the guest until the host has something else to see to ([`Host::wants_attention`]), or the guest waits or
-    /// stops.
-    pub fn run(&mut self, core: &mut HostCpu, host: &mut Host) -> Pause {
+    /// stops. `latency` hears how late it was woken where it slept meanwhile.
+    pub fn run(&mut self, core: &mut HostCpu, host: &mut Host, latency: &mut Latency) -> Pause {
         if let Some(stop) = self.look_at_watches(core, host) {
             return Pause::Stop(stop);
         }
@@ -49,10 +50,9 @@ impl Vm {
                 Err(stop) => return Pause::Stop(stop),
             }
             if let Resume::Wait(pc) = resume {
-                self.catch_up(core, host);
-                if !self.common.interrupted() {
+                if let Some(pause) = self.wait(core, host, latency) {
                     self.vcpu.next = resume;
-                    return if self.common.watches.are_open() { Pause::Yield } else { Pause::Wait };
+                    return pause;
                 }
                 resume = Resume::Guest(pc);
             }
@@ -79,6 +79,33 @@ impl Vm {
                 return Pause::Yield;
             }
         }
+    }
+
+    /// Waits for an interrupt of the guest's: here, as long as nobody else wants to run, and nothing else is to be seen
+    /// to, so that a guest that sleeps often is not taken out of the core each time. Else it says what its turn ends
+    /// with.
+    fn wait(&mut self, core: &mut HostCpu, host: &mut Host, latency: &mut Latency) -> Option<Pause> {
+        self.catch_up(core, host);
+        self.common.arm_timer(&mut self.vcpu.context.timer, host);
+        while !self.common.interrupted() {
+            if self.common.watches.are_open() {
+                return Some(Pause::Yield);
+            }
+            if !host.may_sleep() || self.wants_turn() {
+                return Some(Pause::Wait);
+            }
+            let due = self.deadline(host);
+            let now = host.sleep();
+            self.catch_up_to(core, host, now);
+            if host.wants_attention() {
+                return Some(Pause::Wait);
+            }
+            if let Some(due) = due.filter(|&due| due <= now) {
+                let late = host.now().saturating_sub(due);
+                latency.record(host.microseconds(late));
+            }
+        }
+        None
     }
 
     /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
@@ -220,6 +247,16 @@ impl Vm {
     /// Brings the devices up to date, see [`Common::catch_up`](super::Common::catch_up).
     pub fn catch_up(&mut self, core: &mut HostCpu, host: &mut Host) -> bool {
         self.common.catch_up(&mut self.vcpu.mmu, core, host)
+    }
+
+    /// The same up to host time `now`, behind interrupts of the host: its timer is armed again.
+    pub(super) fn catch_up_to(&mut self, core: &mut HostCpu, host: &mut Host, now: u64) {
+        let Vm { vcpu, common, .. } = self;
+        common.serve_host(&mut vcpu.mmu, core, host);
+        common.time_passes(host, now);
+        // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
+        host.renew_clock(&mut vcpu.context.clock, common.start, now);
+        common.arm_timer(&mut vcpu.context.timer, host);
     }
 
     /// The page at `pa` is about to be written, see [`Common::code_changes`](super::Common::code_changes).

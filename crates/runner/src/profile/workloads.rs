@@ -38,8 +38,9 @@ const PROFILED_ALONE: [(&str, &str); 2] = [
     ("fresh-page", "a store to a page that the kernel has to clear first"),
 ];
 
-/// Operations whose figure is what is left when something else is taken off, which is executed beside them.
-const LESS_ANOTHER: [&str; 3] = ["signal-catch", "protection-fault", "page-fault"];
+/// Operations whose figure is what is left when something else is taken off, which is executed beside them, or waited
+/// for.
+const LESS_ANOTHER: [&str; 4] = ["signal-catch", "protection-fault", "page-fault", "sleep"];
 
 /// A workload to be profiled.
 #[derive(Clone, PartialEq, Eq, Debug)]

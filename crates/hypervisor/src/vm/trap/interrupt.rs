@@ -132,11 +132,6 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
 /// Serves all interrupts of the host that wait, and brings the guest's devices up to date. The host time.
 fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> u64 {
     let now = host.serve_interrupts();
-    let Vm { vcpu, common, .. } = vm;
-    common.serve_host(&mut vcpu.mmu, core, host);
-    common.time_passes(host, now);
-    // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
-    host.renew_clock(&mut vcpu.context.clock, common.start, now);
-    common.arm_timer(&mut vcpu.context.timer, host);
+    vm.catch_up_to(core, host, now);
     now
 }

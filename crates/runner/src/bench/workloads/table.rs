@@ -175,6 +175,7 @@ pub const WORKLOADS: &[Workload] = &[
     cliff("jit", "8 bytes of code written, flushed and called"),
     cliff("ftrace", "the kernel's function tracer turned on and off"),
     cliff("interval-timer", "a tick of a timer of 50 µs, and its signal"),
+    cliff("sleep", "a sleep of 100 µs: how late it ends"),
     cliff("misaligned", "LDRD of an address that the kernel has to mend"),
     cliff("processes", "a turn of one of 40 processes around which a byte goes"),
     cliff("spread", "a page read in each of 1500 megabytes"),
