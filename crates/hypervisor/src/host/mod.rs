@@ -91,9 +91,9 @@ pub struct Host {
     /// Seconds since 1970 when the host's timer stood at `boot_ticks`.
     boot_time: u64,
     boot_ticks: u64,
-    /// The deadline that the timer is set to; the outer `None` where it was used up.
+    /// The deadline that the timer is set to; the outer `None` where it was used up, or nobody knows.
     armed: Option<Option<u64>>,
-    /// The guest's deadline behind it, with that guest's start: most of the time nothing has changed.
+    /// The guest's deadline behind it, with that guest's start, and the limit: most of the time nothing has changed.
     armed_for: Option<(u64, Option<u64>, Option<u64>)>,
 }
 
@@ -305,9 +305,14 @@ impl Host {
         HostAlarm { control, interval, stop, start, pause, whole, part: part.saturating_add(1) }
     }
 
-    /// Assembly has set the timer, for a deadline of the guest's before the limit.
+    /// Assembly has stopped the timer, or set it.
     pub fn forget_deadline(&mut self) {
         (self.armed, self.armed_for) = (None, None);
+    }
+
+    /// Behind that: the timer interrupts when the guest's counter reaches `deadline`, at the limit, or before.
+    pub fn note_deadline(&mut self, start: u64, deadline: Option<u64>) {
+        self.armed_for = Some((start, deadline, self.limit));
     }
 
     /// The guest's counter, which was 0 at `start`, when the scheduler wants to be asked, or a bit before.

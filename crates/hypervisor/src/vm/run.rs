@@ -229,8 +229,12 @@ impl Vm {
         if let Some(intid) = common.machine.catch_up(Done { acknowledged, timers, ended }) {
             vcpu.events.note_value(What::Read(GICC.wrapping_add(GICC_IAR)), intid);
         }
-        if vcpu.context.timer.take_armed() {
+        if let Some(set) = vcpu.context.timer.take_armed() {
             host.forget_deadline();
+            if set {
+                // For this, or before: what has changed behind it can only have made it later.
+                host.note_deadline(common.start, common.machine.next_deadline());
+            }
         }
         if let Some(intid) = ended {
             vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);

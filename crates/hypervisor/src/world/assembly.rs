@@ -137,6 +137,7 @@ assemble! {
     CTX_TIMER_WRITTEN = context!(timer.timers) + offset_of!(TimerRegisters, written) as isize;
     CTX_ALARMS = context!(counts.alarms);
     CTX_TIMER_ARMED = context!(timer.armed);
+    ALARM_SET = super::ALARM_SET;
     CTX_TIMER_LATEST = context!(timer.latest);
     CTX_ALARM_CONTROL = context!(timer.alarm.control);
     CTX_ALARM_INTERVAL = context!(timer.alarm.interval);

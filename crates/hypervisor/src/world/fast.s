@@ -534,10 +534,11 @@ arm_timer:
     movls r2, #1
     str r2, [r4]
     str r5, [r10]                   @ registers of one device: in this order (A3.8.3)
-    mov r0, #1
+    mov r0, #ALARM_SET
     str r8, [r11, #CTX_TIMER_COMPARE]
     str r9, [r11, #CTX_TIMER_COMPARE + 4]
-    str r0, [r11, #CTX_TIMER_CONTROL]
+    str r0, [sp, #CTX_TIMER_ARMED]
+    str r0, [r11, #CTX_TIMER_CONTROL]           @ enabled, not masked
     mov r6, r11
     COUNT CTX_ALARMS
     b timer_written

@@ -187,12 +187,15 @@ pub struct GuestTimer {
     pub quick: u32,
     /// How assembly sets the host's timer when the guest sets one of its own.
     pub alarm: HostAlarm,
-    /// Non-zero: it has, since Rust last looked, or has stopped it.
+    /// Non-zero: it has stopped the host's timer since Rust last looked; [`ALARM_SET`]: and then has set it.
     armed: u32,
     /// The latest counter value for which it may: what else the host's timer is needed for is behind that. Low half
     /// first.
     latest: [u32; 2],
 }
+
+/// For [`GuestTimer::armed`]; also a timer's control register, enabled and not masked.
+const ALARM_SET: u32 = 1;
 
 /// The host's one-shot timer ([`spica_drivers::Alarm`]), as assembly sets it for a guest's deadline.
 #[repr(C)]
@@ -239,10 +242,14 @@ impl GuestTimer {
         self.latest = [latest as u32, (latest >> 32) as u32];
     }
 
-    /// Whether assembly has set the host's timer since Rust last looked.
+    /// Whether assembly has set the host's timer since Rust last looked, for what the guest's is set to or was; or has
+    /// but stopped it. `None`: neither.
     #[inline]
-    pub fn take_armed(&mut self) -> bool {
-        core::mem::take(&mut self.armed) != 0
+    pub fn take_armed(&mut self) -> Option<bool> {
+        match core::mem::take(&mut self.armed) {
+            0 => None,
+            armed => Some(armed == ALARM_SET),
+        }
     }
 
     /// What assembly has made of them since Rust last looked.
