@@ -51,6 +51,9 @@ pub fn from_kernel(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resume {
     answer(vm, core, host, behind, [word, first, second])
 }
 
+/// `WFI` without a condition (A8.8.425).
+const WFI: u32 = 0xe320_f003;
+
 /// Answers the trap of the `SVC` in front of `behind`: that, and the two words there.
 fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, words: [u32; 3]) -> Resume {
     let svc = CachePc(behind.0.wrapping_sub(4));
@@ -113,6 +116,9 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
             let next = behind.wrapping_add(4 * trap::EMULATE_LITERALS);
             if let Some(resume) = timer::write(vm, host, first, GuestVa(second), next) {
                 return resume;
+            }
+            if first == WFI {
+                return emulate::sleep(vm, first, GuestVa(second));
             }
             let instruction = Instruction::A32(spica_isa::decode(first));
             emulate::instruction(vm, core, host, &instruction, GuestVa(second), Some(next))

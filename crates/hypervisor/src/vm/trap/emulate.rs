@@ -42,6 +42,15 @@ pub fn instruction(
     resume
 }
 
+/// [`instruction`] for a `WFI` at `pc`, which each sleep of a kernel begins with: it need not be decoded.
+pub fn sleep(vm: &mut Vm, word: u32, pc: GuestVa) -> Resume {
+    let class = Class::Sleep;
+    vm.common.counters.emulated[class as usize] += 1;
+    vm.vcpu.events.note(What::Interpreted { class, word, pc: pc.0 });
+    vm.common.counters.waits += 1;
+    Resume::Wait(pc.wrapping_add(4))
+}
+
 fn execute(
     vm: &mut Vm,
     core: &mut HostCpu,
