@@ -219,6 +219,27 @@ impl Gic {
         candidate.map(|candidate| candidate.intid)
     }
 
+    /// Software has acknowledged the interrupt that is signalled and ended it, as [`Self::outlook`] told, and now `lines`
+    /// are as they were. So is everything else then, and that interrupt is signalled as before; this is all that the
+    /// controller need hear of it, and the outlook has not changed. False if it is not so: hear of it by
+    /// [`Self::catch_up`].
+    pub fn comes_round(&mut self, ended: u32, lines: impl IntoIterator<Item = (u32, bool)>) -> bool {
+        let alone = self.active_priorities == 0 && self.cpu_ctlr & CTLR_EOIMODE == 0;
+        if !alone || self.signalled() != Some(ended) || !self.is_level(ended) {
+            return false;
+        }
+        let (word, bit) = ((ended / 32) as usize % WORDS, 1 << (ended % 32));
+        let as_they_were = lines
+            .into_iter()
+            .all(|(intid, high)| (self.line[(intid / 32) as usize % WORDS] & 1 << (intid % 32) != 0) == high);
+        let round = as_they_were && self.line[word] & bit != 0;
+        if round {
+            // What software had set pending by itself was acknowledged, too; the line is why it is pending now.
+            self.latched[word] &= !bit;
+        }
+        round
+    }
+
     /// Something has become pending in a word, or nothing there is pending any more: it is looked at, or not.
     fn note_raised(&mut self, word: usize) {
         let bit = 1 << word;

@@ -145,15 +145,15 @@ impl Virt {
     /// non-secure one, as on QEMU. Linux takes the device tree's word that it is in Secure state, and has handlers for
     /// both then.
     fn wire_timers(&mut self) {
-        for (intid, high) in self.timer_lines() {
+        for (intid, high) in self.timer_lines(self.updated) {
             self.gic.set_line(intid, high);
         }
     }
 
-    fn timer_lines(&self) -> [(u32, bool); 2] {
+    fn timer_lines(&self, now: u64) -> [(u32, bool); 2] {
         [
-            (PPI_BASE + map::TIMER_NONSECURE_PPI, self.timer.line_p(self.updated)),
-            (PPI_BASE + map::TIMER_VIRTUAL_PPI, self.timer.line_v(self.updated)),
+            (PPI_BASE + map::TIMER_NONSECURE_PPI, self.timer.line_p(now)),
+            (PPI_BASE + map::TIMER_VIRTUAL_PPI, self.timer.line_v(now)),
         ]
     }
 
@@ -296,7 +296,23 @@ impl GuestMachine for Virt {
         if let Some(settings) = timers {
             self.timer.set(settings);
         }
-        self.gic.catch_up(acknowledged, self.timer_lines(), ended)
+        self.gic.catch_up(acknowledged, self.timer_lines(self.updated), ended)
+    }
+
+    fn comes_round(&mut self, done: Done, now: u64) -> bool {
+        let Done { acknowledged: true, timers: Some(settings), ended: Some(ended) } = done else { return false };
+        if now < self.updated || now >= self.next_second {
+            return false;
+        }
+        let before = self.timer.settings();
+        self.timer.set(settings);
+        let round = self.gic.comes_round(ended, self.timer_lines(now));
+        if round {
+            self.updated = now;
+        } else {
+            self.timer.set(before);
+        }
+        round
     }
 
     fn interrupts(&self) -> (Option<u32>, Option<u32>) {

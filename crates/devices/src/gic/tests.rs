@@ -371,7 +371,7 @@ fn outlook_is_what_comes() {
     let mut met = [0; 6];
     let mut gic = linux();
     // What was told last, and how often it stood.
-    let (mut said, mut stood) = (gic.outlook(), 0);
+    let (mut said, mut stood, mut rounds) = (gic.outlook(), 0, 0);
     for round in 0..300_000 {
         if round % 100 == 0 {
             gic = linux();
@@ -421,6 +421,30 @@ fn outlook_is_what_comes() {
         }
         assert_eq!(together.to_string(), apart.to_string(), "{round}");
         assert_eq!(together.outlook(), apart.outlook(), "{round}");
+        // All over, with lines that fell and have risen again, or not.
+        if let Some(intid) = acknowledge {
+            let (mut round_trip, mut apart) = (gic.clone(), gic.clone());
+            if round_trip.comes_round(intid, lines) {
+                rounds += 1;
+                iar(&mut apart);
+                if lines.iter().any(|&(line, _)| line == intid) {
+                    apart.set_line(intid, false);
+                }
+                eoi(&mut apart, intid);
+                for (intid, high) in lines {
+                    apart.set_line(intid, high);
+                }
+                assert!(!round_trip.take_changed(), "{round}");
+            }
+            // Now, and when the lines have fallen.
+            for _ in 0..2 {
+                assert_eq!(round_trip.to_string(), apart.to_string(), "{round}");
+                assert_eq!(round_trip.outlook(), apart.outlook(), "{round}");
+                for gic in [&mut round_trip, &mut apart] {
+                    [intid, 27, 30].into_iter().for_each(|line| gic.set_line(line, false));
+                }
+            }
+        }
         let mut ahead = gic.clone();
         match acknowledge {
             None => {
@@ -455,4 +479,5 @@ fn outlook_is_what_comes() {
     }
     assert!(met.iter().all(|&times| times > 100), "{met:?}");
     assert!(stood > 10_000, "{stood}");
+    assert!(rounds > 100, "{rounds}");
 }

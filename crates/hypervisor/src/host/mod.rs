@@ -512,6 +512,11 @@ impl Host {
         self.consoles.peek_input(self.current).is_some()
     }
 
+    /// Whether the running guest's devices have anything new from the host: what was typed, or a pending slot.
+    pub fn has_news(&self) -> bool {
+        self.has_input() || self.pending.is_for(self.current) || self.consoles.may_go_on(self.current)
+    }
+
     /// Takes what was typed for the running guest, as far as there is room, and says how much.
     pub fn take_input(&mut self, into: &mut [u8]) -> usize {
         let mut taken = 0;

@@ -131,7 +131,12 @@ impl Vm {
             let asked = self.vcpu.mmu.is_asked();
             let (trap, left) =
                 if asked { self.look_and_enter(core, host, privilege) } else { self.enter_settled(privilege) };
-            self.arrived(core, host, left);
+            if trap == Trap::Irq {
+                // Looks itself at what assembly has answered.
+                self.vcpu.arrived(core, left);
+            } else {
+                self.arrived(core, host, left);
+            }
             // Most traps of kernel code are none of those.
             let kernel_call = (trap, left) == (Trap::SupervisorCall, Privilege::Kernel);
             let answer = if kernel_call { Answer::None } else { trap::at_once(self, core, host, left, trap) };
@@ -239,6 +244,57 @@ impl Vm {
         if let Some(intid) = ended {
             vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);
         }
+    }
+
+    /// Serves all interrupts of the host that wait, and brings the guest's devices up to date, as what assembly has
+    /// answered may not be. The host time.
+    pub(super) fn serve_interrupts(&mut self, core: &mut HostCpu, host: &mut Host) -> u64 {
+        // What is set next is not what assembly may have set.
+        let answered = self.vcpu.context.has_answered();
+        if answered && self.vcpu.context.interrupts.ended_answer().is_some() {
+            let now = host.serve_interrupts();
+            if self.comes_round(host, now) {
+                return now;
+            }
+            self.take_answers(host);
+            // It may have interrupted since assembly set it.
+            host.forget_deadline();
+            self.catch_up_to(core, host, now);
+            return now;
+        }
+        if answered {
+            self.take_answers(host);
+        }
+        let now = host.serve_interrupts();
+        self.catch_up_to(core, host, now);
+        now
+    }
+
+    /// [`Self::take_answers`] and [`Self::catch_up_to`] for a guest with a timer that ticks: since the last tick, it
+    /// has acknowledged that, set the timer and ended the interrupt, and now the timer interrupts again; and nobody
+    /// else wants anything of its devices. False, with nothing done, if it is not so.
+    fn comes_round(&mut self, host: &mut Host, now: u64) -> bool {
+        let Vm { vcpu, common, .. } = self;
+        let machine = &mut common.machine;
+        if host.has_news() || machine.wants_service() || machine.has_output() {
+            return false;
+        }
+        let (interrupts, timer) = (&mut vcpu.context.interrupts, &mut vcpu.context.timer);
+        let done = Done { acknowledged: true, timers: timer.changed(), ended: interrupts.ended_answer() };
+        if !machine.comes_round(done, host.guest_at(common.start, now)) {
+            return false;
+        }
+        interrupts.come_round();
+        timer.learnt_change();
+        timer.take_armed();
+        vcpu.context.learnt_answers();
+        let intid = done.ended.unwrap_or_default();
+        vcpu.events.note_value(What::Read(GICC.wrapping_add(GICC_IAR)), intid);
+        vcpu.events.note_value(What::Write(GICC.wrapping_add(GICC_EOIR)), intid);
+        host.forget_deadline();
+        host.renew_clock(&mut vcpu.context.clock, common.start, now);
+        common.arm_timer(&mut vcpu.context.timer, host);
+        true
     }
 
     /// Tells assembly how the guest's counter runs, and what its timers are set to.

@@ -254,14 +254,28 @@ impl GuestTimer {
 
     /// What assembly has made of them since Rust last looked.
     #[inline]
-    pub fn take_changed(&mut self) -> Option<[Setting; 2]> {
-        (core::mem::take(&mut self.changed) != 0).then(|| {
-            self.timers.iter_mut().for_each(|timer| timer.written = 0);
+    pub fn changed(&self) -> Option<[Setting; 2]> {
+        (self.changed != 0).then(|| {
             self.timers.map(|TimerRegisters { compare: [low, high], control, .. }| Setting {
                 compare: u64::from(high) << 32 | u64::from(low),
                 control,
             })
         })
+    }
+
+    /// The same; then Rust has looked.
+    #[inline]
+    pub fn take_changed(&mut self) -> Option<[Setting; 2]> {
+        let changed = self.changed();
+        self.learnt_change();
+        changed
+    }
+
+    /// Rust has looked.
+    #[inline]
+    pub fn learnt_change(&mut self) {
+        self.changed = 0;
+        self.timers.iter_mut().for_each(|timer| timer.written = 0);
     }
 }
 
@@ -361,6 +375,19 @@ impl GuestInterrupts {
         self.unused &= !changed;
         self.offered = u32::from(self.unused);
         self.unused
+    }
+
+    /// What was offered has been acknowledged, and ended behind that.
+    #[inline]
+    pub fn ended_answer(&self) -> Option<u32> {
+        let ended = self.acknowledged != 0 && self.ended != NO_INTERRUPT && self.ended == self.end_of_answer;
+        ended.then_some(self.ended)
+    }
+
+    /// That is so, and the controller is as it was when it was offered: what it was told of is all over.
+    pub fn come_round(&mut self) {
+        self.answer = core::mem::replace(&mut self.ended, NO_INTERRUPT);
+        (self.acknowledged, self.unused) = (0, true);
     }
 
     /// Sets where the guest accesses the interrupt controller.

@@ -183,6 +183,51 @@ fn a_timer_written_into_the_past_interrupts_at_once() {
     assert!(!machine.irq_asserted(), "masked");
 }
 
+/// A tick that is all over is what it is step by step; what is no such tick changes nothing.
+#[test]
+fn a_tick_comes_round() {
+    // The other timer's line is high or low, and the next second of the wall clock is far or has begun.
+    let setting = |compare: u64| Setting { compare, control: 1 };
+    let mut rounds = 0;
+    for (first, other, next, now) in [27, 30].into_iter().flat_map(|first| {
+        let others = [setting(90), setting(150), Setting::default()];
+        others.into_iter().flat_map(move |other| {
+            [(120, 140), (120, 160), (150, 140), (HZ, HZ - 1), (HZ - 1, HZ), (120, 99)]
+                .map(|(a, b)| (first, other, a, b))
+        })
+    }) {
+        let mut before = with_interrupts(&[first]);
+        let both = |tick| if first == 27 { [other, setting(tick)] } else { [setting(tick), other] };
+        before.catch_up(Done { timers: Some(both(100)), ..Done::default() });
+        before.update(100);
+        assert!(before.irq_asserted());
+        let done = Done { acknowledged: true, timers: Some(both(next)), ended: Some(first) };
+        let (mut at_once, mut by_steps) = (before.clone(), before.clone());
+        let round = at_once.comes_round(done, now);
+        if round {
+            rounds += 1;
+            assert_eq!(by_steps.catch_up(done), Some(first));
+            by_steps.update(now);
+            assert!(by_steps.irq_asserted());
+        }
+        assert_eq!(kept_of(&at_once), kept_of(&by_steps), "{first} {other:?} {next} {now}");
+        assert_eq!(at_once.interrupt_outlook(), by_steps.interrupt_outlook());
+        assert_eq!(at_once.next_deadline(), by_steps.next_deadline());
+        assert_eq!(at_once.updated(), by_steps.updated());
+        assert_eq!(round, next <= now && (101..HZ).contains(&now) && (other.compare != 150 || now < 150));
+        // Not without each of the three.
+        for done in [
+            Done { acknowledged: false, ..done },
+            Done { timers: None, ..done },
+            Done { ended: None, ..done },
+            Done { ended: Some(57 - first), ..done },
+        ] {
+            assert!(!before.clone().comes_round(done, now));
+        }
+    }
+    assert_eq!(rounds, 10);
+}
+
 #[test]
 fn console_input_interrupts_until_it_is_read() {
     let mut machine = with_interrupts(&[33]);

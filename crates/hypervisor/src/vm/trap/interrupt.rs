@@ -27,7 +27,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         to_a32(vm);
     }
     super::catch_up(vm, core).map_err(Resume::Stop)?;
-    let now = serve(vm, core, host);
+    let now = vm.serve_interrupts(core, host);
     if vm.common.glance_is_due(host, now) {
         let regime = regime(&vm.vcpu.context.cpu);
         vm.common.glance_at_cache(core.enter_host_space(), &regime).map_err(Resume::Stop)?;
@@ -75,7 +75,7 @@ pub fn handle_in_step(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> Resum
     vm.common.counters.host_interrupts += 1;
     match super::catch_up(vm, core) {
         Ok(()) => {
-            serve(vm, core, host);
+            vm.serve_interrupts(core, host);
             Resume::Guest(GuestVa(vm.vcpu.context.cpu.pc))
         }
         Err(stop) => Resume::Stop(stop),
@@ -127,11 +127,4 @@ pub fn leave_soon(vm: &mut Vm, pc: CachePc) {
         vm.common.engine.leave_soon(pc);
         vm.vcpu.context.leave = 1;
     }
-}
-
-/// Serves all interrupts of the host that wait, and brings the guest's devices up to date. The host time.
-fn serve(vm: &mut Vm, core: &mut HostCpu, host: &mut Host) -> u64 {
-    let now = host.serve_interrupts();
-    vm.catch_up_to(core, host, now);
-    now
 }
