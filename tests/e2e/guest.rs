@@ -76,7 +76,7 @@ fn clock(machine: Machine) {
 
 fn loop_costs(machine: Machine) {
     let transcript = boot(machine, "loop-costs");
-    let _ = transcript.passed("loop-costs");
+    let section = transcript.passed("loop-costs");
     if machine.native() {
         return;
     }
@@ -88,11 +88,13 @@ fn loop_costs(machine: Machine) {
         let words = report[from..to].iter().flat_map(|l| l.split_whitespace());
         words.filter_map(|w| w.trim_matches(',').parse::<u64>().ok()).sum()
     };
-    // Such a boot comes to rest again and again, and most of its code was for booting.
+    // Such a boot comes to rest again and again, the more often the longer it takes, and most of its code was for
+    // booting. It has 30 in 90 s where nothing else runs, and 82 in 226 s on a busy machine.
     if machine == Machine::Cubieboard {
         let said = end.iter().find_map(|line| line.trim().strip_suffix(" preemptive ones"));
-        let count: u32 = said.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a count");
-        assert!((1..=50).contains(&count), "{count} preemptive flushes");
+        let count: u64 = said.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("a count");
+        let seconds = section.times.last().expect("a line").as_secs();
+        assert!((1..=seconds / 2).contains(&count), "{count} preemptive flushes in {seconds} s");
     }
     let interrupts = |report: &[String]| -> u64 {
         let line = report.iter().find(|l| l.contains("host interrupts")).expect("a report that counts interrupts");
