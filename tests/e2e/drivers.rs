@@ -39,7 +39,10 @@ fn drive(machine: Machine) {
     // More than a buffer has, and nothing of it constant.
     assert_eq!(command(&mut board, "head -c 20000 /dev/hwrng | tee /tmp/r | wc -c"), "20000");
     let packed = command(&mut board, "gzip -c /tmp/r | wc -c");
-    assert!(packed.parse::<u32>().is_ok_and(|bytes| bytes >= 20_000), "random numbers that can be packed to {packed:?}");
+    assert!(
+        packed.parse::<u32>().is_ok_and(|bytes| bytes >= 20_000),
+        "random numbers that can be packed to {packed:?}"
+    );
     // Lines that are longer than the queues' buffers come whole, in order.
     let line = command(&mut board, "seq 1 2000 | tr '\\n' ' '");
     let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();

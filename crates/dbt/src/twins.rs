@@ -50,9 +50,9 @@ const NOWHERE: GuestPa = GuestPa(u32::MAX);
 pub trait TwinMemory {
     /// The words of twin `number`, to be read and written.
     fn twin(&mut self, number: u16) -> &mut Words;
-    /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9).
-    /// `executed`: where the twin is mapped, if it has just been executed there.
-    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize);
+    /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9). It is
+    /// executed at `va`, if at all; unless these are all of its words, nothing else has ever been there.
+    fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize);
 }
 
 /// The same with the code cache, which has the stubs.
@@ -407,8 +407,8 @@ impl Twins {
             let part: [u32; PART] = core::array::from_fn(|at| memory.twin(from)[first + at]);
             memory.twin(place as u16)[first..first + PART].copy_from_slice(&part);
         }
-        memory.publish_twin(place as u16, None, 0, PAGE_WORDS);
         let Twin { va, pa, writes, ref replaced, leads, .. } = self.twins[usize::from(from)];
+        memory.publish_twin(place as u16, va, 0, PAGE_WORDS);
         let twin = Twin { va, pa, writes, replaced: replaced.clone(), leads, next_by_pa: NONE };
         let executed = self.groups[usize::from(from) / GROUP].executed >> (usize::from(from) % GROUP) & 1;
         self.remove_at(va);
@@ -507,7 +507,7 @@ impl Twins {
                 None => self.originals.stand_in_at(text.page, at),
             };
         }
-        memory.publish_twin(number, None, 0, PAGE_WORDS);
+        memory.publish_twin(number, va, 0, PAGE_WORDS);
         self.put(place, Twin { va, pa, replaced, ..Twin::NONE });
         let page = self.page(va);
         self.copies[page] += 1;
@@ -528,7 +528,7 @@ impl Twins {
         let Some(branch) = asm::b(Cond::Al, offset) else { return false };
         (twin.leads, self.any_leads) = (true, true);
         memory.twin(number)[at] = branch;
-        memory.publish_twin(number, Some(twin.va), at, 1);
+        memory.publish_twin(number, twin.va, at, 1);
         true
     }
 
@@ -591,7 +591,7 @@ impl Twins {
                 let leads_to = |block| translator.block_at(block).is_some_and(|block| translator.is_live(block));
                 if branch_target(pc, memory.twin(number)[at]).is_some_and(|stub| !leads_to(stub)) {
                     memory.twin(number)[at] = asm::svc(Cond::Al, trap::REPLACED);
-                    memory.publish_twin(number, None, at, 1);
+                    memory.publish_twin(number, twin.va, at, 1);
                 }
             }
             number = twin.next_by_pa;
@@ -632,7 +632,7 @@ impl Twins {
                 // The others still say what they stand for.
                 if branch_target(twin.va, *word).is_some() {
                     *word = asm::svc(Cond::Al, trap::REPLACED);
-                    memory.publish_twin(number as u16, None, at, 1);
+                    memory.publish_twin(number as u16, twin.va, at, 1);
                 }
                 budget -= 1;
             }
@@ -673,7 +673,7 @@ impl Twins {
                     words[asked] = self.originals.stand_in_at(page, asked);
                     first = first.min(asked);
                 }
-                memory.publish_twin(number, None, first, at + 1 - first);
+                memory.publish_twin(number, twin.va, first, at + 1 - first);
             }
             number = twin.next_by_pa;
         }

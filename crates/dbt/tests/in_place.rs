@@ -369,7 +369,7 @@ impl TwinMemory for Memory {
         &mut self.0[usize::from(number)].0
     }
 
-    fn publish_twin(&mut self, number: u16, _: Option<GuestVa>, first: usize, words: usize) {
+    fn publish_twin(&mut self, number: u16, _: GuestVa, first: usize, words: usize) {
         let (written, seen) = &mut self.0[usize::from(number)];
         seen[first..first + words].copy_from_slice(&written[first..first + words]);
     }
@@ -799,8 +799,8 @@ impl TwinMemory for Both {
         self.0.twin(number)
     }
 
-    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
-        self.0.publish_twin(number, executed, first, words);
+    fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
+        self.0.publish_twin(number, va, first, words);
     }
 }
 

@@ -72,7 +72,9 @@ system_register! {
     /// Data cache: clean and invalidate by address to the point of coherency.
     Dccimvac = p 15, 0, c 7, c 14, 1: SysRegWrite;
 
-    /// Address translation, as a read of User mode (B4.2.4).
+    /// Address translation, as a read of PL1 (B4.2.4).
+    Ats1cpr = p 15, 0, c 7, c 8, 0: SysRegWrite;
+    /// The same, as a read of User mode.
     Ats1cur = p 15, 0, c 7, c 8, 2: SysRegWrite;
     /// What came of it (B4.1.112).
     Par = p 15, 0, c 7, c 4, 0: SysRegRead;

@@ -7,7 +7,7 @@
 use spica_addr::HostPa;
 
 use super::barrier::{dsb, isb};
-use super::cp15::{Ats1cur, Contextidr, Par, SysRegRead, SysRegWrite, Tlbiall, Tlbiasid, Tlbimva, Ttbr0};
+use super::cp15::{Ats1cpr, Ats1cur, Contextidr, Par, SysRegRead, SysRegWrite, Tlbiall, Tlbiasid, Tlbimva, Ttbr0};
 use crate::layout::TTBR_WALK;
 
 fn complete() {
@@ -45,6 +45,16 @@ pub fn user_reads(va: u32) -> bool {
     unsafe { Ats1cur::write_raw(va) }
     isb();
     Par::read_raw() & 1 == 0
+}
+
+/// The page that is mapped at `va` for us, by the tables and DACR in force. Not for supersections, of which Spica has
+/// none.
+pub fn mapped_page(va: u32) -> Option<HostPa> {
+    // SAFETY: as above.
+    unsafe { Ats1cpr::write_raw(va) }
+    isb();
+    let par = Par::read_raw();
+    (par & 1 == 0).then_some(HostPa(par & 0xffff_f000))
 }
 
 /// Makes `table` (16 KiB aligned) with address space identifier `asid` the current translation tables.

@@ -88,8 +88,8 @@ pub struct Marks {
 /// What was written since instruction fetches were last made to see it.
 #[derive(Default)]
 struct Written {
-    /// Where it is executed, and its bytes.
-    ranges: [(u32, u32); Written::MOST],
+    /// Where it is executed, its bytes, and the page that has to be mapped there, or 0 where that is certain.
+    ranges: [(u32, u32, u32); Written::MOST],
     count: usize,
     /// All bytes of `ranges`.
     bytes: u32,
@@ -105,7 +105,7 @@ impl Written {
     const MOST: usize = 16;
     const MOST_BYTES: u32 = 512;
 
-    fn add(&mut self, va: u32, bytes: u32) {
+    fn add(&mut self, va: u32, bytes: u32, page: u32) {
         // Not every block has a cold part.
         if bytes == 0 {
             return;
@@ -113,7 +113,7 @@ impl Written {
         self.any = true;
         match self.ranges.get_mut(self.count) {
             Some(range) if self.bytes + bytes <= Written::MOST_BYTES => {
-                *range = (va, bytes);
+                *range = (va, bytes, page);
                 self.count += 1;
                 self.bytes += bytes;
             }
@@ -280,7 +280,10 @@ impl CodePages {
         dsb();
         let line = cache::instruction_line();
         let all = core::mem::take(more) || !mapped;
-        if all || !ranges[..*count].iter().all(|&(va, bytes)| cache::forget_code(va, bytes, line)) {
+        let forget = |&(va, bytes, page): &(u32, u32, u32)| {
+            (page == 0 || tlb::mapped_page(va) == Some(HostPa(page))) && cache::forget_code(va, bytes, line)
+        };
+        if all || !ranges[..*count].iter().all(forget) {
             cache::invalidate_instructions();
         } else {
             // The guest is entered by an exception return, which is as good as an `ISB`.
@@ -297,7 +300,7 @@ impl CodeMemory for CodePages {
 
     fn publish(&mut self, page: u32, first: usize, words: usize) {
         self.clean(self.pages.va() + page * PAGE, first, words);
-        self.written.add(self.layout.code_page(page).0 + 4 * first as u32, 4 * words as u32);
+        self.written.add(self.layout.code_page(page).0 + 4 * first as u32, 4 * words as u32, 0);
     }
 
     fn mirror_page(&mut self, page: u32) -> &mut [u32; PAGE_WORDS] {
@@ -306,7 +309,7 @@ impl CodeMemory for CodePages {
 
     fn publish_mirror(&mut self, page: u32, va: u32, first: usize, words: usize) {
         self.clean(self.pages.va() + (self.room.code + page) * PAGE, first, words);
-        self.written.add(va + 4 * first as u32, 4 * words as u32);
+        self.written.add(va + 4 * first as u32, 4 * words as u32, 0);
     }
 
     fn map_mirror(&mut self, va: u32, page: u32) {
@@ -376,14 +379,11 @@ impl CodePages {
         cache::clean_table(self.mirror_tables.va() + 4 * at as u32, 4 * count as u32);
     }
 
-    /// Words of a twin are to be seen by instruction fetches after the next [`CodePages::publish_all`]. `executed`:
-    /// where its page is executed, if it is mapped there in the kernel view.
-    pub(super) fn publish_twin(&mut self, number: u16, executed: Option<u32>, first: usize, words: usize) {
+    /// Words of a twin are to be seen by instruction fetches after the next [`CodePages::publish_all`], which is
+    /// executed at `va` and nowhere else, if it is mapped there.
+    pub(super) fn publish_twin(&mut self, number: u16, va: u32, first: usize, words: usize) {
         self.clean(self.pages.va() + (self.room.near + u32::from(number)) * PAGE, first, words);
-        match executed {
-            Some(va) => self.written.add(va + 4 * first as u32, 4 * words as u32),
-            None => self.written.add_unknown(),
-        }
+        self.written.add(va + 4 * first as u32, 4 * words as u32, self.twin_pa(number).0);
     }
 
     /// Cleans words of a page.

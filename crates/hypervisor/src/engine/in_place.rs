@@ -157,8 +157,8 @@ impl TwinMemory for Memory<'_> {
         self.0.twin(number)
     }
 
-    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
-        self.0.publish_twin(number, executed.map(|va| va.page().0), first, words);
+    fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
+        self.0.publish_twin(number, va.page().0, first, words);
     }
 }
 

@@ -60,7 +60,7 @@ impl TwinMemory for Pages {
         &mut self.written[usize::from(number)]
     }
 
-    fn publish_twin(&mut self, number: u16, _: Option<GuestVa>, first: usize, words: usize) {
+    fn publish_twin(&mut self, number: u16, _: GuestVa, first: usize, words: usize) {
         let number = usize::from(number);
         self.fetched[number][first..first + words].copy_from_slice(&self.written[number][first..first + words]);
     }
@@ -74,8 +74,8 @@ impl TwinMemory for Both<'_> {
         self.0.twin(number)
     }
 
-    fn publish_twin(&mut self, number: u16, executed: Option<GuestVa>, first: usize, words: usize) {
-        self.0.publish_twin(number, executed, first, words);
+    fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
+        self.0.publish_twin(number, va, first, words);
     }
 }
 
