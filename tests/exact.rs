@@ -23,6 +23,7 @@ pub const GUESTS: &[&str] = &[
     "exclusive",
     "cp15",
     "interrupts",
+    "ticks",
     "vfp",
     "ranges",
     "looks",
@@ -35,7 +36,7 @@ pub const GUESTS: &[&str] = &[
 ];
 
 /// Those of them that throw dice: with another seed, they look at something else.
-pub const RANDOM: &[&str] = &["mmu", "interrupts"];
+pub const RANDOM: &[&str] = &["mmu", "interrupts", "ticks"];
 
 /// The boards that they run on.
 pub const MACHINES: &[Machine] = &[Machine::Cubieboard, Machine::VexpressA9];

@@ -146,6 +146,11 @@ macro_rules! boards {
             }
 
             #[test]
+            fn ticks_of_a_timer() {
+                same(MACHINE, "ticks", 0);
+            }
+
+            #[test]
             fn maintenance_of_ranges() {
                 same(MACHINE, "ranges", 0);
             }
@@ -259,5 +264,22 @@ fn the_return_mirror_follows_the_kernel() {
         assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
         let moves = outcome.spica.iter().find_map(|line| Some(line.split_once("translator.mirror-moves ")?.1.trim()));
         assert_eq!(moves, Some(expected), "{name}: {:#?}", outcome.spica);
+    }
+}
+
+/// Most ticks of a timer that interrupts user code, and is handled as Linux does it, are answered in assembly.
+#[test]
+fn ticks_need_no_rust() {
+    for machine in [Machine::Cubieboard, Machine::VexpressA9] {
+        let guest = Guest { name: "ticks", parameters: &[0; 6], payload: &[] };
+        let outcome =
+            bare::run_counted(machine, &guest, TIMEOUT, "spica.stats").unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.guest.ends_with("\nend\n"), "{}", outcome.tail());
+        let count = |name: &str| {
+            let found = outcome.spica.iter().find_map(|line| line.split_once(name)?.1.trim().parse::<u32>().ok());
+            found.unwrap_or_else(|| panic!("no {name}: {:#?}", outcome.spica))
+        };
+        let (answered, all) = (count("trap.fast.tick "), count("guest.interrupts "));
+        assert!(all >= 3500 && answered >= all / 2, "{machine:?}: {answered} of {all}");
     }
 }

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::Node;
-use super::{InterruptController, Line, map};
+use super::{InterruptController, Line, Waiting, map};
 
 const D_CONTROL: u32 = 0x000;
 const D_TYPE: u32 = 0x004;
@@ -27,6 +27,7 @@ const C_PRIORITY_MASK: u32 = 0x04;
 const C_ACKNOWLEDGE: u32 = 0x0c;
 const C_END: u32 = 0x10;
 const C_RUNNING: u32 = 0x14;
+const C_HIGHEST_PENDING: u32 = 0x18;
 const C_ID: u32 = 0xfc;
 
 /// One priority for all, above (numerically below) the mask.
@@ -146,5 +147,12 @@ impl<H: Hardware> InterruptController for Gic<H> {
         // The device's line must be low before the interrupt is ended, or it comes again.
         H::dsb();
         self.cpu.write(C_END, line.0 | self.source);
+    }
+
+    fn waiting(&self, line: Line) -> Option<Waiting> {
+        // A shared interrupt follows its line's level, as `probe` had it: it waits no longer when that falls, if nobody
+        // has acknowledged it (IHI 0048B, 3.2.4). What a private one does is not ours to choose.
+        let address = self.cpu.address(C_HIGHEST_PENDING, 4);
+        (line.0 >= 32).then_some(Waiting { address, mask: 0x3ff, value: line.0 })
     }
 }

@@ -63,6 +63,24 @@ pub trait InterruptController: Send {
     fn acknowledge(&mut self) -> Option<Line>;
     /// The interrupt has been dealt with: its device no longer raises the line, or the line is disabled.
     fn end(&mut self, line: Line);
+    /// How assembly finds out that `line` is the most urgent one that waits. If its device lowers it then, there is
+    /// nothing to acknowledge, nor to end. `None` where that is not so.
+    fn waiting(&self, _line: Line) -> Option<Waiting> {
+        None
+    }
+}
+
+/// See [`InterruptController::waiting`]: so it is if the bits `mask` of a register are `value`. To read it changes
+/// nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Virtual address of a register of 32 bits, valid under every table; 0 is none.
+    pub address: u32,
+    /// The bits that count.
+    pub mask: u32,
+    /// What they are.
+    pub value: u32,
 }
 
 /// The host's clock and alarm.
@@ -100,6 +118,13 @@ pub struct Alarm {
     pub start: u32,
     /// Ticks of the clock from stop to start.
     pub pause: u32,
+    /// As `control`: of the register to which `lower` is written to lower the line, once the deadline has come.
+    pub status: u32,
+    /// See there.
+    pub lower: u32,
+    /// Bits of `control` that are 0 then, if the timer has come to a stop by itself: it is set again without `stop` and
+    /// `pause`. 0 where it is to be stopped all the same, and `pause` is none.
+    pub running: u32,
 }
 
 /// A clock in a register: the low 32 bits of [`HostTimer::now`].

@@ -115,7 +115,9 @@ impl<R: Registers> HostTimer for Timer<R> {
     }
 
     fn alarm(&self) -> Option<Alarm> {
-        let [control, interval] = [CONTROL, LOAD].map(|register| self.registers.address(register, 4));
-        Some(Alarm { control, interval, stop: ALARM, start: ALARM | ENABLE, pause: 0 })
+        let registers = [CONTROL, LOAD, INTERRUPT_CLEAR];
+        let [control, interval, status] = registers.map(|register| self.registers.address(register, 4));
+        let start = ALARM | ENABLE;
+        Some(Alarm { control, interval, stop: ALARM, start, pause: 0, status, lower: 0, running: 0 })
     }
 }

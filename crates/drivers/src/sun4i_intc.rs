@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use super::error::BoardError;
 use super::hardware::{Hardware, Registers};
 use super::tree::Node;
-use super::{InterruptController, Line, map};
+use super::{InterruptController, Line, Waiting, map};
 
 /// The line of the highest-priority pending interrupt, times 4.
 const VECTOR: u32 = 0x00;
@@ -80,5 +80,11 @@ impl<R: Registers> InterruptController for Intc<R> {
         if line.0 == 0 {
             self.registers.write(PENDING, 1);
         }
+    }
+
+    fn waiting(&self, line: Line) -> Option<Waiting> {
+        // Vector 0 says nothing: see `acknowledge`.
+        let address = self.registers.address(VECTOR, 4);
+        (line.0 != 0).then_some(Waiting { address, mask: u32::MAX, value: line.0 << 2 })
     }
 }

@@ -109,6 +109,8 @@ impl<R: Registers> HostTimer for Timer<R> {
 
     fn alarm(&self) -> Option<Alarm> {
         let [control, interval] = [CONTROL, INTERVAL].map(|register| self.registers.address(register, 4));
-        Some(Alarm { control, interval, stop: ALARM, start: ALARM | ENABLE | RELOAD, pause: PAUSE })
+        let start = ALARM | ENABLE | RELOAD;
+        let status = self.registers.address(INTERRUPT_STATUS, 4);
+        Some(Alarm { control, interval, stop: ALARM, start, pause: PAUSE, status, lower: 1, running: ENABLE })
     }
 }

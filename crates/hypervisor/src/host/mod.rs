@@ -296,13 +296,14 @@ impl Host {
 
     /// How assembly sets the timer for a guest; [`Clock`] says what its counter is.
     pub fn alarm(&self) -> HostAlarm {
-        let Some(Alarm { control, interval, stop, start, pause }) = self.board.timer.driver.alarm() else {
-            return HostAlarm::default();
-        };
+        let Some(alarm) = self.board.timer.driver.alarm() else { return HostAlarm::default() };
+        let Alarm { control, interval, stop, start, pause, status, lower, running } = alarm;
+        let waiting = self.board.interrupts.driver.waiting(self.board.timer_line).unwrap_or_default();
         let (whole, part) = self.inverse;
         // The part in units of 2^-32, rounded up: never early.
         let part = (part >> 32) as u32;
-        HostAlarm { control, interval, stop, start, pause, whole, part: part.saturating_add(1) }
+        let part = part.saturating_add(1);
+        HostAlarm { control, interval, stop, start, pause, whole, part, status, lower, running, waiting }
     }
 
     /// Assembly has stopped the timer, or set it.
@@ -330,6 +331,11 @@ impl Host {
     /// The scheduler wants to be asked at host time `limit`, whoever runs.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
+    }
+
+    /// See [`Self::set_limit`].
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
     }
 
     /// A guest's turn begins, or goes on; `alone`: nobody else wants to run, until there is something to attend to.

@@ -51,6 +51,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Host time from which on [`Common::glance_is_due`].
+    pub fn next_glance(&self) -> u64 {
+        self.glance_due
+    }
+
     fn is_empty(&self) -> bool {
         self.megabytes.is_none() && self.pages.is_none() && self.cache.is_none()
     }

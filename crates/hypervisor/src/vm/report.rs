@@ -142,8 +142,8 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     );
     say!(
         "  {} host interrupts, {} delivered, {} waits, {} VFP switches, {} resets",
-        c.host_interrupts,
-        c.interrupts,
+        c.host_interrupts + u64::from(context.counts.ticks),
+        c.interrupts + u64::from(context.counts.ticks),
         c.waits,
         c.vfp_switches + u64::from(context.counts.vfp_turns),
         c.resets
@@ -238,7 +238,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.blocks.translator().mirror().usage();
-    let rows: [(&str, u64); 59] = [
+    let rows: [(&str, u64); 60] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -258,8 +258,9 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.code-patch", c.code_patches),
         ("in-place.twins", c.twins),
         ("in-place.unfit-pages", c.unfit_pages),
-        ("trap.host-interrupt", c.host_interrupts),
-        ("guest.interrupts", c.interrupts),
+        ("trap.host-interrupt", c.host_interrupts + u64::from(vm.vcpu.context.counts.ticks)),
+        ("trap.fast.tick", vm.vcpu.context.counts.ticks.into()),
+        ("guest.interrupts", c.interrupts + u64::from(vm.vcpu.context.counts.ticks)),
         ("guest.waits", c.waits),
         ("guest.vfp-switches", c.vfp_switches + u64::from(vm.vcpu.context.counts.vfp_turns)),
         ("guest.resets", c.resets),

@@ -230,9 +230,14 @@ impl Vm {
         let Vm { vcpu, common, .. } = self;
         vcpu.context.learnt_answers();
         let (acknowledged, ended) = vcpu.context.interrupts.take();
+        let ticked = vcpu.context.timer.has_ticked();
         let timers = vcpu.context.timer.take_changed();
         if let Some(intid) = common.machine.catch_up(Done { acknowledged, timers, ended }) {
             vcpu.events.note_value(What::Read(GICC.wrapping_add(GICC_IAR)), intid);
+        }
+        if ticked {
+            // The line that rose is not known yet, if it is still high.
+            common.machine.update(host.guest_now(common.start));
         }
         if let Some(set) = vcpu.context.timer.take_armed() {
             host.forget_deadline();

@@ -37,7 +37,7 @@ impl Summary {
         let (c, counts) = (&common.counters, &vm.vcpu.context.counts);
         let fast = |count: u32| u64::from(count);
         let own: [(&str, u64); OWN] = [
-            ("interrupts", c.interrupts),
+            ("interrupts", c.interrupts + fast(counts.ticks)),
             ("waits", c.waits),
             ("calls", c.user_calls + fast(counts.user_calls)),
             ("undefined", c.undefined + fast(counts.user_undefined)),
@@ -47,7 +47,7 @@ impl Summary {
             ("emulated", c.emulated.iter().sum::<u64>()),
             ("devices", c.mmio),
             ("code", c.code_page_writes + c.code_patches),
-            ("host", c.host_interrupts),
+            ("host", c.host_interrupts + fast(counts.ticks)),
             ("blocks", common.engine.blocks.translator().stats().translated),
             ("memory", u64::from(vm.ram_bytes())),
             ("given", u64::from(common.ram.absent_count()) * 4096),

@@ -6,6 +6,7 @@ use core::mem::offset_of;
 
 use spica_dbt::jump_cache::{self, Entry};
 use spica_dbt::trap;
+use spica_drivers::Waiting;
 use spica_mmu::{Fault, FaultKind, MAX_ALIASED, PAGEWISE_FROM, View, assembly as mmu};
 use spica_trace_ring::{Ring, record};
 use spica_vcpu::cp15::FPEXC_EN;
@@ -115,6 +116,7 @@ assemble! {
     CTX_DATA_ABORT_ENTRY = context!(entries.data_abort);
     CTX_PREFETCH_ABORT_ENTRY = context!(entries.prefetch_abort);
     CTX_CALL_ENTRY = context!(entries.call);
+    CTX_INTERRUPT_ENTRY = context!(entries.interrupt);
     CTX_CALL_FLOOR = context!(call_floor);
     NOT_LENT = NOT_LENT;
     CTX_USER_FILLS = context!(counts.user_fills);
@@ -146,6 +148,17 @@ assemble! {
     CTX_ALARM_PAUSE = context!(timer.alarm.pause);
     CTX_ALARM_WHOLE = context!(timer.alarm.whole);
     CTX_ALARM_PART = context!(timer.alarm.part);
+    CTX_ALARM_STATUS = context!(timer.alarm.status);
+    CTX_ALARM_LOWER = context!(timer.alarm.lower);
+    CTX_ALARM_RUNNING = context!(timer.alarm.running);
+    CTX_ALARM_WAITING = context!(timer.alarm.waiting);
+    WAITING_ADDRESS = offset_of!(Waiting, address);
+    WAITING_MASK = offset_of!(Waiting, mask);
+    WAITING_VALUE = offset_of!(Waiting, value);
+    CTX_TICKS_ALLOWED = context!(timer.ticks);
+    CTX_TICKS_UNTIL = context!(timer.until);
+    CTX_TICKED = context!(timer.ticked);
+    CTX_TICKS = context!(counts.ticks);
     TIMER_BYTES = size_of::<TimerRegisters>();
     CTX_TIMER_CHANGED = context!(timer.changed);
     CTX_TIMER_QUICK = context!(timer.quick);
@@ -258,6 +271,7 @@ assemble! {
     BANK_SVC = bank(Bank::Svc);
     BANK_ABT = bank(Bank::Abt);
     BANK_UND = bank(Bank::Und);
+    BANK_IRQ = bank(Bank::Irq);
     BANKS_0 = banks(0);
     BANKS_4 = banks(4);
     BANKS_8 = banks(8);
@@ -289,6 +303,7 @@ assemble! {
     ENTRY_SVC = entry(Mode::Svc, 0);
     ENTRY_ABT = entry(Mode::Abt, psr::A);
     ENTRY_UND = entry(Mode::Und, 0);
+    ENTRY_IRQ = entry(Mode::Irq, psr::A);
     FPEXC_EN = FPEXC_EN;
 
     // Fault statuses

@@ -1,4 +1,5 @@
-@ Accesses of the guest's kernel to its interrupt controller that are answered without leaving assembly: the load from
+@ The guest's interrupts without leaving assembly: one of its timer's that comes again and again while user code runs,
+@ and its kernel's accesses to its interrupt controller, the load from
 @ GICC_IAR that acknowledges an interrupt, the store to GICC_EOIR that ends it, and the load by which a handler asks
 @ for one more (GICv2, IHI 0048B, 4.4.4 and 4.4.5). Each is a Data Abort, since devices are not mapped.
 @
@@ -114,4 +115,139 @@ end_interrupt:
     COUNT CTX_INTERRUPT_ACCESSES
     ldmia sp, {{r0-r7}}
     subs pc, lr, #4
+
+@ An IRQ while user code runs. In: SP = the Cpu, LR = the next instruction + 4 and SPSR as the exception left them. Out:
+@ the block at CTX_INTERRUPT_ENTRY as kernel code, or user_irq with nothing changed. Saves R0 to R7 and uses them.
+@
+@ It is answered if it is the host timer's, by which the guest's timer ticks, all that the guest has done since Rust
+@ last looked is to acknowledge the tick before, to set that timer anew, and to end the interrupt, and Rust does not
+@ want to see it: its interrupt controller is where it was then, and the interrupt is offered to the kernel once more.
+@ That is Vm::comes_round, and trap::interrupt::at_once. The host's timer is set to when Rust wants to see an interrupt
+@ again; the guest sets it for its next tick (arm_timer).
+    HANDLER fast, "ticks of the timer"
+answer_user_irq:
+    stmia sp, {{r0-r7}}
+    ldr r0, [sp, #CTX_TICKS_ALLOWED]
+    ldr r1, [sp, #CTX_INTERRUPT_ACKNOWLEDGED]
+    ldr r3, [sp, #CTX_INTERRUPT_ENDED]
+    ldr r4, [sp, #CTX_INTERRUPT_END_OF_ANSWER]
+    ldr r6, [sp, #CTX_INTERRUPT_END_IF]
+    mrs r5, spsr
+    cmp r0, #0
+    cmpne r1, #0
+    beq no_tick
+    cmn r3, #-NO_INTERRUPT
+    beq no_tick
+    eor r4, r4, r3
+    and r5, r5, #NOT_USR
+    orrs r4, r4, r5                 @ User mode
+    sub r0, sp, #-(CTX_TIMER_WRITTEN)
+    sub r0, r6, r0                  @ the timer, if it is one: 0 or TIMER_BYTES
+    bicseq r4, r0, #TIMER_BYTES
+    bne no_tick
+    rsb r7, r0, #TIMER_BYTES
+    add r6, sp, r0                  @ as in fast.s
+    add r7, sp, r7
+    ldr r0, [r6, #CTX_TIMER_CONTROL]
+    ldr r3, [r6, #CTX_TIMER_WRITTEN]
+    ldr r1, [r7, #CTX_TIMER_CONTROL]
+    ldr r4, [r7, #CTX_TIMER_WRITTEN]
+    cmp r0, #1                      @ enabled and not masked
+    bne no_tick
+    cmp r3, #0                      @ its line was low
+    beq no_tick
+    teq r1, #1                      @ the other one's may rise, or has fallen
+    cmpne r4, #1
+    bhs no_tick
+    ldr r0, [sp, #CTX_SLOW_PATH]
+    ldr r4, [sp, #CTX_INTERRUPT_ENTRY]
+    cmp r0, #0
+    bne no_tick
+    cmp r4, #0
+    beq no_tick
+    WORDS CTX_ALARM_WAITING + WAITING_ADDRESS, CTX_ALARM_WAITING + WAITING_MASK, CTX_ALARM_WAITING + WAITING_VALUE
+    sub r7, sp, #-(CTX_ALARM_WAITING)
+    ldm r7, {{r0, r1, r3}}
+    ldr r5, [sp, #CTX_ALARM_CONTROL]
+    ldr r7, [sp, #CTX_ALARM_RUNNING]
+    ldr r0, [r0]
+    ldr r5, [r5]
+    and r0, r0, r1
+    cmp r0, r3                      @ the timer's
+    tsteq r5, r7                    @ and it has stopped
+    bne no_tick
+    str r6, [sp, #CTX_SCRATCH]
+    READ_COUNTER no_tick
+    ldr r6, [sp, #CTX_SCRATCH]
+    ldr r7, [sp, #CTX_TICKS_UNTIL]
+    ldr r0, [r6, #CTX_TIMER_COMPARE]
+    ldr r5, [r6, #CTX_TIMER_COMPARE + 4]
+    ldr r2, [sp, #CTX_CLOCK + CLOCK_BASE]
+    cmp r3, r0
+    sbcs r4, r4, r5
+    blo no_tick                     @ not yet
+    add r2, r2, r1                  @ host time
+    sub r7, r7, r2
+    cmp r7, #1
+    blt no_tick
+
+    ldr r0, [sp, #CTX_ALARM_STATUS]
+    ldr r1, [sp, #CTX_ALARM_LOWER]
+    ldr r3, [sp, #CTX_ALARM_RUNNING]
+    ldr r4, [sp, #CTX_ALARM_CONTROL]
+    str r1, [r0]
+    ldr r0, [sp, #CTX_ALARM_STOP]
+    ldr r1, [sp, #CTX_ALARM_INTERVAL]
+    ldr r5, [sp, #CTX_ALARM_START]
+    cmp r3, #0
+    streq r0, [r4]
+    str r7, [r1]
+    str r5, [r4]                    @ registers of one device: in this order (A3.8.3)
+
+    ldr r2, [sp, #CPU_PAGE]
+    ldr r1, [sp, #CTX_INTERRUPT_ENDED]
+    mov r0, #0
+    mov r3, #NO_INTERRUPT
+    str r0, [sp, #CTX_INTERRUPT_ACKNOWLEDGED]
+    str r3, [sp, #CTX_INTERRUPT_ENDED]
+    str r1, [sp, #CTX_INTERRUPT_ANSWER]
+    str r3, [r2, #PAGE_PENDING]
+    str r0, [sp, #CTX_LEAVE]
+    str r0, [sp, #CTX_TIMER_CHANGED]
+    str r0, [r6, #CTX_TIMER_WRITTEN]
+    mov r1, #1
+    mov r3, #IRQ_WAITS
+    str r1, [sp, #CTX_INTERRUPT_OFFERED]
+    str r3, [sp, #CTX_SLOW_PATH]
+    str sp, [sp, #CTX_TICKED]
+    str sp, [sp, #CTX_TIMER_ARMED]  @ by this, and not for the guest's next deadline
+    str sp, [sp, #CTX_ANSWERED]
+    COUNT CTX_TICKS
+
+    @ The guest takes it (B1.9.10).
+    mrs r0, spsr
+    add r6, r2, #BANK_USR
+    ldr r3, =ENTRY_IRQ              @ IRQ mode, IRQs and asynchronous aborts masked
+    stmia r6, {{sp, lr}}^
+    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
+    bic r1, r0, #PSR_MASKS
+    str r3, [r2, #PAGE_CONTROL]
+    str r1, [r2, #PAGE_SPSR]
+    str lr, [r2, #BANK_IRQ + 4]
+    add r6, r2, #BANK_IRQ
+    ldmia r6, {{sp, lr}}^
+    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
+    msr spsr_fsxc, r0
+    ldr r4, [sp, #CTX_INTERRUPT_ENTRY]
+    SWITCH CTX_KERNEL
+    str r6, [r2, #PAGE_DACR_REAL]
+    SPILL_TO_KERNEL r2
+    MAY_LEND_TO_KERNEL r2
+    mov lr, r4
+    clrex
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+no_tick:
+    ldmia sp, {{r0-r7}}
+    b user_irq
     .ltorg

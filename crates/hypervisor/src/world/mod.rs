@@ -15,6 +15,7 @@ use core::ffi::c_void;
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::Start;
 use spica_dbt::jump_cache::{Entry, JumpCache};
+use spica_drivers::Waiting;
 use spica_machine::{End, Outlook, SPURIOUS, Setting};
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
 use spica_switches::Switches;
@@ -192,6 +193,14 @@ pub struct GuestTimer {
     /// The latest counter value for which it may: what else the host's timer is needed for is behind that. Low half
     /// first.
     latest: [u32; 2],
+    /// Non-zero: assembly may see to an interrupt of the host's timer by which the guest's ticks, if it comes before
+    /// `until`.
+    ticks: u32,
+    /// When Rust wants to see one all the same: the low half of host time.
+    until: u32,
+    /// Non-zero: it has seen to some since Rust last looked, so that the machine's timers, and its time, are older than
+    /// what is here.
+    ticked: u32,
 }
 
 /// For [`GuestTimer::armed`]; also a timer's control register, enabled and not masked.
@@ -215,6 +224,14 @@ pub struct HostAlarm {
     pub whole: u32,
     /// The rest, in units of 2^-32, rounded up.
     pub part: u32,
+    /// How it is told that the timer has interrupted, and what is done about that: as [`spica_drivers::Alarm`] has it.
+    pub status: u32,
+    /// See there.
+    pub lower: u32,
+    /// See there.
+    pub running: u32,
+    /// What says that the interrupt that waits is the timer's.
+    pub waiting: Waiting,
 }
 
 /// Registers of a timer.
@@ -237,9 +254,21 @@ impl GuestTimer {
         }
     }
 
-    /// The host's timer may be set for deadlines up to `latest`.
+    /// The host's timer may be set for deadlines up to `latest`; its interrupts are Rust's.
     pub fn allow_until(&mut self, latest: u64) {
         self.latest = [latest as u32, (latest >> 32) as u32];
+        self.ticks = 0;
+    }
+
+    /// Its interrupts need not come to Rust before host time `until`, if they are but the guest's next tick.
+    pub fn allow_ticks(&mut self, until: u64) {
+        self.until = until as u32;
+        self.ticks = u32::from(self.alarm.waiting.address != 0);
+    }
+
+    /// Whether assembly has seen to such interrupts since Rust last looked.
+    pub fn has_ticked(&self) -> bool {
+        self.ticked != 0
     }
 
     /// Whether assembly has set the host's timer since Rust last looked, for what the guest's is set to or was; or has
@@ -255,7 +284,7 @@ impl GuestTimer {
     /// What assembly has made of them since Rust last looked.
     #[inline]
     pub fn changed(&self) -> Option<[Setting; 2]> {
-        (self.changed != 0).then(|| {
+        (self.changed | self.ticked != 0).then(|| {
             self.timers.map(|TimerRegisters { compare: [low, high], control, .. }| Setting {
                 compare: u64::from(high) << 32 | u64::from(low),
                 control,
@@ -274,7 +303,7 @@ impl GuestTimer {
     /// Rust has looked.
     #[inline]
     pub fn learnt_change(&mut self) {
-        self.changed = 0;
+        (self.changed, self.ticked) = (0, 0);
         self.timers.iter_mut().for_each(|timer| timer.written = 0);
     }
 }
@@ -416,6 +445,7 @@ struct Entries {
     undefined: u32,
     data_abort: u32,
     prefetch_abort: u32,
+    interrupt: u32,
     call: u32,
 }
 
@@ -445,6 +475,8 @@ pub struct Counts {
     pub alarms: u32,
     /// Accesses to the interrupt controller in assembly.
     pub interrupt_accesses: u32,
+    /// Interrupts of the host's timer by which the guest's ticked, in assembly.
+    pub ticks: u32,
     /// Pages that were there and were forgotten in assembly.
     pub tlb_pages: u32,
     /// Indirect branches that the jump cache answered.
@@ -780,6 +812,7 @@ impl Context {
             data_abort: vector(0x10).unwrap_or(0),
             prefetch_abort: vector(0x0c).unwrap_or(0),
             call: at(va).or(vector(0x08)).unwrap_or(0),
+            interrupt: vector(0x18).unwrap_or(0),
         };
         self.entries_version = engine.known_version();
     }

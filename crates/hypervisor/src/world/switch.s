@@ -143,7 +143,7 @@ world_user_vectors:
     VECTOR answer_prefetch_abort, hidden-fault
     VECTOR answer_data_abort, hidden-fault
     b world_own_fault
-    VECTOR user_irq, interrupt
+    VECTOR answer_user_irq, interrupt
     VECTOR user_fiq, interrupt
 
 @ A fault of Spica's own while a guest's vectors are installed: report it on a stack that is known to be good.

@@ -112,6 +112,7 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host, left: Privilege) -> Opt
             context.cpu.page.dacr_real = context.kernel.guest_dacr;
             vcpu.core_state.set_dacr(context.kernel.dacr);
             core.go_to(&context.kernel);
+            common.allow_ticks(&mut context.timer, host);
             vcpu.enter_block();
             Some(Privilege::Kernel)
         }

@@ -65,4 +65,12 @@ impl Common {
         let others = self.machine.next_alarm().into_iter().chain(host.limit_of(self.start));
         timer.allow_until(others.fold(self.machine.updated() + FARTHEST, u64::min));
     }
+
+    /// The guest's timer has just ticked, and may do so again without Rust, until somebody else wants to see an
+    /// interrupt of the host's timer.
+    pub fn allow_ticks(&self, timer: &mut GuestTimer, host: &Host) {
+        let alarm = self.machine.next_alarm().map(|ticks| host.host_time(self.start, ticks));
+        let others = alarm.into_iter().chain(host.limit());
+        timer.allow_ticks(others.fold(self.backlog.next_glance(), u64::min));
+    }
 }
