@@ -9,7 +9,9 @@ use boards::{GIC, INTC, with, with_gic, with_intc};
 use dtoolkit::model::DeviceTreeNode;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use spica_addr::HostPa;
 use spica_drivers::error::BoardError;
+use spica_drivers::hardware::{Hardware, Registers};
 use spica_drivers::models::bus::{self, Bus, Shared, attach};
 use spica_drivers::models::gic::{self, Gic, Shape};
 use spica_drivers::models::sp804::{Sp804, Sp810};
@@ -505,16 +507,53 @@ fn tick(board: &mut Board, irq: impl Fn() -> bool) {
     }
 }
 
+/// The same as assembly does it, by what drivers tell: nothing is acknowledged, nor ended.
+fn tick_by_registers(board: &mut Board, irq: impl Fn() -> bool) {
+    let (timer, controller) = (&mut board.timer.driver, &mut board.interrupts.driver);
+    let waiting = controller.waiting(board.timer_line).unwrap();
+    let alarm = timer.alarm().unwrap();
+    let register = |address| Bus::map(HostPa(address), 4).unwrap();
+    let is_waiting = || register(waiting.address).read(0) & waiting.mask == waiting.value;
+    let period = timer.frequency() / 1000;
+    let start = timer.now();
+    timer.set_deadline(Some(start + u64::from(period)));
+    let mut due = start + u64::from(period);
+    for _ in 0..10 {
+        assert!(!is_waiting());
+        wait(&irq, 1_000);
+        assert!(is_waiting() && is_waiting(), "to look changes nothing");
+        let control = register(alarm.control);
+        assert_eq!(control.read(0) & alarm.running, 0);
+        register(alarm.status).write(0, alarm.lower);
+        if alarm.running == 0 {
+            assert_eq!(alarm.pause, 0);
+            control.write(0, alarm.stop);
+        }
+        register(alarm.interval).write(0, period);
+        control.write(0, alarm.start);
+        let now = timer.now();
+        assert!(now >= due && now < due + u64::from(period) / 10, "{now}, {due}");
+        due = now + u64::from(period);
+        assert!(!irq() && !is_waiting());
+        assert_eq!(controller.acknowledge(), None);
+    }
+    // One that has not come yet runs.
+    assert!(alarm.running == 0 || register(alarm.control).read(0) & alarm.running != 0);
+}
+
 #[test]
 fn the_interrupts_of_an_sp804_go_through_the_gic() {
     let Versatile { gic, timer, .. } = versatile();
     let mut board = discover_sp804(Some(4)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(board.timer_line, Line(34));
-    tick(&mut board, || {
+    let irq = || {
         let [raised, _] = timer.borrow().raised();
         gic.borrow_mut().set_line(34, raised);
         gic.borrow().irq()
-    });
+    };
+    tick(&mut board, irq);
+    tick_by_registers(&mut board, irq);
+    assert_eq!(board.interrupts.driver.waiting(Line(29)), None, "a private interrupt may be latched");
 }
 
 #[test]
@@ -528,4 +567,6 @@ fn the_interrupts_of_an_a10s_timer_go_through_its_controller() {
     assert_eq!(board.timer.driver.counter(), Some(Counter { address: A10 + 0x28, down: true }));
     assert_eq!(timers.borrow().enabled(), 1, "another timer may interrupt");
     tick(&mut board, || intc.borrow().irq());
+    tick_by_registers(&mut board, || intc.borrow().irq());
+    assert_eq!(board.interrupts.driver.waiting(Line(0)), None, "which is how the vector says that there is none");
 }

@@ -300,6 +300,8 @@ impl Gic {
             0x0c => self.acknowledge(),
             0x14 if self.running.is_empty() => 0xff,
             0x14 => self.shown(self.running_priority()).into(),
+            // GICC_HPPIR: what would be acknowledged.
+            0x18 => self.most_urgent().unwrap_or(SPURIOUS),
             0xfc => self.shape.version << 16 | 0x43b,
             _ => panic!("GICC register {offset:#x} is read"),
         }
