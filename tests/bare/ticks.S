@@ -134,12 +134,15 @@ in_supervisor:
 @ R5: what user code had in R0 to R12, SP, LR, PC and PSR.
 on_tick:
     push {lr}
-    ldr r0, =GICC
+    get r10, kind
+    cmp r10, #ASKING
+    bne 6f
+    mrrc p15, 3, r3, r4, c14        @ of Rust
+6:  ldr r0, =GICC
     ldr r8, [r0, #0xc]
     mov r9, #0                      @ what is wrong
     ldr r1, [r5, #64]
     ldr r2, =FLAGS + MODE_USR
-    get r10, kind
     cmp r10, #THUMB
     orreq r2, r2, #0x20
     cmp r1, r2
@@ -279,8 +282,9 @@ take_call:                          @ see run_user
     .section .data
     .balign 4
 kinds:
-    .word tick_soon, with_past, stopped_first, with_another, masked, looked_at, tick_soon
+    .word tick_soon, with_past, stopped_first, with_another, masked, looked_at, tick_soon, tick_soon
     .equ COUNT, (. - kinds) / 4
+    .equ ASKING, COUNT - 2          @ the handler asks for the timer's value before it acknowledges the interrupt
     .equ THUMB, COUNT - 1
 kind:
     .word 0
