@@ -254,7 +254,6 @@ impl Vm {
     /// Serves all interrupts of the host that wait, and brings the guest's devices up to date, as what assembly has
     /// answered may not be. The host time.
     pub(super) fn serve_interrupts(&mut self, core: &mut HostCpu, host: &mut Host) -> u64 {
-        // What is set next is not what assembly may have set.
         let answered = self.vcpu.context.has_answered();
         if answered && self.vcpu.context.interrupts.ended_answer().is_some() {
             let now = host.serve_interrupts();

@@ -59,6 +59,20 @@
 9:
 .endm
 
+@ From user code to the block at R4, as kernel code: an exception that is the guest's own. SPSR is the block's. \page
+@ holds the address of the vCPU page; \saved are the registers that are at SP. \away: as in SWITCH. Uses R0, R1, R3 and
+@ R5 to R7.
+.macro ENTER_KERNEL page, saved, away=0
+    SWITCH CTX_KERNEL, \away
+    str r6, [\page, #PAGE_DACR_REAL]
+    SPILL_TO_KERNEL \page
+    MAY_LEND_TO_KERNEL \page
+    mov lr, r4
+    clrex
+    ldmia sp, {{\saved}}
+    movs pc, lr
+.endm
+
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
 @ In: LR = behind the SVC, SPSR. Out: the block at CTX_CALL_ENTRY as kernel code, or user_call. Uses R0 to R7.
     HANDLER fast, "system calls of user code"

@@ -302,14 +302,7 @@ world_deliver_\kind:
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
     msr spsr_fsxc, r0
     COUNT CTX_USER_ABORTS
-    SWITCH CTX_KERNEL, 1
-    str r6, [r9, #PAGE_DACR_REAL]
-    SPILL_TO_KERNEL r9
-    MAY_LEND_TO_KERNEL r9
-    mov lr, r4
-    clrex
-    ldmia sp, {{r0-r10}}
-    movs pc, lr
+    ENTER_KERNEL r9, r0-r10, 1
 .endm
 
     USER_ABORT data_abort, "data aborts", 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY

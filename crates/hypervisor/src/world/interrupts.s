@@ -1,12 +1,12 @@
-@ The guest's interrupts without leaving assembly: one of its timer's that comes again and again while user code runs,
-@ and its kernel's accesses to its interrupt controller, the load from
-@ GICC_IAR that acknowledges an interrupt, the store to GICC_EOIR that ends it, and the load by which a handler asks
-@ for one more (GICv2, IHI 0048B, 4.4.4 and 4.4.5). Each is a Data Abort, since devices are not mapped.
+@ The guest's interrupts without leaving assembly: those of a timer that ticks while user code runs, and the kernel's
+@ accesses to its interrupt controller.
 @
-@ This is vm/trap/fast_abort.rs and spica_devices::gic once more, for accesses whose consequences Rust has told before
-@ (struct GuestInterrupts): behind each of them no interrupt is signalled. The trust rule: where the access comes from,
-@ where it leads and what it does are in Context. Of the vCPU page, DACR decides whether the guest may access the page,
-@ and PAGE_PENDING is cleared; both are the guest's own business.
+@ The latter are the load from GICC_IAR that acknowledges an interrupt, the store to GICC_EOIR that ends it, and the
+@ load by which a handler asks for one more (GICv2, IHI 0048B, 4.4.4 and 4.4.5). Each is a Data Abort, since devices are
+@ not mapped. This is vm/trap/fast_abort.rs and spica_devices::gic once more, for accesses whose consequences Rust has
+@ told before (struct GuestInterrupts): behind each of them no interrupt is signalled. The trust rule: where the access
+@ comes from, where it leads and what it does are in Context. Of the vCPU page, DACR decides whether the guest may
+@ access the page, and PAGE_PENDING is cleared; both are the guest's own business.
 
 .section .text.world, "ax"
 .arm
@@ -239,14 +239,7 @@ answer_user_irq:
     and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
     msr spsr_fsxc, r0
     ldr r4, [sp, #CTX_INTERRUPT_ENTRY]
-    SWITCH CTX_KERNEL
-    str r6, [r2, #PAGE_DACR_REAL]
-    SPILL_TO_KERNEL r2
-    MAY_LEND_TO_KERNEL r2
-    mov lr, r4
-    clrex
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    ENTER_KERNEL r2, r0-r7
 no_tick:
     ldmia sp, {{r0-r7}}
     b user_irq

@@ -125,14 +125,7 @@ answer_user_undefined:
     .if !BY_DOMAINS
     mcreq p15, 0, r0, c3, c0, 0     @ synchronised by the change of tables
     .endif
-    SWITCH CTX_KERNEL
-    str r6, [r2, #PAGE_DACR_REAL]
-    SPILL_TO_KERNEL r2
-    MAY_LEND_TO_KERNEL r2
-    mov lr, r4
-    clrex
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    ENTER_KERNEL r2, r0-r7
 3:  ldmia sp, {{r0-r7}}
     b user_undefined
     .ltorg
