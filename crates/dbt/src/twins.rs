@@ -51,8 +51,13 @@ pub trait TwinMemory {
     /// The words of twin `number`, to be read and written.
     fn twin(&mut self, number: u16) -> &mut Words;
     /// Makes words `first..first + words` of a twin, just written, visible to instruction fetches (B2.2.9). It is
-    /// executed at `va`, if at all; unless these are all of its words, nothing else has ever been there.
+    /// executed at `va` and nowhere else, and has been mapped there.
     fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize);
+    /// Words `first..first + words` of a twin were just written, which is mapped nowhere. Before it is,
+    /// [`Self::publish_cleaned`] follows.
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize);
+    /// Makes all visible to instruction fetches that was [cleaned](Self::clean_twin) before.
+    fn publish_cleaned(&mut self);
 }
 
 /// The same with the code cache, which has the stubs.
@@ -98,16 +103,31 @@ struct Group {
     left: u16,
     /// A bit for each place that was executed since [`Twins::look_anew`].
     executed: u16,
+    /// A bit for each place whose twin may be mapped somewhere.
+    mapped: u16,
+    /// A bit for each place whose twin was written while it was mapped nowhere.
+    stale: u16,
     /// So many times before, it was looked anew and none had been executed.
     idle: u8,
 }
 
 impl Group {
-    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0, executed: 0, idle: 0 };
+    const FREE: Group = Group { of: Of::Nothing, used: 0, left: 0, executed: 0, mapped: 0, stale: 0, idle: 0 };
 
     /// Whether it is worth to map its pages as one: several are executed.
     const fn is_busy(&self) -> bool {
         (self.used & self.executed).count_ones() >= BUSY
+    }
+
+    /// Words `first..first + words` of twin `number`, which is one of its own, were written.
+    fn wrote(&mut self, number: u16, va: GuestVa, first: usize, words: usize, memory: &mut impl TwinMemory) {
+        let bit = 1 << (usize::from(number) % GROUP);
+        if self.mapped & bit != 0 {
+            memory.publish_twin(number, va, first, words);
+        } else {
+            self.stale |= bit;
+            memory.clean_twin(number, first, words);
+        }
     }
 }
 
@@ -332,6 +352,20 @@ impl Twins {
         }
     }
 
+    /// The twin at `va` is about to be mapped, or all of its region if that is [whole](Self::whole). What was written to
+    /// them meanwhile is to be seen.
+    pub fn maps(&mut self, va: GuestVa, memory: &mut impl TwinMemory) {
+        let Some(number) = self.at(va).map(usize::from) else { return };
+        let places = if self.whole(va).is_some() { u16::MAX } else { 1 << (number % GROUP) };
+        let group = &mut self.groups[number / GROUP];
+        if group.stale & places != 0 {
+            // What caches of instructions have of it is of when it was mapped before.
+            memory.publish_cleaned();
+            group.stale &= !places;
+        }
+        group.mapped |= places;
+    }
+
     /// Whether regions have no group that should have one: then it is worth to [look](Self::look_anew).
     #[must_use]
     pub fn wants_groups(&self) -> bool {
@@ -344,6 +378,7 @@ impl Twins {
         for group in &mut self.groups {
             group.idle = if group.executed == 0 { group.idle.saturating_add(1) } else { 0 };
             group.executed = 0;
+            group.mapped = 0;
         }
         self.all_gone = true;
     }
@@ -408,12 +443,13 @@ impl Twins {
             memory.twin(place as u16)[first..first + PART].copy_from_slice(&part);
         }
         let Twin { va, pa, writes, ref replaced, leads, .. } = self.twins[usize::from(from)];
-        memory.publish_twin(place as u16, va, 0, PAGE_WORDS);
         let twin = Twin { va, pa, writes, replaced: replaced.clone(), leads, next_by_pa: NONE };
         let executed = self.groups[usize::from(from) / GROUP].executed >> (usize::from(from) % GROUP) & 1;
         self.remove_at(va);
         self.put(place, twin);
-        self.groups[place / GROUP].executed |= executed << (place % GROUP);
+        let group = &mut self.groups[place / GROUP];
+        group.executed |= executed << (place % GROUP);
+        group.wrote(place as u16, va, 0, PAGE_WORDS, memory);
     }
 
     /// There is a twin at a place that was free.
@@ -426,6 +462,7 @@ impl Twins {
         group.used |= bit;
         group.left &= !bit;
         group.executed &= !bit;
+        group.mapped &= !bit;
     }
 
     /// All twins from anywhere go, so that there is room for others: while a kernel starts, most are of code that is
@@ -507,8 +544,8 @@ impl Twins {
                 None => self.originals.stand_in_at(text.page, at),
             };
         }
-        memory.publish_twin(number, va, 0, PAGE_WORDS);
         self.put(place, Twin { va, pa, replaced, ..Twin::NONE });
+        self.groups[place / GROUP].wrote(number, va, 0, PAGE_WORDS, memory);
         let page = self.page(va);
         self.copies[page] += 1;
         Made::Twin(number)
@@ -528,7 +565,7 @@ impl Twins {
         let Some(branch) = asm::b(Cond::Al, offset) else { return false };
         (twin.leads, self.any_leads) = (true, true);
         memory.twin(number)[at] = branch;
-        memory.publish_twin(number, twin.va, at, 1);
+        self.groups[usize::from(number) / GROUP].wrote(number, twin.va, at, 1, memory);
         true
     }
 
@@ -582,7 +619,7 @@ impl Twins {
     }
 
     /// No twin of the page at `pa` leads to a block that is gone.
-    fn forget_dropped(&self, translator: &Translator, pa: GuestPa, memory: &mut impl TwinMemory) {
+    fn forget_dropped(&mut self, translator: &Translator, pa: GuestPa, memory: &mut impl TwinMemory) {
         let mut number = self.by_pa[list(pa)];
         while let Some(twin) = self.twins.get(usize::from(number)) {
             let is_it = twin.leads && twin.pa == pa.page();
@@ -591,7 +628,7 @@ impl Twins {
                 let leads_to = |block| translator.block_at(block).is_some_and(|block| translator.is_live(block));
                 if branch_target(pc, memory.twin(number)[at]).is_some_and(|stub| !leads_to(stub)) {
                     memory.twin(number)[at] = asm::svc(Cond::Al, trap::REPLACED);
-                    memory.publish_twin(number, twin.va, at, 1);
+                    self.groups[usize::from(number) / GROUP].wrote(number, twin.va, at, 1, memory);
                 }
             }
             number = twin.next_by_pa;
@@ -632,7 +669,7 @@ impl Twins {
                 // The others still say what they stand for.
                 if branch_target(twin.va, *word).is_some() {
                     *word = asm::svc(Cond::Al, trap::REPLACED);
-                    memory.publish_twin(number as u16, twin.va, at, 1);
+                    self.groups[number / GROUP].wrote(number as u16, twin.va, at, 1, memory);
                 }
                 budget -= 1;
             }
@@ -673,7 +710,7 @@ impl Twins {
                     words[asked] = self.originals.stand_in_at(page, asked);
                     first = first.min(asked);
                 }
-                memory.publish_twin(number, twin.va, first, at + 1 - first);
+                self.groups[usize::from(number) / GROUP].wrote(number, twin.va, first, at + 1 - first, memory);
             }
             number = twin.next_by_pa;
         }

@@ -362,28 +362,54 @@ fn near_instructions_have_one_stub() {
 }
 
 /// Memory for twins that says what has been published.
-pub struct Memory(pub Vec<(Words, Words)>);
+pub struct Memory {
+    /// What is written, and what is seen.
+    pub twins: Vec<(Words, Words)>,
+    /// The number of a twin, the first word and how many: what will be seen once it is published.
+    cleaned: Vec<(u16, usize, usize)>,
+}
 
 impl TwinMemory for Memory {
     fn twin(&mut self, number: u16) -> &mut Words {
-        &mut self.0[usize::from(number)].0
+        &mut self.twins[usize::from(number)].0
     }
 
     fn publish_twin(&mut self, number: u16, _: GuestVa, first: usize, words: usize) {
-        let (written, seen) = &mut self.0[usize::from(number)];
+        let (written, seen) = &mut self.twins[usize::from(number)];
         seen[first..first + words].copy_from_slice(&written[first..first + words]);
+    }
+
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.cleaned.push((number, first, words));
+    }
+
+    fn publish_cleaned(&mut self) {
+        for (number, first, words) in std::mem::take(&mut self.cleaned) {
+            self.publish_twin(number, VA, first, words);
+        }
     }
 }
 
 impl Memory {
     pub fn new(twins: usize) -> Memory {
-        Memory(vec![([0; PAGE_WORDS], [0; PAGE_WORDS]); twins])
+        Memory { twins: vec![([0; PAGE_WORDS], [0; PAGE_WORDS]); twins], cleaned: Vec::new() }
     }
 
+    /// The words of a twin, once it is mapped at the latest.
     pub fn words(&self, number: u16) -> &Words {
-        let (written, seen) = &self.0[usize::from(number)];
-        assert!(written == seen, "not published");
-        seen
+        let (written, seen) = &self.twins[usize::from(number)];
+        let mut seen = *seen;
+        for &(_, first, words) in self.cleaned.iter().filter(|&&(of, ..)| of == number) {
+            seen[first..first + words].copy_from_slice(&written[first..first + words]);
+        }
+        assert!(*written == seen, "not published");
+        written
+    }
+
+    /// Whether they are seen by now.
+    pub fn is_seen(&self, number: u16) -> bool {
+        let (written, seen) = &self.twins[usize::from(number)];
+        written == seen
     }
 }
 
@@ -801,6 +827,14 @@ impl TwinMemory for Both {
 
     fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
         self.0.publish_twin(number, va, first, words);
+    }
+
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.0.clean_twin(number, first, words);
+    }
+
+    fn publish_cleaned(&mut self) {
+        self.0.publish_cleaned();
     }
 }
 

@@ -382,8 +382,18 @@ impl CodePages {
     /// Words of a twin are to be seen by instruction fetches after the next [`CodePages::publish_all`], which is
     /// executed at `va` and nowhere else, if it is mapped there.
     pub(super) fn publish_twin(&mut self, number: u16, va: u32, first: usize, words: usize) {
-        self.clean(self.pages.va() + (self.room.near + u32::from(number)) * PAGE, first, words);
+        self.clean_twin(number, first, words);
         self.written.add(va + 4 * first as u32, 4 * words as u32, self.twin_pa(number).0);
+    }
+
+    /// Words of a twin were written that is mapped nowhere, before [`Self::publish_cleaned`].
+    pub(super) fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.clean(self.pages.va() + (self.room.near + u32::from(number)) * PAGE, first, words);
+    }
+
+    /// Twins are to be seen as they are by instruction fetches after the next [`CodePages::publish_all`].
+    pub(super) fn publish_cleaned(&mut self) {
+        self.written.add_unknown();
     }
 
     /// Cleans words of a page.

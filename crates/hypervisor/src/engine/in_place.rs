@@ -160,6 +160,14 @@ impl TwinMemory for Memory<'_> {
     fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
         self.0.publish_twin(number, va.page().0, first, words);
     }
+
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.0.clean_twin(number, first, words);
+    }
+
+    fn publish_cleaned(&mut self) {
+        self.0.publish_cleaned();
+    }
 }
 
 impl StubMemory for Memory<'_> {
@@ -260,12 +268,23 @@ impl KernelEngine {
         fit && !is_thumb(source.va) && source.global && !self.blocks.translator().has_breakpoint_near(source.va)
     }
 
-    /// What is to be mapped at the page of `va`, which the guest maps to `pa`, if it runs in place; and whether those
-    /// around it in 64 KiB do as well, so that one large page can map them where they are one behind the other.
-    pub fn twin(&self, va: GuestVa, pa: GuestPa) -> Option<(HostPa, bool)> {
-        let in_place = self.in_place.as_ref()?;
-        let number = in_place.twins.of(va, pa)?;
-        Some((self.blocks.code.twin_pa(number), in_place.twins.whole(va).is_some()))
+    /// Whether the page of `va`, which the guest maps to `pa`, runs in place.
+    pub fn has_twin(&self, va: GuestVa, pa: GuestPa) -> bool {
+        self.in_place.as_ref().is_some_and(|in_place| in_place.twins.of(va, pa).is_some())
+    }
+
+    /// Whether all pages in the 64 KiB around `va` do.
+    pub fn is_whole(&self, va: GuestVa) -> bool {
+        self.in_place.as_ref().is_some_and(|in_place| in_place.twins.whole(va).is_some())
+    }
+
+    /// What is mapped from now on at the page of `va`, which the guest maps to `pa`, if it runs in place; and whether
+    /// those around it in 64 KiB do as well, so that one large page can map them where they are one behind the other.
+    pub fn map_twin(&mut self, va: GuestVa, pa: GuestPa) -> Option<(HostPa, bool)> {
+        let InPlace { twins, .. } = self.in_place.as_deref_mut()?;
+        let number = twins.of(va, pa)?;
+        twins.maps(va, &mut Memory(&mut self.blocks.code));
+        Some((self.blocks.code.twin_pa(number), twins.whole(va).is_some()))
     }
 
     /// The pages that run in place, if any may.

@@ -42,10 +42,10 @@ impl Common {
         if !regime.mmu_on() || !self.engine.is_fit(source) {
             return false;
         }
-        if self.engine.twin(source.va, source.pa).is_none() && !self.make_twin(mmu, host_space, regime, source) {
+        if !self.engine.has_twin(source.va, source.pa) && !self.make_twin(mmu, host_space, regime, source) {
             return false;
         }
-        let Some(code) = self.engine.twin(source.va, source.pa) else { return false };
+        let Some(code) = self.engine.map_twin(source.va, source.pa) else { return false };
         self.engine.executes(source.va);
         mmu.fill_code(&self.ram.at(host_space), regime, source.va, code) == Fill::Mapped
     }
@@ -84,7 +84,9 @@ impl Common {
         mmu.protect_code_page(page.pa);
         if let Made::Twin(_) = self.copy_text(host_space, regime, page) {
             self.counters.twins += 1;
-            if let Some(code @ (_, true)) = self.engine.twin(va, page.pa) {
+            if self.engine.is_whole(va)
+                && let Some(code) = self.engine.map_twin(va, page.pa)
+            {
                 let _ = mmu.fill_code(&self.ram.at(host_space), regime, va, code);
             }
         }
@@ -259,7 +261,7 @@ pub fn replaced(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, pc: GuestVa) -
     let host_space = core.enter_host_space();
     let Ok(mapping) = translate(&common.ram.at(host_space), &regime, pc, access) else { return fetch(vm, pc) };
     let source = Source { va: pc, start: Start::default(), pa: mapping.pa, global: mapping.global };
-    if common.engine.twin(pc, mapping.pa).is_none() {
+    if !common.engine.has_twin(pc, mapping.pa) {
         // What was executed is the guest's no more.
         vcpu.mmu.forget_code(pc);
         return fetch(vm, pc);

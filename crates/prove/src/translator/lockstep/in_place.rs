@@ -53,6 +53,8 @@ pub(in crate::translator) struct InPlace {
 pub(in crate::translator) struct Pages {
     written: Vec<Words>,
     fetched: Vec<Words>,
+    /// The number of a twin, the first word and how many: what will be fetched once it is published.
+    cleaned: Vec<(u16, usize, usize)>,
 }
 
 impl TwinMemory for Pages {
@@ -63,6 +65,16 @@ impl TwinMemory for Pages {
     fn publish_twin(&mut self, number: u16, _: GuestVa, first: usize, words: usize) {
         let number = usize::from(number);
         self.fetched[number][first..first + words].copy_from_slice(&self.written[number][first..first + words]);
+    }
+
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.cleaned.push((number, first, words));
+    }
+
+    fn publish_cleaned(&mut self) {
+        for (number, first, words) in std::mem::take(&mut self.cleaned) {
+            self.publish_twin(number, GuestVa(0), first, words);
+        }
     }
 }
 
@@ -76,6 +88,14 @@ impl TwinMemory for Both<'_> {
 
     fn publish_twin(&mut self, number: u16, va: GuestVa, first: usize, words: usize) {
         self.0.publish_twin(number, va, first, words);
+    }
+
+    fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
+        self.0.clean_twin(number, first, words);
+    }
+
+    fn publish_cleaned(&mut self) {
+        self.0.publish_cleaned();
     }
 }
 
@@ -102,7 +122,7 @@ impl InPlace {
         twins.begin_region(ELSEWHERE);
         InPlace {
             twins,
-            pages: Pages { written: blank.clone(), fetched: blank },
+            pages: Pages { written: blank.clone(), fetched: blank, cleaned: Vec::new() },
             mapped: [None; CODE_PAGES as usize],
             data: [WordSet::EMPTY; CODE_PAGES as usize],
             by_blocks: [false; CODE_PAGES as usize],
@@ -349,6 +369,7 @@ impl Lockstep {
         let Some(in_place) = &mut self.in_place else { return false };
         in_place.unmap_gone();
         in_place.twins.executes(va);
+        in_place.twins.maps(va, &mut in_place.pages);
         in_place.mapped[page] = in_place.twins.of(va, pa(pc));
         self.memory.hidden[page] = false;
         self.translator.enter_in_place(va, exit, &mut self.code);
