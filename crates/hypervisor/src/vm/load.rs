@@ -31,7 +31,7 @@ use crate::machine::{GuestMachine, Machine, MachineConfig};
 use crate::memory::pool::{Exhausted, Share};
 use crate::memory::{host_space::region_entries, ram as host_ram};
 use crate::papers::SEPARATION;
-use crate::world::{Context, announced_instruction_line, announced_line};
+use crate::world::{Context, announced_line};
 use spica_ram::spans::Span;
 
 /// How much of the hypervisor's memory a VM gets.
@@ -316,9 +316,9 @@ pub(super) fn kernel_entries(engine: &KernelEngine) -> ([u32; REGION_ENTRIES], [
 /// What the guest's identification registers say: the host's own, less what a guest of ours must not see.
 fn cpu_id() -> CpuId {
     let mut id = identity::read();
-    // Caches announce longer lines than they have, so that loops over them are short (CTR, B4.1.42: log2 of words).
-    let log2_words = |line: u32| (line / 4).ilog2();
-    id.ctr = id.ctr & !0x000f_000f | log2_words(announced_line()) << 16 | log2_words(announced_instruction_line());
+    // One line for both caches (CTR, B4.1.42: log2 of words).
+    let log2_words = (announced_line() / 4).ilog2();
+    id.ctr = id.ctr & !0x000f_000f | log2_words << 16 | log2_words;
     // One set of one way: loops by set and way end at once (CCSIDR, B4.1.19).
     id.ccsidr_data &= 0xf000_0007;
     id.ccsidr_instr &= 0xf000_0007;

@@ -15,8 +15,8 @@ use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
-    CLEANED, Clock, Context, FORGOTTEN, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, NOT_LENT, SPURIOUS,
-    TimerRegisters, Trap, ViewRegisters, world_panic,
+    Clock, Context, FROM_USER, IRQ_WAITS, InterruptSite, NO_INTERRUPT, NO_PAGE, NOT_LENT, SPURIOUS, TimerRegisters,
+    Trap, ViewRegisters, world_panic,
 };
 use crate::assemble::assemble;
 use crate::layout::{HOST_ASID, REGION_MIN};
@@ -188,9 +188,6 @@ assemble! {
     CTX_TABLE_OFFSET = context!(tables.table_offset);
     CTX_TLB_PAGES = context!(counts.tlb_pages);
     CTX_LINE = context!(line);
-    CLEANED = CLEANED;
-    FORGOTTEN = FORGOTTEN;
-    FORGOTTEN_SHIFT = (CLEANED / FORGOTTEN).trailing_zeros();
     CTX_JUMP_CACHE = context!(jump_cache);
     CTX_LEAVE = context!(leave);
     CTX_HITS = context!(counts.jump_hits);
@@ -337,7 +334,7 @@ assemble! {
     SVC_CONTEXTIDR = trap::CONTEXTIDR;
     SVC_CLEAN_LINE = trap::CLEAN_LINE;
     FORGET_LINE = 1 << trap::FORGET_LINE_BIT;
-    LINE_LOOP = 1 << trap::LINE_LOOP_BIT;
+    LINE_BITS = 31 - trap::FORGET_LINE_BIT;
     LINE_LOOP_AT = trap::LINE_LOOP_AT;
     LINE_LOOP_END = trap::LINE_LOOP_END;
     LINE_LOOP_STEP = trap::LINE_LOOP_STEP;

@@ -855,69 +855,50 @@ unprivileged_store:
     UNPRIVILEGED PAGE_UNPRIVILEGED_WRITE, SHADOW_SECTION_WRITABLE, SHADOW_PAGE_WRITABLE
 
 @ DCCMVAU, DCCMVAC or DCCIMVAC (B4.2.1), with its operand in the vCPU page, where the kernel view maps it: then there is
-@ the guest's RAM, and the real DCCMVAU cleans it. The line is the one that the guest's CTR announces, CLEANED real
-@ ones, all of them in one page: see Context::line. The operation itself heeds neither domains nor permissions; the
-@ question whether the page is mapped (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to
-@ nobody but us. The last page that was found is kept, as those of unprivileged accesses are. With FORGET_LINE in the
-@ SVC, it is ICIMVAU, of FORGOTTEN real lines: user code runs from the real instruction cache, at the same addresses.
-@ The guest's own DSB completes either. With LINE_LOOP, it is in a loop, of which all rounds in the same page are done
-@ here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
-.macro CLEAN address                @ and what is behind it, with R4 and R5 from CTX_LINE
-    bic \address, \address, r5
-    mcr p15, 0, \address, c7, c11, 1
-    .rept CLEANED - 1
-    add \address, \address, r4
-    mcr p15, 0, \address, c7, c11, 1
-    .endr
-.endm
-.macro FORGET_INSTRUCTIONS address
-    bic \address, \address, r5, lsr #FORGOTTEN_SHIFT
-    mcr p15, 0, \address, c7, c5, 1
-    .rept FORGOTTEN - 1
-    add \address, \address, r4
-    mcr p15, 0, \address, c7, c5, 1
-    .endr
-.endm
-
+@ the guest's RAM, and the real DCCMVAU cleans it. The guest's CTR announces lines as short as real ones: see
+@ announced_line. The operation itself heeds neither domains nor permissions; the question whether the page is mapped
+@ (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to nobody but us. The last page that was
+@ found is kept, as those of unprivileged accesses are. With FORGET_LINE in the SVC, it is ICIMVAU: user code runs from
+@ the real instruction cache, at the same addresses. The guest's own DSB completes either. With LINE_LOOP, it is in a
+@ loop, of which all rounds in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
     HANDLER fast, "maintenance of cache lines"
 clean_line:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r6, [sp, #CTX_LINE_PAGE]
-    ldrd r4, r5, [sp, #CTX_LINE]
+    ldr r3, [lr, #-4]
     cmp r0, #REGION_MIN
     bhs slow_path                   @ what is mapped there is not the guest's; nor does it stand for no page
     eor r6, r0, r6
-    ldr r3, [lr, #-4]
     cmp r6, #0x1000
-    blo 1f
+    bhs find_line
+line_found:
+    movs r6, r3, lsl #LINE_BITS     @ N: FORGET_LINE, C: LINE_LOOP
+    mcrpl p15, 0, r0, c7, c11, 1    @ DCCMVAU
+    mcrmi p15, 0, r0, c7, c5, 1     @ ICIMVAU
+    bcc line_done
+    ubfx r1, r3, #LINE_LOOP_END, #3
+    ubfx r6, r3, #LINE_LOOP_STEP, #3
+    ldr r1, [sp, r1, lsl #2]        @ the end
+    ldr r6, [sp, r6, lsl #2]        @ the step
+    add r7, r0, r6
+    cmp r7, r1
+    blo line_loop                   @ there is another round
+line_done:
+    ldmia sp, {{r0-r7}}
+    movs pc, lr
+
+@ In: R0 = the address, R3 = the SVC. To line_found with both.
+    PART fast, "maintenance of cache lines"
+find_line:
     mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
     isb
     mrc p15, 0, r6, c7, c4, 0       @ PAR
     tst r6, #1
     bne 2f
-5:  lsr r6, r0, #12
+1:  lsr r6, r0, #12
     lsl r6, r6, #12
     str r6, [sp, #CTX_LINE_PAGE]
-1:  ubfx r1, r3, #LINE_LOOP_END, #3
-    tst r3, #FORGET_LINE
-    ldr r1, [sp, r1, lsl #2]        @ the end, if it is a loop
-    bne 3f
-    add r6, r0, r5
-    cmp r1, r6
-    bls 4f                          @ or there is no other round
-    tst r3, #LINE_LOOP
-    bne line_loop
-4:  CLEAN r0
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
-3:  add r6, r0, r5, lsr #FORGOTTEN_SHIFT
-    cmp r1, r6
-    bls 4f
-    tst r3, #LINE_LOOP
-    bne line_loop
-4:  FORGET_INSTRUCTIONS r0
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    b line_found
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
     mcr p15, 0, r1, c3, c0, 0
     isb
@@ -928,53 +909,53 @@ clean_line:
     mcr p15, 0, r1, c3, c0, 0
     isb
     tst r6, #1
-    beq 5b
+    beq 1b
     b slow_path
 
-@ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is what the guest's CTR
-@ announces; then the guest's register has the address of the last line that was done, and the guest goes on behind that
-@ round's operation. In: R0 = the address, R1 = the end, R3 = the SVC, R4 and R5 = CTX_LINE.
+@ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
+@ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
+@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R3 = the SVC, R6 = the step.
+.macro ROUNDS crm                   @ of the lines behind R0: R6 = their bytes, R4 = those of one
+1:  subs r6, r6, r4, lsl #3
+    blo 2f
+    .rept 8
+    add r0, r0, r4
+    mcr p15, 0, r0, c7, \crm, 1
+    .endr
+    b 1b
+2:  adds r6, r6, r4, lsl #3
+    beq line_done
+3:  add r0, r0, r4
+    mcr p15, 0, r0, c7, \crm, 1
+    subs r6, r6, r4
+    bne 3b
+    b line_done
+.endm
+
     PART fast, "maintenance of cache lines"
 line_loop:
-    ubfx r6, r3, #LINE_LOOP_STEP, #3
-    ldr r6, [sp, r6, lsl #2]        @ the step
-    orr r7, r0, #0xff0
-    orr r7, r7, #0xf
-    cmp r1, r7
-    addhi r1, r7, #1                @ or that of the page, which is never the last
-    sub r7, r6, #1
+    ldr r4, [sp, #CTX_LINE]
+    orr r5, r0, #0xff0
+    orr r5, r5, #0xf
+    cmp r6, r4
+    bne line_done                   @ any other step: a single round
+    cmp r1, r5
+    addhi r1, r5, #1                @ or that of the page, which is never the last
+    sub r5, r4, #1
+    sub r6, r1, #1
+    sub r6, r6, r0
+    bics r6, r6, r5                 @ bytes from the first line to the last one
+    beq line_done                   @ the next one is in another page
+    add r7, r0, r6                  @ the last round's address
+    ubfx r1, r3, #LINE_LOOP_AT, #4
+    cmp r1, #12
+    moveq r12, r7
+    cmp r1, #8
+    strlo r7, [sp, r1, lsl #2]
     tst r3, #FORGET_LINE
     bne 4f
-    cmp r7, r5
-    bne 3f
-1:  mov r7, r0
-    CLEAN r7
-    add r7, r0, r6
-    cmp r7, r1
-    movlo r0, r7
-    blo 1b
-2:  ubfx r1, r3, #LINE_LOOP_AT, #4
-    cmp r1, #12
-    moveq r12, r0
-    cmp r1, #8
-    strlo r0, [sp, r1, lsl #2]
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
-4:  cmp r7, r5, lsr #FORGOTTEN_SHIFT
-    bne 6f
-5:  mov r7, r0
-    FORGET_INSTRUCTIONS r7
-    add r7, r0, r6
-    cmp r7, r1
-    movlo r0, r7
-    blo 5b
-    b 2b
-3:  mov r7, r0                      @ any other step: a single round
-    CLEAN r7
-    b 2b
-6:  mov r7, r0
-    FORGET_INSTRUCTIONS r7
-    b 2b
+    ROUNDS c11
+4:  ROUNDS c5
 
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
 @ not_at_once`, C = whether that is all that is out of the ordinary, R7 = 0 then.

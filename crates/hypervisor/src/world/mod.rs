@@ -149,29 +149,11 @@ pub struct Clock {
     pub count: [u32; 2],
 }
 
-/// Real lines of the data cache in one that a guest's CTR announces. Longer lines make shorter loops, which pays where
-/// little is done for a line; those that are cleaned to the point of unification are few, most of the time a single
-/// one that a compiler has written code to, and take two instructions for each real line (`clean_line` in `fast.s`).
-pub const CLEANED: u32 = 8;
-
-/// Real lines of the instruction cache in one that a guest's CTR announces. A guest invalidates such lines by address
-/// where a program has written code, most of the time a few words; all of a page by one operation for all.
-pub const FORGOTTEN: u32 = 4;
-
-/// Bytes of the smallest real line of any cache. It is 32 or 64; of a core that has larger ones than a line of ours has
-/// room for, or whose caches differ, some are cleaned or invalidated more than once.
-fn real_line() -> u32 {
-    cache::data_line().min(cache::instruction_line()).min(4096 / CLEANED)
-}
-
-/// Bytes of the line that guests' CTR announces for the data cache: a power of two, and no more than a page.
+/// Bytes of the line that guests' CTR announces for both caches: the smallest real one. So a guest has no more cleaned or
+/// invalidated than it asks for, most of the time a single line that a compiler has written code to; a loop over lines
+/// takes two instructions in `line_loop` for each.
 pub fn announced_line() -> u32 {
-    CLEANED * real_line()
-}
-
-/// The same for the instruction cache.
-pub fn announced_instruction_line() -> u32 {
-    FORGOTTEN * real_line()
+    cache::data_line().min(cache::instruction_line())
 }
 
 /// The guest's generic timer, as `fast.s` reads and writes it. The machine has it, too, which raises its lines: what
@@ -568,10 +550,8 @@ pub struct Context {
     /// Two values of the guest's DACR, each behind the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
-    /// How assembly cleans what the guest's CTR announces as a line of the data cache: the bytes from one of
-    /// [`CLEANED`] operations to the next, and the bytes of that line, less one. Lines of the instruction cache are
-    /// [`FORGOTTEN`] such steps long.
-    line: [u32; 2],
+    /// [`announced_line`].
+    line: u32,
     /// TTBR0 and CONTEXTIDR as the guest last wrote them: assembly may know more than `cpu` does.
     guest_space: [u32; 2],
     /// Assembly has switched to another space since Rust last looked.
@@ -631,7 +611,7 @@ impl Context {
             line_page: NO_PAGE,
             forgotten: 0,
             dacr_pairs: [[SEPARATION.host_dacr(0, View::Kernel).raw(), 0]; 2],
-            line: [real_line(), announced_line() - 1],
+            line: announced_line(),
             guest_space: [0; 2],
             space_switched: 0,
             spaces: spaces.slots(),

@@ -18,7 +18,7 @@ use spica_vcpu::psr::{self, Mode};
 use super::memory::{self, Entry, harmless};
 use super::random::Random;
 use crate::layout::CODE_CACHE_START;
-use crate::world::{announced_instruction_line, announced_line};
+use crate::world::announced_line;
 
 /// What steps of a session have in common.
 #[derive(Clone, Copy)]
@@ -609,7 +609,7 @@ impl Writer<'_> {
         let at = if random.one_in(3) { 12 } else { low };
         let (end, step) = ((low + end) % 8, (low + end % 7 + 1) % 8);
         let instructions = random.one_in(2);
-        let line = if instructions { announced_instruction_line() } else { announced_line() };
+        let line = announced_line();
         let bytes = if random.one_in(6) { random.pick(&[4, line / 2, 2 * line, 0x1000]) } else { line };
         let mut first = (address & !0xfff | random.below(0x1000)).min(0xffff_0000 - 0x2_0000);
         if random.one_in(3) {
