@@ -501,22 +501,38 @@ const fn is_table_branch(word: u32) -> bool {
     word & 0x0fff_fff0 == 0x079f_f100
 }
 
-/// How far behind a sensitive instruction the next one may be for both to have one stub.
-const APART: usize = 3;
+/// How far behind a sensitive instruction the next one may be for both to have one stub, if it is executed next. To go
+/// to another stub takes two branches, and a copied instruction nothing.
+const APART: usize = 9;
 /// The most instructions of a stub.
-pub const LONGEST: usize = 12;
+pub const LONGEST: usize = 24;
 
-/// How many instructions the stub for word `at` is made of, where `is_replaced` says which words have to be replaced.
+/// How many instructions the stub for word `at` of `page` is made of, where `replaced` are those that have to be. What
+/// [traps as a rule](is_window_edge) is shorter where it is; and behind what [leads elsewhere](leads), who knows what is
+/// executed.
 #[must_use]
-pub fn stub_length(at: usize, is_replaced: impl Fn(usize) -> bool) -> usize {
+pub fn stub_length(page: &Words, at: usize, replaced: &WordSet) -> usize {
     let mut length = 1;
     for next in 1..LONGEST.min(PAGE_WORDS - at) {
-        if next - length >= APART {
+        if next - length >= APART || leads(page[at + next - 1]) || is_window_edge(page, at + next) {
             break;
         }
-        if is_replaced(at + next) {
+        if replaced.contains(at + next) {
             length = next + 1;
         }
     }
     length
+}
+
+/// Whether a word is a branch or a call, or one of the others that write the PC, or may be; but for a branch forwards
+/// with a condition, which is as often not taken.
+const fn leads(word: u32) -> bool {
+    // MSR and hints have ones where others have Rd (B9.3.11, B9.3.12, A8.8.119).
+    let is_msr = word & 0x0fb0_f0f0 == 0x0120_f000 || word & 0x0fb0_f000 == 0x0320_f000;
+    match word >> 25 & 7 {
+        0..=3 => word >> 12 & 0xf == 15 && !is_msr,
+        4 => word & 1 << 15 != 0,
+        5 => word >> 28 >= 14 || word & (0b11 << 23) != 0,
+        _ => false,
+    }
 }

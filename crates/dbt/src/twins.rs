@@ -19,7 +19,7 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{Text, WordSet, Words, instead, is_window_edge, stub_length};
+use crate::in_place::{Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::originals::Originals;
 use crate::records;
@@ -585,8 +585,7 @@ impl Twins {
         if !replaced.contains(at) {
             return None;
         }
-        // What traps as a rule is shorter where it is.
-        let length = stub_length(at, |at| replaced.contains(at) && !is_window_edge(words, at));
+        let length = stub_length(words, at, replaced);
         let entry = translator.stub(length, (va, pa), global, words, memory.code());
         self.follow(translator);
         if let Some(number) = self.of(va, pa)

@@ -352,13 +352,31 @@ fn members_up_to_a_word_are_found() {
 
 #[test]
 fn near_instructions_have_one_stub() {
-    let length = |replaced: &[usize], at| stub_length(at, |at| replaced.contains(&at));
+    let length_in = |page: &Words, replaced: &[usize], at| {
+        let mut set = WordSet::EMPTY;
+        replaced.iter().for_each(|&at| set.insert(at));
+        stub_length(page, at, &set)
+    };
+    let length = |replaced: &[usize], at| length_in(&[NOP; PAGE_WORDS], replaced, at);
     assert_eq!(length(&[10], 10), 1);
     assert_eq!(length(&[10, 11], 10), 2);
-    assert_eq!(length(&[10, 13], 10), 4);
-    assert_eq!(length(&[10, 14], 10), 1);
-    assert_eq!(length(&[10, 12, 15, 18, 21, 24], 10), LONGEST);
+    assert_eq!(length(&[10, 19], 10), 10);
+    assert_eq!(length(&[10, 20], 10), 1);
+    assert_eq!(length(&[10, 12, 15, 18, 21, 24, 27, 30, 33, 36], 10), LONGEST);
     assert_eq!(length(&[1023], 1023), 1);
+    // What leads elsewhere ends it: B, BL, BLX, BX LR, MOV PC, LR, LDR PC, POP {PC}, a branch back; but for BEQ forwards.
+    let behind = |word: u32| {
+        let mut page = [NOP; PAGE_WORDS];
+        page[12] = word;
+        length_in(&page, &[10, 14], 10)
+    };
+    for word in [0xea00_0010, BL, 0x0b00_0010, 0xfa00_0010, 0xe12f_ff1e, 0xe1a0_f00e, 0xe59f_f000, 0xe8bd_8000] {
+        assert_eq!(behind(word), 1, "{word:x}");
+    }
+    assert_eq!(behind(0x3aff_fffb), 1);
+    for word in [0x0a00_0010, 0xe8bd_0010, 0xe1a0_e00f, 0xe121_f000, 0xe328_f101, NOP] {
+        assert_eq!(behind(word), 5, "{word:x}");
+    }
 }
 
 /// Memory for twins that says what has been published.
@@ -503,8 +521,9 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
     assert_eq!(memory.0.words(0)[10] >> 24, 0xea);
     assert_eq!([12, 17].map(|at| memory.0.words(0)[at]), edges);
     // The read's stub ends in front of them.
-    let stub = stub_length(10, |at| [10, 12, 17].contains(&at) && !is_window_edge(&page, at));
-    assert_eq!(stub, 1);
+    let mut replaced = WordSet::EMPTY;
+    [10, 12, 14, 17].into_iter().for_each(|at| replaced.insert(at));
+    assert_eq!(stub_length(&page, 10, &replaced), 1);
     // What is written near them makes new ones of them.
     let mut changed = page;
     changed[18] = NOP;
