@@ -60,6 +60,8 @@ pub struct Emitter<'a> {
     constants: Cell<Option<(u16, u16)>>,
     /// The next instruction belongs to this block in any case: it overwrites this register.
     joined: Option<Reg>,
+    /// For so many instructions that follow, it is known that User mode may do them.
+    checked: u8,
     /// What the T32 instructions so far look like they do.
     pub(crate) mode_change: ModeChange,
     /// The T32 code that may belong to this block behind the instruction being translated: instructions, and up to
@@ -102,6 +104,7 @@ impl<'a> Emitter<'a> {
             source,
             constants: Cell::new(None),
             joined: None,
+            checked: 0,
             mode_change: ModeChange::None,
             may_take: (0, None),
             taken: (0, 0),
@@ -196,6 +199,18 @@ impl<'a> Emitter<'a> {
     /// next one, which has to be translated to one word.
     pub fn join_next(&mut self, lost: Reg) {
         self.joined = Some(lost);
+    }
+
+    /// The `more` instructions that follow are unprivileged accesses that need no check any more.
+    pub fn set_checked(&mut self, more: u8) {
+        self.checked = more;
+    }
+
+    /// Whether that is so of the one at hand.
+    pub fn take_checked(&mut self) -> bool {
+        let checked = self.checked != 0;
+        self.checked = self.checked.saturating_sub(1);
+        checked
     }
 
     /// What the instruction that was translated last has lost, if it is joined to the next.

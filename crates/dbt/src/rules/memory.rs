@@ -55,18 +55,39 @@ pub fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Me
     if !options.unprivileged || mem.rn.is_pc() || mem.rt.is_pc() || mem.rt == mem.rn {
         return emulate(e, d, false);
     }
-    let skip = e.begin_skip(d.cond);
-    check_unprivileged(e, mem);
     let plain = Mem { unprivileged: false, ..mem };
-    e.emit(encode(&Decoded { cond: Cond::Al, op: Op::Mem(plain), ..*d }));
+    let access = encode(&Decoded { cond: Cond::Al, op: Op::Mem(plain), ..*d });
+    if e.take_checked() {
+        e.emit(access);
+        return Flow::Continues;
+    }
+    let more = bytes_behind(e, d, mem);
+    let skip = e.begin_skip(d.cond);
+    check_unprivileged(e, mem, more);
+    e.emit(access);
     e.end_skip(skip);
+    e.set_checked(more);
     Flow::Continues
 }
 
+/// How many instructions behind `LDRBT Rt, [Rn], #1` do the same with another Rt, so that one check is enough for all:
+/// a kernel that mends misaligned accesses transfers words so. The same for `STRBT`.
+fn bytes_behind(e: &Emitter<'_>, d: &Decoded, mem: Mem) -> u8 {
+    const RT: u32 = 0xf000;
+    let is_byte = mem.size == MemSize::Byte && mem.offset == Offset::Imm(1) && mem.add && d.cond == Cond::Al;
+    let Some(next) = e.next_words().filter(|_| is_byte) else { return 0 };
+    let same = |word: &&u32| {
+        let rt = Reg::new(**word >> 12);
+        **word & !RT == d.word & !RT && rt != mem.rn && !rt.is_pc()
+    };
+    next.iter().take_while(same).count() as u8
+}
+
 /// The check of an unprivileged access at the address in the base register, in front of the plain access: a trap. A
-/// byte needs none where it is in the page of the last one that was found to be allowed ([`field::unprivileged`]): a
-/// kernel that mends misaligned accesses transfers them by bytes. What is longer may go on in the next page.
-pub fn check_unprivileged(e: &mut Emitter<'_>, mem: Mem) {
+/// byte needs none where it is in the page of the last one that was found to be allowed ([`field::unprivileged`]). What
+/// is longer may go on in the next page. `more` bytes behind it are accessed with no check of their own, three at most:
+/// where the trap is answered so that the access follows, there are sixteen bytes up to the end of the page.
+pub fn check_unprivileged(e: &mut Emitter<'_>, mem: Mem, more: u8) {
     e.page_field(false, Cond::Al, mem.rn, field::TARGET);
     let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
     if mem.size != MemSize::Byte && mem.size != MemSize::SignedByte {
@@ -76,7 +97,15 @@ pub fn check_unprivileged(e: &mut Emitter<'_>, mem: Mem) {
     spill(e, Cond::Al, rs);
     e.page_field(true, Cond::Al, rs, field::unprivileged(!mem.load));
     e.emit(asm::eor_reg(Cond::Al, rs, rs, mem.rn));
-    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 12));
+    if more == 0 {
+        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 12));
+    } else {
+        // The offset in that page, if it is that page, in half-words: four bytes more are still there. Nothing is
+        // carried out of the register, whatever the address is.
+        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 1));
+        e.emit(asm::add_imm(Cond::Al, rs, rs, asm::imm(2)));
+        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 11));
+    }
     // 1 if it is that page, else 0: so many words are left out behind the next.
     e.emit(asm::clz(Cond::Al, rs, rs));
     e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));

@@ -376,7 +376,7 @@ fn unprivileged(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: Mem) -
     }
     let skip = e.begin_skip(d.cond);
     if imm == 0 {
-        memory::check_unprivileged(e, mem);
+        memory::check_unprivileged(e, mem, 0);
     } else {
         let rs = scratch(bit(mem.rn));
         spill(e, Cond::Al, rs);

@@ -166,6 +166,38 @@ fn loops_over_lines_are_told_by_their_trap() {
 }
 
 #[test]
+fn bytes_behind_each_other_are_checked_once() {
+    // LDRBT Rt, [R7], #1.
+    let byte = |rt: u32| 0xe4f7_0001 | rt << 12;
+    let traps = |words: &[u32], at: u32, number: u32| {
+        let mut f = Fixture::roomy();
+        f.put(PA + at, words);
+        let block = f.translate(VA + at, PA + at, true);
+        let base = f.entry(block);
+        (base..base + 400).step_by(4).filter(|&pc| f.word(pc) == 0xef00_0000 | number).count()
+    };
+    let checks = |words: &[u32], at: u32| traps(words, at, trap::UNPRIVILEGED_LOAD);
+    let emulates = |words: &[u32]| traps(words, 0, trap::EMULATE) != 0;
+    assert_eq!(checks(&[1, 2, 3, 4].map(byte), 0), 1);
+    // Four at most.
+    assert_eq!(checks(&[1, 2, 3, 4, 5].map(byte), 0), 2);
+    // To R7, which is the base, is emulated; to the PC, too. That ends the block.
+    for rt in [7, 15] {
+        assert_eq!(checks(&[byte(1), byte(2), byte(rt), byte(3)], 0), 1, "r{rt}");
+        assert_eq!(checks(&[byte(rt), byte(1)], 0), 0, "r{rt}");
+        assert!(emulates(&[byte(1), byte(rt)]), "r{rt}");
+    }
+    // Under a condition, of a word, without a step or with another one, downwards, of another base, a store; and what
+    // may not be there when it is executed.
+    for other in [0x04f7_2001, 0xe4f7_2000, 0xe4f7_2004, 0xe477_2001, 0xe4f8_2001] {
+        assert_eq!(checks(&[byte(1), other], 0), 2, "{other:x}");
+        assert_eq!(checks(&[other, byte(1)], 0), 2, "{other:x}");
+    }
+    assert_eq!(checks(&[byte(1), 0xe4e7_2001, byte(3)], 0), 2);
+    assert_eq!(checks(&[1, 2].map(byte), 0x1000 - 8), 2);
+}
+
+#[test]
 fn loops_over_pages_are_told_by_their_trap() {
     // 1: MCR p15, 0, r2, c8, c7, 1; ADD r2, r2, #0x1000; CMP r2, r5; BCC 1b
     const LOOP: [u32; 4] = [0xee08_2f37, 0xe282_2a01, 0xe152_0005, 0x3aff_fffb];

@@ -567,6 +567,16 @@ fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
     }
 }
 
+/// What Linux does to mend misaligned accesses: several unprivileged ones, byte by byte.
+fn bytes(random: &mut Random, memory: &mut Memory, window: &Window) {
+    let (length, rn) = (2 + random.below(4), reg(random));
+    let form = random.pick(&[0xe4f0_0001, 0xe4e0_0001]) | rn << 16;
+    let first = random.below(window.words);
+    for at in first..(first + length).min(window.words) {
+        memory.set_word(window.start + 4 * at, form | reg(random) << 12);
+    }
+}
+
 /// Fills a window with code, the data pages with data, and takes some pages away.
 pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
     super::generate_t32::fill_if_any(random, window, |at, half| memory.set_half(at, half));
@@ -576,6 +586,9 @@ pub fn memory(random: &mut Random, memory: &mut Memory, window: &Window) {
     }
     for _ in 0..if window.thumb == 0 { random.below(4) } else { 0 } {
         function(random, memory, window);
+    }
+    for _ in 0..if window.thumb == 0 { random.below(3) } else { 0 } {
+        bytes(random, memory, window);
     }
     let page = DATA + PAGE * random.below(DATA_PAGES);
     for n in 0..PAGE / 4 {
