@@ -578,18 +578,11 @@ timer_not_answered:
     ldmia sp, {{r0-r12}}
     b kernel_call
 
-@ The same as below, with TPIDRURW lent: user code gets it back. On every other way, it is lent anew, or still.
-    HANDLER fast, "exception returns"
-lent_exception_return:
-    ldr r3, [r2, #PAGE_SPSR]
-    and r3, r3, #PSR_MODE
-    cmp r3, #MODE_USR
-    ldreq r3, [r2, #PAGE_TPIDRURW]
-    mcreq p15, 0, r3, c13, c0, 2
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in
-@ the user view; or by return_to_kernel. Uses R0 to R7.
-    HANDLER fast, "exception returns"
-exception_return:
+@ the user view; or by return_to_kernel. Uses R0 to R7. With \lent, TPIDRURW is lent: user code gets it back.
+@
+@ User code runs from the real caches: what the guest has invalidated goes before it runs again.
+.macro EXCEPTION_RETURN lent
     WORDS CTX_USER + VIEW_GUEST_DACR, CTX_SLOW_PATH
     WORDS PAGE_STALE, PAGE_DACR
     ldrd r6, r7, [sp, #CTX_USER + VIEW_GUEST_DACR]     @ and CTX_SLOW_PATH
@@ -605,12 +598,17 @@ exception_return:
     teqeq r7, #0
     tsteq r3, #PSR_MASKS
     cmpeq r4, #0                    @ C = 1: it is but for this
-    bne not_at_once
-refreshed:                          @ R0 = MODE_USR
-    add r6, r2, #BANK_SVC           @ that of User mode is before it
+    bne 2f
+1:  add r6, r2, #BANK_SVC           @ that of User mode is before it
+    .if \lent
+    ldr r4, [r2, #PAGE_TPIDRURW]
+    .endif
     stmia r6, {{sp, lr}}^
+    .if \lent
+    mcr p15, 0, r4, c13, c0, 2
+    .endif
     str r3, [r2, #PAGE_BANK_SPSR + 4]
-    str r0, [r2, #PAGE_CONTROL]
+    str r0, [r2, #PAGE_CONTROL]     @ MODE_USR
     bic r3, r3, #0x01f00000         @ J, and bits that are reserved
     tst r3, #PSR_T
     biceq r3, r3, #(PSR_IT & 0xff000000)        @ IT only in Thumb state
@@ -625,6 +623,25 @@ refreshed:                          @ R0 = MODE_USR
     SPILL_TO_USER r2
     ldmia sp, {{r0-r7}}
     movs pc, lr
+2:  bcc slow_path                   @ R7 = 0 from here on
+    ldr r4, [r2, #PAGE_STALE_CODE]
+    str r7, [r2, #PAGE_STALE]
+    cmp r4, #0
+    beq 3f
+    str r7, [r2, #PAGE_STALE_CODE]
+    dsb
+    mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
+3:  mcr p15, 0, r7, c7, c5, 6       @ BPIALL
+    dsb                             @ the ISB comes with the change of tables
+    b 1b
+.endm
+
+    HANDLER fast, "exception returns"
+lent_exception_return:
+    EXCEPTION_RETURN 1
+    HANDLER fast, "exception returns"
+exception_return:
+    EXCEPTION_RETURN 0
 
 @ TLBIMVA (B4.2.2), with its operand in the vCPU page, where it concerns nothing, or nothing but one small page of the
 @ active space: see Shadow::is_watched. A guest goes through whole ranges, so the second-level tables of the last
@@ -957,22 +974,7 @@ line_loop:
     ROUNDS c11
 4:  ROUNDS c5
 
-@ User code runs from the real caches: what the guest has invalidated goes before it runs again. In: as at `bne
-@ not_at_once`, C = whether that is all that is out of the ordinary, R7 = 0 then.
     PART fast, "exception returns"
-not_at_once:
-    bcc slow_path
-    ldr r4, [r2, #PAGE_STALE_CODE]
-    str r7, [r2, #PAGE_STALE]
-    cmp r4, #0
-    beq 1f
-    str r7, [r2, #PAGE_STALE_CODE]
-    dsb
-    mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
-1:  mcr p15, 0, r7, c7, c5, 6       @ BPIALL
-    dsb                             @ the ISB comes with the change of tables
-    b refreshed
-
 @ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_SLOW_PATH. Out: the target's block, in
 @ that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
