@@ -6,7 +6,7 @@ use spica_isa::t32::{self, Code, ItState};
 use spica_mmu::AccessKind;
 use spica_vcpu::{Exception, psr};
 
-use super::{abort, emulate, indirect, timer};
+use super::{abort, emulate, indirect, interrupt, timer};
 use crate::engine::Engine;
 use crate::engine::blocks::From;
 use crate::host::Host;
@@ -119,6 +119,9 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
             }
             if first == WFI {
                 return emulate::sleep(vm, first, GuestVa(second));
+            }
+            if let Some(resume) = interrupt::unmasked(vm, core, host, first, GuestVa(second)) {
+                return resume;
             }
             let instruction = Instruction::A32(spica_isa::decode(first));
             emulate::instruction(vm, core, host, &instruction, GuestVa(second), Some(next))

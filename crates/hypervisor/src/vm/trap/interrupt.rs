@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::HostCpu;
 use crate::machine::GuestMachine;
+use crate::vm::counters::Class;
 use crate::vm::events::What;
 use crate::vm::{Resume, Vm, regime};
 use crate::world::{IRQ_WAITS, Privilege};
@@ -118,6 +119,35 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host, left: Privilege) -> Opt
         }
         _ => None,
     }
+}
+
+/// The guest's kernel has carried out `word` at `pc`, by which it takes interrupts again (`rules::status` of
+/// `spica_dbt`), and one waits: it is taken, as by [`at_once`]. So each sleep of a kernel ends. Where the guest goes on;
+/// `None`, with nothing done, if that is not all, or if `word` is something else.
+pub fn unmasked(vm: &mut Vm, core: &mut HostCpu, host: &Host, word: u32, pc: GuestVa) -> Option<Resume> {
+    const CPSIE_I: u32 = 0xf108_0080;
+    const MSR_CPSR_C: u32 = 0xe121_f000;
+    let Vm { vcpu, common, .. } = vm;
+    let cpu = &mut vcpu.context.cpu;
+    let mode_and_masks = match word {
+        CPSIE_I => cpu.page.control & !psr::I,
+        _ if word & !0xf == MSR_CPSR_C => *cpu.regs.get((word & 0xf) as usize)?,
+        _ => return None,
+    };
+    // Where something else would change, or the engine, there is more to it.
+    let done = (cpu.page.control ^ mode_and_masks) & 0xff == 0;
+    let engine = &common.engine;
+    if !done || !cpu.privileged() || engine.waits_for_in_place() || engine.is_to_leave_in_place() {
+        return None;
+    }
+    let behind = pc.wrapping_add(4).0;
+    let before = core::mem::replace(&mut cpu.pc, behind);
+    if at_once(vm, core, host, Privilege::Kernel).is_none() {
+        vm.vcpu.context.cpu.pc = before;
+        return None;
+    }
+    vm.common.counters.emulated[Class::ModeChange as usize] += 1;
+    Some(Resume::Back(CachePc(vm.vcpu.context.cpu.pc)))
 }
 
 /// If a virtual interrupt can be delivered, sees to it that the block at `pc` is left at its end: its exits are
