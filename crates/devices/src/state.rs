@@ -12,8 +12,10 @@ use core::fmt;
 use postcard::{Deserializer, Error, de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
 
-/// The version of all that is written down of a guest's machine. A change of any field that is written is a new one.
-pub const VERSION: u32 = 4;
+/// The version of all that is written down of a guest's machine. A change of any field that is written is a new one, and
+/// so is one of what a guest is told of its processor, since it may have acted upon that: since 5, lines of its caches
+/// are as long as real ones.
+pub const VERSION: u32 = 5;
 
 /// What was read is no state of the device's: what is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
