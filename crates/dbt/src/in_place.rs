@@ -508,8 +508,7 @@ const APART: usize = 9;
 pub const LONGEST: usize = 24;
 
 /// How many instructions the stub for word `at` of `page` is made of, where `replaced` are those that have to be. What
-/// [traps as a rule](is_window_edge) is shorter where it is; and behind what [leads elsewhere](leads), who knows what is
-/// executed.
+/// [traps as a rule](is_window_edge) is shorter where it is; and behind what leads elsewhere, who knows what is executed.
 #[must_use]
 pub fn stub_length(page: &Words, at: usize, replaced: &WordSet) -> usize {
     let mut length = 1;
