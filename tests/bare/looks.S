@@ -34,7 +34,7 @@ list_end:
 
     @ So far apart that each has a stub of its own.
     .macro apart
-    .rept 5
+    .rept 9
     add r3, r3, #1
     .endr
     .endm
