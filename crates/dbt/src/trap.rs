@@ -39,8 +39,8 @@ pub const CLEAN_LINE: u32 = 13;
 pub const FORGET_LINE: u32 = CLEAN_LINE | 1 << FORGET_LINE_BIT;
 /// The bit of an `SVC` that tells [`FORGET_LINE`] from [`CLEAN_LINE`].
 pub const FORGET_LINE_BIT: u32 = 8;
-/// The bit of either of them that says that it is in a loop over lines: see [`LineLoop`]. Assembly shifts both into flags
-/// at once, so that one is above the other.
+/// The bit of either of them that says that it is in a loop over lines: see [`LineLoop`]. Assembly shifts both into the
+/// flags at once, so it is the next one.
 pub const LINE_LOOP_BIT: u32 = FORGET_LINE_BIT + 1;
 /// The lowest bit of the line's register in such an `SVC`, which has four bits.
 pub const LINE_LOOP_AT: u32 = 10;
