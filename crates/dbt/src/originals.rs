@@ -21,7 +21,7 @@ const SLOTS: usize = 2048;
 /// How many slots are tried for one.
 const TRIES: usize = 32;
 /// Where the slot's number begins in the number of an `SVC`, from 1 on: below is what all have.
-const SLOT: u32 = 6;
+const SLOT: u32 = 8;
 
 /// See the module's text.
 pub struct Originals {
@@ -96,7 +96,7 @@ impl Originals {
             let number = self.number(page[at]);
             if number != 0 {
                 let register = page[at] >> 12 & 7;
-                return asm::svc(Cond::Al, register << trap::DACR_REGISTER | number | trap::DACR_IN_PLACE);
+                return asm::svc(Cond::Al, number | trap::DACR_IN_PLACE | register);
             }
         }
         self.stand_in(page[at])
@@ -105,12 +105,9 @@ impl Originals {
     /// The instruction that the `SVC` of number `svc` stands for, if it does.
     #[must_use]
     pub fn of(&self, svc: u32) -> Option<u32> {
-        let number = match svc & ((1 << SLOT) - 1) {
-            trap::REPLACED => svc >> SLOT,
-            trap::DACR_IN_PLACE => (svc & !(7 << trap::DACR_REGISTER)) >> SLOT,
-            _ => return None,
-        };
-        let slot = number.checked_sub(1)?;
+        let low = svc & ((1 << SLOT) - 1);
+        let stands_in = low == trap::REPLACED || low & !7 == trap::DACR_IN_PLACE;
+        let slot = (svc >> SLOT).checked_sub(1).filter(|_| stands_in)?;
         self.words.get(slot as usize).copied().filter(|&word| word != 0)
     }
 }
@@ -131,12 +128,12 @@ mod tests {
         let all = (1..=1000u32).map(|n| 0xe10f_0000 | n << 4);
         let stand_ins: Vec<u32> = all.clone().map(|word| originals.stand_in(word)).collect();
         for (word, svc) in all.zip(stand_ins) {
-            // The lowest five bits are looked at in assembly.
-            assert_eq!((svc >> 24, svc & 0x1f), (0xef, 0));
+            // The lowest byte is looked at in assembly.
+            assert_eq!((svc >> 24, svc & 0xff), (0xef, trap::REPLACED));
             assert_eq!(originals.of(svc & 0x00ff_ffff), Some(word));
             assert_eq!(originals.stand_in(word), svc);
         }
-        for none in [0, 1, trap::REPLACED, 0x40, 0x90_0004, 0xff_ffff, 0xff_ffe0] {
+        for none in [0, 1, trap::REPLACED, 0x40, 0x90_0004, 0xff_ffff, 0xff_ff20] {
             assert_eq!(originals.of(none), None, "{none:x}");
         }
     }

@@ -35,13 +35,15 @@ pub const TTBR0: u32 = 11;
 pub const CONTEXTIDR: u32 = 12;
 /// `SVC` number of DCCMVAU, DCCMVAC and DCCIMVAC (B4.2.1), with the operand where an indirect branch has its target.
 pub const CLEAN_LINE: u32 = 13;
-/// The same for ICIMVAU. To the dispatch in assembly, which looks at five bits, it is a [`CLEAN_LINE`].
-pub const FORGET_LINE: u32 = CLEAN_LINE | 1 << FORGET_LINE_BIT;
-/// The bit of an `SVC` that tells [`FORGET_LINE`] from [`CLEAN_LINE`].
-pub const FORGET_LINE_BIT: u32 = 8;
-/// The bit of either of them that says that it is in a loop over lines: see [`LineLoop`]. Assembly shifts both into the
-/// flags at once, so it is the next one.
-pub const LINE_LOOP_BIT: u32 = FORGET_LINE_BIT + 1;
+/// The same for ICIMVAU.
+pub const FORGET_LINE: u32 = 14;
+/// `SVC` number of a [`CLEAN_LINE`] in a loop over lines: see [`LineLoop`].
+pub const CLEAN_LINES: u32 = 0x30;
+/// The same for DCCMVAU, which is for code: whoever answers it may invalidate the lines of instructions as well, and
+/// say so in the vCPU page, where a [`FORGET_LINES`] is a trap only if that does not say so.
+pub const CLEAN_CODE_LINES: u32 = 0x31;
+/// `SVC` number of a [`FORGET_LINE`] in a loop over lines.
+pub const FORGET_LINES: u32 = 0x32;
 /// The lowest bit of the line's register in such an `SVC`, which has four bits.
 pub const LINE_LOOP_AT: u32 = 10;
 /// And of the end's, which has three.
@@ -60,24 +62,22 @@ pub const CLOSED: u32 = 0x10;
 /// runs. It would be [`CLOSED`], of the PC, which never has the target of such a branch.
 pub const LENT_EXCEPTION_RETURN: u32 = CLOSED | 15;
 /// `SVC` number of an instruction of a page that runs in place, in whose copy the `SVC` stands for it
-/// ([`crate::in_place`]). In assembly, where five bits are looked at, it is no number of any trap.
+/// ([`crate::in_place`]).
 pub const REPLACED: u32 = 0x20;
-/// `SVC` number of a write to DACR in place that traps as a rule, in whose copy the `SVC` stands for it
-/// ([`crate::in_place::is_window_edge`]). Assembly does it; to all others, it is a [`REPLACED`].
-pub const DACR_IN_PLACE: u32 = REPLACED | 14;
-/// The lowest bit of the register in such an `SVC`, which has three bits: R0 to R7.
-pub const DACR_REGISTER: u32 = 20;
+/// `SVC` number, with that of the register in its low three bits, of a write to DACR in place that traps as a rule, in
+/// whose copy the `SVC` stands for it ([`crate::in_place::is_window_edge`]). Assembly does it; to all others, it is a
+/// [`REPLACED`].
+pub const DACR_IN_PLACE: u32 = REPLACED | 8;
 
 /// `SVC` number where a sample of what the kernel executes is due ([`crate::Counters::countdown`]). The block goes on.
-/// In assembly, it is no number of any trap either.
 pub const SAMPLE: u32 = 0x40;
 /// `SVC` number of an access whose mark is set, with the registers that are spilled meanwhile: see [`check`]. The block
-/// goes on. In assembly, it is no number of any trap either.
+/// goes on.
 pub const CHECK: u32 = 0x60;
-/// `SVC` number of a place of the kernel's that is told of, with its number: see [`hook`]. The block goes on. As above.
+/// `SVC` number of a place of the kernel's that is told of, with its number: see [`hook`]. The block goes on.
 pub const HOOK: u32 = 0x80;
 /// `SVC` number of a return by the shadow stack that was closed because an interrupt waits for the end of its block. LR
-/// holds the target. As above.
+/// holds the target.
 pub const CLOSED_RETURN: u32 = 0xa0;
 /// `SVC` number of a T32 instruction to interpret, with its ITSTATE: see [`emulate_t32`]. Two literal words as of
 /// [`EMULATE`]: the bits of its code, and its guest address with bit 0 set.
@@ -88,9 +88,9 @@ pub const IN_IT: u32 = 0x21;
 /// The lowest bit of the ITSTATE in an `SVC` of [`emulate_t32`] or [`in_it`], which has eight bits.
 const ITSTATE: u32 = 8;
 
-/// The low five bits of an `SVC`'s number by which assembly tells what it answers, without asking whose `SVC` it is: a
-/// bit for each.
-const ANSWERED: u32 = {
+/// The low bytes of an `SVC`'s number by which assembly tells what it answers, without asking whose `SVC` it is: a bit
+/// for each.
+const ANSWERED: [u32; 8] = {
     let numbers = [
         INDIRECT,
         EMULATE,
@@ -104,15 +104,19 @@ const ANSWERED: u32 = {
         TTBR0,
         CONTEXTIDR,
         CLEAN_LINE,
-        DACR_IN_PLACE,
+        FORGET_LINE,
+        CLEAN_LINES,
+        CLEAN_CODE_LINES,
+        FORGET_LINES,
         TLB_RANGE,
         LENT_EXCEPTION_RETURN,
     ];
-    let (mut answered, mut at) = (0, 0);
+    let (mut answered, mut at) = ([0; 8], 0);
     while at < numbers.len() {
-        answered |= 1 << (numbers[at] & 31);
+        answered[numbers[at] as usize / 32] |= 1 << (numbers[at] % 32);
         at += 1;
     }
+    answered[DACR_IN_PLACE as usize / 32] |= 0xff << (DACR_IN_PLACE % 32);
     answered
 };
 
@@ -120,13 +124,13 @@ const ANSWERED: u32 = {
 /// state, whatever its condition.
 #[must_use]
 pub const fn is_taken_for_ours(word: u32) -> bool {
-    word >> 24 & 0xf == 0xf && word >> 28 != 0xf && ANSWERED >> (word & 31) & 1 != 0
+    word >> 24 & 0xf == 0xf && word >> 28 != 0xf && ANSWERED[(word & 0xff) as usize / 32] >> (word % 32) & 1 != 0
 }
 
 /// Whether `word` is an `SVC` of [`DACR_IN_PLACE`].
 #[must_use]
 pub const fn is_dacr_in_place(word: u32) -> bool {
-    word >> 24 == 0xef && word & 0x3f == DACR_IN_PLACE
+    word >> 24 == 0xef && word & 0xf8 == DACR_IN_PLACE
 }
 
 /// The immediate of the `SVC` for a T32 instruction that is executed in the state `it`.
@@ -179,11 +183,11 @@ pub struct LineLoop {
 }
 
 impl LineLoop {
-    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINE`] or [`FORGET_LINE`].
+    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`], [`CLEAN_CODE_LINES`] or [`FORGET_LINES`].
     #[must_use]
     pub const fn svc(self, number: u32) -> u32 {
         let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];
-        number | 1 << LINE_LOOP_BIT | at << LINE_LOOP_AT | end << LINE_LOOP_END | step << LINE_LOOP_STEP
+        number | at << LINE_LOOP_AT | end << LINE_LOOP_END | step << LINE_LOOP_STEP
     }
 }
 
@@ -236,7 +240,8 @@ pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
-        CLEAN_LINE if immediate >> LINE_LOOP_BIT & 1 != 0 => immediate & FORGET_LINE,
+        CLEAN_LINES | CLEAN_CODE_LINES => CLEAN_LINE,
+        FORGET_LINES => FORGET_LINE,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }

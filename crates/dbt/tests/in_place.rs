@@ -511,7 +511,7 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
     assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
     let edges = [12, 17].map(|at| memory.0.words(0)[at]);
     for svc in edges {
-        assert_eq!((svc >> 24, svc & 0x3f, svc >> 20 & 7), (0xef, trap::DACR_IN_PLACE, 3));
+        assert_eq!((svc >> 24, svc & 0xff), (0xef, trap::DACR_IN_PLACE | 3));
         assert_eq!(twins.originals().of(svc & 0x00ff_ffff), Some(WRITE_DACR));
     }
     for at in [10, 12, 17] {
@@ -528,7 +528,7 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
     let mut changed = page;
     changed[18] = NOP;
     assert!(twins.change_word(PA, 18, &changed, &mut memory));
-    assert_eq!([12, 17].map(|at| memory.0.words(0)[at] & 0x3f), [trap::DACR_IN_PLACE, trap::REPLACED]);
+    assert_eq!([12, 17].map(|at| memory.0.words(0)[at] & 0xff), [trap::DACR_IN_PLACE | 3, trap::REPLACED]);
 }
 
 /// A kernel's own `SVC` that assembly would answer keeps its page from running in place: its number is there to be
@@ -536,11 +536,11 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
 #[test]
 fn calls_that_would_be_taken_for_ours_are_not_in_place() {
     // All that assembly answers: what is left goes to Rust, which knows whose `SVC` it is.
-    const TAKEN: [u32; 15] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 31];
-    for number in (0..32).chain([0x20, 0x40, 0x8000, 0x90_0060, 0xff_ffe0].map(|more| 4 + more)) {
+    let is_taken = |number: u32| matches!(number & 0xff, 2..=15 | 31 | 0x28..=0x32);
+    for number in (0..256).chain([0x8004, 0x90_0104, 0xff_ff04, 0xff_ffff, 0x1_002f, 0x1_0033]) {
         for always in [0xef00_0000, 0x1f00_0000] {
             let word = always | number;
-            let stays = (!TAKEN.contains(&(number & 31))).then_some(WordSet::EMPTY);
+            let stays = (!is_taken(number)).then_some(WordSet::EMPTY);
             let page = page_with(7, word);
             assert_eq!(
                 (text(&page).replaced(), text(&page).is_replaced(7)),

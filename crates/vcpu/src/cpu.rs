@@ -1,7 +1,7 @@
 //! The virtual CPU's core registers, its mode, and what a write to the CPSR does.
 
 use crate::cp15::{Cp15, CpuId, FPEXC_EN};
-use crate::page::{Bank, Shown, VcpuPage};
+use crate::page::{Bank, Banked, Shown, VcpuPage};
 use crate::psr::{self, Mode};
 
 /// A virtual CPU.
@@ -153,12 +153,8 @@ impl Cpu {
             return;
         }
         let page = &mut *self.page;
-        page.bank[old as usize].sp = self.regs[13];
-        page.bank[old as usize].lr = self.regs[14];
-        page.bank_spsr[old as usize] = page.spsr;
-        self.regs[13] = page.bank[new as usize].sp;
-        self.regs[14] = page.bank[new as usize].lr;
-        page.spsr = page.bank_spsr[new as usize];
+        page.bank[old as usize] = Banked { spsr: page.spsr, sp: self.regs[13], lr: self.regs[14] };
+        Banked { spsr: page.spsr, sp: self.regs[13], lr: self.regs[14] } = page.bank[new as usize];
         if old == Bank::Fiq || new == Bank::Fiq {
             self.regs[8..13].swap_with_slice(&mut page.bank_r8_r12);
         }
@@ -217,7 +213,7 @@ impl Cpu {
             (_, true) => &mut self.page.spsr,
             (0, false) => &mut self.page.bank[bank as usize].sp,
             (1, false) => &mut self.page.bank[bank as usize].lr,
-            (_, false) => &mut self.page.bank_spsr[bank as usize],
+            (_, false) => &mut self.page.bank[bank as usize].spsr,
         })
     }
 }

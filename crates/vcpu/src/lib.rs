@@ -18,5 +18,5 @@ mod state;
 pub use cp15::{Cp15, CpuId, Effect};
 pub use cpu::Cpu;
 pub use exception::Exception;
-pub use page::{Bank, RETURNS, Shown, StackAndLink, VcpuPage, field};
+pub use page::{Bank, Banked, RETURNS, Shown, VcpuPage, field};
 pub use state::CpuState;

@@ -45,15 +45,15 @@ pub struct VcpuPage {
     pub spill: [u32; 4],
     /// Where an indirect branch goes: a guest PC, bit 0 set for Thumb.
     pub target: u32,
-    /// Virtual CPSR bits A, I, F and M, where the CPSR has them; the other bits are 0.
-    pub control: u32,
     /// −1 if a virtual IRQ waits, whether masked or not, else 0: translated code that unmasks IRQs adds it, in words,
     /// to its PC, in front of which is the way out of its block.
     pub pending: u32,
     /// SPSR of the current mode.
     pub spsr: u32,
-    /// TPIDRPRW (B4.1.148).
-    pub tpidrprw: u32,
+    /// Virtual CPSR bits A, I, F and M, where the CPSR has them; the other bits are 0.
+    pub control: u32,
+    /// TPIDRURW (B4.1.150) while the kernel runs, if translated code uses the real one for itself.
+    pub tpidrurw: u32,
     /// TPIDRURO (B4.1.149). The real register follows when User mode is entered.
     pub tpidruro: u32,
     /// Non-zero if the guest has invalidated branch predictors, or instruction caches: it is done before its user code
@@ -65,12 +65,12 @@ pub struct VcpuPage {
     pub dacr_real: u32,
     /// Where translated code last wrote `dacr`: 8 bytes behind the store.
     pub dacr_site: u32,
+    /// TPIDRPRW (B4.1.148).
+    pub tpidrprw: u32,
     /// Copies of registers for reading.
     pub shown: Shown,
-    /// SP and LR of the banks that are not current.
-    pub bank: [StackAndLink; 6],
-    /// SPSR of the modes that are not current (that of User is unused).
-    pub bank_spsr: [u32; 6],
+    /// The banks that are not current.
+    pub bank: [Banked; 6],
     /// R8 to R12 of the modes other than FIQ while in FIQ mode, and of FIQ mode otherwise.
     pub bank_r8_r12: [u32; 5],
     /// FPEXC (B4.1.57), as the guest last wrote it: only EN means anything.
@@ -82,8 +82,6 @@ pub struct VcpuPage {
     /// The generic timer's counter (CNTPCT and CNTVCT, B4.1.30), low half first, as it was when translated code last
     /// asked.
     pub counter: [u32; 2],
-    /// TPIDRURW (B4.1.150) while the kernel runs, if translated code uses the real one for itself.
-    pub tpidrurw: u32,
     /// Address of the newest of `returns`, for a translator that keeps a shadow stack.
     pub newest_return: u32,
     /// FPSID, MVFR1 and MVFR0 (B4.1.58, B4.1.110, B4.1.111), on cores that have VFP.
@@ -105,11 +103,14 @@ pub const RETURNS: usize = 64;
 /// Words before it and its first one: its offset in bytes less than twice its size has only the bit of that size.
 const RETURNS_AT: usize = 2 * RETURNS - 1;
 
-/// SP and LR of one bank.
+/// One bank. In this order, SP and LR of one bank are right behind a word, and those of the bank before it right in
+/// front of that: each has its LDM and STM.
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the manual's names")]
-pub struct StackAndLink {
+pub struct Banked {
+    /// That of User mode is unused.
+    pub spsr: u32,
     pub sp: u32,
     pub lr: u32,
 }
@@ -134,7 +135,7 @@ const _: () = assert!(core::mem::size_of::<VcpuPage>() == 4096);
 
 /// Byte offsets of the fields that translated code uses.
 pub mod field {
-    use super::{Bank, Shown, StackAndLink, VcpuPage};
+    use super::{Bank, Banked, Shown, VcpuPage};
     use core::mem::offset_of;
 
     /// Spill slot `n` of 4.
@@ -194,21 +195,24 @@ pub mod field {
     }
     /// [`VcpuPage::returns`].
     pub const RETURNS: u32 = offset_of!(VcpuPage, returns) as u32;
+    /// `bank`, where it is not current.
+    const fn bank(bank: Bank) -> u32 {
+        offset_of!(VcpuPage, bank) as u32 + bank as u32 * size_of::<Banked>() as u32
+    }
     /// SP of `bank`, where it is not current.
     #[must_use]
-    pub const fn bank_sp(bank: Bank) -> u32 {
-        offset_of!(VcpuPage, bank) as u32 + bank as u32 * size_of::<StackAndLink>() as u32
+    pub const fn bank_sp(which: Bank) -> u32 {
+        bank(which) + offset_of!(Banked, sp) as u32
     }
     /// LR of `bank`, where it is not current.
     #[must_use]
-    pub const fn bank_lr(bank: Bank) -> u32 {
-        bank_sp(bank) + offset_of!(StackAndLink, lr) as u32
+    pub const fn bank_lr(which: Bank) -> u32 {
+        bank(which) + offset_of!(Banked, lr) as u32
     }
-
     /// SPSR of `bank`, where it is not current.
     #[must_use]
-    pub const fn bank_spsr(bank: Bank) -> u32 {
-        offset_of!(VcpuPage, bank_spsr) as u32 + 4 * bank as u32
+    pub const fn bank_spsr(which: Bank) -> u32 {
+        bank(which) + offset_of!(Banked, spsr) as u32
     }
 
     macro_rules! shown {
@@ -237,24 +241,23 @@ impl VcpuPage {
         VcpuPage {
             spill: [0; 4],
             target: 0,
-            control: psr::A | psr::I | psr::F | Mode::Svc as u32,
             pending: 0,
             spsr: 0,
-            tpidrprw: 0,
+            control: psr::A | psr::I | psr::F | Mode::Svc as u32,
+            tpidrurw: 0,
             tpidruro: 0,
             stale: 0,
             dacr: 0,
             dacr_real: 0,
             dacr_site: 0,
+            tpidrprw: 0,
             shown: Shown { ctr: 0, sctlr: 0, ttbr0: 0, ttbr1: 0, contextidr: 0, dfsr: 0, ifsr: 0, dfar: 0, ifar: 0 },
-            bank: [StackAndLink { sp: 0, lr: 0 }; 6],
-            bank_spsr: [0; 6],
+            bank: [Banked { spsr: 0, sp: 0, lr: 0 }; 6],
             bank_r8_r12: [0; 5],
             fpexc: 0,
             fpexc_real: 0,
             teehbr: 0,
             counter: [0; 2],
-            tpidrurw: 0,
             newest_return: 0,
             vfp_ids: [0; 3],
             stale_code: 0,

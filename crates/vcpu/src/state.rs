@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use spica_devices::Unsound;
 
-use crate::page::{Bank, StackAndLink};
+use crate::page::{Bank, Banked};
 use crate::psr::{self, Mode};
 use crate::{Cp15, Cpu};
 
@@ -45,8 +45,8 @@ impl Cpu {
             ..self.cp15.clone()
         };
         let mut banks = [[0; 3]; 6];
-        for (bank, (pair, spsr)) in banks.iter_mut().zip(page.bank.iter().zip(page.bank_spsr)) {
-            *bank = [pair.sp, pair.lr, spsr];
+        for (bank, Banked { spsr, sp, lr }) in banks.iter_mut().zip(page.bank) {
+            *bank = [sp, lr, spsr];
         }
         CpuState {
             regs: self.regs,
@@ -86,8 +86,7 @@ impl Cpu {
         page.control = state.cpsr & (psr::A | psr::I | psr::F) | mode as u32;
         page.spsr = state.spsr;
         for (n, [sp, lr, spsr]) in state.banks.into_iter().enumerate() {
-            page.bank[n] = StackAndLink { sp, lr };
-            page.bank_spsr[n] = spsr;
+            page.bank[n] = Banked { spsr, sp, lr };
         }
         page.bank_r8_r12 = state.other_r8_r12;
         [page.tpidrprw, page.tpidruro] = state.thread_ids;

@@ -5,7 +5,7 @@ use crate::support;
 use spica_isa::{DpOp, ModImm, Operand2, Reg, ShiftType};
 use spica_vcpu::alu;
 use spica_vcpu::interp::{Abort, Step};
-use spica_vcpu::{Effect, Exception, Shown, StackAndLink};
+use spica_vcpu::{Banked, Effect, Exception, Shown};
 use support::{
     ABSENT, ALIGNMENT, Access, PERMISSION, PRIVILEGED, RAM, Random, SVC, Seed, TRANSLATION, USR, WRITE, World, cases,
     execute, snapshot, vcpu,
@@ -346,11 +346,10 @@ fn poison(cpu: &mut spica_vcpu::Cpu, random: &mut Random) {
     ] {
         *word = garbage();
     }
-    page.bank.fill_with(|| StackAndLink { sp: garbage(), lr: garbage() });
+    page.bank.fill_with(|| Banked { spsr: garbage(), sp: garbage(), lr: garbage() });
     let ctr = garbage();
     page.shown =
         Shown { ctr, sctlr: ctr, ttbr0: ctr, ttbr1: ctr, contextidr: ctr, dfsr: ctr, ifsr: ctr, dfar: ctr, ifar: ctr };
-    page.bank_spsr.fill_with(&mut garbage);
     page.spill.fill_with(&mut garbage);
     page.bank_r8_r12.fill_with(&mut garbage);
 }

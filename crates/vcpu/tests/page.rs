@@ -5,7 +5,7 @@ use crate::support;
 use spica_isa::CpReg;
 use spica_vcpu::cp15::{FPEXC_EN, ReadResult};
 use spica_vcpu::interp::Step;
-use spica_vcpu::{Bank, Cpu, CpuId, Effect, Exception, Shown, StackAndLink, VcpuPage, field};
+use spica_vcpu::{Bank, Banked, Cpu, CpuId, Effect, Exception, Shown, VcpuPage, field};
 use std::mem::offset_of;
 use support::{MODES, RAM, Random, Seed, World, cases, execute, vcpu};
 
@@ -24,23 +24,24 @@ fn offsets_that_assembly_relies_on() {
     assert_eq!((offset_of!(Cpu, regs), offset_of!(Cpu, pc), offset_of!(Cpu, psr)), (0, 60, 64));
     for (name, offset, expected) in [
         ("target", offset_of!(VcpuPage, target), 16),
-        ("control", offset_of!(VcpuPage, control), 20),
-        ("spsr", offset_of!(VcpuPage, spsr), 28),
+        ("spsr", offset_of!(VcpuPage, spsr), 24),
+        ("control", offset_of!(VcpuPage, control), 28),
+        ("tpidrurw", offset_of!(VcpuPage, tpidrurw), 32),
         ("tpidruro", offset_of!(VcpuPage, tpidruro), 36),
         ("stale", offset_of!(VcpuPage, stale), 40),
         ("dacr", offset_of!(VcpuPage, dacr), 44),
         ("dacr_real", offset_of!(VcpuPage, dacr_real), 48),
-        ("bank", offset_of!(VcpuPage, bank), 92),
-        ("bank_spsr", offset_of!(VcpuPage, bank_spsr), 140),
+        ("bank", offset_of!(VcpuPage, bank), 96),
     ] {
         assert_eq!(offset, expected, "{name}");
     }
     // LDM and STM of SP and LR, with the mode's number from a table.
-    assert_eq!((size_of::<StackAndLink>(), offset_of!(StackAndLink, sp), offset_of!(StackAndLink, lr)), (8, 0, 4));
+    assert_eq!((size_of::<Banked>(), offset_of!(Banked, spsr)), (12, 0));
     let order = [Bank::Usr, Bank::Svc, Bank::Abt, Bank::Und, Bank::Irq, Bank::Fiq];
     for (n, bank) in order.into_iter().enumerate() {
         assert_eq!(bank as usize, n);
-        assert_eq!(field::bank_sp(bank) as usize, offset_of!(VcpuPage, bank) + 8 * n);
+        assert_eq!(field::bank_spsr(bank) as usize, offset_of!(VcpuPage, bank) + 12 * n);
+        assert_eq!(field::bank_sp(bank), field::bank_spsr(bank) + 4);
         assert_eq!(field::bank_lr(bank), field::bank_sp(bank) + 4);
     }
 }
@@ -237,7 +238,7 @@ fn the_user_bank_is_in_the_page() {
     for &mode in &MODES[1..6] {
         let mut cpu = vcpu();
         cpu.set_cpsr(mode);
-        cpu.page.bank[Bank::Usr as usize] = StackAndLink { sp: 0x1111, lr: 0x2222 };
+        cpu.page.bank[Bank::Usr as usize] = Banked { spsr: 0, sp: 0x1111, lr: 0x2222 };
         (cpu.regs[13], cpu.regs[14]) = (0x3333, 0x4444);
         cpu.regs[0] = RAM + 0x100;
         // STMIA r0, {sp, lr}^
@@ -246,7 +247,7 @@ fn the_user_bank_is_in_the_page() {
         world.set_word(RAM + 0x100, 0x5555);
         world.set_word(RAM + 0x104, 0x6666);
         execute(&mut cpu, &mut world, AL | 0x08d0_6000, PC);
-        assert_eq!(cpu.page.bank[Bank::Usr as usize], StackAndLink { sp: 0x5555, lr: 0x6666 });
+        assert_eq!(cpu.page.bank[Bank::Usr as usize], Banked { spsr: 0, sp: 0x5555, lr: 0x6666 });
         assert_eq!((cpu.regs[13], cpu.regs[14]), (0x3333, 0x4444));
     }
 }

@@ -6,7 +6,7 @@ use crate::emit::Emitter;
 use crate::layout::{HOT_FIELDS, PAGE_WORDS};
 use crate::options::Options;
 use crate::papers;
-use crate::trap::{CLEAN_LINE, FORGET_LINE, LineLoop};
+use crate::trap::{CLEAN_CODE_LINES, CLEAN_LINE, CLEAN_LINES, FORGET_LINE, FORGET_LINES, LineLoop};
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
@@ -266,10 +266,9 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// interprets the instruction if the load was not its fault. Whether ICIMVAU faults as well is IMPLEMENTATION DEFINED;
 /// ours does not.
 fn maintenance(e: &mut Emitter<'_>, options: &Options, d: &Decoded, (crm, opc2): (u8, u8), rt: Reg) -> Flow {
-    let line = |e: &mut Emitter<'_>, number| {
-        let around = if options.line_range { loop_over_lines(e, d, rt) } else { None };
-        own_trap(e, d, rt, around.map_or(number, |around| around.svc(number)))
-    };
+    let around = if options.line_range { loop_over_lines(e, d, rt) } else { None };
+    let line =
+        |e: &mut Emitter<'_>, alone, in_loop| own_trap(e, d, rt, around.map_or(alone, |around| around.svc(in_loop)));
     match (crm, opc2) {
         // ICIALLU and its Inner Shareable form.
         (1 | 5, 0) => {
@@ -279,10 +278,12 @@ fn maintenance(e: &mut Emitter<'_>, options: &Options, d: &Decoded, (crm, opc2):
         // BPIALL and its Inner Shareable form, BPIMVA. Linux does so whenever it changes to another process, which
         // must not cost it the instruction cache.
         (1 | 5, 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
-        // DCCMVAC, DCCMVAU, DCCIMVAC.
-        (10 | 11 | 14, 1) => return line(e, CLEAN_LINE),
+        // DCCMVAC, DCCIMVAC.
+        (10 | 14, 1) => return line(e, CLEAN_LINE, CLEAN_LINES),
+        // DCCMVAU.
+        (11, 1) => return line(e, CLEAN_LINE, CLEAN_CODE_LINES),
         // ICIMVAU.
-        (5, 1) => return line(e, FORGET_LINE),
+        (5, 1) => return line(e, FORGET_LINE, FORGET_LINES),
         // DCIMVAC.
         (6, 1) => probe(e, d, rt),
         // DCISW: what is dirty may stay.

@@ -132,14 +132,15 @@ fn loops_over_lines_are_told_by_their_trap() {
         words.into_iter().find(|word| word >> 24 == 0xf).expect("a trap") & 0xff_ffff
     };
     let around = LineLoop { at: 12, end: 1, step: 2 };
-    assert_eq!(trap_of(&LOOP, 0), around.svc(trap::CLEAN_LINE));
-    assert_eq!(trap::number(around.svc(trap::CLEAN_LINE)), trap::CLEAN_LINE);
-    assert_eq!(trap::number(around.svc(trap::FORGET_LINE)), trap::FORGET_LINE);
+    assert_eq!(trap_of(&LOOP, 0), around.svc(trap::CLEAN_CODE_LINES));
+    assert_eq!(trap::number(around.svc(trap::CLEAN_CODE_LINES)), trap::CLEAN_LINE);
+    assert_eq!(trap::number(around.svc(trap::CLEAN_LINES)), trap::CLEAN_LINE);
+    assert_eq!(trap::number(around.svc(trap::FORGET_LINES)), trap::FORGET_LINE);
     // DCCIMVAC of R0; ICIMVAU.
     let flush = [0xee07_0f3e, 0xe080_0002, 0xe150_0001, 0x3aff_fffb];
-    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINE));
+    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINES));
     let instructions = [0xee07_cf35, 0xe08c_c002, 0xe15c_0001, 0x3aff_fffb];
-    assert_eq!(trap_of(&instructions, 0), around.svc(trap::FORGET_LINE));
+    assert_eq!(trap_of(&instructions, 0), around.svc(trap::FORGET_LINES));
     // Another instruction in between, another register or condition, flags, a shift, back to elsewhere; registers that
     // no handler knows; and words that may not be there when it is executed.
     for (at, word) in [

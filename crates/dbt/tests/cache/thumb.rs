@@ -330,11 +330,11 @@ fn loops_over_lines_are_told_by_their_trap() {
     const LOOP: [u32; 5] = [0xee07, 0xcf35, 0x4494, 0x458c, 0xd3fa];
     let around = LineLoop { at: 12, end: 1, step: 2 };
     for at in [0, 2, 0x1000 - 10] {
-        assert_eq!(trap_of(&LOOP, at), around.svc(trap::FORGET_LINE), "at {at:#x}");
+        assert_eq!(trap_of(&LOOP, at), around.svc(trap::FORGET_LINES), "at {at:#x}");
     }
     // MCR p15, 0, r0, c7, c14, 1; ADD r0, r2; CMP r0, r1
     let flush = [0xee07, 0x0f3e, 0x4410, 0x4288, 0xd3fa];
-    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINE));
+    assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINES));
     for (at, half) in [(1, 0xbf35), (2, 0x4414), (2, 0x44c4), (3, 0x450c), (3, 0x458e), (3, 0x45cc), (4, 0xd3f9)] {
         let mut other = LOOP;
         other[at] = half;

@@ -159,7 +159,9 @@ impl Vcpu {
         // What was given away may be somebody else's: tables there are not to be read. Nor is what a debugger hides to
         // be mapped.
         context.fast_faults = u32::from(mmu.has_plain_tables() && common.ram.absent_count() == 0 && !mmu.hides());
-        [context.host_ttbr0, context.region_ttbr0] = core.host_ttbr0s();
+        let [host, region] = core.host_ttbr0s();
+        context.host_ttbr0 = host;
+        (context.kernel.region_ttbr0, context.user.region_ttbr0) = (region, region);
         context.ram = common.ram.place();
         if self.plain {
             mmu.learn_space(context);

@@ -11,7 +11,7 @@ use spica_mmu::{Fault, FaultKind, MAX_ALIASED, PAGEWISE_FROM, View, assembly as 
 use spica_trace_ring::{Ring, record};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::psr::{self, Mode};
-use spica_vcpu::{Bank, Cpu, StackAndLink, VcpuPage};
+use spica_vcpu::{Bank, Banked, Cpu, VcpuPage};
 
 use super::spaces::{SET_BITS, SpaceSlot, WAYS};
 use super::{
@@ -45,9 +45,19 @@ macro_rules! context {
     ($($field:ident).+) => { before_cpu(offset_of!(Context, $($field).+)) };
 }
 
-/// Where a bank's SP is in the vCPU page; its LR is behind it.
-const fn bank(bank: Bank) -> usize {
-    offset_of!(VcpuPage, bank) + bank as usize * size_of::<StackAndLink>()
+/// Where a bank is, from the address by which assembly reaches the vCPU page: that of Supervisor mode's. Behind it are
+/// its SP and LR, and in front of it those of User mode, without more than an LDM or STM.
+const fn bank(bank: Bank) -> isize {
+    (bank as isize - Bank::Svc as isize) * size_of::<Banked>() as isize
+}
+
+/// Where a field of the vCPU page is, from there.
+macro_rules! page {
+    ($($field:ident).+) => {
+        offset_of!(VcpuPage, $($field).+) as isize
+            - offset_of!(VcpuPage, bank) as isize
+            - Bank::Svc as isize * size_of::<Banked>() as isize
+    };
 }
 
 /// The PSR, but for its mode, when the guest takes an exception of `mode` (B1.9).
@@ -60,15 +70,15 @@ const fn status(kind: FaultKind, section_level: bool) -> u32 {
     Fault { kind, section_level, domain: 0 }.status()
 }
 
-/// Four bytes of a table by the low four bits of a mode, from `first` on: the number of the mode's bank; [`NOT_HERE`]
-/// where this is not for assembly.
+/// Four bytes of a table by the low four bits of a mode, from `first` on: how far the mode's bank is from that of User
+/// mode, and so what is behind it from that of Supervisor mode; [`NOT_HERE`] where this is not for assembly.
 const fn banks(first: u32) -> u32 {
     let mut bytes = [NOT_HERE; 4];
     let mut at = 0;
     while at < 4 {
         bytes[at] = match Mode::from_bits(0x10 + first + at as u32) {
             Some(Mode::Usr | Mode::Fiq) | None => NOT_HERE,
-            Some(mode) => Bank::of(mode) as u8,
+            Some(mode) => (Bank::of(mode) as usize * size_of::<Banked>()) as u8,
         };
         at += 1;
     }
@@ -94,7 +104,7 @@ assemble! {
     // The virtual CPU, and what is before it.
     CPU_PC = offset_of!(Cpu, pc);
     CPU_PSR = offset_of!(Cpu, psr);
-    CPU_PAGE = offset_of!(Cpu, page);
+    CTX_PAGE = context!(page);
     CPU_DFSR = offset_of!(Cpu, cp15.dfsr);
     CPU_IFSR = offset_of!(Cpu, cp15.ifsr);
     CPU_DFAR = offset_of!(Cpu, cp15.dfar);
@@ -108,7 +118,7 @@ assemble! {
     CTX_PRIVATE = context!(tables.private);
     CTX_HINTS = context!(tables.hints);
     CTX_HOST_TTBR0 = context!(host_ttbr0);
-    CTX_REGION_TTBR0 = context!(region_ttbr0);
+    CTX_REGION_TTBR0 = context!(kernel.region_ttbr0);
     CTX_RAM_BASE = context!(ram.base);
     CTX_RAM_SIZE = context!(ram.size);
     CTX_RAM_HOST = context!(ram.host);
@@ -205,6 +215,7 @@ assemble! {
     SPILL_TRAP = SPILL.1;
 
     // struct ViewRegisters
+    VIEW_REGION_TTBR0 = offset_of!(ViewRegisters, region_ttbr0);
     VIEW_TTBR0 = offset_of!(ViewRegisters, ttbr0);
     VIEW_CONTEXTIDR = offset_of!(ViewRegisters, contextidr);
     VIEW_DACR = offset_of!(ViewRegisters, dacr);
@@ -242,28 +253,29 @@ assemble! {
     RECORD_RETURN_R0 = record::RETURN_R0;
 
     // The vCPU page
-    PAGE_TARGET = offset_of!(VcpuPage, target);
-    PAGE_CONTROL = offset_of!(VcpuPage, control);
-    PAGE_SPSR = offset_of!(VcpuPage, spsr);
-    PAGE_TPIDRURO = offset_of!(VcpuPage, tpidruro);
-    PAGE_PENDING = offset_of!(VcpuPage, pending);
-    PAGE_STALE = offset_of!(VcpuPage, stale);
-    PAGE_STALE_CODE = offset_of!(VcpuPage, stale_code);
-    PAGE_UNPRIVILEGED_READ = offset_of!(VcpuPage, unprivileged);
-    PAGE_UNPRIVILEGED_WRITE = offset_of!(VcpuPage, unprivileged) + 4;
-    PAGE_DACR = offset_of!(VcpuPage, dacr);
-    PAGE_DACR_REAL = offset_of!(VcpuPage, dacr_real);
-    PAGE_TTBR0 = offset_of!(VcpuPage, shown.ttbr0);
-    PAGE_CONTEXTIDR = offset_of!(VcpuPage, shown.contextidr);
-    PAGE_DFSR = offset_of!(VcpuPage, shown.dfsr);
-    PAGE_IFSR = offset_of!(VcpuPage, shown.ifsr);
-    PAGE_DFAR = offset_of!(VcpuPage, shown.dfar);
-    PAGE_IFAR = offset_of!(VcpuPage, shown.ifar);
-    PAGE_COUNTER = offset_of!(VcpuPage, counter);
-    PAGE_FPEXC = offset_of!(VcpuPage, fpexc);
-    PAGE_FPEXC_REAL = offset_of!(VcpuPage, fpexc_real);
-    PAGE_TPIDRURW = offset_of!(VcpuPage, tpidrurw);
-    PAGE_BANK_SPSR = offset_of!(VcpuPage, bank_spsr);
+    PAGE_TARGET = page!(target);
+    PAGE_CONTROL = page!(control);
+    PAGE_SPSR = page!(spsr);
+    PAGE_TPIDRURO = page!(tpidruro);
+    PAGE_PENDING = page!(pending);
+    PAGE_STALE = page!(stale);
+    PAGE_STALE_CODE = page!(stale_code);
+    PAGE_UNPRIVILEGED_READ = page!(unprivileged);
+    PAGE_UNPRIVILEGED_WRITE = page!(unprivileged) + 4;
+    PAGE_DACR = page!(dacr);
+    PAGE_DACR_REAL = page!(dacr_real);
+    PAGE_TTBR0 = page!(shown.ttbr0);
+    PAGE_CONTEXTIDR = page!(shown.contextidr);
+    PAGE_DFSR = page!(shown.dfsr);
+    PAGE_IFSR = page!(shown.ifsr);
+    PAGE_DFAR = page!(shown.dfar);
+    PAGE_IFAR = page!(shown.ifar);
+    PAGE_COUNTER = page!(counter);
+    PAGE_FPEXC = page!(fpexc);
+    PAGE_FPEXC_REAL = page!(fpexc_real);
+    PAGE_TPIDRURW = page!(tpidrurw);
+    BANKED_LR = offset_of!(Banked, lr);
+    BANKED_BYTES = size_of::<Banked>();
     BANK_USR = bank(Bank::Usr);
     BANK_SVC = bank(Bank::Svc);
     BANK_ABT = bank(Bank::Abt);
@@ -296,7 +308,10 @@ assemble! {
     PSR_IMASK = psr::I;
     PSR_I = psr::I;
     PSR_MASKS = psr::A | psr::I | psr::F;
-    PSR_KEPT = psr::USER_BITS & !(psr::IT | psr::E | psr::T);
+    // J, and bits that are reserved.
+    PSR_UNUSED = 0x01f0_0000;
+    // What is above bit 15 of a PSR, and means something in Thumb state alone: J and IT[1:0].
+    PSR_J_IT = 0x0700_0000;
     ENTRY_SVC = entry(Mode::Svc, 0);
     ENTRY_ABT = entry(Mode::Abt, psr::A);
     ENTRY_UND = entry(Mode::Und, 0);
@@ -320,7 +335,6 @@ assemble! {
     SVC_INDIRECT = trap::INDIRECT;
     SVC_DACR = trap::DACR;
     SVC_DACR_IN_PLACE = trap::DACR_IN_PLACE;
-    DACR_REGISTER = trap::DACR_REGISTER;
     SVC_EMULATE = trap::EMULATE;
     EMULATE_LITERAL_BYTES = 4 * trap::EMULATE_LITERALS;
     SVC_EXCEPTION_RETURN = trap::EXCEPTION_RETURN;
@@ -333,8 +347,10 @@ assemble! {
     SVC_TTBR0 = trap::TTBR0;
     SVC_CONTEXTIDR = trap::CONTEXTIDR;
     SVC_CLEAN_LINE = trap::CLEAN_LINE;
-    FORGET_LINE = 1 << trap::FORGET_LINE_BIT;
-    LINE_BITS = 31 - trap::FORGET_LINE_BIT;
+    SVC_FORGET_LINE = trap::FORGET_LINE;
+    SVC_CLEAN_LINES = trap::CLEAN_LINES;
+    SVC_CLEAN_CODE_LINES = trap::CLEAN_CODE_LINES;
+    SVC_FORGET_LINES = trap::FORGET_LINES;
     LINE_LOOP_AT = trap::LINE_LOOP_AT;
     LINE_LOOP_END = trap::LINE_LOOP_END;
     LINE_LOOP_STEP = trap::LINE_LOOP_STEP;

@@ -6,32 +6,42 @@
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
 @ the real PSR, tables, DACR and vectors come from privileged memory or are masked here.
 @
-@ In each, the SP of the mode is the Cpu, and R0 to R7 are saved at its start. A handler leaves in one of two ways:
-@ to the guest, with R0 to R7 from there (LDM, MOVS PC, LR), LR = where it goes on and SPSR = its PSR; or to slow_path
-@ (user code: 1f and the like), with LR and SPSR as the exception left them and nothing of the guest's changed. R8 to
-@ R14 are the guest's all along. Flags are free. Names in capitals come from the Rust types: assembly.rs.
+@ In each, the SP of the mode is the Cpu. R0 to R7 are saved at its start, and behind them, where R8 has its place, is
+@ where the guest goes on: LR. A handler leaves in one of two ways: to the guest, by GO_ON, with SPSR = its PSR; or to
+@ slow_path (user code: 1f and the like), with LR and SPSR as the exception left them and nothing of the guest's
+@ changed. R8 to R14 are the guest's all along. Those that need more registers save R8 to R12, too, which is over what
+@ GO_ON goes to. Flags are free. Names in capitals come from the Rust types: assembly.rs.
 
 .section .text.world, "ax"
 .arm
 
-@ To the view whose struct ViewRegisters is \offset before the Cpu: its tables and vectors; the exception return is the
-@ ISB. Leaves the guest's DACR behind the real one in R6. Uses R0, R1, R3, R5, R7. Where both views have one table
-@ (SEPARATION), that is there already, unless \away says that we are in the host address space, and DACR is what keeps
-@ them apart; else DACR is the kernel view's all along.
-.macro SWITCH offset, away=0
-    WORDS VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_VBAR, VIEW_DACR, VIEW_GUEST_DACR
-    .if \away || !BY_DOMAINS
-    ldr r7, [sp, #CTX_REGION_TTBR0]
+@ To the view whose struct ViewRegisters is at \view: its tables and vectors; the exception return is the ISB. Uses
+@ R0, R1, R3, R7. Where both views have one table (SEPARATION), that is there already, unless \away says that we are in
+@ the host address space, and DACR is what keeps them apart; else DACR is the kernel view's all along.
+.macro SWITCH view, away=0
+    WORDS VIEW_REGION_TTBR0, VIEW_TTBR0, VIEW_CONTEXTIDR, VIEW_VBAR
+    .if \view + VIEW_VBAR == -4
+    ldmdb sp, {{r0, r1, r3, r7}}
+    .else
+    sub r7, sp, #-(\view + VIEW_REGION_TTBR0)
+    ldm r7, {{r0, r1, r3, r7}}
     .endif
-    sub r5, sp, #-(\offset)
-    ldm r5, {{r0, r1, r3, r5, r6}}
     .if \away || !BY_DOMAINS
-    CHANGE_TABLES r7, r0, r1
+    CHANGE_TABLES r0, r1, r3
     .endif
     .if BY_DOMAINS
-    mcr p15, 0, r5, c3, c0, 0       @ DACR
+    ldr r1, [sp, #\view + VIEW_DACR]
+    mcr p15, 0, r1, c3, c0, 0
     .endif
-    mcr p15, 0, r3, c12, c0, 0      @ VBAR
+    mcr p15, 0, r7, c12, c0, 0      @ VBAR
+.endm
+
+@ Where GO_ON goes, from SP.
+.equ GOES_ON, 8 * 4
+
+@ To where GOES_ON says, with R0 to R7 from their places, by an exception return (B9.3.5).
+.macro GO_ON
+    ldmia sp, {{r0-r7, pc}}^
 .endm
 
 .macro COUNT offset
@@ -41,36 +51,64 @@
 .endm
 
 @ TPIDRURW was user code's until here, and is lent to the kernel, which is entered (in_place::instead in spica_dbt).
-@ \page holds the address of the vCPU page; uses R7. What was written is read by the same instruction: no barrier is
+@ \page holds the address of the vCPU page; uses R7. All of it is under condition \cond. What was written is read by the same instruction: no barrier is
 @ needed (B3.15.5).
-.macro LEND_TO_KERNEL page
-    mrc p15, 0, r7, c13, c0, 2
-    str r7, [\page, #PAGE_TPIDRURW]
-    ldr r7, [\page, #PAGE_TPIDRURO]
-    mcr p15, 0, r7, c13, c0, 2
+.macro LEND_TO_KERNEL page, cond
+    mrc\cond p15, 0, r7, c13, c0, 2
+    str\cond r7, [\page, #PAGE_TPIDRURW]
+    ldr\cond r7, [\page, #PAGE_TPIDRURO]
+    mcr\cond p15, 0, r7, c13, c0, 2
 .endm
 
 @ The same, if it is so. Uses the flags.
 .macro MAY_LEND_TO_KERNEL page
     ldr r7, [sp, #CTX_CALL_FLOOR]
     cmp r7, #NOT_LENT
-    beq 9f
-    LEND_TO_KERNEL \page
-9:
+    LEND_TO_KERNEL \page, ne
+.endm
+
+@ SP and LR of user code go to their bank, and those of the exception's mode come from \bank, with the address that it
+@ was taken at, LR, as the latter. R0 = SPSR, as the exception left it. Out: the guest's SPSR, and its mode and masks,
+@ \entry; SPSR for its vector, translated: the guest's flags, User mode, A32 state, FIQs masked. \page holds the
+@ address of the vCPU page. With \plain, IT[1:0] and J are 0. Uses R0, R6, R7.
+.macro TAKE_EXCEPTION page, bank, entry, plain=0
+    WORDS PAGE_SPSR, PAGE_CONTROL
+    bic r6, r0, #PSR_MASKS
+    ldr r7, =\entry
+    stmdb \page, {{sp, lr}}^
+    strd r6, r7, [\page, #PAGE_SPSR]           @ and PAGE_CONTROL
+    str lr, [\page, #\bank + BANKED_LR]
+    .if \bank == BANK_SVC
+    ldmib \page, {{sp, lr}}^
+    .else
+    add r6, \page, #\bank
+    ldmib r6, {{sp, lr}}^
+    .endif
+    .if \plain == 0
+    bic r0, r0, #PSR_J_IT
+    .endif
+    msr spsr_xc, #(PSR_FMASK | MODE_USR)        @ no banked register right behind LDM ^ (B9.3.5)
+    .if \plain == 0
+    msr spsr_f, r0
+    .endif
 .endm
 
 @ From user code to the block at R4, as kernel code: an exception that is the guest's own. SPSR is the block's. \page
-@ holds the address of the vCPU page; \saved are the registers that are at SP. \away: as in SWITCH. Uses R0, R1, R3 and
-@ R5 to R7.
-.macro ENTER_KERNEL page, saved, away=0
+@ holds the address of the vCPU page; \saved are the registers that are at SP, below where it goes on. \away: as in
+@ SWITCH. Uses R0, R1, R3 and R7.
+@
+@ PAGE_DACR_REAL is what it was when the kernel was left. The exclusive monitor is what the guest made of it, as where
+@ a core takes an exception (A3.4.4): nothing here has used it.
+.macro ENTER_KERNEL page, goes_on, away=0
     SWITCH CTX_KERNEL, \away
-    str r6, [\page, #PAGE_DACR_REAL]
-    SPILL_TO_KERNEL \page
+    str r4, [sp, #4 * (\goes_on)]
     MAY_LEND_TO_KERNEL \page
-    mov lr, r4
-    clrex
-    ldmia sp, {{\saved}}
-    movs pc, lr
+    SPILL_TO_KERNEL \page
+    .if \goes_on == 8
+    ldmia sp, {{r0-r7, pc}}^
+    .else
+    ldmia sp, {{r0-r10, pc}}^
+    .endif
 .endm
 
 @ SVC from guest user code: the guest's system call, straight to the translated vector if there is one (B1.9.4).
@@ -81,68 +119,49 @@ user_supervisor_call:
     WORDS CTX_CALL_ENTRY, CTX_CALL_FLOOR
     ldrd r4, r5, [sp, #CTX_CALL_ENTRY]          @ and CTX_CALL_FLOOR
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     cmp r4, r5                      @ none, if it is 0; V: TPIDRURW is lent
     tsths r0, #NOT_USR              @ User mode; V stays (A8.8.240)
+    tsteq r0, #PSR_J_IT
     bne 1f
-    add r6, r2, #BANK_SVC           @ that of User mode is before it
-    stmdb r6, {{sp, lr}}^
-    bic r1, r0, #PSR_MASKS
-    mov r3, #ENTRY_SVC              @ Supervisor mode, IRQs masked
-    str r1, [r2, #PAGE_SPSR]
-    str r3, [r2, #PAGE_CONTROL]
-    str lr, [r2, #BANK_SVC + 4]
-    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
-    ldmia r6, {{sp, lr}}^
-    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    msr spsr_fsxc, r0
+    TAKE_EXCEPTION r2, BANK_SVC, ENTRY_SVC, 1
     COUNT CTX_USER_CALLS
     SWITCH CTX_KERNEL
-    str r6, [r2, #PAGE_DACR_REAL]
-    bvs 2f
+    str r4, [sp, #GOES_ON]
+    LEND_TO_KERNEL r2, vs
     SPILL_TO_KERNEL r2
-    mov lr, r4
-    clrex
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 1:  ldmia sp, {{r0-r7}}
     b user_call
-2:  LEND_TO_KERNEL r2
-    mov lr, r4
-    clrex
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
 
 @ SVC from translated guest kernel code.
 @
 @ It was executed in A32 state, so it is at LR - 4, and nothing but code pages is executable in this view: it can be
 @ read, and it is a word that the translator wrote, if not always one that it meant as an instruction.
 @
-@ In: LR = behind the SVC, SPSR. To a handler by its number, with R0 = SPSR, R1 = the number, R2 = the vCPU page; R3
-@ to R7 are free there, and R0 to R2 as well.
+@ In: LR = behind the SVC, SPSR. To a handler by its number's low byte, with R0 = SPSR, R1 = that byte, R2 = the vCPU
+@ page; R3 to R7 are free there, and R0 to R2 as well.
     HANDLER fast, "dispatch of traps of kernel code"
 kernel_supervisor_call:
-    stmia sp, {{r0-r7}}
+    stmia sp, {{r0-r7, lr}}
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
-    ldreq r1, [lr, #-4]
-    bne slow_path
-    and r1, r1, #31                 @ numbers that are none of these: harmless, see the trust rule
-    ldr pc, [pc, r1, lsl #2]
-    nop
+    ldrbeq r1, [lr, #-4]            @ numbers that are none of these: harmless, see the trust rule
+    ldreq pc, [pc, r1, lsl #2]
+    b slow_path
     .set number, 0
-    .rept 32
+    .rept 256
     .if number == SVC_INDIRECT
     .word indirect
     .elseif number == SVC_EMULATE
     .word emulate
-    .elseif number == SVC_EMULATE_T32 & 31
+    .elseif number == SVC_EMULATE_T32
     .word emulate_t32
     .elseif number == SVC_DACR
     .word domain_access
-    .elseif number == SVC_DACR_IN_PLACE & 31
-    .word domain_access_in_place
+    .elseif number >= SVC_DACR_IN_PLACE && number < SVC_DACR_IN_PLACE + 8
+    .word domain_access_in_place + DOMAIN_ACCESS_BYTES * (number - SVC_DACR_IN_PLACE)
     .elseif number == SVC_EXCEPTION_RETURN
     .word exception_return
     .elseif number == SVC_LENT_EXCEPTION_RETURN
@@ -165,6 +184,12 @@ kernel_supervisor_call:
     .word forget_range
     .elseif number == SVC_CLEAN_LINE
     .word clean_line
+    .elseif number == SVC_FORGET_LINE
+    .word forget_line
+    .elseif number == SVC_CLEAN_LINES || number == SVC_CLEAN_CODE_LINES
+    .word clean_lines
+    .elseif number == SVC_FORGET_LINES
+    .word forget_lines
     .else
     .word slow_path
     .endif
@@ -188,36 +213,52 @@ indirect:
     ldm r1, {{r2, r3}}
     cmpeq r2, r0
     bne slow_path
-    mov lr, r3
+    str r3, [sp, #GOES_ON]
     COUNT CTX_HITS
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 
-@ DACR was written, and may have to be closed: the real one becomes what the guest's is. Manager domains and domain 15
-@ are for Rust (see Shadow::set_dacr; the functions here are those of Separation). In: R2, LR = where the block goes
-@ on. Uses R3 to R7. With \in_place, the SVC is the write itself, and says of which register.
-.macro DOMAIN_ACCESS in_place
-    .if \in_place
-    ldr r3, [lr, #-4]
-    ubfx r3, r3, #DACR_REGISTER, #3
-    ldr r3, [sp, r3, lsl #2]
+@ DACR was written, and may have to be closed: the real one becomes what the guest's is. In: R2. Uses R3 to R7. With
+@ \register, the SVC is the write itself, of that one.
+.equ DOMAIN_ACCESS_BYTES, 11 * 4
+.macro DOMAIN_ACCESS register
+    .ifnb \register
+    ldr r3, [sp, #4 * (\register)]
     .else
     ldr r3, [r2, #PAGE_DACR]
     .endif
-    ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, behind the real one for it
-    cmp r3, r5
+    ldrd r4, r5, [sp, #CTX_DACR_PAIRS]          @ a DACR of the guest, and the real one for it
+    cmp r3, r4
     ldrdne r4, r5, [sp, #CTX_DACR_PAIRS + 8]
-    cmpne r3, r5
-    bne 1f
-2:  mcr p15, 0, r4, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
-    .if \in_place
+    cmpne r3, r4
+    bne other_domain_access
+    mcr p15, 0, r5, c3, c0, 0       @ the exception return is the ISB (B3.15.5): before it, all is in domains that stay
+    .ifnb \register
     str r3, [r2, #PAGE_DACR]
     .endif
     str r3, [r2, #PAGE_DACR_REAL]
-    strd r4, r5, [sp, #CTX_KERNEL + VIEW_DACR]  @ and VIEW_GUEST_DACR, as in SWITCH
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
-1:  ldr r4, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
+    strd r4, r5, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]    @ and VIEW_DACR
+    GO_ON
+.endm
+
+    HANDLER fast, "DACR"
+domain_access:
+    DOMAIN_ACCESS
+    HANDLER fast, "DACR"
+domain_access_in_place:
+    .set number, 0
+    .rept 8
+    DOMAIN_ACCESS number
+    .set number, number + 1
+    .endr
+    .if . - domain_access_in_place != 8 * DOMAIN_ACCESS_BYTES
+    .error "these are not as long as the dispatch has it"
+    .endif
+
+@ The same, of none of the two values that are at hand. Manager domains and domain 15 are for Rust (see
+@ Shadow::set_dacr; the functions here are those of Separation). In: R2, R3 = what the guest writes.
+    PART fast, "DACR"
+other_domain_access:
+    ldr r4, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
     ldr r7, =DACR_CLIENTS
     and r5, r3, r3, lsr #1
     and r6, r4, r4, lsr #1
@@ -228,28 +269,24 @@ indirect:
     bne slow_path
     ldrd r6, r7, [sp, #CTX_DACR_PAIRS]
     strd r6, r7, [sp, #CTX_DACR_PAIRS + 8]
-    mov r5, r3
+    mov r4, r3
     .if BY_DOMAINS
     ldr r7, =DACR_SHARED
-    and r4, r3, r7
+    and r5, r3, r7
     ldr r7, =DACR_ALWAYS
-    orr r4, r4, r4, lsl #DACR_PRIVILEGED_ALONE
-    orr r4, r4, r7
+    orr r5, r5, r5, lsl #DACR_PRIVILEGED_ALONE
+    orr r5, r5, r7
     .else
     ldr r7, =DACR_CLIENTS
-    and r4, r3, r7
-    orr r4, r4, #DACR_ALWAYS
+    and r5, r3, r7
+    orr r5, r5, #DACR_ALWAYS
     .endif
     strd r4, r5, [sp, #CTX_DACR_PAIRS]
-    b 2b
-.endm
-
-    HANDLER fast, "DACR"
-domain_access:
-    DOMAIN_ACCESS 0
-    HANDLER fast, "DACR"
-domain_access_in_place:
-    DOMAIN_ACCESS 1
+    mcr p15, 0, r5, c3, c0, 0       @ as above
+    str r3, [r2, #PAGE_DACR]
+    str r3, [r2, #PAGE_DACR_REAL]
+    strd r4, r5, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
+    GO_ON
 
 @ TTBR0 or CONTEXTIDR was written: to the space that they select now, if it is known (struct SpaceSlot). In: R2, LR =
 @ where the block goes on. Uses R0, R1, R3 to R7.
@@ -280,9 +317,9 @@ table_base:
     ldr r0, [r3, #SLOT_PRIVATE - SLOT_KERNEL]
     ldm r3, {{r3, r4, r5, r6, r7}}  @ the tables of both views, the ASID whose pages are forgotten here
     str r0, [sp, #CTX_PRIVATE]
-    str r3, [sp, #CTX_KERNEL]
+    str r3, [sp, #CTX_KERNEL + VIEW_TTBR0]
     str r4, [sp, #CTX_KERNEL + VIEW_CONTEXTIDR]
-    str r5, [sp, #CTX_USER]
+    str r5, [sp, #CTX_USER + VIEW_TTBR0]
     str r6, [sp, #CTX_USER + VIEW_CONTEXTIDR]
     str r7, [sp, #CTX_TLB_ASID]
     str sp, [sp, #CTX_SPACE_SWITCHED]
@@ -294,8 +331,7 @@ table_base:
     ldr r7, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r7, r3, r4        @ the return synchronises
     COUNT CTX_SPACE_SWITCHES
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 3:  add r3, r3, #SLOT_BYTES - SLOT_KERNEL       @ the set's second
     ldm r3!, {{r4, r5, r6}}
     and r5, r5, r1
@@ -330,12 +366,11 @@ table_base:
     HANDLER fast, "the timer's counter"
 counter:
     READ_COUNTER slow_path
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     str r3, [r2, #PAGE_COUNTER]
     str r4, [r2, #PAGE_COUNTER + 4]
     COUNT CTX_COUNTER_READS
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 
 @ An instruction to interpret, whose word is at LR: if it restores a mask (masks_written), or reads CNTP_CTL or CNTV_CTL,
 @ or writes that or CNTP_CVAL or CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever else it
@@ -430,27 +465,26 @@ emulate_t32:
     bne 3f
     and r1, r0, #PSR_MODE
     eor r0, r0, r5
-    add r6, r2, #BANK_SVC           @ that of User mode is before it
     ldr r5, [r2, #PAGE_SPSR]
     cmp r1, #MODE_SVC
     bne 1f
-    ldr r4, [r2, #PAGE_BANK_SPSR]
-    str r5, [r2, #PAGE_BANK_SPSR + 4]
-    stmia r6, {{sp, lr}}^
-    ldmdb r6, {{sp, lr}}^
+    ldr r4, [r2, #BANK_USR]
+    str r5, [r2, #BANK_SVC]
+    stmib r2, {{sp, lr}}^
+    ldmdb r2, {{sp, lr}}^
     b 2f
 1:  cmp r1, #MODE_SYS
     bne slow_path
-    ldr r4, [r2, #PAGE_BANK_SPSR + 4]
-    str r5, [r2, #PAGE_BANK_SPSR]
-    stmdb r6, {{sp, lr}}^
-    ldmia r6, {{sp, lr}}^
+    ldr r4, [r2, #BANK_SVC]
+    str r5, [r2, #BANK_USR]
+    stmdb r2, {{sp, lr}}^
+    ldmib r2, {{sp, lr}}^
 2:  str r0, [r2, #PAGE_CONTROL]
     str r4, [r2, #PAGE_SPSR]
     COUNT CTX_MODE_CHANGES
     add lr, lr, #EMULATE_LITERAL_BYTES
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    str lr, [sp, #GOES_ON]
+    GO_ON
 3:  cmp r5, #0
     beq masks_stay
     b slow_path
@@ -475,8 +509,8 @@ masks_stay:
     beq slow_path
     COUNT CTX_MASKS_KEPT
     add lr, lr, #EMULATE_LITERAL_BYTES
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    str lr, [sp, #GOES_ON]
+    GO_ON
 
 @ In: R1 = Rt, R6 = SP, and so much more for the virtual timer.
 timer_control_write:
@@ -583,57 +617,73 @@ timer_not_answered:
 @
 @ User code runs from the real caches: what the guest has invalidated goes before it runs again.
 .macro EXCEPTION_RETURN lent
-    WORDS CTX_USER + VIEW_GUEST_DACR, CTX_SLOW_PATH
+    WORDS CTX_SLOW_PATH, CTX_USER + VIEW_GUEST_DACR
+    WORDS PAGE_SPSR, PAGE_CONTROL
     WORDS PAGE_STALE, PAGE_DACR
-    ldrd r6, r7, [sp, #CTX_USER + VIEW_GUEST_DACR]     @ and CTX_SLOW_PATH
-    ldr r3, [r2, #PAGE_SPSR]
-    ldr r1, [r2, #PAGE_CONTROL]
-    ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
-    and r0, r3, #PSR_MODE
+    WORDS PAGE_TPIDRURW, PAGE_TPIDRURO
+    ldr r3, =(PSR_MODE | PSR_MASKS | PSR_IT | PSR_UNUSED)
+    ldrd r0, r1, [r2, #PAGE_SPSR]               @ and PAGE_CONTROL
+    and r3, r0, r3
+    cmp r3, #MODE_USR
+    bne 3f
+    ldrd r6, r7, [sp, #CTX_SLOW_PATH]           @ and the user view's VIEW_GUEST_DACR
     and r1, r1, #PSR_MODE
-    cmp r0, #MODE_USR
-    bne return_to_kernel
-    teq r1, #(MODE_SVC << 2), #2    @ a rotated constant, like that of the TST: C = 0
-    teqeq r5, r6
-    teqeq r7, #0
-    tsteq r3, #PSR_MASKS
+    ldrd r4, r5, [r2, #PAGE_STALE]              @ and PAGE_DACR
+    teq r1, #(MODE_SVC << 2), #2    @ a rotated constant: C = 0
+    teqeq r5, r7
+    teqeq r6, #0
     cmpeq r4, #0                    @ C = 1: it is but for this
     bne 2f
-1:  add r6, r2, #BANK_SVC           @ that of User mode is before it
-    .if \lent
-    ldr r4, [r2, #PAGE_TPIDRURW]
+1:  str r0, [r2, #BANK_SVC]         @ the SPSR
+4:  .if \lent
+    ldrd r4, r5, [r2, #PAGE_TPIDRURW]           @ and PAGE_TPIDRURO
+    .else
+    ldr r5, [r2, #PAGE_TPIDRURO]
     .endif
-    stmia r6, {{sp, lr}}^
+    orr r0, r0, #PSR_FMASK
+    stmib r2, {{sp, lr}}^
     .if \lent
     mcr p15, 0, r4, c13, c0, 2
     .endif
-    str r3, [r2, #PAGE_BANK_SPSR + 4]
-    str r0, [r2, #PAGE_CONTROL]     @ MODE_USR
-    bic r3, r3, #0x01f00000         @ J, and bits that are reserved
-    tst r3, #PSR_T
-    biceq r3, r3, #(PSR_IT & 0xff000000)        @ IT only in Thumb state
-    biceq r3, r3, #(PSR_IT & 0xffff)
-    orr r3, r3, #PSR_FMASK
-    msr spsr_fsxc, r3
-    ldr r4, [r2, #PAGE_TPIDRURO]
-    ldr lr, [r2, #PAGE_TARGET]
-    ldmdb r6, {{sp, lr}}^
-    mcr p15, 0, r4, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
+    str r3, [r2, #PAGE_CONTROL]     @ MODE_USR
+    msr spsr_fsxc, r0
+    ldr r4, [r2, #PAGE_TARGET]
+    ldmdb r2, {{sp, lr}}^
+    mcr p15, 0, r5, c13, c0, 3      @ TPIDRURO; no banked register right behind LDM ^ (B9.3.5)
+    str r4, [sp, #GOES_ON]
     SWITCH CTX_USER
     SPILL_TO_USER r2
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
-2:  bcc slow_path                   @ R7 = 0 from here on
+    GO_ON
+2:  bcc slow_path                   @ R6 = 0 from here on
     ldr r4, [r2, #PAGE_STALE_CODE]
-    str r7, [r2, #PAGE_STALE]
+    str r6, [r2, #PAGE_STALE]
     cmp r4, #0
-    beq 3f
-    str r7, [r2, #PAGE_STALE_CODE]
+    mcreq p15, 0, r6, c7, c5, 6     @ BPIALL; its DSB and ISB come with the change of tables
+    beq 1b
+    str r6, [r2, #PAGE_STALE_CODE]
     dsb
-    mcr p15, 0, r7, c7, c5, 0       @ ICIALLU
-3:  mcr p15, 0, r7, c7, c5, 6       @ BPIALL
-    dsb                             @ the ISB comes with the change of tables
+    mcr p15, 0, r6, c7, c5, 0       @ ICIALLU
+    mcr p15, 0, r6, c7, c5, 6
     b 1b
+3:  tst r0, #NOT_USR
+    bne return_to_kernel
+    and r3, r0, #PSR_MODE
+    ldrd r6, r7, [sp, #CTX_SLOW_PATH]           @ in an IT block, or with bits that are none
+    ldrd r4, r5, [r2, #PAGE_STALE]
+    and r1, r1, #PSR_MODE
+    cmp r3, #MODE_USR
+    tsteq r0, #PSR_MASKS
+    teqeq r1, #MODE_SVC
+    teqeq r5, r7
+    teqeq r6, #0
+    teqeq r4, #0
+    bne slow_path
+    str r0, [r2, #BANK_SVC]
+    bic r0, r0, #PSR_UNUSED
+    tst r0, #PSR_T
+    biceq r0, r0, #(PSR_IT & 0xff000000)        @ IT only in Thumb state
+    biceq r0, r0, #(PSR_IT & 0xffff)
+    b 4b
 .endm
 
     HANDLER fast, "exception returns"
@@ -664,8 +714,7 @@ tables_found:
     bne forget_entries
 @ In: LR and SPSR for the block. Not counted: a guest goes through thousands of these.
 nothing_there:
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 
 @ In: R0 = the page.
 in_kernel_range:                    @ where no space has anything that is not watched
@@ -764,7 +813,7 @@ forget_entries:
 @ The second-level table that one of the views has for megabyte R5, or one without entries. From R7, the offset of
 @ tables. Uses R1.
 .macro FIND_TABLE view, table
-    ldr r1, [sp, #\view]
+    ldr r1, [sp, #\view + VIEW_TTBR0]
     bfc r1, #0, #14
     add r1, r1, r7
     ldr \table, [r1, r5, lsl #2]    @ the first-level entry
@@ -826,11 +875,10 @@ no_entries:
     cmp r3, #0xff0                  @ not across its end
     cmpls r0, #REGION_MIN           @ nor what stands for none
     bhi 1f
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 1:  ubfx r3, r0, #0, #12
     ldr r7, [sp, #CTX_TABLE_OFFSET]
-    ldr r1, [sp, #CTX_USER]
+    ldr r1, [sp, #CTX_USER + VIEW_TTBR0]
     lsr r5, r0, #20
     cmp r3, #0xff0                  @ not across the end of the page
     cmpls r0, #REGION_MIN           @ nor where the tables are not the guest's
@@ -855,8 +903,7 @@ no_entries:
     beq slow_path
 2:  sub r0, r0, r3
     str r0, [r2, #\known]
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    GO_ON
 3:  tst r1, #2                      @ a section
     tstne r1, #\section_bit
     bne 2b
@@ -875,47 +922,98 @@ unprivileged_store:
 @ the guest's RAM, and the real DCCMVAU cleans it. The guest's CTR announces lines as short as real ones: see
 @ announced_line. The operation itself heeds neither domains nor permissions; the question whether the page is mapped
 @ (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to nobody but us. The last page that was
-@ found is kept, as those of unprivileged accesses are. With FORGET_LINE in the SVC, it is ICIMVAU: user code runs from
-@ the real instruction cache, at the same addresses. The guest's own DSB completes either. With LINE_LOOP, it is in a
-@ loop, of which all rounds in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
-    HANDLER fast, "maintenance of cache lines"
-clean_line:
+@ found is kept, as those of unprivileged accesses are. Or it is ICIMVAU: user code runs from the real instruction
+@ cache, at the same addresses. The guest's own DSB completes either. With \loop, it is in a loop, of which all rounds
+@ in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
+.macro LINE crm, loop
     ldr r0, [r2, #PAGE_TARGET]
     ldr r6, [sp, #CTX_LINE_PAGE]
+    .if \loop
     ldr r3, [lr, #-4]
-    cmp r0, #REGION_MIN
-    bhs slow_path                   @ what is mapped there is not the guest's; nor does it stand for no page
-    eor r6, r0, r6
-    cmp r6, #0x1000
-    bhs find_line
-line_found:
-    movs r6, r3, lsl #LINE_BITS     @ N: FORGET_LINE, C: LINE_LOOP
-    mcrpl p15, 0, r0, c7, c11, 1    @ DCCMVAU
-    mcrmi p15, 0, r0, c7, c5, 1     @ ICIMVAU
-    bcc line_done
+    .endif
+    cmp r6, r0, lsr #12
+    blne find_line
+    mcr p15, 0, r0, c7, \crm, 1
+    .if \loop
     ubfx r1, r3, #LINE_LOOP_END, #3
-    ubfx r6, r3, #LINE_LOOP_STEP, #3
+    ldr r4, [sp, #CTX_LINE]
     ldr r1, [sp, r1, lsl #2]        @ the end
-    ldr r6, [sp, r6, lsl #2]        @ the step
-    add r7, r0, r6
+    add r7, r0, r4
     cmp r7, r1
-    blo line_loop                   @ there is another round
-line_done:
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
+    blo 1f                          @ there is another round
+    .endif
+    GO_ON
+    .if \loop
+1:  LINE_LOOP \crm
+    .endif
+.endm
 
-@ In: R0 = the address, R3 = the SVC. To line_found with both.
+@ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
+@ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
+@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R3 = the SVC, R4 = a line's bytes.
+.macro LINE_LOOP crm
+    ubfx r6, r3, #LINE_LOOP_STEP, #3
+    orr r5, r0, #0xff0
+    ldr r6, [sp, r6, lsl #2]        @ the step
+    orr r5, r5, #0xf
+    cmp r6, r4
+    bne 4f                          @ any other step: a single round
+    cmp r1, r5
+    addhi r1, r5, #1                @ or that of the page, which is never the last
+    sub r5, r4, #1
+    sub r6, r1, #1
+    sub r6, r6, r0
+    bics r6, r6, r5                 @ bytes from the first line to the last one
+    beq 4f                          @ the next one is in another page
+    add r7, r0, r6                  @ the last round's address
+    ubfx r1, r3, #LINE_LOOP_AT, #4
+    cmp r1, #12
+    moveq r12, r7
+    cmp r1, #8
+    strlo r7, [sp, r1, lsl #2]
+1:  subs r6, r6, r4, lsl #3
+    blo 2f
+    .rept 8
+    add r0, r0, r4
+    mcr p15, 0, r0, c7, \crm, 1
+    .endr
+    b 1b
+2:  adds r6, r6, r4, lsl #3
+    beq 4f
+3:  add r0, r0, r4
+    mcr p15, 0, r0, c7, \crm, 1
+    subs r6, r6, r4
+    bne 3b
+4:  GO_ON
+.endm
+
+    HANDLER fast, "maintenance of cache lines"
+clean_line:
+    LINE c11, 0                     @ DCCMVAU
+    HANDLER fast, "maintenance of cache lines"
+clean_lines:
+    LINE c11, 1
+    HANDLER fast, "maintenance of cache lines"
+forget_line:
+    LINE c5, 0                      @ ICIMVAU
+    HANDLER fast, "maintenance of cache lines"
+forget_lines:
+    LINE c5, 1
+
+@ In: R0 = the address, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped; or
+@ slow_path. Uses R1, R6.
     PART fast, "maintenance of cache lines"
 find_line:
+    cmp r0, #REGION_MIN
+    bhs 3f                          @ what is mapped there is not the guest's
     mcr p15, 0, r0, c7, c8, 0       @ ATS1CPR
     isb
     mrc p15, 0, r6, c7, c4, 0       @ PAR
     tst r6, #1
     bne 2f
 1:  lsr r6, r0, #12
-    lsl r6, r6, #12
     str r6, [sp, #CTX_LINE_PAGE]
-    b line_found
+    bx lr
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
     mcr p15, 0, r1, c3, c0, 0
     isb
@@ -927,127 +1025,82 @@ find_line:
     isb
     tst r6, #1
     beq 1b
+3:  ldr lr, [sp, #GOES_ON]
     b slow_path
 
-@ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
-@ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
-@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R3 = the SVC, R6 = the step.
-.macro ROUNDS crm                   @ of the lines behind R0: R6 = their bytes, R4 = those of one
-1:  subs r6, r6, r4, lsl #3
-    blo 2f
-    .rept 8
-    add r0, r0, r4
-    mcr p15, 0, r0, c7, \crm, 1
-    .endr
-    b 1b
-2:  adds r6, r6, r4, lsl #3
-    beq line_done
-3:  add r0, r0, r4
-    mcr p15, 0, r0, c7, \crm, 1
-    subs r6, r6, r4
-    bne 3b
-    b line_done
-.endm
-
-    PART fast, "maintenance of cache lines"
-line_loop:
-    ldr r4, [sp, #CTX_LINE]
-    orr r5, r0, #0xff0
-    orr r5, r5, #0xf
-    cmp r6, r4
-    bne line_done                   @ any other step: a single round
-    cmp r1, r5
-    addhi r1, r5, #1                @ or that of the page, which is never the last
-    sub r5, r4, #1
-    sub r6, r1, #1
-    sub r6, r6, r0
-    bics r6, r6, r5                 @ bytes from the first line to the last one
-    beq line_done                   @ the next one is in another page
-    add r7, r0, r6                  @ the last round's address
-    ubfx r1, r3, #LINE_LOOP_AT, #4
-    cmp r1, #12
-    moveq r12, r7
-    cmp r1, #8
-    strlo r7, [sp, r1, lsl #2]
-    tst r3, #FORGET_LINE
-    bne 4f
-    ROUNDS c11
-4:  ROUNDS c5
-
     PART fast, "exception returns"
-@ In: R0 = the new mode, R1 = the present one, R2, R3 = the new CPSR, R7 = CTX_SLOW_PATH. Out: the target's block, in
-@ that mode. Uses R0, R1, R3 to R7.
+@ In: R0 = SPSR, the new CPSR, R1 = PAGE_CONTROL, R2. Out: the target's block, in that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
-    cmp r7, #0
-    beq 1f
-    cmp r7, #IRQ_WAITS              @ until interrupts are not masked any more
-    bne slow_path
-    tst r3, #PSR_IMASK
-    beq slow_path
-1:  adr r5, bank_of_mode
-    and r1, r1, #0xf
-    and r0, r0, #0xf
+    and r1, r1, #PSR_MODE
+    adr r5, bank_of_mode
+    and r3, r0, #PSR_MODE
     ldrb r4, [r5, r1]
-    ldrb r6, [r5, r0]
-    ldr r0, [r2, #PAGE_TARGET]
-    ldr r1, [sp, #CTX_JUMP_CACHE]
-    bic r0, r0, #3
-    ubfx r7, r0, #2, #JUMP_BITS
-    add r1, r1, r7, lsl #JUMP_ENTRY_BITS
-    ldm r1, {{r5, r7}}
-    and r1, r3, #PSR_ET
-    cmp r5, r0
-    cmpeq r1, #0
-    orreq r1, r4, r6
-    tsteq r1, #BANK_NOT_HERE        @ a mode that is none, or FIQ
-    bne return_to_t32
-2:  tst r3, #0x10
-    beq slow_path
-    add r0, r2, r4, lsl #3
-    add r5, r2, r4, lsl #2
-    add r0, r0, #BANK_USR
-    stmia r0, {{sp, lr}}^
-    str r3, [r5, #PAGE_BANK_SPSR]
-    add r0, r2, r6, lsl #3
-    add r5, r2, r6, lsl #2
-    add r0, r0, #BANK_USR
-    ldr r1, [r5, #PAGE_BANK_SPSR]
-    ldmia r0, {{sp, lr}}^
-    str r1, [r2, #PAGE_SPSR]        @ the SPSR of the mode that is left has been put away: right also if it is the same
-    ubfx r0, r3, #0, #9             @ A, I, F, T and the mode
-    bic r0, r0, #PSR_T
-    str r0, [r2, #PAGE_CONTROL]
-    ldr r1, =PSR_KEPT
-    and r3, r3, r1
-    orr r3, r3, #(PSR_FMASK | MODE_USR)
-    msr spsr_fsxc, r3
-    mov lr, r7
-    COUNT CTX_KERNEL_RETURNS
-    ldmia sp, {{r0-r7}}
-    movs pc, lr
-
-@ The same to Thumb state, outside of an IT block, where the jump cache has the target with bit 0 set. In: R2, R3, R4
-@ and R6 = the banks of both modes. Uses R0, R1, R5, R7.
-return_to_t32:
-    ldr r0, [r2, #PAGE_TARGET]
-    ldr r1, [sp, #CTX_JUMP_CACHE]
-    and r5, r3, #PSR_ET
-    orr r0, r0, #1
-    ubfx r7, r0, #2, #JUMP_BITS
-    add r1, r1, r7, lsl #JUMP_ENTRY_BITS
-    cmp r5, #PSR_T
-    tsteq r3, #(PSR_IT & 0xff000000)
-    tsteq r3, #(PSR_IT & 0xffff)
-    bne slow_path
-    ldm r1, {{r5, r7}}
+    ldrb r6, [r5, r3]
+    ldr r3, [r2, #PAGE_TARGET]
+    ldr r5, [sp, #CTX_JUMP_CACHE]
+    ubfx r1, r3, #2, #JUMP_BITS
+    add r5, r5, r1, lsl #JUMP_ENTRY_BITS
+    ldr r7, [sp, #CTX_SLOW_PATH]
+    ldm r5, {{r1, r5}}              @ JUMP_GUEST, JUMP_HOST
+    cmp r1, r3
+    tsteq r0, #PSR_ET
+    teqeq r7, #0
     orr r1, r4, r6
-    cmp r5, r0
+    tsteq r1, #BANK_NOT_HERE        @ a mode that is none, or FIQ
+    bne return_otherwise
+1:  add r1, r2, r4                  @ behind the bank
+    stmdb r1, {{sp, lr}}^
+    str r0, [r1, #-BANKED_BYTES]
+2:  add r1, r2, r6
+    ldr r3, [r1, #-BANKED_BYTES]
+    ldmdb r1, {{sp, lr}}^
+    str r3, [r2, #PAGE_SPSR]        @ the SPSR of the mode that is left has been put away: right also if it is the same
+    ubfx r1, r0, #0, #9             @ A, I, F and the mode; T is 0
+    bic r0, r0, #(PSR_UNUSED | PSR_J_IT)
+    str r1, [r2, #PAGE_CONTROL]
+    msr spsr_fs, r0                 @ the rest stays: User mode, A32 state
+    str r5, [sp, #GOES_ON]
+    COUNT CTX_KERNEL_RETURNS
+    GO_ON
+
+@ The same where an interrupt waits until it is not masked any more; to Thumb state outside of an IT block, where the
+@ jump cache has the target with bit 0 set; or not at all. In: R0, R2, R3 = the target, R4, R6 = the banks, R7 =
+@ CTX_SLOW_PATH.
+return_otherwise:
+    cmp r7, #0
+    beq 3f
+    cmp r7, #IRQ_WAITS
+    bne slow_path
+    tst r0, #PSR_IMASK
+    beq slow_path
+3:  and r1, r0, #PSR_ET
+    cmp r1, #0
+    beq 4f
+    orr r3, r3, #1
+    cmp r1, #PSR_T
+    tsteq r0, #(PSR_IT & 0xff000000)
+    tsteq r0, #(PSR_IT & 0xffff)
+    bne slow_path
+4:  ldr r7, [sp, #CTX_JUMP_CACHE]
+    ubfx r5, r3, #2, #JUMP_BITS
+    add r7, r7, r5, lsl #JUMP_ENTRY_BITS
+    ldm r7, {{r5, r7}}
+    orr r1, r4, r6
+    cmp r5, r3
     tsteq r1, #BANK_NOT_HERE
     bne slow_path
+    mov r5, r7
+    tst r0, #PSR_T
+    beq 1b
+    add r1, r2, r4
+    stmdb r1, {{sp, lr}}^
+    str r0, [r1, #-BANKED_BYTES]
+    bic r0, r0, #PSR_T
     b 2b
 
 .ltorg
-@ By the low four bits of a mode: the number of its bank, or BANK_NOT_HERE. A byte for each.
+@ By a mode: the bytes up to its bank from that of User mode, or BANK_NOT_HERE. A byte for each.
 bank_of_mode:
+    .fill 16, 1, BANK_NOT_HERE
     .word BANKS_0, BANKS_4, BANKS_8, BANKS_12
 .balign 4

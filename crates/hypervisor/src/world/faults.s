@@ -69,7 +69,7 @@ answer_\kind:
     add r3, r3, r6
     lsr r7, r0, #20
     ldr r3, [r3, r7, lsl #2]        @ the first-level entry
-    ldr r9, [sp, #CPU_PAGE]
+    ldr r9, [sp, #CTX_PAGE]
     and r8, r3, #3
     ubfx r7, r3, #5, #4             @ its domain
     cmp r8, #1
@@ -109,7 +109,7 @@ answer_\kind:
     tst r3, #NOT_GLOBAL
     tstne r9, #1
     beq \kind\()_from_host_space
-    ldr r9, [sp, #CTX_USER]
+    ldr r9, [sp, #CTX_USER + VIEW_TTBR0]
     ldr r10, [sp, #CTX_TABLE_OFFSET]
     bfc r9, #0, #14
     add r9, r9, r10
@@ -223,7 +223,7 @@ answer_\kind:
     str r2, [r9]
     mcr p15, 0, r9, c7, c11, 1      @ DCCMVAU: table walks need not look into the data cache (B3.10.1)
     COUNT CTX_USER_FILLS
-    ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
+    ldrd r2, r3, [sp, #CTX_USER + VIEW_TTBR0]   @ and VIEW_CONTEXTIDR
     ldr r4, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r4, r2, r3        @ with the DSB that completes the cleaning; the return synchronises
     ldmia sp, {{r0-r10}}
@@ -238,7 +238,7 @@ answer_\kind:
     tsteq r2, #0x400
     bne \kind\()_unanswered
     ldr r4, [sp, #\entry]
-    ldr r9, [sp, #CPU_PAGE]
+    ldr r9, [sp, #CTX_PAGE]
     cmp r4, #0
     beq \kind\()_unanswered
     mrc p15, 0, r0, c6, c0, 0       @ DFAR
@@ -251,7 +251,7 @@ answer_\kind:
 
     @ In: host address space. Back to the user view's tables, and the slow path. Uses R2 to R4.
 \kind\()_from_host_space:
-    ldrd r2, r3, [sp, #CTX_USER]    @ VIEW_TTBR0, VIEW_CONTEXTIDR
+    ldrd r2, r3, [sp, #CTX_USER + VIEW_TTBR0]   @ and VIEW_CONTEXTIDR
     ldr r4, [sp, #CTX_REGION_TTBR0]
     CHANGE_TABLES r4, r2, r3
     isb
@@ -289,20 +289,9 @@ world_deliver_\kind:
     str r3, [sp, #CPU_\fault_status]
     str r0, [sp, #CPU_\fault_address]
     mrs r0, spsr
-    add r6, r9, #BANK_USR
-    stmia r6, {{sp, lr}}^
-    bic r1, r0, #PSR_MASKS
-    ldr r3, =ENTRY_ABT              @ Abort mode, IRQs and asynchronous aborts masked
-    str r1, [r9, #PAGE_SPSR]
-    str r3, [r9, #PAGE_CONTROL]
-    str lr, [r9, #BANK_ABT + 4]
-    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
-    add r6, r9, #BANK_ABT
-    ldmia r6, {{sp, lr}}^
-    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    msr spsr_fsxc, r0
+    TAKE_EXCEPTION r9, BANK_ABT, ENTRY_ABT
     COUNT CTX_USER_ABORTS
-    ENTER_KERNEL r9, r0-r10, 1
+    ENTER_KERNEL r9, 11, 1
 .endm
 
     USER_ABORT data_abort, "data aborts", 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY

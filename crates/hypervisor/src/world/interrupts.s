@@ -17,7 +17,7 @@
 .macro ACCESS from, write
     mrs r0, spsr
     add r1, sp, r1
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     mrc p15, 0, r3, c5, c0, 0       @ DFSR
     tst r0, #NOT_USR                @ User mode
     tsteq r0, #PSR_ET
@@ -204,7 +204,7 @@ answer_user_irq:
     str r7, [r1]
     str r5, [r4]                    @ registers of one device: in this order (A3.8.3)
 
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     ldr r1, [sp, #CTX_INTERRUPT_ENDED]
     mov r0, #0
     mov r3, #NO_INTERRUPT
@@ -226,20 +226,9 @@ answer_user_irq:
 
     @ The guest takes it (B1.9.10).
     mrs r0, spsr
-    add r6, r2, #BANK_USR
-    ldr r3, =ENTRY_IRQ              @ IRQ mode, IRQs and asynchronous aborts masked
-    stmia r6, {{sp, lr}}^
-    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
-    bic r1, r0, #PSR_MASKS
-    str r3, [r2, #PAGE_CONTROL]
-    str r1, [r2, #PAGE_SPSR]
-    str lr, [r2, #BANK_IRQ + 4]
-    add r6, r2, #BANK_IRQ
-    ldmia r6, {{sp, lr}}^
-    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    msr spsr_fsxc, r0
     ldr r4, [sp, #CTX_INTERRUPT_ENTRY]
-    ENTER_KERNEL r2, r0-r7
+    TAKE_EXCEPTION r2, BANK_IRQ, ENTRY_IRQ
+    ENTER_KERNEL r2, 8
 no_tick:
     ldmia sp, {{r0-r7}}
     b user_irq

@@ -22,7 +22,7 @@ use spica_switches::Switches;
 use spica_trace_ring::{Record, Ring, record};
 use spica_vcpu::psr::Mode;
 
-use spica_vcpu::{Cpu, psr};
+use spica_vcpu::{Bank, Banked, Cpu, psr};
 
 use crate::arch::barrier::isb;
 use crate::arch::cp15::{SysRegRead, SysRegWrite, Tpidrurw, Vbar};
@@ -106,16 +106,18 @@ impl Trap {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ViewRegisters {
+    /// The guest's DACR that `dacr` was made of.
+    pub guest_dacr: u32,
+    /// DACR.
+    pub dacr: HostDacr,
+    /// The TTBR0 of the table that has the hypervisor region alone, by way of which tables are changed.
+    pub region_ttbr0: u32,
     /// TTBR0, with its walk attributes.
     pub ttbr0: u32,
     /// CONTEXTIDR: the host ASID.
     pub contextidr: u32,
     /// VBAR.
     pub vbar: u32,
-    /// DACR.
-    pub dacr: HostDacr,
-    /// The guest's DACR that `dacr` was made of.
-    pub guest_dacr: u32,
 }
 
 impl ViewRegisters {
@@ -526,10 +528,8 @@ pub struct Context {
     pub vfp_ready: u32,
     /// Non-zero: aborts of user code may be answered in assembly (`faults.s`), with what follows.
     pub fast_faults: u32,
-    /// The host table's TTBR0, and that of the hypervisor region's table, which changes of tables go through.
+    /// The host table's TTBR0.
     pub host_ttbr0: u32,
-    /// See there.
-    pub region_ttbr0: u32,
     /// Where the guest's RAM is.
     pub ram: GuestRam,
     /// Code-cache addresses of the blocks at the guest's vectors, where fast paths lead to them; 0 for the slow path,
@@ -542,12 +542,13 @@ pub struct Context {
     forget_megabyte: u32,
     /// Its second-level tables, of the kernel view and of the user view.
     forget_tables: [u32; 2],
-    /// The last page of which a line was cleaned in assembly, which the kernel view has; or [`NO_PAGE`].
+    /// The number of the last page of which a line was cleaned in assembly, which the kernel view has; or [`NO_PAGE`],
+    /// which is more than there are.
     line_page: u32,
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
     /// [`Self::take_forgotten`]; or what is none of these, 0.
     forgotten: u32,
-    /// Two values of the guest's DACR, each behind the real DACR that is made of it. A write of one of them changes no
+    /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
     /// [`announced_line`].
@@ -568,17 +569,19 @@ pub struct Context {
     ///
     /// [`JumpCache::version`]: spica_dbt::jump_cache::JumpCache::version
     entries_version: u32,
-    /// The registers of the kernel view.
-    pub kernel: ViewRegisters,
-    /// The registers of the user view.
-    pub user: ViewRegisters,
     /// Non-zero: privilege and mode switches go through Rust; but for those within the kernel that leave interrupts
     /// masked, if this is [`IRQ_WAITS`].
     pub slow_path: u32,
+    /// The registers of the user view.
+    pub user: ViewRegisters,
     host_sp: u32,
     scratch: [u32; 2],
     /// Where vectors that record write to (`trace.s`); `None`, which is 0, as long as there are others.
     trace: Option<&'static Ring>,
+    /// By which assembly reaches the vCPU page: its bank of Supervisor mode (`assembly.rs`).
+    page: *const Banked,
+    /// The registers of the kernel view: right in front of the CPU, where an LDM reaches them.
+    pub kernel: ViewRegisters,
     /// The virtual CPU.
     pub cpu: Cpu,
 }
@@ -602,15 +605,15 @@ impl Context {
             vfp_ready: 0,
             fast_faults: 0,
             host_ttbr0: 0,
-            region_ttbr0: 0,
             ram: GuestRam::default(),
             entries: Entries::default(),
             call_floor: NOT_LENT,
             forget_megabyte: NO_PAGE,
             forget_tables: [0; 2],
             line_page: NO_PAGE,
+            page: &raw const cpu.page.bank[Bank::Svc as usize],
             forgotten: 0,
-            dacr_pairs: [[SEPARATION.host_dacr(0, View::Kernel).raw(), 0]; 2],
+            dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: announced_line(),
             guest_space: [0; 2],
             space_switched: 0,
@@ -804,8 +807,12 @@ impl Context {
         let registers = self.view_registers(privilege);
         registers.guest_dacr = guest;
         registers.dacr = if mmu_on { SEPARATION.host_dacr(guest, view) } else { SEPARATION.flat_dacr(view) };
-        if mmu_on && SEPARATION.baked_dacr(self.dacr_pairs[0][1]) != SEPARATION.baked_dacr(guest) {
-            self.dacr_pairs = [[SEPARATION.host_dacr(guest, View::Kernel).raw(), guest]; 2];
+        if privilege == Privilege::User {
+            // What assembly leaves the kernel with.
+            self.cpu.page.dacr_real = self.kernel.guest_dacr;
+        }
+        if mmu_on && SEPARATION.baked_dacr(self.dacr_pairs[0][0]) != SEPARATION.baked_dacr(guest) {
+            self.dacr_pairs = [[guest, SEPARATION.host_dacr(guest, View::Kernel).raw()]; 2];
         }
     }
 

@@ -107,7 +107,7 @@ traced_user_call:
 traced_kernel_call:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ as in kernel_supervisor_call
     ldreq r1, [lr, #-4]
     bne 1f
@@ -179,7 +179,7 @@ recorded_call:
 recorded_return:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ as in kernel_supervisor_call
     ldreq r1, [lr, #-4]
     bne 1f

@@ -21,8 +21,7 @@ turn_vfp_off:
     beq slow_path
     vmsr fpexc, r3
     str r3, [r2, #PAGE_FPEXC_REAL]
-    ldmia sp, {{r0-r7}}
-    movs pc, lr                     @ and so FPEXC is synchronised
+    GO_ON                           @ and so FPEXC is synchronised
 
 @ R2 = the vCPU page. If the guest has VFP on, and the core could but has not: turns it on, and executes the
 @ instruction again, at LR - \back. Should it be another one, it comes back with VFP on. Falls through, with Z set, if
@@ -53,7 +52,7 @@ turn_vfp_off:
 answer_kernel_undefined:
     stmia sp, {{r0-r3}}
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ SPSR.T, and User mode
     bne 2f
     TURN_VFP_ON 2f, #4, r0-r3
@@ -69,7 +68,7 @@ answer_kernel_undefined:
 answer_user_undefined:
     stmia sp, {{r0-r7}}
     mrs r0, spsr
-    ldr r2, [sp, #CPU_PAGE]
+    ldr r2, [sp, #CTX_PAGE]
     tst r0, #NOT_USR                @ User mode
     bne 3f
     tst r0, #PSR_T
@@ -101,31 +100,21 @@ answer_user_undefined:
     beq 3f
 
     @ The guest takes it (B1.9.3).
-    add r6, r2, #BANK_USR
-    stmia r6, {{sp, lr}}^
-    bic r1, r0, #PSR_MASKS
-    mov r3, #ENTRY_UND              @ Undefined mode, IRQs masked
-    str r1, [r2, #PAGE_SPSR]
-    str r3, [r2, #PAGE_CONTROL]
-    str lr, [r2, #BANK_UND + 4]
-    ldr r7, =(PSR_KEPT | PSR_FMASK | MODE_USR)
-    add r6, r2, #BANK_UND
-    ldmia r6, {{sp, lr}}^
-    and r0, r0, r7                  @ not IT, E, T; no banked register right behind LDM ^ (B9.3.5)
-    msr spsr_fsxc, r0
+    TAKE_EXCEPTION r2, BANK_UND, ENTRY_UND
     COUNT CTX_USER_UNDEFINED
     @ Linux reads the instruction before it closes what is open to its user code, here alone: were that closed, the
     @ write of DACR that opened it, at the return from the last system call, would lose its bet.
     ldr r3, [r2, #PAGE_DACR]
     ldrd r0, r1, [sp, #CTX_DACR_PAIRS]          @ as in domain_access
-    cmp r3, r1
+    cmp r3, r0
     ldrdne r0, r1, [sp, #CTX_DACR_PAIRS + 8]
-    cmpne r3, r1
-    strdeq r0, r1, [sp, #CTX_KERNEL + VIEW_DACR]
+    cmpne r3, r0
+    strdeq r0, r1, [sp, #CTX_KERNEL + VIEW_GUEST_DACR]
+    streq r0, [r2, #PAGE_DACR_REAL]
     .if !BY_DOMAINS
-    mcreq p15, 0, r0, c3, c0, 0     @ synchronised by the change of tables
+    mcreq p15, 0, r1, c3, c0, 0     @ synchronised by the change of tables
     .endif
-    ENTER_KERNEL r2, r0-r7
+    ENTER_KERNEL r2, 8
 3:  ldmia sp, {{r0-r7}}
     b user_undefined
     .ltorg

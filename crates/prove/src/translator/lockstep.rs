@@ -31,7 +31,7 @@ use spica_dbt::layout::Layout;
 use spica_dbt::{BlockId, ExitId, Options, Spill, Translator, shadow_stack};
 use spica_isa::t32::ItState;
 use spica_vcpu::interp::{self, Step};
-use spica_vcpu::{Bank, Cpu, CpuId, StackAndLink, VcpuPage, psr};
+use spica_vcpu::{Bank, Banked, Cpu, CpuId, VcpuPage, psr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Why a run ended.
@@ -297,7 +297,7 @@ impl Lockstep {
         self.cpu.set_masks(supervisor.masks, psr::A | psr::I | psr::F);
         self.cpu.page.spsr = supervisor.spsr;
         let [sp, lr] = supervisor.banked;
-        self.cpu.page.bank[Bank::Usr as usize] = StackAndLink { sp, lr };
+        self.cpu.page.bank[Bank::Usr as usize] = Banked { spsr: 0, sp, lr };
         let system = supervisor.system;
         assert_eq!(system[model::CTR], CTR);
         let cp15 = &mut self.cpu.cp15;

@@ -13,7 +13,7 @@ use spica_addr::CachePc;
 use spica_dbt::checks::{MARKS, MARKS_SIZE};
 use spica_dbt::layout::{Layout, PAGE};
 use spica_dbt::spill::RETURN;
-use spica_vcpu::{Bank, RETURNS, Shown, StackAndLink, VcpuPage};
+use spica_vcpu::{Bank, Banked, RETURNS, Shown, VcpuPage};
 use std::mem::offset_of;
 
 /// The kernel view of the guest's address space while translated code runs.
@@ -89,11 +89,13 @@ impl KernelView<'_> {
         const NEWEST_RETURN: usize = offset_of!(VcpuPage, newest_return);
         const SHOWN: usize = offset_of!(VcpuPage, shown);
         const SHOWN_END: usize = SHOWN + size_of::<Shown>() - 1;
-        const USER_SP: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<StackAndLink>();
-        const USER_LR: usize = USER_SP + offset_of!(StackAndLink, lr);
-        const SUPERVISOR_SP: usize = offset_of!(VcpuPage, bank) + Bank::Svc as usize * size_of::<StackAndLink>();
-        const SUPERVISOR_LR: usize = SUPERVISOR_SP + offset_of!(StackAndLink, lr);
-        const SUPERVISOR_SPSR: usize = offset_of!(VcpuPage, bank_spsr) + Bank::Svc as usize * size_of::<u32>();
+        const USER: usize = offset_of!(VcpuPage, bank) + Bank::Usr as usize * size_of::<Banked>();
+        const USER_SP: usize = USER + offset_of!(Banked, sp);
+        const USER_LR: usize = USER + offset_of!(Banked, lr);
+        const SUPERVISOR: usize = offset_of!(VcpuPage, bank) + Bank::Svc as usize * size_of::<Banked>();
+        const SUPERVISOR_SP: usize = SUPERVISOR + offset_of!(Banked, sp);
+        const SUPERVISOR_LR: usize = SUPERVISOR + offset_of!(Banked, lr);
+        const SUPERVISOR_SPSR: usize = SUPERVISOR + offset_of!(Banked, spsr);
         let page = &mut *self.page;
         let (word, load, store) = match field {
             0..=SPILL_END => (&mut page.spill[field / 4], true, true),
@@ -143,7 +145,7 @@ impl KernelView<'_> {
             USER_LR => (&mut page.bank[Bank::Usr as usize].lr, true, true),
             SUPERVISOR_SP => (&mut page.bank[Bank::Svc as usize].sp, true, true),
             SUPERVISOR_LR => (&mut page.bank[Bank::Svc as usize].lr, true, true),
-            SUPERVISOR_SPSR => (&mut page.bank_spsr[Bank::Svc as usize], true, true),
+            SUPERVISOR_SPSR => (&mut page.bank[Bank::Svc as usize].spsr, true, true),
             other => panic!("translated code at {:#x} reaches word {other:#x} of the vCPU page", self.pc),
         };
         let allowed = match reach {

@@ -154,7 +154,7 @@ pub fn snapshot(cpu: &Cpu) -> (Vec<u32>, String) {
     let mut words = cpu.regs.to_vec();
     words.extend([cpu.cpsr(), page.spsr, page.tpidrprw, page.tpidruro]);
     words.extend(page.bank.iter().flat_map(|bank| [bank.sp, bank.lr]));
-    words.extend(page.bank_spsr);
+    words.extend(page.bank.iter().map(|bank| bank.spsr));
     words.extend(page.bank_r8_r12);
     (words, format!("{:?}", cpu.cp15))
 }
@@ -250,7 +250,7 @@ impl Registers {
                 assert_eq!(cpu.page.bank[bank as usize].lr, self.get(other, 14), "LR of {other:#x} after {what}");
                 if other != USR {
                     assert_eq!(
-                        cpu.page.bank_spsr[bank as usize],
+                        cpu.page.bank[bank as usize].spsr,
                         self.get(other, 16),
                         "SPSR of {other:#x} after {what}"
                     );

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use spica_addr::GuestVa;
 use spica_machine::Setting;
 use spica_machine::map::{GICC, GICD};
-use spica_vcpu::Bank;
 use spica_vcpu::cp15::TimerReg;
 use spica_vcpu::psr::Mode;
+use spica_vcpu::{Bank, Banked};
 
 use super::memory;
 use super::random::Random;
@@ -58,13 +58,10 @@ pub fn begin(vm: &mut Vm, random: &mut Random, mode: Mode) {
         *reg = random.word();
     }
     let page = &mut *cpu.page;
-    for bank in &mut page.bank {
-        (bank.sp, bank.lr) = (random.word(), random.word());
-    }
     let any_mode =
         |random: &mut Random| random.word() & 0xf80f_01c0 | random.pick(&[0x10, 0x12, 0x13, 0x17, 0x1b, 0x1f]);
-    for spsr in &mut page.bank_spsr {
-        *spsr = any_mode(random);
+    for bank in &mut page.bank {
+        *bank = Banked { spsr: any_mode(random), sp: random.word(), lr: random.word() };
     }
     page.spsr = any_mode(random);
     for reg in &mut page.bank_r8_r12 {
@@ -162,7 +159,7 @@ fn fields(vm: &Vm) -> Vec<(&'static str, u32)> {
             fields.push((names[0], page.bank[bank].sp));
             fields.push((names[1], page.bank[bank].lr));
             if bank != Bank::Usr as usize {
-                fields.push((names[2], page.bank_spsr[bank]));
+                fields.push((names[2], page.bank[bank].spsr));
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::translator::memory::Memory;
 use crate::translator::model::{self, Event, Machine, Supervisor};
 use spica_isa::Reg;
 use spica_isa::t32::ItState;
-use spica_vcpu::{Bank, Shown, StackAndLink, psr};
+use spica_vcpu::{Bank, Banked, Shown, psr};
 
 impl Lockstep {
     /// Between two guest instructions: the reference catches up, and all is compared but a register that the next one
@@ -126,11 +126,11 @@ impl Lockstep {
         let masks = self.cpu.cpsr() & (psr::A | psr::I | psr::F);
         let system = reference.mode == model::SYSTEM_MODE;
         let other = if system { Bank::Svc } else { Bank::Usr };
-        let StackAndLink { sp, lr } = page.bank[other as usize];
+        let Banked { sp, lr, .. } = page.bank[other as usize];
         let Shown { ctr, sctlr, ttbr0, ttbr1, contextidr, dfsr, ifsr, dfar, ifar } = page.shown;
         let seen = Supervisor {
             masks,
-            spsr: if system { page.bank_spsr[Bank::Svc as usize] } else { page.spsr },
+            spsr: if system { page.bank[Bank::Svc as usize].spsr } else { page.spsr },
             banked: [sp, lr],
             thread_private: page.tpidrprw,
             system: [ctr, sctlr, ttbr0, ttbr1, page.dacr, dfsr, ifsr, dfar, ifar, contextidr],

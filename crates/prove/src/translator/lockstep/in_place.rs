@@ -448,7 +448,7 @@ impl Lockstep {
             {
                 self.note("a write of DACR in place");
                 self.under_way = true;
-                self.cpu.page.dacr = self.machine.r[(number >> trap::DACR_REGISTER & 7) as usize];
+                self.cpu.page.dacr = self.machine.r[(number & 7) as usize];
                 self.dacr_in_place = true;
                 self.close_domains(pc.wrapping_add(4), true)
             }
