@@ -66,7 +66,8 @@ fn rest(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, rn: Reg, low: u32) {
 /// the instruction.
 ///
 /// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else
-/// before.
+/// before. What an aborted load would have loaded is UNKNOWN, but for its base (B1.9.8): so if the other two are next to
+/// the base, they can go by way of two of the list.
 fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
     // An abort restores the base (B1.9.8): if the list has it, it must be the guest's.
     let own_base = low & bit(mem.rn) != 0;
@@ -75,15 +76,22 @@ fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32,
         None if own_base => return false,
         None => scratch(bit(mem.rn)),
     };
-    spill(e, Cond::Al, rs);
-    for (n, field) in fields(high).enumerate() {
-        let offset = high_at + 4 * n as i32;
-        if n == 0 {
-            aligned_load(e, d, rs, mem.rn, offset);
-        } else {
-            at(e, true, rs, mem.rn, offset);
+    let other = (rs.n() + 1..13).map(Reg::new).find(|&r| low & bit(r) != 0 && r != mem.rn);
+    if let (HIGH, false, Some(other)) = (high, mem.increment, other) {
+        let both = MemMultiple { user: false, writeback: false, regs: (bit(rs) | bit(other)) as u16, ..mem };
+        e.emit(encode(&Decoded { cond: Cond::Al, op: Op::MemMultiple(both), ..*d }));
+        fields(high).zip([rs, other]).for_each(|(field, rt)| e.page_field(false, Cond::Al, rt, field));
+    } else {
+        spill(e, Cond::Al, rs);
+        for (n, field) in fields(high).enumerate() {
+            let offset = high_at + 4 * n as i32;
+            if n == 0 {
+                aligned_load(e, d, rs, mem.rn, offset);
+            } else {
+                at(e, true, rs, mem.rn, offset);
+            }
+            e.page_field(false, Cond::Al, rs, field);
         }
-        e.page_field(false, Cond::Al, rs, field);
     }
     if low == 0 {
         restore(e, Cond::Al, rs);

@@ -170,6 +170,10 @@ impl Page<'_> {
                 Translation { literals: 1, ..Translation::new(Rule::Branch, at + 2) }
             }
             Word::Reflect => Translation::new(Rule::Indirect, at + 1),
+            // A load of both, the rest of the list behind that by way of a base of its own.
+            _ if self.stores_user_bank(at + 1) && self.stores_user_bank(at + 2) => {
+                Translation::new(Rule::UserBank, at + 5)
+            }
             _ => Translation::new(Rule::Copied, at + 1),
         }
     }
@@ -286,6 +290,10 @@ impl Page<'_> {
         let stored =
             matches!(self.word(at + 1), Word::Field { load: false, rt, field } if rt == reg && is_user_bank(field));
         list.load && list.regs >> reg.n() & 1 != 0 && !stored
+    }
+
+    fn stores_user_bank(&self, at: usize) -> bool {
+        matches!(self.word(at), Word::Field { load: false, field, .. } if is_user_bank(field))
     }
 
     /// Follows the way out behind the word that chooses.
