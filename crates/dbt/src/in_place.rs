@@ -111,14 +111,16 @@ pub fn instead(word: u32) -> Option<u32> {
 }
 
 /// Whether word `at` of `page` is a write to DACR (B4.1.43) of a kind that has to trap nearly whenever it is executed:
-/// one of two around a call, with an `ISB` behind it. So Linux opens what user code can reach, calls what copies, and
-/// closes it again. Their stubs would look whether they have to trap, by branches that nobody predicts. If one traps
-/// without need, that costs time and nothing else.
+/// one of two around a call or unprivileged accesses, with an `ISB` behind it. So Linux opens what user code can reach,
+/// copies or calls what does, and closes it again. Their stubs would look whether they have to trap, by branches that
+/// nobody predicts. If one traps without need, that costs time and nothing else.
 #[must_use]
 pub fn is_window_edge(page: &Words, at: usize) -> bool {
     const ISB: u32 = 0xf57f_f06f;
     const CALL: u32 = 0xeb;
     const BEFORE: usize = 4;
+    // What was loaded byte by byte is put together before it is closed.
+    const BEFORE_ACCESS: usize = 12;
     const BEHIND: usize = 7;
     // MCR p15, 0, Rt, c3, c0, 0.
     let is_write = |word: u32| word & 0x0fff_0fff == 0x0e03_0f10;
@@ -126,12 +128,18 @@ pub fn is_window_edge(page: &Words, at: usize) -> bool {
     if !is_write(word) || word >> 28 != 0xe || word >> 12 & 0xf > 7 {
         return false;
     }
+    // LDRT, STRT, LDRBT and STRBT (A5.3).
+    let is_unprivileged = |word: u32| word & 0x0d20_0000 == 0x0420_0000 && word & 0x0200_0010 != 0x0200_0010;
     // Any branch, or another write, ends what is looked at.
-    let leads = |word: &u32| word >> 25 & 7 == 5 || is_write(*word);
-    let calls = |word: &u32| word >> 24 == CALL;
-    let before = page[at.saturating_sub(BEFORE)..at].iter().rev().find(|word| leads(word)).is_some_and(calls);
-    let behind = page[at + 1..].iter().take(BEHIND).find(|word| leads(word)).is_some_and(calls);
-    before || behind
+    let tells = |word: u32| word >> 25 & 7 == 5 || is_write(word) || is_unprivileged(word);
+    let uses = |word: u32| word >> 24 == CALL || is_unprivileged(word);
+    let before = page[at.saturating_sub(BEFORE_ACCESS)..at].iter().rev().position(|&word| tells(word));
+    let behind = page[at + 1..].iter().take(BEHIND).copied().find(|&word| tells(word));
+    let before = before.is_some_and(|distance| {
+        let word = page[at - 1 - distance];
+        is_unprivileged(word) || distance < BEFORE && uses(word)
+    });
+    before || behind.is_some_and(uses)
 }
 
 /// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): half of what is sensitive in Linux's text.

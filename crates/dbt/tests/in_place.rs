@@ -493,6 +493,23 @@ fn what_opens_and_closes_around_a_call_is_told_by_what_is_near() {
         (page[101], page[100 - apart]) = (ISB, if apart == 0 { WRITE_DACR } else { BL });
         assert_eq!(is_window_edge(&page, 100), (1..=4).contains(&apart), "a call {apart} in front of it");
     }
+    // The same with LDRBT, STRT, LDRBT by a register; what is loaded is put together before it is closed.
+    for access in [0xe4f7_4001, 0xe4a0_1000, 0xe6f7_4001] {
+        for apart in 0..20 {
+            let mut page = page_with(100, WRITE_DACR);
+            (page[101], page[101 + apart]) = (ISB, if apart == 0 { ISB } else { access });
+            assert_eq!(is_window_edge(&page, 100), (1..7).contains(&apart), "an access {apart} behind it");
+            let mut page = page_with(100, WRITE_DACR);
+            (page[101], page[100 - apart]) = (ISB, if apart == 0 { WRITE_DACR } else { access });
+            assert_eq!(is_window_edge(&page, 100), (1..=12).contains(&apart), "an access {apart} in front of it");
+        }
+    }
+    // LDRB with writeback in front of it, or none; SSAT, which is none of these.
+    for none in [0xe5f7_4001, 0xe4d7_4001, 0xe6a0_0011] {
+        let mut page = page_with(100, WRITE_DACR);
+        (page[101], page[102], page[98]) = (ISB, none, none);
+        assert!(!is_window_edge(&page, 100), "{none:x}");
+    }
     let mut page = page_with(PAGE_WORDS - 2, WRITE_DACR);
     (page[PAGE_WORDS - 3], page[PAGE_WORDS - 1]) = (BL, ISB);
     assert!(is_window_edge(&page, PAGE_WORDS - 2) && !is_window_edge(&page, PAGE_WORDS - 1));
