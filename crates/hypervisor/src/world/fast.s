@@ -51,8 +51,8 @@
 .endm
 
 @ TPIDRURW was user code's until here, and is lent to the kernel, which is entered (in_place::instead in spica_dbt).
-@ \page holds the address of the vCPU page; uses R7. All of it is under condition \cond. What was written is read by the same instruction: no barrier is
-@ needed (B3.15.5).
+@ \page holds the address of the vCPU page; uses R7. All of it is under condition \cond. What was written is read by
+@ the same instruction: no barrier is needed (B3.15.5).
 .macro LEND_TO_KERNEL page, cond
     mrc\cond p15, 0, r7, c13, c0, 2
     str\cond r7, [\page, #PAGE_TPIDRURW]
@@ -94,8 +94,8 @@
 .endm
 
 @ From user code to the block at R4, as kernel code: an exception that is the guest's own. SPSR is the block's. \page
-@ holds the address of the vCPU page; \saved are the registers that are at SP, below where it goes on. \away: as in
-@ SWITCH. Uses R0, R1, R3 and R7.
+@ holds the address of the vCPU page; \goes_on is how many registers are saved at SP, below where it goes on. \away: as
+@ in SWITCH. Uses R0, R1, R3 and R7.
 @
 @ PAGE_DACR_REAL is what it was when the kernel was left. The exclusive monitor is what the guest made of it, as where
 @ a core takes an exception (A3.4.4): nothing here has used it.
