@@ -119,8 +119,6 @@ pub fn is_window_edge(page: &Words, at: usize) -> bool {
     const ISB: u32 = 0xf57f_f06f;
     const CALL: u32 = 0xeb;
     const BEFORE: usize = 4;
-    // What was loaded byte by byte is put together before it is closed.
-    const BEFORE_ACCESS: usize = 12;
     const BEHIND: usize = 7;
     // MCR p15, 0, Rt, c3, c0, 0.
     let is_write = |word: u32| word & 0x0fff_0fff == 0x0e03_0f10;
@@ -130,16 +128,18 @@ pub fn is_window_edge(page: &Words, at: usize) -> bool {
     }
     // LDRT, STRT, LDRBT and STRBT (A5.3).
     let is_unprivileged = |word: u32| word & 0x0d20_0000 == 0x0420_0000 && word & 0x0200_0010 != 0x0200_0010;
-    // Any branch, or another write, ends what is looked at.
-    let tells = |word: u32| word >> 25 & 7 == 5 || is_write(word) || is_unprivileged(word);
-    let uses = |word: u32| word >> 24 == CALL || is_unprivileged(word);
-    let before = page[at.saturating_sub(BEFORE_ACCESS)..at].iter().rev().position(|&word| tells(word));
-    let behind = page[at + 1..].iter().take(BEHIND).copied().find(|&word| tells(word));
-    let before = before.is_some_and(|distance| {
-        let word = page[at - 1 - distance];
-        is_unprivileged(word) || distance < BEFORE && uses(word)
-    });
-    before || behind.is_some_and(uses)
+    // Any branch, or another write, ends what is looked at; but whether an access has failed is asked before it is
+    // closed, by a branch with a condition.
+    let tells = |word: &&u32| **word >> 25 & 7 == 5 || is_write(**word) || is_unprivileged(**word);
+    let uses = |word: &u32| *word >> 24 == CALL || is_unprivileged(*word);
+    let is_question = |word: u32| word >> 24 & 0xf == 0xa && word >> 28 < 0xe;
+    let mut before = page[at.saturating_sub(BEFORE)..at].iter().rev().filter(tells);
+    let last = before.next();
+    let before = match last {
+        Some(&word) if is_question(word) => before.next().is_some_and(|&word| is_unprivileged(word)),
+        last => last.is_some_and(uses),
+    };
+    before || page[at + 1..].iter().take(BEHIND).find(tells).is_some_and(uses)
 }
 
 /// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): half of what is sensitive in Linux's text.

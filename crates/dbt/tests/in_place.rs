@@ -493,7 +493,7 @@ fn what_opens_and_closes_around_a_call_is_told_by_what_is_near() {
         (page[101], page[100 - apart]) = (ISB, if apart == 0 { WRITE_DACR } else { BL });
         assert_eq!(is_window_edge(&page, 100), (1..=4).contains(&apart), "a call {apart} in front of it");
     }
-    // The same with LDRBT, STRT, LDRBT by a register; what is loaded is put together before it is closed.
+    // The same with LDRBT, STRT, LDRBT by a register; whether they failed is asked before it is closed.
     for access in [0xe4f7_4001, 0xe4a0_1000, 0xe6f7_4001] {
         for apart in 0..20 {
             let mut page = page_with(100, WRITE_DACR);
@@ -501,9 +501,20 @@ fn what_opens_and_closes_around_a_call_is_told_by_what_is_near() {
             assert_eq!(is_window_edge(&page, 100), (1..7).contains(&apart), "an access {apart} behind it");
             let mut page = page_with(100, WRITE_DACR);
             (page[101], page[100 - apart]) = (ISB, if apart == 0 { WRITE_DACR } else { access });
-            assert_eq!(is_window_edge(&page, 100), (1..=12).contains(&apart), "an access {apart} in front of it");
+            assert_eq!(is_window_edge(&page, 100), (1..=4).contains(&apart), "an access {apart} in front of it");
         }
+        let closes = |question| {
+            let mut page = page_with(100, WRITE_DACR);
+            page[97..102].copy_from_slice(&[access, 0xe353_0000, question, WRITE_DACR, ISB]);
+            is_window_edge(&page, 100)
+        };
+        // BNE; not B, nor BLNE, BLX.
+        assert_eq!([0x1aff_ffe4, 0xeaff_ffe4, 0x1bff_ffe4, 0xfaff_ffe4].map(closes), [true, false, false, false]);
     }
+    // Not a call, which would not be the last thing that is asked about.
+    let mut page = page_with(100, WRITE_DACR);
+    (page[101], page[99], page[98]) = (ISB, 0x1aff_ffe4, BL);
+    assert!(!is_window_edge(&page, 100));
     // LDRB with writeback in front of it, or none; SSAT, which is none of these.
     for none in [0xe5f7_4001, 0xe4d7_4001, 0xe6a0_0011] {
         let mut page = page_with(100, WRITE_DACR);
