@@ -658,12 +658,14 @@ timer_not_answered:
     ldr r4, [r2, #PAGE_STALE_CODE]
     str r6, [r2, #PAGE_STALE]
     cmp r4, #0
-    mcreq p15, 0, r6, c7, c5, 6     @ BPIALL; its DSB and ISB come with the change of tables
-    beq 1b
+    beq 5f
     str r6, [r2, #PAGE_STALE_CODE]
     dsb
     mcr p15, 0, r6, c7, c5, 0       @ ICIALLU
-    mcr p15, 0, r6, c7, c5, 6
+5:  mcr p15, 0, r6, c7, c5, 6       @ BPIALL; its DSB and ISB come with the change of tables (B2.2.7)
+    .if BY_DOMAINS
+    dsb                             @ there is none, and the return is the ISB
+    .endif
     b 1b
 3:  tst r0, #NOT_USR
     bne return_to_kernel
