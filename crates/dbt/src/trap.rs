@@ -39,11 +39,8 @@ pub const CLEAN_LINE: u32 = 13;
 pub const FORGET_LINE: u32 = 14;
 /// `SVC` number of a [`CLEAN_LINE`] in a loop over lines: see [`LineLoop`].
 pub const CLEAN_LINES: u32 = 0x30;
-/// The same for DCCMVAU, which is for code: whoever answers it may invalidate the lines of instructions as well, and
-/// say so in the vCPU page, where a [`FORGET_LINES`] is a trap only if that does not say so.
-pub const CLEAN_CODE_LINES: u32 = 0x31;
 /// `SVC` number of a [`FORGET_LINE`] in a loop over lines.
-pub const FORGET_LINES: u32 = 0x32;
+pub const FORGET_LINES: u32 = 0x31;
 /// The lowest bit of the line's register in such an `SVC`, which has four bits.
 pub const LINE_LOOP_AT: u32 = 10;
 /// And of the end's, which has three.
@@ -106,7 +103,6 @@ const ANSWERED: [u32; 8] = {
         CLEAN_LINE,
         FORGET_LINE,
         CLEAN_LINES,
-        CLEAN_CODE_LINES,
         FORGET_LINES,
         TLB_RANGE,
         LENT_EXCEPTION_RETURN,
@@ -183,7 +179,7 @@ pub struct LineLoop {
 }
 
 impl LineLoop {
-    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`], [`CLEAN_CODE_LINES`] or [`FORGET_LINES`].
+    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`] or [`FORGET_LINES`].
     #[must_use]
     pub const fn svc(self, number: u32) -> u32 {
         let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];
@@ -240,7 +236,7 @@ pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
-        CLEAN_LINES | CLEAN_CODE_LINES => CLEAN_LINE,
+        CLEAN_LINES => CLEAN_LINE,
         FORGET_LINES => FORGET_LINE,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,

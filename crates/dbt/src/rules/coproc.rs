@@ -6,7 +6,7 @@ use crate::emit::Emitter;
 use crate::layout::{HOT_FIELDS, PAGE_WORDS};
 use crate::options::Options;
 use crate::papers;
-use crate::trap::{CLEAN_CODE_LINES, CLEAN_LINE, CLEAN_LINES, FORGET_LINE, FORGET_LINES, LineLoop};
+use crate::trap::{CLEAN_LINE, CLEAN_LINES, FORGET_LINE, FORGET_LINES, LineLoop};
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
@@ -278,10 +278,8 @@ fn maintenance(e: &mut Emitter<'_>, options: &Options, d: &Decoded, (crm, opc2):
         // BPIALL and its Inner Shareable form, BPIMVA. Linux does so whenever it changes to another process, which
         // must not cost it the instruction cache.
         (1 | 5, 6) | (5, 7) => e.page_field(false, d.cond, Reg::PC, field::STALE),
-        // DCCMVAC, DCCIMVAC.
-        (10 | 14, 1) => return line(e, CLEAN_LINE, CLEAN_LINES),
-        // DCCMVAU.
-        (11, 1) => return line(e, CLEAN_LINE, CLEAN_CODE_LINES),
+        // DCCMVAC, DCCMVAU, DCCIMVAC.
+        (10 | 11 | 14, 1) => return line(e, CLEAN_LINE, CLEAN_LINES),
         // ICIMVAU.
         (5, 1) => return line(e, FORGET_LINE, FORGET_LINES),
         // DCIMVAC.

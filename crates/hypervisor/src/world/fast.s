@@ -186,7 +186,7 @@ kernel_supervisor_call:
     .word clean_line
     .elseif number == SVC_FORGET_LINE
     .word forget_line
-    .elseif number == SVC_CLEAN_LINES || number == SVC_CLEAN_CODE_LINES
+    .elseif number == SVC_CLEAN_LINES
     .word clean_lines
     .elseif number == SVC_FORGET_LINES
     .word forget_lines
