@@ -363,6 +363,14 @@ impl<'a> Emitter<'a> {
         self.slow_path(spilled, &[asm::svc(Cond::Al, number), asm::NOP])
     }
 
+    /// The same with a trap whose operand `rn` holds.
+    pub fn begin_slow_operand(&mut self, spilled: Reg, number: u32, rn: Reg) -> SlowPath {
+        const WORDS: usize = 3;
+        let store = Self::field_access(self.cold - WORDS, false, Cond::Al, rn, spica_vcpu::field::TARGET);
+        let slow: [u32; WORDS] = [store, asm::svc(Cond::Al, number), asm::NOP];
+        self.slow_path(spilled, &slow)
+    }
+
     /// The same where no register is spilled.
     pub fn begin_slow_trap_unspilled(&mut self, number: u32) -> SlowPath {
         let first = self.emit_cold(&[asm::svc(Cond::Al, number), asm::NOP]);

@@ -188,6 +188,12 @@ pub const fn mrs(cond: Cond, rd: Reg) -> u32 {
     c(cond) | 0x010f_0000 | rd.n() << 12
 }
 
+/// `ADD PC, PC, rm, LSR #amount`: a jump to the instruction's address + 8, and what is left of `rm` in bytes on.
+#[must_use]
+pub const fn add_pc_lsr(rm: Reg, amount: u32) -> u32 {
+    c(Cond::Al) | 0x0080_0020 | 15 << 16 | 15 << 12 | (amount & 31) << 7 | rm.n()
+}
+
 /// `ADD PC, PC, rm, LSL #2`: a jump to the instruction's address + 8, and `rm` words on.
 #[must_use]
 pub const fn add_pc(rm: Reg) -> u32 {

@@ -4,7 +4,7 @@ use super::{Flow, bit, copy, emulate, restore, scratch, spill};
 use crate::at::At;
 use crate::emit::Emitter;
 use crate::options::Options;
-use spica_isa::{Cond, Decoded, Mem, MemSize, Offset, Op, Reg, asm, encode};
+use spica_isa::{Cond, Decoded, Mem, MemSize, ModImm, Offset, Op, Reg, asm, encode};
 use spica_vcpu::field;
 
 /// A load or store whose destination is not the PC.
@@ -83,36 +83,48 @@ fn bytes_behind(e: &Emitter<'_>, d: &Decoded, mem: Mem) -> u8 {
     next.iter().take_while(same).count() as u8
 }
 
-/// The check of an unprivileged access at the address in the base register, in front of the plain access: a trap. A
-/// byte needs none where it is in the page of the last one that was found to be allowed ([`field::unprivileged`]). What
-/// is longer may go on in the next page. `more` bytes behind it are accessed with no check of their own, three at most:
-/// where the trap is answered so that the access follows, there are sixteen bytes up to the end of the page.
+/// The check of an unprivileged access at the address in the base register, in front of the plain access, which is to
+/// be emitted next: a trap. A byte needs none where it is in the page of the last one that was found to be allowed
+/// ([`field::unprivileged`]), but at its end. What is longer may go on in the next page. `more` bytes behind it are
+/// accessed with no check of their own, three at most: where the trap is answered so that the access follows, there are
+/// sixteen bytes up to the end of the page.
+///
+/// It works with the register that a load overwrites, if that is another one than the base; its value is in its spill
+/// slot until then, for a fault of the access.
 pub fn check_unprivileged(e: &mut Emitter<'_>, mem: Mem, more: u8) {
-    e.page_field(false, Cond::Al, mem.rn, field::TARGET);
     let number = if mem.load { crate::trap::UNPRIVILEGED_LOAD } else { crate::trap::UNPRIVILEGED_STORE };
     if mem.size != MemSize::Byte && mem.size != MemSize::SignedByte {
+        e.page_field(false, Cond::Al, mem.rn, field::TARGET);
         return e.emit(asm::svc(Cond::Al, number));
     }
-    let rs = scratch(bit(mem.rn));
+    let overwritten = mem.load && mem.rt != mem.rn && mem.rt.n() < 13;
+    let rs = if overwritten { mem.rt } else { scratch(bit(mem.rn) | bit(mem.rt)) };
     spill(e, Cond::Al, rs);
+    let slow = e.begin_slow_operand(rs, number, mem.rn);
     e.page_field(true, Cond::Al, rs, field::unprivileged(!mem.load));
     e.emit(asm::eor_reg(Cond::Al, rs, rs, mem.rn));
     if more == 0 {
+        // 1 if it is that page, else 0: so many words are left out behind the next.
         e.emit(asm::lsr_imm(Cond::Al, rs, rs, 12));
+        e.emit(asm::clz(Cond::Al, rs, rs));
+        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
+        e.emit(asm::add_pc(rs));
     } else {
-        // The offset in that page, if it is that page, in half-words: four bytes more are still there. Nothing is
-        // carried out of the register, whatever the address is.
-        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 1));
-        e.emit(asm::add_imm(Cond::Al, rs, rs, asm::imm(2)));
-        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 11));
+        // The offset in that page, if it is that page, in 16 bytes. Below the last 16, this is negative: then a word is
+        // left out behind the next.
+        e.emit(asm::lsr_imm(Cond::Al, rs, rs, 4));
+        e.emit(asm::sub_imm(Cond::Al, rs, rs, asm::imm(0xff)));
+        if let Some(sign) = ModImm::encode(1 << 31) {
+            e.emit(asm::and_imm(Cond::Al, rs, rs, sign));
+        }
+        e.emit(asm::add_pc_lsr(rs, 29));
     }
-    // 1 if it is that page, else 0: so many words are left out behind the next.
-    e.emit(asm::clz(Cond::Al, rs, rs));
-    e.emit(asm::lsr_imm(Cond::Al, rs, rs, 5));
-    e.emit(asm::add_pc(rs));
     e.emit(asm::NOP);
-    e.emit(asm::svc(Cond::Al, number));
-    restore(e, Cond::Al, rs);
+    e.branch_slow(&slow);
+    if !overwritten {
+        restore(e, Cond::Al, rs);
+    }
+    e.end_slow(slow);
 }
 
 /// `VLDR`, `VSTR` and their multiple forms with the PC as base.

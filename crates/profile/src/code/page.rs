@@ -220,14 +220,6 @@ impl Page<'_> {
         if self.word(next) == (Word::Half { rd: Reg::LR, top: false }) {
             next += 2;
         }
-        // A byte is looked at first: whether it is in the page that is known to be allowed.
-        let is_known = |at| matches!(self.word(at), Word::Field { load: true, field, .. } if of_known_page(field));
-        if is_known(next + 1)
-            && let Some(choice) = (next..next + LONGEST).find(|&word| self.word(word) == Word::Choose)
-        {
-            // Behind it: what is left out if so, and the trap; then the spilled register comes back, and the access.
-            return Translation::new(Rule::Unprivileged, choice + 5);
-        }
         let Word::Trap(number) = self.word(next) else { return Translation::new(Rule::Register, next) };
         let access = usize::from(matches!(number, trap::UNPRIVILEGED_LOAD | trap::UNPRIVILEGED_STORE));
         Translation::new(of_trap(number), next + 1 + access)
@@ -247,6 +239,9 @@ impl Page<'_> {
     /// What works with a register that is spilled, to its reload or to what overwrites it.
     fn spilled(&self, at: usize, reg: Reg) -> Translation {
         let mut done = Translation::new(Rule::PcOperand, at + 1);
+        if matches!(self.word(at + 1), Word::Field { load: true, field, .. } if of_known_page(field)) {
+            return self.checked(at, reg);
+        }
         let mut leaves = false;
         for word in at + 1..(at + LONGEST).min(self.cold) {
             match self.word(word) {
@@ -272,6 +267,17 @@ impl Page<'_> {
             }
         }
         done
+    }
+
+    /// An unprivileged access of a byte: it is looked whether it is in the page that is known to be allowed.
+    fn checked(&self, at: usize, reg: Reg) -> Translation {
+        let Some(choice) = (at..at + LONGEST).find(|&word| self.word(word) == Word::Choose) else {
+            return Translation::new(Rule::Unprivileged, at + 1);
+        };
+        // Behind it: what is never reached, and the way out; the spilled register, unless it is overwritten; the access.
+        let comes_back = self.word(choice + 3) == Word::Field { load: true, rt: reg, field: field::spill(0) };
+        let end = choice + 4 + usize::from(comes_back);
+        Translation { slow: Some(choice), ..Translation::new(Rule::Unprivileged, end) }
     }
 
     fn rule_of_trap(&self, at: usize) -> Rule {

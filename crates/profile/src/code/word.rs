@@ -44,6 +44,7 @@ impl Word {
             Op::DataProcessing { op: DpOp::Add, s: false, rd: Reg::PC, rn, op2 } => match op2 {
                 Operand2::Imm(_) => Self::Reflect,
                 Operand2::Shifted { shift: ShiftType::Lsl, amount: 2, .. } if rn == Reg::PC => Self::Choose,
+                Operand2::Shifted { shift: ShiftType::Lsr, .. } if rn == Reg::PC => Self::Choose,
                 _ => Self::Plain,
             },
             _ if is_barrier(&d) => Self::Barrier,
