@@ -619,6 +619,50 @@ fn a_twin_is_the_page_but_for_what_is_replaced() {
     assert!(!twins.is_anything_gone());
 }
 
+/// What a kernel patches is written to the twins at once, where [`Twins::change_word`] would do no more.
+#[test]
+fn words_on_which_nothing_depends_are_patched_at_once() {
+    let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let mut page = page_with(100, MRS_R0);
+    let other = VA.wrapping_add(4096);
+    for (number, va) in [VA, other].into_iter().enumerate() {
+        assert_eq!(twins.make(va, PA, text(&page), &mut memory), Made::Twin(number as u16));
+    }
+    // In front of what is replaced, and behind all that may be in its stub: in both twins.
+    for at in [0, 99, 100 + LONGEST, PAGE_WORDS - 1] {
+        assert!(twins.patch(&translator, (PA, at), BX_LR, &mut memory), "{at}");
+        page[at] = BX_LR;
+        for number in 0..2 {
+            assert_eq!(memory.0.words(number)[at], BX_LR);
+        }
+    }
+    // What is replaced, and what may be in its stub; what is to be replaced, or would be taken for ours; another page.
+    let refused = [
+        (PA, 100, NOP),
+        (PA, 100 + LONGEST - 1, NOP),
+        (PA, 7, CPSID_I),
+        (PA, 7, 0xee1d_3f70),
+        (PA, 7, 0xef00_0004),
+        (GuestPa(PA.0 + 0x1000), 7, NOP),
+    ];
+    let before = [0, 1].map(|number| *memory.0.words(number));
+    for (pa, at, word) in refused {
+        assert!(!twins.patch(&translator, (pa, at), word, &mut memory), "{at} {word:x}");
+    }
+    assert_eq!([0, 1].map(|number| *memory.0.words(number)), before);
+    // A stub that ends in front of it, of whose block it is a word.
+    assert!(
+        twins.stub(&mut translator, (VA.wrapping_add(400), PA.wrapping_add(400)), true, &page, &mut memory).is_some()
+    );
+    assert!(translator.has_made_from(PA, 100) && !translator.has_made_from(PA, 99));
+    assert!(twins.patch(&translator, (PA, 99), NOP, &mut memory));
+    // As often as words may change singly.
+    let times = (0..).take_while(|_| twins.patch(&translator, (PA, 3), NOP, &mut memory)).count();
+    assert_eq!(times, 256 - 5);
+    assert!(!twins.change_word(PA, 3, &page, &mut memory));
+}
+
 #[test]
 fn reads_of_tpidruro_are_reads_of_tpidrurw() {
     const READ: u32 = 0xee1d_3f70;

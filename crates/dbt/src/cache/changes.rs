@@ -211,6 +211,25 @@ impl Translator {
         true
     }
 
+    /// Whether a block may be made from word `at` of the page at `page`: [`Self::change_stubs`] would have something to
+    /// do.
+    #[must_use]
+    pub fn has_made_from(&self, page: GuestPa, at: u16) -> bool {
+        let mut next = self.guest_pages.next_of(page.0, None);
+        let mut budget = DROPPED_AT_ONCE;
+        while let Some((number, mut block)) = next {
+            while let Some(made) = self.blocks.get(usize::from(block)) {
+                if budget == 0 || made.is_made_from(&(at..=at)) {
+                    return true;
+                }
+                budget -= 1;
+                block = made.next_in_page;
+            }
+            next = self.guest_pages.next_of(page.0, Some(number));
+        }
+        self.left.pages.is_some()
+    }
+
     /// Drops the blocks made from the page at `page` of which `concerned` is true.
     fn drop_where(&mut self, page: u32, concerned: impl Fn(&Block) -> bool, memory: &mut impl CodeMemory) {
         let mut budget = UNLINKED_AT_ONCE;

@@ -47,6 +47,18 @@ pub fn user_reads(va: u32) -> bool {
     Par::read_raw() & 1 == 0
 }
 
+/// The word at `va`, if User mode may read it, by the tables and DACR in force: those of a guest's view, in which that
+/// is the guest's, or is code that Spica has made for it. In the host address space, where User mode may read nothing,
+/// there is none.
+pub fn user_word(va: u32) -> Option<u32> {
+    if va & 3 != 0 || !user_reads(va) {
+        return None;
+    }
+    // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does not
+    // run.
+    Some(unsafe { core::ptr::with_exposed_provenance::<u32>(va as usize).read_volatile() })
+}
+
 /// The page that is mapped at `va` for us, by the tables and DACR in force. Not for supersections, of which Spica has
 /// none.
 pub fn mapped_page(va: u32) -> Option<HostPa> {

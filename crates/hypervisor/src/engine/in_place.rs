@@ -371,6 +371,14 @@ impl KernelEngine {
         }
     }
 
+    /// The guest writes `word` as word `at` of the page at `pa`: false, and nothing is done, unless that page runs in
+    /// place and nothing depends on that word: see [`Twins::patch`].
+    pub fn patch(&mut self, place: (GuestPa, usize), word: u32) -> bool {
+        let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() else { return false };
+        let Blocks { translator, code, .. } = &mut self.blocks;
+        twins.patch(translator, place, word, &mut Memory(code))
+    }
+
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
     /// there does. False if the page is to be dropped as a whole.
     pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {

@@ -65,12 +65,7 @@ impl TrapEnv<'_> {
     /// there is none.
     fn at_hand(&self, va: u32) -> Option<u32> {
         // What kernel code could read in the hypervisor region is not the guest's; address 0 is no pointer.
-        if va == 0 || va & 3 != 0 || self.mmu.shadow().in_region(GuestVa(va)) || !tlb::user_reads(va) {
-            return None;
-        }
-        // SAFETY: readable by User mode, and so by Spica; the guest, whose memory it is (devices are not mapped), does
-        // not run.
-        Some(unsafe { core::ptr::with_exposed_provenance::<u32>(va as usize).read_volatile() })
+        if va == 0 || self.mmu.shadow().in_region(GuestVa(va)) { None } else { tlb::user_word(va) }
     }
 
     /// Runs `one` for the access, or for each byte of one that crosses a page.

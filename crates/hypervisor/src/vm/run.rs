@@ -130,7 +130,7 @@ impl Vm {
         loop {
             let asked = self.vcpu.mmu.is_asked();
             let (trap, left) =
-                if asked { self.look_and_enter(core, host, privilege) } else { self.enter_settled(privilege) };
+                if asked { self.look_and_enter(core, host, privilege) } else { self.enter_storing(core, privilege) };
             if trap == Trap::Irq {
                 // Looks itself at what assembly has answered.
                 self.vcpu.arrived(core, left);
@@ -184,6 +184,17 @@ impl Vm {
         self.vcpu.context.set_entries(privilege, &mut self.common.engine, &self.common.switches);
         self.common.engine.mend(self.vcpu.context.cpu.page);
         self.vcpu.context.enter(privilege)
+    }
+
+    /// The same, again as long as it is a word of its own text that a kernel patches: which may be a hundred thousand
+    /// words.
+    #[inline(always)]
+    fn enter_storing(&mut self, core: &mut HostCpu, privilege: Privilege) -> (Trap, Privilege) {
+        let mut left = self.enter_settled(privilege);
+        while left == (Trap::DataAbort, Privilege::Kernel) && trap::stores_on(self, core) {
+            left = self.vcpu.context.enter(Privilege::Kernel);
+        }
+        left
     }
 
     /// Tells assembly what it may answer of accesses to the interrupt controller, once the guest is entered at

@@ -546,7 +546,7 @@ pub struct Context {
     /// which is more than there are.
     line_page: u32,
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
-    /// [`Self::take_forgotten`]; or what is none of these, 0.
+    /// [`Self::is_forgotten`]; or what is none of these, 0.
     forgotten: u32,
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
@@ -723,19 +723,22 @@ impl Context {
         interrupts.end_if = end_if;
     }
 
-    /// The guest's TLB maintenance is about the page of `va`, in the kernel's range: see [`Self::take_forgotten`].
+    /// The guest's TLB maintenance is about the page of `va`, in the kernel's range: see [`Self::is_forgotten`].
     pub fn note_forgotten(&mut self, va: GuestVa) {
         self.forgotten = va.0;
     }
 
-    /// Whether the page of `va` is that of the kernel's range that the guest's TLB maintenance was about last. Once for
-    /// each maintenance.
-    pub fn take_forgotten(&mut self, va: GuestVa) -> bool {
-        let same = va.page() == GuestVa(self.forgotten).page() && va >= PAGEWISE_FROM;
-        if same {
-            self.forgotten = 0;
-        }
-        same
+    /// Whether the page of `va` is that of the kernel's range that the guest's TLB maintenance was about last, and
+    /// nobody has stored there since.
+    #[inline]
+    pub fn is_forgotten(&self, va: GuestVa) -> bool {
+        va.page() == GuestVa(self.forgotten).page() && va >= PAGEWISE_FROM
+    }
+
+    /// The guest stores to the page for which [`Self::is_forgotten`] holds.
+    #[inline]
+    pub fn note_stored(&mut self) {
+        self.forgotten = 0;
     }
 
     /// The guest's TTBR0 and CONTEXTIDR are those of `cpu`.

@@ -231,6 +231,12 @@ impl Mmu {
         self.make_stale();
     }
 
+    /// Whether pages may have copies.
+    #[inline]
+    pub fn copies_user_code(&self) -> bool {
+        self.user_code.memory.is_some()
+    }
+
     /// The guest's page at `pa` is about to be written: it has no copies any more.
     #[inline]
     pub fn user_code_changes(&mut self, pa: GuestPa) {

@@ -16,8 +16,8 @@ use spica_mmu::{AccessKind, FastFill, Fault};
 use spica_vcpu::{Cpu, Exception, psr};
 
 use super::{abort, interrupt, locate};
-use crate::arch::barrier;
 use crate::arch::cp15::{Dfar, Dfsr, Ifar, Ifsr, SysRegRead};
+use crate::arch::{barrier, tlb};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::host_cpu::{HostCpu, HostSpace};
@@ -67,7 +67,8 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
     {
         return device(vm, core, host, far, write, known);
     }
-    if write && privilege == Privilege::Kernel && context.take_forgotten(GuestVa(far)) {
+    if write && privilege == Privilege::Kernel && context.is_forgotten(GuestVa(far)) {
+        context.note_stored();
         return store_once(vm, core, host, GuestVa(far));
     }
     if !vcpu.mmu.has_plain_tables() {
@@ -123,7 +124,7 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
 /// A load or store of translated code that is known to reach a device.
 fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: bool, known: Known) -> Answer {
     let pc = CachePc(vm.vcpu.context.cpu.pc);
-    let plain = known.plain.filter(|_| far & 3 == 0 && vm.vcpu.context.cpu.psr & psr::E == 0);
+    let plain = known.plain.filter(|_| far & 3 == 0 && vm.vcpu.context.cpu.psr & (psr::E | psr::T) == 0);
     if let Some(reg) = plain
         && plain_access(vm, host, reg, write, GuestPa(known.page.0 | far & 0xfff)).is_some()
     {
@@ -142,29 +143,90 @@ fn device(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, far: u32, write: boo
     }
 }
 
+/// The kernel was left by a Data Abort: if that is of a store as [`store_once`] has it, of a word on which nothing
+/// depends but what is executed there, it is done here, and the kernel goes on behind it, as behind a trap that
+/// assembly answers. False: all is as it was.
+///
+/// Nobody else has anything to see to then that was not there when the guest was entered, but for interrupts, which
+/// have their own trap.
+pub fn stores_on(vm: &mut Vm, core: &mut HostCpu) -> bool {
+    let Vm { vcpu, .. } = vm;
+    let (fsr, va) = (Dfsr::read_raw(), GuestVa(Dfar::read_raw()));
+    let context = &vcpu.context;
+    let write = fsr >> 11 & 1 != 0;
+    if !write || !abort::is_for_tables(fsr) || context.space_switched() || !context.is_forgotten(va) {
+        return false;
+    }
+    core.found(&context.kernel);
+    let done = match stored_word(vm, core, va) {
+        Some((pa, value)) => store_plainly(vm, core.enter_host_space(), pa, value),
+        None => false,
+    };
+    let Vm { vcpu, common, .. } = vm;
+    core.go_to(&vcpu.context.kernel);
+    if done {
+        vcpu.context.note_stored();
+        vcpu.context.cpu.pc = vcpu.context.cpu.pc.wrapping_add(4);
+        common.engine.publish(true);
+    }
+    done
+}
+
+/// The address and the value of a store by kernel code, as [`store_once`] has it. `None` if it is not for that.
+#[inline]
+fn stored_word(vm: &mut Vm, core: &mut HostCpu, va: GuestVa) -> Option<(GuestPa, u32)> {
+    let Vm { vcpu, common, .. } = vm;
+    let cpu = &vcpu.context.cpu;
+    let shadow = vcpu.mmu.shadow();
+    // Somebody else is to hear of it, or it is not for here.
+    let odd =
+        va.0 & 3 != 0 || cpu.psr & (psr::E | psr::T) != 0 || shadow.in_region(va) || papers::tracks_writes(shadow);
+    if odd || !vcpu.mmu.has_plain_tables() {
+        return None;
+    }
+    let reg = tlb::user_word(cpu.pc).and_then(plain_register)?;
+    let value = cpu.regs[reg as usize % 15];
+    let guest = (cpu.cp15.ttbr0, cpu.page.dacr);
+    let pa = stores_to(&common.ram.at(core.enter_host_space()), guest, va)?;
+    let ordinary = !common.watches.has_page(pa) && !vcpu.mmu.hides_page(pa) && common.ram.has(pa, 4);
+    ordinary.then_some((pa, value))
+}
+
+/// Stores a word at `pa`, if nothing depends on it but what runs in place.
+fn store_plainly(vm: &mut Vm, host_space: HostSpace<'_>, pa: GuestPa, value: u32) -> bool {
+    let Vm { vcpu, common, .. } = vm;
+    let mmu = &vcpu.mmu;
+    if mmu.shadow().is_code_page(pa) {
+        let at = (pa.0 >> 2 & 0x3ff) as usize;
+        let others = common.volatile.contains(pa) || mmu.call_vector.rests_on(pa, 4) || mmu.copies_user_code();
+        if others || !common.engine.patch((pa.page(), at), value) {
+            return false;
+        }
+        patched(common);
+    } else {
+        common.counters.hidden_faults += 1;
+    }
+    common.ram.store(host_space, pa, 4, value);
+    true
+}
+
+crate::parts::count!(patched, "trap.protected-write");
+/// A word of code has been patched.
+#[inline(never)]
+fn patched(common: &mut Common) {
+    common.counters.code_patches += 1;
+}
+
 /// STR of a word by kernel code to a page of the kernel's range, the first one since the guest's TLB maintenance was
 /// about that page. Linux maps a page of its fixmap for each word of its text that it patches, and unmaps it at once:
 /// so the word is stored here, and nothing is mapped that the next maintenance would have to look for. Who stores there
 /// again has the page mapped.
 fn store_once(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, va: GuestVa) -> Answer {
-    let Vm { vcpu, common, .. } = vm;
-    let cpu = &vcpu.context.cpu;
-    let pc = CachePc(cpu.pc);
-    let shadow = vcpu.mmu.shadow();
-    // Somebody else is to hear of it, or it is not for here.
-    let odd = va.0 & 3 != 0 || cpu.psr & psr::E != 0 || shadow.in_region(va) || papers::tracks_writes(shadow);
-    if odd || !vcpu.mmu.has_plain_tables() {
-        return Answer::None;
-    }
-    let Some(reg) = common.engine.word(pc).and_then(plain_register) else { return Answer::None };
-    let value = cpu.regs[reg as usize % 15];
-    let guest = (cpu.cp15.ttbr0, cpu.page.dacr);
+    let pc = CachePc(vm.vcpu.context.cpu.pc);
+    let Some((pa, value)) = stored_word(vm, core, va) else { return Answer::None };
     let host_space = core.enter_host_space();
-    let Some(pa) = stores_to(&common.ram.at(host_space), guest, va) else { return Answer::None };
-    if common.watches.has_page(pa) || vcpu.mmu.hides_page(pa) || !common.ram.has(pa, 4) {
-        return Answer::None;
-    }
-    if !shadow.is_code_page(pa) {
+    let Vm { vcpu, common, .. } = vm;
+    if !vcpu.mmu.shadow().is_code_page(pa) {
         common.counters.hidden_faults += 1;
         common.ram.store(host_space, pa, 4, value);
     } else if common.engine.code_at(pc).is_some_and(|code| common.engine.source(code).1.page() == pa.page()) {
