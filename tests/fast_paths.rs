@@ -36,6 +36,7 @@ pub const ANSWERED: &[&str] = &[
     "alarms",
     "modes",
     "masks",
+    "unmasked",
 ];
 
 /// Which sessions, and under which switches.

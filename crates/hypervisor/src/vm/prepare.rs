@@ -34,6 +34,8 @@ impl Vm {
             self.give_way();
         }
         let Vm { vcpu, common, .. } = self;
+        let waits = common.engine.waits_for_in_place() || common.engine.is_to_leave_in_place();
+        vcpu.context.takes_interrupts = (!waits).into();
         let cpu = &mut vcpu.context.cpu;
         let mmu_on = cpu.cp15.sctlr & SCTLR_M != 0;
         match privilege {

@@ -11,6 +11,7 @@ use super::{Stop, Vm};
 use crate::engine::Engine;
 use crate::layout::{REGION_SIZE, REGION_START};
 use crate::println;
+use crate::world::Counts;
 use spica_addr::GuestVa;
 
 impl fmt::Display for Stop {
@@ -143,7 +144,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
     say!(
         "  {} host interrupts, {} delivered, {} waits, {} VFP switches, {} resets",
         c.host_interrupts + u64::from(context.counts.ticks),
-        c.interrupts + u64::from(context.counts.ticks),
+        c.interrupts + interrupts_in_assembly(&context.counts),
         c.waits,
         c.vfp_switches + u64::from(context.counts.vfp_turns),
         c.resets
@@ -228,6 +229,11 @@ pub fn write_past(vm: &Vm, backtrace: &Backtrace, out: &mut dyn FnMut(fmt::Argum
     }
 }
 
+/// Interrupts that the guest has taken without Rust.
+pub fn interrupts_in_assembly(counts: &Counts) -> u64 {
+    u64::from(counts.ticks) + u64::from(counts.unmasked)
+}
+
 /// Every counter, by a name that programs know.
 pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let common = &vm.common;
@@ -245,7 +251,6 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.branch.mirror-miss", c.mirror_misses),
         ("trap.system-call", c.user_calls + u64::from(vm.vcpu.context.counts.user_calls)),
         ("trap.fast.user-call", vm.vcpu.context.counts.user_calls.into()),
-        ("trap.fast.kernel-return", vm.vcpu.context.counts.kernel_returns.into()),
         ("trap.undefined", c.undefined + u64::from(vm.vcpu.context.counts.user_undefined)),
         ("trap.fast.user-undefined", vm.vcpu.context.counts.user_undefined.into()),
         ("trap.hidden-fault", c.hidden_faults + u64::from(vm.vcpu.context.counts.user_fills)),
@@ -260,7 +265,8 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("in-place.unfit-pages", c.unfit_pages),
         ("trap.host-interrupt", c.host_interrupts + u64::from(vm.vcpu.context.counts.ticks)),
         ("trap.fast.tick", vm.vcpu.context.counts.ticks.into()),
-        ("guest.interrupts", c.interrupts + u64::from(vm.vcpu.context.counts.ticks)),
+        ("trap.fast.unmasked", vm.vcpu.context.counts.unmasked.into()),
+        ("guest.interrupts", c.interrupts + interrupts_in_assembly(&vm.vcpu.context.counts)),
         ("guest.waits", c.waits),
         ("guest.vfp-switches", c.vfp_switches + u64::from(vm.vcpu.context.counts.vfp_turns)),
         ("guest.resets", c.resets),

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use super::Vm;
+use super::{Vm, report};
 
 /// Figures from the scheduler.
 const SCHEDULING: usize = 3;
@@ -37,7 +37,7 @@ impl Summary {
         let (c, counts) = (&common.counters, &vm.vcpu.context.counts);
         let fast = |count: u32| u64::from(count);
         let own: [(&str, u64); OWN] = [
-            ("interrupts", c.interrupts + fast(counts.ticks)),
+            ("interrupts", c.interrupts + report::interrupts_in_assembly(counts)),
             ("waits", c.waits),
             ("calls", c.user_calls + fast(counts.user_calls)),
             ("undefined", c.undefined + fast(counts.user_undefined)),

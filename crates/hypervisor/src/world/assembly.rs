@@ -175,6 +175,9 @@ assemble! {
     CTX_TIMER_ACCESSES = context!(counts.timer_accesses);
     CTX_MODE_CHANGES = context!(counts.mode_changes);
     CTX_MASKS_KEPT = context!(counts.masks_kept);
+    CTX_UNMASKED = context!(counts.unmasked);
+    CTX_TAKES_INTERRUPTS = context!(takes_interrupts);
+    CPSIE_I = 0xf108_0080_u32;
     CTX_IAR_PC = context!(interrupts.sites);
     CTX_OTHER_IAR_PC = context!(interrupts.sites) + size_of::<InterruptSite>() as isize;
     CTX_EOIR_PC = context!(interrupts.sites) + 2 * size_of::<InterruptSite>() as isize;

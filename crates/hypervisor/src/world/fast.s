@@ -404,7 +404,7 @@ emulate:
     bic r5, r5, #0x10
     add r6, sp, r6, lsl #TIMER_BITS
     cmp r5, r4
-    bne slow_path
+    bne may_unmask
     ubfx r3, r3, #16, #4            @ Rt2
     ldr r4, [r6, #CTX_TIMER_CONTROL]
     cmp r3, #12
@@ -486,8 +486,10 @@ emulate_t32:
     str lr, [sp, #GOES_ON]
     GO_ON
 3:  cmp r5, #0
-    beq masks_stay
-    b slow_path
+    bne slow_path
+    tst r0, #PSR_I
+    bne masks_stay
+    b slow_path                     @ an interrupt is taken from A32 state only
 
 @ An instruction to interpret, MSR CPSR_c, that translated code has done already (rules::status::write of spica_dbt), or
 @ that has nothing to do: what is to be written is there. An interrupt waits. If it is masked, the guest goes on: Linux
@@ -506,7 +508,7 @@ masks_written:
 @ In: R0 = the guest's mode and masks. Uses R5.
 masks_stay:
     tst r0, #PSR_I
-    beq slow_path
+    beq take_interrupt
     COUNT CTX_MASKS_KEPT
     add lr, lr, #EMULATE_LITERAL_BYTES
     str lr, [sp, #GOES_ON]
@@ -518,6 +520,46 @@ timer_control_write:
     stmia r0, {{r8-r12}}
     ldr r5, [sp, r1, lsl #2]
     ldr r4, [r6, #CTX_TIMER_CONTROL]
+@ The same for CPSIE i. In: R3 = the instruction.
+may_unmask:
+    ldr r4, =CPSIE_I
+    cmp r3, r4
+    bne slow_path
+@ The kernel has unmasked interrupts, and one waits: it takes it behind that instruction (B1.9.10), if it is in
+@ Supervisor mode, as interrupt::unmasked does. So each sleep of Linux's ends. In: R2, LR = behind the SVC. Uses R0, R1,
+@ R3 to R7.
+take_interrupt:
+    WORDS PAGE_SPSR, PAGE_CONTROL
+    ldrd r6, r7, [r2, #PAGE_SPSR]               @ and PAGE_CONTROL
+    ldr r4, [sp, #CTX_INTERRUPT_ENTRY]
+    ldr r5, [sp, #CTX_SLOW_PATH]
+    ldr r3, [sp, #CTX_TAKES_INTERRUPTS]
+    and r1, r7, #(PSR_MODE | PSR_I)
+    cmp r1, #MODE_SVC
+    cmpeq r5, #IRQ_WAITS
+    bne slow_path
+    cmp r4, #0
+    cmpne r3, #0
+    beq slow_path
+    ldr r5, [lr, #4]                @ the instruction's address
+    mrs r0, spsr
+    ldr r3, =ENTRY_IRQ
+    str r6, [r2, #BANK_SVC]
+    stmib r2, {{sp, lr}}^
+    bfi r0, r7, #0, #10             @ as MRS reads it
+    and r1, r7, #PSR_FMASK          @ F stays
+    add r5, r5, #8
+    orr r1, r1, r3
+    add r6, r2, #BANK_IRQ
+    strd r0, r1, [r2, #PAGE_SPSR]
+    str r5, [r6, #BANKED_LR]
+    ldmib r6, {{sp, lr}}^
+    mov r3, #0
+    str r3, [sp, #CTX_LEAVE]
+    str r4, [sp, #GOES_ON]
+    COUNT CTX_UNMASKED
+    GO_ON
+
     and r5, r5, #3
     cmp r5, #1
     strne r5, [r6, #CTX_TIMER_CONTROL]

@@ -455,6 +455,8 @@ pub struct Counts {
     pub mode_changes: u32,
     /// Masks that the kernel wrote while an interrupt waited, which stays masked: in assembly.
     pub masks_kept: u32,
+    /// Interrupts that the kernel has taken when it unmasked them, in assembly.
+    pub unmasked: u32,
     /// Deadlines for which assembly has set the host's timer.
     pub alarms: u32,
     /// Accesses to the interrupt controller in assembly.
@@ -563,6 +565,9 @@ pub struct Context {
     jump_cache: *const Entry,
     /// Non-zero: the fast path of indirect branches must leave to Rust, because an interrupt waits.
     pub leave: u32,
+    /// Non-zero: the guest's kernel may take an interrupt in assembly when it unmasks it. Not as long as Rust wants to
+    /// see where an interrupt finds the kernel.
+    pub takes_interrupts: u32,
     /// Where the guest's exception vectors are.
     vectors: u32,
     /// [`JumpCache::version`] when `entries` were looked up.
@@ -623,6 +628,7 @@ impl Context {
             leave: 0,
             vectors: 0,
             call_target: (GuestVa(0), GuestPa(0)),
+            takes_interrupts: 0,
             entries_version: 0,
             kernel: registers(&raw const world_kernel_vectors),
             user: registers(&raw const world_user_vectors),

@@ -218,7 +218,7 @@ pub fn run(platform: &Platform) -> ! {
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
-         interrupts {}, alarms {}, modes {}, masks {}",
+         interrupts {}, alarms {}, modes {}, masks {}, unmasked {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -236,7 +236,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.interrupt_accesses,
         context.counts.alarms,
         context.counts.mode_changes,
-        context.counts.masks_kept
+        context.counts.masks_kept,
+        context.counts.unmasked
     );
     println!("check: done");
     panic::halt()
