@@ -126,8 +126,8 @@ pub struct Shown {
     pub ttbr1: u32,
     pub contextidr: u32,
     pub dfsr: u32,
-    pub ifsr: u32,
     pub dfar: u32,
+    pub ifsr: u32,
     pub ifar: u32,
 }
 

@@ -244,6 +244,11 @@ impl Vm {
 
 /// The guest's kernel branched to `pc`, in A32 state, and nothing there could be executed.
 pub fn fetch(vm: &mut Vm, pc: GuestVa) -> Resume {
+    // An exception return led here, where Rust has found a block before: assembly is to look for it.
+    let context = &mut vm.vcpu.context;
+    if context.cpu.page.target == pc.0 && vm.common.engine.known(pc).is_some_and(|entry| entry.0 != pc.0) {
+        context.blocks_beside = 1;
+    }
     // Wherever that led, it is to be looked at.
     vm.common.engine.forget_known(pc);
     Resume::Guest(pc)

@@ -210,6 +210,8 @@ assemble! {
     IRQ_WAITS = IRQ_WAITS;
     CTX_USER_CALLS = context!(counts.user_calls);
     CTX_KERNEL_RETURNS = context!(counts.kernel_returns);
+    CHECKED = cfg!(feature = "check-fast-paths") as u32;
+    CTX_BLOCKS_BESIDE = context!(blocks_beside);
     CTX_HOST_SP = context!(host_sp);
     CTX_SCRATCH = context!(scratch) + 4;
     CTX_SPILL = context!(spill);

@@ -97,12 +97,18 @@
 @ holds the address of the vCPU page; \goes_on is how many registers are saved at SP, below where it goes on. \away: as
 @ in SWITCH. Uses R0, R1, R3 and R7.
 @
+@ \lent: V says whether TPIDRURW is lent, instead of a comparison.
+@
 @ PAGE_DACR_REAL is what it was when the kernel was left. The exclusive monitor is what the guest made of it, as where
 @ a core takes an exception (A3.4.4): nothing here has used it.
-.macro ENTER_KERNEL page, goes_on, away=0
+.macro ENTER_KERNEL page, goes_on, away=0, lent=0
     SWITCH CTX_KERNEL, \away
     str r4, [sp, #4 * (\goes_on)]
+    .if \lent
+    LEND_TO_KERNEL \page, vs
+    .else
     MAY_LEND_TO_KERNEL \page
+    .endif
     SPILL_TO_KERNEL \page
     .if \goes_on == 8
     ldmia sp, {{r0-r7, pc}}^
@@ -514,12 +520,6 @@ masks_stay:
     str lr, [sp, #GOES_ON]
     GO_ON
 
-@ In: R1 = Rt, R6 = SP, and so much more for the virtual timer.
-timer_control_write:
-    add r0, sp, #4 * 8
-    stmia r0, {{r8-r12}}
-    ldr r5, [sp, r1, lsl #2]
-    ldr r4, [r6, #CTX_TIMER_CONTROL]
 @ The same for CPSIE i. In: R3 = the instruction.
 may_unmask:
     ldr r4, =CPSIE_I
@@ -560,6 +560,12 @@ take_interrupt:
     COUNT CTX_UNMASKED
     GO_ON
 
+@ In: R1 = Rt, R6 = SP, and so much more for the virtual timer.
+timer_control_write:
+    add r0, sp, #4 * 8
+    stmia r0, {{r8-r12}}
+    ldr r5, [sp, r1, lsl #2]
+    ldr r4, [r6, #CTX_TIMER_CONTROL]
     and r5, r5, #3
     cmp r5, #1
     strne r5, [r6, #CTX_TIMER_CONTROL]
@@ -710,7 +716,11 @@ timer_not_answered:
     .endif
     b 1b
 3:  tst r0, #NOT_USR
+    .if \lent
+    bne return_in_place
+    .else
     bne return_to_kernel
+    .endif
     and r3, r0, #PSR_MODE
     ldrd r6, r7, [sp, #CTX_SLOW_PATH]           @ in an IT block, or with bits that are none
     ldrd r4, r5, [r2, #PAGE_STALE]
@@ -1073,6 +1083,40 @@ find_line:
     b slow_path
 
     PART fast, "exception returns"
+@ To Supervisor mode, of a kernel that runs in place: whether that is so at the target need not be asked. If it is not,
+@ nothing can be executed there, and Rust finds the block (in_place::fetch), and says so if that comes back. In: as
+@ return_to_kernel.
+return_in_place:
+    WORDS CTX_BLOCKS_BESIDE, CTX_SLOW_PATH
+    WORDS PAGE_SPSR, PAGE_CONTROL
+    and r3, r0, #PSR_MODE
+    and r1, r1, #PSR_MODE
+    adr r5, bank_of_mode
+    cmp r3, #MODE_SVC
+    ldrb r4, [r5, r1]
+    ldrd r6, r7, [sp, #CTX_BLOCKS_BESIDE]       @ and CTX_SLOW_PATH
+    ldr r3, [r2, #PAGE_TARGET]
+    tsteq r0, #PSR_ET
+    teqeq r6, #0
+    teqeq r7, #0
+    tsteq r4, #BANK_NOT_HERE
+    tsteq r3, #3
+    bne return_to_kernel
+    add r1, r2, r4                  @ behind the bank
+    stmdb r1, {{sp, lr}}^
+    str r0, [r1, #-BANKED_BYTES]
+    ldr r4, [r2, #BANK_SVC]
+    ldmib r2, {{sp, lr}}^
+    ubfx r5, r0, #0, #9             @ as below
+    bic r0, r0, #(PSR_UNUSED | PSR_J_IT)
+    strd r4, r5, [r2, #PAGE_SPSR]   @ and PAGE_CONTROL
+    msr spsr_fs, r0
+    str r3, [sp, #GOES_ON]
+    .if CHECKED
+    COUNT CTX_KERNEL_RETURNS
+    .endif
+    GO_ON
+
 @ In: R0 = SPSR, the new CPSR, R1 = PAGE_CONTROL, R2. Out: the target's block, in that mode. Uses R0, R1, R3 to R7.
 return_to_kernel:
     and r1, r1, #PSR_MODE
@@ -1104,7 +1148,9 @@ return_to_kernel:
     str r1, [r2, #PAGE_CONTROL]
     msr spsr_fs, r0                 @ the rest stays: User mode, A32 state
     str r5, [sp, #GOES_ON]
+    .if CHECKED
     COUNT CTX_KERNEL_RETURNS
+    .endif
     GO_ON
 
 @ The same where an interrupt waits until it is not masked any more; to Thumb state outside of an IT block, where the

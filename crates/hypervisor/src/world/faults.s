@@ -23,15 +23,14 @@ answer_\kind:
     stmia sp, {{r0-r10}}
     mrs r0, spsr
     ldr r7, [sp, #CTX_FAST_FAULTS]
-    tst r0, #NOT_USR                @ User mode
-    bne world_own_fault
     .if \data
     mrc p15, 0, r1, c5, c0, 0       @ DFSR
     .else
     mrc p15, 0, r1, c5, c0, 1       @ IFSR
     .endif
-    cmp r7, #0
-    beq \kind\()_unanswered
+    tst r0, #NOT_USR                @ User mode; any other is found behind user_\kind
+    teqeq r7, #1
+    bne \kind\()_unanswered
     eor r2, r1, #5                  @ translation and permission faults: 0b00101, 0b00111, 0b01101, 0b01111
     tst r2, #5
     tsteq r2, #0x400
@@ -238,12 +237,13 @@ answer_\kind:
     tsteq r2, #0x400
     bne \kind\()_unanswered
     ldr r4, [sp, #\entry]
+    ldr r5, [sp, #CTX_CALL_FLOOR]
     ldr r9, [sp, #CTX_PAGE]
-    cmp r4, #0
-    beq \kind\()_unanswered
-    mrc p15, 0, r0, c6, c0, 0       @ DFAR
-    and r3, r1, #0x800              @ WnR
-    orr r3, r3, #FS_ALIGNMENT
+    and r2, r1, #0x800              @ WnR
+    cmp r4, r5                      @ as in user_supervisor_call
+    blo \kind\()_unanswered
+    orr r2, r2, #FS_ALIGNMENT
+    mrc p15, 0, r3, c6, c0, 0       @ DFAR
     b world_deliver_\kind
     .else
     b \kind\()_unanswered
@@ -265,33 +265,37 @@ answer_\kind:
     cmp r8, #0
     bne \kind\()_from_host_space
     mov r7, #0                      @ the domain says nothing
-    mov r3, #FS_TRANSLATION_SECTION
+    mov r1, #FS_TRANSLATION_SECTION
     b 1f
 \kind\()_no_page:
-    mov r3, #FS_TRANSLATION_PAGE
+    mov r1, #FS_TRANSLATION_PAGE
     b 1f
 \kind\()_no_permission:
-    mov r3, #FS_PERMISSION_PAGE
+    mov r1, #FS_PERMISSION_PAGE
 1:  ldr r4, [sp, #\entry]
+    ldr r5, [sp, #CTX_CALL_FLOOR]
+    mov r3, r0
     .if \data
-    orr r3, r3, r7, lsl #4
+    orr r1, r1, r7, lsl #4
     tst r2, #0x10
-    orrne r3, r3, #0x800            @ WnR
+    orrne r1, r1, #0x800            @ WnR
     .endif
-    cmp r4, #0
-    beq \kind\()_from_host_space
+    mov r2, r1
+    cmp r4, r5                      @ as in user_supervisor_call
+    blo \kind\()_from_host_space
+    mrs r0, spsr
 .global world_deliver_\kind
     HANDLER fast, "\aborts that the guest takes"
     COUNTS "trap.guest-abort"
+@ In: R0 = SPSR, R2 = the status, R3 = the address, R4 = the block at \entry, R9 = the vCPU page; V: TPIDRURW is lent.
 world_deliver_\kind:
-    str r3, [r9, #PAGE_\fault_status]
-    str r0, [r9, #PAGE_\fault_address]
-    str r3, [sp, #CPU_\fault_status]
-    str r0, [sp, #CPU_\fault_address]
-    mrs r0, spsr
+    WORDS PAGE_\fault_status, PAGE_\fault_address
+    strd r2, r3, [r9, #PAGE_\fault_status]     @ and the address
+    str r2, [sp, #CPU_\fault_status]
+    str r3, [sp, #CPU_\fault_address]
     TAKE_EXCEPTION r9, BANK_ABT, ENTRY_ABT
     COUNT CTX_USER_ABORTS
-    ENTER_KERNEL r9, 11, 1
+    ENTER_KERNEL r9, 11, 1, 1
 .endm
 
     USER_ABORT data_abort, "data aborts", 8, 1, DFSR, DFAR, CTX_DATA_ABORT_ENTRY

@@ -469,8 +469,8 @@ pub struct Counts {
     pub jump_hits: u32,
     /// System calls that went straight to the guest's vector.
     pub user_calls: u32,
-    /// Exception returns within the kernel that did not leave assembly. (Those to user code are not counted: there are
-    /// 200 instructions between two of them.)
+    /// Exception returns within the kernel that did not leave assembly: counted in images that check that alone, as none
+    /// of the others are.
     pub kernel_returns: u32,
 }
 
@@ -574,6 +574,8 @@ pub struct Context {
     ///
     /// [`JumpCache::version`]: spica_dbt::jump_cache::JumpCache::version
     entries_version: u32,
+    /// Non-zero: blocks are executed beside what runs in place, to which exception returns may lead.
+    pub blocks_beside: u32,
     /// Non-zero: privilege and mode switches go through Rust; but for those within the kernel that leave interrupts
     /// masked, if this is [`IRQ_WAITS`].
     pub slow_path: u32,
@@ -626,12 +628,13 @@ impl Context {
             clock: Clock::default(),
             jump_cache: jump_cache.as_ptr(),
             leave: 0,
+            takes_interrupts: 0,
             vectors: 0,
             call_target: (GuestVa(0), GuestPa(0)),
-            takes_interrupts: 0,
             entries_version: 0,
             kernel: registers(&raw const world_kernel_vectors),
             user: registers(&raw const world_user_vectors),
+            blocks_beside: 0,
             slow_path: 1,
             host_sp: 0,
             scratch: [0; 2],
@@ -841,6 +844,7 @@ impl Context {
     /// so: there, Rust enters it.
     /// Without one, it is the guest's at all times.
     pub fn lend_thread_id(&mut self, base: Option<u32>) {
+        self.blocks_beside = 0;
         self.call_floor = match base {
             None => NOT_LENT,
             Some(base) if base >> 31 == 0 => u32::MAX,
