@@ -4,8 +4,9 @@ use alloc::vec;
 
 use spica_vcpu::psr::Mode;
 
-use super::{MOV_LR_R6, MOVS_PC_LR, MSR_SPSR_R5, Writer, any_psr};
+use super::{MOV_LR_R6, MOVS_PC_LR, MSR_SPSR_R5, T32_NOP, Writer, any_psr};
 use crate::vm::check::memory::{self, harmless};
+use crate::vm::check::random::Random;
 
 impl Writer<'_> {
     /// To user code.
@@ -90,6 +91,14 @@ impl Writer<'_> {
                     0x1f0e => *half = 0x1f10,
                     _ => {}
                 });
+            }
+            // Numbers of its own, as in `timer`: the SVC may be in the middle of an IT block.
+            let seed = halves.iter().fold(self.user_va, |sum, half| sum.rotate_left(5) ^ u32::from(*half));
+            let mut random = Random::new(seed, 43);
+            if random.one_in(3) {
+                // ITTTT AL; NOP.
+                halves.push(0xbfe1);
+                halves.extend([T32_NOP].repeat(random.below(4) as usize));
             }
             halves.extend([0xdf01; 3]);
             self.user = halves.chunks_exact(2).map(|two| u32::from(two[1]) << 16 | u32::from(two[0])).collect();
