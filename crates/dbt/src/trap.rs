@@ -37,14 +37,13 @@ pub const CONTEXTIDR: u32 = 12;
 pub const CLEAN_LINE: u32 = 13;
 /// The same for ICIMVAU.
 pub const FORGET_LINE: u32 = 14;
-/// `SVC` number of a [`CLEAN_LINE`] in a loop over lines: see [`LineLoop`].
+/// `SVC` number, with that of the end's register in its low three bits, of a [`CLEAN_LINE`] in a loop over lines: see
+/// [`LineLoop`].
 pub const CLEAN_LINES: u32 = 0x30;
-/// `SVC` number of a [`FORGET_LINE`] in a loop over lines.
-pub const FORGET_LINES: u32 = 0x31;
+/// The same of a [`FORGET_LINE`].
+pub const FORGET_LINES: u32 = 0x38;
 /// The lowest bit of the line's register in such an `SVC`, which has four bits.
 pub const LINE_LOOP_AT: u32 = 10;
-/// And of the end's, which has three.
-pub const LINE_LOOP_END: u32 = 14;
 /// And of the step's, which has three.
 pub const LINE_LOOP_STEP: u32 = 17;
 /// `SVC` number of TLBIMVA in a loop over pages, with operands: see [`tlb_range`]. Whoever answers it may do several
@@ -102,8 +101,6 @@ const ANSWERED: [u32; 8] = {
         CONTEXTIDR,
         CLEAN_LINE,
         FORGET_LINE,
-        CLEAN_LINES,
-        FORGET_LINES,
         TLB_RANGE,
         LENT_EXCEPTION_RETURN,
     ];
@@ -112,7 +109,12 @@ const ANSWERED: [u32; 8] = {
         answered[numbers[at] as usize / 32] |= 1 << (numbers[at] % 32);
         at += 1;
     }
-    answered[DACR_IN_PLACE as usize / 32] |= 0xff << (DACR_IN_PLACE % 32);
+    let with_register = [DACR_IN_PLACE, CLEAN_LINES, FORGET_LINES];
+    at = 0;
+    while at < with_register.len() {
+        answered[with_register[at] as usize / 32] |= 0xff << (with_register[at] % 32);
+        at += 1;
+    }
     answered
 };
 
@@ -183,7 +185,7 @@ impl LineLoop {
     #[must_use]
     pub const fn svc(self, number: u32) -> u32 {
         let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];
-        number | at << LINE_LOOP_AT | end << LINE_LOOP_END | step << LINE_LOOP_STEP
+        number | end | at << LINE_LOOP_AT | step << LINE_LOOP_STEP
     }
 }
 
@@ -236,8 +238,8 @@ pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
-        CLEAN_LINES => CLEAN_LINE,
-        FORGET_LINES => FORGET_LINE,
+        number if number & !7 == CLEAN_LINES => CLEAN_LINE,
+        number if number & !7 == FORGET_LINES => FORGET_LINE,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }

@@ -192,10 +192,10 @@ kernel_supervisor_call:
     .word clean_line
     .elseif number == SVC_FORGET_LINE
     .word forget_line
-    .elseif number == SVC_CLEAN_LINES
-    .word clean_lines
-    .elseif number == SVC_FORGET_LINES
-    .word forget_lines
+    .elseif number >= SVC_CLEAN_LINES && number < SVC_CLEAN_LINES + 8
+    .word clean_lines + LINES_BYTES * (number - SVC_CLEAN_LINES)
+    .elseif number >= SVC_FORGET_LINES && number < SVC_FORGET_LINES + 8
+    .word forget_lines + LINES_BYTES * (number - SVC_FORGET_LINES)
     .else
     .word slow_path
     .endif
@@ -526,8 +526,9 @@ may_unmask:
     cmp r3, r4
     bne slow_path
 @ The kernel has unmasked interrupts, and one waits: it takes it behind that instruction (B1.9.10), if it is in
-@ Supervisor mode, as interrupt::unmasked does. So each sleep of Linux's ends. In: R2, LR = behind the SVC. Uses R0, R1,
-@ R3 to R7.
+@ Supervisor mode, as interrupt::unmasked does. So each sleep of Linux's ends. If a timer was written to meanwhile, Rust
+@ has to learn of that before the interrupt is acknowledged: then it may do both. In: R2, LR = behind the SVC. Uses R0,
+@ R1, R3 to R7.
 take_interrupt:
     WORDS PAGE_SPSR, PAGE_CONTROL
     ldrd r6, r7, [r2, #PAGE_SPSR]               @ and PAGE_CONTROL
@@ -541,7 +542,10 @@ take_interrupt:
     cmp r4, #0
     cmpne r3, #0
     beq slow_path
+    ldr r3, [sp, #CTX_TIMER_CHANGED]
     ldr r5, [lr, #4]                @ the instruction's address
+    cmp r3, #0
+    bne slow_path
     mrs r0, spsr
     ldr r3, =ENTRY_IRQ
     str r6, [r2, #BANK_SVC]
@@ -659,6 +663,7 @@ timer_control_read:
 timer_not_answered:
     ldmia sp, {{r0-r12}}
     b kernel_call
+    .ltorg
 
 @ An exception return (B9.3.19): the SPSR becomes the CPSR, the target is in the vCPU page. In: R2. Out: user code, in
 @ the user view; or by return_to_kernel. Uses R0 to R7. With \lent, TPIDRURW is lent: user code gets it back.
@@ -977,35 +982,40 @@ unprivileged_store:
 @ announced_line. The operation itself heeds neither domains nor permissions; the question whether the page is mapped
 @ (ATS1CPR, B4.2.4) heeds domains: so it is asked again with all of them open, to nobody but us. The last page that was
 @ found is kept, as those of unprivileged accesses are. Or it is ICIMVAU: user code runs from the real instruction
-@ cache, at the same addresses. The guest's own DSB completes either. With \loop, it is in a loop, of which all rounds
-@ in the same page are done here. In: R2, LR = where the block goes on. Uses R0, R1, R3 to R7.
-.macro LINE crm, loop
+@ cache, at the same addresses. The guest's own DSB completes either. In: R2, LR = where the block goes on. Uses R0, R1,
+@ R6.
+.macro LINE crm
     ldr r0, [r2, #PAGE_TARGET]
     ldr r6, [sp, #CTX_LINE_PAGE]
-    .if \loop
-    ldr r3, [lr, #-4]
-    .endif
     cmp r6, r0, lsr #12
     blne find_line
     mcr p15, 0, r0, c7, \crm, 1
-    .if \loop
-    ubfx r1, r3, #LINE_LOOP_END, #3
+    GO_ON
+.endm
+
+@ The same in a loop that goes on up to \register: all rounds in the same page are done here, by \more. Uses R0, R1, R3 to
+@ R7.
+.equ LINES_BYTES, 11 * 4
+.macro LINES crm, register, more
+    ldr r0, [r2, #PAGE_TARGET]
+    ldr r6, [sp, #CTX_LINE_PAGE]
     ldr r4, [sp, #CTX_LINE]
-    ldr r1, [sp, r1, lsl #2]        @ the end
+    cmp r6, r0, lsr #12
+    blne find_line
+    mcr p15, 0, r0, c7, \crm, 1
+    ldr r1, [sp, #4 * (\register)]  @ the end
     add r7, r0, r4
     cmp r7, r1
-    blo 1f                          @ there is another round
-    .endif
+    blo \more                       @ there is another round
     GO_ON
-    .if \loop
-1:  LINE_LOOP \crm
-    .endif
 .endm
 
 @ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
 @ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
-@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R3 = the SVC, R4 = a line's bytes.
+@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R4 = a line's bytes.
 .macro LINE_LOOP crm
+    ldr r3, [sp, #GOES_ON]
+    ldr r3, [r3, #-4]               @ the SVC
     ubfx r6, r3, #LINE_LOOP_STEP, #3
     orr r5, r0, #0xff0
     ldr r6, [sp, r6, lsl #2]        @ the step
@@ -1043,16 +1053,32 @@ unprivileged_store:
 
     HANDLER fast, "maintenance of cache lines"
 clean_line:
-    LINE c11, 0                     @ DCCMVAU
+    LINE c11                        @ DCCMVAU
     HANDLER fast, "maintenance of cache lines"
 clean_lines:
-    LINE c11, 1
+    .set number, 0
+    .rept 8
+    LINES c11, number, clean_more
+    .set number, number + 1
+    .endr
     HANDLER fast, "maintenance of cache lines"
 forget_line:
-    LINE c5, 0                      @ ICIMVAU
+    LINE c5                         @ ICIMVAU
     HANDLER fast, "maintenance of cache lines"
 forget_lines:
-    LINE c5, 1
+    .set number, 0
+    .rept 8
+    LINES c5, number, forget_more
+    .set number, number + 1
+    .endr
+    .if . - forget_lines != 8 * LINES_BYTES
+    .error "these are not as long as the dispatch has it"
+    .endif
+    PART fast, "maintenance of cache lines"
+clean_more:
+    LINE_LOOP c11
+forget_more:
+    LINE_LOOP c5
 
 @ In: R0 = the address, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped; or
 @ slow_path. Uses R1, R6.
