@@ -3,6 +3,12 @@
 /// Upper bounds of the classes, in microseconds; the last class has none.
 pub const BOUNDS: [u32; 8] = [10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];
 
+/// [`BOUNDS`] in ticks of a clock of `frequency` Hz: what is below one of those is below the other.
+#[must_use]
+pub fn bounds_in_ticks(frequency: u32) -> [u64; BOUNDS.len()] {
+    BOUNDS.map(|bound| (u64::from(bound) * u64::from(frequency)).div_ceil(1_000_000))
+}
+
 /// Times from an interrupt's coming due to its guest's going on, by [`BOUNDS`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Latency {
@@ -10,9 +16,9 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Counts one of `microseconds`.
-    pub fn record(&mut self, microseconds: u64) {
-        let class = BOUNDS.iter().position(|&bound| microseconds < u64::from(bound)).unwrap_or(BOUNDS.len());
+    /// Counts one of `ticks`, of the clock that `bounds` are [of](bounds_in_ticks): a division for each would be dear.
+    pub fn record(&mut self, ticks: u64, bounds: &[u64; BOUNDS.len()]) {
+        let class = bounds.iter().position(|&bound| ticks < bound).unwrap_or(BOUNDS.len());
         self.counts[class] += 1;
     }
 

@@ -11,6 +11,6 @@ mod queue;
 mod slice;
 
 pub use fair::{Floor, Turn};
-pub use latency::{BOUNDS, Latency};
+pub use latency::{BOUNDS, Latency, bounds_in_ticks};
 pub use queue::RunQueue;
 pub use slice::Slices;

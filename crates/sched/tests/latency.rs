@@ -1,12 +1,12 @@
 //! How long guests were left waiting.
 
-use spica_sched::{BOUNDS, Latency};
+use spica_sched::{BOUNDS, Latency, bounds_in_ticks};
 
 #[test]
 fn a_time_counts_in_the_first_class_above_it() {
     let mut latency = Latency::default();
     for microseconds in [0, 9, 10, 29_999, 30_000, u64::MAX] {
-        latency.record(microseconds);
+        latency.record(microseconds, &bounds_in_ticks(1_000_000));
     }
     let counted: Vec<_> = latency.classes().filter(|&(_, count)| count != 0).collect();
     assert_eq!(counted, [(Some(10), 2), (Some(30), 1), (Some(30_000), 1), (None, 2)]);

@@ -393,7 +393,7 @@ impl Scheduler {
         let payer = if woken.is_some() { at } else { before };
         let start = self.settle(payer);
         if let Some(due) = woken {
-            self.guests[at].latency.record(self.host.microseconds(start.saturating_sub(due)));
+            self.guests[at].latency.record(start.saturating_sub(due), self.host.latency_bounds());
         }
         self.host.begin_turn(alone);
         let traced = if self.host.tracer.is_on() {

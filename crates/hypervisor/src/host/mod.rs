@@ -28,6 +28,7 @@ use entropy::Entropy;
 use networks::Networks;
 use pending::PendingSlots;
 use spica_drivers::Alarm;
+use spica_sched::{BOUNDS, bounds_in_ticks};
 use trace::Tracer;
 
 /// Bytes that can be typed before anybody looks: the longest line of a program, and some.
@@ -88,6 +89,8 @@ pub struct Host {
     ratio: (u32, u64),
     /// The inverse of that.
     inverse: (u32, u64),
+    /// See [`Host::latency_bounds`].
+    latency_bounds: [u64; BOUNDS.len()],
     /// Seconds since 1970 when the host's timer stood at `boot_ticks`.
     boot_time: u64,
     boot_ticks: u64,
@@ -163,6 +166,7 @@ impl Host {
             asids: HOST_ASID as u8 + 1..=u8::MAX,
             ratio: whole_and_fraction(Machine::COUNTER_HZ / common, frequency / common),
             inverse: whole_and_fraction(frequency / common, Machine::COUNTER_HZ / common),
+            latency_bounds: bounds_in_ticks(frequency),
             boot_time: time,
             boot_ticks,
             armed: None,
@@ -366,15 +370,9 @@ impl Host {
         self.slept
     }
 
-    /// Microseconds in `ticks` of the host's timer.
-    pub fn microseconds(&self, ticks: u64) -> u64 {
-        const SECOND: u32 = 1_000_000;
-        let frequency = self.board.timer.driver.frequency().max(1);
-        // Divisions of 64 bits are dear.
-        match u32::try_from(ticks).ok().and_then(|ticks| ticks.checked_mul(SECOND)) {
-            Some(scaled) => (scaled / frequency).into(),
-            None => ticks.saturating_mul(SECOND.into()) / u64::from(frequency),
-        }
+    /// How late is how late, in ticks of the host's timer: see [`bounds_in_ticks`].
+    pub const fn latency_bounds(&self) -> &[u64; BOUNDS.len()] {
+        &self.latency_bounds
     }
 
     /// Host time at which the limit's interrupt was seen, since [`Self::begin_turn`].

@@ -386,15 +386,23 @@ impl Common {
 
     /// Lets the guest's devices that reach its memory do what they have to do, as far as a budget goes. True if there
     /// was anything.
+    #[inline]
     pub fn serve(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) -> bool {
         let mut pending = host.take_pending();
         while pending != 0 {
             self.machine.with_slot(pending.trailing_zeros() as usize, spica_virtio::Slot::poke);
             pending &= pending - 1;
         }
-        if !self.machine.wants_service() {
-            return false;
+        if self.machine.wants_service() {
+            self.serve_drivers(mmu, core, host);
+            return true;
         }
+        false
+    }
+
+    /// There is something to do.
+    #[inline(never)]
+    fn serve_drivers(&mut self, mmu: &mut Mmu, core: &mut HostCpu, host: &mut Host) {
         let Common { machine, ram, engine, counters, devices, watches, checker, .. } = self;
         let at = ram.host();
         let host_space = core.enter_host_space();
@@ -415,7 +423,6 @@ impl Common {
             host.tell_balloons();
         }
         host.mark_pending();
-        true
     }
 
     /// Pages are the guest's no more, or are its again. When this returns, it cannot reach those that are not.

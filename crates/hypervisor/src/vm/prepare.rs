@@ -1,6 +1,6 @@
 //! What the core and the handlers in assembly need before a guest is entered: tables, DACR, VFP, interrupts that wait.
 
-use super::{Common, Stop, Vcpu, Vm};
+use super::{Common, Resume, Stop, Vcpu, Vm};
 use crate::arch::cache;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -12,6 +12,7 @@ use spica_addr::CachePc;
 use spica_mmu::{Regime, View};
 use spica_switches::later::Later;
 use spica_vcpu::cp15::{FPEXC_EN, SCTLR_EE, SCTLR_M, TTBCR_EAE};
+use spica_vcpu::psr::{self, Mode};
 
 impl Vm {
     /// Puts the guest's tables, DACR and the rest of its state in place, and what `fast.s` needs to switch privilege.
@@ -81,6 +82,26 @@ impl Vm {
     pub fn goes_on_behind_device(&mut self, core: &mut HostCpu, host: &Host, pc: CachePc) -> bool {
         self.note_interrupts();
         self.goes_on(core, host, pc)
+    }
+
+    /// The kernel has waited, and an interrupt has come that it has masked, as Linux does: it can go on where `resume`
+    /// says, at a block that is known, unless there is something for others to see to. Devices may have stored to its
+    /// memory meanwhile, its tables among that.
+    pub(super) fn goes_on_behind_wait(&mut self, core: &mut HostCpu, host: &Host, resume: Resume) -> bool {
+        let Resume::Guest(pc) = resume else { return false };
+        if !self.is_settled() || self.interrupt_deliverable() {
+            return false;
+        }
+        let Vm { vcpu, common, .. } = self;
+        let (mode, (pc, it)) = (vcpu.context.cpu.mode(), vcpu.entry(pc));
+        let odd = matches!(mode, Mode::Usr | Mode::Fiq) || it.in_block() || vcpu.context.cpu.psr & psr::E != 0;
+        if odd || vcpu.mmu.spaces().is_behind(vcpu.mmu.shadow()) {
+            return false;
+        }
+        let Some(entry) = common.engine.known(pc) else { return false };
+        (vcpu.nested, vcpu.context.leave) = (0, 0);
+        vcpu.enter_block();
+        self.goes_on_behind_device(core, host, entry)
     }
 
     /// Interrupts may wait that did not, or the other way round.

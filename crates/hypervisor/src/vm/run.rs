@@ -49,6 +49,7 @@ impl Vm {
                 }
                 Err(stop) => return Pause::Stop(stop),
             }
+            let waited = matches!(resume, Resume::Wait(_));
             if let Resume::Wait(pc) = resume {
                 if let Some(pause) = self.wait(core, host, latency) {
                     self.vcpu.next = resume;
@@ -56,7 +57,8 @@ impl Vm {
                 }
                 resume = Resume::Guest(pc);
             }
-            let privilege = match self.resume(core, resume) {
+            let at_once = waited && self.goes_on_behind_wait(core, host, resume);
+            let privilege = match if at_once { Ok(Privilege::Kernel) } else { self.resume(core, resume) } {
                 Ok(privilege) => privilege,
                 Err(stop) => return Pause::Stop(stop),
             };

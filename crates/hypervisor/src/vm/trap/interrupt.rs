@@ -56,6 +56,10 @@ pub fn handle(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, privilege: Privi
         return Ok(next);
     }
     leave_soon(vm, pc);
+    if vm.common.machine.irq_asserted() {
+        // The kernel takes it where it unmasks it, in assembly: from then on its timer may tick there.
+        vm.common.allow_ticks(&mut vm.vcpu.context.timer, host);
+    }
     if vm.goes_on_behind_device(core, host, pc) { Ok(Privilege::Kernel) } else { Err(Resume::Cache(pc)) }
 }
 
