@@ -37,6 +37,7 @@ pub const ANSWERED: &[&str] = &[
     "modes",
     "masks",
     "unmasked",
+    "patches",
 ];
 
 /// Which sessions, and under which switches.

@@ -160,6 +160,20 @@ impl Ram {
         self.pointer(pa, len).is_some()
     }
 
+    /// The same of the word at `pa`.
+    #[inline]
+    pub fn has_word(&self, pa: GuestPa) -> bool {
+        self.word_pointer(pa).is_some()
+    }
+
+    /// The word at `pa`, rounded down, to be written: as [`Self::bytes_mut`].
+    #[inline]
+    pub fn word_mut<'a>(&'a mut self, _: HostSpace<'a>, pa: GuestPa) -> Option<&'a mut u32> {
+        let word = self.word_pointer(pa)?;
+        // SAFETY: as below, and `self` is borrowed mutably; aligned.
+        Some(unsafe { &mut *word })
+    }
+
     /// `len` bytes at `pa`.
     pub fn bytes<'a>(&'a self, _: HostSpace<'a>, pa: GuestPa, len: u32) -> Option<&'a [u8]> {
         let start = self.pointer(pa, len)?;

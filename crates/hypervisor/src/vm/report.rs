@@ -135,7 +135,7 @@ pub fn write(vm: &Vm, why: &dyn fmt::Display, out: &mut dyn FnMut(fmt::Arguments
          {} writes to code, {} words of it patched",
         c.user_calls + u64::from(context.counts.user_calls),
         c.undefined + u64::from(context.counts.user_undefined),
-        c.hidden_faults + u64::from(context.counts.user_fills),
+        c.hidden_faults + hidden_faults_in_assembly(&context.counts),
         c.guest_aborts + u64::from(context.counts.user_aborts),
         c.mmio,
         c.code_page_writes,
@@ -229,6 +229,11 @@ pub fn write_past(vm: &Vm, backtrace: &Backtrace, out: &mut dyn FnMut(fmt::Argum
     }
 }
 
+/// Aborts that the guest has not seen, and Rust has not either.
+pub fn hidden_faults_in_assembly(counts: &Counts) -> u64 {
+    u64::from(counts.user_fills) + u64::from(counts.patches)
+}
+
 /// Interrupts that the guest has taken without Rust.
 pub fn interrupts_in_assembly(counts: &Counts) -> u64 {
     u64::from(counts.ticks) + u64::from(counts.unmasked)
@@ -244,7 +249,7 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
     let m = vm.vcpu.mmu.shadow().stats();
     let (blocks, exits, pages) = common.engine.blocks.translator().in_use();
     let (mirror_pages, mirror_taken) = common.engine.blocks.translator().mirror().usage();
-    let rows: [(&str, u64); 60] = [
+    let rows: [(&str, u64); 61] = [
         ("trap.branch.unlinked", c.links),
         ("trap.branch.indirect-miss", c.indirect),
         ("trap.branch.indirect-hit", vm.vcpu.context.counts.jump_hits.into()),
@@ -253,7 +258,8 @@ pub fn counters(vm: &Vm) -> impl Iterator<Item = (String, u64)> {
         ("trap.fast.user-call", vm.vcpu.context.counts.user_calls.into()),
         ("trap.undefined", c.undefined + u64::from(vm.vcpu.context.counts.user_undefined)),
         ("trap.fast.user-undefined", vm.vcpu.context.counts.user_undefined.into()),
-        ("trap.hidden-fault", c.hidden_faults + u64::from(vm.vcpu.context.counts.user_fills)),
+        ("trap.hidden-fault", c.hidden_faults + hidden_faults_in_assembly(&vm.vcpu.context.counts)),
+        ("trap.fast.patch", vm.vcpu.context.counts.patches.into()),
         ("trap.fast.user-fill", vm.vcpu.context.counts.user_fills.into()),
         ("trap.lazy-opening", c.lazy_openings),
         ("trap.guest-abort", c.guest_aborts + u64::from(vm.vcpu.context.counts.user_aborts)),

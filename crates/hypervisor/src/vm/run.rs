@@ -104,7 +104,7 @@ impl Vm {
             }
             if let Some(due) = due.filter(|&due| due <= now) {
                 let late = host.now().saturating_sub(due);
-                latency.record(host.microseconds(late));
+                latency.record(late, host.latency_bounds());
             }
         }
         None
@@ -194,7 +194,7 @@ impl Vm {
     fn enter_storing(&mut self, core: &mut HostCpu, privilege: Privilege) -> (Trap, Privilege) {
         let mut left = self.enter_settled(privilege);
         while left == (Trap::DataAbort, Privilege::Kernel) && trap::stores_on(self, core) {
-            left = self.vcpu.context.enter(Privilege::Kernel);
+            left = self.vcpu.context.enter_again();
         }
         left
     }

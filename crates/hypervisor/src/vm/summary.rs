@@ -42,7 +42,7 @@ impl Summary {
             ("calls", c.user_calls + fast(counts.user_calls)),
             ("undefined", c.undefined + fast(counts.user_undefined)),
             ("aborts", c.guest_aborts + fast(counts.user_aborts)),
-            ("fills", c.hidden_faults + fast(counts.user_fills)),
+            ("fills", c.hidden_faults + report::hidden_faults_in_assembly(counts)),
             ("branches", c.links + c.indirect + c.mirror_misses + fast(counts.jump_hits)),
             ("emulated", c.emulated.iter().sum::<u64>()),
             ("devices", c.mmio),

@@ -96,6 +96,7 @@ assemble! {
         include_str!("faults.s"),
         include_str!("undefined.s"),
         include_str!("interrupts.s"),
+        include_str!("patches.s"),
         include_str!("trace.s"),
         all_to_rust!(),
     ];
@@ -133,6 +134,7 @@ assemble! {
     CTX_USER_ABORTS = context!(counts.user_aborts);
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
     CTX_FORGOTTEN = context!(forgotten);
+    CTX_PATCHES = context!(counts.patches);
     CTX_LINE_PAGE = context!(line_page);
     CTX_FORGET_TABLES = context!(forget_tables);
     CTX_DACR_PAIRS = context!(dacr_pairs);

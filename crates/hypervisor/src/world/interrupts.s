@@ -58,7 +58,8 @@ answer_kernel_data_abort:
     cmpne r2, r3
     beq acknowledge
     cmp r2, r4
-    beq end_interrupt
+    bne store_once                  @ patches.s
+    b end_interrupt
 not_answered:
     ldmia sp, {{r0-r7}}
     b kernel_data_abort

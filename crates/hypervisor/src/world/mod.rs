@@ -455,6 +455,8 @@ pub struct Counts {
     pub mode_changes: u32,
     /// Masks that the kernel wrote while an interrupt waited, which stays masked: in assembly.
     pub masks_kept: u32,
+    /// Words that the kernel has stored to pages that are mapped for that, in assembly.
+    pub patches: u32,
     /// Interrupts that the kernel has taken when it unmasked them, in assembly.
     pub unmasked: u32,
     /// Deadlines for which assembly has set the host's timer.
@@ -892,6 +894,19 @@ impl Context {
         self.forget_megabyte = NO_PAGE;
         self.line_page = NO_PAGE;
         self.cpu.page.unprivileged = [NO_PAGE; 2];
+        self.run(vectors)
+    }
+
+    /// The same once more for kernel code in A32 state, which has just been left: all is as it was then, but for the PC
+    /// and for what the guest has in its RAM.
+    #[inline(always)]
+    pub fn enter_again(&mut self) -> (Trap, Privilege) {
+        self.lend_register(Privilege::Kernel);
+        self.run(self.kernel.vbar)
+    }
+
+    #[inline(always)]
+    fn run(&mut self, vectors: u32) -> (Trap, Privilege) {
         // SAFETY: the tables of vectors are aligned to 32 bytes and handle all exceptions of User mode; from here to
         // the guest's first instruction nothing of ours raises one. `world_enter` keeps to the calling convention.
         let trap = unsafe {

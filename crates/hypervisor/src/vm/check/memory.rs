@@ -159,6 +159,13 @@ pub fn any_entry(random: &mut Random, favourites: [u32; 2], root: Option<u32>) -
     Entry { at: own_table(root, place) + index * 4, va: OWN[place as usize] << 20 | index << 12, root: Some(root) }
 }
 
+/// An entry that is the same in all tables.
+pub fn common_entry(random: &mut Random) -> Entry {
+    let place = random.below(COMMON.len() as u32 - 1);
+    let index = random.pick(&ENTRIES);
+    Entry { at: common_table(place) + index * 4, va: COMMON[place as usize] << 20 | index << 12, root: None }
+}
+
 /// The same entry of table `other`, of one of table `root`'s own.
 pub fn same_of(entry: Entry, root: u32, other: u32) -> Entry {
     Entry { at: entry.at + own_table(other, 0) - own_table(root, 0), root: Some(other), ..entry }

@@ -218,7 +218,7 @@ pub fn run(platform: &Platform) -> ! {
     println!(
         "check: {} sessions, {steps} steps; jumps {}, calls {}, kernel-returns {}, aborts {}, fills {}, undefined {}, \
          vfp-turns {}, tlb-pages {}, lines {}, counters {}, timers {}, spaces {}, \
-         interrupts {}, alarms {}, modes {}, masks {}, unmasked {}",
+         interrupts {}, alarms {}, modes {}, masks {}, unmasked {}, patches {}",
         sessions.count,
         context.counts.jump_hits,
         context.counts.user_calls,
@@ -237,7 +237,8 @@ pub fn run(platform: &Platform) -> ! {
         context.counts.alarms,
         context.counts.mode_changes,
         context.counts.masks_kept,
-        context.counts.unmasked
+        context.counts.unmasked,
+        context.counts.patches
     );
     println!("check: done");
     panic::halt()

@@ -697,6 +697,51 @@ impl Writer<'_> {
         }
         self.put(DSB);
         self.put(ISB);
+        self.patches();
+    }
+
+    /// A page of the kernel's range is mapped anew, stored to once or more, and unmapped, as Linux patches its text.
+    fn patches(&mut self) {
+        // Numbers of its own, as in `timer`.
+        let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(11) ^ word);
+        let mut random = Random::new(seed, 47);
+        if !random.one_in(3) {
+            return;
+        }
+        self.acts.push("patches");
+        let entry = memory::common_entry(&mut random);
+        for _ in 0..=random.below(3) {
+            let descriptor = memory::page(&mut random, true);
+            self.store_descriptor(entry.at, descriptor);
+            self.with(mcr(0, 8, 7, 1), entry.va & !0xfff | self.asid.unwrap_or_default());
+            self.put(DSB);
+            self.put(ISB);
+            for _ in 0..random.pick(&[1, 1, 1, 2]) {
+                // STR R1, R9 or R12; STRB, STRH, STR with writeback, by a register, and of LR.
+                const STORES: [u32; 10] = [
+                    0xe580_1000,
+                    0xe580_1000,
+                    0xe500_1004,
+                    0xe580_9008,
+                    0xe580_c00c,
+                    0xe5c0_1000,
+                    0xe1c0_10b0,
+                    0xe5a0_1004,
+                    0xe780_1005,
+                    0xe580_e000,
+                ];
+                let offset = if random.one_in(8) { 0xffe } else { 0x10 + random.below(0x3e0) * 4 };
+                self.load(5, 4);
+                for reg in [1, 9, 12] {
+                    self.load(reg, harmless(random.word()));
+                }
+                self.with(random.pick(&STORES), entry.va & !0xfff | offset);
+            }
+        }
+        self.store_descriptor(entry.at, 0);
+        self.with(mcr(0, 8, 7, 1), entry.va & !0xfff);
+        self.put(DSB);
+        self.put(ISB);
     }
 
     fn store_descriptor(&mut self, at: u32, descriptor: u32) {
