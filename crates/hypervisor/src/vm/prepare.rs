@@ -99,9 +99,16 @@ impl Vm {
             return false;
         }
         let Some(entry) = common.engine.known(pc) else { return false };
-        (vcpu.nested, vcpu.context.leave) = (0, 0);
-        vcpu.enter_block();
-        self.goes_on_behind_device(core, host, entry)
+        let leaves = vcpu.context.leave;
+        vcpu.context.leave = 0;
+        if !self.goes_on_behind_device(core, host, entry) {
+            self.vcpu.context.leave = leaves;
+            return false;
+        }
+        self.vcpu.nested = 0;
+        // Not before: of code in Thumb state, whoever else goes on has to know that.
+        self.vcpu.enter_block();
+        true
     }
 
     /// Interrupts may wait that did not, or the other way round.
