@@ -62,6 +62,20 @@ impl WordSet {
         })
     }
 
+    /// Whether [`Self::up_to`] has any.
+    #[inline]
+    #[must_use]
+    pub fn has_up_to(&self, last: usize) -> bool {
+        let first = last.saturating_sub(LONGEST - 1);
+        let word = |at: usize| self.0.get(at / 32).copied().unwrap_or(0);
+        // Those of the last one's word, and of the word before it.
+        let in_last = word(last) << (31 - last % 32);
+        match first / 32 == last / 32 {
+            true => in_last >> (31 - (last - first)) != 0,
+            false => in_last != 0 || word(first) >> (first % 32) != 0,
+        }
+    }
+
     /// Its members, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(at, &word)| {

@@ -732,7 +732,7 @@ impl Twins {
         while let Some(twin) = self.twins.get(usize::from(number)) {
             if twin.pa == page {
                 any = true;
-                if twin.writes >= MOST_WRITES || twin.replaced.up_to(at).next().is_some() {
+                if twin.writes >= MOST_WRITES || twin.replaced.has_up_to(at) {
                     return false;
                 }
             }

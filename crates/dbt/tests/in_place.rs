@@ -342,11 +342,16 @@ fn what_cannot_be_told_is_refused() {
 
 #[test]
 fn members_up_to_a_word_are_found() {
-    let mut set = WordSet::EMPTY;
-    (0..PAGE_WORDS).filter(|at| at * at % 7 < 3 || (500..600).contains(at)).for_each(|at| set.insert(at));
-    for last in 0..PAGE_WORDS {
-        let all: Vec<_> = (last.saturating_sub(LONGEST - 1)..=last).filter(|&at| set.contains(at)).collect();
-        assert_eq!(set.up_to(last).collect::<Vec<_>>(), all, "{last}");
+    let dense = (0..PAGE_WORDS).filter(|at| at * at % 7 < 3 || (500..600).contains(at)).collect();
+    let sparse = (0..PAGE_WORDS).step_by(13).chain([PAGE_WORDS - 1]).collect();
+    for members in [dense, sparse, vec![]] {
+        let mut set = WordSet::EMPTY;
+        members.iter().for_each(|&at| set.insert(at));
+        for last in 0..PAGE_WORDS {
+            let all: Vec<_> = (last.saturating_sub(LONGEST - 1)..=last).filter(|&at| set.contains(at)).collect();
+            assert_eq!(set.up_to(last).collect::<Vec<_>>(), all, "{last}");
+            assert_eq!(set.has_up_to(last), !all.is_empty(), "{last}");
+        }
     }
 }
 

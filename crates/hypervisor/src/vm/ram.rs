@@ -136,7 +136,7 @@ impl Ram {
     }
 
     /// The same to the word at `pa`, rounded down: `base` and `size` are whole pages.
-    #[inline]
+    #[inline(always)]
     fn word_pointer(&self, pa: GuestPa) -> Option<*mut u32> {
         let offset = pa.0.wrapping_sub(self.base.0) & !3;
         if offset >= self.size || self.absent_count != 0 && self.is_absent(offset / PAGE) {
