@@ -135,6 +135,7 @@ assemble! {
     CTX_FORGET_MEGABYTE = context!(forget_megabyte);
     CTX_FORGOTTEN = context!(forgotten);
     CTX_PATCHES = context!(counts.patches);
+    CTX_PATCHES_CODE = context!(patches_code);
     CTX_LINE_PAGE = context!(line_page);
     CTX_FORGET_TABLES = context!(forget_tables);
     CTX_DACR_PAIRS = context!(dacr_pairs);

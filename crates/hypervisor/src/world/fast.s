@@ -720,13 +720,13 @@ timer_not_answered:
     dsb                             @ there is none, and the return is the ISB
     .endif
     b 1b
-3:  tst r0, #NOT_USR
+3:  and r3, r0, #PSR_MODE
     .if \lent
-    bne return_in_place
-    .else
-    bne return_to_kernel
+    cmp r3, #MODE_SVC
+    beq return_in_place
     .endif
-    and r3, r0, #PSR_MODE
+    tst r0, #NOT_USR
+    bne return_to_kernel
     ldrd r6, r7, [sp, #CTX_SLOW_PATH]           @ in an IT block, or with bits that are none
     ldrd r4, r5, [r2, #PAGE_STALE]
     and r1, r1, #PSR_MODE
@@ -1115,14 +1115,12 @@ find_line:
 return_in_place:
     WORDS CTX_BLOCKS_BESIDE, CTX_SLOW_PATH
     WORDS PAGE_SPSR, PAGE_CONTROL
-    and r3, r0, #PSR_MODE
     and r1, r1, #PSR_MODE
     adr r5, bank_of_mode
-    cmp r3, #MODE_SVC
     ldrb r4, [r5, r1]
     ldrd r6, r7, [sp, #CTX_BLOCKS_BESIDE]       @ and CTX_SLOW_PATH
     ldr r3, [r2, #PAGE_TARGET]
-    tsteq r0, #PSR_ET
+    tst r0, #PSR_ET
     teqeq r6, #0
     teqeq r7, #0
     tsteq r4, #BANK_NOT_HERE

@@ -228,27 +228,6 @@ answer_\kind:
     ldmia sp, {{r0-r10}}
     subs pc, lr, #\adjust
 
-    @ What no table has caused. An alignment fault (0b00001, table B3-23) is the guest's own, whatever is mapped there,
-    @ because it comes before all others (B3.12.1). In: R1 = the status.
-\kind\()_of_no_table:
-    .if \data
-    eor r2, r1, #FS_ALIGNMENT
-    tst r2, #0xf
-    tsteq r2, #0x400
-    bne \kind\()_unanswered
-    ldr r4, [sp, #\entry]
-    ldr r5, [sp, #CTX_CALL_FLOOR]
-    ldr r9, [sp, #CTX_PAGE]
-    and r2, r1, #0x800              @ WnR
-    cmp r4, r5                      @ as in user_supervisor_call
-    blo \kind\()_unanswered
-    orr r2, r2, #FS_ALIGNMENT
-    mrc p15, 0, r3, c6, c0, 0       @ DFAR
-    b world_deliver_\kind
-    .else
-    b \kind\()_unanswered
-    .endif
-
     @ In: host address space. Back to the user view's tables, and the slow path. Uses R2 to R4.
 \kind\()_from_host_space:
     ldrd r2, r3, [sp, #CTX_USER + VIEW_TTBR0]   @ and VIEW_CONTEXTIDR
@@ -284,6 +263,27 @@ answer_\kind:
     cmp r4, r5                      @ as in user_supervisor_call
     blo \kind\()_from_host_space
     mrs r0, spsr
+    b world_deliver_\kind
+
+    @ What no table has caused. An alignment fault (0b00001, table B3-23) is the guest's own, whatever is mapped there,
+    @ because it comes before all others (B3.12.1). In: R1 = the status.
+\kind\()_of_no_table:
+    .if \data
+    eor r2, r1, #FS_ALIGNMENT
+    tst r2, #0xf
+    tsteq r2, #0x400
+    bne \kind\()_unanswered
+    ldr r4, [sp, #\entry]
+    ldr r5, [sp, #CTX_CALL_FLOOR]
+    ldr r9, [sp, #CTX_PAGE]
+    and r2, r1, #0x800              @ WnR
+    cmp r4, r5                      @ as in user_supervisor_call
+    blo \kind\()_unanswered
+    orr r2, r2, #FS_ALIGNMENT
+    mrc p15, 0, r3, c6, c0, 0       @ DFAR
+    .else
+    b \kind\()_unanswered
+    .endif
 .global world_deliver_\kind
     HANDLER fast, "\aborts that the guest takes"
     COUNTS "trap.guest-abort"

@@ -552,6 +552,8 @@ pub struct Context {
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
     /// [`Self::is_forgotten`]; or what is none of these, 0.
     forgotten: u32,
+    /// Non-zero: the last word that the kernel has stored so was one of code, as Rust has seen.
+    pub patches_code: u32,
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
     dacr_pairs: [[u32; 2]; 2],
@@ -622,6 +624,7 @@ impl Context {
             line_page: NO_PAGE,
             page: &raw const cpu.page.bank[Bank::Svc as usize],
             forgotten: 0,
+            patches_code: 0,
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: announced_line(),
             guest_space: [0; 2],

@@ -21,6 +21,7 @@ store_once:
     mrs r4, spsr
     ldr r5, [sp, #CTX_FAST_FAULTS]
     ldr r6, [sp, #CTX_SPACE_SWITCHED]
+    ldr r7, [sp, #CTX_PATCHES_CODE]
     eor r1, r1, r0
     eor r3, r3, #5                  @ 0b00101, 0b00111 (table B3-23)
     lsrs r1, r1, #12                @ that page
@@ -31,6 +32,7 @@ store_once:
     tsteq r3, #0xc00
     teqeq r5, #1
     teqeq r6, #0
+    teqeq r7, #0                    @ the last one was in code, which is Rust's, and so is this one, most likely
     tsteq r0, #3
     bne not_answered
     ldr r7, [r2]

@@ -196,7 +196,9 @@ fn stored_word(vm: &mut Vm, core: &mut HostCpu, va: GuestVa) -> Option<(GuestPa,
 fn store_plainly(vm: &mut Vm, host_space: HostSpace<'_>, pa: GuestPa, value: u32) -> bool {
     let Vm { vcpu, common, .. } = vm;
     let mmu = &vcpu.mmu;
-    if mmu.shadow().is_code_page(pa) {
+    let is_code = mmu.shadow().is_code_page(pa);
+    vcpu.context.patches_code = is_code.into();
+    if is_code {
         let at = (pa.0 >> 2 & 0x3ff) as usize;
         let others = common.volatile.contains(pa) || mmu.call_vector.rests_on(pa, 4) || mmu.copies_user_code();
         if others || !common.engine.patch((pa.page(), at), value) {
