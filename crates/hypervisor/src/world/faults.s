@@ -51,15 +51,7 @@ answer_\kind:
     cmp r0, #REGION_MIN             @ the tables there are not the guest's
     bhs \kind\()_unanswered
 
-    @ The guest's walk (B3.5.1), in the host address space, where RAM is at its physical address.
-    ldr r3, [sp, #CTX_HOST_TTBR0]
-    mov r4, #HOST_ASID
-    ldr r5, [sp, #CTX_REGION_TTBR0]
-    CHANGE_TABLES r5, r3, r4
-    isb
-    ldr r3, [sp, #CTX_GUEST_TTBR0]
-    WORDS CTX_RAM_BASE, CTX_RAM_SIZE
-    ldrd r4, r5, [sp, #CTX_RAM_BASE]            @ where the guest has its RAM, and how much
+    BEGIN_WALK
     ldr r6, [sp, #CTX_RAM_HOST]     @ where that is
     bfc r3, #0, #14
     sub r3, r3, r4

@@ -14,6 +14,19 @@
     mcr p15, 0, \ttbr0, c2, c0, 0
 .endm
 
+@ To the host address space, where RAM is at its physical address, for a walk of the guest's tables (B3.5.1). Out: R3 =
+@ the guest's TTBR0, R4 = where it has its RAM, R5 = how much.
+.macro BEGIN_WALK
+    ldr r3, [sp, #CTX_HOST_TTBR0]
+    mov r4, #HOST_ASID
+    ldr r5, [sp, #CTX_REGION_TTBR0]
+    CHANGE_TABLES r5, r3, r4
+    isb
+    ldr r3, [sp, #CTX_GUEST_TTBR0]
+    WORDS CTX_RAM_BASE, CTX_RAM_SIZE
+    ldrd r4, r5, [sp, #CTX_RAM_BASE]
+.endm
+
 @ Words that one LDM, LDRD or a row of loads takes: each is behind the one before it.
 .macro WORDS first, second, more:vararg
     .if (\second) - (\first) != 4

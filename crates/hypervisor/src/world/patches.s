@@ -50,15 +50,7 @@ store_once:
     add r3, sp, #4 * 8
     stmia r3, {{r8-r12}}
 
-    @ The guest's walk, as in faults.s.
-    ldr r3, [sp, #CTX_HOST_TTBR0]
-    mov r4, #HOST_ASID
-    ldr r5, [sp, #CTX_REGION_TTBR0]
-    CHANGE_TABLES r5, r3, r4
-    isb
-    ldr r3, [sp, #CTX_GUEST_TTBR0]
-    WORDS CTX_RAM_BASE, CTX_RAM_SIZE
-    ldrd r4, r5, [sp, #CTX_RAM_BASE]            @ where the guest has its RAM, and how much
+    BEGIN_WALK
     ldr r2, [sp, #CTX_PAGE]
     ldr r6, [sp, #CTX_RAM_HOST]     @ where that is
     bfc r3, #0, #14
