@@ -232,6 +232,12 @@ pub fn data_descriptor(random: &mut Random) -> u32 {
     data(random) | 1 << 11 | 0b001 << 6 | random.pick(&[0b01, 0b11]) << 4 | 0b11 << 2 | 0b10
 }
 
+/// A small page that the kernel may write: what a program at `va` has there.
+pub fn kernel_page(va: u32) -> u32 {
+    let linear = if va < FAR_LINEAR { LINEAR } else { FAR_LINEAR };
+    (va - linear + RAM.0) & !0xfff | 0b001 << 6 | 0b01 << 4 | 0b11 << 2 | 0b10
+}
+
 /// A large page of data, or nothing.
 pub fn large(random: &mut Random, global: bool) -> u32 {
     let not_global = if global { 0 } else { 1 << 11 };

@@ -708,8 +708,11 @@ impl Writer<'_> {
         if !random.one_in(3) {
             return;
         }
-        self.acts.push("patches");
         let entry = memory::common_entry(&mut random);
+        if random.one_in(2) {
+            return self.patches_itself(entry);
+        }
+        self.acts.push("patches");
         for _ in 0..=random.below(3) {
             let descriptor = memory::page(&mut random, true);
             self.store_descriptor(entry.at, descriptor);
@@ -738,6 +741,37 @@ impl Writer<'_> {
                 self.with(random.pick(&STORES), entry.va & !0xfff | offset);
             }
         }
+        self.store_descriptor(entry.at, 0);
+        self.with(mcr(0, 8, 7, 1), entry.va & !0xfff);
+        self.put(DSB);
+        self.put(ISB);
+    }
+
+    /// The same of an instruction of its own, which has been executed before and is once more: R9 says which.
+    fn patches_itself(&mut self, entry: Entry) {
+        const ICIMVAU: u32 = mcr(0, 7, 5, 1);
+        const MOV_R9: u32 = 0xe3a0_9000;
+        self.acts.push("patches itself");
+        self.load(8, 2);
+        let begin = self.words.len();
+        self.store_descriptor(entry.at, memory::kernel_page(self.va));
+        self.with(mcr(0, 8, 7, 1), entry.va & !0xfff);
+        self.put(DSB);
+        self.put(ISB);
+        let site = self.here();
+        self.put(MOV_R9 | 1);
+        self.load(1, MOV_R9 | 2);
+        // STR R1, [R0].
+        self.with(0xe580_1000, entry.va & !0xfff | site & 0xfff);
+        self.with(DCCMVAU, site);
+        self.put(DSB);
+        self.put(ICIMVAU);
+        self.put(DSB);
+        self.put(ISB);
+        // SUBS R8, R8, #1; BNE.
+        self.put(0xe258_8001);
+        let back = begin as u32;
+        self.put(0x1a00_0000 | back.wrapping_sub(self.words.len() as u32 + 2) & 0x00ff_ffff);
         self.store_descriptor(entry.at, 0);
         self.with(mcr(0, 8, 7, 1), entry.va & !0xfff);
         self.put(DSB);
